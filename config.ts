@@ -1,0 +1,54 @@
+import { z } from 'zod';
+
+const port = z.coerce.number().int().min(0).max(65_535);
+const level = z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace']).default('info');
+
+// One row a variable: its type, and its default where one is safe. Addresses and secrets are never defaulted.
+const variables = {
+  api: z.object({
+    DATABASE_URL: z.string().min(1),
+    API_PORT: port.default(8080),
+    DATABASE_POOL_MAX: z.coerce.number().int().min(1).max(200).default(10),
+    LOG_LEVEL: level,
+  }),
+  gateway: z.object({
+    CONTROL_PLANE_URL: z.url(),
+    CONTROL_PLANE_TOKEN: z.string().min(1),
+    GATEWAY_CONFIG: z.string().min(1),
+    GATEWAY_PORT: port.default(8081),
+    LOG_LEVEL: level,
+  }),
+  worker: z.object({
+    DATABASE_URL: z.string().min(1),
+    TEMPORAL_ADDRESS: z.string().min(1),
+    TEMPORAL_NAMESPACE: z.string().min(1).default('svc'),
+    WORKER_PORT: port.optional(),
+    LOG_LEVEL: level,
+  }),
+  admin: z.object({ DATABASE_URL: z.string().min(1) }),
+};
+
+type Variables = typeof variables;
+
+/** Reads one process's configuration; stops with the names of the variables that are missing or wrong. */
+export function loadConfig<Process extends keyof Variables>(
+  process_name: Process,
+  env: NodeJS.ProcessEnv = process.env,
+): Readonly<z.infer<Variables[Process]>> {
+  const parsed = variables[process_name].safeParse(env);
+  if (parsed.success) return Object.freeze(parsed.data) as Readonly<z.infer<Variables[Process]>>;
+  const problems = parsed.error.issues.map(
+    (issue) => `  ${issue.path.join('.')}: ${issue.message}`,
+  );
+  throw new ConfigError(
+    `The ${process_name} cannot start; set these environment variables:\n${problems.join('\n')}`,
+  );
+}
+
+/** A start that cannot go on. Its message is for the person at the terminal; main files print it and exit 1. */
+export class ConfigError extends Error {}
+
+/** The value of a variable that a configuration file names (provider keys); undefined where it is not set. */
+export function namedVariable(name: string): string | undefined {
+  return process.env[name];
+}

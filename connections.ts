@@ -1,0 +1,25 @@
+import knex, { type Knex } from 'knex';
+import pg from 'pg';
+
+const INT8 = 20;
+pg.types.setTypeParser(INT8, BigInt);
+
+// At most 2 s for a lock and 5 s idle in a transaction; no session keeps others waiting longer.
+const session =
+  '-c lock_timeout=2000 -c idle_in_transaction_session_timeout=5000 -c timezone=UTC -c jit=off';
+
+/** Opens a pool. int8 arrives as BigInt, timestamps as Date. */
+export function openDatabase(url: string, pool_max = 10, application_name = 'svc'): Knex {
+  return knex({
+    client: 'pg',
+    connection: {
+      connectionString: url,
+      application_name,
+      options: session,
+      keepAlive: true,
+      connectionTimeoutMillis: 3_000,
+    },
+    pool: { min: 0, max: pool_max },
+    acquireConnectionTimeout: 5_000,
+  });
+}

@@ -1,0 +1,118 @@
+// Every error code of the product with the HTTP status that carries it (design: HTTP conventions).
+const statuses = {
+  invalid_json: 400,
+  invalid_request: 400,
+  invalid_credential: 401,
+  insufficient_balance: 402,
+  permission_denied: 403,
+  model_not_allowed: 403,
+  key_budget_exceeded: 403,
+  ticket_denied: 403,
+  browser_not_allowed: 403,
+  not_found: 404,
+  model_not_found: 404,
+  already_exists: 409,
+  request_canceled: 409,
+  currency_in_use: 409,
+  session_limit_exceeded: 409,
+  payload_too_large: 413,
+  unsupported_media_type: 415,
+  invalid_field: 422,
+  unknown_field: 422,
+  amount_too_large: 422,
+  idempotency_key_reused: 422,
+  model_not_priced: 422,
+  exchange_rate_missing: 422,
+  org_required: 422,
+  version_not_supported: 426,
+  internal_error: 500,
+  upstream_failed: 502,
+  upstream_timeout: 504,
+  overloaded: 503,
+  unavailable: 503,
+} as const;
+
+export type ErrorCode = keyof typeof statuses;
+
+export interface ErrorDetails {
+  /** The field that is wrong, as the client named it: `amount`, `usage.prompt_tokens`. */
+  param?: string;
+  /** Seconds after which a repeat may succeed; sent as Retry-After. */
+  retry_after?: number;
+  /** Where one code has a second status: `insufficient_balance` is 402 on a reserve, 409 on a transfer. */
+  status?: number;
+  /** Further members of the answer's `error` object; a cost ticket also stands at its top. */
+  extra?: Record<string, unknown>;
+}
+
+/** A refusal that the caller can act on. Everything else that is thrown is a bug and answers 500. */
+export class AppError extends Error {
+  readonly code: ErrorCode;
+  readonly status: number;
+  readonly details: ErrorDetails;
+
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
+    super(message);
+    this.name = 'AppError';
+    this.code = code;
+    this.status = details.status ?? statuses[code];
+    this.details = details;
+  }
+}
+
+// The `type` that both official model SDKs know for a status (OpenAI and Anthropic error shapes).
+const types: Record<number, string> = {
+  401: 'authentication_error',
+  402: 'billing_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  409: 'conflict_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  502: 'api_error',
+  503: 'overloaded_error',
+  504: 'timeout_error',
+};
+
+export interface ErrorBody {
+  type: 'error';
+  error: {
+    code: string;
+    message: string;
+    type: string;
+    param: string | null;
+    [extra: string]: unknown;
+  };
+  request_id: string;
+  cost_ticket?: unknown;
+}
+
+/** The one error body (design: HTTP conventions). A cost ticket stands at the top and, for the SDKs, inside `error`. */
+export function toErrorBody(error: AppError, request_id: string): ErrorBody {
+  const { param, extra } = error.details;
+  const fallback = error.status >= 500 ? 'api_error' : 'invalid_request_error';
+  const type = types[error.status] ?? fallback;
+  const inner = { code: error.code, message: error.message, type, param: param ?? null, ...extra };
+  const ticket = extra?.cost_ticket;
+  return { type: 'error', error: inner, request_id, ...(ticket ? { cost_ticket: ticket } : {}) };
+}
+
+/** Headers of an error answer: when to retry, and a plain "no" to the SDKs that would retry 402, 403 and 409 by themselves. */
+export function errorHeaders(error: AppError): Record<string, string> {
+  const headers: Record<string, string> = {};
+  const retry_after = error.details.retry_after ?? (error.status === 503 ? 1 : undefined);
+  if (retry_after !== undefined)
+    headers['retry-after'] = String(Math.max(1, Math.ceil(retry_after)));
+  if ([402, 403, 409].includes(error.status) || (error.status === 429 && (retry_after ?? 0) > 60)) {
+    headers['x-should-retry'] = 'false';
+  }
+  if (error.status === 401) headers['www-authenticate'] = 'Bearer';
+  return headers;
+}
+
+/** True for an AppError of this or another realm: Jest and workflow sandboxes have their own classes. */
+export function isAppError(error: unknown): error is AppError {
+  return (
+    error instanceof Error && error.name === 'AppError' && 'code' in error && 'status' in error
+  );
+}

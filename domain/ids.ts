@@ -1,0 +1,32 @@
+/** The kinds of row, by the prefix of their ids. */
+export type IdPrefix =
+  | 'org'
+  | 'team'
+  | 'user'
+  | 'agent'
+  | 'key'
+  | 'wal'
+  | 'txn'
+  | 'xfer'
+  | 'price'
+  | 'res'
+  | 'ticket'
+  | 'evt'
+  | 'req';
+
+/**
+ * A time-ordered id: prefix, 12 hex digits of milliseconds since 1970, 20 random hex digits.
+ * The SQL function `new_id` makes the same form; an event's day is read back from it.
+ */
+export function newId(prefix: IdPrefix, now_ms: number = Date.now()): string {
+  const random = crypto.getRandomValues(new Uint8Array(10));
+  const tail = Array.from(random, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  return `${prefix}_${now_ms.toString(16).padStart(12, '0')}${tail}`;
+}
+
+/** SHA-256 of UTF-8 text or bytes as lower-case hex. */
+export async function sha256(data: string | Uint8Array<ArrayBuffer>): Promise<string> {
+  const bytes = typeof data === 'string' ? new TextEncoder().encode(data) : data;
+  const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
+  return Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}

@@ -1,0 +1,83 @@
+import type { Server } from 'node:http';
+import type { Context, Middleware } from 'koa';
+import { AppError, errorHeaders, isAppError, toErrorBody } from './domain/errors';
+import { newId } from './domain/ids';
+import type { Logger } from './log';
+
+export const API_VERSION = '1.5.0';
+
+const label = /^[\x21-\x7e]{1,200}$/;
+
+/**
+ * The conventions of both services: a request id on every answer and log line, and the only catch.
+ * What is not an AppError is a bug: logged with its cause, answered 500 without detail.
+ */
+export function conventions(log: Logger): Middleware {
+  return async (ctx, next) => {
+    const given = ctx.get('x-request-id');
+    ctx.state.request_id = label.test(given) ? given : newId('req');
+    ctx.set('x-request-id', ctx.state.request_id);
+    try {
+      await next();
+      if (ctx.status === 404 && ctx.body == null && ctx.respond !== false) throw unknownPath(ctx);
+    } catch (error) {
+      sendError(ctx, error, log);
+    }
+  };
+}
+
+/** Answers an error in the one shape. Once headers are out nothing can be said but the end of the connection. */
+export function sendError(ctx: Context, error: unknown, log: Logger): void {
+  const known = isAppError(error) ? error : bug(ctx, error, log);
+  if (ctx.res.headersSent) {
+    ctx.res.destroy();
+    return;
+  }
+  ctx.status = known.status;
+  ctx.set(errorHeaders(known));
+  ctx.body = toErrorBody(known, ctx.state.request_id);
+}
+
+function bug(ctx: Context, error: unknown, log: Logger): AppError {
+  if (isUnreachable(error)) {
+    log.warn({ err: error, request_id: ctx.state.request_id }, 'a dependency is away');
+    return new AppError(
+      'unavailable',
+      'A dependency of this service is away. Repeat the request shortly.',
+      { retry_after: 2 },
+    );
+  }
+  log.error({ err: error, request_id: ctx.state.request_id, path: ctx.path }, 'unexpected error');
+  return new AppError(
+    'internal_error',
+    'This is a fault of the service. Quote the request id when you report it.',
+  );
+}
+
+// Node's connection errors, PostgreSQL's class 08 and 57P0x (shutdown, crash), and the pool's time-out.
+const unreachable = /^(ECONN|ETIMEDOUT|EPIPE|ENOTFOUND|EHOSTUNREACH|08|57P0|53300)/;
+
+/** True where a database or service could not be reached, so that a repeat may find it. */
+export function isUnreachable(error: unknown): boolean {
+  const { code, name, message } = error as { code?: string; name?: string; message?: string };
+  if (code && unreachable.test(code)) return true;
+  return (
+    name === 'KnexTimeoutError' ||
+    /Connection terminated|timeout exceeded when trying to connect/.test(message ?? '')
+  );
+}
+
+function unknownPath(ctx: Context): AppError {
+  return new AppError('not_found', `There is no ${ctx.method} ${ctx.path}.`);
+}
+
+/** Listens on loopback or all interfaces; resolves with the port in use (0 asks for a free one). */
+export function listen(server: Server, port: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, () => {
+      const address = server.address();
+      resolve(typeof address === 'object' && address ? address.port : port);
+    });
+  });
+}
