@@ -1,0 +1,142 @@
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client, Connection } from '@temporalio/client';
+import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
+import type { Program } from './processes';
+import { findTemporal } from './temporal-program';
+
+export const NAMESPACE = 'svc';
+
+const RETENTION_SECONDS = 7 * 24 * 3_600;
+const ATTRIBUTES = ['OrgId', 'Kind', 'Status'] as const;
+// temporal.api.enums.v1.IndexedValueType.
+const KEYWORD = 2;
+const NOT_FOUND = 5;
+const ALREADY_EXISTS = 6;
+const BOOTSTRAP_MS = 60_000;
+
+/** How to start the development server; without a folder it keeps nothing. */
+export async function prepareTemporal(options: {
+  folder?: string;
+  port: number;
+  ui_port: number;
+}): Promise<Program> {
+  const { folder, port, ui_port } = options;
+  const { command, server_version } = await findTemporal();
+  const address = `127.0.0.1:${port}`;
+  const store = folder
+    ? // A file belongs to the version that made it: another version starts a fresh one, and the rows bring the workflows back.
+      ['--db-filename', path.join(folder, `temporal-${server_version}.sqlite`)]
+    : [];
+  const pragmas = folder ? ['journal_mode=wal', 'synchronous=1'] : [];
+  return {
+    name: 'temporal',
+    command,
+    args: [
+      ...['server', 'start-dev', '--ip', '127.0.0.1'],
+      ...['--port', String(port), '--ui-port', String(ui_port), '--ui-disable-news-fetch'],
+      ...['--namespace', NAMESPACE, '--log-level', 'error'],
+      ...store,
+      ...pragmas.flatMap((pragma) => ['--sqlite-pragma', pragma]),
+      ...ATTRIBUTES.flatMap((name) => ['--search-attribute', `${name}=Keyword`]),
+    ],
+    env: { ...process.env, DO_NOT_TRACK: '1' },
+    cwd: folder ?? '/',
+    stop_signals: ['SIGTERM', 'SIGKILL'],
+    isReady: async () => {
+      await prepareNamespace(address, { own: true });
+      return true;
+    },
+    ready_timeout_ms: BOOTSTRAP_MS,
+  };
+}
+
+/** Waits for a server that somebody else runs, and makes what is missing in it. */
+export async function useTemporal(address: string): Promise<void> {
+  const deadline = performance.now() + BOOTSTRAP_MS;
+  for (;;) {
+    try {
+      return await prepareNamespace(address, { own: false });
+    } catch (error) {
+      if (performance.now() > deadline) {
+        throw new Error(`TEMPORAL_ADDRESS ${address} cannot be used: ${(error as Error).message}`, {
+          cause: error,
+        });
+      }
+      await sleep(500);
+    }
+  }
+}
+
+/**
+ * Sees to the namespace, its retention and its search attributes, and proves them by a start.
+ * A server knows new attributes some moments after it took them, so callers repeat until this returns.
+ */
+async function prepareNamespace(address: string, { own }: { own: boolean }): Promise<void> {
+  const connection = await Connection.connect({ address, connectTimeout: '2s' });
+  try {
+    await registerNamespace(connection, own);
+    await registerAttributes(connection);
+    await probe(connection);
+  } finally {
+    await connection.close();
+  }
+}
+
+async function registerNamespace({ workflowService }: Connection, own: boolean): Promise<void> {
+  const workflowExecutionRetentionTtl = { seconds: RETENTION_SECONDS as unknown as never };
+  const known = await workflowService
+    .describeNamespace({ namespace: NAMESPACE })
+    .catch(unless(NOT_FOUND));
+  if (!known) {
+    await workflowService
+      .registerNamespace({
+        namespace: NAMESPACE,
+        workflowExecutionRetentionPeriod: workflowExecutionRetentionTtl,
+      })
+      .catch(unless(ALREADY_EXISTS));
+    return;
+  }
+  // The retention of somebody else's namespace is their decision.
+  const retention_s = Number(known.config?.workflowExecutionRetentionTtl?.seconds ?? 0);
+  if (!own || retention_s === RETENTION_SECONDS) return;
+  await workflowService.updateNamespace({
+    namespace: NAMESPACE,
+    config: { workflowExecutionRetentionTtl },
+  });
+}
+
+async function registerAttributes({ operatorService }: Connection): Promise<void> {
+  const { customAttributes } = await operatorService.listSearchAttributes({ namespace: NAMESPACE });
+  const missing = ATTRIBUTES.filter((name) => !(name in (customAttributes ?? {})));
+  if (missing.length === 0) return;
+  const searchAttributes = Object.fromEntries(missing.map((name) => [name, KEYWORD]));
+  await operatorService
+    .addSearchAttributes({ namespace: NAMESPACE, searchAttributes })
+    .catch(unless(ALREADY_EXISTS));
+}
+
+async function probe(connection: Connection): Promise<void> {
+  const client = new Client({ connection, namespace: NAMESPACE });
+  const handle = await client.workflow.start('bootstrapProbe', {
+    taskQueue: 'bootstrap-probe',
+    workflowId: 'bootstrap-probe',
+    workflowIdConflictPolicy: 'USE_EXISTING',
+    workflowExecutionTimeout: '1 minute',
+    typedSearchAttributes: ATTRIBUTES.map((name) => ({
+      key: defineSearchAttributeKey(name, SearchAttributeType.KEYWORD),
+      value: 'probe',
+    })),
+  });
+  await handle.terminate('This start only showed that the server takes starts.');
+  await connection.workflowService.deleteWorkflowExecution({
+    namespace: NAMESPACE,
+    workflowExecution: { workflowId: handle.workflowId },
+  });
+}
+
+function unless(code: number): (error: { code?: number }) => undefined {
+  return (error) => {
+    if (error.code !== code) throw error;
+  };
+}
