@@ -1,0 +1,173 @@
+import type { ServerResponse } from 'node:http';
+import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises';
+import { createBrotliCompress, createGzip, constants as zlib } from 'node:zlib';
+
+/**
+ * Misbehaviour on demand. Two ways ask for it: the header `x-sandbox-fault: cut after=3; slow delay=20`, and, because a gateway
+ * drops that header, `[[fault:cut after=3]]` in the last user message (or an embedding's input).
+ *
+ * error status=429          an error before the first byte            reset            the socket dies before the first byte
+ * cut after=3               the socket dies after 3 frames            end after=3      a clean end without [DONE] after 3 frames
+ * silence after=0           nothing more after that many frames       error-frame after=3  an `error` object inside the stream
+ * slow delay=20             ms between frames, or before a JSON body  comments count=5 delay=50  comment lines before the first frame
+ * chunks count=200          that many content frames                  big-line size=1000000     one frame of that many characters
+ * no-usage                  usage never comes                         usage-last       usage on the last frame that has a choice
+ * usage prompt= completion= cached= reasoning=                        other figures than the counted ones
+ * gzip, br                  compressed although identity was asked    crlf, cr         line ends of the stream
+ * bytes                     one byte a write                          html, redirect, plain   200 with a page; 302; an error that is not JSON
+ */
+export type Faults = Readonly<Record<string, number | true>>;
+
+const directive = /\[\[fault:([^\]]+)\]\]/g;
+
+/** The faults that a request asks for, by header or by directive in its text. */
+export function faultsOf(header: string | undefined, text: string): Faults {
+  const found = [...text.matchAll(directive)].map((match) => match[1] ?? '');
+  return parse([header ?? '', ...found].join(' '));
+}
+
+/** The text without directives, so that answers echo what a person wrote. */
+export function withoutFaults(text: string): string {
+  return text.replaceAll(directive, '').trim();
+}
+
+function parse(text: string): Faults {
+  const words = text.split(/[\s;,]+/).filter((word) => word !== '');
+  return Object.fromEntries(
+    words.map((word) => {
+      const [name = '', value] = word.split('=');
+      return [name, value === undefined ? true : Number(value)];
+    }),
+  );
+}
+
+/** A number that a fault carries, or the given default. */
+export function figure(faults: Faults, name: string, otherwise: number): number {
+  const value = faults[name];
+  return typeof value === 'number' && Number.isFinite(value) ? value : otherwise;
+}
+
+/** Answers in place of the model where a fault asks for it; true where nothing more is to be sent. */
+export function answeredByFault(res: ServerResponse, faults: Faults): boolean {
+  if (faults.reset) res.destroy();
+  else if (faults.html) page(res, 200);
+  else if (faults.plain) page(res, figure(faults, 'status', 502));
+  else if (faults.redirect) res.writeHead(302, { location: 'http://127.0.0.1:9/elsewhere' }).end();
+  else if (faults.error) refuse(res, figure(faults, 'status', 500), 'A fault was asked for.');
+  else return Boolean(faults.silence) && figure(faults, 'after', 0) === 0;
+  return true;
+}
+
+function page(res: ServerResponse, status: number): void {
+  res.writeHead(status, { 'content-type': 'text/html; charset=utf-8' });
+  res.end('<!doctype html><title>Welcome</title><p>This is a page, not a model.');
+}
+
+/** An error in the provider's own shape. */
+export function refuse(res: ServerResponse, status: number, message: string, code = 'sandbox') {
+  const type = status >= 500 ? 'server_error' : 'invalid_request_error';
+  const headers: Record<string, string> = { 'content-type': 'application/json' };
+  if (status === 429) headers['retry-after'] = '1';
+  res.writeHead(status, headers);
+  res.end(JSON.stringify({ error: { message, type, param: null, code } }));
+}
+
+/** Sends a JSON body, compressed, slow, cut or byte by byte as asked. */
+export async function sendJson(res: ServerResponse, body: unknown, faults: Faults): Promise<void> {
+  const bytes = Buffer.from(JSON.stringify(body));
+  if (faults.slow) await sleep(figure(faults, 'delay', 20));
+  const out = open(res, faults, 'application/json');
+  if (!faults.cut) {
+    await write(out, res, bytes, faults);
+    out.end();
+    return;
+  }
+  await write(out, res, bytes.subarray(0, bytes.length / 2), faults);
+  res.destroy();
+}
+
+/** Sends a stream of `data:` frames with the faults asked for. `sent` is told each frame that left. */
+export async function sendFrames(
+  res: ServerResponse,
+  frames: readonly string[],
+  faults: Faults,
+  sent: () => void,
+): Promise<void> {
+  const out = open(res, faults, 'text/event-stream; charset=utf-8');
+  const after = figure(faults, 'after', 3);
+  const delay_ms = faults.slow ? figure(faults, 'delay', 20) : 0;
+  await comments(out, res, faults);
+  for (const [index, frame] of frames.entries()) {
+    if (res.destroyed) return;
+    if (index === after && interrupted(out, res, faults)) return;
+    await write(out, res, Buffer.from(withLineEnds(`data: ${frame}\n\n`, faults)), faults);
+    sent();
+    if (delay_ms > 0) await sleep(delay_ms);
+  }
+  out.end();
+}
+
+interface Sink {
+  write(chunk: Buffer): boolean;
+  flush?(): void;
+  end(): unknown;
+}
+
+function open(res: ServerResponse, faults: Faults, content_type: string): Sink {
+  const encoding = faults.gzip ? 'gzip' : faults.br ? 'br' : undefined;
+  const headers = { 'content-type': content_type, 'x-sandbox': 'models', 'set-cookie': 'a=1' };
+  res.writeHead(200, encoding ? { ...headers, 'content-encoding': encoding } : headers);
+  if (encoding === undefined) return res;
+  const packer =
+    encoding === 'gzip'
+      ? createGzip({ flush: zlib.Z_SYNC_FLUSH })
+      : createBrotliCompress({ flush: zlib.BROTLI_OPERATION_FLUSH });
+  packer.pipe(res);
+  return packer;
+}
+
+async function write(out: Sink, res: ServerResponse, bytes: Buffer, faults: Faults): Promise<void> {
+  if (!faults.bytes) {
+    if (out.write(bytes)) return;
+    await Promise.race([once(res, 'drain'), once(res, 'close')]);
+    return;
+  }
+  for (let at = 0; at < bytes.length && !res.destroyed; at += 1) {
+    out.write(bytes.subarray(at, at + 1));
+    await immediate();
+  }
+}
+
+function once(res: ServerResponse, event: 'drain' | 'close'): Promise<void> {
+  return new Promise((resolve) => res.once(event, resolve));
+}
+
+async function comments(out: Sink, res: ServerResponse, faults: Faults): Promise<void> {
+  if (!faults.comments) return;
+  for (let sent = 0; sent < figure(faults, 'count', 5) && !res.destroyed; sent += 1) {
+    out.write(Buffer.from(': keep-alive\n\n'));
+    await sleep(figure(faults, 'delay', 50));
+  }
+}
+
+/** Ends, cuts or silences a stream in its middle; true where no frame follows. */
+function interrupted(out: Sink, res: ServerResponse, faults: Faults): boolean {
+  if (faults.cut) res.destroy();
+  else if (faults.end) out.end();
+  else if (faults['error-frame']) {
+    const error = {
+      message: 'The model broke.',
+      type: 'server_error',
+      param: null,
+      code: 'broken',
+    };
+    out.write(Buffer.from(`data: ${JSON.stringify({ error })}\n\n`));
+    out.end();
+  } else return Boolean(faults.silence);
+  return true;
+}
+
+function withLineEnds(frame: string, faults: Faults): string {
+  const end = faults.crlf ? '\r\n' : faults.cr ? '\r' : '\n';
+  return frame.replaceAll('\n', end);
+}

@@ -1,0 +1,157 @@
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import { listen } from '../http';
+import {
+  type ChatRequest,
+  chatCompletion,
+  chatFrames,
+  type EmbeddingRequest,
+  embeddings,
+  inputText,
+  lastText,
+  modelObject,
+  models,
+} from './model-answers';
+import { answeredByFault, faultsOf, refuse, sendFrames, sendJson } from './model-faults';
+
+const REQUESTS_KEPT = 200;
+const BODY_KEPT_BYTES = 65_536;
+
+/** One arrived request, as GET /sandbox/requests shows it. */
+export interface Arrival {
+  method: string;
+  path: string;
+  headers: IncomingHttpHeaders;
+  body: unknown;
+  body_bytes: number;
+  frames_sent: number;
+  /** The other side went away before the whole answer was sent. */
+  closed_early: boolean;
+  finished: boolean;
+}
+
+/**
+ * A model provider on this machine: the OpenAI wire with deterministic answers, real token counts, and faults on demand
+ * (see model-faults.ts). GET /sandbox/requests shows the last requests, DELETE forgets them.
+ */
+export function createModelServer(): Server {
+  const arrivals: Arrival[] = [];
+  const server = createServer((req, res) => {
+    void serve(req, res, arrivals).catch(() => res.destroy());
+  });
+  server.keepAliveTimeout = 60_000;
+  return server;
+}
+
+async function serve(req: IncomingMessage, res: ServerResponse, arrivals: Arrival[]) {
+  const path = (req.url ?? '/').split('?')[0] ?? '/';
+  if (path === '/sandbox/requests') return showArrivals(req, res, arrivals);
+  const bytes = await read(req);
+  const body = parse(bytes);
+  const arrival = record(req, res, { path, body, body_bytes: bytes.length }, arrivals);
+  if (!/^Bearer \S+/.test(req.headers.authorization ?? '')) {
+    return refuse(res, 401, 'A bearer key is required.', 'invalid_api_key');
+  }
+  if (req.method === 'GET') return answerGet(res, path);
+  if (body === undefined) return refuse(res, 400, 'The body is not JSON.');
+  if (path === '/v1/chat/completions') return chat(req, res, body as ChatRequest, arrival);
+  if (path === '/v1/embeddings') return embed(req, res, body as EmbeddingRequest);
+  refuse(res, 404, `There is no ${path}.`, 'unknown_url');
+}
+
+async function chat(
+  req: IncomingMessage,
+  res: ServerResponse,
+  body: ChatRequest,
+  arrival: Arrival,
+) {
+  if (!isKnown(body.model))
+    return refuse(res, 404, `There is no model ${body.model}.`, 'model_not_found');
+  if (!Array.isArray(body.messages)) return refuse(res, 400, 'messages is required.');
+  const faults = faultsOf(header(req), lastText(body.messages));
+  if (answeredByFault(res, faults)) return;
+  if (!body.stream) return sendJson(res, chatCompletion(body, faults), faults);
+  await sendFrames(res, chatFrames(body, faults), faults, () => {
+    arrival.frames_sent += 1;
+  });
+}
+
+async function embed(req: IncomingMessage, res: ServerResponse, body: EmbeddingRequest) {
+  if (!isKnown(body.model))
+    return refuse(res, 404, `There is no model ${body.model}.`, 'model_not_found');
+  if (body.input === undefined) return refuse(res, 400, 'input is required.');
+  const faults = faultsOf(header(req), inputText(body.input));
+  if (answeredByFault(res, faults)) return;
+  await sendJson(res, embeddings(body, faults), faults);
+}
+
+function answerGet(res: ServerResponse, path: string) {
+  if (path === '/v1/models')
+    return sendJson(res, { object: 'list', data: models.map(modelObject) }, {});
+  const id = decodeURIComponent(path.replace('/v1/models/', ''));
+  if (isKnown(id)) return sendJson(res, modelObject(id), {});
+  refuse(res, 404, `There is no model ${id}.`, 'model_not_found');
+}
+
+function isKnown(model: string): boolean {
+  return (models as readonly string[]).includes(model);
+}
+
+function header(req: IncomingMessage): string | undefined {
+  return req.headers['x-sandbox-fault'] as string | undefined;
+}
+
+function record(
+  req: IncomingMessage,
+  res: ServerResponse,
+  seen: Pick<Arrival, 'path' | 'body' | 'body_bytes'>,
+  arrivals: Arrival[],
+): Arrival {
+  const arrival: Arrival = {
+    ...seen,
+    method: req.method ?? '',
+    headers: req.headers,
+    body: seen.body_bytes > BODY_KEPT_BYTES ? null : seen.body,
+    frames_sent: 0,
+    closed_early: false,
+    finished: false,
+  };
+  res.once('close', () => {
+    arrival.finished = res.writableFinished;
+    arrival.closed_early = !res.writableFinished;
+  });
+  arrivals.push(arrival);
+  if (arrivals.length > REQUESTS_KEPT) arrivals.shift();
+  return arrival;
+}
+
+function showArrivals(req: IncomingMessage, res: ServerResponse, arrivals: Arrival[]) {
+  if (req.method === 'DELETE') arrivals.length = 0;
+  return sendJson(res, { requests: arrivals }, {});
+}
+
+async function read(req: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of req) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks);
+}
+
+function parse(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(bytes.toString()) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+async function main(): Promise<void> {
+  const port = await listen(createModelServer(), Number(process.env.SANDBOX_MODELS_PORT ?? 8090));
+  process.stdout.write(`sandbox model provider on http://127.0.0.1:${port}/v1\n`);
+}
+
+if (require.main === module) void main();
