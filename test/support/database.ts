@@ -1,0 +1,36 @@
+import { randomUUID } from 'node:crypto';
+import { openDatabase } from '../../connections';
+import { type Db, many } from '../../domain/sql';
+import { maintenanceUrl } from '../../sandbox/postgres';
+
+export interface TestDatabase {
+  db: Db;
+  url: string;
+  /** Drops it, together with every session that is still in it. */
+  close: () => Promise<void>;
+}
+
+/** A migrated, empty database for one test file: a copy of the template. */
+export async function openTestDatabase(pool_max = 10): Promise<TestDatabase> {
+  const template = process.env.TEST_DATABASE_URL;
+  if (!template) throw new Error('TEST_DATABASE_URL is set by test/support/start-servers.ts.');
+  const name = `test_${randomUUID().replaceAll('-', '')}`;
+  const template_name = new URL(template).pathname.slice(1);
+  await asAdmin(template, `create database ${name} template ${template_name}`);
+  const url = Object.assign(new URL(template), { pathname: `/${name}` }).toString();
+  const db = openDatabase(url, pool_max, 'test');
+  const close = async () => {
+    await db.destroy();
+    await asAdmin(template, `drop database ${name} with (force)`);
+  };
+  return { db, url, close };
+}
+
+async function asAdmin(url: string, statement: string): Promise<void> {
+  const admin = openDatabase(maintenanceUrl(url), 1);
+  try {
+    await many(admin, statement);
+  } finally {
+    await admin.destroy();
+  }
+}

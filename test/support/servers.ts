@@ -1,0 +1,82 @@
+import { existsSync, rmSync } from 'node:fs';
+import { chmod, mkdtemp, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { bundleWorkflowCode } from '@temporalio/worker';
+import { openDatabase } from '../../connections';
+import { many } from '../../domain/sql';
+import { migrate } from '../../migrations';
+import { freePorts } from '../../sandbox/ports';
+import { ensureDatabase, maintenanceUrl, prepareCluster } from '../../sandbox/postgres';
+import { launch, type Running } from '../../sandbox/processes';
+import { prepareTemporal } from '../../sandbox/temporal';
+
+const TEMPLATE = 'template_svc';
+
+export interface Servers {
+  stop: () => Promise<void>;
+}
+
+/** Starts what all test files share and publishes its addresses in the environment, which Jest's workers inherit. */
+export async function startServers(): Promise<Servers> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'svc-test-'));
+  removeWhenInterrupted(folder);
+  // The system user that PostgreSQL runs as under root must enter it.
+  await chmod(folder, 0o755);
+  const [postgres_port = 0, temporal_port = 0, ui_port = 0] = await freePorts(3);
+  const started = await Promise.allSettled([
+    startPostgres(folder, postgres_port),
+    startTemporal(temporal_port, ui_port),
+    buildBundle(folder),
+  ]);
+  const stop = async () => {
+    const running = started.map((part) => (part.status === 'fulfilled' ? part.value : undefined));
+    await Promise.all(running.map((server) => server?.stop(2_000)));
+    rmSync(folder, { recursive: true, force: true });
+  };
+  for (const part of started) {
+    if (part.status === 'fulfilled') continue;
+    await stop();
+    throw part.reason;
+  }
+  return { stop };
+}
+
+async function startPostgres(data_dir: string, port: number): Promise<Running> {
+  const { program, url } = await prepareCluster({ data_dir, port, durable: false });
+  const server = await launch(program);
+  const template = Object.assign(new URL(url), { pathname: `/${TEMPLATE}` }).toString();
+  await ensureDatabase(template);
+  const db = openDatabase(template, 2);
+  await migrate(db);
+  await db.destroy();
+  // A database that nobody can enter can be copied at any moment.
+  const admin = openDatabase(maintenanceUrl(url), 1);
+  await many(admin, `alter database ${TEMPLATE} with is_template true allow_connections false`);
+  await admin.destroy();
+  process.env.TEST_DATABASE_URL = template;
+  return server;
+}
+
+async function startTemporal(port: number, ui_port: number): Promise<Running> {
+  const server = await launch(await prepareTemporal({ port, ui_port }));
+  process.env.TEST_TEMPORAL_ADDRESS = `127.0.0.1:${port}`;
+  return server;
+}
+
+async function buildBundle(folder: string): Promise<undefined> {
+  const workflowsPath = path.join(__dirname, '../../workflows/index.ts');
+  if (!existsSync(workflowsPath)) return;
+  const { code } = await bundleWorkflowCode({ workflowsPath });
+  const file = path.join(folder, 'workflows.js');
+  await writeFile(file, code);
+  process.env.TEST_WORKFLOW_BUNDLE = file;
+}
+
+// The servers end with this process whatever happens to it; the folder needs us to leave in order.
+function removeWhenInterrupted(folder: string): void {
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.once(signal, () => process.exit(1));
+  }
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+}
