@@ -1,6 +1,7 @@
 import { z } from 'zod';
 
 const port = z.coerce.number().int().min(0).max(65_535);
+const chosen_port = z.coerce.number().int().min(1).max(65_535).optional();
 const level = z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace']).default('info');
 
 // One row a variable: its type, and its default where one is safe. Addresses and secrets are never defaulted.
@@ -26,6 +27,22 @@ const variables = {
     LOG_LEVEL: level,
   }),
   admin: z.object({ DATABASE_URL: z.string().min(1) }),
+  // What `npm start` takes; a port that is not named has a default in sandbox/addresses.ts.
+  product: z.object({
+    DATA_DIR: z.string().min(1).default('.data'),
+    DATABASE_URL: z.url().optional(),
+    TEMPORAL_ADDRESS: z.string().min(1).optional(),
+    GATEWAY_CONFIG: z.string().min(1).optional(),
+    APIS: z.coerce.number().int().min(1).max(16).default(1),
+    GATEWAYS: z.coerce.number().int().min(1).max(16).default(1),
+    PORTS: z.enum(['free']).optional(),
+    POSTGRES_PORT: chosen_port,
+    TEMPORAL_PORT: chosen_port,
+    TEMPORAL_UI_PORT: chosen_port,
+    SANDBOX_MODELS_PORT: chosen_port,
+    API_PORT: chosen_port,
+    GATEWAY_PORT: chosen_port,
+  }),
 };
 
 type Variables = typeof variables;
