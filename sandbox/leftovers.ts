@@ -20,12 +20,12 @@ export function isAlive({ pid, born }: Birth): boolean {
   return birthOf(pid)?.born === born;
 }
 
+// To PostgreSQL these are a fast and an immediate shutdown; everything else ends by them too.
+const SIGNALS = ['SIGINT', 'SIGQUIT'] as const;
+
 /** Ends a process that an earlier run left behind: asks, insists, kills. */
-export async function endLeftover(
-  record: Birth,
-  signals: readonly [NodeJS.Signals, NodeJS.Signals] = ['SIGTERM', 'SIGKILL'],
-): Promise<void> {
-  for (const signal of signals) {
+export async function endLeftover(record: Birth): Promise<void> {
+  for (const signal of SIGNALS) {
     if (!isAlive(record)) return;
     process.kill(record.pid, signal);
     for (let waited_ms = 0; waited_ms < 3_000 && isAlive(record); waited_ms += 50) await sleep(50);

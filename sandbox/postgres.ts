@@ -3,6 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { chown, lstat, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import pg from 'pg';
 import { birthOf, endLeftover } from './leftovers';
@@ -10,6 +11,9 @@ import { canExecute, findPrograms, postgresUser } from './postgres-programs';
 import type { Program, SystemUser } from './processes';
 
 const run = promisify(execFile);
+
+const FOREIGN_SERVER_MS = 30_000;
+const UNKNOWN_DATABASE = '3D000';
 
 export interface Cluster {
   program: Program;
@@ -50,6 +54,22 @@ export async function prepareCluster(options: ClusterOptions): Promise<Cluster> 
   return { program: server(programs.postgres, folder, options, run_as, url), url, folder, notes };
 }
 
+/** Waits for a server that somebody else runs, and makes the database in it where it is missing. */
+export async function useDatabase(url: string): Promise<void> {
+  const deadline = performance.now() + FOREIGN_SERVER_MS;
+  for (;;) {
+    const problem = await reach(url).then(
+      () => undefined,
+      (error: Error & { code?: string }) => error,
+    );
+    if (!problem) return;
+    if (problem.code === UNKNOWN_DATABASE) await ensureDatabase(url);
+    else if (performance.now() > deadline) {
+      throw new Error(`DATABASE_URL cannot be used: ${problem.message || problem.code}`);
+    } else await sleep(500);
+  }
+}
+
 /** Makes the database that an address names, where it is missing. */
 export async function ensureDatabase(url: string): Promise<void> {
   const name = new URL(url).pathname.slice(1);
@@ -65,16 +85,12 @@ export async function ensureDatabase(url: string): Promise<void> {
   }
 }
 
-/** True where a PostgreSQL server answers and lets us in. */
-export async function answers(url: string): Promise<boolean> {
+async function reach(url: string): Promise<void> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2_000 });
   client.on('error', () => undefined);
   try {
     await client.connect();
     await client.query('select 1');
-    return true;
-  } catch {
-    return false;
   } finally {
     await client.end().catch(() => undefined);
   }
@@ -117,7 +133,7 @@ function server(
     // Fast shutdown: sessions are cut, everything acknowledged is kept. Then an immediate one, recovered at the next start.
     stop_signals: ['SIGINT', 'SIGQUIT'],
     prepare: () => endOldServer(folder),
-    isReady: () => answers(maintenanceUrl(url)),
+    isReady: () => reach(maintenanceUrl(url)).then(() => true),
     ready_timeout_ms: 60_000,
   };
 }
@@ -210,7 +226,7 @@ async function endOldServer(folder: string): Promise<void> {
   const text = await readFile(pid_file, 'utf8').catch(() => undefined);
   const record = text === undefined ? undefined : birthOf(Number.parseInt(text, 10));
   if (record && (await commandOf(record.pid)).includes(folder)) {
-    await endLeftover(record, ['SIGINT', 'SIGQUIT']);
+    await endLeftover(record);
   } else if (record) {
     await rm(pid_file, { force: true });
   }

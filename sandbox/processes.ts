@@ -41,6 +41,8 @@ export interface Watch {
   onLine?: (line: string) => void;
   /** The moment it exists, long before it is ready. */
   onPid?: (pid: number) => void;
+  /** Gives up a start that is not ready yet. */
+  signal?: AbortSignal;
 }
 
 const POLL_MS = 50;
@@ -66,7 +68,7 @@ export async function launch(program: Program, watch: Watch = {}): Promise<Runni
     stop: (grace_ms = STOP_GRACE_MS) => stop(program, child, ended, grace_ms),
   };
   try {
-    await waitUntilReady(program, ended);
+    await waitUntilReady(program, ended, watch.signal);
   } catch (error) {
     await running.stop(1_000);
     throw new Error(`${(error as Error).message}\n${lastWords().join('\n')}`.trimEnd());
@@ -112,17 +114,25 @@ function readLines(child: ChildProcess, { onLine }: Watch): () => string[] {
   return () => kept;
 }
 
-async function waitUntilReady(program: Program, ended: Promise<string>): Promise<void> {
+async function waitUntilReady(
+  program: Program,
+  ended: Promise<string>,
+  signal?: AbortSignal,
+): Promise<void> {
   const deadline = performance.now() + program.ready_timeout_ms;
-  let how: string | undefined;
-  void ended.then((words) => {
-    how = words;
-  });
+  const over = Promise.race([
+    ended.then((how) => `${how} before it was ready`),
+    new Promise<string>((resolve) =>
+      signal?.addEventListener('abort', () => resolve('was stopped'), { once: true }),
+    ),
+  ]);
   while (performance.now() < deadline) {
-    const ready = await program.isReady().catch(() => false);
+    const ready = program.isReady().catch(() => false);
+    const outcome = await Promise.race([over, ready]);
     // A process that ended is not ready, even where another one answers at its address.
-    if (how) throw new Error(`${program.name} ${how} before it was ready.`);
-    if (ready) return;
+    const how = outcome === true ? await Promise.race([over, sleep(0)]) : outcome;
+    if (typeof how === 'string') throw new Error(`${program.name} ${how}.`);
+    if (outcome === true) return;
     await sleep(POLL_MS);
   }
   throw new Error(`${program.name} was not ready after ${program.ready_timeout_ms / 1_000} s.`);

@@ -1,3 +1,4 @@
+import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Connection } from '@temporalio/client';
@@ -11,6 +12,8 @@ const RETENTION_SECONDS = 7 * 24 * 3_600;
 const ATTRIBUTES = ['OrgId', 'Kind', 'Status'] as const;
 // temporal.api.enums.v1.IndexedValueType.
 const KEYWORD = 2;
+// temporal.api.enums.v1.TaskQueueType.
+const WORKFLOW_QUEUE = 1;
 const NOT_FOUND = 5;
 const ALREADY_EXISTS = 6;
 const BOOTSTRAP_MS = 60_000;
@@ -23,6 +26,7 @@ export async function prepareTemporal(options: {
 }): Promise<Program> {
   const { folder, port, ui_port } = options;
   const { command, server_version } = await findTemporal();
+  if (folder) await mkdir(folder, { recursive: true });
   const address = `127.0.0.1:${port}`;
   const store = folder
     ? // A file belongs to the version that made it: another version starts a fresh one, and the rows bring the workflows back.
@@ -65,6 +69,23 @@ export async function useTemporal(address: string): Promise<void> {
       }
       await sleep(500);
     }
+  }
+}
+
+/** Who asks for workflow tasks of a queue, each with the moment of its last request. */
+export async function pollersOf(address: string, name: string): Promise<string[]> {
+  const connection = await Connection.connect({ address, connectTimeout: '2s' });
+  try {
+    const { pollers } = await connection.workflowService.describeTaskQueue({
+      namespace: NAMESPACE,
+      taskQueue: { name },
+      taskQueueType: WORKFLOW_QUEUE,
+    });
+    return (pollers ?? []).map(({ identity, lastAccessTime: at }) =>
+      [identity, at?.seconds, at?.nanos].join(' '),
+    );
+  } finally {
+    await connection.close();
   }
 }
 
