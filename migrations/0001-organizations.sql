@@ -1,10 +1,10 @@
 -- Who there is: organizations with their wallet settings, people, teams and agents. Archived, never deleted.
 
--- A time-ordered id: prefix, 12 hex digits of milliseconds, 20 random ones (a version 4 uuid without its fixed digits).
+-- A time-ordered id: prefix, 12 hex digits of milliseconds, 20 hex digits of which 74 bits are random.
+-- One expression without a `from`, so that PostgreSQL inlines it: three are made per priced request.
 create function new_id(p_prefix text) returns text language sql volatile as $$
   select p_prefix || '_' || lpad(to_hex((extract(epoch from clock_timestamp()) * 1000)::bigint), 12, '0')
-    || substr(u, 1, 12) || substr(u, 25, 8)
-  from replace(gen_random_uuid()::text, '-', '') as u
+    || substr(replace(gen_random_uuid()::text, '-', ''), 13)
 $$;
 
 create table organizations (

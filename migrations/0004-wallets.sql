@@ -101,7 +101,8 @@ create type ledger_entry as (
 -- The only place that changes a balance. Under the organization's lock it appends entries in the given order,
 -- moves each wallet once, and writes one wallet.balance_low where balance + reserved crosses the threshold downwards.
 create function post_entries(p_org_id text, p_entries ledger_entry[]) returns setof wallet_transactions
-language plpgsql set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_now timestamptz := clock_timestamp();
   v_low record;
@@ -114,7 +115,7 @@ begin
       e.actual_cost_nanos, e.transfer_id, e.payment_session_id, e.description, v_now
     from unnest(p_entries) with ordinality as e (wallet_id, type, amount_nanos, reserved_nanos, reservation_id, phase,
       provider, model, actual_cost_nanos, transfer_id, payment_session_id, description, n)
-    join wallets w on w.id = e.wallet_id and w.org_id = p_org_id
+    cross join lateral (select * from wallets q where q.id = e.wallet_id limit 1) as w
     window so_far as (partition by e.wallet_id order by e.n)
     order by e.n
     returning *;
@@ -131,7 +132,7 @@ begin
         reserved_nanos = w.reserved_nanos + m.reserved_nanos,
         seq = w.seq + m.entries
       from moves m
-      where w.id = m.wallet_id and w.org_id = p_org_id
+      where w.id = m.wallet_id
       returning w.id, w.owner_type, w.currency, w.balance_nanos, w.reserved_nanos,
         w.balance_nanos + w.reserved_nanos as after_nanos,
         w.balance_nanos + w.reserved_nanos - m.amount_nanos - m.reserved_nanos as before_nanos,

@@ -41,8 +41,7 @@ create table exchange_rates (
 );
 
 -- The price in force now for a model: its own, else the longest pattern that matches. Null row where unpriced.
-create function price_for(p_provider text, p_model text) returns model_prices language plpgsql stable
-set enable_seqscan = off as $$
+create function price_for(p_provider text, p_model text) returns model_prices language plpgsql stable as $$
 declare
   v_price model_prices;
 begin

@@ -89,7 +89,7 @@ create type lane_answer as (
 
 -- Expires every overdue hold of an organization, each once: a settlement of +held with cost 0, and an event.
 create function expire_holds(p_org_id text) returns integer language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_now timestamptz;
   v_expired reservations[];
@@ -136,7 +136,7 @@ end $$;
 -- Moves open holds to now + their life, at most 24 h after the reserve. Invariant: no money moves.
 create function extend(p_org_id text, p_reservation_ids text[])
 returns table (reservation_id text, status text, expires_at timestamptz) language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_now timestamptz;
 begin
@@ -193,7 +193,7 @@ create type settlement as (
 
 -- Reads the items with their reservations and frozen prices. Items are independent: a reservation comes once a batch.
 create function judge_settlements(p_org_id text, p_items jsonb) returns settlement[] language sql stable
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
   select array_agg((e.n::integer,
     case
       when r.id is null and i.outcome = 'canceled' and i.request_id is not null then 'tombstone'
@@ -202,7 +202,7 @@ set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as
       when p.version_id is null then 'price_not_frozen'
       when cost.nanos > 9000000000000000000 then 'amount_too_large'
     end,
-    r, i.request_id,
+    r.reservation, i.request_id,
     case
       when r.status = 'expired' then 'late'
       when i.outcome <> 'completed' and cost.nanos = 0 then 'released'
@@ -211,24 +211,36 @@ set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as
     cost.nanos, chosen.provider, chosen.model, i.outcome, i.usage, i.usage_source)::settlement order by e.n)
   from jsonb_array_elements(p_items) with ordinality as e (value, n)
   cross join lateral jsonb_populate_record(null::settle_item, e.value) as i
-  left join reservations r on r.org_id = p_org_id and r.id = coalesce(i.reservation_id,
-    (select q.id from reservations q where q.org_id = p_org_id and q.request_id = i.request_id))
+  left join lateral (select q.id from reservations q where q.org_id = p_org_id and q.request_id = i.request_id limit 1)
+    as named on i.reservation_id is null
+  left join lateral (select q as reservation, q.* from reservations q where q.id = coalesce(i.reservation_id, named.id) limit 1)
+    as r on r.org_id = p_org_id
   cross join lateral (select coalesce(i.provider, r.provider) as provider, coalesce(i.model, r.model) as model) as chosen
-  left join model_prices p on p.version_id = case
-    when chosen.provider = r.provider and chosen.model = r.model then r.price_version_id
-    else (select f ->> 'price_version_id' from jsonb_array_elements(r.fallbacks) as f
-      where f ->> 'provider' = chosen.provider and f ->> 'model' = chosen.model limit 1) end
+  left join lateral (select v as price, v.version_id from model_prices v where v.version_id = case
+      when chosen.provider = r.provider and chosen.model = r.model then r.price_version_id
+      else (select f ->> 'price_version_id' from jsonb_array_elements(r.fallbacks) as f
+        where f ->> 'provider' = chosen.provider and f ->> 'model' = chosen.model limit 1) end limit 1) as p on true
   cross join lateral (select case
     -- What failed or was canceled before any use costs nothing, not even the price per request.
     when i.outcome <> 'completed' and not exists (select 1 from jsonb_each_text(i.usage) as u where u.value::numeric > 0)
       then 0
-    else round(usage_cost(p, jsonb_populate_record(null::usage_counts, i.usage)) * r.exchange_rate) end as nanos) as cost
+    else round(usage_cost(p.price, jsonb_populate_record(null::usage_counts, i.usage)) * r.exchange_rate) end as nanos) as cost
+$$;
+
+-- The ledger entries that close reservations: the hold comes back and the cost goes, or after expiry the cost alone.
+create function closing_entries(p_closing settlement[]) returns ledger_entry[] language sql immutable as $$
+  select array_agg(((s.reservation).wallet_id, 'settlement',
+    case s.status when 'late' then -s.cost_nanos else (s.reservation).held_nanos - s.cost_nanos end,
+    case s.status when 'late' then 0 else -(s.reservation).held_nanos end,
+    (s.reservation).id, case s.status when 'late' then 'late' else 'close' end, s.provider, s.model, s.cost_nanos,
+    null, null, case s.status when 'late' then 'settled after expiry' end)::ledger_entry order by s.n)
+  from unnest(p_closing) as s
 $$;
 
 -- Settles holds to their real cost. Invariant: each reservation is closed once and charged once, whatever is repeated;
 -- the wallet may go into debt, other holds stay as they are. Canceling an unknown request_id leaves a tombstone.
 create function settle(p_org_id text, p_items jsonb) returns setof lane_answer language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_now timestamptz;
   v_items settlement[];
@@ -269,20 +281,17 @@ begin
   set status = s.status, closed_at = v_now, actual_cost_nanos = s.cost_nanos, outcome = s.outcome, usage = s.usage,
     usage_source = s.usage_source
   from unnest(v_closing) as s where r.id = (s.reservation).id;
+  -- Entries come back in the order they were given, so the two lists are zipped, not joined.
   return query
-    select 'settle', s.n, null::text, null::text, (s.reservation).id, s.status, (s.reservation).wallet_id,
-      (s.reservation).wallet_owner_type, (s.reservation).currency, (s.reservation).estimated_nanos,
-      (s.reservation).held_nanos, s.cost_nanos::bigint,
-      case s.status when 'late' then 0 else greatest((s.reservation).held_nanos - s.cost_nanos, 0)::bigint end,
-      e.balance_after_nanos, e.id, (s.reservation).expires_at, null::jsonb
-    from post_entries(p_org_id, (
-      select array_agg(((s.reservation).wallet_id, 'settlement',
-        case s.status when 'late' then -s.cost_nanos else (s.reservation).held_nanos - s.cost_nanos end,
-        case s.status when 'late' then 0 else -(s.reservation).held_nanos end,
-        (s.reservation).id, case s.status when 'late' then 'late' else 'close' end, s.provider, s.model, s.cost_nanos,
-        null, null, case s.status when 'late' then 'settled after expiry' end)::ledger_entry order by s.n)
-      from unnest(v_closing) as s)) as e
-    join unnest(v_closing) as s on (s.reservation).id = e.reservation_id;
+    select 'settle', z.n, null::text, null::text, (z.reservation).id, z.status, (z.reservation).wallet_id,
+      (z.reservation).wallet_owner_type, (z.reservation).currency, (z.reservation).estimated_nanos,
+      (z.reservation).held_nanos, z.cost_nanos::bigint,
+      case z.status when 'late' then 0 else greatest((z.reservation).held_nanos - z.cost_nanos, 0)::bigint end,
+      z.balance_after_nanos, z.entry_id, (z.reservation).expires_at, null::jsonb
+    from rows from (post_entries(p_org_id, closing_entries(v_closing)), unnest(v_closing)) as z (entry_id, wallet_id, org_id,
+      seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase, actual_cost_nanos, transfer_id,
+      payment_session_id, description, created_at, n, code, reservation, request_id, status, cost_nanos, chosen_provider,
+      chosen_model, outcome, usage, usage_source);
 end $$;
 
 create type reserve_item as (
@@ -399,7 +408,8 @@ end $$;
 
 -- True where the session's earlier reserves, those of this batch included, leave no room for one more of this size.
 create function session_is_full(p_org_id text, i reserve_item, p_usd_nanos numeric, p_made reservations[]) returns boolean
-language sql stable set enable_seqscan = off as $$
+language sql stable
+set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
   select count(*) + 1 > i.session_max_actions
     or coalesce(sum(coalesce(r.actual_cost_nanos, r.held_nanos) / r.exchange_rate), 0) + p_usd_nanos
       > i.session_max_cost_usd * 1000000000
@@ -462,7 +472,7 @@ end $$;
 -- where none runs or the new deadline comes before the one it sleeps to.
 create function write_holds(p_org organizations, p_holds reservations[], p_entries ledger_entry[], p_now timestamptz)
 returns void language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_next timestamptz := p_holds[1].expires_at;
 begin
@@ -479,11 +489,12 @@ begin
   end if;
 end $$;
 
+-- The lookups are lateral with a limit, so that each is one probe of one index whatever the planner knows of the tables.
 -- Holds the estimated cost of requests, in the given order. Invariant: a hold is paid by one wallet, the first of user,
 -- team and organization whose balance covers it; the sum of holds never exceeds what was available; a request_id
 -- holds once. Decisions are made on balances read under the lock and written together at the end.
 create function reserve(p_org_id text, p_items jsonb) returns setof lane_answer language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_org organizations;
   v_now timestamptz;
@@ -502,13 +513,15 @@ declare
   a lane_answer;
 begin
   v_org := lock_organization(p_org_id);
-  -- Overdue holds are given back before anything is refused for want of them.
-  perform expire_holds(p_org_id);
   v_now := clock_timestamp();
+  -- Overdue holds are given back before anything is refused for want of them.
+  if exists (select 1 from reservations r where r.org_id = p_org_id and r.status = 'open' and r.expires_at <= v_now) then
+    perform expire_holds(p_org_id);
+  end if;
   v_rate := case v_org.currency when 'USD' then 1 else (select x.rate from exchange_rates x where x.currency = v_org.currency) end;
 
   for item in
-    select e.n::integer as n, i::reserve_item as body, r as earlier, h.balance_after_nanos as earlier_balance_nanos,
+    select e.n::integer as n, i::reserve_item as body, r.earlier, h.balance_after_nanos as earlier_balance_nanos,
       i.user_id is not null and m.user_id is null as user_unknown,
       i.team_id is not null and t.id is null as team_unknown,
       i.agent_id is not null and g.id is null as agent_unknown,
@@ -521,16 +534,20 @@ begin
       ow.id as org_wallet_id, ow.balance_nanos as org_nanos
     from jsonb_array_elements(p_items) with ordinality as e (value, n)
     cross join lateral jsonb_populate_record(null::reserve_item, e.value) as i
-    left join reservations r on r.org_id = p_org_id and r.request_id = i.request_id
-    left join wallet_transactions h on h.reservation_id = r.id and h.phase = 'hold'
-    left join memberships m on m.org_id = p_org_id and m.user_id = i.user_id and m.archived_at is null
-    left join teams t on t.id = i.team_id and t.org_id = p_org_id and t.archived_at is null
-    left join agents g on g.id = i.agent_id and g.org_id = p_org_id and g.archived_at is null
-    left join tokens k on k.id = i.key_id and k.org_id = p_org_id
-    left join token_secrets s on s.id = i.secret_id and s.token_id = k.id
-    left join wallets uw on uw.org_id = p_org_id and uw.owner_type = 'user' and uw.owner_user_id = i.user_id
-    left join wallets tw on tw.org_id = p_org_id and tw.owner_type = 'team' and tw.owner_team_id = i.team_id
-    left join wallets ow on ow.org_id = p_org_id and ow.owner_type = 'organization'
+    left join lateral (select q as earlier, q.id from reservations q where q.org_id = p_org_id
+      and q.request_id = i.request_id limit 1) as r on true
+    left join lateral (select * from wallet_transactions q where q.reservation_id = r.id and q.phase = 'hold' limit 1) as h on true
+    left join lateral (select * from memberships q where q.org_id = p_org_id and q.user_id = i.user_id limit 1)
+      as m on m.archived_at is null
+    left join lateral (select * from teams q where q.id = i.team_id limit 1) as t on t.org_id = p_org_id and t.archived_at is null
+    left join lateral (select * from agents q where q.id = i.agent_id limit 1) as g on g.org_id = p_org_id and g.archived_at is null
+    left join lateral (select * from tokens q where q.id = i.key_id limit 1) as k on k.org_id = p_org_id
+    left join lateral (select * from token_secrets q where q.id = i.secret_id limit 1) as s on s.token_id = k.id
+    left join lateral (select * from wallets q where q.org_id = p_org_id and q.owner_type = 'user'
+      and q.owner_user_id = i.user_id limit 1) as uw on true
+    left join lateral (select * from wallets q where q.org_id = p_org_id and q.owner_type = 'team'
+      and q.owner_team_id = i.team_id limit 1) as tw on true
+    left join lateral (select * from wallets q where q.org_id = p_org_id and q.owner_type = 'organization' limit 1) as ow on true
     order by e.n
   loop
     a := null;
@@ -571,13 +588,20 @@ begin
     a.estimated_cost_nanos := ceil(v_quote.usd_nanos * v_rate);
     a.reserved_amount_nanos := v_held;
     a.currency := v_org.currency;
-    select c.id, c.owner_type, c.balance_nanos into v_wallet_id, a.wallet_owner_type, v_balance
-    from (values
-      (1, item.user_wallet_id, 'user', coalesce((v_left ->> item.user_wallet_id)::bigint, item.user_nanos)),
-      (2, item.team_wallet_id, 'team', coalesce((v_left ->> item.team_wallet_id)::bigint, item.team_nanos)),
-      (3, item.org_wallet_id, 'organization', coalesce((v_left ->> item.org_wallet_id)::bigint, item.org_nanos))
-    ) as c (place, id, owner_type, balance_nanos)
-    where c.balance_nanos >= v_held order by c.place limit 1;
+    v_wallet_id := null;
+    if coalesce((v_left ->> item.user_wallet_id)::bigint, item.user_nanos) >= v_held then
+      v_wallet_id := item.user_wallet_id;
+      v_balance := coalesce((v_left ->> v_wallet_id)::bigint, item.user_nanos);
+      a.wallet_owner_type := 'user';
+    elsif coalesce((v_left ->> item.team_wallet_id)::bigint, item.team_nanos) >= v_held then
+      v_wallet_id := item.team_wallet_id;
+      v_balance := coalesce((v_left ->> v_wallet_id)::bigint, item.team_nanos);
+      a.wallet_owner_type := 'team';
+    elsif coalesce((v_left ->> item.org_wallet_id)::bigint, item.org_nanos) >= v_held then
+      v_wallet_id := item.org_wallet_id;
+      v_balance := coalesce((v_left ->> v_wallet_id)::bigint, item.org_nanos);
+      a.wallet_owner_type := 'organization';
+    end if;
     if v_wallet_id is null then
       a.code := 'insufficient_balance';
       a.cost_ticket := open_ticket(v_org, item.body, v_held::bigint, v_left);
