@@ -2,6 +2,10 @@ import { z } from 'zod';
 
 const port = z.coerce.number().int().min(0).max(65_535);
 const chosen_port = z.coerce.number().int().min(1).max(65_535).optional();
+const urls = z
+  .string()
+  .transform((text) => text.split(',').map((url) => url.trim()))
+  .pipe(z.array(z.url()).min(1));
 const level = z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace']).default('info');
 
 // One row a variable: its type, and its default where one is safe. Addresses and secrets are never defaulted.
@@ -13,7 +17,8 @@ const variables = {
     LOG_LEVEL: level,
   }),
   gateway: z.object({
-    CONTROL_PLANE_URL: z.url(),
+    // Several addresses, comma-separated, are tried in turn.
+    CONTROL_PLANE_URL: urls,
     CONTROL_PLANE_TOKEN: z.string().min(1),
     GATEWAY_CONFIG: z.string().min(1),
     GATEWAY_PORT: port.default(8081),

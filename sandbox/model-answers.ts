@@ -161,7 +161,7 @@ function answerTo(request: ChatRequest, faults: Faults): Answer {
 
 function wordsOf(request: ChatRequest, said: string, faults: Faults): string {
   if (faults['big-line']) return 'x'.repeat(figure(faults, 'size', 1_000_000));
-  if (faults.chunks) return 'word '.repeat(figure(faults, 'count', 200));
+  if (faults.chunks) return 'word '.repeat(figure(faults, 'count', 200)).trimEnd();
   const last = request.messages.at(-1);
   if (last?.role === 'tool') return `The tool answered: ${textOf(last)}`;
   const echo = said.length > 400 ? `${said.slice(0, 400)}...` : said;

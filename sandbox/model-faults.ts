@@ -99,7 +99,7 @@ export async function sendFrames(
   await comments(out, res, faults);
   for (const [index, frame] of frames.entries()) {
     if (res.destroyed) return;
-    if (index === after && interrupted(out, res, faults)) return;
+    if (index === after && (await interrupted(out, res, faults))) return;
     await write(out, res, Buffer.from(withLineEnds(`data: ${frame}\n\n`, faults)), faults);
     sent();
     if (delay_ms > 0) await sleep(delay_ms);
@@ -151,7 +151,9 @@ async function comments(out: Sink, res: ServerResponse, faults: Faults): Promise
 }
 
 /** Ends, cuts or silences a stream in its middle; true where no frame follows. */
-function interrupted(out: Sink, res: ServerResponse, faults: Faults): boolean {
+async function interrupted(out: Sink, res: ServerResponse, faults: Faults): Promise<boolean> {
+  // What was written before leaves first.
+  await sleep(5);
   if (faults.cut) res.destroy();
   else if (faults.end) out.end();
   else if (faults['error-frame']) {

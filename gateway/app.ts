@@ -1,0 +1,121 @@
+import Koa, { type Context } from 'koa';
+import { AppError } from '../domain/errors';
+import { conventions } from '../http';
+import type { Logger } from '../log';
+import { openHolds } from './budget';
+import type { Gateway } from './call';
+import type { ControlPlane } from './control-plane';
+import { openIdentities } from './identity';
+import { openProviders } from './providers';
+import { routes } from './routes';
+import type { Settings } from './settings';
+import { encodingOf, openTokenizer } from './tokenizer';
+
+const POLL_MS = 20;
+
+/** Opens what the gateway works with. */
+export function openGateway({
+  settings,
+  control_plane,
+  log,
+}: {
+  settings: Settings;
+  control_plane: ControlPlane;
+  log: Logger;
+}): Gateway {
+  const tokenizer = openTokenizer();
+  for (const { models } of settings.providers.targets) {
+    for (const model of models) tokenizer.warm(encodingOf(model));
+  }
+  return {
+    ...{ settings, control_plane, log, tokenizer },
+    providers: openProviders(settings),
+    identities: openIdentities(control_plane),
+    holds: openHolds(control_plane),
+    calls: new Set(),
+    is_draining: false,
+  };
+}
+
+/** The Koa app: the conventions, health, then the table of routes. */
+export function createApp(gateway: Gateway): Koa {
+  const app = new Koa();
+  app.use(conventions(gateway.log));
+  app.use(async (ctx) => {
+    const { path } = ctx;
+    if (ctx.method === 'GET' && path === '/svc/health') ctx.body = { status: 'ok' };
+    else if (ctx.method === 'GET' && path === '/readyz') await answerReady(ctx, gateway);
+    else await serve(ctx, gateway, path);
+  });
+  return app;
+}
+
+/** Waits until nothing is under way and every settlement is accepted; what outlasts the bound is cut and settled. */
+export async function drain(gateway: Gateway): Promise<void> {
+  gateway.is_draining = true;
+  const { calls, control_plane, settings } = gateway;
+  const end_at = performance.now() + settings.timeouts.drain_ms;
+  while (calls.size > 0 && performance.now() < end_at) await pause();
+  for (const call of calls) call.abort?.(new AppError('unavailable', 'This gateway stops.'));
+  const settled_by = Math.max(end_at, performance.now() + SETTLE_MS);
+  while (calls.size + control_plane.unsettled() > 0 && performance.now() < settled_by) {
+    await pause();
+  }
+}
+
+const SETTLE_MS = 5_000;
+
+export async function closeGateway(gateway: Gateway): Promise<void> {
+  gateway.holds.close();
+  gateway.tokenizer.close();
+  await gateway.providers.close();
+  await gateway.control_plane.close();
+}
+
+async function serve(ctx: Context, gateway: Gateway, path: string): Promise<void> {
+  const found = routeOf(ctx.method, path);
+  if (found === undefined) return;
+  if (gateway.is_draining) {
+    ctx.set('connection', 'close');
+    throw new AppError('unavailable', 'This gateway stops; another one answers a repeat.');
+  }
+  await found.route.serve(ctx, gateway, found.id);
+}
+
+const fixed = new Map(routes.map((route) => [`${route.method} ${route.path}`, route]));
+const open_ended = routes.filter(({ path }) => path.endsWith('/:id'));
+
+function routeOf(method: string, path: string) {
+  const route = fixed.get(`${method} ${path}`);
+  if (route !== undefined) return { route, id: '' };
+  for (const candidate of open_ended) {
+    const prefix = candidate.path.slice(0, -':id'.length);
+    if (candidate.method === method && path.startsWith(prefix) && path.length > prefix.length) {
+      return { route: candidate, id: decoded(path.slice(prefix.length)) };
+    }
+  }
+  return undefined;
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+async function answerReady(ctx: Context, { control_plane, is_draining }: Gateway): Promise<void> {
+  const reason = is_draining
+    ? 'draining'
+    : (await control_plane.isReady())
+      ? undefined
+      : 'the control plane does not answer';
+  ctx.status = reason === undefined ? 200 : 503;
+  ctx.body = reason === undefined ? { status: 'ready' } : { status: 'not ready', reason };
+  if (reason !== undefined) ctx.set('retry-after', '1');
+}
+
+function pause(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, POLL_MS));
+}

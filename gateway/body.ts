@@ -1,0 +1,186 @@
+import type { IncomingMessage } from 'node:http';
+import rawBody from 'raw-body';
+import { AppError } from '../domain/errors';
+import type { Body } from './usage';
+
+const INT_MAX = 2_147_483_647;
+const CHOICES_MAX = 128;
+const MODEL_CHARACTERS_MAX = 256;
+
+// What this gateway decides on; the upstream must not read another value of it than was checked here.
+const deciding = new Set([
+  'model',
+  'stream',
+  'stream_options',
+  'max_tokens',
+  'max_completion_tokens',
+  'n',
+  'messages',
+  'input',
+]);
+
+/** Where the value of a top-level key stands in a JSON text. */
+export interface Span {
+  start: number;
+  end: number;
+}
+
+/** Reads a request's bytes; 413 above the limit, by the declared length where there is one. */
+export async function readBody(req: IncomingMessage, limit: number): Promise<Buffer> {
+  const { 'content-type': type = '', 'content-encoding': coding } = req.headers;
+  if (!/^application\/([\w.-]+\+)?json\s*(;|$)/i.test(type)) {
+    throw new AppError('unsupported_media_type', 'Send the body as content-type application/json.');
+  }
+  if (coding !== undefined && coding !== 'identity') {
+    throw new AppError('unsupported_media_type', 'Send the body without content-encoding.');
+  }
+  const declared = req.headers['content-length'];
+  try {
+    return await rawBody(req, { limit, ...(declared ? { length: Number(declared) } : {}) });
+  } catch (error) {
+    throw unreadable(error, limit);
+  }
+}
+
+/** The object that a body holds. */
+export function parseBody(text: string): Body {
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    throw new AppError('invalid_json', 'The body is not valid JSON.');
+  }
+  if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body as Body;
+  throw new AppError('invalid_request', 'The body must be a JSON object.');
+}
+
+/**
+ * Refuses a body that names a deciding key twice, in whatever case or escapes: parsers differ in which one they take.
+ * Gives the place of `stream_options`, the one value that is ever edited.
+ */
+export function checkKeys(text: string): Span | undefined {
+  const seen = new Set<string>();
+  let stream_options: Span | undefined;
+  for (let at = next(text, text.indexOf('{') + 1); text[at] === '"'; ) {
+    const end = stringEnd(text, at);
+    const key = JSON.parse(text.slice(at, end)) as string;
+    const folded = key.toUpperCase().toLowerCase();
+    if (deciding.has(folded)) {
+      if (seen.has(folded)) throw repeated(folded);
+      seen.add(folded);
+    }
+    const start = next(text, next(text, end) + 1);
+    at = valueEnd(text, start);
+    if (key === 'stream_options') stream_options = { start, end: at };
+    at = next(text, at);
+    if (text[at] === ',') at = next(text, at + 1);
+  }
+  return stream_options;
+}
+
+/** The body with usage asked for in its stream; all else stays as the client wrote it. */
+export function askForUsage(raw: Buffer, text: string, body: Body, span: Span | undefined): Buffer {
+  if (span === undefined) {
+    const brace = raw.indexOf(0x7b) + 1;
+    const asked = Buffer.from('"stream_options":{"include_usage":true},');
+    return Buffer.concat([raw.subarray(0, brace), asked, raw.subarray(brace)]);
+  }
+  const options = { ...(body.stream_options as Body | null), include_usage: true };
+  return Buffer.from(text.slice(0, span.start) + JSON.stringify(options) + text.slice(span.end));
+}
+
+/** The model's name; 422 where it is missing. */
+export function modelOf({ model }: Body): string {
+  if (typeof model === 'string' && model !== '' && model.length <= MODEL_CHARACTERS_MAX)
+    return model;
+  throw invalid('model', 'Name a model in "model", as GET /v1/models lists them.');
+}
+
+/** True where the client asks for a stream. */
+export function streamOf({ stream }: Body): boolean {
+  if (stream === undefined || stream === null || typeof stream === 'boolean')
+    return stream === true;
+  throw invalid('stream', '"stream" must be true or false.');
+}
+
+/** The most output the client allows, for all its choices; null where it says nothing. */
+export function completionCap(body: Body): number | null {
+  const caps = [number(body, 'max_completion_tokens', 0), number(body, 'max_tokens', 0)];
+  const given = caps.filter((cap) => cap !== undefined);
+  const choices = number(body, 'n', 1) ?? 1;
+  if (choices > CHOICES_MAX) throw invalid('n', `"n" may be at most ${CHOICES_MAX}.`);
+  if (given.length === 0) return null;
+  return Math.min(Math.max(...given) * choices, INT_MAX);
+}
+
+function number(body: Body, name: string, least: number): number | undefined {
+  const value = body[name];
+  if (value === undefined || value === null) return undefined;
+  if (Number.isInteger(value) && (value as number) >= least && (value as number) <= INT_MAX) {
+    return value as number;
+  }
+  throw invalid(name, `"${name}" must be a whole number from ${least} to ${INT_MAX}.`);
+}
+
+function invalid(param: string, message: string): AppError {
+  return new AppError('invalid_field', message, { param });
+}
+
+function repeated(key: string): AppError {
+  return new AppError('invalid_request', `The body names "${key}" twice.`, { param: key });
+}
+
+function unreadable(error: unknown, limit: number): unknown {
+  const { type } = error as { type?: string };
+  if (type === 'entity.too.large') {
+    return new AppError('payload_too_large', `A body may have at most ${limit} bytes.`);
+  }
+  if (type === 'request.aborted' || type === 'request.size.invalid') {
+    return new AppError('invalid_request', 'The body ended early.');
+  }
+  return error;
+}
+
+// The walk below runs over text that JSON.parse has accepted, so it only has to find where things end.
+
+function next(text: string, from: number): number {
+  let at = from;
+  while (text.charCodeAt(at) <= 32) at += 1;
+  return at;
+}
+
+function stringEnd(text: string, start: number): number {
+  let quote = text.indexOf('"', start + 1);
+  while (isEscaped(text, quote)) quote = text.indexOf('"', quote + 1);
+  return quote + 1;
+}
+
+function isEscaped(text: string, quote: number): boolean {
+  let backslashes = 0;
+  while (text[quote - 1 - backslashes] === '\\') backslashes += 1;
+  return backslashes % 2 === 1;
+}
+
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const OPEN_LIST = 0x5b;
+const CLOSE_LIST = 0x5d;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+
+/** The place behind the value that starts here, white space behind it not counted for objects, lists and strings. */
+function valueEnd(text: string, start: number): number {
+  let depth = 0;
+  for (let at = start; ; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) {
+      at = stringEnd(text, at) - 1;
+      if (depth === 0) return at + 1;
+    } else if (code === OPEN_LIST || code === OPEN_OBJECT) depth += 1;
+    else if (code === CLOSE_LIST || code === CLOSE_OBJECT) {
+      if (depth === 0) return at;
+      depth -= 1;
+      if (depth === 0) return at + 1;
+    } else if (code === COMMA && depth === 0) return at;
+  }
+}

@@ -1,0 +1,87 @@
+import { hash } from 'node:crypto';
+import type { Call } from './call';
+import type { ControlPlane, Reservation } from './control-plane';
+import { encodingOf } from './tokenizer';
+
+const SWEEP_MS = 250;
+const LIFE_MIN_MS = 1_500;
+// Above this a digest takes milliseconds and goes to the thread pool.
+const DIGEST_INLINE_BYTES = 262_144;
+
+/** The stage that holds the estimated cost, and settles or releases it when the call ends. */
+export async function reserve(call: Call): Promise<void> {
+  const { gateway, identity, family, request, target } = call;
+  const input = family.input(request.body);
+  const counted = gateway.tokenizer.count(input.texts, encodingOf(request.model));
+  const text_tokens = typeof counted === 'number' ? counted : await counted;
+  call.estimated_prompt_tokens = text_tokens + input.tokens;
+  if (call.client_is_gone) return;
+  const { org_id, user_id, team_id, key_id, secret_id } = identity;
+  call.reservation = await gateway.control_plane.reserve({
+    ...{ org_id, user_id, team_id, key_id, secret_id },
+    agent_id: identity.agent_id ?? agentOf(call),
+    request_id: call.request_id,
+    family: family.name,
+    provider: target.provider,
+    model: request.model,
+    estimated_prompt_tokens: call.estimated_prompt_tokens,
+    max_completion_tokens: request.max_completion_tokens,
+    request_body_hash: await bodyHash(request.raw),
+  });
+  const letGo = gateway.holds.keep(org_id, call.reservation);
+  call.onEnd(() => {
+    letGo();
+    const { reservation_id } = call.reservation;
+    gateway.control_plane.settle({ org_id, reservation_id, ...call.outcome });
+  });
+}
+
+/** The open holds, prolonged every third of their life while their streams run. */
+export interface Holds {
+  keep(org_id: string, reservation: Reservation): () => void;
+  close(): void;
+}
+
+interface Hold {
+  org_id: string;
+  reservation_id: string;
+  life_ms: number;
+  extend_at: number;
+}
+
+export function openHolds(control_plane: ControlPlane): Holds {
+  const holds = new Map<string, Hold>();
+  const sweep = async (): Promise<void> => {
+    const now = Date.now();
+    const due = [...holds.values()].filter((hold) => hold.extend_at <= now);
+    for (const hold of due) hold.extend_at = now + hold.life_ms / 3;
+    const items = due.map(({ org_id, reservation_id }) => ({ org_id, reservation_id }));
+    for (const { reservation_id, status } of items.length
+      ? await control_plane.extend(items)
+      : []) {
+      if (status !== 'extended') holds.delete(reservation_id);
+    }
+  };
+  const timer = setInterval(() => void sweep(), SWEEP_MS).unref();
+  return {
+    keep(org_id, { reservation_id, expires_at }) {
+      const now = Date.now();
+      const life_ms = Math.max(Date.parse(expires_at) - now, LIFE_MIN_MS);
+      holds.set(reservation_id, { org_id, reservation_id, life_ms, extend_at: now + life_ms / 3 });
+      return () => void holds.delete(reservation_id);
+    },
+    close: () => clearInterval(timer),
+  };
+}
+
+const AGENT_HEADER = 'x-svc-agent-id';
+
+function agentOf({ ctx }: Call): string | null {
+  return (ctx.req.headers[AGENT_HEADER] as string | undefined) ?? null;
+}
+
+async function bodyHash(raw: Buffer): Promise<string> {
+  if (raw.length <= DIGEST_INLINE_BYTES) return `sha256:${hash('sha256', raw, 'hex')}`;
+  const digest = await crypto.subtle.digest('SHA-256', new Uint8Array(raw));
+  return `sha256:${Buffer.from(digest).toString('hex')}`;
+}

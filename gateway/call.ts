@@ -1,0 +1,100 @@
+import type { Context } from 'koa';
+import { newId } from '../domain/ids';
+import type { Logger } from '../log';
+import type { Holds } from './budget';
+import type { ControlPlane, Identity, Reservation, Settlement } from './control-plane';
+import type { Identities } from './identity';
+import type { Providers, Target } from './providers';
+import type { Family } from './routes';
+import type { Settings } from './settings';
+import type { Tokenizer } from './tokenizer';
+import type { Body } from './usage';
+
+/** What the process has open; every call works with it. */
+export interface Gateway {
+  settings: Settings;
+  providers: Providers;
+  control_plane: ControlPlane;
+  identities: Identities;
+  holds: Holds;
+  tokenizer: Tokenizer;
+  log: Logger;
+  /** The calls under way, which a stop waits for. */
+  calls: Set<Call>;
+  is_draining: boolean;
+}
+
+/** What the client sent, checked. */
+export interface ClientRequest {
+  raw: Buffer;
+  body: Body;
+  model: string;
+  is_stream: boolean;
+  /** The client did not ask for usage in its stream, so the chunk that carries it is not shown. */
+  hides_usage: boolean;
+  max_completion_tokens: number | null;
+  /** What goes upstream: the client's bytes, with usage asked for in streams. */
+  upstream: Buffer;
+}
+
+export type Outcome = Required<Pick<Settlement, 'outcome'>> &
+  Pick<Settlement, 'usage' | 'usage_source'>;
+
+/** One proxied request. Each stage fills the fields under its name; later stages rely on them. */
+export interface Call {
+  readonly ctx: Context;
+  readonly gateway: Gateway;
+  readonly family: Family;
+  /** Random, minted here: it makes the reserve safe to repeat. The client's x-request-id is only a label. */
+  readonly request_id: string;
+  client_is_gone: boolean;
+  /** identify */
+  key: string;
+  identity: Identity;
+  /** readRequest */
+  request: ClientRequest;
+  /** chooseTarget */
+  target: Target;
+  /** reserve */
+  estimated_prompt_tokens: number;
+  reservation: Reservation;
+  /** forward; until then a call that ends was canceled. */
+  outcome: Outcome;
+  /** Breaks the exchange with the upstream, for a stop that cannot wait longer. */
+  abort?: (reason: Error) => void;
+  /** Runs when the call ends, however it ends; the last one registered goes first. */
+  onEnd(step: () => void): void;
+  onClientGone(step: () => void): void;
+}
+
+export type Stage = (call: Call) => void | Promise<void>;
+
+/** Runs the stages over one request, then what they registered. */
+export async function runCall(
+  { ctx, gateway, family }: Pick<Call, 'ctx' | 'gateway' | 'family'>,
+  stages: readonly Stage[],
+): Promise<void> {
+  const ends: (() => void)[] = [];
+  const leavings: (() => void)[] = [];
+  const call = {
+    ...{ ctx, gateway, family },
+    request_id: newId('req'),
+    client_is_gone: false,
+    outcome: { outcome: 'canceled' },
+    onEnd: (step: () => void) => void ends.push(step),
+    onClientGone: (step: () => void) => void leavings.push(step),
+  } satisfies Partial<Call> as unknown as Call;
+  // The request's own `close` fires once its body is read; only the response tells that the client has gone.
+  ctx.res.once('close', () => {
+    if (ctx.res.writableFinished) return;
+    call.client_is_gone = true;
+    for (const step of leavings) step();
+  });
+  gateway.calls.add(call);
+  try {
+    for (const stage of stages) await stage(call);
+  } finally {
+    for (const end of ends.reverse()) end();
+    gateway.calls.delete(call);
+  }
+}

@@ -1,0 +1,244 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { AppError, type ErrorCode } from '../domain/errors';
+import { API_VERSION } from '../http';
+import type { Logger } from '../log';
+import { type Flights, type NoReply, openFlights, type Reply } from './flights';
+import type { Usage } from './usage';
+
+/** Who a gateway key is. Whether it is still valid, only a reserve or a verify can tell. */
+export interface Identity {
+  key_id: string;
+  secret_id: string;
+  org_id: string;
+  user_id: string | null;
+  team_id: string | null;
+  agent_id: string | null;
+  /** Null is every model. */
+  allowed_models: readonly string[] | null;
+}
+
+export interface ReserveRequest {
+  org_id: string;
+  user_id: string | null;
+  team_id: string | null;
+  agent_id: string | null;
+  key_id: string;
+  secret_id: string;
+  request_id: string;
+  family: string;
+  provider: string;
+  model: string;
+  estimated_prompt_tokens: number;
+  max_completion_tokens: number | null;
+  request_body_hash: string;
+}
+
+export interface Reservation {
+  reservation_id: string;
+  expires_at: string;
+}
+
+export interface Settlement {
+  org_id: string;
+  reservation_id?: string;
+  request_id?: string;
+  outcome: 'completed' | 'failed' | 'canceled';
+  usage?: Usage;
+  usage_source?: 'upstream' | 'estimated';
+}
+
+export interface ExtendResult {
+  reservation_id: string;
+  status: 'extended' | 'expired' | 'settled' | 'unknown';
+  expires_at: string;
+}
+
+export interface Price {
+  provider: string;
+  model: string;
+  reasoning?: boolean;
+  max_output_tokens?: number | null;
+}
+
+/** The machine routes of the control plane, as the gateway uses them. */
+export interface ControlPlane {
+  verify(key: string): Promise<Identity>;
+  reserve(request: ReserveRequest): Promise<Reservation>;
+  /** Returns at once; the settlement is repeated until it is accepted. */
+  settle(settlement: Settlement): void;
+  extend(items: { org_id: string; reservation_id: string }[]): Promise<ExtendResult[]>;
+  prices(): Promise<readonly Price[]>;
+  isReady(): Promise<boolean>;
+  unsettled(): number;
+  close(): Promise<void>;
+}
+
+const RESERVE_TIMEOUT_MS = 2_000;
+const SETTLE_TIMEOUT_MS = 5_000;
+const SETTLE_BACKOFF_MS = [200, 500, 1_000, 2_000, 5_000];
+const UNSETTLED_MAX = 2_000;
+const PRICES_FRESH_MS = 60_000;
+const READY_FRESH_MS = 500;
+
+export function openControlPlane(
+  { urls, token }: { urls: readonly string[]; token: string },
+  log: Logger,
+): ControlPlane {
+  const headers = { authorization: `Bearer ${token}`, 'x-svc-gateway-version': API_VERSION };
+  const flights = openFlights({ urls, headers });
+  const settlements = openSettlements(flights, log);
+  return {
+    verify: (key) => verify(flights, log, key),
+    reserve: (request) => reserve({ flights, settlements, log }, request),
+    settle: settlements.send,
+    extend: (items) => extend(flights, items),
+    prices: cached(PRICES_FRESH_MS, () => prices(flights)),
+    isReady: cached(READY_FRESH_MS, async () => {
+      const reply = await flights.request('GET', '/readyz');
+      return reply?.status === 200;
+    }),
+    unsettled: settlements.count,
+    close: flights.close,
+  };
+}
+
+async function verify(flights: Flights, log: Logger, key: string): Promise<Identity> {
+  const reply = await flights.request('POST', '/v1/gateway/keys/verify', { key });
+  if (reply?.status === 200) return reply.body as unknown as Identity;
+  if (reply === undefined) throw away();
+  // A refused key names itself so; any other 401 is about this gateway's own credential.
+  if (reply.status === 401 && errorOf(reply).code === 'invalid_credential') throw toError(reply);
+  throw refusedCall(log, reply);
+}
+
+/** One time-out, one retry with the same request id; then the request is canceled, so that a lost answer leaves no hold. */
+async function reserve(
+  { flights, settlements, log }: { flights: Flights; settlements: Settlements; log: Logger },
+  request: ReserveRequest,
+): Promise<Reservation> {
+  if (settlements.count() >= UNSETTLED_MAX) throw away();
+  let reply = await flights.submit('reserve', request, RESERVE_TIMEOUT_MS);
+  if (isLost(reply)) reply = await flights.submit('reserve', request, RESERVE_TIMEOUT_MS);
+  if (reply.status === 200) return (reply as Reply).body as unknown as Reservation;
+  const { org_id, request_id } = request;
+  if (isLost(reply) || reply.status >= 500) {
+    settlements.send({ org_id, request_id, outcome: 'canceled' });
+  }
+  if (reply.status === 0) throw away();
+  if (isRefusedCall(reply as Reply)) throw refusedCall(log, reply as Reply);
+  throw toError(reply as Reply);
+}
+
+async function extend(
+  flights: Flights,
+  items: { org_id: string; reservation_id: string }[],
+): Promise<ExtendResult[]> {
+  const reply = await flights.submit('extend', { items }, SETTLE_TIMEOUT_MS);
+  if (reply.status !== 200) return [];
+  return (reply as Reply).body.results as ExtendResult[];
+}
+
+async function prices(flights: Flights): Promise<readonly Price[]> {
+  const reply = await flights.request('GET', '/v1/model-pricing');
+  return reply?.status === 200 ? (reply.body.models as Price[]) : [];
+}
+
+interface Settlements {
+  send(settlement: Settlement): void;
+  count(): number;
+}
+
+function openSettlements(flights: Flights, log: Logger): Settlements {
+  let unsettled = 0;
+  const deliver = async (settlement: Settlement): Promise<void> => {
+    for (let attempt = 0; ; attempt += 1) {
+      const reply = await flights.submit('settle', settlement, SETTLE_TIMEOUT_MS);
+      if (reply.status === 200) return;
+      const { reservation_id, request_id } = settlement;
+      if (isFinal(reply)) {
+        const { code, message } = errorOf(reply as Reply);
+        log.error({ reservation_id, request_id, code }, `a settlement was refused: ${message}`);
+        return;
+      }
+      if (attempt === 0) log.warn({ reservation_id, request_id }, 'a settlement is repeated');
+      await sleep(SETTLE_BACKOFF_MS[attempt] ?? SETTLE_BACKOFF_MS.at(-1));
+    }
+  };
+  return {
+    send(settlement) {
+      unsettled += 1;
+      void deliver(settlement).finally(() => {
+        unsettled -= 1;
+      });
+    },
+    count: () => unsettled,
+  };
+}
+
+// A refusal of the item itself repeats for ever; a refused credential or a busy ledger passes.
+function isFinal(reply: Reply | NoReply): boolean {
+  if (reply.status < 400 || reply.status >= 500) return false;
+  return !isRefusedCall(reply as Reply) && reply.status !== 429;
+}
+
+function isLost(reply: Reply | NoReply): reply is NoReply {
+  return reply.status === 0 && (reply as NoReply).was_sent;
+}
+
+function isRefusedCall(reply: Reply): boolean {
+  return reply.body?.refused_call === true;
+}
+
+interface WireError {
+  code?: string;
+  message?: string;
+  type?: string;
+  param?: string | null;
+}
+
+function errorOf(reply: Reply): WireError {
+  return (reply.body?.error as WireError | undefined) ?? {};
+}
+
+/** The control plane's refusal as this gateway's own: same code, status and extras, a cost ticket included. */
+function toError(reply: Reply): AppError {
+  const {
+    code = 'internal_error',
+    message = 'Refused.',
+    param,
+    type: _,
+    ...extra
+  } = errorOf(reply);
+  return new AppError(code as ErrorCode, message, {
+    status: reply.status,
+    ...(param ? { param } : {}),
+    extra,
+  });
+}
+
+function refusedCall(log: Logger, reply: Reply): AppError {
+  log.error({ status: reply.status }, 'the control plane refuses this gateway: check its token');
+  return away();
+}
+
+function away(): AppError {
+  return new AppError(
+    'unavailable',
+    'The control plane is away, so this request cannot be paid for. Repeat it shortly.',
+    { retry_after: 2 },
+  );
+}
+
+/** Keeps an answer for a while; calls at the same time share one question. */
+function cached<T>(fresh_ms: number, ask: () => Promise<T>): () => Promise<T> {
+  let answer: Promise<T> | undefined;
+  let asked_at = 0;
+  return () => {
+    const now = performance.now();
+    if (answer === undefined || now - asked_at > fresh_ms) {
+      asked_at = now;
+      answer = ask();
+    }
+    return answer;
+  };
+}

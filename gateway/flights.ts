@@ -1,0 +1,276 @@
+import { type Dispatcher, Pool } from 'undici';
+
+export type Op = 'reserve' | 'settle' | 'extend';
+
+/** What the control plane said to one item; `body` is what the single route would answer. */
+export interface Reply {
+  status: number;
+  body: Record<string, unknown>;
+}
+
+/** An item without an answer in time. `was_sent` tells whether the control plane may have acted on it. */
+export interface NoReply {
+  status: 0;
+  was_sent: boolean;
+}
+
+export interface Flights {
+  submit(op: Op, body: object, timeout_ms: number): Promise<Reply | NoReply>;
+  /** One call of its own, for what is not coalesced; undefined where no address answers. */
+  request(method: 'GET' | 'POST', path: string, body?: object): Promise<Reply | undefined>;
+  close(): Promise<void>;
+}
+
+export interface Address {
+  urls: readonly string[];
+  headers: Readonly<Record<string, string>>;
+}
+
+// Few flights make large batches; a slow one stops counting, so that a slow organization delays nobody.
+const FLIGHTS_YOUNG_MAX = 4;
+const FLIGHTS_OPEN_MAX = 32;
+const YOUNG_MS = 50;
+const ITEMS_MAX = 64;
+const FLIGHT_TIMEOUT_MS = 10_000;
+const REQUEST_TIMEOUT_MS = 2_000;
+const RESEND_MS = 100;
+const LF = 10;
+
+interface Item {
+  id: string;
+  /** The item as it stands in the batch; written once. */
+  text: string;
+  /** False once its time is up: then nobody waits and it is not sent again. */
+  is_live: boolean;
+  was_sent: boolean;
+  answer(reply: Reply): void;
+}
+
+/** Opens the connections over which reserves and settlements travel together. */
+export function openFlights(address: Address): Flights {
+  return new FlightControl(address);
+}
+
+class FlightControl implements Flights {
+  private readonly pools: Pool[];
+  private readonly paths: string[];
+  private readonly headers: Record<string, string>;
+  // One address is used until it fails; then the next one is.
+  private current = 0;
+  private queue: Item[] = [];
+  private young = 0;
+  private open = 0;
+  private last_id = 0;
+  private is_resting = false;
+  private is_launch_due = false;
+
+  constructor({ urls, headers }: Address) {
+    const parsed = urls.map((url) => new URL(url));
+    this.pools = parsed.map(
+      ({ origin }) => new Pool(origin, { connect: { timeout: REQUEST_TIMEOUT_MS } }),
+    );
+    this.paths = parsed.map(({ pathname }) => pathname.replace(/\/+$/, ''));
+    this.headers = { ...headers, 'content-type': 'application/json' };
+  }
+
+  submit(op: Op, body: object, timeout_ms: number): Promise<Reply | NoReply> {
+    this.last_id += 1;
+    const id = this.last_id.toString(36);
+    const text = `{"id":"${id}","op":"${op}","body":${JSON.stringify(body)}}`;
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => {
+        item.is_live = false;
+        // The address may hang; what is tried next goes elsewhere.
+        this.turnFrom(this.current);
+        resolve({ status: 0, was_sent: item.was_sent });
+      }, timeout_ms);
+      const answer = (reply: Reply): void => {
+        clearTimeout(timer);
+        item.is_live = false;
+        resolve(reply);
+      };
+      const item: Item = { id, text, is_live: true, was_sent: false, answer };
+      this.queue.push(item);
+      this.launchSoon();
+    });
+  }
+
+  async request(method: 'GET' | 'POST', path: string, body?: object): Promise<Reply | undefined> {
+    for (let tries = 0; tries < this.pools.length + 1; tries += 1) {
+      const at = this.current;
+      const reply = await this.ask(at, method, path, body).catch(() => undefined);
+      if (reply !== undefined && reply.status < 500) return reply;
+      this.turnFrom(at);
+    }
+    return undefined;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.pools.map((pool) => pool.destroy()));
+  }
+
+  private async ask(
+    at: number,
+    method: 'GET' | 'POST',
+    path: string,
+    body?: object,
+  ): Promise<Reply> {
+    const answer = await this.poolAt(at).request({
+      method,
+      path: `${this.paths[at]}${path}`,
+      headers: this.headers,
+      body: body === undefined ? null : JSON.stringify(body),
+      headersTimeout: REQUEST_TIMEOUT_MS,
+      bodyTimeout: REQUEST_TIMEOUT_MS,
+    });
+    const text = await answer.body.text();
+    return { status: answer.statusCode, body: parse(text) ?? {} };
+  }
+
+  /** All that arrived in one turn of the event loop leaves together. */
+  private launchSoon(): void {
+    if (this.is_launch_due) return;
+    this.is_launch_due = true;
+    setImmediate(() => {
+      this.is_launch_due = false;
+      this.launch();
+    });
+  }
+
+  private launch(): void {
+    while (
+      !this.is_resting &&
+      this.queue.length > 0 &&
+      this.young < FLIGHTS_YOUNG_MAX &&
+      this.open < FLIGHTS_OPEN_MAX
+    ) {
+      const items = this.queue.splice(0, ITEMS_MAX).filter((item) => item.is_live);
+      if (items.length > 0) this.fly(items);
+    }
+  }
+
+  private fly(items: Item[]): void {
+    const at = this.current;
+    const flight = new Flight(items, (refusal) => this.landed(flight, at, refusal));
+    this.open += 1;
+    this.young += 1;
+    flight.ageing = setTimeout(() => {
+      this.grewOld(flight);
+      this.launch();
+    }, YOUNG_MS);
+    const options: Dispatcher.DispatchOptions = {
+      method: 'POST',
+      path: `${this.paths[at]}/v1/gateway/wallets/batch`,
+      headers: this.headers,
+      body: `{"items":[${items.map(({ text }) => text).join(',')}]}`,
+      headersTimeout: FLIGHT_TIMEOUT_MS,
+      bodyTimeout: FLIGHT_TIMEOUT_MS,
+    };
+    this.poolAt(at).dispatch(options, flight);
+  }
+
+  private grewOld(flight: Flight): void {
+    if (!flight.is_young) return;
+    flight.is_young = false;
+    this.young -= 1;
+  }
+
+  /** A flight has ended. Items without a line go again with their ids, after a rest where no other address is left. */
+  private landed(flight: Flight, at: number, refusal: Reply | undefined): void {
+    clearTimeout(flight.ageing);
+    this.grewOld(flight);
+    this.open -= 1;
+    const left = flight.unanswered();
+    if (refusal !== undefined) for (const item of left) item.answer(refusal);
+    else if (left.length > 0) {
+      this.queue.unshift(...left);
+      this.turnFrom(at);
+      this.rest();
+    }
+    this.launch();
+  }
+
+  private rest(): void {
+    if (this.is_resting) return;
+    this.is_resting = true;
+    setTimeout(() => {
+      this.is_resting = false;
+      this.launch();
+    }, RESEND_MS);
+  }
+
+  private turnFrom(at: number): void {
+    if (at === this.current) this.current = (this.current + 1) % this.pools.length;
+  }
+
+  private poolAt(at: number): Pool {
+    return this.pools[at] as Pool;
+  }
+}
+
+/** One batch on its way; undici tells it what happens. */
+class Flight implements Dispatcher.DispatchHandler {
+  is_young = true;
+  ageing: NodeJS.Timeout | undefined;
+  private readonly items: Map<string, Item>;
+  private readonly onLanded: (refusal?: Reply) => void;
+  private status = 0;
+  private tail = '';
+  private decoder = new TextDecoder();
+
+  constructor(items: Item[], onLanded: (refusal?: Reply) => void) {
+    this.items = new Map(items.map((item) => [item.id, item]));
+    this.onLanded = onLanded;
+  }
+
+  unanswered(): Item[] {
+    return [...this.items.values()].filter((item) => item.is_live);
+  }
+
+  onRequestStart(): void {
+    for (const item of this.items.values()) item.was_sent = true;
+  }
+
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number): void {
+    this.status = status;
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.status !== 200 || chunk[chunk.length - 1] !== LF || this.tail !== '') {
+      this.tail += this.decoder.decode(chunk, { stream: true });
+      if (this.status !== 200) return;
+      const end = this.tail.lastIndexOf('\n');
+      if (end < 0) return;
+      this.lines(this.tail.slice(0, end));
+      this.tail = this.tail.slice(end + 1);
+    } else this.lines(chunk.toString('utf8'));
+  }
+
+  onResponseEnd(): void {
+    const is_refused = this.status >= 400 && this.status < 500;
+    this.onLanded(is_refused ? { status: this.status, body: { refused_call: true } } : undefined);
+  }
+
+  onResponseError(): void {
+    this.onLanded();
+  }
+
+  private lines(text: string): void {
+    for (const line of text.split('\n')) {
+      const parsed =
+        line === '' ? undefined : (parse(line) as (Reply & { id: string }) | undefined);
+      const item = parsed && this.items.get(parsed.id);
+      if (item === undefined || parsed === undefined) continue;
+      this.items.delete(item.id);
+      item.answer({ status: parsed.status, body: parsed.body });
+    }
+  }
+}
+
+function parse(text: string): Record<string, unknown> | undefined {
+  try {
+    return JSON.parse(text) as Record<string, unknown>;
+  } catch {
+    return undefined;
+  }
+}

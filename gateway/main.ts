@@ -1,0 +1,42 @@
+import { createServer } from 'node:http';
+import { ConfigError, loadConfig } from '../config';
+import { listen } from '../http';
+import { createLog } from '../log';
+import { closeGateway, createApp, drain, openGateway } from './app';
+import { openControlPlane } from './control-plane';
+import { loadSettings } from './settings';
+
+// Longer than a balancer keeps an idle connection, so that it never sends into a closing one.
+const KEEP_ALIVE_MS = 65_000;
+
+async function main(): Promise<void> {
+  const config = loadConfig('gateway');
+  const settings = loadSettings(config.GATEWAY_CONFIG);
+  const log = createLog('gateway', config.LOG_LEVEL);
+  const { CONTROL_PLANE_URL: urls, CONTROL_PLANE_TOKEN: token } = config;
+  const control_plane = openControlPlane({ urls, token }, log);
+  const gateway = openGateway({ settings, control_plane, log });
+  const server = createServer(createApp(gateway).callback());
+  server.keepAliveTimeout = KEEP_ALIVE_MS;
+  const port = await listen(server, config.GATEWAY_PORT);
+  log.info({ port }, 'the gateway listens');
+
+  const stop = async (signal: string): Promise<void> => {
+    if (gateway.is_draining) return;
+    log.info({ signal, calls: gateway.calls.size }, 'the gateway drains');
+    await drain(gateway);
+    server.close();
+    server.closeAllConnections();
+    await closeGateway(gateway);
+    log.info({ unsettled: control_plane.unsettled() }, 'the gateway stops');
+    process.exit(0);
+  };
+  process.on('SIGTERM', (signal) => void stop(signal));
+  process.on('SIGINT', (signal) => void stop(signal));
+}
+
+main().catch((error: unknown) => {
+  const { message, stack } = error as Error;
+  process.stderr.write(`${error instanceof ConfigError ? message : stack}\n`);
+  process.exit(1);
+});

@@ -1,0 +1,85 @@
+import type { Context } from 'koa';
+import { AppError } from '../domain/errors';
+import type { Call, Gateway } from './call';
+import { keyOf } from './identity';
+import type { Shape } from './providers';
+
+// Until a provider says otherwise; both official SDKs want the member.
+const CREATED = 1_735_689_600;
+
+/** The stage that refuses a model the key may not use, and finds who serves it. */
+export function chooseTarget(call: Call): void {
+  const { identity, request, gateway, family } = call;
+  const { model } = request;
+  if (!mayUse(identity.allowed_models, model)) {
+    throw new AppError('model_not_allowed', `This key may not use the model "${model}".`, {
+      param: 'model',
+    });
+  }
+  const target = gateway.providers.find(model, family.shape);
+  if (target === undefined) throw unknownModel(model);
+  call.target = target;
+}
+
+/** GET /v1/models: exactly what the key may call. Its validity is asked every time. */
+export async function listModels(ctx: Context, gateway: Gateway, shapes: ReadonlySet<Shape>) {
+  const models = await callable(ctx, gateway, shapes);
+  if (!wantsAnthropic(ctx)) {
+    ctx.body = { object: 'list', data: models.map(openaiModel) };
+    return;
+  }
+  const first_id = models[0]?.model ?? null;
+  const last_id = models.at(-1)?.model ?? null;
+  ctx.body = { data: models.map(anthropicModel), has_more: false, first_id, last_id };
+}
+
+/** GET /v1/models/:model_id. */
+export async function showModel(
+  ctx: Context,
+  gateway: Gateway,
+  shapes: ReadonlySet<Shape>,
+  id: string,
+) {
+  const models = await callable(ctx, gateway, shapes);
+  const found = models.find(({ model }) => model === id);
+  if (found === undefined) throw unknownModel(id);
+  ctx.body = wantsAnthropic(ctx) ? anthropicModel(found) : openaiModel(found);
+}
+
+interface Model {
+  model: string;
+  provider: string;
+}
+
+async function callable(
+  ctx: Context,
+  { control_plane, providers }: Gateway,
+  shapes: ReadonlySet<Shape>,
+): Promise<Model[]> {
+  const { allowed_models } = await control_plane.verify(keyOf(ctx.req.headers));
+  return providers.models(shapes).filter(({ model }) => mayUse(allowed_models, model));
+}
+
+function mayUse(allowed: readonly string[] | null, model: string): boolean {
+  return allowed === null || allowed.includes(model);
+}
+
+function unknownModel(model: string): AppError {
+  return new AppError('model_not_found', `No provider here serves the model "${model}".`, {
+    param: 'model',
+  });
+}
+
+// The Anthropic SDK asks the same path and expects its own shape.
+function wantsAnthropic(ctx: Context): boolean {
+  return ctx.get('anthropic-version') !== '';
+}
+
+function openaiModel({ model, provider }: Model) {
+  return { id: model, object: 'model', created: CREATED, owned_by: provider };
+}
+
+function anthropicModel({ model }: Model) {
+  const created_at = new Date(CREATED * 1_000).toISOString();
+  return { type: 'model', id: model, display_name: model, created_at };
+}

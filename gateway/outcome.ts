@@ -1,0 +1,56 @@
+import type { Call, Outcome } from './call';
+import type { Measured } from './meter';
+import { encodingOf } from './tokenizer';
+import { nothing_used } from './usage';
+
+/** The upstream refused or never answered: everything held goes back. */
+export const refused: Outcome = {
+  outcome: 'failed',
+  usage: nothing_used,
+  usage_source: 'upstream',
+};
+
+// The organization's default where neither the request nor the price caps the output.
+const DEFAULT_MAX_COMPLETION_TOKENS = 4_096;
+
+/**
+ * What an answer is settled at: the upstream's usage, else an estimate, never nothing. A model that reasons unseen may have
+ * used all that was held for it; for the others the prompt and the delivered text are counted.
+ */
+export async function outcomeOf(call: Call, measured: Measured): Promise<Outcome> {
+  const { usage, text } = measured;
+  if (usage !== undefined && (usage.completion_tokens > 0 || text === '')) {
+    return { outcome: 'completed', usage, usage_source: 'upstream' };
+  }
+  const prompt_tokens = usage?.prompt_tokens ?? call.estimated_prompt_tokens;
+  const completion_tokens = await estimatedCompletion(call, text);
+  return {
+    outcome: 'completed',
+    usage: { ...nothing_used, ...usage, prompt_tokens, completion_tokens },
+    usage_source: 'estimated',
+  };
+}
+
+async function estimatedCompletion(call: Call, text: string): Promise<number> {
+  const { request, target, gateway, family } = call;
+  if (!family.has_output) return 0;
+  const counted = await gateway.tokenizer.count([text], encodingOf(request.model));
+  const price = bestMatch(await gateway.control_plane.prices(), target.provider, request.model);
+  if (!price?.reasoning) return counted;
+  const cap = request.max_completion_tokens ?? DEFAULT_MAX_COMPLETION_TOKENS;
+  return Math.max(counted, Math.min(cap, price.max_output_tokens ?? cap));
+}
+
+/** The price that counts for a model: the longest match, as the ledger finds it. */
+function bestMatch<Row extends { provider: string; model: string }>(
+  rows: readonly Row[],
+  provider: string,
+  model: string,
+): Row | undefined {
+  const matching = rows.filter((row) => row.provider === provider && matches(row.model, model));
+  return matching.sort((a, b) => b.model.length - a.model.length)[0];
+}
+
+function matches(pattern: string, model: string): boolean {
+  return pattern.endsWith('*') ? model.startsWith(pattern.slice(0, -1)) : pattern === model;
+}

@@ -1,0 +1,55 @@
+import { askForUsage, checkKeys, modelOf, parseBody, readBody, streamOf } from './body';
+import { reserve } from './budget';
+import type { Call, Stage } from './call';
+import { confirmKey, identify } from './identity';
+import { chooseTarget } from './models';
+import { forward } from './proxy';
+import type { Body } from './usage';
+
+/**
+ * The whole story of a priced request, in order. A stage may throw an AppError, and registers with `call.onEnd` what must
+ * happen however the call ends.
+ */
+export const priced: readonly Stage[] = [
+  // The limit by IP address belongs here, before anybody is known.
+  identify,
+  confirmed(readRequest),
+  confirmed(chooseTarget),
+  // The limits of key, group, user, team and all belong here, then those of policy packs, then the input policy.
+  reserve, // Settles at the end. A hold on a cost ticket belongs into it.
+  forward, // Retry and fallback belong into it, the output policy beside its meter.
+  // Events belong here.
+];
+
+/** Reads and checks the body, once. */
+async function readRequest(call: Call): Promise<void> {
+  const { ctx, gateway, family } = call;
+  const raw = await readBody(ctx.req, gateway.settings.body_limit_bytes);
+  const text = raw.toString('utf8');
+  const body = parseBody(text);
+  const span = checkKeys(text);
+  const is_stream = family.may_stream && streamOf(body);
+  const hides_usage = is_stream && !asksForUsage(body);
+  call.request = {
+    ...{ raw, body, is_stream, hides_usage },
+    model: modelOf(body),
+    max_completion_tokens: family.max_completion_tokens(body),
+    upstream: hides_usage ? askForUsage(raw, text, body, span) : raw,
+  };
+}
+
+function asksForUsage({ stream_options }: Body): boolean {
+  return (stream_options as Body | null | undefined)?.include_usage === true;
+}
+
+/** A stage before the reserve: the key may be known from a minute ago, so a refusal first asks whether it is still valid. */
+function confirmed(stage: Stage): Stage {
+  return async (call) => {
+    try {
+      await stage(call);
+    } catch (error) {
+      await confirmKey(call);
+      throw error;
+    }
+  };
+}

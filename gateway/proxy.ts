@@ -1,0 +1,346 @@
+import type { ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { Dispatcher } from 'undici';
+import { AppError } from '../domain/errors';
+import type { Call } from './call';
+import {
+  createJsonMeter,
+  createStreamMeter,
+  decoderOf,
+  type JsonMeter,
+  type Measured,
+  nothing_measured,
+  type StreamMeter,
+} from './meter';
+import { outcomeOf, refused } from './outcome';
+import { refusalOf, upstreamError } from './upstream-errors';
+
+// How long and how much is read on behalf of a client that has gone, for the usage at the answer's end.
+const DRAIN_MS = 30_000;
+const DRAIN_BYTES = 1_048_576;
+const ERROR_BODY_MAX_BYTES = 1_048_576;
+
+// All that goes from the client to the upstream besides the body; its key, cookies and identity never do.
+const upstream_headers = ['accept', 'openai-beta', 'anthropic-version', 'anthropic-beta'];
+// All that comes back.
+const client_headers = [
+  'content-type',
+  'cache-control',
+  'openai-processing-ms',
+  'openai-version',
+  'retry-after',
+  'retry-after-ms',
+  'x-should-retry',
+];
+
+type Controller = Dispatcher.DispatchController;
+type Headers = Record<string, string | string[] | undefined>;
+
+/** The stage that sends the request upstream and streams the answer back; it ends when both sides are done. */
+export async function forward(call: Call): Promise<void> {
+  const { target, family, request, ctx } = call;
+  if (call.client_is_gone) return;
+  const headers: Record<string, string> = { 'content-type': 'application/json', ...target.headers };
+  for (const name of upstream_headers) {
+    const value = ctx.req.headers[name];
+    if (typeof value === 'string') headers[name] = value;
+  }
+  const exchange = new Exchange(call);
+  call.onClientGone(() => exchange.clientGone());
+  call.abort = (reason) => exchange.abort(reason);
+  target.pool.dispatch(
+    {
+      method: 'POST',
+      path: `${target.base_path}${family.upstream_path}`,
+      headers,
+      body: request.upstream,
+      headersTimeout: target.first_byte_ms,
+    },
+    exchange,
+  );
+  await exchange.done;
+}
+
+/** One request to an upstream and its answer to the client. undici calls the `on` methods as things happen. */
+class Exchange implements Dispatcher.DispatchHandler {
+  readonly done: Promise<void>;
+  private resolve!: () => void;
+  private reject!: (error: unknown) => void;
+  private readonly call: Call;
+  private controller: Controller | undefined;
+  private has_given_up = false;
+  private is_over = false;
+  private answer: Answer | undefined;
+  private drained_bytes = 0;
+  private drain_timer: NodeJS.Timeout | undefined;
+
+  constructor(call: Call) {
+    this.call = call;
+    this.done = new Promise((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
+    });
+  }
+
+  onRequestStart(controller: Controller): void {
+    this.controller = controller;
+    // Gone while the connection was made: nothing has been sent, so nothing is owed.
+    if (this.call.client_is_gone) controller.abort(new Error('The client has gone.'));
+    else this.call.outcome = refused;
+  }
+
+  onResponseStart(controller: Controller, status: number, headers: Headers): void {
+    if (status < 200) return;
+    if (status >= 300) {
+      this.answer = refusal(this.call, status, headers);
+    } else if (/^text\/html/i.test(String(headers['content-type'] ?? ''))) {
+      controller.abort(new AppError('upstream_failed', 'The provider answered with a web page.'));
+    } else {
+      const is_stream = /^text\/event-stream/i.test(String(headers['content-type'] ?? ''));
+      const valve = new Valve(this.call, controller);
+      this.answer = is_stream
+        ? streamAnswer(this.call, valve, status, headers, (error) => controller.abort(error))
+        : jsonAnswer(this.call, valve, status, headers);
+    }
+  }
+
+  onResponseData(_controller: Controller, chunk: Buffer): void {
+    this.answer?.push(chunk);
+    if (!this.call.client_is_gone) return;
+    this.drained_bytes += chunk.length;
+    if (this.drained_bytes > DRAIN_BYTES || this.answer?.isMeasured()) this.giveUp();
+  }
+
+  onResponseEnd(): void {
+    void this.finish(undefined);
+  }
+
+  onResponseError(_controller: Controller, error: Error): void {
+    void this.finish(error);
+  }
+
+  /** The client went away: what the upstream still says is read for its usage, within bounds. */
+  clientGone(): void {
+    if (this.is_over || this.controller === undefined) return;
+    if (this.answer?.isMeasured()) {
+      this.giveUp();
+      return;
+    }
+    this.drain_timer = setTimeout(() => this.giveUp(), DRAIN_MS);
+    this.controller.resume();
+  }
+
+  private giveUp(): void {
+    this.has_given_up = true;
+    this.abort(new Error('The client has gone.'));
+  }
+
+  abort(reason: Error): void {
+    this.controller?.abort(reason);
+  }
+
+  private async finish(error: Error | undefined): Promise<void> {
+    if (this.is_over) return;
+    this.is_over = true;
+    clearTimeout(this.drain_timer);
+    try {
+      await this.settleWith(error);
+      this.resolve();
+    } catch (failure) {
+      this.reject(failure);
+    }
+  }
+
+  private async settleWith(error: Error | undefined): Promise<void> {
+    const { call, answer } = this;
+    if (answer === undefined) {
+      // Without a word until we gave up, the provider may have done its whole work; a plain failure costs nothing.
+      if (this.has_given_up) {
+        call.outcome = await outcomeOf(call, nothing_measured);
+      }
+      if (call.client_is_gone) return;
+      throw upstreamError(error);
+    }
+    const measured = await answer.end(error);
+    if (measured !== undefined) call.outcome = await outcomeOf(call, measured);
+  }
+}
+
+/** What becomes of an answer's bytes: a refusal, a JSON body or a stream. */
+interface Answer {
+  push(chunk: Buffer): void;
+  /** All that a settlement needs is known. */
+  isMeasured(): boolean;
+  /** Ends the client's response; undefined where nothing is to be charged. Throws what the client is told instead. */
+  end(error: Error | undefined): Promise<Measured | undefined>;
+}
+
+/** An error status: its body is passed on where it is the family's, else put into our own words. */
+function refusal(call: Call, status: number, headers: Headers): Answer {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  return {
+    push(chunk) {
+      bytes += chunk.length;
+      if (bytes <= ERROR_BODY_MAX_BYTES) chunks.push(chunk);
+    },
+    isMeasured: () => true,
+    async end() {
+      if (call.client_is_gone) return undefined;
+      const body = refusalOf(status, headers, Buffer.concat(chunks));
+      call.ctx.set(picked(headers));
+      call.ctx.status = status;
+      call.ctx.body = body;
+      return undefined;
+    },
+  };
+}
+
+function jsonAnswer(call: Call, valve: Valve, status: number, headers: Headers): Answer {
+  const encoding = headers['content-encoding'] as string | undefined;
+  const meter: JsonMeter = createJsonMeter(encoding);
+  const extra: Record<string, string> = {};
+  if (encoding) extra['content-encoding'] = encoding;
+  const length = headers['content-length'];
+  if (typeof length === 'string') extra['content-length'] = length;
+  let has_begun = false;
+  const begin = (): void => {
+    if (!has_begun && !call.client_is_gone) open(call, status, { ...picked(headers), ...extra });
+    has_begun = true;
+  };
+  return {
+    push(chunk) {
+      begin();
+      valve.write(chunk);
+      meter.push(chunk);
+    },
+    isMeasured: () => false,
+    async end(error) {
+      if (error !== undefined && !has_begun && !call.client_is_gone) throw upstreamError(error);
+      begin();
+      if (error === undefined) valve.end();
+      else call.ctx.res.destroy();
+      return meter.measured();
+    },
+  };
+}
+
+function streamAnswer(
+  call: Call,
+  valve: Valve,
+  status: number,
+  headers: Headers,
+  onBroken: (error: Error) => void,
+): Answer {
+  const meter: StreamMeter = createStreamMeter(call.request.hides_usage);
+  const decoder = decoderOf(headers['content-encoding'] as string | undefined);
+  if (!call.client_is_gone) {
+    open(call, status, { ...picked(headers), 'x-accel-buffering': 'no' });
+    valve.flushSoon();
+  }
+  const pass = (chunk: Buffer): void => valve.write(meter.push(chunk));
+  // A stream is always given on as plain text: frames cannot be dropped or added under compression.
+  if (decoder !== undefined) valve.decode(decoder, pass, onBroken);
+  return {
+    push: (chunk) => (decoder === undefined ? pass(chunk) : valve.feed(chunk)),
+    isMeasured: () => meter.measured().usage !== undefined,
+    async end(error) {
+      if (decoder !== undefined) await valve.decoded(error);
+      if (endsWell(meter.measured(), error)) valve.write(meter.rest());
+      else valve.write(Buffer.from(call.family.errorFrame(upstreamError(error))));
+      valve.end();
+      return meter.measured();
+    },
+  };
+}
+
+// Some providers never send [DONE]; then a finished choice and a clean end are enough.
+function endsWell({ is_done, has_finish, usage }: Measured, error: Error | undefined): boolean {
+  return is_done || usage !== undefined || (has_finish && error === undefined);
+}
+
+/** Writes to the client no faster than it reads; one that does not read at all is left after the idle time-out. */
+class Valve {
+  private readonly call: Call;
+  private readonly res: ServerResponse;
+  private readonly controller: Controller;
+  private decoder: Duplex | undefined;
+  private stalled: NodeJS.Timeout | undefined;
+
+  constructor(call: Call, controller: Controller) {
+    this.call = call;
+    this.res = call.ctx.res;
+    this.controller = controller;
+  }
+
+  write(bytes: Buffer): void {
+    if (bytes.length === 0 || this.call.client_is_gone) return;
+    if (this.res.write(bytes) || this.stalled !== undefined) return;
+    this.controller.pause();
+    this.decoder?.pause();
+    this.stalled = setTimeout(
+      () => this.res.destroy(),
+      this.call.gateway.settings.timeouts.idle_ms,
+    );
+    const goOn = (): void => {
+      clearTimeout(this.stalled);
+      this.stalled = undefined;
+      this.res.off('drain', goOn);
+      this.res.off('close', goOn);
+      this.decoder?.resume();
+      this.controller.resume();
+    };
+    this.res.on('drain', goOn);
+    this.res.on('close', goOn);
+  }
+
+  end(): void {
+    if (!this.call.client_is_gone) this.res.end();
+  }
+
+  /** Sends the head by itself where no frame follows in this turn. */
+  flushSoon(): void {
+    setImmediate(() => {
+      if (!this.res.destroyed && !this.res.writableEnded) this.res.flushHeaders();
+    });
+  }
+
+  decode(decoder: Duplex, pass: (chunk: Buffer) => void, onBroken: (error: Error) => void): void {
+    this.decoder = decoder;
+    decoder.on('data', pass);
+    decoder.on('error', onBroken);
+  }
+
+  feed(chunk: Buffer): void {
+    const { decoder } = this;
+    if (decoder === undefined || decoder.destroyed || decoder.write(chunk)) return;
+    this.controller.pause();
+    decoder.once('drain', () => this.controller.resume());
+  }
+
+  async decoded(error: Error | undefined): Promise<void> {
+    const { decoder } = this;
+    if (decoder === undefined || decoder.destroyed || decoder.closed) return;
+    const closed = new Promise<void>((resolve) => decoder.once('close', resolve));
+    if (error === undefined) decoder.end();
+    else decoder.destroy();
+    decoder.resume();
+    await closed;
+  }
+}
+
+/** Takes the response over from Koa and writes its head. */
+function open({ ctx, gateway }: Call, status: number, headers: Record<string, string>): void {
+  ctx.respond = false;
+  if (gateway.is_draining) headers.connection = 'close';
+  ctx.res.writeHead(status, headers);
+}
+
+function picked(headers: Headers): Record<string, string> {
+  const kept: Record<string, string> = {};
+  for (const name of client_headers) {
+    const value = headers[name];
+    if (typeof value === 'string') kept[name] = value;
+  }
+  return kept;
+}

@@ -1,0 +1,112 @@
+import { readFileSync } from 'node:fs';
+import { parse, YAMLParseError } from 'yaml';
+import { z } from 'zod';
+import { ConfigError, namedVariable } from '../config';
+
+const MEBIBYTE = 1_048_576;
+// 20 MiB of content and a little for the JSON around it.
+const BODY_LIMIT_BYTES = 20 * MEBIBYTE + 16_384;
+
+const milliseconds = z.int().min(1).max(3_600_000);
+
+const target = z.strictObject({
+  id: z.string().min(1),
+  /** The provider's name in the price list. */
+  provider: z.string().min(1),
+  /** Whose wire it speaks. */
+  shape: z.enum(['openai', 'anthropic']),
+  /** As that provider's official SDK takes it: OpenAI's with `/v1`. */
+  base_url: z.url({ protocol: /^https?$/ }),
+  api_key_env: z.string().min(1),
+  models: z.array(z.string().min(1)).min(1),
+  /** Its share among the targets that serve a model. */
+  weight: z.number().positive().default(1),
+  /** To the first byte of an answer; `timeouts.first_byte_ms` where absent. */
+  timeout_ms: milliseconds.optional(),
+  /** False for upstreams that refuse `stream_options`: their streams are then billed by count. */
+  stream_usage: z.boolean().default(true),
+});
+
+const timeouts = z.strictObject({
+  connect_ms: milliseconds.default(5_000),
+  /** A reasoning model that does not stream may think for minutes. */
+  first_byte_ms: milliseconds.default(300_000),
+  /** Between two chunks of an answer, and for a client that does not read. */
+  idle_ms: milliseconds.default(120_000),
+  /** How long SIGTERM waits for answers under way. */
+  drain_ms: milliseconds.default(30_000),
+});
+
+// One row a section; later sections (rate limits, policies, identity) are further rows.
+const sections = z.strictObject({
+  providers: z.strictObject({ targets: z.array(target).min(1) }),
+  timeouts: timeouts.prefault({}),
+  body_limit_bytes: z
+    .int()
+    .min(1_024)
+    .max(256 * MEBIBYTE)
+    .default(BODY_LIMIT_BYTES),
+});
+
+export type Settings = z.infer<typeof sections>;
+export type TargetSettings = z.infer<typeof target>;
+
+/** Reads the gateway's YAML file; stops with the path of every key that is unknown or wrong. */
+export function loadSettings(file: string): Settings {
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch {
+    throw new ConfigError(`The gateway's configuration file ${file} cannot be read.`);
+  }
+  return parseSettings(text, file);
+}
+
+/** The same from text. `file` is only named in messages. */
+export function parseSettings(text: string, file = 'gateway.yaml'): Settings {
+  const parsed = sections.safeParse(yaml(text, file) ?? {});
+  if (!parsed.success) {
+    const problems = parsed.error.issues.flatMap(described);
+    throw new ConfigError(`${file} is not a gateway configuration:\n${problems.join('\n')}`);
+  }
+  const problem = repeatedId(parsed.data) ?? missingKey(parsed.data);
+  if (problem !== undefined) throw new ConfigError(`${file}: ${problem}`);
+  return parsed.data;
+}
+
+/** The provider key that a target names; present, because settings without it do not load. */
+export function providerKey({ api_key_env }: TargetSettings): string {
+  return namedVariable(api_key_env) ?? '';
+}
+
+function yaml(text: string, file: string): unknown {
+  try {
+    return parse(text) as unknown;
+  } catch (error) {
+    if (!(error instanceof YAMLParseError)) throw error;
+    throw new ConfigError(`${file} is not YAML: ${error.message}`);
+  }
+}
+
+function described(issue: z.core.$ZodIssue): string[] {
+  if (issue.code !== 'unrecognized_keys') return [`  ${pathOf(issue.path)}: ${issue.message}`];
+  return issue.keys.map((key) => `  ${pathOf([...issue.path, key])}: there is no such key`);
+}
+
+function pathOf(path: PropertyKey[]): string {
+  const text = path.map((part) => (typeof part === 'number' ? `[${part}]` : `.${String(part)}`));
+  return text.join('').replace(/^\./, '') || '(top)';
+}
+
+function repeatedId({ providers }: Settings): string | undefined {
+  const ids = providers.targets.map(({ id }) => id);
+  const at = ids.findIndex((id, index) => ids.indexOf(id) !== index);
+  return at < 0 ? undefined : `providers.targets[${at}].id: "${ids[at]}" is used twice.`;
+}
+
+function missingKey({ providers }: Settings): string | undefined {
+  const at = providers.targets.findIndex(({ api_key_env }) => !namedVariable(api_key_env));
+  if (at < 0) return undefined;
+  const name = providers.targets[at]?.api_key_env;
+  return `providers.targets[${at}].api_key_env: the environment variable ${name} is not set.`;
+}

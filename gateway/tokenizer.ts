@@ -1,0 +1,153 @@
+import { Worker } from 'node:worker_threads';
+import type { GptEncoding } from 'gpt-tokenizer/GptEncoding';
+
+export type Encoding = 'o200k_base' | 'cl100k_base';
+
+// Measured: 64 kB of ordinary text takes 10 ms, 1 MB takes 64 ms in the thread with the copy.
+const INLINE_MAX = 65_536;
+const COUNTED_MAX_BYTES = 1_048_576;
+const BYTES_PER_TOKEN = 3;
+// An unbroken run takes quadratic time: 100,000 letters 5 s. Cut at 256 the count grows by 0.3 % at most.
+const RUN_MAX = 256;
+const THREAD_QUEUE_MAX = 64;
+
+// Text that spells a special token is text: the default throws.
+const as_text = { disallowedSpecial: new Set<string>() };
+
+const loaded = new Map<Encoding, GptEncoding>();
+
+/** Counts tokens without ever holding the event loop for long: small texts here, larger in a thread, huge by their bytes. */
+export interface Tokenizer {
+  count(texts: readonly string[], encoding: Encoding): number | Promise<number>;
+  /** Loads an encoding ahead of the first request; that takes 150 ms. */
+  warm(encoding: Encoding): void;
+  close(): void;
+}
+
+/** The older families' encoding by name, the newer one's for all else. */
+export function encodingOf(model: string): Encoding {
+  return /^(gpt-4(?![.o])|gpt-3|text-embedding-|davinci|babbage)/.test(model)
+    ? 'cl100k_base'
+    : 'o200k_base';
+}
+
+/** Opens the tokenizer; its thread starts with the first text that needs it. */
+export function openTokenizer(): Tokenizer {
+  let thread: Thread | undefined;
+  return {
+    count(texts, encoding) {
+      const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+      if (bytes > COUNTED_MAX_BYTES) return Math.ceil(bytes / BYTES_PER_TOKEN);
+      if (effort(texts, bytes) <= INLINE_MAX) return countTexts(texts, encoding);
+      thread ??= startThread(() => {
+        thread = undefined;
+      });
+      return thread.count(texts, encoding).catch(() => Math.ceil(bytes / BYTES_PER_TOKEN));
+    },
+    warm: encode,
+    close: () => thread?.stop(),
+  };
+}
+
+/** The exact work, in whichever thread it runs. */
+export function countTexts(texts: readonly string[], encoding: Encoding): number {
+  const { countTokens } = encode(encoding);
+  let total = 0;
+  for (const text of texts) {
+    if (text.length <= RUN_MAX) total += countTokens(text, as_text);
+    else for (const piece of pieces(text)) total += countTokens(piece, as_text);
+  }
+  return total;
+}
+
+// Rare ideographs take nine times as long a character as Latin text.
+function effort(texts: readonly string[], bytes: number): number {
+  const characters = texts.reduce((sum, text) => sum + text.length, 0);
+  return characters + 4 * (bytes - characters);
+}
+
+function encode(encoding: Encoding): GptEncoding {
+  let api = loaded.get(encoding);
+  if (api === undefined) {
+    api = (require(`gpt-tokenizer/encoding/${encoding}`) as { default: GptEncoding }).default;
+    loaded.set(encoding, api);
+  }
+  return api;
+}
+
+/**
+ * Cuts a text wherever 256 characters pass without a blank or with white space alone. A line end counts for both runs:
+ * the pre-tokenizer joins it to blanks as well as to signs, and "/\n" repeated is one quadratic run otherwise.
+ */
+export function pieces(text: string): string[] {
+  const found: string[] = [];
+  let start = 0;
+  let unbroken = 0;
+  let white = 0;
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    const kind = kindOf(code);
+    unbroken = kind === 'blank' ? 0 : unbroken + 1;
+    white = kind === 'sign' ? 0 : white + 1;
+    if ((unbroken >= RUN_MAX || white >= RUN_MAX) && !isHighSurrogate(code)) {
+      found.push(text.slice(start, at + 1));
+      start = at + 1;
+      unbroken = 0;
+      white = 0;
+    }
+  }
+  if (start < text.length) found.push(start === 0 ? text : text.slice(start));
+  return found;
+}
+
+function kindOf(code: number): 'sign' | 'blank' | 'line_end' {
+  if (code > 32 && code < 0x85) return 'sign';
+  if (code === 10 || code === 13 || code === 11 || code === 12) return 'line_end';
+  if (code === 32 || code === 9) return 'blank';
+  // Other Unicode white space; counting it for both runs can only cut earlier.
+  return /\s|\x85/.test(String.fromCharCode(code)) ? 'line_end' : 'sign';
+}
+
+function isHighSurrogate(code: number): boolean {
+  return code >= 0xd800 && code <= 0xdbff;
+}
+
+interface Thread {
+  count(texts: readonly string[], encoding: Encoding): Promise<number>;
+  stop(): void;
+}
+
+interface Waiting {
+  resolve(count: number): void;
+  reject(error: Error): void;
+}
+
+function startThread(onGone: () => void): Thread {
+  const worker = new Worker(require.resolve('./tokenizer-thread.ts'), {
+    execArgv: ['--require', require.resolve('tsx/cjs')],
+  });
+  worker.unref();
+  const waiting = new Map<number, Waiting>();
+  let last_id = 0;
+  worker.on('message', ({ id, count }: { id: number; count: number }) => {
+    waiting.get(id)?.resolve(count);
+    waiting.delete(id);
+  });
+  const gone = () => {
+    for (const { reject } of waiting.values()) reject(new Error('The tokenizer thread has ended.'));
+    waiting.clear();
+    onGone();
+  };
+  worker.on('error', gone);
+  worker.on('exit', gone);
+  return {
+    count(texts, encoding) {
+      if (waiting.size >= THREAD_QUEUE_MAX) return Promise.reject(new Error('The thread is busy.'));
+      last_id += 1;
+      const id = last_id;
+      worker.postMessage({ id, texts, encoding });
+      return new Promise((resolve, reject) => waiting.set(id, { resolve, reject }));
+    },
+    stop: () => void worker.terminate(),
+  };
+}

@@ -1,0 +1,72 @@
+import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib';
+import { AppError } from '../domain/errors';
+
+const DECODED_MAX_BYTES = 1_048_576;
+const timed_out = /^UND_ERR_(HEADERS|BODY|CONNECT)_TIMEOUT$/;
+// These statuses speak of the gateway's own account with the provider, not of the client's.
+const about_gateway = new Set([401, 402, 407]);
+
+const decoders: Record<string, (bytes: Buffer, options: { maxOutputLength: number }) => Buffer> = {
+  gzip: gunzipSync,
+  br: brotliDecompressSync,
+  deflate: inflateSync,
+};
+
+/** What the client is told where an upstream gave no whole answer. */
+export function upstreamError(error: (Error & { code?: string }) | undefined): AppError {
+  if (error?.name === 'AppError') return error as AppError;
+  if (timed_out.test(error?.code ?? '')) {
+    return new AppError('upstream_timeout', 'The provider did not answer in time.');
+  }
+  return new AppError('upstream_failed', 'The provider broke off before its answer was complete.');
+}
+
+/**
+ * The body of an upstream's refusal where it is JSON with an error of the family's shape; else throws our own with its status.
+ * Redirects are not followed, and a refused provider key is not the client's business.
+ */
+export function refusalOf(
+  status: number,
+  headers: Record<string, string | string[] | undefined>,
+  bytes: Buffer,
+): Buffer {
+  if (status < 400) {
+    throw new AppError(
+      'upstream_failed',
+      'The provider redirects elsewhere, which is not followed.',
+    );
+  }
+  if (about_gateway.has(status)) {
+    throw new AppError('upstream_failed', "The provider refused this gateway's own account.");
+  }
+  const body = decoded(bytes, headers['content-encoding']);
+  if (body !== undefined && isError(body)) return body;
+  throw new AppError('upstream_failed', `The provider answered ${status} without saying why.`, {
+    status,
+    ...retryOf(headers['retry-after']),
+  });
+}
+
+function decoded(bytes: Buffer, encoding: string | string[] | undefined): Buffer | undefined {
+  const decode = decoders[String(encoding)];
+  if (decode === undefined) return bytes;
+  try {
+    return decode(bytes, { maxOutputLength: DECODED_MAX_BYTES });
+  } catch {
+    return undefined;
+  }
+}
+
+function isError(body: Buffer): boolean {
+  try {
+    const value = JSON.parse(body.toString('utf8')) as { error?: unknown } | null;
+    return typeof value === 'object' && value !== null && value.error != null;
+  } catch {
+    return false;
+  }
+}
+
+function retryOf(value: string | string[] | undefined): { retry_after?: number } {
+  const seconds = Number(value);
+  return Number.isFinite(seconds) && seconds > 0 ? { retry_after: seconds } : {};
+}

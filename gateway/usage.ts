@@ -1,0 +1,167 @@
+/** What the settlement carries: all input with its shares, all output with its shares. */
+export interface Usage {
+  prompt_tokens: number;
+  completion_tokens: number;
+  cached_tokens: number;
+  cache_write_tokens: number;
+  reasoning_tokens: number;
+  audio_input_tokens: number;
+  audio_output_tokens: number;
+}
+
+/** What goes upstream: texts to be counted, and tokens known without counting. */
+export interface Input {
+  texts: string[];
+  tokens: number;
+}
+
+export type Body = Record<string, unknown>;
+
+// The provider's documented overheads: of a message with its role, of a name, and of the answer's start.
+const MESSAGE_TOKENS = 4;
+const NAME_TOKENS = 1;
+const ANSWER_TOKENS = 3;
+// A picture in low detail, and one of usual size in high detail.
+const IMAGE_LOW_TOKENS = 85;
+const IMAGE_TOKENS = 1_105;
+// Base64 characters a token of spoken sound and of attached files takes; settling corrects both.
+const AUDIO_CHARACTERS_PER_TOKEN = 2_000;
+const FILE_CHARACTERS_PER_TOKEN = 4;
+
+export const nothing_used: Usage = {
+  prompt_tokens: 0,
+  completion_tokens: 0,
+  cached_tokens: 0,
+  cache_write_tokens: 0,
+  reasoning_tokens: 0,
+  audio_input_tokens: 0,
+  audio_output_tokens: 0,
+};
+
+/** The input of a chat completion. */
+export function chatInput(body: Body): Input {
+  const input: Input = { texts: [], tokens: ANSWER_TOKENS };
+  for (const message of listOf(body.messages)) addMessage(input, message);
+  for (const name of ['tools', 'functions', 'response_format', 'prediction']) {
+    if (body[name] != null) input.texts.push(JSON.stringify(body[name]));
+  }
+  return input;
+}
+
+/** The input of an embedding: one text, several, or tokens, which are counted by their number. */
+export function embeddingInput({ input }: Body): Input {
+  if (typeof input === 'string') return { texts: [input], tokens: 0 };
+  const texts: string[] = [];
+  let tokens = 0;
+  for (const entry of Array.isArray(input) ? input : []) {
+    if (typeof entry === 'string') texts.push(entry);
+    else tokens += Array.isArray(entry) ? entry.length : 1;
+  }
+  return { texts, tokens };
+}
+
+/** The usage object of chat completions and embeddings; undefined where it says nothing. */
+export function openaiUsage(value: unknown): Usage | undefined {
+  const usage = value as OpenaiUsage | null | undefined;
+  const prompt_tokens = whole(usage?.prompt_tokens);
+  if (usage == null || prompt_tokens === 0) return undefined;
+  // Some compatible providers leave reasoning out of completion_tokens but not out of the total.
+  const said = whole(usage.completion_tokens);
+  const completion_tokens = Math.max(said, whole(usage.total_tokens) - prompt_tokens);
+  const input = usage.prompt_tokens_details;
+  const output = usage.completion_tokens_details;
+  return withinTotals({
+    prompt_tokens,
+    completion_tokens,
+    cached_tokens: whole(input?.cached_tokens),
+    cache_write_tokens: whole(input?.cache_write_tokens),
+    reasoning_tokens: whole(output?.reasoning_tokens),
+    audio_input_tokens: whole(input?.audio_tokens),
+    audio_output_tokens: whole(output?.audio_tokens),
+  });
+}
+
+/** The text that one chunk of a chat stream, or one whole answer, delivers. */
+export function chatText(chunk: Body): string {
+  let text = '';
+  for (const choice of listOf(chunk.choices)) {
+    const part = (choice.delta ?? choice.message) as Body | undefined;
+    if (part === undefined || part === null) continue;
+    text += stringOf(part.content) + stringOf(part.refusal) + stringOf(part.reasoning_content);
+    for (const call of listOf(part.tool_calls)) {
+      const named = call.function as Body | undefined;
+      text += stringOf(named?.name) + stringOf(named?.arguments);
+    }
+  }
+  return text;
+}
+
+/** True where a chunk of a chat stream ends one of its choices. */
+export function endsChoice(chunk: Body): boolean {
+  return listOf(chunk.choices).some(({ finish_reason }) => typeof finish_reason === 'string');
+}
+
+/** True for the extra chunk that only carries usage; some providers send it with a choice, which is content. */
+export function isUsageOnly(chunk: Body): boolean {
+  return Array.isArray(chunk.choices) && chunk.choices.length === 0 && chunk.usage != null;
+}
+
+interface OpenaiUsage {
+  prompt_tokens?: unknown;
+  completion_tokens?: unknown;
+  total_tokens?: unknown;
+  prompt_tokens_details?: Body | null;
+  completion_tokens_details?: Body | null;
+}
+
+function addMessage(input: Input, message: Body): void {
+  input.tokens += MESSAGE_TOKENS;
+  if (typeof message.name === 'string') {
+    input.tokens += NAME_TOKENS;
+    input.texts.push(message.name);
+  }
+  if (typeof message.content === 'string') input.texts.push(message.content);
+  else for (const part of listOf(message.content)) addPart(input, part);
+  if (message.tool_calls != null) input.texts.push(JSON.stringify(message.tool_calls));
+  if (message.function_call != null) input.texts.push(JSON.stringify(message.function_call));
+}
+
+function addPart(input: Input, part: Body): void {
+  const of = (name: string) => (part[name] ?? {}) as Body;
+  if (part.type === 'image_url') {
+    input.tokens += of('image_url').detail === 'low' ? IMAGE_LOW_TOKENS : IMAGE_TOKENS;
+  } else if (part.type === 'input_audio') {
+    input.tokens += Math.ceil(stringOf(of('input_audio').data).length / AUDIO_CHARACTERS_PER_TOKEN);
+  } else if (part.type === 'file') {
+    input.tokens += Math.ceil(stringOf(of('file').file_data).length / FILE_CHARACTERS_PER_TOKEN);
+  } else {
+    input.texts.push(stringOf(part.text) + stringOf(part.refusal));
+  }
+}
+
+// The ledger refuses shares that exceed their whole; a provider's slip must not leave a request unbilled.
+function withinTotals(usage: Usage): Usage {
+  const { prompt_tokens, completion_tokens } = usage;
+  const cached_tokens = Math.min(usage.cached_tokens, prompt_tokens);
+  const cache_write_tokens = Math.min(usage.cache_write_tokens, prompt_tokens - cached_tokens);
+  const uncached = prompt_tokens - cached_tokens - cache_write_tokens;
+  const reasoning_tokens = Math.min(usage.reasoning_tokens, completion_tokens);
+  return {
+    ...{ prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens, reasoning_tokens },
+    audio_input_tokens: Math.min(usage.audio_input_tokens, uncached),
+    audio_output_tokens: Math.min(usage.audio_output_tokens, completion_tokens - reasoning_tokens),
+  };
+}
+
+function whole(value: unknown): number {
+  return Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : 0;
+}
+
+function stringOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}
+
+function listOf(value: unknown): Body[] {
+  if (!Array.isArray(value)) return [];
+  return value.filter((entry) => typeof entry === 'object' && entry !== null) as Body[];
+}
