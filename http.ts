@@ -2,6 +2,7 @@ import type { Server } from 'node:http';
 import type { Context, Middleware } from 'koa';
 import { AppError, errorHeaders, isAppError, toErrorBody } from './domain/errors';
 import { newId } from './domain/ids';
+import { decimalText, NANOS_PER_UNIT } from './domain/money';
 import type { Logger } from './log';
 
 export const API_VERSION = '1.5.0';
@@ -35,7 +36,7 @@ export function sendError(ctx: Context, error: unknown, log: Logger): void {
   }
   ctx.status = known.status;
   ctx.set(errorHeaders(known));
-  ctx.body = toErrorBody(known, ctx.state.request_id);
+  ctx.body = toWire(toErrorBody(known, ctx.state.request_id));
 }
 
 function bug(ctx: Context, error: unknown, log: Logger): AppError {
@@ -80,4 +81,32 @@ export function listen(server: Server, port: number): Promise<number> {
       resolve(typeof address === 'object' && address ? address.port : port);
     });
   });
+}
+
+/**
+ * The wire form of a row: keys ending `_nanos` lose the suffix and become JSON numbers of major units
+ * (BigInt, or its decimal text inside jsonb), dates become ISO 8601 text, nothing else changes.
+ */
+export function toWire(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(toWire);
+  if (value instanceof Date) return value.toISOString();
+  if (typeof value === 'bigint') return Number(value);
+  if (typeof value !== 'object' || value === null) return value;
+  const wire: Record<string, unknown> = {};
+  for (const [key, member] of Object.entries(value)) {
+    if (member === undefined) continue;
+    if (key.endsWith('_nanos'))
+      wire[key.slice(0, -'_nanos'.length)] = member === null ? null : major(member);
+    else wire[key] = toWire(member);
+  }
+  return wire;
+}
+
+const SAFE = BigInt(Number.MAX_SAFE_INTEGER);
+
+function major(nanos: unknown): number {
+  const exact = BigInt(nanos as bigint | string);
+  // Both are exact integers of doubles here, so the quotient is the double nearest to the decimal.
+  if (exact <= SAFE && exact >= -SAFE) return Number(exact) / Number(NANOS_PER_UNIT);
+  return Number(decimalText(exact));
 }

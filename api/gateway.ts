@@ -1,0 +1,243 @@
+import { PassThrough } from 'node:stream';
+import { z } from 'zod';
+import { AppError, isAppError, toErrorBody } from '../domain/errors';
+import { newId } from '../domain/ids';
+import * as reservations from '../domain/reservations';
+import { withRetry } from '../domain/sql';
+import * as tokens from '../domain/tokens';
+import { isUnreachable, toWire } from '../http';
+import { controlPlane, requireGatewayVersion } from './access';
+import { type Ctx, parse, route } from './route';
+
+const id = z.string().min(1).max(200);
+const count = z.int().min(0);
+const model = z.strictObject({ provider: id, model: id });
+
+const reserveBody = z.strictObject({
+  org_id: id,
+  provider: id,
+  model: id,
+  estimated_prompt_tokens: count,
+  request_body_hash: z.string().regex(/^sha256:[0-9a-f]{64}$/, 'must be sha256:<64 hex digits>'),
+  max_completion_tokens: count.nullish(),
+  user_id: id.nullish(),
+  team_id: id.nullish(),
+  agent_id: id.nullish(),
+  key_id: id.nullish(),
+  secret_id: id.nullish(),
+  session_id: id.nullish(),
+  request_id: id.nullish(),
+  family: id.nullish(),
+  units: z
+    .strictObject({ characters: count.optional(), seconds: z.number().min(0).optional() })
+    .nullish(),
+  fallbacks: z.array(model).max(16).nullish(),
+  session_limits: z
+    .strictObject({ max_actions: count.optional(), max_cost_usd: z.number().min(0).optional() })
+    .nullish(),
+});
+
+const usage = z
+  .strictObject({
+    prompt_tokens: count.default(0),
+    completion_tokens: count.default(0),
+    cached_tokens: count.default(0),
+    cache_write_tokens: count.default(0),
+    cache_write_1h_tokens: count.default(0),
+    reasoning_tokens: count.default(0),
+    audio_input_tokens: count.default(0),
+    audio_output_tokens: count.default(0),
+    characters: count.default(0),
+    seconds: z.number().min(0).default(0),
+    tool_calls: count.default(0),
+  })
+  .superRefine((used, check) => {
+    const { cached_tokens, cache_write_tokens, cache_write_1h_tokens, audio_input_tokens } = used;
+    if (
+      cached_tokens + cache_write_tokens + cache_write_1h_tokens + audio_input_tokens >
+      used.prompt_tokens
+    ) {
+      check.addIssue({
+        code: 'custom',
+        path: ['prompt_tokens'],
+        message: 'must include the cached, cache-write and audio input tokens',
+      });
+    }
+    if (used.reasoning_tokens + used.audio_output_tokens > used.completion_tokens) {
+      check.addIssue({
+        code: 'custom',
+        path: ['completion_tokens'],
+        message: 'must include the reasoning and audio output tokens',
+      });
+    }
+  });
+const noUsage = usage.parse({});
+
+const settleBody = z.strictObject({
+  org_id: id.optional(),
+  reservation_id: id.optional(),
+  request_id: id.optional(),
+  outcome: z.enum(['completed', 'failed', 'canceled']),
+  provider: id.optional(),
+  model: id.optional(),
+  usage: usage.optional(),
+  usage_source: z.enum(['upstream', 'estimated']).optional(),
+});
+
+const extendBody = z.strictObject({
+  items: z
+    .array(z.strictObject({ org_id: id, reservation_id: id }))
+    .min(1)
+    .max(1_000),
+});
+
+const batchBody = z.strictObject({
+  items: z
+    .array(
+      z.strictObject({
+        id,
+        op: z.enum(['reserve', 'settle', 'extend']),
+        body: z.record(z.string(), z.unknown()),
+      }),
+    )
+    .min(1)
+    .max(64),
+});
+
+export const gatewayRoutes = [
+  route('post', '/v1/gateway/wallets/reserve', controlPlane, reserveBody, reserve, {
+    summary:
+      'Reserve the estimated cost of a request from the first wallet of user, team, organization that covers it.',
+  }),
+  route('post', '/v1/gateway/wallets/settle', controlPlane, settleBody, settle, {
+    summary: 'Settle a reservation to its real cost, once, however often it is said.',
+  }),
+  route('post', '/v1/gateway/wallets/extend', controlPlane, extendBody, extend, {
+    summary: 'Keep reservations of long requests alive.',
+  }),
+  route('post', '/v1/gateway/wallets/batch', controlPlane, batchBody, batch, {
+    summary:
+      'Many reserves, settlements and extensions in one call; the answer is one NDJSON line an item, as each is done.',
+  }),
+  route(
+    'post',
+    '/v1/gateway/keys/verify',
+    controlPlane,
+    z.strictObject({ key: z.string().min(1).max(200) }),
+    verify,
+    {
+      summary: 'Who a gateway key is, if it is valid now.',
+    },
+  ),
+];
+
+async function reserve({ lanes, http }: Ctx, body: z.infer<typeof reserveBody>) {
+  requireGatewayVersion(http);
+  const row = await lanes.reserve({ ...body, request_id: body.request_id ?? newId('req') });
+  return reservations.reserveAnswer(row);
+}
+
+async function settle({ db, lanes }: Ctx, body: z.infer<typeof settleBody>) {
+  const { reservation_id, request_id, outcome } = body;
+  if ((reservation_id === undefined) === (request_id === undefined)) {
+    throw new AppError('invalid_field', 'Name either reservation_id or request_id.', {
+      param: 'reservation_id',
+    });
+  }
+  if (body.usage === undefined && outcome !== 'canceled') {
+    throw new AppError('invalid_field', 'usage is required unless the outcome is canceled.', {
+      param: 'usage',
+    });
+  }
+  if (body.org_id === undefined && reservation_id === undefined) {
+    throw new AppError('invalid_field', 'org_id is required with a request_id.', {
+      param: 'org_id',
+    });
+  }
+  const org_id = body.org_id ?? (await reservations.orgOf(db, reservation_id as string));
+  return reservations.settleAnswer(
+    await lanes.settle({ ...body, org_id, usage: body.usage ?? noUsage }),
+  );
+}
+
+async function extend({ db }: Ctx, { items }: z.infer<typeof extendBody>) {
+  const organizations = [...new Set(items.map((item) => item.org_id))];
+  const done = await Promise.all(
+    organizations.map((org_id) => {
+      const ids = items.filter((item) => item.org_id === org_id).map((item) => item.reservation_id);
+      return withRetry(() => reservations.extend(db, org_id, ids));
+    }),
+  );
+  const results = new Map(done.flat().map((extension) => [extension.reservation_id, extension]));
+  return { results: items.map((item) => results.get(item.reservation_id)) };
+}
+
+async function verify({ db, http }: Ctx, { key }: { key: string }) {
+  requireGatewayVersion(http);
+  const token = await tokens.authenticate(db, key);
+  if (token.token_type !== 'gateway') {
+    throw new AppError(
+      'invalid_credential',
+      'This is an access key; the gateway takes keys that start with svc_gk_.',
+    );
+  }
+  const {
+    id: key_id,
+    secret_id,
+    org_id,
+    user_id,
+    team_id,
+    agent_id,
+    allowed_models,
+    expires_at,
+  } = token;
+  return { key_id, secret_id, org_id, user_id, team_id, agent_id, allowed_models, expires_at };
+}
+
+type BatchItem = z.infer<typeof batchBody>['items'][number];
+
+/** Starts every item at once and writes each line as it is done, so that a slow organization delays nobody. */
+function batch(ctx: Ctx, { items }: z.infer<typeof batchBody>): void {
+  const lines = new PassThrough();
+  ctx.http.type = 'application/x-ndjson';
+  ctx.http.body = lines;
+  // Items go on though the client has gone; their lines then go nowhere.
+  lines.on('error', () => undefined);
+  const written = items.map(async (item) => {
+    const line = await answerItem(ctx, item);
+    if (!lines.destroyed) lines.write(`${JSON.stringify({ id: item.id, ...line })}\n`);
+  });
+  void Promise.all(written).then(() => lines.end());
+}
+
+async function answerItem(ctx: Ctx, item: BatchItem): Promise<{ status: number; body: unknown }> {
+  try {
+    return { status: 200, body: toWire(await runItem(ctx, item)) };
+  } catch (error) {
+    const known = isAppError(error) ? error : unexpected(ctx, error);
+    return { status: known.status, body: toWire(toErrorBody(known, ctx.request_id)) };
+  }
+}
+
+function runItem(ctx: Ctx, { op, body }: BatchItem): Promise<unknown> {
+  switch (op) {
+    case 'reserve':
+      return reserve(ctx, parse(reserveBody, body));
+    case 'settle':
+      return settle(ctx, parse(settleBody, body));
+    case 'extend':
+      return extend(ctx, parse(extendBody, body));
+  }
+}
+
+function unexpected(ctx: Ctx, error: unknown): AppError {
+  if (isUnreachable(error))
+    return new AppError('unavailable', 'The ledger is away. Repeat with the same ids.', {
+      retry_after: 1,
+    });
+  ctx.http.app.emit('error', error, ctx.http);
+  return new AppError(
+    'internal_error',
+    'This is a fault of the service. Quote the request id when you report it.',
+  );
+}

@@ -1,0 +1,178 @@
+import { AppError } from '../domain/errors';
+import * as reservations from '../domain/reservations';
+import { type Db, isTransient, withRetry } from '../domain/sql';
+import { isUnreachable } from '../http';
+import type { Logger } from '../log';
+
+type LaneAnswer = reservations.LaneAnswer;
+
+/** The most items of one commit, and the most that may wait in one organization's lane before callers are told 503. */
+const BATCH_MAX = 64;
+const WAITING_MAX = 4_000;
+/** Pauses before a batch of unknown outcome is sent again; it is the same batch, and every item has an id. */
+const RESEND_MS = [50, 250, 1_000];
+
+export interface Lanes {
+  /** Refusals are rows (`code`); throws only where the ledger is away or the lane is full. */
+  reserve(body: reservations.Reserve): Promise<LaneAnswer>;
+  settle(body: reservations.Settle & { org_id: string }): Promise<LaneAnswer>;
+  /** Resolves when everything that waits is committed. */
+  close(): Promise<void>;
+}
+
+interface Waiting {
+  /** `reserve:<request_id>` or `settle:<id>`: a second call under it shares the first one's answer. */
+  id: string;
+  /** What must be equal for the sharing: the reserve body's digest. */
+  digest: string;
+  item: Record<string, unknown>;
+  answer: Promise<LaneAnswer>;
+  resolve: (row: LaneAnswer) => void;
+  reject: (error: unknown) => void;
+}
+
+interface Lane {
+  org_id: string;
+  settlements: Waiting[];
+  reserves: Waiting[];
+  byId: Map<string, Waiting>;
+  running: Promise<void> | undefined;
+}
+
+/**
+ * Coalesces what waits for one organization's lock into one call and one commit, settlements first (design: Lanes).
+ * An idle lane sends at once; while a batch is out the next one gathers.
+ */
+export function createLanes(db: Db, log: Logger): Lanes {
+  const lanes = new Map<string, Lane>();
+
+  async function submit(
+    op: 'settle' | 'reserve',
+    org_id: string,
+    entry: Entry,
+  ): Promise<LaneAnswer> {
+    const lane = lanes.get(org_id) ?? openLane(lanes, org_id);
+    const earlier = lane.byId.get(entry.id);
+    if (earlier?.digest === entry.digest) return earlier.answer;
+    if (earlier) {
+      // The same id with another body waits its turn, so that the ledger tells the two apart.
+      await earlier.answer.catch(() => undefined);
+      return submit(op, org_id, entry);
+    }
+    if (lane.byId.size >= WAITING_MAX)
+      throw new AppError('overloaded', 'Too many calls of this organization are waiting.');
+    const waiting = enqueue(lane, op === 'settle' ? lane.settlements : lane.reserves, entry);
+    lane.running ??= run(lane);
+    return waiting.answer;
+  }
+
+  async function run(lane: Lane): Promise<void> {
+    while (lane.byId.size > 0) await sendBatch(db, lane, log);
+    lanes.delete(lane.org_id);
+  }
+
+  return {
+    async reserve(body) {
+      const item = await reservations.reserveItem(body);
+      return submit('reserve', body.org_id, {
+        id: `reserve:${body.request_id}`,
+        digest: String(item.body_sha256),
+        item,
+      });
+    },
+    settle(body) {
+      const id = `settle:${body.reservation_id ?? body.request_id}`;
+      return submit('settle', body.org_id, { id, digest: '', item: reservations.settleItem(body) });
+    },
+    async close() {
+      while (lanes.size > 0) await Promise.all([...lanes.values()].map((lane) => lane.running));
+    },
+  };
+}
+
+type Entry = Pick<Waiting, 'id' | 'digest' | 'item'>;
+
+function openLane(lanes: Map<string, Lane>, org_id: string): Lane {
+  const lane: Lane = { org_id, settlements: [], reserves: [], byId: new Map(), running: undefined };
+  lanes.set(org_id, lane);
+  return lane;
+}
+
+function enqueue(lane: Lane, queue: Waiting[], entry: Entry): Waiting {
+  const { promise, resolve, reject } = deferred();
+  const waiting: Waiting = { ...entry, answer: promise, resolve, reject };
+  queue.push(waiting);
+  lane.byId.set(entry.id, waiting);
+  return waiting;
+}
+
+async function sendBatch(db: Db, lane: Lane, log: Logger): Promise<void> {
+  const settlements = lane.settlements.splice(0, BATCH_MAX);
+  const reserves = lane.reserves.splice(0, BATCH_MAX - settlements.length);
+  try {
+    await send(db, lane.org_id, settlements, reserves);
+  } catch (error) {
+    if (isUnreachable(error) || (error instanceof AppError && error.code === 'unavailable')) {
+      for (const waiting of [...settlements, ...reserves]) waiting.reject(error);
+    } else {
+      log.error({ err: error, org_id: lane.org_id }, 'a batch failed; its items go one by one');
+      await sendSingly(db, lane.org_id, settlements, reserves);
+    }
+  } finally {
+    for (const waiting of [...settlements, ...reserves]) lane.byId.delete(waiting.id);
+  }
+}
+
+async function sendSingly(
+  db: Db,
+  org_id: string,
+  settlements: Waiting[],
+  reserves: Waiting[],
+): Promise<void> {
+  for (const waiting of settlements) await send(db, org_id, [waiting], []).catch(waiting.reject);
+  for (const waiting of reserves) await send(db, org_id, [], [waiting]).catch(waiting.reject);
+}
+
+async function send(
+  db: Db,
+  org_id: string,
+  settlements: Waiting[],
+  reserves: Waiting[],
+): Promise<void> {
+  const batch = { settlements: settlements.map(itemOf), reserves: reserves.map(itemOf) };
+  const rows = await resend(() => withRetry(() => reservations.lane(db, org_id, batch)));
+  for (const row of rows) (row.op === 'settle' ? settlements : reserves)[row.n - 1]?.resolve(row);
+  for (const waiting of [...settlements, ...reserves]) {
+    // Unreachable unless a stored function forgot an item; then its caller must not wait for ever.
+    waiting.reject(new AppError('internal_error', 'The ledger did not answer this item.'));
+  }
+}
+
+/** Repeats a call whose outcome the broken connection hid. */
+async function resend<T>(call: () => Promise<T>): Promise<T> {
+  for (const pause_ms of RESEND_MS) {
+    try {
+      return await call();
+    } catch (error) {
+      if (!isUnreachable(error) || isTransient(error)) throw error;
+      await new Promise((resolve) => setTimeout(resolve, pause_ms));
+    }
+  }
+  return call();
+}
+
+function itemOf({ item }: Waiting): Record<string, unknown> {
+  return item;
+}
+
+function deferred() {
+  let resolve!: (row: LaneAnswer) => void;
+  let reject!: (error: unknown) => void;
+  const promise = new Promise<LaneAnswer>((yes, no) => {
+    resolve = yes;
+    reject = no;
+  });
+  // A caller that has gone leaves its rejection unheard; that is no reason to end the process.
+  promise.catch(() => undefined);
+  return { promise, resolve, reject };
+}

@@ -1,0 +1,61 @@
+import { type Db, many } from './sql';
+
+/** A message to a workflow, written in the transaction that causes it. */
+export interface Message {
+  id: bigint;
+  org_id: string;
+  /** The organization's name, for the summary that operators read. */
+  org_name: string;
+  workflow: string;
+  workflow_id: string;
+  signal: string | null;
+  input: Record<string, unknown>;
+  attempts: number;
+}
+
+const ATTEMPTS_MAX = 20;
+/** A claimed message that nobody reports on is due again after this long. */
+const LEASE_SECONDS = 30;
+
+/** Claims due messages for sending: payments first, then the oldest of each organization in turn. */
+export function claim(db: Db, limit: number): Promise<Message[]> {
+  return many<Message>(
+    db,
+    `with turn as (
+       select o.id, o.workflow like 'payment%' as is_payment, row_number() over (partition by o.org_id order by o.id) as place
+       from outbox o where o.parked_at is null and o.next_at <= clock_timestamp()
+     ), due as (
+       select o.id from outbox o join turn t on t.id = o.id
+       order by t.is_payment desc, t.place, o.id limit :limit for update of o skip locked
+     )
+     update outbox o set attempts = o.attempts + 1, next_at = clock_timestamp() + :lease * interval '1 second'
+     from due, organizations g where o.id = due.id and g.id = o.org_id and o.next_at <= clock_timestamp()
+     returning o.id, o.org_id, g.name as org_name, o.workflow, o.workflow_id, o.signal, o.input, o.attempts`,
+    { limit, lease: LEASE_SECONDS },
+  );
+}
+
+/** The message has arrived. */
+export async function done(db: Db, id: bigint): Promise<void> {
+  await many(db, 'delete from outbox where id = :id', { id });
+}
+
+/** The message did not arrive: due again after a growing pause of at most a minute; parked after 20 tries. */
+export async function failed(
+  db: Db,
+  message: Pick<Message, 'id' | 'attempts'>,
+  reason: string,
+): Promise<void> {
+  await many(
+    db,
+    `update outbox set last_error = :reason, next_at = clock_timestamp() + least(60, power(2, :attempts)) * interval '1 second',
+       parked_at = case when :attempts >= :attempts_max then clock_timestamp() end
+     where id = :id`,
+    {
+      id: message.id,
+      attempts: message.attempts,
+      attempts_max: ATTEMPTS_MAX,
+      reason: reason.slice(0, 500),
+    },
+  );
+}

@@ -1,0 +1,270 @@
+import { AppError, type ErrorCode } from './errors';
+import { sha256 } from './ids';
+import { type Db, many, maybe } from './sql';
+
+/** A model that a request may run on, by the provider's id and the model's name. */
+export interface Candidate {
+  provider: string;
+  model: string;
+}
+
+/** The reserve body (specification: Reserve request; design: Control-plane bodies). Tokens are counts. */
+export interface Reserve extends Candidate {
+  org_id: string;
+  estimated_prompt_tokens: number;
+  request_body_hash: string;
+  max_completion_tokens?: number | null | undefined;
+  user_id?: string | null | undefined;
+  team_id?: string | null | undefined;
+  agent_id?: string | null | undefined;
+  key_id?: string | null | undefined;
+  secret_id?: string | null | undefined;
+  session_id?: string | null | undefined;
+  request_id: string;
+  family?: string | null | undefined;
+  units?: { characters?: number | undefined; seconds?: number | undefined } | null | undefined;
+  fallbacks?: Candidate[] | null | undefined;
+  session_limits?:
+    | { max_actions?: number | undefined; max_cost_usd?: number | undefined }
+    | null
+    | undefined;
+}
+
+/** All input tokens are in `prompt_tokens`, cached, cache-write and audio included; likewise reasoning and audio in `completion_tokens`. */
+export interface Usage {
+  prompt_tokens: number;
+  completion_tokens: number;
+  cached_tokens: number;
+  cache_write_tokens: number;
+  cache_write_1h_tokens: number;
+  reasoning_tokens: number;
+  audio_input_tokens: number;
+  audio_output_tokens: number;
+  characters: number;
+  seconds: number;
+  tool_calls: number;
+}
+
+export interface Settle {
+  org_id: string;
+  reservation_id?: string | undefined;
+  request_id?: string | undefined;
+  outcome: 'completed' | 'failed' | 'canceled';
+  provider?: string | undefined;
+  model?: string | undefined;
+  usage: Usage;
+  usage_source?: 'upstream' | 'estimated' | undefined;
+}
+
+/** One row of the SQL type `lane_answer`: what happened to one item. `code` is null where it went well. */
+export interface LaneAnswer {
+  op: 'reserve' | 'settle';
+  n: number;
+  code: string | null;
+  param: string | null;
+  reservation_id: string | null;
+  status: 'settled' | 'late' | 'released' | null;
+  wallet_id: string | null;
+  wallet_owner_type: 'user' | 'team' | 'organization' | null;
+  currency: string | null;
+  estimated_cost_nanos: bigint | null;
+  reserved_amount_nanos: bigint | null;
+  actual_cost_nanos: bigint | null;
+  released_amount_nanos: bigint | null;
+  balance_after_nanos: bigint | null;
+  transaction_id: string | null;
+  expires_at: Date | null;
+  cost_ticket: Record<string, unknown> | null;
+}
+
+/**
+ * Settles and then reserves for one organization in one commit. Answers are rows in no particular order: `op` and `n`
+ * (1-based) tell whose they are. Throws only where nothing at all was written.
+ */
+export function lane(
+  db: Db,
+  org_id: string,
+  batch: { settlements: readonly object[]; reserves: readonly object[] },
+): Promise<LaneAnswer[]> {
+  return many<LaneAnswer>(db, 'select * from lane(:org_id, :settlements, :reserves)', {
+    org_id,
+    settlements: JSON.stringify(batch.settlements),
+    reserves: JSON.stringify(batch.reserves),
+  });
+}
+
+/** The SQL type `reserve_item` of a reserve body, with the digest by which a repeat with another body is noticed. */
+export async function reserveItem(reserve: Reserve): Promise<Record<string, unknown>> {
+  const { org_id: _, request_id, secret_id, units, session_limits, ...rest } = reserve;
+  const terms = {
+    ...rest,
+    characters: units?.characters,
+    seconds: units?.seconds,
+    session_max_actions: session_limits?.max_actions,
+    session_max_cost_usd: session_limits?.max_cost_usd,
+  };
+  const body_sha256 = await sha256(
+    JSON.stringify(Object.entries(terms).filter(isGiven).sort(byName)),
+  );
+  return { ...terms, request_id, secret_id, body_sha256 };
+}
+
+/** The SQL type `settle_item` of a settle body. */
+export function settleItem({ org_id: _, ...item }: Settle): Record<string, unknown> {
+  return item;
+}
+
+/** The wire answer of a reserve; throws the refusal that the row carries. */
+export function reserveAnswer(row: LaneAnswer) {
+  if (row.code !== null) throw refusal(row);
+  return {
+    reservation_id: row.reservation_id,
+    wallet_id: row.wallet_id,
+    wallet_owner_type: row.wallet_owner_type,
+    estimated_cost_nanos: row.estimated_cost_nanos,
+    reserved_amount_nanos: row.reserved_amount_nanos,
+    currency: row.currency,
+    balance_after_nanos: row.balance_after_nanos,
+    expires_at: row.expires_at,
+    warnings: [],
+  };
+}
+
+/** The wire answer of a settle; throws the refusal that the row carries. */
+export function settleAnswer(row: LaneAnswer) {
+  if (row.code !== null) throw refusal(row);
+  return {
+    reservation_id: row.reservation_id,
+    status: row.status,
+    actual_cost_nanos: row.actual_cost_nanos,
+    released_amount_nanos: row.released_amount_nanos,
+    wallet_id: row.wallet_id,
+    balance_after_nanos: row.balance_after_nanos,
+    transaction_id: row.transaction_id,
+  };
+}
+
+export interface Extension {
+  reservation_id: string;
+  status: 'extended' | 'expired' | 'settled' | 'unknown';
+  expires_at: Date | null;
+}
+
+/** Moves open holds of one organization to now + their life, at most 24 h after the reserve. */
+export function extend(
+  db: Db,
+  org_id: string,
+  reservation_ids: readonly string[],
+): Promise<Extension[]> {
+  return many<Extension>(db, 'select * from extend(:org_id, :reservation_ids)', {
+    org_id,
+    reservation_ids,
+  });
+}
+
+/** Expires what is overdue in one organization; milliseconds to its next deadline, or null where nothing is open. */
+export async function sweep(db: Db, org_id: string): Promise<number | null> {
+  const row = await maybe<{ next_ms: number | null }>(
+    db,
+    'select sweep_holds(:org_id) as next_ms',
+    { org_id },
+  );
+  return row?.next_ms ?? null;
+}
+
+/** The organization of a reservation, for a settle that names none. */
+export async function orgOf(db: Db, reservation_id: string): Promise<string> {
+  const row = await maybe<{ org_id: string }>(
+    db,
+    'select org_id from reservations where id = :reservation_id',
+    {
+      reservation_id,
+    },
+  );
+  if (row === undefined) throw new AppError('not_found', 'No reservation was found under this id.');
+  return row.org_id;
+}
+
+/** Wakes the lifetimes workflow of up to `limit` organizations whose holds are overdue though it should have seen them. */
+export async function adoptOrphans(db: Db, limit: number): Promise<number> {
+  const rows = await many(
+    db,
+    `select send_to_workflow(o.org_id, 'reservationLifetimes', 'lifetimes-' || o.org_id, 'wake', jsonb_build_object('org_id', o.org_id))
+     from (select r.org_id from reservations r where r.status = 'open' and r.expires_at < clock_timestamp() - interval '15 seconds'
+       and not exists (select 1 from outbox b where b.workflow_id = 'lifetimes-' || r.org_id and b.parked_at is null)
+       group by r.org_id limit :limit) as o`,
+    { limit },
+  );
+  return rows.length;
+}
+
+// What a person can do about each refusal that reserve and settle return as a row.
+const refusals: Record<string, { code: ErrorCode; message: string }> = {
+  unknown_org: { code: 'invalid_field', message: 'org_id is not a known organization.' },
+  not_of_organization: {
+    code: 'invalid_field',
+    message: 'This id does not belong to the organization org_id.',
+  },
+  invalid_credential: {
+    code: 'invalid_credential',
+    message: 'This key has expired or was revoked. Use a living key.',
+  },
+  model_not_priced: {
+    code: 'model_not_priced',
+    message:
+      'This model has no price. A platform admin must set one: POST /v1/admin/model-pricing.',
+  },
+  exchange_rate_missing: {
+    code: 'exchange_rate_missing',
+    message:
+      "There is no exchange rate for the organization's currency. A platform admin must set one: PUT /v1/admin/exchange-rates.",
+  },
+  amount_too_large: {
+    code: 'amount_too_large',
+    message: 'The cost would be above 9000000000 of the currency.',
+  },
+  session_limit_exceeded: {
+    code: 'session_limit_exceeded',
+    message: 'This session has used up its actions or its cost limit.',
+  },
+  key_budget_exceeded: {
+    code: 'key_budget_exceeded',
+    message:
+      'The budget of this key does not cover the estimated cost. Use another key or make one with a larger max_budget.',
+  },
+  request_canceled: {
+    code: 'request_canceled',
+    message: 'This request_id was canceled and can never hold. Use a new one.',
+  },
+  idempotency_key_reused: {
+    code: 'idempotency_key_reused',
+    message: 'This request_id has already reserved with another body. Use a new one.',
+  },
+  insufficient_balance: {
+    code: 'insufficient_balance',
+    message:
+      'No wallet covers the estimated cost. Top up by the shortfall of the cost ticket, or ask for its approval.',
+  },
+  not_found: { code: 'not_found', message: 'No reservation was found under this id.' },
+  price_not_frozen: {
+    code: 'invalid_field',
+    message: 'This provider and model were not part of the reserve.',
+  },
+};
+
+function refusal({ code, param, cost_ticket }: LaneAnswer): AppError {
+  const known = refusals[code ?? ''];
+  if (known === undefined) return new AppError('internal_error', `Unknown refusal ${code}.`);
+  return new AppError(known.code, known.message, {
+    ...(param ? { param } : {}),
+    ...(cost_ticket ? { extra: { cost_ticket } } : {}),
+  });
+}
+
+function isGiven([, value]: [string, unknown]): boolean {
+  return value !== undefined && value !== null;
+}
+
+function byName([a]: [string, unknown], [b]: [string, unknown]): number {
+  return a < b ? -1 : 1;
+}

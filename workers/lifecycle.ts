@@ -1,0 +1,135 @@
+import {
+  Client,
+  Connection,
+  ScheduleAlreadyRunning,
+  ScheduleOverlapPolicy,
+} from '@temporalio/client';
+import { DefaultLogger, Runtime } from '@temporalio/worker';
+import type { Knex } from 'knex';
+import { createActivities } from '../activities';
+import { dispatchDue } from '../activities/dispatch';
+import { loadConfig } from '../config';
+import { openDatabase } from '../connections';
+import { createLog, type Logger } from '../log';
+import { bundleWorkflows } from './bundle';
+import { listenForMessages } from './listen';
+import { connectWorker, createWorker } from './run';
+
+const SWEEP_MS = 1_000;
+/** 20 sends a second. */
+const SEND_PACE_MS = 50;
+
+/** worker_lifecycle: runs the workflows of reservations, and carries messages from the outbox to Temporal. */
+async function main(): Promise<void> {
+  const config = loadConfig('worker');
+  const log = createLog('worker_lifecycle', config.LOG_LEVEL);
+  quietRuntime(log);
+  const db = openDatabase(config.DATABASE_URL, 5, 'worker_lifecycle');
+  const workflow_code = await bundleWorkflows();
+  const connection = await connectWorker({ address: config.TEMPORAL_ADDRESS }, log);
+  const client = new Client({
+    connection: Connection.lazy({ address: config.TEMPORAL_ADDRESS }),
+    namespace: config.TEMPORAL_NAMESPACE,
+  });
+  const activities = createActivities({ db });
+  const namespace = config.TEMPORAL_NAMESPACE;
+  const worker = await createWorker({
+    connection,
+    namespace,
+    task_queue: 'lifecycle',
+    activities,
+    workflow_code,
+  });
+  const dispatcher = startDispatcher({ db, database_url: config.DATABASE_URL, client, log });
+  void keepSchedule(client, log);
+  log.info({ address: config.TEMPORAL_ADDRESS, task_queue: 'lifecycle' }, 'worker_lifecycle runs');
+  await worker.run(); // Ends on SIGINT and SIGTERM, which the SDK's runtime hears.
+  await dispatcher.stop();
+  await client.connection.close();
+  await connection.close();
+  await db.destroy();
+}
+
+interface DispatcherParts {
+  db: Knex;
+  database_url: string;
+  client: Client;
+  log: Logger;
+}
+
+/** Sends the outbox as it fills: at once when PostgreSQL tells of a message, and in a sweep that covers lost notices. */
+function startDispatcher({ db, database_url, client, log }: DispatcherParts) {
+  let stopping = false;
+  let wakeUp: () => void = () => undefined;
+  const listener = listenForMessages(database_url, () => wakeUp(), log);
+  const pause = (ms: number) =>
+    new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      wakeUp = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  const running = (async () => {
+    while (!stopping) {
+      const sent = await dispatchDue(db, client, log).catch((error) => {
+        log.warn({ err: error }, 'the outbox could not be read');
+        return 0;
+      });
+      // A notice cuts the sweep's pause short, never the pace: a burst must not flood Temporal.
+      await new Promise((resolve) => setTimeout(resolve, sent * SEND_PACE_MS));
+      await pause(sent > 0 ? 0 : SWEEP_MS);
+    }
+  })();
+  return {
+    async stop() {
+      stopping = true;
+      wakeUp();
+      await running;
+      await listener.close();
+    },
+  };
+}
+
+/** The reconcile schedule, made where it is missing: also after Temporal's store was lost. */
+async function keepSchedule(client: Client, log: Logger): Promise<void> {
+  for (;;) {
+    try {
+      await client.schedule.create({
+        scheduleId: 'reconcile',
+        spec: { intervals: [{ every: '5 minutes' }] },
+        policies: { overlap: ScheduleOverlapPolicy.SKIP },
+        action: {
+          type: 'startWorkflow',
+          workflowType: 'reconcile',
+          workflowId: 'reconcile',
+          taskQueue: 'lifecycle',
+          staticSummary: 'Gives orphan holds their workflow again and forgets old answers',
+        },
+        state: { triggerImmediately: true },
+      });
+      return;
+    } catch (error) {
+      if (error instanceof ScheduleAlreadyRunning) return;
+      log.warn({ err: error }, 'the reconcile schedule could not be made yet');
+      await new Promise((resolve) => setTimeout(resolve, 5_000));
+    }
+  }
+}
+
+/** The SDK's own log lines go into ours, from warnings up. */
+function quietRuntime(log: Logger): void {
+  const write = ({ level, message, meta }: { level: string; message: string; meta?: object }) => {
+    if (level === 'ERROR') log.error(meta ?? {}, message);
+    else if (level === 'WARN') log.warn(meta ?? {}, message);
+  };
+  Runtime.install({
+    logger: new DefaultLogger('WARN', write as never),
+    telemetryOptions: { logging: { filter: 'ERROR', forward: {} } },
+  });
+}
+
+main().catch((error: Error) => {
+  process.stderr.write(`${error.message}\n`);
+  process.exit(1);
+});

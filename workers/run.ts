@@ -1,0 +1,43 @@
+import { NativeConnection, type NativeConnectionOptions, Worker } from '@temporalio/worker';
+import type { Activities } from '../activities';
+import type { Logger } from '../log';
+
+export interface WorkerSpec {
+  connection: NativeConnection;
+  namespace: string;
+  task_queue: string;
+  activities: Activities;
+  workflow_code: string;
+}
+
+/** One worker on one task queue. Normal activities get 5 s to end when the process is told to stop. */
+export function createWorker(spec: WorkerSpec): Promise<Worker> {
+  return Worker.create({
+    connection: spec.connection,
+    namespace: spec.namespace,
+    taskQueue: spec.task_queue,
+    activities: spec.activities,
+    workflowBundle: { code: spec.workflow_code },
+    shutdownGraceTime: '5 seconds',
+    shutdownForceTime: '7 seconds',
+  });
+}
+
+/** Connects to Temporal; while it is away, tries again for ever with a pause, and says so once. */
+export async function connectWorker(
+  options: NativeConnectionOptions,
+  log: Logger,
+): Promise<NativeConnection> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await NativeConnection.connect(options);
+    } catch (error) {
+      if (attempt === 1)
+        log.warn(
+          { err: error, address: options.address },
+          'Temporal is away; trying again until it answers',
+        );
+      await new Promise((resolve) => setTimeout(resolve, Math.min(attempt * 250, 3_000)));
+    }
+  }
+}
