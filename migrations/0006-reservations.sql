@@ -130,7 +130,7 @@ begin
   select min(r.expires_at) into v_next from reservations r where r.org_id = p_org_id and r.status = 'open';
   update organizations o set lifetimes_next_at = v_next
   where o.id = p_org_id and o.lifetimes_next_at is distinct from v_next;
-  return greatest(ceil(extract(epoch from v_next - clock_timestamp()) * 1000), 1);
+  return case when v_next is not null then greatest(ceil(extract(epoch from v_next - clock_timestamp()) * 1000), 1) end;
 end $$;
 
 -- Moves open holds to now + their life, at most 24 h after the reserve. Invariant: no money moves.

@@ -1,9 +1,8 @@
 import { join } from 'node:path';
-import { bundleWorkflowCode } from '@temporalio/worker';
+import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
 
 /** The workflows as one script for Temporal's sandbox: made once a process, or once for all tests. */
 export async function bundleWorkflows(): Promise<string> {
-  const logger = { trace() {}, debug() {}, info() {}, warn() {}, error() {}, log() {} };
   const { code } = await bundleWorkflowCode({
     workflowsPath: join(__dirname, '../workflows/index.ts'),
     logger,
