@@ -274,7 +274,7 @@ begin
 
   update tokens t set held_nanos = t.held_nanos - d.held_nanos, spent_nanos = t.spent_nanos + d.cost_nanos
   from (select (s.reservation).key_id, sum(s.cost_nanos) as cost_nanos,
-      sum((s.reservation).held_nanos) filter (where s.status <> 'late') as held_nanos
+      coalesce(sum((s.reservation).held_nanos) filter (where s.status <> 'late'), 0) as held_nanos
     from unnest(v_closing) as s group by 1) as d
   where t.id = d.key_id;
   update reservations r

@@ -5,7 +5,7 @@ import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
 export async function bundleWorkflows(): Promise<string> {
   const { code } = await bundleWorkflowCode({
     workflowsPath: join(__dirname, '../workflows/index.ts'),
-    logger,
+    logger: new DefaultLogger('ERROR'),
   });
   return code;
 }
