@@ -47,6 +47,10 @@ create table wallet_transactions (
 create unique index wallet_transactions_seq on wallet_transactions (wallet_id, seq);
 create unique index wallet_transactions_phase on wallet_transactions (reservation_id, phase) where reservation_id is not null;
 
+-- The functions that callers use (credit, transfer, lane, extend, sweep_holds) set how their statements are planned: each
+-- lookup probes an index, and the plan is made once, also where the tables were empty when it was made. What they call
+-- inherits it.
+
 -- The one lock: every money function first takes the organization's wallet row. It orders wallets, keys' budgets,
 -- caps, tickets and sessions of the organization, so that no two of its functions can deadlock.
 create function lock_organization(p_org_id text) returns organizations language plpgsql as $$
@@ -101,8 +105,7 @@ create type ledger_entry as (
 -- The only place that changes a balance. Under the organization's lock it appends entries in the given order,
 -- moves each wallet once, and writes one wallet.balance_low where balance + reserved crosses the threshold downwards.
 create function post_entries(p_org_id text, p_entries ledger_entry[]) returns setof wallet_transactions
-language plpgsql
-set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+language plpgsql as $$
 declare
   v_now timestamptz := clock_timestamp();
   v_low record;
@@ -151,7 +154,8 @@ end $$;
 
 -- Adds money to one wallet. Invariant: one entry, whose amount is what the balance grew by.
 create function credit(p_org_id text, p_wallet_id text, p_amount_nanos bigint, p_description text)
-returns wallet_transactions language plpgsql as $$
+returns wallet_transactions language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_entry wallet_transactions;
 begin
@@ -164,7 +168,8 @@ end $$;
 -- Moves money between two wallets of one organization. Invariant: the two entries of a transfer sum to zero.
 -- No row where the giving wallet does not cover the amount.
 create function transfer(p_org_id text, p_from text, p_to text, p_amount_nanos bigint, p_note text)
-returns setof wallet_transactions language plpgsql as $$
+returns setof wallet_transactions language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_transfer text := new_id('xfer');
 begin

@@ -88,8 +88,7 @@ create type lane_answer as (
 );
 
 -- Expires every overdue hold of an organization, each once: a settlement of +held with cost 0, and an event.
-create function expire_holds(p_org_id text) returns integer language plpgsql
-set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+create function expire_holds(p_org_id text) returns integer language plpgsql as $$
 declare
   v_now timestamptz;
   v_expired reservations[];
@@ -121,7 +120,8 @@ end $$;
 
 -- What reservationLifetimes does each time it wakes: expires what is overdue and returns the milliseconds to the next
 -- deadline. Null ends the workflow: nothing is open, and the next hold wakes it again.
-create function sweep_holds(p_org_id text) returns double precision language plpgsql as $$
+create function sweep_holds(p_org_id text) returns double precision language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_next timestamptz;
 begin
@@ -192,8 +192,7 @@ create type settlement as (
 );
 
 -- Reads the items with their reservations and frozen prices. Items are independent: a reservation comes once a batch.
-create function judge_settlements(p_org_id text, p_items jsonb) returns settlement[] language sql stable
-set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+create function judge_settlements(p_org_id text, p_items jsonb) returns settlement[] language sql stable as $$
   select array_agg((e.n::integer,
     case
       when r.id is null and i.outcome = 'canceled' and i.request_id is not null then 'tombstone'
@@ -239,8 +238,7 @@ $$;
 
 -- Settles holds to their real cost. Invariant: each reservation is closed once and charged once, whatever is repeated;
 -- the wallet may go into debt, other holds stay as they are. Canceling an unknown request_id leaves a tombstone.
-create function settle(p_org_id text, p_items jsonb) returns setof lane_answer language plpgsql
-set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+create function settle(p_org_id text, p_items jsonb) returns setof lane_answer language plpgsql as $$
 declare
   v_now timestamptz;
   v_items settlement[];
@@ -408,8 +406,7 @@ end $$;
 
 -- True where the session's earlier reserves, those of this batch included, leave no room for one more of this size.
 create function session_is_full(p_org_id text, i reserve_item, p_usd_nanos numeric, p_made reservations[]) returns boolean
-language sql stable
-set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
+language sql stable as $$
   select count(*) + 1 > i.session_max_actions
     or coalesce(sum(coalesce(r.actual_cost_nanos, r.held_nanos) / r.exchange_rate), 0) + p_usd_nanos
       > i.session_max_cost_usd * 1000000000
@@ -471,8 +468,7 @@ end $$;
 -- Writes a batch's holds with their entries, keys' holds and last use, and wakes the organization's lifetimes workflow
 -- where none runs or the new deadline comes before the one it sleeps to.
 create function write_holds(p_org organizations, p_holds reservations[], p_entries ledger_entry[], p_now timestamptz)
-returns void language plpgsql
-set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+returns void language plpgsql as $$
 declare
   v_next timestamptz := p_holds[1].expires_at;
 begin
@@ -493,8 +489,7 @@ end $$;
 -- Holds the estimated cost of requests, in the given order. Invariant: a hold is paid by one wallet, the first of user,
 -- team and organization whose balance covers it; the sum of holds never exceeds what was available; a request_id
 -- holds once. Decisions are made on balances read under the lock and written together at the end.
-create function reserve(p_org_id text, p_items jsonb) returns setof lane_answer language plpgsql
-set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+create function reserve(p_org_id text, p_items jsonb) returns setof lane_answer language plpgsql as $$
 declare
   v_org organizations;
   v_now timestamptz;
@@ -635,7 +630,8 @@ begin
 end $$;
 
 -- One commit for what waits in one organization's lane: settlements first, they give money back.
-create function lane(p_org_id text, p_settlements jsonb, p_reserves jsonb) returns setof lane_answer language plpgsql as $$
+create function lane(p_org_id text, p_settlements jsonb, p_reserves jsonb) returns setof lane_answer language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
 begin
   if jsonb_array_length(p_settlements) > 0 then
     return query select * from settle(p_org_id, p_settlements);

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { Lanes } from '../../api/lanes';
+import { audit } from '../../domain/audit';
 import type * as reservations from '../../domain/reservations';
 import { type Db, many, one } from '../../domain/sql';
-import { audit } from './audit';
 
 export const chat = { provider: 'openai', model: 'gpt-4o-mini' };
 export const BODY_HASH = `sha256:${'a'.repeat(64)}`;
@@ -189,7 +189,7 @@ export async function inFlight<T>(limit: number, calls: (() => Promise<T>)[]): P
 /** Closes lanes and database after the proof that the ledger is whole. */
 export async function closeClean(db: Db, lanes: Lanes, close: () => Promise<void>): Promise<void> {
   await lanes.close();
-  const broken = await audit(db);
+  const { broken } = await audit(db);
   await close();
   expect(broken).toEqual([]);
 }

@@ -1,0 +1,43 @@
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { openDatabase } from '../connections';
+import { migrate } from '../migrations';
+import { freePorts } from '../sandbox/ports';
+import { ensureDatabase, prepareCluster } from '../sandbox/postgres';
+import { launch } from '../sandbox/processes';
+
+export interface BenchCluster {
+  url: string;
+  pid: number;
+  /** A fresh migrated database beside the first one. */
+  database(name: string): Promise<string>;
+  stop(): Promise<void>;
+}
+
+/** A PostgreSQL server of its own whose commits are durable, with one migrated database. */
+export async function startCluster(): Promise<BenchCluster> {
+  const data_dir = await mkdtemp(path.join(tmpdir(), 'svc-bench-'));
+  await chmod(data_dir, 0o755);
+  const [port = 0] = await freePorts(1);
+  const { program, url, folder } = await prepareCluster({ data_dir, port });
+  const server = await launch(program);
+  const database = async (name: string) => {
+    const address = Object.assign(new URL(url), { pathname: `/${name}` }).toString();
+    await ensureDatabase(address);
+    const db = openDatabase(address, 1);
+    await migrate(db);
+    await db.destroy();
+    return address;
+  };
+  return {
+    url: await database('svc'),
+    pid: server.pid,
+    database,
+    async stop() {
+      await server.stop(5_000);
+      await rm(folder, { recursive: true, force: true });
+      await rm(data_dir, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,84 @@
+import { fork } from 'node:child_process';
+import path from 'node:path';
+import { openDatabase } from '../connections';
+import { audit } from '../domain/audit';
+import { one } from '../domain/sql';
+import type { BenchCluster } from './cluster';
+import type { LoadSpec } from './ledger-load';
+import type { Row } from './main';
+
+const SECONDS = 8;
+const ROUNDS = 2;
+
+/** Cycles a second on one hot wallet, 64 in flight over two processes, durable: lanes against interactive transactions. */
+export async function ledgerRow(cluster: BenchCluster): Promise<Row> {
+  const url = await cluster.database('bench_ledger');
+  const account = await seedHotWallet(url);
+  const rate = { lane: 0, interactive: 0 };
+  let errors = 0;
+  for (let round = 0; round < ROUNDS; round += 1) {
+    for (const way of ['interactive', 'lane'] as const) {
+      const counts = await Promise.all(
+        [1, 2].map(() => load({ url, ...account, way, in_flight: 32, seconds: SECONDS })),
+      );
+      for (const count of counts) {
+        rate[way] += count.cycles / SECONDS / ROUNDS;
+        if (way === 'lane') errors += count.errors;
+      }
+    }
+  }
+  const db = openDatabase(url, 1);
+  const { broken } = await audit(db);
+  await db.destroy();
+  const ratio = rate.lane / rate.interactive;
+  return {
+    measure: 'reserve+settle cycles a second, one hot wallet, SQL layer, 64 in flight, 2 processes',
+    figure: `${Math.round(rate.lane)}/s against ${Math.round(rate.interactive)}/s interactive; ${errors} errors, audit ${broken.length ? 'BROKEN' : 'clean'}`,
+    ratio,
+    bar: 'at least 15 x',
+    isMet: ratio >= 15 && errors === 0 && broken.length === 0,
+  };
+}
+
+export async function seedHotWallet(url: string): Promise<{ org_id: string; key_id: string }> {
+  const db = openDatabase(url, 1);
+  const now = new Date(Date.now() - 60_000);
+  const [org] = await db('organizations').insert({ name: 'Bench' }).returning('id');
+  const wallet = await one<{ id: string }>(
+    db,
+    `select id from ensure_wallet(:id, 'organization', null)`,
+    { id: org.id },
+  );
+  await one(db, `select credit(:org_id, :wallet_id, 1000000000000000, 'bench')`, {
+    org_id: org.id,
+    wallet_id: wallet.id,
+  });
+  const [key] = await db('tokens')
+    .insert({ org_id: org.id, token_type: 'gateway', name: 'bench' })
+    .returning('id');
+  await db('model_prices').insert({
+    id: 'price_bench',
+    provider: 'openai',
+    model: 'gpt-4o-mini',
+    input_per_1m: 0.15,
+    output_per_1m: 0.6,
+    effective_from: now,
+    created_at: now,
+    updated_at: now,
+  });
+  await db.destroy();
+  return { org_id: org.id, key_id: key.id };
+}
+
+function load(spec: LoadSpec): Promise<{ cycles: number; errors: number }> {
+  const child = fork(path.join(__dirname, 'ledger-load.ts'), { execArgv: ['--import', 'tsx'] });
+  return new Promise((resolve, reject) => {
+    child.once('message', resolve);
+    child.once('error', reject);
+    child.once(
+      'exit',
+      (code) => code !== 0 && reject(new Error(`A load process ended with ${code}.`)),
+    );
+    child.send(spec);
+  });
+}

@@ -1,0 +1,17 @@
+import { type Db, many } from './sql';
+
+export interface Broken {
+  check: string;
+  wallet_id: string | null;
+  detail: string;
+}
+
+/** Proves every statement about money over all rows of one repeatable-read snapshot (design: Ledger). */
+export async function audit(db: Db): Promise<{ clean: boolean; broken: Broken[] }> {
+  // One statement sees one snapshot.
+  const broken = await many<Broken>(
+    db,
+    'select check_name as "check", wallet_id, detail from audit()',
+  );
+  return { clean: broken.length === 0, broken };
+}
