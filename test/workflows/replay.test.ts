@@ -1,0 +1,26 @@
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+import { replay, storedHistory } from '../support/history';
+
+const names = readdirSync(path.join(__dirname, '../histories')).map((file) =>
+  file.replace('.json', ''),
+);
+
+test.each(names)('the stored history %s replays on the workflows of today', async (name) => {
+  expect(await replay(await storedHistory(name), name)).toBeUndefined();
+});
+
+test('a history in which the workflow did something else is refused', async () => {
+  const history = await storedHistory('reservation-lifetimes-expires-and-ends');
+  const text = JSON.stringify(history).replaceAll('"expireHolds"', '"somethingElse"');
+  expect(text).not.toBe(JSON.stringify(history));
+  expect(await replay(JSON.parse(text), 'wrong')).toMatchObject({
+    name: 'DeterminismViolationError',
+  });
+});
+
+test('no domain or activity code is bundled with the workflows', async () => {
+  const { readFile } = await import('node:fs/promises');
+  const code = await readFile(process.env.TEST_WORKFLOW_BUNDLE as string, 'utf8');
+  expect(code).not.toMatch(/\.\/(domain|activities)\/[a-z-]+\.ts/);
+});

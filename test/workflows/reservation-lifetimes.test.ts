@@ -1,0 +1,157 @@
+import { randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { Client, Connection } from '@temporalio/client';
+import { NativeConnection, type Worker } from '@temporalio/worker';
+import { createActivities } from '../../activities';
+import { dispatchDue } from '../../activities/dispatch';
+import { createLanes, type Lanes } from '../../api/lanes';
+import * as reservations from '../../domain/reservations';
+import { type Db, many } from '../../domain/sql';
+import { createLog } from '../../log';
+import { createWorker } from '../../workers/run';
+import { openTestDatabase } from '../support/database';
+import {
+  balance,
+  closeClean,
+  credit,
+  eventsOf,
+  makeOrg,
+  makePrice,
+  reserveBody,
+  settleBody,
+  TOKEN,
+} from '../support/ledger';
+import { until } from '../support/until';
+
+const log = createLog('test', 'fatal');
+let db: Db;
+let lanes: Lanes;
+let close: () => Promise<void>;
+let connection: NativeConnection;
+let client: Client;
+let worker: Worker;
+let running: Promise<void>;
+// A queue and a namespace shared with other test files would mix their workers.
+const address = process.env.TEST_TEMPORAL_ADDRESS as string;
+
+beforeAll(async () => {
+  ({ db, close } = await openTestDatabase());
+  lanes = createLanes(db, log);
+  await makePrice(db);
+  connection = await NativeConnection.connect({ address });
+  client = new Client({ connection: await Connection.connect({ address }), namespace: 'svc' });
+  const workflow_code = await readFile(process.env.TEST_WORKFLOW_BUNDLE as string, 'utf8');
+  worker = await createWorker({
+    connection,
+    namespace: 'svc',
+    task_queue: 'lifecycle',
+    activities: createActivities({ db }),
+    workflow_code,
+  });
+  running = worker.run();
+});
+
+afterAll(async () => {
+  worker.shutdown();
+  await running;
+  await client.connection.close();
+  await connection.close();
+  await closeClean(db, lanes, close);
+});
+
+async function describe(org_id: string) {
+  return client.workflow.getHandle(`lifetimes-${org_id}`).describe();
+}
+
+test('an abandoned hold expires by itself, once, and the workflow that did it is readable and ends', async () => {
+  const org = await makeOrg(db, { reservation_ttl_seconds: 2 });
+  await credit(db, org.org_id, org.org_wallet, 100n * TOKEN);
+  await lanes.reserve(reserveBody(org.org_id, 40));
+  expect(await dispatchDue(db, client, log)).toBe(1);
+  const seen = await describe(org.org_id);
+  expect(await seen.staticSummary()).toMatch(/^Holds of organization Org /);
+  expect(seen.searchAttributes).toMatchObject({
+    OrgId: [org.org_id],
+    Kind: ['reservationLifetimes'],
+    Status: ['running'],
+  });
+  await until(
+    async () => (await eventsOf(db, org.org_id, 'reservation.expired')).length === 1,
+    10_000,
+  );
+  expect(await balance(db, org.org_wallet)).toEqual({
+    balance_nanos: 100n * TOKEN,
+    reserved_nanos: 0n,
+  });
+  await until(async () => (await describe(org.org_id)).status.name === 'COMPLETED', 10_000);
+});
+
+test('a hold made after the workflow ended wakes it again; a settled hold lets it end without expiring anything', async () => {
+  const org = await makeOrg(db, { reservation_ttl_seconds: 2 });
+  await credit(db, org.org_id, org.org_wallet, 100n * TOKEN);
+  for (let round = 0; round < 2; round += 1) {
+    const hold = await lanes.reserve(reserveBody(org.org_id, 40));
+    expect(await dispatchDue(db, client, log)).toBe(1);
+    await lanes.settle(settleBody(org.org_id, hold.reservation_id, 10));
+    await until(async () => (await describe(org.org_id)).status.name === 'COMPLETED', 10_000);
+  }
+  expect(await eventsOf(db, org.org_id, 'reservation.expired')).toEqual([]);
+});
+
+test("holds whose workflow was lost with Temporal's store are adopted by reconcile and expire once", async () => {
+  const org = await makeOrg(db, { reservation_ttl_seconds: 1 });
+  await credit(db, org.org_id, org.org_wallet, 100n * TOKEN);
+  const hold = await lanes.reserve(reserveBody(org.org_id, 40));
+  // The message was sent and the workflow is gone: nothing in Temporal knows of this hold.
+  await many(db, 'delete from outbox where org_id = :org_id', { org_id: org.org_id });
+  await many(
+    db,
+    `update reservations set expires_at = expires_at - interval '1 minute' where id = :id`,
+    { id: hold.reservation_id },
+  );
+  const result = await client.workflow.execute('reconcile', {
+    taskQueue: 'lifecycle',
+    workflowId: `reconcile-${randomUUID()}`,
+  });
+  expect(result).toMatchObject({ adopted: 1 });
+  await dispatchDue(db, client, log);
+  await until(
+    async () => (await eventsOf(db, org.org_id, 'reservation.expired')).length === 1,
+    10_000,
+  );
+});
+
+test('a message that Temporal does not take is tried again, parked after 20 tries, and then adopted anew', async () => {
+  const org = await makeOrg(db);
+  await credit(db, org.org_id, org.org_wallet, 100n * TOKEN);
+  const hold = await lanes.reserve(reserveBody(org.org_id, 40));
+  const away = new Client({
+    connection: Connection.lazy({ address: '127.0.0.1:1' }),
+    namespace: 'svc',
+  });
+  await dispatchDue(db, away, log);
+  const tried = await many<{ attempts: number; last_error: string }>(
+    db,
+    'select attempts, last_error from outbox where org_id = :org_id',
+    { org_id: org.org_id },
+  );
+  expect(tried).toEqual([{ attempts: 1, last_error: expect.any(String) }]);
+  await many(
+    db,
+    'update outbox set attempts = 19, next_at = clock_timestamp() where org_id = :org_id',
+    { org_id: org.org_id },
+  );
+  await dispatchDue(db, away, log);
+  expect(
+    await many(db, 'select parked_at is not null as parked from outbox where org_id = :org_id', {
+      org_id: org.org_id,
+    }),
+  ).toEqual([{ parked: true }]);
+  await many(
+    db,
+    `update reservations set expires_at = clock_timestamp() - interval '1 minute' where id = :id`,
+    { id: hold.reservation_id },
+  );
+  expect(await reservations.adoptOrphans(db, 100)).toBe(1);
+  await away.connection.close();
+});
