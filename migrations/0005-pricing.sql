@@ -109,3 +109,8 @@ begin
       + coalesce(p.per_request, 0)
       + coalesce(u.tool_calls, 0) * coalesce(p.per_tool_call, 0));
 end $$;
+
+-- Units of a currency for 1 USD; null where the admin has set none.
+create function rate_of(p_currency text) returns numeric language sql stable as $$
+  select case p_currency when 'USD' then 1 else (select x.rate from exchange_rates x where x.currency = p_currency) end
+$$;

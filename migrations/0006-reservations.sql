@@ -513,7 +513,7 @@ begin
   if exists (select 1 from reservations r where r.org_id = p_org_id and r.status = 'open' and r.expires_at <= v_now) then
     perform expire_holds(p_org_id);
   end if;
-  v_rate := case v_org.currency when 'USD' then 1 else (select x.rate from exchange_rates x where x.currency = v_org.currency) end;
+  v_rate := rate_of(v_org.currency);
 
   for item in
     select e.n::integer as n, i::reserve_item as body, r.earlier, h.balance_after_nanos as earlier_balance_nanos,

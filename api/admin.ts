@@ -1,0 +1,77 @@
+import { ConfigError, loadConfig } from '../config';
+import { openDatabase } from '../connections';
+import { audit } from '../domain/audit';
+import { isAppError } from '../domain/errors';
+import type { Db } from '../domain/sql';
+import * as tokens from '../domain/tokens';
+import { migrate } from '../migrations';
+
+const commands: Record<string, { words: string; run: (db: Db) => Promise<number> }> = {
+  bootstrap: {
+    words: 'make the first platform admin key of an empty database; it is printed once',
+    run: bootstrap,
+  },
+  audit: { words: 'prove the ledger; exits 1 when something is broken', run: runAudit },
+};
+
+/** `npm run admin -- <command>`: what is done from a terminal, on the database itself. */
+async function main(name: string | undefined): Promise<number> {
+  const command = commands[name ?? ''];
+  if (command === undefined) {
+    print(
+      `Usage: npm run admin -- <command>\n${Object.entries(commands)
+        .map(([key, { words }]) => `  ${key}: ${words}`)
+        .join('\n')}`,
+    );
+    return 2;
+  }
+  const db = openDatabase(loadConfig('admin').DATABASE_URL, 2, 'admin');
+  try {
+    return await command.run(db);
+  } finally {
+    await db.destroy();
+  }
+}
+
+async function bootstrap(db: Db): Promise<number> {
+  await migrate(db);
+  const token = await tokens.issue(db, {
+    org_id: null,
+    name: 'platform-admin',
+    token_type: 'access',
+    scopes: ['platform:admin'],
+    allowed_models: null,
+    user_id: null,
+    team_id: null,
+    agent_id: null,
+    max_budget_nanos: null,
+    expires_at: null,
+    created_by: 'bootstrap',
+  });
+  print(token.key);
+  return 0;
+}
+
+async function runAudit(db: Db): Promise<number> {
+  const result = await audit(db);
+  print(JSON.stringify(result, null, 2));
+  return result.clean ? 0 : 1;
+}
+
+function print(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
+
+main(process.argv[2]).then(
+  (code) => {
+    process.exitCode = code;
+  },
+  (error: Error) => {
+    const words =
+      error instanceof ConfigError || isAppError(error)
+        ? error.message
+        : (error.stack ?? String(error));
+    process.stderr.write(`${words}\n`);
+    process.exitCode = 1;
+  },
+);

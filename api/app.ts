@@ -1,0 +1,20 @@
+import Koa from 'koa';
+import { API_VERSION, conventions } from '../http';
+import type { Logger } from '../log';
+import { docs } from './docs';
+import { type Connections, mount } from './route';
+import { routes } from './routes';
+
+/** The control plane as a Koa application. */
+export function createApp(connections: Connections, log: Logger): Koa {
+  const app = new Koa();
+  app.on('error', (error) => log.error({ err: error }, 'unexpected error'));
+  app.use(conventions(log));
+  app.use((ctx, next) => {
+    ctx.set('x-svc-api-version', API_VERSION);
+    return next();
+  });
+  app.use(docs());
+  app.use(mount(routes, connections).routes());
+  return app;
+}

@@ -1,0 +1,44 @@
+import codes from 'currency-codes';
+import { z } from 'zod';
+import { toNanos } from '../domain/money';
+
+// The kinds of field that several route tables share.
+
+export const id = z.string().min(1).max(200);
+export const text = z.string().max(1_000);
+export const name = z.string().trim().min(1, 'must not be empty').max(200);
+export const flag = z.boolean();
+
+export const currency = z
+  .string()
+  .refine((code) => codes.code(code) !== undefined, 'must be an ISO 4217 currency code');
+
+/** Lists: `page` from 1, `per_page` 50 unless told otherwise, 200 at most. */
+export const page = {
+  page: z.coerce.number<number>().int().min(1).max(1_000_000).default(1),
+  per_page: z.coerce.number<number>().int().min(1).max(200).default(50),
+};
+
+/** A JSON number of major units, zero or more, read as nanos. */
+export function amount(param: string) {
+  return z
+    .number()
+    .min(0)
+    .transform((units) => toNanos(units, param));
+}
+
+/** A JSON number of major units above zero, read as nanos. */
+export function positiveAmount(param: string) {
+  return z
+    .number()
+    .positive('must be above 0')
+    .transform((units) => toNanos(units, param));
+}
+
+/** An ISO 8601 instant; a bare date is midnight UTC. */
+export const instant = z
+  .union(
+    [z.iso.datetime({ offset: true }), z.iso.date()],
+    'must be an ISO 8601 time such as 2027-01-31T00:00:00Z',
+  )
+  .transform((given) => new Date(given));

@@ -1,0 +1,64 @@
+import { createServer } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { loadConfig } from '../config';
+import { openDatabase } from '../connections';
+import type { Db } from '../domain/sql';
+import { isUnreachable, listen } from '../http';
+import { createLog, type Logger } from '../log';
+import { migrate } from '../migrations';
+import { createApp } from './app';
+import { createLanes } from './lanes';
+
+const DRAIN_MS = 6_000;
+
+/** The control plane: migrates, listens, and drains on SIGTERM and SIGINT. */
+async function main(): Promise<void> {
+  const config = loadConfig('api');
+  const log = createLog('api', config.LOG_LEVEL);
+  const db = openDatabase(config.DATABASE_URL, config.DATABASE_POOL_MAX, 'api');
+  await waitForDatabase(db, log);
+  await migrate(db);
+  const lanes = createLanes(db, log);
+  const app = createApp({ db, lanes }, log);
+  const server = createServer(app.callback());
+  // Longer than a balancer's or gateway's idle time, so that they close first.
+  server.keepAliveTimeout = 65_000;
+  const port = await listen(server, config.API_PORT);
+  log.info({ port }, 'api listens');
+
+  const stop = async () => {
+    app.context.draining = true;
+    server.close();
+    server.closeIdleConnections();
+    const timer = setInterval(() => server.closeIdleConnections(), 100);
+    await Promise.race([closed, sleep(DRAIN_MS, undefined, { ref: false })]);
+    clearInterval(timer);
+    server.closeAllConnections();
+    await Promise.race([lanes.close(), sleep(2_000, undefined, { ref: false })]);
+    await db.destroy();
+    log.info('api has stopped');
+    process.exit(0);
+  };
+  const closed = new Promise<void>((resolve) => server.once('close', () => resolve()));
+  process.once('SIGTERM', stop);
+  process.once('SIGINT', stop);
+}
+
+/** Waits for the database for as long as it takes, and says so once. */
+async function waitForDatabase(db: Db, log: Logger): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await db.raw('select 1');
+      return;
+    } catch (error) {
+      if (!isUnreachable(error)) throw error;
+      if (attempt === 1) log.warn({ err: error }, 'the database is away; waiting for it');
+      await sleep(Math.min(attempt * 200, 2_000));
+    }
+  }
+}
+
+main().catch((error: Error) => {
+  process.stderr.write(`${error.message}\n`);
+  process.exit(1);
+});

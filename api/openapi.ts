@@ -1,0 +1,128 @@
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { z } from 'zod';
+import { API_VERSION } from '../http';
+import type { Route } from './route';
+import { routes } from './routes';
+
+const file = path.join(__dirname, '../openapi.json');
+
+type Schema = Record<string, unknown>;
+
+/** The OpenAPI 3.1 document of the route tables. */
+export function openapi(): Schema {
+  const paths: Record<string, Record<string, Schema>> = {};
+  for (const row of routes) {
+    const at = row.path.replace(/:(\w+)/g, '{$1}');
+    paths[at] = { ...paths[at], [row.method]: operation(row) };
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'svc control plane',
+      version: API_VERSION,
+      description:
+        'Prepaid wallets, prices, keys, and the reserve and settle cycle of priced requests. Money is in major units.',
+    },
+    security: [{ access_key: [] }],
+    paths,
+    components: {
+      securitySchemes: {
+        access_key: { type: 'http', scheme: 'bearer', description: 'An access key: svc_ak_...' },
+      },
+      schemas: { Error: errorSchema },
+      responses: {
+        Error: {
+          description: 'A refusal that says what to do.',
+          content: json({ $ref: '#/components/schemas/Error' }),
+        },
+      },
+    },
+  };
+}
+
+const errorSchema: Schema = {
+  type: 'object',
+  required: ['type', 'error', 'request_id'],
+  properties: {
+    type: { const: 'error' },
+    error: {
+      type: 'object',
+      required: ['code', 'message', 'type', 'param'],
+      properties: {
+        code: { type: 'string' },
+        message: { type: 'string' },
+        type: { type: 'string' },
+        param: { type: ['string', 'null'], description: 'The field that is wrong.' },
+      },
+    },
+    request_id: { type: 'string' },
+    cost_ticket: {
+      type: 'object',
+      description: 'On 402: what is missing, and the ticket that waits for it.',
+    },
+  },
+};
+
+function operation(row: Route): Schema {
+  const { properties = {}, required = [] } = inputSchema(row);
+  const inPath = [...row.path.matchAll(/:(\w+)/g)].map((match) => match[1] as string);
+  const others = Object.keys(properties).filter((name) => !inPath.includes(name));
+  const parameter = (place: 'path' | 'query') => (name: string) => ({
+    name,
+    in: place,
+    required: place === 'path' || required.includes(name),
+    schema: properties[name] ?? { type: 'string' },
+  });
+  const parameters = [
+    ...inPath.map(parameter('path')),
+    ...(row.method === 'get' ? others.map(parameter('query')) : []),
+  ];
+  const body = {
+    type: 'object',
+    properties: Object.fromEntries(others.map((name) => [name, properties[name]])),
+    required: required.filter((name) => others.includes(name)),
+    additionalProperties: false,
+  };
+  return {
+    summary: row.summary,
+    description: `Access: ${row.access.label}.`,
+    tags: [
+      row.path
+        .split('/')
+        .slice(2, 4)
+        .filter((part) => part && !part.startsWith(':'))
+        .join(' ') || 'operations',
+    ],
+    ...(row.access.label === 'public' ? { security: [] } : {}),
+    ...(parameters.length > 0 ? { parameters } : {}),
+    ...(row.method === 'get' || others.length === 0
+      ? {}
+      : { requestBody: { required: required.length > 0, content: json(body) } }),
+    responses: {
+      [row.status]: {
+        description: 'Done.',
+        content: json(
+          row.answer ? z.toJSONSchema(row.answer, { io: 'output' }) : { type: 'object' },
+        ),
+      },
+      default: { $ref: '#/components/responses/Error' },
+    },
+  };
+}
+
+function inputSchema(row: Route): { properties?: Record<string, Schema>; required?: string[] } {
+  return z.toJSONSchema(row.input, { io: 'input', unrepresentable: 'any' }) as never;
+}
+
+function json(schema: Schema): Schema {
+  const { $schema: _, ...plain } = schema;
+  return { 'application/json': { schema: plain } };
+}
+
+/** The document as it is committed. */
+export function openapiText(): string {
+  return `${JSON.stringify(openapi(), null, 2)}\n`;
+}
+
+if (require.main === module) void writeFile(file, openapiText());

@@ -1,0 +1,37 @@
+import { z } from 'zod';
+import { audit } from '../domain/audit';
+import { AppError } from '../domain/errors';
+import { API_VERSION } from '../http';
+import { open, platformAdmin } from './access';
+import { type Ctx, route } from './route';
+
+const nothing = z.strictObject({});
+
+export const operationRoutes = [
+  route('get', '/health', open, nothing, health, { summary: 'The process is alive.' }),
+  route('get', '/readyz', open, nothing, readiness, {
+    summary: '200 while the database answers and the process is not draining.',
+  }),
+  route('get', '/v1/admin/audit', platformAdmin, nothing, runAudit, {
+    summary: 'Prove the ledger from one snapshot.',
+  }),
+];
+
+function health() {
+  return { status: 'ok', version: API_VERSION };
+}
+
+async function readiness({ db, http }: Ctx) {
+  if (http.app.context.draining)
+    throw new AppError('unavailable', 'This instance is stopping.', { retry_after: 5 });
+  try {
+    await db.raw('select 1').timeout(1_000);
+  } catch {
+    throw new AppError('unavailable', 'The database does not answer.', { retry_after: 2 });
+  }
+  return { status: 'ready' };
+}
+
+function runAudit({ db }: Ctx) {
+  return audit(db);
+}

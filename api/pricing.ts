@@ -1,0 +1,135 @@
+import { z } from 'zod';
+import { AppError } from '../domain/errors';
+import { sha256 } from '../domain/ids';
+import * as pricing from '../domain/pricing';
+import { toWire } from '../http';
+import { open, platformAdmin } from './access';
+import { currency, flag, id, instant } from './fields';
+import { type Ctx, route } from './route';
+
+// Prices are kept as decimals; a double says at most 15 digits of one exactly.
+const price = z.number().min(0, 'must not be negative').max(1_000_000_000);
+const tier = z.strictObject({
+  above_prompt_tokens: z.int().min(0),
+  input_per_1m: price,
+  output_per_1m: price,
+});
+const optionalPrice = price.nullable().optional();
+const figures = {
+  input_per_1m: price.optional(),
+  output_per_1m: price.optional(),
+  cached_input_per_1m: optionalPrice,
+  cache_write_per_1m: optionalPrice,
+  cache_write_1h_per_1m: optionalPrice,
+  audio_input_per_1m: optionalPrice,
+  audio_output_per_1m: optionalPrice,
+  per_minute: optionalPrice,
+  per_1m_characters: optionalPrice,
+  per_request: optionalPrice,
+  per_tool_call: optionalPrice,
+  max_output_tokens: z.int().min(1).max(1_000_000_000).nullable().optional(),
+  reasoning: flag.optional(),
+  tiers: z.array(tier).min(1).max(16).nullable().optional(),
+  free: flag.optional(),
+  effective_from: instant.optional(),
+};
+const model = id.refine(
+  (pattern) => !pattern.slice(0, -1).includes('*'),
+  'may have one * at its end',
+);
+const newPrice = z.strictObject({ provider: id, model, ...figures });
+const change = z.strictObject({ id, provider: id.optional(), model: model.optional(), ...figures });
+
+// A price that says nothing else: no amount, no limit, not free.
+const blank: Omit<pricing.Price, 'provider' | 'model' | 'effective_from'> = {
+  input_per_1m: 0,
+  output_per_1m: 0,
+  cached_input_per_1m: null,
+  cache_write_per_1m: null,
+  cache_write_1h_per_1m: null,
+  audio_input_per_1m: null,
+  audio_output_per_1m: null,
+  per_minute: null,
+  per_1m_characters: null,
+  per_request: null,
+  per_tool_call: null,
+  max_output_tokens: null,
+  reasoning: false,
+  tiers: null,
+  free: false,
+};
+
+const byId = z.strictObject({ id });
+const rates = z.strictObject({
+  base: z.literal('USD').optional(),
+  rates: z.record(currency, z.number().positive('must be above 0').max(1e9)),
+});
+
+export const pricingRoutes = [
+  route('get', '/v1/model-pricing', open, z.strictObject({}), catalog, {
+    summary: 'The prices in force now. Carries an ETag.',
+  }),
+  route('get', '/v1/admin/model-pricing', platformAdmin, z.strictObject({}), list, {
+    summary: 'All prices, coming ones included.',
+  }),
+  route('post', '/v1/admin/model-pricing', platformAdmin, newPrice, create, {
+    summary: 'Set the price of a model.',
+    status: 201,
+  }),
+  route('put', '/v1/admin/model-pricing/:id', platformAdmin, change, update, {
+    summary: 'A new version of a price; reservations keep the one they froze.',
+  }),
+  route('delete', '/v1/admin/model-pricing/:id', platformAdmin, byId, remove, {
+    summary: 'Delete a price: its models are refused.',
+  }),
+  route('get', '/v1/admin/exchange-rates', platformAdmin, z.strictObject({}), getRates, {
+    summary: 'Units of each currency for 1 USD.',
+  }),
+  route('put', '/v1/admin/exchange-rates', platformAdmin, rates, putRates, {
+    summary: 'Set the named rates; others stay.',
+  }),
+];
+
+async function catalog({ db, http }: Ctx) {
+  const body = JSON.stringify(toWire({ models: await pricing.catalog(db) }));
+  http.set('etag', `"${(await sha256(body)).slice(0, 32)}"`);
+  http.type = 'json';
+  http.status = 200;
+  if (http.fresh) http.status = 304;
+  else http.body = body;
+}
+
+async function list({ db }: Ctx) {
+  return { models: await pricing.list(db) };
+}
+
+function create({ db }: Ctx, input: z.infer<typeof newPrice>) {
+  return pricing.create(db, {
+    ...blank,
+    effective_from: new Date(),
+    ...given(input),
+  } as pricing.Price);
+}
+
+function update({ db }: Ctx, { id: price_id, ...input }: z.infer<typeof change>) {
+  if (Object.keys(input).length === 0)
+    throw new AppError('invalid_field', 'Name at least one field to change.');
+  return pricing.update(db, price_id, given(input));
+}
+
+/** The members that were sent; zod leaves the others undefined. */
+function given(input: object): Partial<pricing.Price> {
+  return Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined));
+}
+
+async function remove({ db }: Ctx, { id: price_id }: { id: string }) {
+  await pricing.remove(db, price_id);
+}
+
+function getRates({ db }: Ctx) {
+  return pricing.exchangeRates(db);
+}
+
+function putRates({ db }: Ctx, input: z.infer<typeof rates>) {
+  return pricing.setExchangeRates(db, input.rates);
+}

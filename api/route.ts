@@ -1,0 +1,149 @@
+import type { IncomingMessage } from 'node:http';
+import Router from '@koa/router';
+import type { Context } from 'koa';
+import getRawBody from 'raw-body';
+import type { z } from 'zod';
+import { AppError } from '../domain/errors';
+import type { Db } from '../domain/sql';
+import { toWire } from '../http';
+import type { Access, Principal } from './access';
+import type { Lanes } from './lanes';
+
+/** What every handler gets first: connections, who calls, and the request's label. */
+export interface Ctx {
+  db: Db;
+  lanes: Lanes;
+  principal: Principal;
+  request_id: string;
+  /** The status of a good answer of this route. */
+  status: number;
+  /** Koa's own context: for headers, streams and raw answers only. */
+  http: Context;
+}
+
+export type Method = 'get' | 'post' | 'put' | 'delete';
+
+export interface Route<Input extends z.ZodObject = z.ZodObject> {
+  method: Method;
+  /** `/v1/wallets/:id/transactions` */
+  path: string;
+  access: Access;
+  /** Path, query and body together; unknown names are refused. */
+  input: Input;
+  handler: (ctx: Ctx, input: z.infer<Input>) => unknown;
+  /** 200 unless the handler makes something. */
+  status: number;
+  /** One sentence for the OpenAPI page, and the answer's schema. */
+  summary: string;
+  answer: z.ZodType | undefined;
+}
+
+export interface RouteWords {
+  summary: string;
+  status?: number;
+  answer?: z.ZodType;
+}
+
+/** A row of a route table: access, then one parse of path, query and body, then the handler, whose result is the answer. */
+export function route<Input extends z.ZodObject>(
+  method: Method,
+  path: string,
+  access: Access,
+  input: Input,
+  handler: (ctx: Ctx, input: z.infer<Input>) => unknown,
+  words: RouteWords,
+): Route {
+  const { summary, status = 200, answer } = words;
+  return { method, path, access, input, handler, status, summary, answer } as unknown as Route;
+}
+
+export interface Connections {
+  db: Db;
+  lanes: Lanes;
+}
+
+/** Mounts route tables. */
+export function mount(routes: readonly Route[], connections: Connections): Router {
+  const router = new Router();
+  for (const row of routes) {
+    router[row.method](row.path, (http: Context) => serve(row, http, connections));
+  }
+  return router;
+}
+
+async function serve(row: Route, http: Context, connections: Connections): Promise<void> {
+  const principal = await row.access.check(http, connections.db);
+  const body = row.method === 'get' ? {} : await readJson(http);
+  http.state.body = body;
+  const input = parse(row.input, merge(http.params as Record<string, string>, http.query, body));
+  const ctx: Ctx = {
+    ...connections,
+    principal,
+    request_id: http.state.request_id,
+    status: row.status,
+    http,
+  };
+  const answer = await row.handler(ctx, input as never);
+  if (http.respond === false || http.body !== undefined) return;
+  http.status = row.status;
+  http.body = toWire(answer) ?? {};
+}
+
+/** Path, query and body share one namespace; a name given twice is refused, so that none silently wins. */
+function merge(...parts: Record<string, unknown>[]): Record<string, unknown> {
+  const given: Record<string, unknown> = {};
+  for (const part of parts) {
+    for (const [name, value] of Object.entries(part)) {
+      if (Object.hasOwn(given, name))
+        throw new AppError('unknown_field', `${name} is given twice.`, { param: name });
+      given[name] = value;
+    }
+  }
+  return given;
+}
+
+/** Bodies of people's routes are small; a batch of 64 reserves is about 100 kB. */
+const BODY_BYTES_MAX = 1_048_576;
+
+/** Reads a JSON object. An absent body is an empty one. */
+async function readJson(http: Context): Promise<Record<string, unknown>> {
+  const text = await readText(http.req);
+  if (text.length === 0) return {};
+  if (!http.is('json', '+json')) {
+    throw new AppError('unsupported_media_type', 'Send the body as application/json.');
+  }
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    throw new AppError('invalid_json', 'The body is not JSON.');
+  }
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+    throw new AppError('invalid_json', 'The body must be a JSON object.');
+  }
+  return body as Record<string, unknown>;
+}
+
+async function readText(req: IncomingMessage): Promise<string> {
+  try {
+    return await getRawBody(req, { limit: BODY_BYTES_MAX, encoding: 'utf8' });
+  } catch (error) {
+    if ((error as { type?: string }).type === 'entity.too.large') {
+      throw new AppError('payload_too_large', `The body may have at most ${BODY_BYTES_MAX} bytes.`);
+    }
+    throw new AppError('invalid_request', 'The body could not be read to its end.');
+  }
+}
+
+/** Parses or throws 422 naming the first wrong field. */
+export function parse<Schema extends z.ZodType>(schema: Schema, given: unknown): z.infer<Schema> {
+  const parsed = schema.safeParse(given);
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0];
+  if (issue?.code === 'unrecognized_keys') {
+    const param = [...issue.path, issue.keys[0]].join('.');
+    throw new AppError('unknown_field', `${param} is not a field of this request.`, { param });
+  }
+  const param = issue?.path.join('.') ?? '';
+  throw new AppError('invalid_field', `${param}: ${issue?.message ?? 'invalid'}`, { param });
+}

@@ -1,0 +1,16 @@
+import { gatewayRoutes } from './gateway';
+import { operationRoutes } from './operations';
+import { organizationRoutes } from './organizations';
+import { pricingRoutes } from './pricing';
+import { tokenRoutes } from './tokens';
+import { walletRoutes } from './wallets';
+
+/** Every route of the control plane: what the app serves and what the OpenAPI document says. */
+export const routes = [
+  ...walletRoutes,
+  ...pricingRoutes,
+  ...organizationRoutes,
+  ...tokenRoutes,
+  ...gatewayRoutes,
+  ...operationRoutes,
+];

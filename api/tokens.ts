@@ -1,0 +1,146 @@
+import { z } from 'zod';
+import { AppError } from '../domain/errors';
+import type { Db } from '../domain/sql';
+import * as tokens from '../domain/tokens';
+import { actingOrg, isPlatformAdmin, type Principal, permission } from './access';
+import { amount, id, instant, name, page } from './fields';
+import { type Ctx, route } from './route';
+
+const type = z.enum(['access', 'gateway']);
+const newToken = z.strictObject({
+  org_id: id.optional(),
+  name,
+  token_type: type,
+  scopes: z.array(z.enum(tokens.scopes)).default([]),
+  allowed_models: z.array(id).max(1_000).nullish(),
+  user_id: id.nullish(),
+  team_id: id.nullish(),
+  agent_id: id.nullish(),
+  max_budget: amount('max_budget').nullish(),
+  expires_at: instant.nullish(),
+});
+const listQuery = z.strictObject({ org_id: id.optional(), type: type.optional(), ...page });
+const byName = z.strictObject({ org_id: id.optional(), name });
+const rotation = z.strictObject({
+  org_id: id.optional(),
+  name,
+  overlap_seconds: z.int().min(0).max(2_592_000).default(0),
+});
+
+const write = permission('tokens:write');
+
+export const tokenRoutes = [
+  route('post', '/v1/tokens', write, newToken, issue, {
+    summary: 'Issue a key. Its value is shown in this answer only.',
+    status: 201,
+  }),
+  route('get', '/v1/tokens', write, listQuery, list, { summary: 'Keys, newest first.' }),
+  route('get', '/v1/tokens/:name', write, byName, find, { summary: 'A key by name.' }),
+  route('delete', '/v1/tokens/:name', write, byName, revoke, {
+    summary: 'Revoke a key at once; calls in flight finish.',
+  }),
+  route('post', '/v1/tokens/:name/rotate', write, rotation, rotate, {
+    summary: 'A new value for the same key; the old one works for overlap_seconds.',
+    status: 201,
+  }),
+];
+
+// Scopes that no organization's key may carry.
+const platformScopes: readonly tokens.Scope[] = ['platform:admin', 'control_plane'];
+
+async function issue({ db, principal }: Ctx, input: z.infer<typeof newToken>) {
+  const org_id = await tokenOrg(db, principal, input);
+  checkScopes(principal, input, org_id);
+  const isPast = input.expires_at && input.expires_at.getTime() <= Date.now();
+  if (isPast)
+    throw new AppError('invalid_field', 'expires_at must be in the future.', {
+      param: 'expires_at',
+    });
+  return tokens.issue(db, {
+    org_id,
+    name: input.name,
+    token_type: input.token_type,
+    scopes: input.scopes,
+    allowed_models: input.allowed_models ?? null,
+    user_id: input.user_id ?? null,
+    team_id: input.team_id ?? null,
+    agent_id: input.agent_id ?? null,
+    max_budget_nanos: input.max_budget ?? null,
+    expires_at: input.expires_at ?? null,
+    created_by: principal.id,
+  });
+}
+
+async function list({ db, principal }: Ctx, { org_id, ...filter }: z.infer<typeof listQuery>) {
+  return tokens.list(db, await readOrg(db, principal, org_id), filter);
+}
+
+async function find({ db, principal }: Ctx, input: z.infer<typeof byName>) {
+  return tokens.find(db, await readOrg(db, principal, input.org_id), input.name);
+}
+
+async function revoke({ db, principal }: Ctx, input: z.infer<typeof byName>) {
+  return tokens.revoke(db, await readOrg(db, principal, input.org_id), input.name);
+}
+
+async function rotate({ db, principal }: Ctx, input: z.infer<typeof rotation>) {
+  return tokens.rotate(
+    db,
+    await readOrg(db, principal, input.org_id),
+    input.name,
+    input.overlap_seconds,
+  );
+}
+
+/** A platform admin's keys without an organization are platform keys: listed and changed by naming none. */
+async function readOrg(
+  db: Db,
+  principal: Principal,
+  org_id: string | undefined,
+): Promise<string | null> {
+  if (isPlatformAdmin(principal) && principal.org_id === null && org_id === undefined) return null;
+  return actingOrg(db, principal, org_id);
+}
+
+/** The organization of a new key; none for the scopes that belong to the platform. */
+async function tokenOrg(
+  db: Db,
+  principal: Principal,
+  input: z.infer<typeof newToken>,
+): Promise<string | null> {
+  const isPlatformKey = input.scopes.some((scope) => platformScopes.includes(scope));
+  if (isPlatformKey && isPlatformAdmin(principal) && input.org_id === undefined) return null;
+  return actingOrg(db, principal, input.org_id);
+}
+
+function checkScopes(
+  principal: Principal,
+  input: z.infer<typeof newToken>,
+  org_id: string | null,
+): void {
+  if (input.token_type === 'gateway' && input.scopes.length > 0) {
+    throw new AppError('invalid_field', 'Gateway keys carry no scopes.', { param: 'scopes' });
+  }
+  if (input.token_type === 'gateway') return;
+  if (input.allowed_models != null || input.max_budget != null) {
+    throw new AppError('invalid_field', 'allowed_models and max_budget are for gateway keys.', {
+      param: 'allowed_models',
+    });
+  }
+  for (const scope of input.scopes) {
+    if (platformScopes.includes(scope) && org_id !== null) {
+      throw new AppError(
+        'permission_denied',
+        `${scope} belongs to platform keys, which name no organization.`,
+        { param: 'scopes' },
+      );
+    }
+    if (!isPlatformAdmin(principal) && !principal.scopes.includes(scope)) {
+      throw new AppError(
+        'permission_denied',
+        `Your own key does not carry ${scope}, so it cannot give it.`,
+        { param: 'scopes' },
+      );
+    }
+  }
+}

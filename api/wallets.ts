@@ -1,0 +1,252 @@
+import { z } from 'zod';
+import * as organizations from '../domain/organizations';
+import * as pricing from '../domain/pricing';
+import type { Db } from '../domain/sql';
+import * as transactions from '../domain/transactions';
+import * as wallets from '../domain/wallets';
+import {
+  actingOrg,
+  isPlatformAdmin,
+  member,
+  type Principal,
+  permission,
+  platformAdmin,
+} from './access';
+import { amount, currency, flag, id, page, positiveAmount, text } from './fields';
+import { once } from './idempotency';
+import { type Ctx, route } from './route';
+
+const ownerType = z.enum(['organization', 'team', 'user']);
+const noInput = z.strictObject({ org_id: id.optional() });
+const balanceQuery = z.strictObject({ org_id: id.optional(), team_id: id.optional() });
+const transactionsQuery = z.strictObject({ id, ...page });
+const creditBody = z.strictObject({
+  org_id: id.optional(),
+  target_wallet_owner_type: ownerType,
+  target_wallet_owner_id: id.optional(),
+  amount: positiveAmount('amount'),
+  description: text.optional(),
+});
+const transferBody = z.strictObject({
+  org_id: id.optional(),
+  team_id: id.optional(),
+  user_id: id.optional(),
+  amount: positiveAmount('amount'),
+  currency: currency.optional(),
+  note: text.optional(),
+});
+const settingsBody = z.strictObject({
+  id,
+  currency: currency.optional(),
+  reserve_buffer_pct: z.number().min(0).max(1_000).optional(),
+  low_balance_threshold: amount('low_balance_threshold').optional(),
+  reservation_ttl_seconds: z.int().min(1).max(86_400).optional(),
+  ticket_ttl_seconds: z.int().min(1).max(2_592_000).optional(),
+  default_max_completion_tokens: z.int().min(1).max(100_000_000).optional(),
+  manual_credit: z.enum(['allowed', 'platform_only']).optional(),
+  wallet_user_topup_enabled: flag.optional(),
+});
+
+const billing = permission('org:billing');
+
+export const walletRoutes = [
+  route('get', '/v1/wallets', member, noInput, listWallets, {
+    summary: 'The wallets that the caller may see.',
+  }),
+  route('get', '/v1/wallets/balance', member, balanceQuery, balance, {
+    summary:
+      "What the caller could spend: the user's, else the team's, else the organization's wallet.",
+  }),
+  route('get', '/v1/wallets/:id/transactions', member, transactionsQuery, listTransactions, {
+    summary: "A wallet's ledger entries, newest first.",
+  }),
+  route('post', '/v1/wallets/credit', billing, creditBody, credit, {
+    summary: 'Add money to a wallet by hand.',
+    status: 201,
+  }),
+  route('post', '/v1/wallets/allocate', billing, transferBody, allocate, {
+    summary: "Move money from the organization's wallet to a team's or user's.",
+  }),
+  route('post', '/v1/wallets/reclaim', billing, transferBody, reclaim, {
+    summary: "Move money from a team's or user's wallet back to the organization's.",
+  }),
+  route(
+    'get',
+    '/v1/admin/wallets',
+    platformAdmin,
+    z.strictObject({ org_id: id.optional(), ...page }),
+    listAllWallets,
+    {
+      summary: 'All wallets of all organizations.',
+    },
+  ),
+  route(
+    'get',
+    '/v1/admin/wallets/:id/transactions',
+    platformAdmin,
+    transactionsQuery,
+    listAnyTransactions,
+    {
+      summary: 'The ledger of any wallet.',
+    },
+  ),
+  route('post', '/v1/admin/wallets/credit', platformAdmin, creditBody, credit, {
+    summary: 'Add money to a wallet of any organization.',
+    status: 201,
+  }),
+  route(
+    'get',
+    '/v1/admin/organizations/:id/wallet-settings',
+    platformAdmin,
+    z.strictObject({ id }),
+    getSettings,
+    {
+      summary: 'Wallet settings of an organization.',
+    },
+  ),
+  route(
+    'put',
+    '/v1/admin/organizations/:id/wallet-settings',
+    platformAdmin,
+    settingsBody,
+    putSettings,
+    {
+      summary: 'Change the given wallet settings of an organization.',
+    },
+  ),
+];
+
+async function viewer(db: Db, principal: Principal, org_id?: string): Promise<wallets.Viewer> {
+  return {
+    org_id: await actingOrg(db, principal, org_id),
+    user_id: principal.user_id,
+    sees_all: isPlatformAdmin(principal) || principal.scopes.includes('org:billing'),
+  };
+}
+
+async function listWallets({ db, principal }: Ctx, { org_id }: z.infer<typeof noInput>) {
+  return { wallets: await wallets.list(db, await viewer(db, principal, org_id)) };
+}
+
+async function balance({ db, principal }: Ctx, { org_id, team_id }: z.infer<typeof balanceQuery>) {
+  return wallets.balances(db, await viewer(db, principal, org_id), team_id);
+}
+
+async function listTransactions(
+  { db, principal }: Ctx,
+  { id: wallet_id, ...window }: z.infer<typeof transactionsQuery>,
+) {
+  const found = isPlatformAdmin(principal)
+    ? await wallets.getAny(db, wallet_id)
+    : await wallets.get(db, wallet_id, await viewer(db, principal));
+  return transactions.list(db, found.wallet_id, window);
+}
+
+async function listAnyTransactions(
+  { db }: Ctx,
+  { id: wallet_id, ...window }: z.infer<typeof transactionsQuery>,
+) {
+  return transactions.list(db, (await wallets.getAny(db, wallet_id)).wallet_id, window);
+}
+
+async function listAllWallets(
+  { db }: Ctx,
+  {
+    org_id,
+    page: number,
+    per_page,
+  }: { org_id?: string | undefined; page: number; per_page: number },
+) {
+  return wallets.listAll(db, { org_id, page: number, per_page });
+}
+
+async function credit(ctx: Ctx, body: z.infer<typeof creditBody>) {
+  const {
+    target_wallet_owner_type: owner_type,
+    target_wallet_owner_id: owner_id,
+    amount: amount_nanos,
+    description,
+  } = body;
+  const org_id = await actingOrg(ctx.db, ctx.principal, body.org_id);
+  return once(ctx, org_id, async (db) => {
+    const target = await wallets.ensure(db, org_id, { owner_type, owner_id });
+    const { manual_credit } = await organizations.walletSettings(db, org_id);
+    // Under platform_only an organization makes no money of its own: its credits are transfers from its own wallet.
+    const isTransfer = manual_credit === 'platform_only' && !isPlatformAdmin(ctx.principal);
+    const transaction = isTransfer
+      ? await fromOrganization(db, org_id, target, { amount_nanos, description })
+      : await wallets.credit(db, target.wallet_id, { org_id, amount_nanos, description });
+    return { wallet: await wallets.getAny(db, target.wallet_id), transaction };
+  });
+}
+
+async function fromOrganization(
+  db: Db,
+  org_id: string,
+  target: wallets.Wallet,
+  given: { amount_nanos: bigint; description: string | undefined },
+) {
+  const source = await wallets.ensure(db, org_id, { owner_type: 'organization' });
+  const entries = await wallets.transfer(db, {
+    org_id,
+    from: source.wallet_id,
+    to: target.wallet_id,
+    ...given,
+  });
+  return entries.find((entry) => entry.wallet_id === target.wallet_id);
+}
+
+function allocate(ctx: Ctx, body: z.infer<typeof transferBody>) {
+  return move(ctx, body, 'from_organization');
+}
+
+function reclaim(ctx: Ctx, body: z.infer<typeof transferBody>) {
+  return move(ctx, body, 'to_organization');
+}
+
+async function move(
+  ctx: Ctx,
+  body: z.infer<typeof transferBody>,
+  direction: 'from_organization' | 'to_organization',
+) {
+  const org_id = await actingOrg(ctx.db, ctx.principal, body.org_id);
+  return once(ctx, org_id, async (db) => {
+    const organization = await wallets.ensure(db, org_id, { owner_type: 'organization' });
+    const other = await wallets.ensureNamed(db, org_id, body);
+    const [from, to] =
+      direction === 'from_organization' ? [organization, other] : [other, organization];
+    // Converted once: the same nanos leave one wallet and reach the other.
+    const amount_nanos = await pricing.convert(
+      db,
+      body.amount,
+      body.currency ?? organization.currency,
+      organization.currency,
+    );
+    const entries = await wallets.transfer(db, {
+      org_id,
+      from: from.wallet_id,
+      to: to.wallet_id,
+      amount_nanos,
+      description: body.note,
+    });
+    return {
+      from: await wallets.getAny(db, from.wallet_id),
+      to: await wallets.getAny(db, to.wallet_id),
+      transactions: entries,
+    };
+  });
+}
+
+async function getSettings({ db }: Ctx, { id: org_id }: { id: string }) {
+  return organizations.walletSettings(db, org_id);
+}
+
+async function putSettings(
+  { db }: Ctx,
+  { id: org_id, low_balance_threshold, ...rest }: z.infer<typeof settingsBody>,
+) {
+  return organizations.setWalletSettings(db, org_id, {
+    ...rest,
+    low_balance_threshold_nanos: low_balance_threshold,
+  });
+}

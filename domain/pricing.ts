@@ -1,0 +1,238 @@
+import { AppError } from './errors';
+import { newId } from './ids';
+import { type Db, many, maybe, one } from './sql';
+
+/** A model price as people edit it; USD per million tokens, or per unit. */
+export interface Price {
+  provider: string;
+  model: string;
+  input_per_1m: number;
+  output_per_1m: number;
+  cached_input_per_1m: number | null;
+  cache_write_per_1m: number | null;
+  cache_write_1h_per_1m: number | null;
+  audio_input_per_1m: number | null;
+  audio_output_per_1m: number | null;
+  per_minute: number | null;
+  per_1m_characters: number | null;
+  per_request: number | null;
+  per_tool_call: number | null;
+  max_output_tokens: number | null;
+  reasoning: boolean;
+  tiers: Tier[] | null;
+  free: boolean;
+  effective_from: Date;
+}
+
+export interface Tier {
+  above_prompt_tokens: number;
+  input_per_1m: number;
+  output_per_1m: number;
+}
+
+export interface StoredPrice extends Price {
+  id: string;
+  created_at: Date;
+  updated_at: Date;
+}
+
+const amounts = [
+  'input_per_1m',
+  'output_per_1m',
+  'cached_input_per_1m',
+  'cache_write_per_1m',
+  'cache_write_1h_per_1m',
+  'audio_input_per_1m',
+  'audio_output_per_1m',
+  'per_minute',
+  'per_1m_characters',
+  'per_request',
+  'per_tool_call',
+] as const;
+
+const columns = `id, provider, model, ${amounts.map((name) => `${name}::float`).join(', ')}, max_output_tokens, reasoning, tiers,
+  free, effective_from, created_at, updated_at`;
+
+// The version of each price that is in force now, else the one that comes next.
+const current = `
+  select distinct on (id) * from model_prices where retired_at is null
+  order by id, effective_from <= clock_timestamp() desc,
+    case when effective_from <= clock_timestamp() then effective_from end desc, effective_from, updated_at desc`;
+
+/** The catalog that reserve uses now. */
+export function catalog(db: Db): Promise<StoredPrice[]> {
+  return many(
+    db,
+    `select ${columns} from (${current}) p where effective_from <= clock_timestamp() order by provider, model`,
+  );
+}
+
+/** Every price that is not deleted, those that come into force later included. */
+export function list(db: Db): Promise<StoredPrice[]> {
+  return many(db, `select ${columns} from (${current}) p order by provider, model`);
+}
+
+/** Makes a price. 409 `already_exists` where the provider's model has one. */
+export function create(db: Db, price: Price): Promise<StoredPrice> {
+  checkPaid(price);
+  return db.transaction(async (trx) => {
+    await lockEdits(trx);
+    await refuseDuplicate(trx, price, null);
+    return insertVersion(trx, newId('price'), price);
+  });
+}
+
+/** Makes a new version of a price; reservations keep the one they froze. */
+export function update(db: Db, id: string, change: Partial<Price>): Promise<StoredPrice> {
+  return db.transaction(async (trx) => {
+    await lockEdits(trx);
+    const old = await one<StoredPrice>(
+      trx,
+      `select ${columns} from (${current}) p where id = :id`,
+      { id },
+      'No price',
+    );
+    const price = { ...old, effective_from: new Date(), ...change };
+    checkPaid(price);
+    await refuseDuplicate(trx, price, id);
+    const isRenamed = price.provider !== old.provider || price.model !== old.model;
+    if (isRenamed) await retire(trx, id);
+    return insertVersion(trx, id, price, old.created_at);
+  });
+}
+
+/** Deletes a price: new reserves of its models are refused, open ones are settled as frozen. */
+export function remove(db: Db, id: string): Promise<void> {
+  return db.transaction(async (trx) => {
+    await lockEdits(trx);
+    if ((await retire(trx, id)) === 0)
+      throw new AppError('not_found', 'No price was found under this id.');
+  });
+}
+
+export interface ExchangeRates {
+  base: 'USD';
+  /** Units of each currency for 1 USD. */
+  rates: Record<string, number>;
+  updated_at: Date | null;
+}
+
+export async function exchangeRates(db: Db): Promise<ExchangeRates> {
+  const rows = await many<{ currency: string; rate: number; updated_at: Date }>(
+    db,
+    'select currency, rate::float as rate, updated_at from exchange_rates order by currency',
+  );
+  const newest = rows.map((row) => row.updated_at).sort((a, b) => Number(b) - Number(a))[0];
+  return {
+    base: 'USD',
+    rates: Object.fromEntries(rows.map((row) => [row.currency, row.rate])),
+    updated_at: newest ?? null,
+  };
+}
+
+/** Sets the named rates; others stay. */
+export async function setExchangeRates(
+  db: Db,
+  rates: Record<string, number>,
+): Promise<ExchangeRates> {
+  for (const [currency, rate] of Object.entries(rates)) {
+    await many(
+      db,
+      `insert into exchange_rates (currency, rate, updated_at) values (:currency, :rate::text::numeric, clock_timestamp())
+       on conflict (currency) do update set rate = excluded.rate, updated_at = excluded.updated_at`,
+      { currency, rate: String(rate) },
+    );
+  }
+  return exchangeRates(db);
+}
+
+/** Nanos of one currency in another by the admin's rates, rounded half up; `exchange_rate_missing` without one. */
+export async function convert(
+  db: Db,
+  amount_nanos: bigint,
+  from: string,
+  to: string,
+): Promise<bigint> {
+  if (from === to) return amount_nanos;
+  const row = await maybe<{ nanos: bigint | null }>(
+    db,
+    `select round(:amount_nanos::numeric * rate_of(:to) / rate_of(:from))::bigint as nanos
+     from (select 1) as always`,
+    { amount_nanos: String(amount_nanos), from, to },
+  );
+  if (row?.nanos == null) {
+    throw new AppError(
+      'exchange_rate_missing',
+      `There is no exchange rate between ${from} and ${to}.`,
+      { param: 'currency' },
+    );
+  }
+  return row.nanos;
+}
+
+// A forgotten price must not make a model free.
+function checkPaid(price: Price): void {
+  const isZero =
+    amounts.every((name) => !price[name]) &&
+    !(price.tiers ?? []).some((tier) => tier.input_per_1m || tier.output_per_1m);
+  if (!isZero || price.free) return;
+  throw new AppError(
+    'invalid_field',
+    'Every amount is zero. Say free: true if this model costs nothing.',
+    { param: 'free' },
+  );
+}
+
+async function lockEdits(trx: Db): Promise<void> {
+  await trx.raw(`select pg_advisory_xact_lock(hashtext('model_prices'))`);
+}
+
+async function refuseDuplicate(trx: Db, price: Price, id: string | null): Promise<void> {
+  const other = await maybe(
+    trx,
+    `select 1 from model_prices where provider = :provider and model = :model and retired_at is null and id is distinct from :id limit 1`,
+    { provider: price.provider, model: price.model, id },
+  );
+  if (other)
+    throw new AppError(
+      'already_exists',
+      `${price.provider} ${price.model} has a price. Change it with PUT.`,
+      { param: 'model' },
+    );
+}
+
+async function retire(trx: Db, id: string): Promise<number> {
+  const rows = await many(
+    trx,
+    'update model_prices set retired_at = clock_timestamp() where id = :id and retired_at is null returning id',
+    { id },
+  );
+  return rows.length;
+}
+
+function insertVersion(trx: Db, id: string, price: Price, created_at?: Date): Promise<StoredPrice> {
+  const { provider, model, max_output_tokens, reasoning, tiers, free, effective_from } = price;
+  const figures = Object.fromEntries(
+    amounts.map((name) => [name, price[name] == null ? null : String(price[name])]),
+  );
+  return one<StoredPrice>(
+    trx,
+    `insert into model_prices (id, provider, model, ${amounts.join(', ')}, max_output_tokens, reasoning, tiers, free,
+       effective_from, created_at, updated_at)
+     values (:id, :provider, :model, ${amounts.map((name) => `:${name}::text::numeric`).join(', ')}, :max_output_tokens, :reasoning,
+       :tiers, :free, :effective_from, coalesce(:created_at, clock_timestamp()), clock_timestamp())
+     returning ${columns}`,
+    {
+      id,
+      provider,
+      model,
+      ...figures,
+      max_output_tokens,
+      reasoning,
+      free,
+      effective_from,
+      tiers: tiers ? JSON.stringify(tiers) : null,
+      created_at: created_at ?? null,
+    },
+  );
+}

@@ -1,0 +1,259 @@
+import { AppError } from './errors';
+import { sha256 } from './ids';
+import { type Db, many, maybe, one } from './sql';
+
+export const scopes = [
+  'org:billing',
+  'agents:read',
+  'agents:write',
+  'tokens:write',
+  'org:members',
+  'events:read',
+  'platform:admin',
+  'control_plane',
+] as const;
+export type Scope = (typeof scopes)[number];
+export type TokenType = 'access' | 'gateway';
+
+export interface LivingToken {
+  id: string;
+  secret_id: string;
+  org_id: string | null;
+  token_type: TokenType;
+  scopes: Scope[];
+  user_id: string | null;
+  team_id: string | null;
+  agent_id: string | null;
+  allowed_models: string[] | null;
+  expires_at: Date | null;
+}
+
+/** A token as people see it: everything but its secret. */
+export interface Token {
+  id: string;
+  name: string;
+  token_type: TokenType;
+  prefix: string;
+  scopes: Scope[];
+  allowed_models: string[] | null;
+  user_id: string | null;
+  team_id: string | null;
+  agent_id: string | null;
+  max_budget_nanos: bigint | null;
+  spent_nanos: bigint;
+  created_at: Date;
+  expires_at: Date | null;
+  last_used_at: Date | null;
+  status: 'active' | 'expired' | 'revoked';
+}
+
+export interface NewToken {
+  org_id: string | null;
+  name: string;
+  token_type: TokenType;
+  scopes: readonly Scope[];
+  allowed_models: readonly string[] | null;
+  user_id: string | null;
+  team_id: string | null;
+  agent_id: string | null;
+  max_budget_nanos: bigint | null;
+  expires_at: Date | null;
+  created_by: string;
+}
+
+const tokenRows = `
+  select t.id, t.name, t.token_type, s.prefix, t.scopes, t.allowed_models, t.user_id, t.team_id, t.agent_id, t.max_budget_nanos,
+    t.spent_nanos, t.created_at, t.expires_at, t.last_used_at,
+    case when t.revoked_at is not null then 'revoked' when t.expires_at <= clock_timestamp() then 'expired' else 'active' end as status
+  from tokens t
+  join lateral (select prefix from token_secrets where token_id = t.id order by id desc limit 1) s on true
+  where t.org_id is not distinct from :org_id`;
+
+/** Issues a key. Its value is in this answer and nowhere else. A name is free again once its key expired or was revoked. */
+export function issue(db: Db, token: NewToken): Promise<Token & { key: string }> {
+  const { org_id, name } = token;
+  return db.transaction(async (trx) => {
+    await checkOwners(trx, token);
+    await many(
+      trx,
+      `update tokens set revoked_at = expires_at
+       where org_id is not distinct from :org_id and name = :name and revoked_at is null and expires_at <= clock_timestamp()`,
+      { org_id, name },
+    );
+    const made = await maybe<{ id: string }>(
+      trx,
+      `insert into tokens (org_id, name, token_type, scopes, allowed_models, user_id, team_id, agent_id, max_budget_nanos, expires_at, created_by)
+       values (:org_id, :name, :token_type, :scopes, :allowed_models, :user_id, :team_id, :agent_id, :max_budget_nanos, :expires_at, :created_by)
+       on conflict do nothing returning id`,
+      { ...token },
+    );
+    if (!made)
+      throw new AppError(
+        'already_exists',
+        `A living key is named ${name}. Revoke it or choose another name.`,
+        { param: 'name' },
+      );
+    const key = await addSecret(trx, made.id, token.token_type);
+    return { ...(await find(trx, org_id, name)), key };
+  });
+}
+
+/** Newest first; living, expired and revoked ones. */
+export async function list(
+  db: Db,
+  org_id: string | null,
+  filter: { type?: TokenType | undefined; page: number; per_page: number },
+) {
+  const { type = null, page, per_page } = filter;
+  const rows = await many<Token & { total: number }>(
+    db,
+    `select r.*, count(*) over ()::int as total from (${tokenRows} and (:type::text is null or t.token_type = :type)) r
+     order by r.id desc limit :per_page offset :offset`,
+    { org_id, type, per_page, offset: (page - 1) * per_page },
+  );
+  const total = rows[0]?.total ?? 0;
+  return {
+    tokens: rows.map(({ total: _, ...token }) => token),
+    has_more: page * per_page < total,
+    total,
+  };
+}
+
+/** The living key of a name, else the newest that bore it; `not_found` otherwise. */
+export function find(db: Db, org_id: string | null, name: string): Promise<Token> {
+  return one<Token>(
+    db,
+    `${tokenRows} and t.name = :name order by t.revoked_at is null desc, t.id desc limit 1`,
+    { org_id, name },
+    'No key',
+  );
+}
+
+/** Revokes at once: the next request with the key is refused everywhere; calls in flight finish. */
+export async function revoke(db: Db, org_id: string | null, name: string): Promise<Token> {
+  const token = await find(db, org_id, name);
+  await many(
+    db,
+    'update tokens set revoked_at = clock_timestamp() where id = :id and revoked_at is null',
+    { id: token.id },
+  );
+  return find(db, org_id, name);
+}
+
+/** A new secret for the same token: id, budget, spending and holds stay. The old secret works for the overlap, then ends. */
+export function rotate(
+  db: Db,
+  org_id: string | null,
+  name: string,
+  overlap_seconds: number,
+): Promise<Token & { key: string }> {
+  return db.transaction(async (trx) => {
+    const token = await find(trx, org_id, name);
+    if (token.status !== 'active')
+      throw new AppError('invalid_field', `This key is ${token.status}; issue a new one.`, {
+        param: 'name',
+      });
+    await many(
+      trx,
+      `update token_secrets set expires_at = least(expires_at, clock_timestamp() + :overlap_seconds * interval '1 second')
+       where token_id = :id`,
+      { id: token.id, overlap_seconds },
+    );
+    const key = await addSecret(trx, token.id, token.token_type);
+    return { ...(await find(trx, org_id, name)), key };
+  });
+}
+
+/** Notes that a key was used, at most once a minute. */
+export async function touch(db: Db, id: string): Promise<void> {
+  await many(
+    db,
+    `update tokens set last_used_at = clock_timestamp()
+     where id = :id and coalesce(last_used_at < clock_timestamp() - interval '1 minute', true)`,
+    { id },
+  );
+}
+
+async function addSecret(trx: Db, token_id: string, type: TokenType): Promise<string> {
+  const key = await newKey(type);
+  await many(
+    trx,
+    'insert into token_secrets (token_id, hash, prefix) values (:token_id, :hash, :prefix)',
+    {
+      token_id,
+      hash: await sha256(key),
+      prefix: key.slice(0, 12),
+    },
+  );
+  return key;
+}
+
+/** User, team and agent of a key belong to its organization. */
+async function checkOwners(
+  trx: Db,
+  { org_id, user_id, team_id, agent_id }: NewToken,
+): Promise<void> {
+  const known = await one<Record<string, boolean>>(
+    trx,
+    `select :user_id::text is null or exists (select 1 from memberships where org_id = :org_id and user_id = :user_id and archived_at is null) as user_id,
+       :team_id::text is null or exists (select 1 from teams where org_id = :org_id and id = :team_id and archived_at is null) as team_id,
+       :agent_id::text is null or exists (select 1 from agents where org_id = :org_id and id = :agent_id and archived_at is null) as agent_id`,
+    { org_id, user_id, team_id, agent_id },
+  );
+  const param = Object.keys(known).find((name) => !known[name]);
+  if (param)
+    throw new AppError('invalid_field', `${param} does not belong to this organization.`, {
+      param,
+    });
+}
+
+const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+const CHECKSUM_LENGTH = 6;
+const pattern = /^svc_(ak|gk)_[0-9A-Za-z]{30,60}$/;
+
+/** A new key: prefix, 32 random bytes in base62, and six characters by which a typo is noticed without a query. */
+export async function newKey(type: TokenType): Promise<string> {
+  const random = crypto.getRandomValues(new Uint8Array(32));
+  const secret = `${type === 'access' ? 'svc_ak_' : 'svc_gk_'}${base62(random)}`;
+  return secret + (await checksum(secret));
+}
+
+/** True where the text has a key's form and its checksum fits. */
+export async function isWellFormed(key: string): Promise<boolean> {
+  if (!pattern.test(key)) return false;
+  return (await checksum(key.slice(0, -CHECKSUM_LENGTH))) === key.slice(-CHECKSUM_LENGTH);
+}
+
+/** The living token of a key; `invalid_credential` (401) for one mistyped, unknown, expired or revoked. */
+export async function authenticate(db: Db, key: string): Promise<LivingToken> {
+  const token = (await isWellFormed(key)) ? await findLiving(db, await sha256(key)) : undefined;
+  if (token === undefined) {
+    throw new AppError('invalid_credential', 'This key is mistyped, unknown, expired or revoked.');
+  }
+  return token;
+}
+
+function findLiving(db: Db, hash: string): Promise<LivingToken | undefined> {
+  return maybe<LivingToken>(
+    db,
+    `select t.id, s.id as secret_id, t.org_id, t.token_type, t.scopes, t.user_id, t.team_id, t.agent_id,
+       t.allowed_models, least(t.expires_at, s.expires_at) as expires_at
+     from token_secrets s join tokens t on t.id = s.token_id
+     where s.hash = :hash and t.revoked_at is null
+       and coalesce(t.expires_at > clock_timestamp(), true) and coalesce(s.expires_at > clock_timestamp(), true)`,
+    { hash },
+  );
+}
+
+async function checksum(secret: string): Promise<string> {
+  const digest = await sha256(secret);
+  const bytes = Uint8Array.from(digest.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
+  return base62(bytes).slice(-CHECKSUM_LENGTH);
+}
+
+function base62(bytes: Uint8Array): string {
+  let number = bytes.reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
+  let text = '';
+  for (; number > 0n; number /= 62n) text = alphabet[Number(number % 62n)] + text;
+  return text.padStart(Math.ceil((bytes.length * 8) / Math.log2(62)), '0');
+}

@@ -1,0 +1,273 @@
+import { AppError } from './errors';
+import { type Db, many, maybe, one } from './sql';
+import type { Transaction } from './transactions';
+
+export type OwnerType = 'organization' | 'team' | 'user';
+
+export interface Wallet {
+  wallet_id: string;
+  owner_type: OwnerType;
+  owner_org_id: string;
+  owner_team_id: string | null;
+  owner_user_id: string | null;
+  owner_name: string;
+  balance_nanos: bigint;
+  reserved_nanos: bigint;
+  low_balance_threshold_nanos: bigint | null;
+  currency: string;
+}
+
+/** Whose wallet an action is about; `owner_id` is needed for a team or user. */
+export interface Owner {
+  owner_type: OwnerType;
+  owner_id?: string | undefined;
+}
+
+const walletRows = `
+  select w.id as wallet_id, w.owner_type, w.org_id as owner_org_id, w.owner_team_id, w.owner_user_id,
+    coalesce(t.name, u.name, o.name) as owner_name, w.balance_nanos, w.reserved_nanos, w.low_balance_threshold_nanos, w.currency
+  from wallets w
+  join organizations o on o.id = w.org_id
+  left join teams t on t.id = w.owner_team_id
+  left join users u on u.id = w.owner_user_id`;
+
+// Members see their own, their teams' and the organization's wallets; whoever may bill sees all of the organization's.
+const visible = `
+  w.org_id = :org_id and (:sees_all or w.owner_type = 'organization' or w.owner_user_id = :user_id
+    or exists (select 1 from team_members tm where tm.team_id = w.owner_team_id and tm.user_id = :user_id))`;
+
+export interface Viewer {
+  org_id: string;
+  user_id: string | null;
+  sees_all: boolean;
+}
+
+/** The wallets that a person may see: the organization's first, then teams', then users'. */
+export function list(db: Db, viewer: Viewer): Promise<Wallet[]> {
+  return many<Wallet>(
+    db,
+    `${walletRows} where ${visible} order by array_position(array['organization', 'team', 'user'], w.owner_type), w.id`,
+    { ...viewer },
+  );
+}
+
+/** One wallet that a person may see, or `not_found`. */
+export function get(db: Db, id: string, viewer: Viewer): Promise<Wallet> {
+  return one<Wallet>(
+    db,
+    `${walletRows} where w.id = :id and ${visible}`,
+    { id, ...viewer },
+    'No wallet',
+  );
+}
+
+/** Any wallet, for platform admins and for answers about money just moved. */
+export function getAny(db: Db, id: string): Promise<Wallet> {
+  return one<Wallet>(db, `${walletRows} where w.id = :id`, { id }, 'No wallet');
+}
+
+/** All wallets of all organizations, for platform admins: newest first. */
+export async function listAll(
+  db: Db,
+  filter: { org_id?: string | undefined; page: number; per_page: number },
+) {
+  const org_id = filter.org_id ?? null;
+  const rows = await many<Wallet>(
+    db,
+    `${walletRows} where :org_id::text is null or w.org_id = :org_id order by w.id desc limit :limit offset :offset`,
+    { org_id, limit: filter.per_page, offset: (filter.page - 1) * filter.per_page },
+  );
+  const { total } = await one<{ total: number }>(
+    db,
+    'select count(*)::int as total from wallets where :org_id::text is null or org_id = :org_id',
+    { org_id },
+  );
+  return { wallets: rows, has_more: filter.page * filter.per_page < total, total };
+}
+
+/** The wallet of a known owner, made on first use with balance 0; `invalid_field` for an owner of elsewhere. */
+export async function ensure(
+  db: Db,
+  org_id: string,
+  { owner_type, owner_id }: Owner,
+): Promise<Wallet> {
+  if (owner_type !== 'organization' && owner_id === undefined) {
+    throw new AppError('invalid_field', `Name the ${owner_type}: target_wallet_owner_id.`, {
+      param: 'target_wallet_owner_id',
+    });
+  }
+  const made = await maybe<{ id: string | null }>(
+    db,
+    'select id from ensure_wallet(:org_id, :owner_type, :owner_id)',
+    {
+      org_id,
+      owner_type,
+      owner_id: owner_id ?? null,
+    },
+  );
+  if (!made?.id) {
+    throw new AppError(
+      'not_found',
+      `No ${owner_type} of this organization was found under this id.`,
+      {
+        param: 'target_wallet_owner_id',
+      },
+    );
+  }
+  return get(db, made.id, { org_id, user_id: null, sees_all: true });
+}
+
+/** The wallet of exactly one of a team and a user, as allocate and reclaim name them. */
+export function ensureNamed(
+  db: Db,
+  org_id: string,
+  named: { team_id?: string | undefined; user_id?: string | undefined },
+): Promise<Wallet> {
+  const { team_id, user_id } = named;
+  if ((team_id === undefined) === (user_id === undefined)) {
+    throw new AppError('invalid_field', 'Name either team_id or user_id.', { param: 'team_id' });
+  }
+  const owner: Owner =
+    team_id === undefined
+      ? { owner_type: 'user', owner_id: user_id }
+      : { owner_type: 'team', owner_id: team_id };
+  return ensure(db, org_id, owner);
+}
+
+export interface Amount {
+  org_id: string;
+  amount_nanos: bigint;
+  description?: string | undefined;
+}
+
+/** Adds money to a wallet: one `credit` entry. Throws `amount_too_large` above the bound of a wallet. */
+export async function credit(
+  db: Db,
+  wallet_id: string,
+  { org_id, amount_nanos, description }: Amount,
+): Promise<Transaction> {
+  try {
+    return await one<Transaction>(
+      db,
+      'select * from credit(:org_id, :wallet_id, :amount_nanos, :description)',
+      {
+        org_id,
+        wallet_id,
+        amount_nanos,
+        description: description ?? null,
+      },
+    );
+  } catch (error) {
+    throw boundError(error);
+  }
+}
+
+/** Moves money between two wallets of one organization: two entries that sum to zero. 409 where the giver is short. */
+export async function transfer(
+  db: Db,
+  move: Amount & { from: string; to: string },
+): Promise<Transaction[]> {
+  const { org_id, from, to, amount_nanos, description } = move;
+  if (from === to) {
+    throw new AppError(
+      'insufficient_balance',
+      'Money cannot be moved from a wallet to itself; ask a platform admin for a credit.',
+      {
+        status: 409,
+      },
+    );
+  }
+  try {
+    const entries = await many<Transaction>(
+      db,
+      'select * from transfer(:org_id, :from, :to, :amount_nanos, :note)',
+      {
+        org_id,
+        from,
+        to,
+        amount_nanos,
+        note: description ?? null,
+      },
+    );
+    if (entries.length === 2) return entries;
+  } catch (error) {
+    throw boundError(error);
+  }
+  throw new AppError('insufficient_balance', 'The giving wallet does not cover this amount.', {
+    status: 409,
+    param: 'amount',
+  });
+}
+
+function boundError(error: unknown): unknown {
+  if ((error as { constraint?: string }).constraint !== 'wallets_bound') return error;
+  return new AppError('amount_too_large', 'A wallet may hold at most 9000000000.', {
+    param: 'amount',
+  });
+}
+
+export interface Balances {
+  user_balance_nanos: bigint;
+  team_balance_nanos: bigint;
+  org_balance_nanos: bigint;
+  effective_available_balance_nanos: bigint;
+  effective_wallet_owner_type: OwnerType;
+  reserve_buffer_pct: number;
+  currency: string;
+}
+
+/**
+ * What a person could spend: the first of user, team and organization with a positive balance, the organization if none.
+ * Without `team_id` the person's only team counts; with several the team is skipped.
+ */
+export async function balances(
+  db: Db,
+  viewer: Viewer,
+  team_id: string | undefined,
+): Promise<Balances> {
+  const team = await teamOf(db, viewer, team_id);
+  const row = await one<
+    Omit<Balances, 'effective_available_balance_nanos' | 'effective_wallet_owner_type'>
+  >(
+    db,
+    `select coalesce(u.balance_nanos, 0) as user_balance_nanos, coalesce(t.balance_nanos, 0) as team_balance_nanos,
+       coalesce(w.balance_nanos, 0) as org_balance_nanos, o.reserve_buffer_pct::float as reserve_buffer_pct, o.currency
+     from organizations o
+     left join wallets w on w.org_id = o.id and w.owner_type = 'organization'
+     left join wallets u on u.org_id = o.id and u.owner_type = 'user' and u.owner_user_id = :user_id
+     left join wallets t on t.org_id = o.id and t.owner_type = 'team' and t.owner_team_id = :team
+     where o.id = :org_id`,
+    { org_id: viewer.org_id, user_id: viewer.user_id, team },
+  );
+  const type =
+    row.user_balance_nanos > 0n ? 'user' : row.team_balance_nanos > 0n ? 'team' : 'organization';
+  const effective = {
+    user: row.user_balance_nanos,
+    team: row.team_balance_nanos,
+    organization: row.org_balance_nanos,
+  }[type];
+  const { reserve_buffer_pct, currency, ...parts } = row;
+  return {
+    ...parts,
+    effective_available_balance_nanos: effective,
+    effective_wallet_owner_type: type,
+    reserve_buffer_pct,
+    currency,
+  };
+}
+
+async function teamOf(db: Db, viewer: Viewer, team_id: string | undefined): Promise<string | null> {
+  const teams = await many<{ id: string }>(
+    db,
+    `select t.id from teams t
+     where t.org_id = :org_id and t.archived_at is null and (:team_id::text is null or t.id = :team_id)
+       and ((:sees_all and :team_id::text is not null)
+         or exists (select 1 from team_members m where m.team_id = t.id and m.user_id = :user_id))
+     limit 2`,
+    { ...viewer, team_id: team_id ?? null },
+  );
+  if (team_id !== undefined && teams.length === 0) {
+    throw new AppError('not_found', 'No team was found under this id.', { param: 'team_id' });
+  }
+  return teams.length === 1 ? (teams[0]?.id ?? null) : null;
+}

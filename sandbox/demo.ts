@@ -1,0 +1,103 @@
+import { rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { stringify } from 'yaml';
+import type { Ports, Settings } from './addresses';
+import { replaceFile } from './data-directory';
+import { models } from './model-answers';
+import type { Seeded } from './seed';
+
+/** What a script needs to know of a running copy: the content of demo.json. */
+export interface Demo extends Omit<Seeded, 'wallet_id'> {
+  api_url: string;
+  gateway_url: string;
+  api_urls: string[];
+  gateway_urls: string[];
+  pids: {
+    apis: number[];
+    gateways: number[];
+    worker_lifecycle: number | null;
+    /** Null where somebody else's server is used. */
+    temporal: number | null;
+    postgres: number | null;
+  };
+  temporal_address: string;
+  temporal_ui_url: string | null;
+  database_url: string;
+  sandbox: { models_url: string };
+}
+
+const KEY_VARIABLE = 'SANDBOX_MODELS_KEY';
+
+export function localUrl(port: number): string {
+  return `http://127.0.0.1:${port}`;
+}
+
+export function demoFile(settings: Settings): string {
+  return path.resolve(settings.DATA_DIR, 'demo.json');
+}
+
+/** Everything printed, for scripts. Written last, so that whoever finds it finds the product ready. */
+export function writeDemo(settings: Settings, demo: Demo): void {
+  replaceFile(demoFile(settings), `${JSON.stringify(demo, null, 2)}\n`);
+}
+
+export function removeDemo(settings: Settings): void {
+  rmSync(demoFile(settings), { force: true });
+}
+
+/** The gateway's configuration: the given file, or one that knows the sandbox's models, written at each start. */
+export function gatewayConfig(settings: Settings, ports: Ports, seeded: Seeded): string {
+  if (settings.GATEWAY_CONFIG) return path.resolve(settings.GATEWAY_CONFIG);
+  const target = {
+    id: 'sandbox',
+    provider: seeded.provider,
+    shape: 'openai',
+    base_url: `${localUrl(ports.models)}/v1`,
+    api_key_env: KEY_VARIABLE,
+    models: [...models],
+  };
+  const note =
+    'Written at each npm start. To use your own, copy it and name the copy in GATEWAY_CONFIG.';
+  const file = path.resolve(settings.DATA_DIR, 'gateway.yaml');
+  writeFileSync(file, `# ${note}\n${stringify({ providers: { targets: [target] } })}`);
+  return file;
+}
+
+/** The variable that the written configuration names; the sandbox takes any key. */
+export function modelsKey(): Record<string, string> {
+  return { [KEY_VARIABLE]: process.env[KEY_VARIABLE] || 'sandbox' };
+}
+
+/** What a person reads when everything runs. */
+export function welcome(demo: Demo, wallet_id: string): string {
+  const { keys, api_url, gateway_url } = demo;
+  const json = "-H 'content-type: application/json'";
+  const chat = (flags: string, more: string) =>
+    `curl ${flags} ${gateway_url}/v1/chat/completions -H 'authorization: Bearer ${keys.gateway}' ${json} \\\n    -d '{"model": "${demo.models[0]}", ${more}"messages": [{"role": "user", "content": "Say hello."}]}'`;
+  const ledger = `curl -sS '${api_url}/v1/wallets/${wallet_id}/transactions?per_page=4' -H 'authorization: Bearer ${keys.billing_admin}'`;
+  const rows = (entries: [string, string | null][]) =>
+    entries.map(([name, value]) => `  ${name.padEnd(15)} ${value ?? 'not ours'}`).join('\n');
+  return `
+${rows([
+  ['API', `${demo.api_urls.join(' ')}  (its pages: ${api_url}/docs)`],
+  ['Gateway', demo.gateway_urls.join(' ')],
+  ['Temporal', `${demo.temporal_address}  (its page: ${demo.temporal_ui_url ?? 'not ours'})`],
+  ['PostgreSQL', demo.database_url],
+  ['Sandbox models', demo.sandbox.models_url],
+])}
+
+Keys
+${rows(Object.entries(keys))}
+
+A priced request:
+  ${chat('-sS', '')}
+
+The same as a stream:
+  ${chat('-sSN', '"stream": true, ')}
+
+The ledger that shows both:
+  ${ledger}
+
+All of this is in demo.json of the data directory. Ctrl-C stops everything.
+`;
+}

@@ -1,0 +1,174 @@
+import path from 'node:path';
+import { openDatabase } from '../connections';
+import { migrate } from '../migrations';
+import type { Ports, Settings } from './addresses';
+import { type Demo, gatewayConfig, localUrl, modelsKey } from './demo';
+import { serverProgram, workerProgram } from './node-programs';
+import type { Output } from './output';
+import { ensureDatabase, prepareCluster, useDatabase } from './postgres';
+import { type Seeded, seed } from './seed';
+import type { Stack } from './stack';
+import type { Kept } from './supervisor';
+import { NAMESPACE, prepareTemporal, useTemporal } from './temporal';
+
+interface Context {
+  settings: Settings;
+  ports: Ports;
+  stack: Stack;
+  output: Output;
+}
+
+interface Database {
+  url: string;
+  server?: Kept;
+  seeded: Seeded;
+}
+
+interface Temporal {
+  address: string;
+  ui_url: string | null;
+  server?: Kept;
+}
+
+export interface Product {
+  /** The addresses, and the processes as they are at this moment. */
+  demo: () => Demo;
+  wallet_id: string;
+}
+
+/** Starts every part as soon as what it needs is there, and resolves when the whole works. */
+export async function startProduct(context: Context): Promise<Product> {
+  const starting_temporal = startTemporal(context);
+  const starting_database = startDatabase(context);
+  const [temporal, database, [apis, gateways], worker] = await Promise.all([
+    starting_temporal,
+    starting_database,
+    starting_database.then((database) => startServices(context, database)),
+    Promise.all([starting_temporal, starting_database]).then(([temporal, database]) =>
+      startWorker(context, temporal, database),
+    ),
+    startModels(context),
+  ]);
+  const { wallet_id, ...seeded } = database.seeded;
+  const api_urls = context.ports.apis.map(localUrl);
+  const gateway_urls = context.ports.gateways.map(localUrl);
+  const demo = () => ({
+    api_url: api_urls[0] as string,
+    gateway_url: gateway_urls[0] as string,
+    api_urls,
+    gateway_urls,
+    pids: {
+      apis: apis.map(pidOf),
+      gateways: gateways.map(pidOf),
+      worker_lifecycle: pidOf(worker),
+      temporal: temporal.server?.pid ?? null,
+      postgres: database.server?.pid ?? null,
+    },
+    temporal_address: temporal.address,
+    temporal_ui_url: temporal.ui_url,
+    database_url: database.url,
+    sandbox: { models_url: localUrl(context.ports.models) },
+    ...seeded,
+  });
+  return { demo, wallet_id };
+}
+
+async function startDatabase({ settings, ports, stack, output }: Context): Promise<Database> {
+  const data_dir = path.resolve(settings.DATA_DIR);
+  if (settings.DATABASE_URL) {
+    await useDatabase(settings.DATABASE_URL);
+    return { url: settings.DATABASE_URL, seeded: await fill(settings.DATABASE_URL, data_dir) };
+  }
+  const { program, url, notes } = await prepareCluster({ data_dir, port: ports.postgres });
+  for (const note of notes) output.log.warn(note);
+  const server = await stack.run('servers', program);
+  await ensureDatabase(url);
+  return { url, server, seeded: await fill(url, data_dir) };
+}
+
+async function fill(url: string, data_dir: string): Promise<Seeded> {
+  const db = openDatabase(url, 2, 'svc start');
+  try {
+    await migrate(db);
+    return await seed(db, { data_dir });
+  } finally {
+    await db.destroy();
+  }
+}
+
+async function startTemporal({ settings, ports, stack }: Context): Promise<Temporal> {
+  if (settings.TEMPORAL_ADDRESS) {
+    await useTemporal(settings.TEMPORAL_ADDRESS);
+    return { address: settings.TEMPORAL_ADDRESS, ui_url: null };
+  }
+  const folder = path.resolve(settings.DATA_DIR, 'temporal');
+  const { temporal: port, temporal_ui: ui_port } = ports;
+  const server = await stack.run('servers', await prepareTemporal({ folder, port, ui_port }));
+  return { address: `127.0.0.1:${port}`, ui_url: localUrl(ui_port), server };
+}
+
+function startModels({ ports, stack }: Context): Promise<Kept> {
+  const program = serverProgram({
+    name: 'sandbox-models',
+    script: 'sandbox/models.ts',
+    env: { SANDBOX_MODELS_PORT: String(ports.models) },
+    ready_url: `${localUrl(ports.models)}/sandbox/requests`,
+  });
+  return stack.run('services', program);
+}
+
+/** The gateways are ready once an API answers them, so both start at once. */
+async function startServices(
+  { settings, ports, stack }: Context,
+  { url, seeded }: Database,
+): Promise<[Kept[], Kept[]]> {
+  const apis = ports.apis.map((port, index) =>
+    serverProgram({
+      name: numbered('api', index, ports.apis),
+      script: 'api/main.ts',
+      env: { DATABASE_URL: url, API_PORT: String(port) },
+      ready_url: `${localUrl(port)}/readyz`,
+    }),
+  );
+  const env = {
+    ...modelsKey(),
+    CONTROL_PLANE_URL: ports.apis.map(localUrl).join(','),
+    CONTROL_PLANE_TOKEN: seeded.keys.control_plane,
+    GATEWAY_CONFIG: gatewayConfig(settings, ports, seeded),
+  };
+  const gateways = ports.gateways.map((port, index) =>
+    serverProgram({
+      name: numbered('gateway', index, ports.gateways),
+      script: 'gateway/main.ts',
+      env: { ...env, GATEWAY_PORT: String(port) },
+      ready_url: `${localUrl(port)}/readyz`,
+    }),
+  );
+  return Promise.all([
+    Promise.all(apis.map((program) => stack.run('services', program))),
+    Promise.all(gateways.map((program) => stack.run('gateways', program))),
+  ]);
+}
+
+function startWorker({ stack }: Context, temporal: Temporal, database: Database): Promise<Kept> {
+  const program = workerProgram({
+    name: 'worker_lifecycle',
+    script: 'workers/lifecycle.ts',
+    env: {
+      DATABASE_URL: database.url,
+      TEMPORAL_ADDRESS: temporal.address,
+      TEMPORAL_NAMESPACE: NAMESPACE,
+    },
+    address: temporal.address,
+    task_queue: 'lifecycle',
+  });
+  return stack.run('services', program);
+}
+
+function numbered(name: string, index: number, all: number[]): string {
+  return all.length === 1 ? name : `${name}-${index + 1}`;
+}
+
+function pidOf({ pid }: Kept): number {
+  return pid as number;
+}

@@ -1,0 +1,77 @@
+import path from 'node:path';
+import { loadConfig } from '../config';
+import { choosePorts } from './addresses';
+import { claimDirectory } from './data-directory';
+import { removeDemo, welcome, writeDemo } from './demo';
+import { createOutput, type Output } from './output';
+import { type Product, startProduct } from './product';
+import { createStack, type Stack } from './stack';
+
+// npm passes on the Ctrl-C that the terminal gives to both of us: two signals this close are one.
+const SAME_SIGNAL_MS = 500;
+const NPM_CHECK_MS = 500;
+
+async function main(): Promise<void> {
+  const settings = loadConfig('product');
+  let onClosed = () => {};
+  const output = createOutput(() => onClosed());
+  const told = toldToStop((stop) => {
+    onClosed = stop;
+  });
+  const claim = await claimDirectory(path.resolve(settings.DATA_DIR));
+  let product: Product | undefined;
+  const refreshDemo = () => product && writeDemo(settings, product.demo());
+  const stack = createStack(output, claim, refreshDemo);
+  try {
+    removeDemo(settings);
+    const ports = await choosePorts(settings);
+    const starting = startProduct({ settings, ports, stack, output });
+    product = await Promise.race([starting, told.then(() => undefined)]);
+    if (product) announce(product, output, refreshDemo);
+    await told;
+  } finally {
+    product = undefined;
+    claim.leave();
+    removeDemo(settings);
+    output.log.info('stopping; a second Ctrl-C kills');
+    killWhenToldAgain(stack, claim.release);
+    await stack.stop();
+    claim.release();
+  }
+  output.log.info('everything has stopped');
+}
+
+function announce(product: Product, output: Output, refreshDemo: () => void): void {
+  refreshDemo();
+  output.say(welcome(product.demo(), product.wallet_id));
+}
+
+/** Resolves at the first reason to end: a signal, no reader of our output, or the npm that started us is gone. */
+function toldToStop(onStop: (stop: () => void) => void): Promise<void> {
+  return new Promise((resolve) => {
+    onStop(resolve);
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, resolve);
+    if (process.env.npm_lifecycle_event === undefined) return;
+    const npm = process.ppid;
+    setInterval(() => process.ppid !== npm && resolve(), NPM_CHECK_MS).unref();
+  });
+}
+
+function killWhenToldAgain(stack: Stack, release: () => void): void {
+  const since = performance.now();
+  const kill = () => {
+    if (performance.now() - since < SAME_SIGNAL_MS) return;
+    stack.kill();
+    release();
+    process.exit(1);
+  };
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, kill);
+}
+
+main().then(
+  () => process.exit(0),
+  (error: Error) => {
+    process.stderr.write(`\n${error.message}\n`);
+    process.exit(1);
+  },
+);
