@@ -1,11 +1,10 @@
-import { PassThrough } from 'node:stream';
 import { z } from 'zod';
 import { AppError, isAppError, toErrorBody } from '../domain/errors';
 import { newId } from '../domain/ids';
 import * as reservations from '../domain/reservations';
 import { withRetry } from '../domain/sql';
 import * as tokens from '../domain/tokens';
-import { isUnreachable, toWire } from '../http';
+import { API_VERSION, isUnreachable, toWire } from '../http';
 import { controlPlane, requireGatewayVersion } from './access';
 import { type Ctx, parse, route } from './route';
 
@@ -198,16 +197,25 @@ type BatchItem = z.infer<typeof batchBody>['items'][number];
 
 /** Starts every item at once and writes each line as it is done, so that a slow organization delays nobody. */
 function batch(ctx: Ctx, { items }: z.infer<typeof batchBody>): void {
-  const lines = new PassThrough();
-  ctx.http.type = 'application/x-ndjson';
-  ctx.http.body = lines;
-  // Items go on though the client has gone; their lines then go nowhere.
-  lines.on('error', () => undefined);
-  const written = items.map(async (item) => {
-    const line = await answerItem(ctx, item);
-    if (!lines.destroyed) lines.write(`${JSON.stringify({ id: item.id, ...line })}\n`);
-  });
-  void Promise.all(written).then(() => lines.end());
+  const { res } = ctx.http;
+  ctx.http.respond = false;
+  res.writeHead(200, { 'content-type': 'application/x-ndjson', 'x-svc-api-version': API_VERSION });
+  // Items of one commit are done in one turn of the event loop; their lines leave in one write.
+  let lines = '';
+  let left = items.length;
+  const flush = () => {
+    // Items go on though the client has gone; their lines then go nowhere.
+    if (left === 0) res.end(lines);
+    else res.write(lines);
+    lines = '';
+  };
+  for (const item of items) {
+    void answerItem(ctx, item).then((answer) => {
+      left -= 1;
+      if (lines === '') setImmediate(flush);
+      lines += `${JSON.stringify({ id: item.id, ...answer })}\n`;
+    });
+  }
 }
 
 async function answerItem(ctx: Ctx, item: BatchItem): Promise<{ status: number; body: unknown }> {

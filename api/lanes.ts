@@ -23,7 +23,7 @@ export interface Lanes {
 interface Waiting {
   /** `reserve:<request_id>` or `settle:<id>`: a second call under it shares the first one's answer. */
   id: string;
-  /** What must be equal for the sharing: the reserve body's digest. */
+  /** What must be equal for the sharing: the reserve body as text. */
   digest: string;
   item: Record<string, unknown>;
   answer: Promise<LaneAnswer>;
@@ -72,11 +72,11 @@ export function createLanes(db: Db, log: Logger): Lanes {
   }
 
   return {
-    async reserve(body) {
-      const item = await reservations.reserveItem(body);
+    reserve(body) {
+      const item = reservations.reserveItem(body);
       return submit('reserve', body.org_id, {
         id: `reserve:${body.request_id}`,
-        digest: String(item.body_sha256),
+        digest: JSON.stringify(item),
         item,
       });
     },

@@ -1,5 +1,6 @@
 import { cpus } from 'node:os';
 import { startCluster } from './cluster';
+import { gatewayRows } from './gateway';
 import { ledgerRow } from './ledger';
 
 /** One bar: what was measured, as a ratio within this run. */
@@ -16,6 +17,7 @@ const rows: Record<
   (parts: { cluster: Awaited<ReturnType<typeof startCluster>> }) => Promise<Row[]>
 > = {
   ledger: async ({ cluster }) => [await ledgerRow(cluster)],
+  gateway: ({ cluster }) => gatewayRows(cluster),
 };
 
 async function main(args: string[]): Promise<void> {

@@ -15,12 +15,12 @@ export type IdPrefix =
   | 'req';
 
 /**
- * A time-ordered id: prefix, 12 hex digits of milliseconds since 1970, 20 random hex digits.
+ * A time-ordered id: prefix, 12 hex digits of milliseconds since 1970, 20 hex digits of a random UUID.
  * The SQL function `new_id` makes the same form; an event's day is read back from it.
  */
 export function newId(prefix: IdPrefix, now_ms: number = Date.now()): string {
-  const random = crypto.getRandomValues(new Uint8Array(10));
-  const tail = Array.from(random, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  // randomUUID draws on a pool of random bytes; getRandomValues asks for them each time.
+  const tail = crypto.randomUUID().replaceAll('-', '').slice(12);
   return `${prefix}_${now_ms.toString(16).padStart(12, '0')}${tail}`;
 }
 

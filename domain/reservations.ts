@@ -1,5 +1,4 @@
 import { AppError, type ErrorCode } from './errors';
-import { sha256 } from './ids';
 import { type Db, many, maybe } from './sql';
 
 /** A model that a request may run on, by the provider's id and the model's name. */
@@ -93,20 +92,16 @@ export function lane(
   });
 }
 
-/** The SQL type `reserve_item` of a reserve body, with the digest by which a repeat with another body is noticed. */
-export async function reserveItem(reserve: Reserve): Promise<Record<string, unknown>> {
-  const { org_id: _, request_id, secret_id, units, session_limits, ...rest } = reserve;
-  const terms = {
+/** The SQL type `reserve_item` of a reserve body. */
+export function reserveItem(reserve: Reserve): Record<string, unknown> {
+  const { org_id: _, units, session_limits, ...rest } = reserve;
+  return {
     ...rest,
     characters: units?.characters,
     seconds: units?.seconds,
     session_max_actions: session_limits?.max_actions,
     session_max_cost_usd: session_limits?.max_cost_usd,
   };
-  const body_sha256 = await sha256(
-    JSON.stringify(Object.entries(terms).filter(isGiven).sort(byName)),
-  );
-  return { ...terms, request_id, secret_id, body_sha256 };
 }
 
 /** The SQL type `settle_item` of a settle body. */
@@ -259,12 +254,4 @@ function refusal({ code, param, cost_ticket }: LaneAnswer): AppError {
     ...(param ? { param } : {}),
     ...(cost_ticket ? { extra: { cost_ticket } } : {}),
   });
-}
-
-function isGiven([, value]: [string, unknown]): boolean {
-  return value !== undefined && value !== null;
-}
-
-function byName([a]: [string, unknown], [b]: [string, unknown]): number {
-  return a < b ? -1 : 1;
 }

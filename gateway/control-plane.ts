@@ -98,7 +98,7 @@ export function openControlPlane(
       return reply?.status === 200;
     }),
     unsettled: settlements.count,
-    close: flights.close,
+    close: () => flights.close(),
   };
 }
 

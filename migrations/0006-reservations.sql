@@ -294,7 +294,6 @@ end $$;
 
 create type reserve_item as (
   request_id text,
-  body_sha256 text,
   request_body_hash text,
   provider text,
   model text,
@@ -446,7 +445,6 @@ begin
   r.org_id := p_org.id;
   r.status := 'open';
   r.request_id := i.request_id;
-  r.body_sha256 := i.body_sha256;
   r.request_body_hash := i.request_body_hash;
   r.key_id := i.key_id;
   r.user_id := i.user_id;
@@ -516,7 +514,10 @@ begin
   v_rate := rate_of(v_org.currency);
 
   for item in
-    select e.n::integer as n, i::reserve_item as body, r.earlier, h.balance_after_nanos as earlier_balance_nanos,
+    select e.n::integer as n, i::reserve_item as body, r.earlier,
+      -- jsonb has one text for one content, whatever the order of its keys.
+      encode(sha256(convert_to(jsonb_strip_nulls(e.value - '{request_id,secret_id}'::text[])::text, 'utf8')), 'hex') as body_sha256,
+      h.balance_after_nanos as earlier_balance_nanos,
       i.user_id is not null and m.user_id is null as user_unknown,
       i.team_id is not null and t.id is null as team_unknown,
       i.agent_id is not null and g.id is null as agent_unknown,
@@ -549,7 +550,7 @@ begin
     a.op := 'reserve';
     a.n := item.n;
     if (item.earlier).id is not null then
-      a := repeated_hold(a, item.earlier, (item.body).body_sha256, item.earlier_balance_nanos);
+      a := repeated_hold(a, item.earlier, item.body_sha256, item.earlier_balance_nanos);
       return next a;
       continue;
     end if;
@@ -610,6 +611,7 @@ begin
       v_left := v_left || jsonb_build_object((item.body).key_id, (v_room - v_held)::text);
     end if;
     v_hold := new_hold(item.body, v_org, v_quote, v_now);
+    v_hold.body_sha256 := item.body_sha256;
     v_hold.wallet_id := v_wallet_id;
     v_hold.wallet_owner_type := a.wallet_owner_type;
     v_hold.exchange_rate := v_rate;

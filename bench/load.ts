@@ -1,0 +1,79 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Pool } from 'undici';
+
+export interface LoadOptions {
+  url: string;
+  path: string;
+  headers: Record<string, string>;
+  body: string;
+  in_flight: number;
+  requests: number;
+}
+
+/** Sends so many POSTs with so many in flight; milliseconds it took. Throws on an answer that is not 200. */
+export async function sendMany({
+  url,
+  path,
+  headers,
+  body,
+  in_flight,
+  requests,
+}: LoadOptions): Promise<number> {
+  const pool = new Pool(url, { connections: in_flight, pipelining: 1 });
+  let left = requests;
+  const started = performance.now();
+  const worker = async () => {
+    while (left-- > 0) {
+      const answer = await pool.request({
+        path,
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...headers },
+        body,
+      });
+      const text = await answer.body.text();
+      if (answer.statusCode !== 200)
+        throw new Error(`${url}${path} answered ${answer.statusCode}: ${text.slice(0, 300)}`);
+    }
+  };
+  await Promise.all(Array.from({ length: in_flight }, worker));
+  const elapsed_ms = performance.now() - started;
+  await pool.close();
+  return elapsed_ms;
+}
+
+// Long enough that what a call leaves to be done after its answer (the settlement) is over before the next one starts.
+const PAUSE_MS = 10;
+
+/** Milliseconds to the first byte of each of so many answers, one at a time with a pause between them. */
+export async function firstBytes(options: Omit<LoadOptions, 'in_flight'>): Promise<number[]> {
+  const pool = new Pool(options.url, { connections: 1 });
+  const times: number[] = [];
+  for (let n = 0; n < options.requests; n += 1) {
+    const started = performance.now();
+    const answer = await pool.request({
+      path: options.path,
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...options.headers },
+      body: options.body,
+    });
+    for await (const _ of answer.body) {
+      if (times.length === n) times.push(performance.now() - started);
+    }
+    await sleep(PAUSE_MS);
+  }
+  await pool.close();
+  return times;
+}
+
+export function median(numbers: number[]): number {
+  return [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? 0;
+}
+
+export const chatBody = JSON.stringify({
+  model: 'gpt-4o-mini',
+  messages: [
+    { role: 'user', content: 'Some words about nothing in particular, to be counted. '.repeat(16) },
+  ],
+  max_tokens: 256,
+});
+export const streamBody = JSON.stringify({ ...JSON.parse(chatBody), stream: true });

@@ -1,0 +1,164 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { request } from 'undici';
+import { stringify } from 'yaml';
+import { openDatabase } from '../connections';
+import * as tokens from '../domain/tokens';
+import { freePorts } from '../sandbox/ports';
+import type { BenchCluster } from './cluster';
+import { seedHotWallet } from './ledger';
+
+export interface Part {
+  url: string;
+  pid: number;
+}
+
+export interface Stack {
+  upstream: Part;
+  floor: Part;
+  api: Part;
+  gateway: Part;
+  gateway_key: string;
+  control_plane_key: string;
+  org_id: string;
+  database_url: string;
+  stop(): Promise<void>;
+}
+
+const root = path.join(__dirname, '..');
+
+/** Upstream, floor proxy, one API and one gateway as processes of their own, with money and keys. */
+export async function startStack(cluster: BenchCluster): Promise<Stack> {
+  const database_url = await cluster.database('bench_http');
+  const { org_id } = await seedHotWallet(database_url);
+  const keys = await seedKeys(database_url, org_id);
+  const folder = mkdtempSync(path.join(tmpdir(), 'svc-bench-gateway-'));
+  const [u = 0, f = 0, a = 0, g = 0] = await freePorts(4);
+  const url = (port: number) => `http://127.0.0.1:${port}`;
+  const config = path.join(folder, 'gateway.yaml');
+  const target = {
+    id: 'bench',
+    provider: 'openai',
+    shape: 'openai',
+    base_url: `${url(u)}/v1`,
+    api_key_env: 'BENCH_KEY',
+    models: ['gpt-4o-mini'],
+  };
+  writeFileSync(config, stringify({ providers: { targets: [target] } }));
+  const children: ChildProcess[] = [];
+  const part = async (
+    script: string,
+    port: number,
+    env: Record<string, string>,
+    ready?: string,
+  ): Promise<Part> => {
+    const child = startScript(script, { ...env, PORT: String(port) });
+    children.push(child);
+    await waitFor(`${url(port)}${ready ?? '/'}`, ready !== undefined);
+    return { url: url(port), pid: child.pid as number };
+  };
+  const upstream = await part('bench/upstream.ts', u, {});
+  const floor = await part('bench/floor-proxy.ts', f, { UPSTREAM_URL: url(u) });
+  const api = await part(
+    'api/main.ts',
+    a,
+    { DATABASE_URL: database_url, API_PORT: String(a), LOG_LEVEL: 'error' },
+    '/readyz',
+  );
+  const gateway_env = {
+    CONTROL_PLANE_URL: url(a),
+    CONTROL_PLANE_TOKEN: keys.control_plane,
+    GATEWAY_CONFIG: config,
+    GATEWAY_PORT: String(g),
+    BENCH_KEY: 'bench',
+    LOG_LEVEL: 'error',
+  };
+  const gateway = await part('gateway/main.ts', g, gateway_env, '/readyz');
+  return {
+    upstream,
+    floor,
+    api,
+    gateway,
+    gateway_key: keys.gateway,
+    control_plane_key: keys.control_plane,
+    org_id,
+    database_url,
+    async stop() {
+      for (const child of children.reverse()) await end(child);
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Starts a TypeScript file as a process of its own. */
+export function startScript(script: string, env: Record<string, string>): ChildProcess {
+  return spawn(process.execPath, [...profiling(script), '--require', 'tsx/cjs', script], {
+    cwd: root,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+}
+
+export async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null) return;
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  child.kill('SIGTERM');
+  const timer = setTimeout(() => child.kill('SIGKILL'), 8_000);
+  await ended;
+  clearTimeout(timer);
+}
+
+/** Waits until an address answers, with 200 where that is asked. */
+export async function waitFor(url: string, is_strict: boolean): Promise<void> {
+  for (let attempt = 0; attempt < 300; attempt += 1) {
+    const status = await request(url).then(
+      async (answer) => {
+        await answer.body.dump();
+        return answer.statusCode;
+      },
+      () => 0,
+    );
+    if (status === 200 || (!is_strict && status > 0)) return;
+    await sleep(100);
+  }
+  throw new Error(`${url} did not become ready.`);
+}
+
+async function seedKeys(url: string, org_id: string) {
+  const db = openDatabase(url, 1);
+  const blank = {
+    org_id: null,
+    token_type: 'access' as const,
+    scopes: [],
+    allowed_models: null,
+    user_id: null,
+    team_id: null,
+    agent_id: null,
+    max_budget_nanos: null,
+    expires_at: null,
+    created_by: 'bench',
+  };
+  const gateway = await tokens.issue(db, {
+    ...blank,
+    org_id,
+    name: 'gateway',
+    token_type: 'gateway',
+  });
+  const control_plane = await tokens.issue(db, {
+    ...blank,
+    name: 'control-plane',
+    scopes: ['control_plane'],
+  });
+  await db.destroy();
+  return { gateway: gateway.key, control_plane: control_plane.key };
+}
+
+/** `BENCH_PROFILE=gateway/main.ts` writes a CPU profile of that process to the working folder. */
+function profiling(script: string): string[] {
+  return process.env.BENCH_PROFILE === script
+    ? ['--cpu-prof', '--cpu-prof-dir=.data/profiles']
+    : [];
+}

@@ -1,0 +1,42 @@
+import { createServer } from 'node:http';
+
+// A model provider that answers at once, so that what is measured is the way to it.
+const text = 'word '.repeat(200);
+const usage = { prompt_tokens: 180, completion_tokens: 200, total_tokens: 380 };
+const answer = JSON.stringify({
+  id: 'chatcmpl-bench',
+  object: 'chat.completion',
+  model: 'gpt-4o-mini',
+  choices: [{ index: 0, message: { role: 'assistant', content: text }, finish_reason: 'stop' }],
+  usage,
+});
+const chunk = (delta: object, more: object = {}) =>
+  `data: ${JSON.stringify({ id: 'chatcmpl-bench', object: 'chat.completion.chunk', model: 'gpt-4o-mini', choices: [{ index: 0, delta, finish_reason: null }], ...more })}\n\n`;
+const stream = [
+  chunk({ role: 'assistant', content: '' }),
+  ...Array.from({ length: 30 }, () => chunk({ content: 'word ' })),
+  chunk({}, { choices: [], usage }),
+  'data: [DONE]\n\n',
+];
+
+const server = createServer((req, res) => {
+  let body = '';
+  req.setEncoding('utf8');
+  req.on('data', (part) => {
+    body += part;
+  });
+  req.on('end', () => {
+    if (!body.includes('"stream":true')) {
+      res.writeHead(200, {
+        'content-type': 'application/json',
+        'content-length': Buffer.byteLength(answer),
+      });
+      res.end(answer);
+      return;
+    }
+    res.writeHead(200, { 'content-type': 'text/event-stream' });
+    for (const frame of stream) res.write(frame);
+    res.end();
+  });
+});
+server.listen(Number(process.env.PORT), '127.0.0.1', () => process.send?.('ready'));
