@@ -3,22 +3,29 @@ import { AppError } from '../domain/errors';
 import * as organizations from '../domain/organizations';
 import type { Db } from '../domain/sql';
 import * as tokens from '../domain/tokens';
+import type { VerifyJwt } from './jwt';
 
 export type Scope = tokens.Scope;
 
-/** Who calls: an access key's bearer. Platform keys have no organization of their own. */
+/** Who calls: an access key's bearer, or a person by a JWT. Platform keys have no organization of their own. */
 export interface Principal {
-  /** Stable name of the caller for idempotency and audit: the key's id. */
+  /** Stable name of the caller for idempotency and audit: the key's or the person's id. */
   id: string;
   org_id: string | null;
   user_id: string | null;
   scopes: readonly Scope[];
 }
 
+/** What credentials are checked against. Without `jwt` only keys are taken. */
+export interface Sources {
+  db: Db;
+  jwt?: VerifyJwt | undefined;
+}
+
 /** A word in the route table: who may call. `label` stands in the OpenAPI page. */
 export interface Access {
   label: string;
-  check: (http: Context, db: Db) => Promise<Principal>;
+  check: (http: Context, sources: Sources) => Promise<Principal>;
 }
 
 const nobody: Principal = { id: '', org_id: null, user_id: null, scopes: [] };
@@ -31,8 +38,8 @@ export const member: Access = { label: 'member', check: authenticate };
 
 /** A key that carries the scope; `platform:admin` passes every organization check. */
 export function permission(scope: Scope): Access {
-  const check = async (http: Context, db: Db) => {
-    const principal = await authenticate(http, db);
+  const check = async (http: Context, sources: Sources) => {
+    const principal = await authenticate(http, sources);
     if (isPlatformAdmin(principal) || principal.scopes.includes(scope)) return principal;
     throw denied(`This needs the permission ${scope}.`);
   };
@@ -41,8 +48,8 @@ export function permission(scope: Scope): Access {
 
 export const platformAdmin: Access = {
   label: 'platform:admin',
-  check: async (http, db) => {
-    const principal = await authenticate(http, db);
+  check: async (http, sources) => {
+    const principal = await authenticate(http, sources);
     if (isPlatformAdmin(principal)) return principal;
     throw denied('This needs a platform admin.');
   },
@@ -51,10 +58,10 @@ export const platformAdmin: Access = {
 /** The gateway's service token. Browsers are turned away: a request with an Origin header is refused. */
 export const controlPlane: Access = {
   label: 'control_plane',
-  check: async (http, db) => {
+  check: async (http, sources) => {
     if (http.get('origin'))
       throw new AppError('browser_not_allowed', 'Browsers may not call gateway routes.');
-    const principal = await authenticate(http, db);
+    const principal = await authenticate(http, sources);
     if (principal.scopes.includes('control_plane')) return principal;
     throw denied('This needs a gateway service token with the scope control_plane.');
   },
@@ -86,13 +93,24 @@ export async function actingOrg(
   return (await organizations.get(db, named)).id;
 }
 
-async function authenticate(http: Context, db: Db): Promise<Principal> {
+/** Refuses to give away a scope that the caller does not carry. `param` is the field that asks for it. */
+export function requireScopes(principal: Principal, scopes: readonly Scope[], param: string): void {
+  if (isPlatformAdmin(principal)) return;
+  const excess = scopes.find((scope) => !principal.scopes.includes(scope));
+  if (excess === undefined) return;
+  throw new AppError('permission_denied', `You do not have ${excess}, so you cannot give it.`, {
+    param,
+  });
+}
+
+async function authenticate(http: Context, { db, jwt }: Sources): Promise<Principal> {
   const key = /^Bearer\s+(\S+)$/i.exec(http.get('authorization'))?.[1];
   if (key === undefined)
     throw new AppError(
       'invalid_credential',
       'Send an access key: Authorization: Bearer svc_ak_...',
     );
+  if (jwt && !key.startsWith('svc_')) return person(http, db, await jwt(key));
   const token = await tokens.authenticate(db, key);
   if (token.token_type !== 'access') {
     throw new AppError(
@@ -101,6 +119,32 @@ async function authenticate(http: Context, db: Db): Promise<Principal> {
     );
   }
   return { id: token.id, org_id: token.org_id, user_id: token.user_id, scopes: token.scopes };
+}
+
+/** The membership of a JWT's person: their only one, or the one that X-Org-Id names. Its role gives the scopes. */
+async function person(
+  http: Context,
+  db: Db,
+  identity: { issuer: string; subject: string },
+): Promise<Principal> {
+  const all = await organizations.membershipsOf(db, identity);
+  if (all.length === 0) throw denied('This person is a member of no organization.');
+  const named = http.get('x-org-id');
+  if (named === '' && all.length > 1) {
+    throw new AppError(
+      'org_required',
+      'You are a member of several organizations; name one in the header X-Org-Id.',
+      { param: 'X-Org-Id' },
+    );
+  }
+  const found = named === '' ? all[0] : all.find(({ org_id }) => org_id === named);
+  if (found === undefined) {
+    throw new AppError('not_found', 'No organization was found under this id.', {
+      param: 'X-Org-Id',
+    });
+  }
+  const { org_id, user_id, role } = found;
+  return { id: user_id, org_id, user_id, scopes: tokens.roleScopes[role] };
 }
 
 function denied(message: string): AppError {

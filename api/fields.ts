@@ -11,6 +11,7 @@ export const flag = z.boolean();
 
 export const currency = z
   .string()
+  .regex(/^[A-Z]{3}$/, 'must be an ISO 4217 currency code such as USD')
   .refine((code) => codes.code(code) !== undefined, 'must be an ISO 4217 currency code');
 
 /** Lists: `page` from 1, `per_page` 50 unless told otherwise, 200 at most. */
@@ -41,4 +42,5 @@ export const instant = z
     [z.iso.datetime({ offset: true }), z.iso.date()],
     'must be an ISO 8601 time such as 2027-01-31T00:00:00Z',
   )
-  .transform((given) => new Date(given));
+  .transform((given) => new Date(given))
+  .refine((time) => time.getTime() >= 0, 'must not lie before 1970');

@@ -1,6 +1,6 @@
-import { AppError, isAppError, toErrorBody } from '../domain/errors';
+import { AppError, errorHeaders, isAppError, toErrorBody } from '../domain/errors';
 import { sha256 } from '../domain/ids';
-import { type Db, maybe, one, withRetry } from '../domain/sql';
+import { type Db, many, maybe, one, withRetry } from '../domain/sql';
 import { toWire } from '../http';
 import type { Ctx } from './route';
 
@@ -31,6 +31,8 @@ export async function once<T>(
   );
   ctx.http.status = status;
   ctx.http.body = answer;
+  // The codes' own headers are not stored; a refusal's status says whether a model SDK may retry it.
+  if (status >= 400) ctx.http.set(errorHeaders(new AppError('invalid_request', '', { status })));
   return undefined;
 }
 
@@ -52,10 +54,12 @@ async function stored<T>(
     key,
   };
   const body_sha256 = await sha256(JSON.stringify([ctx.http.query, ctx.http.state.body]));
+  await forgetOld(trx);
   // A second call under the key waits here until the first one's transaction ends.
   const isFirst = await maybe(
     trx,
-    `insert into idempotency_keys (org_id, principal, route, key, body_sha256) values (:org_id, :principal, :route, :key, :body_sha256)
+    `insert into idempotency_keys (org_id, principal, route, key, body_sha256)
+     values (:org_id, :principal, :route, :key, :body_sha256)
      on conflict do nothing returning key`,
     { ...row, body_sha256 },
   );
@@ -68,6 +72,16 @@ async function stored<T>(
     { ...row, status, answer: JSON.stringify(answer) },
   );
   return { status, answer };
+}
+
+/** Answers are kept for 7 days; each call takes away a few that are older. */
+async function forgetOld(trx: Db): Promise<void> {
+  await many(
+    trx,
+    `delete from idempotency_keys where ctid = any(array(
+       select ctid from idempotency_keys where created_at < clock_timestamp() - interval '7 days'
+       order by created_at limit 10 for update skip locked))`,
+  );
 }
 
 async function replay(trx: Db, row: Record<string, unknown>, body_sha256: string): Promise<Stored> {

@@ -3,17 +3,23 @@ import { audit } from '../domain/audit';
 import { AppError } from '../domain/errors';
 import { API_VERSION } from '../http';
 import { open, platformAdmin } from './access';
+import * as answers from './answers';
 import { type Ctx, route } from './route';
 
 const nothing = z.strictObject({});
 
 export const operationRoutes = [
-  route('get', '/health', open, nothing, health, { summary: 'The process is alive.' }),
+  route('get', '/health', open, nothing, health, {
+    summary: 'The process is alive.',
+    answer: answers.health,
+  }),
   route('get', '/readyz', open, nothing, readiness, {
     summary: '200 while the database answers and the process is not draining.',
+    answer: answers.readiness,
   }),
   route('get', '/v1/admin/audit', platformAdmin, nothing, runAudit, {
     summary: 'Prove the ledger from one snapshot.',
+    answer: answers.audit,
   }),
 ];
 

@@ -1,32 +1,50 @@
 import { z } from 'zod';
 import * as organizations from '../domain/organizations';
-import { actingOrg, member, permission, platformAdmin } from './access';
-import { currency, id, name } from './fields';
+import { withRetry } from '../domain/sql';
+import { roleScopes } from '../domain/tokens';
+import {
+  actingOrg,
+  isPlatformAdmin,
+  member,
+  type Principal,
+  permission,
+  platformAdmin,
+  requireScopes,
+} from './access';
+import * as answers from './answers';
+import { currency, id, name, page } from './fields';
 import { type Ctx, route } from './route';
 
 const role = z.enum(['owner', 'admin', 'billing_admin', 'member']);
 const org = z.strictObject({ id });
+const listed = z.strictObject({ id, ...page });
 const named = z.strictObject({ id, name });
-const newMember = z.strictObject({
-  id,
-  user_id: id.optional(),
-  name: name.optional(),
-  email: z.email().optional(),
-  issuer: id.optional(),
-  subject: id.optional(),
-  role: role.default('member'),
-});
+const newMember = z
+  .strictObject({
+    id,
+    user_id: id.optional(),
+    name: name.optional(),
+    email: z.email().optional(),
+    issuer: id.optional(),
+    subject: id.optional(),
+    role: role.default('member'),
+  })
+  .superRefine(oneWayToName);
 const oneMember = z.strictObject({ id, user_id: id });
 const memberRole = z.strictObject({ id, user_id: id, role });
 const oneTeam = z.strictObject({ id, team_id: id });
 const teamMember = z.strictObject({ id, team_id: id, user_id: id });
 const oneAgent = z.strictObject({ id, agent_id: id });
 
-const members = permission('org:members');
+const managing = permission('org:members');
+const writing = permission('agents:write');
+const root = '/v1/organizations/:id';
+const teamMembers = `${root}/teams/:team_id/members`;
 
 export const organizationRoutes = [
-  route('get', '/v1/admin/organizations', platformAdmin, z.strictObject({}), listOrganizations, {
+  route('get', '/v1/admin/organizations', platformAdmin, z.strictObject(page), listOrganizations, {
     summary: 'All organizations.',
+    answer: answers.list({ organizations: answers.organization }),
   }),
   route(
     'post',
@@ -37,74 +55,86 @@ export const organizationRoutes = [
     {
       summary: 'Make an organization with its wallet at 0.',
       status: 201,
+      answer: answers.organization,
     },
   ),
-  route('get', '/v1/organizations/:id', member, org, getOrganization, {
+  route('get', root, member, org, getOrganization, {
     summary: 'An organization.',
+    answer: answers.organization,
   }),
-  route('get', '/v1/organizations/:id/teams', member, org, listTeams, { summary: 'Its teams.' }),
-  route('post', '/v1/organizations/:id/teams', members, named, createTeam, {
+  route('get', `${root}/teams`, member, listed, listTeams, {
+    summary: 'Its teams.',
+    answer: answers.list({ teams: answers.named }),
+  }),
+  route('post', `${root}/teams`, managing, named, createTeam, {
     summary: 'Make a team.',
     status: 201,
+    answer: answers.named,
   }),
-  route('delete', '/v1/organizations/:id/teams/:team_id', members, oneTeam, archiveTeam, {
+  route('delete', `${root}/teams/:team_id`, managing, oneTeam, archiveTeam, {
     summary: 'Archive a team and revoke its keys. Its money stays in its wallet.',
+    answer: answers.nothing,
   }),
-  route(
-    'post',
-    '/v1/organizations/:id/teams/:team_id/members',
-    members,
-    teamMember,
-    addTeamMember,
-    {
-      summary: 'Take a member into a team.',
-      status: 201,
-    },
-  ),
-  route(
-    'delete',
-    '/v1/organizations/:id/teams/:team_id/members/:user_id',
-    members,
-    teamMember,
-    removeTeamMember,
-    {
-      summary: 'Take a member out of a team.',
-    },
-  ),
-  route('get', '/v1/organizations/:id/members', member, org, listMembers, {
+  route('post', teamMembers, managing, teamMember, addTeamMember, {
+    summary: 'Take a member into a team.',
+    status: 201,
+    answer: answers.teamMember,
+  }),
+  route('delete', `${teamMembers}/:user_id`, managing, teamMember, removeTeamMember, {
+    summary: 'Take a member out of a team.',
+    answer: answers.nothing,
+  }),
+  route('get', `${root}/members`, member, listed, listMembers, {
     summary: 'Its members.',
+    answer: answers.list({ members: answers.member }),
   }),
-  route('post', '/v1/organizations/:id/members', members, newMember, addMember, {
+  route('post', `${root}/members`, managing, newMember, addMember, {
     summary: 'Take in a new person by name, or a known one by user_id.',
     status: 201,
+    answer: answers.member,
   }),
-  route('put', '/v1/organizations/:id/members/:user_id', members, memberRole, setRole, {
-    summary: "Change a member's role.",
+  route('put', `${root}/members/:user_id`, managing, memberRole, setRole, {
+    summary: "Change a member's role; their keys do no more than the role from now on.",
+    answer: answers.member,
   }),
-  route('delete', '/v1/organizations/:id/members/:user_id', members, oneMember, removeMember, {
+  route('delete', `${root}/members/:user_id`, managing, oneMember, removeMember, {
     summary: 'Remove a member and revoke their keys.',
+    answer: answers.nothing,
   }),
-  route('get', '/v1/organizations/:id/agents', permission('agents:read'), org, listAgents, {
+  route('get', `${root}/agents`, permission('agents:read'), listed, listAgents, {
     summary: 'Its agents.',
+    answer: answers.list({ agents: answers.named }),
   }),
-  route('post', '/v1/organizations/:id/agents', permission('agents:write'), named, createAgent, {
+  route('post', `${root}/agents`, writing, named, createAgent, {
     summary: 'Make an agent.',
     status: 201,
+    answer: answers.named,
   }),
-  route(
-    'delete',
-    '/v1/organizations/:id/agents/:agent_id',
-    permission('agents:write'),
-    oneAgent,
-    archiveAgent,
-    {
-      summary: 'Archive an agent and revoke its keys.',
-    },
-  ),
+  route('delete', `${root}/agents/:agent_id`, writing, oneAgent, archiveAgent, {
+    summary: 'Archive an agent and revoke its keys.',
+    answer: answers.nothing,
+  }),
 ];
 
-async function listOrganizations({ db }: Ctx) {
-  return { organizations: await organizations.list(db) };
+/** A known person by `user_id` alone, or a new one by `name`; an issuer has a subject. */
+function oneWayToName(given: Record<string, unknown>, check: z.RefinementCtx): void {
+  const about = ['name', 'email', 'issuer', 'subject'].filter(
+    (field) => given[field] !== undefined,
+  );
+  const refuse = (field: string, message: string) =>
+    check.addIssue({ code: 'custom', path: [field], message });
+  if (given.user_id !== undefined) {
+    if (about[0]) refuse(about[0], 'is for new people; the one of this user_id is known');
+    return;
+  }
+  if (given.name === undefined) refuse('name', 'is needed for a new person');
+  if ((given.issuer === undefined) !== (given.subject === undefined))
+    refuse(given.issuer === undefined ? 'issuer' : 'subject', 'goes with the other of the two');
+}
+
+async function listOrganizations({ db }: Ctx, window: z.infer<z.ZodObject<typeof page>>) {
+  const { rows, ...rest } = await organizations.list(db, window);
+  return { organizations: rows, ...rest };
 }
 
 function createOrganization({ db }: Ctx, input: { name: string; currency: string }) {
@@ -115,8 +145,13 @@ async function getOrganization({ db, principal }: Ctx, input: z.infer<typeof org
   return organizations.get(db, await actingOrg(db, principal, input.id));
 }
 
-async function listTeams({ db, principal }: Ctx, input: z.infer<typeof org>) {
-  return { teams: await organizations.listTeams(db, await actingOrg(db, principal, input.id)) };
+async function listTeams(
+  { db, principal }: Ctx,
+  { id: named_id, ...window }: z.infer<typeof listed>,
+) {
+  const org_id = await actingOrg(db, principal, named_id);
+  const { rows, ...rest } = await organizations.listTeams(db, org_id, window);
+  return { teams: rows, ...rest };
 }
 
 async function createTeam({ db, principal }: Ctx, input: z.infer<typeof named>) {
@@ -127,7 +162,8 @@ async function archiveTeam(
   { db, principal }: Ctx,
   { id: org_id, team_id }: z.infer<typeof oneTeam>,
 ) {
-  await organizations.archiveTeam(db, await actingOrg(db, principal, org_id), team_id);
+  const acting = await actingOrg(db, principal, org_id);
+  await withRetry(() => organizations.archiveTeam(db, acting, team_id));
 }
 
 async function addTeamMember({ db, principal }: Ctx, input: z.infer<typeof teamMember>) {
@@ -149,35 +185,55 @@ async function removeTeamMember({ db, principal }: Ctx, input: z.infer<typeof te
   );
 }
 
-async function listMembers({ db, principal }: Ctx, input: z.infer<typeof org>) {
-  return { members: await organizations.listMembers(db, await actingOrg(db, principal, input.id)) };
+async function listMembers(
+  { db, principal }: Ctx,
+  { id: named_id, ...window }: z.infer<typeof listed>,
+) {
+  const org_id = await actingOrg(db, principal, named_id);
+  const { rows, ...rest } = await organizations.listMembers(db, org_id, window);
+  return { members: rows, ...rest };
 }
 
 async function addMember(
   { db, principal }: Ctx,
-  { id: org_id, ...person }: z.infer<typeof newMember>,
+  { id: named_id, ...person }: z.infer<typeof newMember>,
 ) {
-  return organizations.addMember(db, await actingOrg(db, principal, org_id), person);
+  const org_id = await actingOrg(db, principal, named_id);
+  mayManage(principal, person.role);
+  return organizations.addMember(db, org_id, person, isPlatformAdmin(principal));
 }
 
-async function setRole({ db, principal }: Ctx, input: z.infer<typeof memberRole>) {
-  return organizations.setRole(
-    db,
-    await actingOrg(db, principal, input.id),
-    input.user_id,
-    input.role,
-  );
+async function setRole(
+  { db, principal }: Ctx,
+  { id: named_id, user_id, role: given }: z.infer<typeof memberRole>,
+) {
+  const org_id = await actingOrg(db, principal, named_id);
+  mayManage(principal, (await organizations.getMember(db, org_id, user_id)).role);
+  mayManage(principal, given);
+  return organizations.setRole(db, org_id, user_id, given);
 }
 
 async function removeMember(
   { db, principal }: Ctx,
-  { id: org_id, user_id }: z.infer<typeof oneMember>,
+  { id: named_id, user_id }: z.infer<typeof oneMember>,
 ) {
-  await organizations.removeMember(db, await actingOrg(db, principal, org_id), user_id);
+  const org_id = await actingOrg(db, principal, named_id);
+  mayManage(principal, (await organizations.getMember(db, org_id, user_id)).role);
+  await withRetry(() => organizations.removeMember(db, org_id, user_id));
 }
 
-async function listAgents({ db, principal }: Ctx, input: z.infer<typeof org>) {
-  return { agents: await organizations.listAgents(db, await actingOrg(db, principal, input.id)) };
+/** Nobody makes, changes or removes a member who may do more than they: an admin would make themselves the owner. */
+function mayManage(principal: Principal, of: organizations.Role): void {
+  requireScopes(principal, roleScopes[of], 'role');
+}
+
+async function listAgents(
+  { db, principal }: Ctx,
+  { id: named_id, ...window }: z.infer<typeof listed>,
+) {
+  const org_id = await actingOrg(db, principal, named_id);
+  const { rows, ...rest } = await organizations.listAgents(db, org_id, window);
+  return { agents: rows, ...rest };
 }
 
 async function createAgent({ db, principal }: Ctx, input: z.infer<typeof named>) {
@@ -188,5 +244,6 @@ async function archiveAgent(
   { db, principal }: Ctx,
   { id: org_id, agent_id }: z.infer<typeof oneAgent>,
 ) {
-  await organizations.archiveAgent(db, await actingOrg(db, principal, org_id), agent_id);
+  const acting = await actingOrg(db, principal, org_id);
+  await withRetry(() => organizations.archiveAgent(db, acting, agent_id));
 }

@@ -4,6 +4,7 @@ import { sha256 } from '../domain/ids';
 import * as pricing from '../domain/pricing';
 import { toWire } from '../http';
 import { open, platformAdmin } from './access';
+import * as answers from './answers';
 import { currency, flag, id, instant } from './fields';
 import { type Ctx, route } from './route';
 
@@ -62,31 +63,41 @@ const blank: Omit<pricing.Price, 'provider' | 'model' | 'effective_from'> = {
 const byId = z.strictObject({ id });
 const rates = z.strictObject({
   base: z.literal('USD').optional(),
-  rates: z.record(currency, z.number().positive('must be above 0').max(1e9)),
+  rates: z.record(
+    currency.refine((code) => code !== 'USD', 'USD is the base'),
+    z.number().positive('must be above 0').max(1e9),
+  ),
 });
 
 export const pricingRoutes = [
   route('get', '/v1/model-pricing', open, z.strictObject({}), catalog, {
     summary: 'The prices in force now. Carries an ETag.',
+    answer: answers.catalog,
   }),
   route('get', '/v1/admin/model-pricing', platformAdmin, z.strictObject({}), list, {
     summary: 'All prices, coming ones included.',
+    answer: answers.catalog,
   }),
   route('post', '/v1/admin/model-pricing', platformAdmin, newPrice, create, {
     summary: 'Set the price of a model.',
     status: 201,
+    answer: answers.modelPrice,
   }),
   route('put', '/v1/admin/model-pricing/:id', platformAdmin, change, update, {
     summary: 'A new version of a price; reservations keep the one they froze.',
+    answer: answers.modelPrice,
   }),
   route('delete', '/v1/admin/model-pricing/:id', platformAdmin, byId, remove, {
     summary: 'Delete a price: its models are refused.',
+    answer: answers.nothing,
   }),
   route('get', '/v1/admin/exchange-rates', platformAdmin, z.strictObject({}), getRates, {
     summary: 'Units of each currency for 1 USD.',
+    answer: answers.exchangeRates,
   }),
   route('put', '/v1/admin/exchange-rates', platformAdmin, rates, putRates, {
     summary: 'Set the named rates; others stay.',
+    answer: answers.exchangeRates,
   }),
 ];
 
@@ -106,7 +117,6 @@ async function list({ db }: Ctx) {
 function create({ db }: Ctx, input: z.infer<typeof newPrice>) {
   return pricing.create(db, {
     ...blank,
-    effective_from: new Date(),
     ...given(input),
   } as pricing.Price);
 }

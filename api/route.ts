@@ -4,9 +4,9 @@ import type { Context } from 'koa';
 import getRawBody from 'raw-body';
 import type { z } from 'zod';
 import { AppError } from '../domain/errors';
-import type { Db } from '../domain/sql';
+import { type Db, withRetry } from '../domain/sql';
 import { toWire } from '../http';
-import type { Access, Principal } from './access';
+import type { Access, Principal, Sources } from './access';
 import type { Lanes } from './lanes';
 
 /** What every handler gets first: connections, who calls, and the request's label. */
@@ -57,8 +57,7 @@ export function route<Input extends z.ZodObject>(
   return { method, path, access, input, handler, status, summary, answer } as unknown as Route;
 }
 
-export interface Connections {
-  db: Db;
+export interface Connections extends Sources {
   lanes: Lanes;
 }
 
@@ -72,18 +71,21 @@ export function mount(routes: readonly Route[], connections: Connections): Route
 }
 
 async function serve(row: Route, http: Context, connections: Connections): Promise<void> {
-  const principal = await row.access.check(http, connections.db);
+  const principal = await row.access.check(http, connections);
   const body = row.method === 'get' ? {} : await readJson(http);
   http.state.body = body;
   const input = parse(row.input, merge(http.params as Record<string, string>, http.query, body));
+  const { db, lanes } = connections;
   const ctx: Ctx = {
-    ...connections,
+    db,
+    lanes,
     principal,
     request_id: http.state.request_id,
     status: row.status,
     http,
   };
-  const answer = await row.handler(ctx, input as never);
+  // Where PostgreSQL undid the work for a reason that passes, the caller is told to repeat.
+  const answer = await withRetry(async () => row.handler(ctx, input as never), 1);
   if (http.respond === false || http.body !== undefined) return;
   http.status = row.status;
   http.body = toWire(answer) ?? {};
@@ -91,15 +93,36 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
 
 /** Path, query and body share one namespace; a name given twice is refused, so that none silently wins. */
 function merge(...parts: Record<string, unknown>[]): Record<string, unknown> {
-  const given: Record<string, unknown> = {};
-  for (const part of parts) {
-    for (const [name, value] of Object.entries(part)) {
-      if (Object.hasOwn(given, name))
-        throw new AppError('unknown_field', `${name} is given twice.`, { param: name });
-      given[name] = value;
+  const given = new Map<string, unknown>();
+  for (const [name, value] of parts.flatMap((part) => Object.entries(part))) {
+    // Assigned, this name would change the object's prototype and pass unseen.
+    if (name === '__proto__')
+      throw new AppError('unknown_field', `${name} is not a field of this request.`, {
+        param: name,
+      });
+    if (given.has(name))
+      throw new AppError('unknown_field', `${name} is given twice.`, { param: name });
+    refuseNul(name, value);
+    given.set(name, value);
+  }
+  return Object.fromEntries(given);
+}
+
+// PostgreSQL's text holds every character but this one.
+const NUL = String.fromCharCode(0);
+
+function refuseNul(param: string, value: unknown): void {
+  if (typeof value === 'string') {
+    if (value.includes(NUL))
+      throw new AppError('invalid_field', `${param} must not contain the character U+0000.`, {
+        param,
+      });
+  } else if (typeof value === 'object' && value !== null) {
+    for (const [name, member] of Object.entries(value)) {
+      refuseNul(`${param}.${name}`, name);
+      refuseNul(`${param}.${name}`, member);
     }
   }
-  return given;
 }
 
 /** Bodies of people's routes are small; a batch of 64 reserves is about 100 kB. */
@@ -109,8 +132,12 @@ const BODY_BYTES_MAX = 1_048_576;
 async function readJson(http: Context): Promise<Record<string, unknown>> {
   const text = await readText(http.req);
   if (text.length === 0) return {};
-  if (!http.is('json', '+json')) {
-    throw new AppError('unsupported_media_type', 'Send the body as application/json.');
+  const encoding = http.get('content-encoding');
+  if (!http.is('json', '+json') || (encoding !== '' && encoding !== 'identity')) {
+    throw new AppError(
+      'unsupported_media_type',
+      'Send the body as application/json, without a content encoding.',
+    );
   }
   let body: unknown;
   try {

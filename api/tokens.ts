@@ -1,8 +1,9 @@
 import { z } from 'zod';
 import { AppError } from '../domain/errors';
-import type { Db } from '../domain/sql';
+import { type Db, withRetry } from '../domain/sql';
 import * as tokens from '../domain/tokens';
-import { actingOrg, isPlatformAdmin, type Principal, permission } from './access';
+import { actingOrg, isPlatformAdmin, type Principal, permission, requireScopes } from './access';
+import * as answers from './answers';
 import { amount, id, instant, name, page } from './fields';
 import { type Ctx, route } from './route';
 
@@ -33,20 +34,26 @@ export const tokenRoutes = [
   route('post', '/v1/tokens', write, newToken, issue, {
     summary: 'Issue a key. Its value is shown in this answer only.',
     status: 201,
+    answer: answers.issuedToken,
   }),
-  route('get', '/v1/tokens', write, listQuery, list, { summary: 'Keys, newest first.' }),
-  route('get', '/v1/tokens/:name', write, byName, find, { summary: 'A key by name.' }),
+  route('get', '/v1/tokens', write, listQuery, list, {
+    summary: 'Keys, newest first.',
+    answer: answers.list({ tokens: answers.token }),
+  }),
+  route('get', '/v1/tokens/:name', write, byName, find, {
+    summary: 'A key by name.',
+    answer: answers.token,
+  }),
   route('delete', '/v1/tokens/:name', write, byName, revoke, {
     summary: 'Revoke a key at once; calls in flight finish.',
+    answer: answers.token,
   }),
   route('post', '/v1/tokens/:name/rotate', write, rotation, rotate, {
     summary: 'A new value for the same key; the old one works for overlap_seconds.',
     status: 201,
+    answer: answers.issuedToken,
   }),
 ];
-
-// Scopes that no organization's key may carry.
-const platformScopes: readonly tokens.Scope[] = ['platform:admin', 'control_plane'];
 
 async function issue({ db, principal }: Ctx, input: z.infer<typeof newToken>) {
   const org_id = await tokenOrg(db, principal, input);
@@ -72,7 +79,8 @@ async function issue({ db, principal }: Ctx, input: z.infer<typeof newToken>) {
 }
 
 async function list({ db, principal }: Ctx, { org_id, ...filter }: z.infer<typeof listQuery>) {
-  return tokens.list(db, await readOrg(db, principal, org_id), filter);
+  const { rows, ...rest } = await tokens.list(db, await readOrg(db, principal, org_id), filter);
+  return { tokens: rows, ...rest };
 }
 
 async function find({ db, principal }: Ctx, input: z.infer<typeof byName>) {
@@ -80,16 +88,17 @@ async function find({ db, principal }: Ctx, input: z.infer<typeof byName>) {
 }
 
 async function revoke({ db, principal }: Ctx, input: z.infer<typeof byName>) {
-  return tokens.revoke(db, await readOrg(db, principal, input.org_id), input.name);
+  const org_id = await readOrg(db, principal, input.org_id);
+  return withRetry(() => tokens.revoke(db, org_id, input.name));
 }
 
 async function rotate({ db, principal }: Ctx, input: z.infer<typeof rotation>) {
-  return tokens.rotate(
-    db,
-    await readOrg(db, principal, input.org_id),
-    input.name,
-    input.overlap_seconds,
-  );
+  const org_id = await readOrg(db, principal, input.org_id);
+  const token = await tokens.find(db, org_id, input.name);
+  // The answer holds a working key, so it is as good as a new one with these scopes.
+  requireScopes(principal, token.scopes, 'name');
+  const key = await withRetry(() => tokens.rotate(db, token, input.overlap_seconds));
+  return { ...(await tokens.find(db, org_id, input.name)), key };
 }
 
 /** A platform admin's keys without an organization are platform keys: listed and changed by naming none. */
@@ -108,7 +117,7 @@ async function tokenOrg(
   principal: Principal,
   input: z.infer<typeof newToken>,
 ): Promise<string | null> {
-  const isPlatformKey = input.scopes.some((scope) => platformScopes.includes(scope));
+  const isPlatformKey = input.scopes.some((scope) => tokens.platformScopes.includes(scope));
   if (isPlatformKey && isPlatformAdmin(principal) && input.org_id === undefined) return null;
   return actingOrg(db, principal, input.org_id);
 }
@@ -122,25 +131,15 @@ function checkScopes(
     throw new AppError('invalid_field', 'Gateway keys carry no scopes.', { param: 'scopes' });
   }
   if (input.token_type === 'gateway') return;
-  if (input.allowed_models != null || input.max_budget != null) {
-    throw new AppError('invalid_field', 'allowed_models and max_budget are for gateway keys.', {
-      param: 'allowed_models',
-    });
+  const param = (['allowed_models', 'max_budget'] as const).find((field) => input[field] != null);
+  if (param) throw new AppError('invalid_field', `${param} is for gateway keys.`, { param });
+  const platform = input.scopes.find((scope) => tokens.platformScopes.includes(scope));
+  if (platform && org_id !== null) {
+    throw new AppError(
+      'permission_denied',
+      `${platform} belongs to platform keys, which name no organization.`,
+      { param: 'scopes' },
+    );
   }
-  for (const scope of input.scopes) {
-    if (platformScopes.includes(scope) && org_id !== null) {
-      throw new AppError(
-        'permission_denied',
-        `${scope} belongs to platform keys, which name no organization.`,
-        { param: 'scopes' },
-      );
-    }
-    if (!isPlatformAdmin(principal) && !principal.scopes.includes(scope)) {
-      throw new AppError(
-        'permission_denied',
-        `Your own key does not carry ${scope}, so it cannot give it.`,
-        { param: 'scopes' },
-      );
-    }
-  }
+  requireScopes(principal, input.scopes, 'scopes');
 }

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import * as organizations from '../domain/organizations';
 import * as pricing from '../domain/pricing';
-import type { Db } from '../domain/sql';
+import { type Db, withRetry } from '../domain/sql';
 import * as transactions from '../domain/transactions';
+import * as walletSettings from '../domain/wallet-settings';
 import * as wallets from '../domain/wallets';
 import {
   actingOrg,
@@ -12,12 +12,13 @@ import {
   permission,
   platformAdmin,
 } from './access';
+import * as answers from './answers';
 import { amount, currency, flag, id, page, positiveAmount, text } from './fields';
 import { once } from './idempotency';
 import { type Ctx, route } from './route';
 
 const ownerType = z.enum(['organization', 'team', 'user']);
-const noInput = z.strictObject({ org_id: id.optional() });
+const walletsQuery = z.strictObject({ org_id: id.optional(), ...page });
 const balanceQuery = z.strictObject({ org_id: id.optional(), team_id: id.optional() });
 const transactionsQuery = z.strictObject({ id, ...page });
 const creditBody = z.strictObject({
@@ -50,36 +51,36 @@ const settingsBody = z.strictObject({
 const billing = permission('org:billing');
 
 export const walletRoutes = [
-  route('get', '/v1/wallets', member, noInput, listWallets, {
+  route('get', '/v1/wallets', member, walletsQuery, listWallets, {
     summary: 'The wallets that the caller may see.',
+    answer: answers.list({ wallets: answers.wallet }),
   }),
   route('get', '/v1/wallets/balance', member, balanceQuery, balance, {
     summary:
       "What the caller could spend: the user's, else the team's, else the organization's wallet.",
+    answer: answers.balances,
   }),
   route('get', '/v1/wallets/:id/transactions', member, transactionsQuery, listTransactions, {
     summary: "A wallet's ledger entries, newest first.",
+    answer: answers.list({ transactions: answers.transaction }),
   }),
   route('post', '/v1/wallets/credit', billing, creditBody, credit, {
     summary: 'Add money to a wallet by hand.',
     status: 201,
+    answer: answers.credited,
   }),
   route('post', '/v1/wallets/allocate', billing, transferBody, allocate, {
     summary: "Move money from the organization's wallet to a team's or user's.",
+    answer: answers.moved,
   }),
   route('post', '/v1/wallets/reclaim', billing, transferBody, reclaim, {
     summary: "Move money from a team's or user's wallet back to the organization's.",
+    answer: answers.moved,
   }),
-  route(
-    'get',
-    '/v1/admin/wallets',
-    platformAdmin,
-    z.strictObject({ org_id: id.optional(), ...page }),
-    listAllWallets,
-    {
-      summary: 'All wallets of all organizations.',
-    },
-  ),
+  route('get', '/v1/admin/wallets', platformAdmin, walletsQuery, listAllWallets, {
+    summary: 'All wallets of all organizations, newest first.',
+    answer: answers.list({ wallets: answers.wallet }),
+  }),
   route(
     'get',
     '/v1/admin/wallets/:id/transactions',
@@ -88,11 +89,13 @@ export const walletRoutes = [
     listAnyTransactions,
     {
       summary: 'The ledger of any wallet.',
+      answer: answers.list({ transactions: answers.transaction }),
     },
   ),
   route('post', '/v1/admin/wallets/credit', platformAdmin, creditBody, credit, {
     summary: 'Add money to a wallet of any organization.',
     status: 201,
+    answer: answers.credited,
   }),
   route(
     'get',
@@ -102,6 +105,7 @@ export const walletRoutes = [
     getSettings,
     {
       summary: 'Wallet settings of an organization.',
+      answer: answers.settings,
     },
   ),
   route(
@@ -112,6 +116,7 @@ export const walletRoutes = [
     putSettings,
     {
       summary: 'Change the given wallet settings of an organization.',
+      answer: answers.settings,
     },
   ),
 ];
@@ -124,8 +129,12 @@ async function viewer(db: Db, principal: Principal, org_id?: string): Promise<wa
   };
 }
 
-async function listWallets({ db, principal }: Ctx, { org_id }: z.infer<typeof noInput>) {
-  return { wallets: await wallets.list(db, await viewer(db, principal, org_id)) };
+async function listWallets(
+  { db, principal }: Ctx,
+  { org_id, ...window }: z.infer<typeof walletsQuery>,
+) {
+  const { rows, ...rest } = await wallets.list(db, await viewer(db, principal, org_id), window);
+  return { wallets: rows, ...rest };
 }
 
 async function balance({ db, principal }: Ctx, { org_id, team_id }: z.infer<typeof balanceQuery>) {
@@ -149,15 +158,9 @@ async function listAnyTransactions(
   return transactions.list(db, (await wallets.getAny(db, wallet_id)).wallet_id, window);
 }
 
-async function listAllWallets(
-  { db }: Ctx,
-  {
-    org_id,
-    page: number,
-    per_page,
-  }: { org_id?: string | undefined; page: number; per_page: number },
-) {
-  return wallets.listAll(db, { org_id, page: number, per_page });
+async function listAllWallets({ db }: Ctx, filter: z.infer<typeof walletsQuery>) {
+  const { rows, ...rest } = await wallets.listAll(db, filter);
+  return { wallets: rows, ...rest };
 }
 
 async function credit(ctx: Ctx, body: z.infer<typeof creditBody>) {
@@ -169,8 +172,9 @@ async function credit(ctx: Ctx, body: z.infer<typeof creditBody>) {
   } = body;
   const org_id = await actingOrg(ctx.db, ctx.principal, body.org_id);
   return once(ctx, org_id, async (db) => {
+    await wallets.lock(db, org_id);
     const target = await wallets.ensure(db, org_id, { owner_type, owner_id });
-    const { manual_credit } = await organizations.walletSettings(db, org_id);
+    const { manual_credit } = await walletSettings.get(db, org_id);
     // Under platform_only an organization makes no money of its own: its credits are transfers from its own wallet.
     const isTransfer = manual_credit === 'platform_only' && !isPlatformAdmin(ctx.principal);
     const transaction = isTransfer
@@ -211,6 +215,7 @@ async function move(
 ) {
   const org_id = await actingOrg(ctx.db, ctx.principal, body.org_id);
   return once(ctx, org_id, async (db) => {
+    await wallets.lock(db, org_id);
     const organization = await wallets.ensure(db, org_id, { owner_type: 'organization' });
     const other = await wallets.ensureNamed(db, org_id, body);
     const [from, to] =
@@ -238,15 +243,13 @@ async function move(
 }
 
 async function getSettings({ db }: Ctx, { id: org_id }: { id: string }) {
-  return organizations.walletSettings(db, org_id);
+  return walletSettings.get(db, org_id);
 }
 
 async function putSettings(
   { db }: Ctx,
   { id: org_id, low_balance_threshold, ...rest }: z.infer<typeof settingsBody>,
 ) {
-  return organizations.setWalletSettings(db, org_id, {
-    ...rest,
-    low_balance_threshold_nanos: low_balance_threshold,
-  });
+  const change = { ...rest, low_balance_threshold_nanos: low_balance_threshold };
+  return withRetry(() => walletSettings.change(db, org_id, change));
 }

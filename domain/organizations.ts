@@ -1,4 +1,5 @@
 import { AppError } from './errors';
+import { type Page, pageOf, type Window } from './pages';
 import { type Db, many, maybe, one } from './sql';
 
 export interface Organization {
@@ -52,18 +53,21 @@ export function create(
   });
 }
 
-export function list(db: Db): Promise<Organization[]> {
-  return many(
+export function list(db: Db, window: Window): Promise<Page<Organization>> {
+  return pageOf(
     db,
     'select id, name, currency, created_at from organizations where archived_at is null order by id desc',
+    {},
+    window,
   );
 }
 
-export function listTeams(db: Db, org_id: string): Promise<Named[]> {
-  return many(
+export function listTeams(db: Db, org_id: string, window: Window): Promise<Page<Named>> {
+  return pageOf(
     db,
     'select id, name, created_at from teams where org_id = :org_id and archived_at is null order by id desc',
     { org_id },
+    window,
   );
 }
 
@@ -117,11 +121,12 @@ export async function removeTeamMember(
   );
 }
 
-export function listAgents(db: Db, org_id: string): Promise<Named[]> {
-  return many(
+export function listAgents(db: Db, org_id: string, window: Window): Promise<Page<Named>> {
+  return pageOf(
     db,
     'select id, name, created_at from agents where org_id = :org_id and archived_at is null order by id desc',
     { org_id },
+    window,
   );
 }
 
@@ -145,8 +150,8 @@ const memberRows = `
   from memberships m join users u on u.id = m.user_id
   where m.org_id = :org_id and m.archived_at is null`;
 
-export function listMembers(db: Db, org_id: string): Promise<Member[]> {
-  return many(db, `${memberRows} order by u.id desc`, { org_id });
+export function listMembers(db: Db, org_id: string, window: Window): Promise<Page<Member>> {
+  return pageOf(db, `${memberRows} order by u.id desc`, { org_id }, window);
 }
 
 export function getMember(db: Db, org_id: string, user_id: string): Promise<Member> {
@@ -162,15 +167,25 @@ export interface NewMember {
   role: Role;
 }
 
-/** Takes a person into the organization: a new one by name, or a known one by id. A former member comes back. */
+/**
+ * Takes a person into the organization: a new one by name, or a known one by id. A former member comes back. People of
+ * other organizations can be named by platform admins only; for all others they do not exist.
+ */
 export function addMember(
   db: Db,
   org_id: string,
   { role, user_id, ...person }: NewMember,
+  may_name_anyone = false,
 ): Promise<Member> {
   return db.transaction(async (trx) => {
     const id = user_id ?? (await createUser(trx, person));
-    await one(trx, 'select 1 from users where id = :id', { id }, 'No user');
+    await one(
+      trx,
+      `select 1 from users u where u.id = :id and (:is_visible
+         or exists (select 1 from memberships m where m.user_id = u.id and m.org_id = :org_id))`,
+      { id, org_id, is_visible: may_name_anyone || user_id === undefined },
+      'No user',
+    );
     const joined = await maybe(
       trx,
       `insert into memberships (org_id, user_id, role) values (:org_id, :id, :role)
@@ -198,6 +213,28 @@ export async function setRole(
   return getMember(db, org_id, user_id);
 }
 
+export interface Membership {
+  user_id: string;
+  org_id: string;
+  role: Role;
+}
+
+/** The living memberships of the person that a JWT's issuer and subject stand for. */
+export function membershipsOf(
+  db: Db,
+  person: { issuer: string; subject: string },
+): Promise<Membership[]> {
+  return many(
+    db,
+    `select u.id as user_id, m.org_id, m.role
+     from users u
+     join memberships m on m.user_id = u.id and m.archived_at is null
+     join organizations o on o.id = m.org_id and o.archived_at is null
+     where u.issuer = :issuer and u.subject = :subject order by m.created_at, m.org_id`,
+    person,
+  );
+}
+
 /** Removes a member and revokes their keys of this organization in the same transaction. */
 export function removeMember(db: Db, org_id: string, user_id: string): Promise<void> {
   return db.transaction(async (trx) => {
@@ -215,73 +252,6 @@ export function removeMember(db: Db, org_id: string, user_id: string): Promise<v
     );
     await revokeKeys(trx, 'user_id', { org_id, id: user_id });
   });
-}
-
-/** Wallet settings of an organization (design: Control-plane bodies). */
-export interface WalletSettings {
-  currency: string;
-  reserve_buffer_pct: number;
-  low_balance_threshold_nanos: bigint;
-  reservation_ttl_seconds: number;
-  ticket_ttl_seconds: number;
-  default_max_completion_tokens: number;
-  manual_credit: 'allowed' | 'platform_only';
-  wallet_user_topup_enabled: boolean;
-}
-
-export type SettingsChange = { [Name in keyof WalletSettings]?: WalletSettings[Name] | undefined };
-
-const settingColumns = `currency, reserve_buffer_pct::float as reserve_buffer_pct, low_balance_threshold_nanos, reservation_ttl_seconds,
-  ticket_ttl_seconds, default_max_completion_tokens, manual_credit, wallet_user_topup_enabled`;
-
-export function walletSettings(db: Db, id: string): Promise<WalletSettings> {
-  return one(
-    db,
-    `select ${settingColumns} from organizations where id = :id and archived_at is null`,
-    { id },
-    'No organization',
-  );
-}
-
-/** Changes the given settings. The currency changes only while no ledger entry and no ticket is in it. */
-export function setWalletSettings(
-  db: Db,
-  id: string,
-  change: SettingsChange,
-): Promise<WalletSettings> {
-  return db.transaction(async (trx) => {
-    const old = await walletSettings(trx, id);
-    await trx.raw('select lock_organization(?)', [id]);
-    if (change.currency !== undefined && change.currency !== old.currency)
-      await changeCurrency(trx, id, change.currency);
-    const { reserve_buffer_pct, ...rest } = change;
-    const columns = {
-      ...rest,
-      ...(reserve_buffer_pct === undefined
-        ? {}
-        : { reserve_buffer_pct: String(reserve_buffer_pct) }),
-    };
-    if (Object.keys(columns).length > 0) await trx('organizations').where({ id }).update(columns);
-    return walletSettings(trx, id);
-  });
-}
-
-async function changeCurrency(trx: Db, id: string, currency: string): Promise<void> {
-  const used = await maybe(
-    trx,
-    `select 1 where exists (select 1 from wallet_transactions t join wallets w on w.id = t.wallet_id where w.org_id = :id)
-       or exists (select 1 from cost_tickets c where c.org_id = :id)
-       or exists (select 1 from tokens k where k.org_id = :id and k.max_budget_nanos is not null)`,
-    { id },
-  );
-  if (used) {
-    throw new AppError(
-      'currency_in_use',
-      'The currency is fixed once the organization has ledger entries, tickets or key budgets.',
-      { param: 'currency' },
-    );
-  }
-  await many(trx, 'update wallets set currency = :currency where org_id = :id', { id, currency });
 }
 
 async function createUser(

@@ -1,5 +1,6 @@
 import { AppError } from './errors';
 import { newId } from './ids';
+import { NANOS_MAX } from './money';
 import { type Db, many, maybe, one } from './sql';
 
 /** A model price as people edit it; USD per million tokens, or per unit. */
@@ -21,7 +22,8 @@ export interface Price {
   reasoning: boolean;
   tiers: Tier[] | null;
   free: boolean;
-  effective_from: Date;
+  /** Absent: from now on, by the database's clock. */
+  effective_from?: Date | undefined;
 }
 
 export interface Tier {
@@ -32,6 +34,7 @@ export interface Tier {
 
 export interface StoredPrice extends Price {
   id: string;
+  effective_from: Date;
   created_at: Date;
   updated_at: Date;
 }
@@ -82,7 +85,7 @@ export function create(db: Db, price: Price): Promise<StoredPrice> {
   });
 }
 
-/** Makes a new version of a price; reservations keep the one they froze. */
+/** Makes a new version of a price; reservations keep the one they froze. What was planned from its start on is replaced. */
 export function update(db: Db, id: string, change: Partial<Price>): Promise<StoredPrice> {
   return db.transaction(async (trx) => {
     await lockEdits(trx);
@@ -92,11 +95,11 @@ export function update(db: Db, id: string, change: Partial<Price>): Promise<Stor
       { id },
       'No price',
     );
-    const price = { ...old, effective_from: new Date(), ...change };
+    const price = { ...old, effective_from: undefined, ...change };
     checkPaid(price);
     await refuseDuplicate(trx, price, id);
     const isRenamed = price.provider !== old.provider || price.model !== old.model;
-    if (isRenamed) await retire(trx, id);
+    await retire(trx, id, isRenamed ? null : (price.effective_from ?? 'now'));
     return insertVersion(trx, id, price, old.created_at);
   });
 }
@@ -105,7 +108,7 @@ export function update(db: Db, id: string, change: Partial<Price>): Promise<Stor
 export function remove(db: Db, id: string): Promise<void> {
   return db.transaction(async (trx) => {
     await lockEdits(trx);
-    if ((await retire(trx, id)) === 0)
+    if ((await retire(trx, id, null)) === 0)
       throw new AppError('not_found', 'No price was found under this id.');
   });
 }
@@ -131,22 +134,23 @@ export async function exchangeRates(db: Db): Promise<ExchangeRates> {
 }
 
 /** Sets the named rates; others stay. */
-export async function setExchangeRates(
-  db: Db,
-  rates: Record<string, number>,
-): Promise<ExchangeRates> {
-  for (const [currency, rate] of Object.entries(rates)) {
+export function setExchangeRates(db: Db, rates: Record<string, number>): Promise<ExchangeRates> {
+  return db.transaction(async (trx) => {
     await many(
-      db,
-      `insert into exchange_rates (currency, rate, updated_at) values (:currency, :rate::text::numeric, clock_timestamp())
+      trx,
+      `insert into exchange_rates (currency, rate, updated_at)
+       select r.key, r.value::numeric, clock_timestamp() from jsonb_each_text(:rates) as r order by r.key
        on conflict (currency) do update set rate = excluded.rate, updated_at = excluded.updated_at`,
-      { currency, rate: String(rate) },
+      { rates: JSON.stringify(rates) },
     );
-  }
-  return exchangeRates(db);
+    return exchangeRates(trx);
+  });
 }
 
-/** Nanos of one currency in another by the admin's rates, rounded half up; `exchange_rate_missing` without one. */
+/**
+ * Nanos of one currency in another by the admin's rates, rounded half up. `exchange_rate_missing` without a rate,
+ * `invalid_field` for what rounds to nothing, `amount_too_large` above the bound of an amount.
+ */
 export async function convert(
   db: Db,
   amount_nanos: bigint,
@@ -154,20 +158,25 @@ export async function convert(
   to: string,
 ): Promise<bigint> {
   if (from === to) return amount_nanos;
-  const row = await maybe<{ nanos: bigint | null }>(
+  const param = 'amount';
+  const { nanos } = await one<{ nanos: string | null }>(
     db,
-    `select round(:amount_nanos::numeric * rate_of(:to) / rate_of(:from))::bigint as nanos
-     from (select 1) as always`,
+    'select round(:amount_nanos::numeric * rate_of(:to) / rate_of(:from))::text as nanos',
     { amount_nanos: String(amount_nanos), from, to },
   );
-  if (row?.nanos == null) {
+  if (nanos === null) {
     throw new AppError(
       'exchange_rate_missing',
       `There is no exchange rate between ${from} and ${to}.`,
       { param: 'currency' },
     );
   }
-  return row.nanos;
+  const converted = BigInt(nanos);
+  if (converted > NANOS_MAX)
+    throw new AppError('amount_too_large', `The amount is too large in ${to}.`, { param });
+  if (converted === 0n)
+    throw new AppError('invalid_field', `The amount is less than a billionth in ${to}.`, { param });
+  return converted;
 }
 
 // A forgotten price must not make a model free.
@@ -201,11 +210,13 @@ async function refuseDuplicate(trx: Db, price: Price, id: string | null): Promis
     );
 }
 
-async function retire(trx: Db, id: string): Promise<number> {
+/** Retires the versions that start at or after an instant; all of them where it is null. */
+async function retire(trx: Db, id: string, from: Date | 'now' | null): Promise<number> {
   const rows = await many(
     trx,
-    'update model_prices set retired_at = clock_timestamp() where id = :id and retired_at is null returning id',
-    { id },
+    `update model_prices set retired_at = clock_timestamp()
+     where id = :id and retired_at is null and coalesce(effective_from >= :from::timestamptz, true) returning id`,
+    { id, from },
   );
   return rows.length;
 }
@@ -220,7 +231,7 @@ function insertVersion(trx: Db, id: string, price: Price, created_at?: Date): Pr
     `insert into model_prices (id, provider, model, ${amounts.join(', ')}, max_output_tokens, reasoning, tiers, free,
        effective_from, created_at, updated_at)
      values (:id, :provider, :model, ${amounts.map((name) => `:${name}::text::numeric`).join(', ')}, :max_output_tokens, :reasoning,
-       :tiers, :free, :effective_from, coalesce(:created_at, clock_timestamp()), clock_timestamp())
+       :tiers, :free, coalesce(:effective_from, clock_timestamp()), coalesce(:created_at, clock_timestamp()), clock_timestamp())
      returning ${columns}`,
     {
       id,
@@ -230,7 +241,7 @@ function insertVersion(trx: Db, id: string, price: Price, created_at?: Date): Pr
       max_output_tokens,
       reasoning,
       free,
-      effective_from,
+      effective_from: effective_from ?? null,
       tiers: tiers ? JSON.stringify(tiers) : null,
       created_at: created_at ?? null,
     },

@@ -1,5 +1,7 @@
 import { AppError } from './errors';
 import { sha256 } from './ids';
+import type { Role } from './organizations';
+import { type Page, pageOf, type Window } from './pages';
 import { type Db, many, maybe, one } from './sql';
 
 export const scopes = [
@@ -14,6 +16,17 @@ export const scopes = [
 ] as const;
 export type Scope = (typeof scopes)[number];
 export type TokenType = 'access' | 'gateway';
+
+/** Scopes that belong to the platform: no organization's key carries them. */
+export const platformScopes: readonly Scope[] = ['platform:admin', 'control_plane'];
+
+/** What a person's role allows. A key made for a person never does more, also when the role shrinks later. */
+export const roleScopes: Record<Role, readonly Scope[]> = {
+  owner: scopes.filter((scope) => !platformScopes.includes(scope)),
+  admin: ['agents:read', 'agents:write', 'tokens:write', 'org:members', 'events:read'],
+  billing_admin: ['org:billing'],
+  member: [],
+};
 
 export interface LivingToken {
   id: string;
@@ -66,7 +79,7 @@ const tokenRows = `
     t.spent_nanos, t.created_at, t.expires_at, t.last_used_at,
     case when t.revoked_at is not null then 'revoked' when t.expires_at <= clock_timestamp() then 'expired' else 'active' end as status
   from tokens t
-  join lateral (select prefix from token_secrets where token_id = t.id order by id desc limit 1) s on true
+  join lateral (select prefix from token_secrets where token_id = t.id order by created_at desc, id desc limit 1) s on true
   where t.org_id is not distinct from :org_id`;
 
 /** Issues a key. Its value is in this answer and nowhere else. A name is free again once its key expired or was revoked. */
@@ -99,24 +112,17 @@ export function issue(db: Db, token: NewToken): Promise<Token & { key: string }>
 }
 
 /** Newest first; living, expired and revoked ones. */
-export async function list(
+export function list(
   db: Db,
   org_id: string | null,
-  filter: { type?: TokenType | undefined; page: number; per_page: number },
-) {
-  const { type = null, page, per_page } = filter;
-  const rows = await many<Token & { total: number }>(
+  { type = null, ...window }: Window & { type?: TokenType | null | undefined },
+): Promise<Page<Token>> {
+  return pageOf(
     db,
-    `select r.*, count(*) over ()::int as total from (${tokenRows} and (:type::text is null or t.token_type = :type)) r
-     order by r.id desc limit :per_page offset :offset`,
-    { org_id, type, per_page, offset: (page - 1) * per_page },
+    `${tokenRows} and (:type::text is null or t.token_type = :type) order by t.id desc`,
+    { org_id, type },
+    window,
   );
-  const total = rows[0]?.total ?? 0;
-  return {
-    tokens: rows.map(({ total: _, ...token }) => token),
-    has_more: page * per_page < total,
-    total,
-  };
 }
 
 /** The living key of a name, else the newest that bore it; `not_found` otherwise. */
@@ -143,15 +149,21 @@ export async function revoke(db: Db, org_id: string | null, name: string): Promi
 /** A new secret for the same token: id, budget, spending and holds stay. The old secret works for the overlap, then ends. */
 export function rotate(
   db: Db,
-  org_id: string | null,
-  name: string,
+  token: Pick<Token, 'id' | 'token_type'>,
   overlap_seconds: number,
-): Promise<Token & { key: string }> {
+): Promise<string> {
   return db.transaction(async (trx) => {
-    const token = await find(trx, org_id, name);
-    if (token.status !== 'active')
-      throw new AppError('invalid_field', `This key is ${token.status}; issue a new one.`, {
+    // Two rotations at once would each miss the other's new secret and leave it alive.
+    const living = await maybe(
+      trx,
+      `select 1 from tokens where id = :id and revoked_at is null and coalesce(expires_at > clock_timestamp(), true)
+       for no key update`,
+      { id: token.id },
+    );
+    if (!living)
+      throw new AppError('invalid_field', 'This key is expired or revoked; issue a new one.', {
         param: 'name',
+        status: 409,
       });
     await many(
       trx,
@@ -159,17 +171,16 @@ export function rotate(
        where token_id = :id`,
       { id: token.id, overlap_seconds },
     );
-    const key = await addSecret(trx, token.id, token.token_type);
-    return { ...(await find(trx, org_id, name)), key };
+    return addSecret(trx, token.id, token.token_type);
   });
 }
 
-/** Notes that a key was used, at most once a minute. */
-export async function touch(db: Db, id: string): Promise<void> {
+/** Notes that a key was used, at most once a minute; a row that money is just moving on is noted by that. */
+async function touch(db: Db, id: string): Promise<void> {
   await many(
     db,
     `update tokens set last_used_at = clock_timestamp()
-     where id = :id and coalesce(last_used_at < clock_timestamp() - interval '1 minute', true)`,
+     where id = (select id from tokens where id = :id for no key update skip locked)`,
     { id },
   );
 }
@@ -188,22 +199,28 @@ async function addSecret(trx: Db, token_id: string, type: TokenType): Promise<st
   return key;
 }
 
-/** User, team and agent of a key belong to its organization. */
-async function checkOwners(
-  trx: Db,
-  { org_id, user_id, team_id, agent_id }: NewToken,
-): Promise<void> {
-  const known = await one<Record<string, boolean>>(
-    trx,
-    `select :user_id::text is null or exists (select 1 from memberships where org_id = :org_id and user_id = :user_id and archived_at is null) as user_id,
-       :team_id::text is null or exists (select 1 from teams where org_id = :org_id and id = :team_id and archived_at is null) as team_id,
-       :agent_id::text is null or exists (select 1 from agents where org_id = :org_id and id = :agent_id and archived_at is null) as agent_id`,
-    { org_id, user_id, team_id, agent_id },
-  );
-  const param = Object.keys(known).find((name) => !known[name]);
-  if (param)
+/** User, team and agent of a key belong to its organization, and the user's role carries its scopes. */
+async function checkOwners(trx: Db, token: NewToken): Promise<void> {
+  const { org_id, user_id, team_id, agent_id } = token;
+  // Locked, so that a key cannot slip past the removal of its owner, which revokes what it sees.
+  const living = (table: string, column: string) =>
+    `select * from ${table} where org_id = :org_id and ${column} = :id and archived_at is null for share`;
+  const owner = async (param: keyof NewToken, id: string | null, sql: string) => {
+    if (id === null) return undefined;
+    const row = await maybe<{ role?: Role }>(trx, sql, { org_id, id });
+    if (row) return row;
     throw new AppError('invalid_field', `${param} does not belong to this organization.`, {
       param,
+    });
+  };
+  const user = await owner('user_id', user_id, living('memberships', 'user_id'));
+  await owner('team_id', team_id, living('teams', 'id'));
+  await owner('agent_id', agent_id, living('agents', 'id'));
+  const allowed = user?.role && roleScopes[user.role];
+  const excess = allowed && token.scopes.find((scope) => !allowed.includes(scope));
+  if (excess)
+    throw new AppError('invalid_field', `The role ${user?.role} does not carry ${excess}.`, {
+      param: 'scopes',
     });
 }
 
@@ -226,19 +243,32 @@ export async function isWellFormed(key: string): Promise<boolean> {
 
 /** The living token of a key; `invalid_credential` (401) for one mistyped, unknown, expired or revoked. */
 export async function authenticate(db: Db, key: string): Promise<LivingToken> {
-  const token = (await isWellFormed(key)) ? await findLiving(db, await sha256(key)) : undefined;
-  if (token === undefined) {
+  const found = (await isWellFormed(key)) ? await findLiving(db, await sha256(key)) : undefined;
+  if (found === undefined) {
     throw new AppError('invalid_credential', 'This key is mistyped, unknown, expired or revoked.');
   }
-  return token;
+  const { role, is_unnoted, ...token } = found;
+  if (is_unnoted) await touch(db, token.id);
+  if (role === null) return token;
+  return { ...token, scopes: token.scopes.filter((scope) => roleScopes[role].includes(scope)) };
 }
 
-function findLiving(db: Db, hash: string): Promise<LivingToken | undefined> {
-  return maybe<LivingToken>(
+interface FoundToken extends LivingToken {
+  /** The present role of the key's person. */
+  role: Role | null;
+  /** True where the last noted use is over a minute old. */
+  is_unnoted: boolean;
+}
+
+function findLiving(db: Db, hash: string): Promise<FoundToken | undefined> {
+  return maybe<FoundToken>(
     db,
     `select t.id, s.id as secret_id, t.org_id, t.token_type, t.scopes, t.user_id, t.team_id, t.agent_id,
-       t.allowed_models, least(t.expires_at, s.expires_at) as expires_at
-     from token_secrets s join tokens t on t.id = s.token_id
+       t.allowed_models, least(t.expires_at, s.expires_at) as expires_at, m.role,
+       coalesce(t.last_used_at < clock_timestamp() - interval '1 minute', true) as is_unnoted
+     from token_secrets s
+     join tokens t on t.id = s.token_id
+     left join memberships m on m.org_id = t.org_id and m.user_id = t.user_id
      where s.hash = :hash and t.revoked_at is null
        and coalesce(t.expires_at > clock_timestamp(), true) and coalesce(s.expires_at > clock_timestamp(), true)`,
     { hash },

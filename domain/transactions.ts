@@ -1,3 +1,4 @@
+import type { Window } from './pages';
 import { type Db, many } from './sql';
 
 export type TransactionType =
@@ -27,18 +28,16 @@ export interface Transaction {
   created_at: Date;
 }
 
-export interface Page {
-  page: number;
-  per_page: number;
-}
+/** The columns of an entry that people see. */
+export const columns = `id, wallet_id, seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase,
+  actual_cost_nanos, transfer_id, payment_session_id, description, created_at`;
 
 /** A wallet's entries, newest first. `total` is the wallet's last seq: entries are never deleted. */
-export async function list(db: Db, wallet_id: string, { page, per_page }: Page) {
+export async function list(db: Db, wallet_id: string, { page, per_page }: Window) {
   const transactions = await many<Transaction>(
     db,
-    `select id, wallet_id, seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase,
-       actual_cost_nanos, transfer_id, payment_session_id, description, created_at
-     from wallet_transactions where wallet_id = :wallet_id order by seq desc limit :limit offset :offset`,
+    `select ${columns} from wallet_transactions where wallet_id = :wallet_id
+     order by seq desc limit :limit offset :offset`,
     { wallet_id, limit: per_page, offset: (page - 1) * per_page },
   );
   const [last] = await many<{ seq: bigint }>(db, 'select seq from wallets where id = :wallet_id', {

@@ -1,6 +1,7 @@
 import { AppError } from './errors';
+import { type Page, pageOf, type Window } from './pages';
 import { type Db, many, maybe, one } from './sql';
-import type { Transaction } from './transactions';
+import * as transactions from './transactions';
 
 export type OwnerType = 'organization' | 'team' | 'user';
 
@@ -42,12 +43,13 @@ export interface Viewer {
   sees_all: boolean;
 }
 
-/** The wallets that a person may see: the organization's first, then teams', then users'. */
-export function list(db: Db, viewer: Viewer): Promise<Wallet[]> {
-  return many<Wallet>(
+/** The wallets that a person may see: the organization's, then teams', then users', newest first. */
+export function list(db: Db, viewer: Viewer, window: Window): Promise<Page<Wallet>> {
+  return pageOf(
     db,
-    `${walletRows} where ${visible} order by array_position(array['organization', 'team', 'user'], w.owner_type), w.id`,
+    `${walletRows} where ${visible} order by array_position(array['organization', 'team', 'user'], w.owner_type), w.id desc`,
     { ...viewer },
+    window,
   );
 }
 
@@ -67,22 +69,24 @@ export function getAny(db: Db, id: string): Promise<Wallet> {
 }
 
 /** All wallets of all organizations, for platform admins: newest first. */
-export async function listAll(
+export function listAll(
   db: Db,
-  filter: { org_id?: string | undefined; page: number; per_page: number },
-) {
-  const org_id = filter.org_id ?? null;
-  const rows = await many<Wallet>(
+  { org_id = null, ...window }: Window & { org_id?: string | null | undefined },
+): Promise<Page<Wallet>> {
+  return pageOf(
     db,
-    `${walletRows} where :org_id::text is null or w.org_id = :org_id order by w.id desc limit :limit offset :offset`,
-    { org_id, limit: filter.per_page, offset: (filter.page - 1) * filter.per_page },
-  );
-  const { total } = await one<{ total: number }>(
-    db,
-    'select count(*)::int as total from wallets where :org_id::text is null or org_id = :org_id',
+    `${walletRows} where (:org_id::text is null or w.org_id = :org_id) order by w.id desc`,
     { org_id },
+    window,
   );
-  return { wallets: rows, has_more: filter.page * filter.per_page < total, total };
+}
+
+/**
+ * The one lock, taken first by every money function: the organization's own wallet row. It orders wallets, budgets,
+ * tickets and settings of that organization. Held to the end of the transaction.
+ */
+export async function lock(trx: Db, org_id: string): Promise<void> {
+  await many(trx, 'select from lock_organization(:org_id)', { org_id });
 }
 
 /** The wallet of a known owner, made on first use with balance 0; `invalid_field` for an owner of elsewhere. */
@@ -145,11 +149,11 @@ export async function credit(
   db: Db,
   wallet_id: string,
   { org_id, amount_nanos, description }: Amount,
-): Promise<Transaction> {
+): Promise<transactions.Transaction> {
   try {
-    return await one<Transaction>(
+    return await one<transactions.Transaction>(
       db,
-      'select * from credit(:org_id, :wallet_id, :amount_nanos, :description)',
+      `select ${transactions.columns} from credit(:org_id, :wallet_id, :amount_nanos, :description)`,
       {
         org_id,
         wallet_id,
@@ -166,7 +170,7 @@ export async function credit(
 export async function transfer(
   db: Db,
   move: Amount & { from: string; to: string },
-): Promise<Transaction[]> {
+): Promise<transactions.Transaction[]> {
   const { org_id, from, to, amount_nanos, description } = move;
   if (from === to) {
     throw new AppError(
@@ -178,9 +182,9 @@ export async function transfer(
     );
   }
   try {
-    const entries = await many<Transaction>(
+    const entries = await many<transactions.Transaction>(
       db,
-      'select * from transfer(:org_id, :from, :to, :amount_nanos, :note)',
+      `select ${transactions.columns} from transfer(:org_id, :from, :to, :amount_nanos, :note)`,
       {
         org_id,
         from,
@@ -199,8 +203,11 @@ export async function transfer(
   });
 }
 
+const OUT_OF_RANGE = '22003';
+
 function boundError(error: unknown): unknown {
-  if ((error as { constraint?: string }).constraint !== 'wallets_bound') return error;
+  const { code, constraint } = error as { code?: string; constraint?: string };
+  if (constraint !== 'wallets_bound' && code !== OUT_OF_RANGE) return error;
   return new AppError('amount_too_large', 'A wallet may hold at most 9000000000.', {
     param: 'amount',
   });

@@ -1,0 +1,60 @@
+import { AppError } from './errors';
+import { type Db, many, maybe, one } from './sql';
+
+/** Wallet settings of an organization (design: Control-plane bodies). */
+export interface WalletSettings {
+  currency: string;
+  reserve_buffer_pct: number;
+  low_balance_threshold_nanos: bigint;
+  reservation_ttl_seconds: number;
+  ticket_ttl_seconds: number;
+  default_max_completion_tokens: number;
+  manual_credit: 'allowed' | 'platform_only';
+  wallet_user_topup_enabled: boolean;
+}
+
+export type SettingsChange = { [Name in keyof WalletSettings]?: WalletSettings[Name] | undefined };
+
+const settingColumns = `currency, reserve_buffer_pct::float as reserve_buffer_pct, low_balance_threshold_nanos, reservation_ttl_seconds,
+  ticket_ttl_seconds, default_max_completion_tokens, manual_credit, wallet_user_topup_enabled`;
+
+export function get(db: Db, org_id: string): Promise<WalletSettings> {
+  return one(
+    db,
+    `select ${settingColumns} from organizations where id = :org_id and archived_at is null`,
+    { org_id },
+    'No organization',
+  );
+}
+
+/** Changes the given settings. The currency changes only while no ledger entry, ticket or key budget is in it. */
+export function change(db: Db, org_id: string, given: SettingsChange): Promise<WalletSettings> {
+  return db.transaction(async (trx) => {
+    await trx.raw('select lock_organization(?)', [org_id]);
+    const old = await get(trx, org_id);
+    if (given.currency !== undefined && given.currency !== old.currency)
+      await changeCurrency(trx, org_id, given.currency);
+    const columns = Object.entries(given).filter(([, value]) => value !== undefined);
+    if (columns.length > 0)
+      await trx('organizations').where({ id: org_id }).update(Object.fromEntries(columns));
+    return get(trx, org_id);
+  });
+}
+
+async function changeCurrency(trx: Db, id: string, currency: string): Promise<void> {
+  const used = await maybe(
+    trx,
+    `select 1 where exists (select 1 from wallet_transactions t join wallets w on w.id = t.wallet_id where w.org_id = :id)
+       or exists (select 1 from cost_tickets c where c.org_id = :id)
+       or exists (select 1 from tokens k where k.org_id = :id and k.max_budget_nanos is not null)`,
+    { id },
+  );
+  if (used) {
+    throw new AppError(
+      'currency_in_use',
+      'The currency is fixed once the organization has ledger entries, tickets or key budgets.',
+      { param: 'currency' },
+    );
+  }
+  await many(trx, 'update wallets set currency = :currency where org_id = :id', { id, currency });
+}
