@@ -1,0 +1,30 @@
+import { randomUUID } from 'node:crypto';
+import { openDatabase } from '../connections';
+import { many } from '../domain/sql';
+import { migrate } from '../migrations';
+import { maintenanceUrl } from '../sandbox/postgres';
+
+test('four instances migrating an empty database at once apply each file once, and none fails', async () => {
+  const template = process.env.TEST_DATABASE_URL as string;
+  const admin = openDatabase(maintenanceUrl(template), 1);
+  const name = `test_${randomUUID().replaceAll('-', '')}`;
+  await many(admin, `create database ${name}`);
+  const url = Object.assign(new URL(template), { pathname: `/${name}` }).toString();
+  const instances = Array.from({ length: 4 }, () => openDatabase(url, 2));
+  try {
+    await Promise.all(instances.map((db) => migrate(db)));
+    // And once more, as every start does.
+    await Promise.all(instances.map((db) => migrate(db)));
+    const [db] = instances as [(typeof instances)[number]];
+    const applied = await many<{ name: string; times: number }>(
+      db,
+      'select name, count(*)::int as times from knex_migrations group by name order by name',
+    );
+    expect(applied.length).toBeGreaterThan(6);
+    expect(applied.filter(({ times }) => times !== 1)).toEqual([]);
+  } finally {
+    await Promise.all(instances.map((db) => db.destroy()));
+    await many(admin, `drop database ${name} with (force)`);
+    await admin.destroy();
+  }
+});

@@ -1,0 +1,58 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { openapi, openapiText } from '../api/openapi';
+import { routes } from '../api/routes';
+import { type CallApi, startApi } from './support/api';
+
+let call: CallApi;
+let close: () => Promise<void>;
+
+beforeAll(async () => {
+  ({ call, close } = await startApi());
+});
+
+afterAll(() => close());
+
+test('the committed openapi.json is what the route tables say; renew it with npm run openapi', async () => {
+  const committed = await readFile(path.join(__dirname, '../openapi.json'), 'utf8');
+  expect(committed).toBe(openapiText());
+});
+
+test('every route is in the document with its access and its good status', () => {
+  const { paths } = openapi() as {
+    paths: Record<string, Record<string, { description: string; responses: object }>>;
+  };
+  for (const row of routes) {
+    const operation = paths[row.path.replace(/:(\w+)/g, '{$1}')]?.[row.method];
+    expect(operation?.description).toContain(row.access.label);
+    expect(Object.keys(operation?.responses ?? {})).toContain(String(row.status));
+  }
+});
+
+test('the document is served without a credential', async () => {
+  const answer = await call('get', '/openapi.json');
+  expect(answer).toMatchObject({ status: 200, body: { openapi: '3.1.0' } });
+  expect(answer.text).toBe(openapiText());
+});
+
+test('the page of the document and everything it loads come from this process', async () => {
+  const page = await call('get', '/docs');
+  expect(page.status).toBe(200);
+  expect(page.headers['content-type']).toContain('text/html');
+  const loaded = [...page.text.matchAll(/(?:src|href)="([^"]+)"/g)].map((match) =>
+    String(match[1]),
+  );
+  expect(loaded.length).toBeGreaterThan(1);
+  for (const address of loaded) {
+    expect(address).toMatch(/^\/docs\//);
+    const asset = await call('get', address);
+    expect([address, asset.status, asset.text.length > 0]).toEqual([address, 200, true]);
+    expect(asset.headers['content-type']).toMatch(address.endsWith('.css') ? /css/ : /javascript/);
+  }
+});
+
+test('the page serves its own files only', async () => {
+  for (const address of ['/docs/package.json', '/docs/..%2fpackage.json', '/docs/']) {
+    expect((await call('get', address)).status).toBe(404);
+  }
+});

@@ -1,0 +1,161 @@
+import { randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
+import { request } from 'undici';
+import { createApp } from '../../api/app';
+import { createLanes } from '../../api/lanes';
+import type { Connections } from '../../api/route';
+import { audit } from '../../domain/audit';
+import * as organizations from '../../domain/organizations';
+import type { Db } from '../../domain/sql';
+import * as tokens from '../../domain/tokens';
+import { listen } from '../../http';
+import { createLog } from '../../log';
+import { openTestDatabase } from './database';
+
+export interface Call {
+  key?: string | undefined;
+  /** An object is sent as JSON; text as it stands. */
+  body?: unknown;
+  headers?: Record<string, string>;
+}
+
+export interface Answer {
+  status: number;
+  headers: Record<string, string | string[] | undefined>;
+  // biome-ignore lint/suspicious/noExplicitAny: answers are JSON of many shapes; the expectations are their types.
+  body: any;
+  text: string;
+}
+
+export type CallApi = (method: string, path: string, call?: Call) => Promise<Answer>;
+
+export interface TestApi {
+  db: Db;
+  url: string;
+  database_url: string;
+  call: CallApi;
+  /** Proves the ledger, then closes everything. */
+  close: () => Promise<void>;
+}
+
+/** The control plane on a free port over a database of its own. */
+export async function startApi(more: Partial<Connections> = {}): Promise<TestApi> {
+  const { db, url: database_url, close: dropDatabase } = await openTestDatabase();
+  const served = await serve({ db, ...more });
+  const close = async () => {
+    await served.close();
+    const { broken } = await audit(db);
+    await dropDatabase();
+    expect(broken).toEqual([]);
+  };
+  return { ...served, db, database_url, close };
+}
+
+/** The control plane on a free port over the given database. */
+export async function serve(connections: Partial<Connections> & { db: Db }) {
+  const log = createLog('test', 'silent');
+  const lanes = createLanes(connections.db, log);
+  const server = createServer(createApp({ lanes, ...connections }, log).callback());
+  const url = `http://127.0.0.1:${await listen(server, 0)}`;
+  const close = async () => {
+    const closed = new Promise((resolve) => server.close(resolve));
+    server.closeAllConnections();
+    await closed;
+    await lanes.close();
+  };
+  return { url, call: caller(url), close };
+}
+
+export function caller(url: string): CallApi {
+  return async (method, path, { key, body, headers } = {}) => {
+    const answer = await request(`${url}${path}`, {
+      method: method.toUpperCase() as 'GET',
+      headers: {
+        ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      body:
+        body === undefined || typeof body === 'string'
+          ? ((body as string) ?? null)
+          : JSON.stringify(body),
+    });
+    const text = await answer.body.text();
+    const isJson = String(answer.headers['content-type']).startsWith('application/json');
+    return {
+      status: answer.statusCode,
+      headers: answer.headers,
+      text,
+      body: isJson ? JSON.parse(text) : undefined,
+    };
+  };
+}
+
+/** Issues a key and answers its value: an access key without scopes, unless told otherwise. */
+export async function makeKey(
+  db: Db,
+  org_id: string | null,
+  more: Partial<tokens.NewToken> = {},
+): Promise<string> {
+  const blank: tokens.NewToken = {
+    org_id,
+    name: `key ${randomUUID()}`,
+    token_type: 'access',
+    scopes: [],
+    allowed_models: null,
+    user_id: null,
+    team_id: null,
+    agent_id: null,
+    max_budget_nanos: null,
+    expires_at: null,
+    created_by: 'test',
+  };
+  return (await tokens.issue(db, { ...blank, ...more })).key;
+}
+
+export function platformKey(db: Db): Promise<string> {
+  return makeKey(db, null, { scopes: ['platform:admin'] });
+}
+
+export function gatewayToken(db: Db): Promise<string> {
+  return makeKey(db, null, { scopes: ['control_plane'] });
+}
+
+export interface Tenant {
+  org_id: string;
+  wallet_id: string;
+  /** A key of no user with every scope of the organization. */
+  owner_key: string;
+  billing_key: string;
+  member_id: string;
+  member_key: string;
+  team_id: string;
+  agent_id: string;
+}
+
+/** An organization with a member, who is in its one team, an agent, and keys. */
+export async function makeTenant(db: Db, currency = 'USD'): Promise<Tenant> {
+  const tag = randomUUID().slice(0, 8);
+  const { id: org_id } = await organizations.create(db, { name: `Org ${tag}`, currency });
+  const person = { name: `Member ${tag}`, role: 'member' as const };
+  const { user_id: member_id } = await organizations.addMember(db, org_id, person, true);
+  const { id: team_id } = await organizations.createTeam(db, org_id, `Team ${tag}`);
+  await organizations.addTeamMember(db, org_id, team_id, member_id);
+  const { id: agent_id } = await organizations.createAgent(db, org_id, `Agent ${tag}`);
+  const [wallet] = await db('wallets').where({ org_id, owner_type: 'organization' }).select('id');
+  return {
+    org_id,
+    wallet_id: wallet.id,
+    owner_key: await makeKey(db, org_id, { scopes: tokens.roleScopes.owner }),
+    billing_key: await makeKey(db, org_id, { scopes: ['org:billing'] }),
+    member_id,
+    member_key: await makeKey(db, org_id, { user_id: member_id }),
+    team_id,
+    agent_id,
+  };
+}
+
+/** The parts of an error answer that callers decide by. */
+export function refusal({ status, body }: Answer) {
+  return { status, code: body?.error?.code, param: body?.error?.param };
+}
