@@ -106,8 +106,9 @@ async function catalog({ db, http }: Ctx) {
   http.set('etag', `"${(await sha256(body)).slice(0, 32)}"`);
   http.type = 'json';
   http.status = 200;
-  if (http.fresh) http.status = 304;
-  else http.body = body;
+  const isKnown = http.fresh;
+  if (isKnown) http.status = 304;
+  http.body = isKnown ? null : body;
 }
 
 async function list({ db }: Ctx) {

@@ -209,9 +209,7 @@ async function checkOwners(trx: Db, token: NewToken): Promise<void> {
     if (id === null) return undefined;
     const row = await maybe<{ role?: Role }>(trx, sql, { org_id, id });
     if (row) return row;
-    throw new AppError('invalid_field', `${param} does not belong to this organization.`, {
-      param,
-    });
+    throw new AppError('not_found', `${param} is not of this organization.`, { param });
   };
   const user = await owner('user_id', user_id, living('memberships', 'user_id'));
   await owner('team_id', team_id, living('teams', 'id'));

@@ -100,6 +100,7 @@ export async function ensure(
       param: 'target_wallet_owner_id',
     });
   }
+  const isForeign = owner_type === 'organization' && (owner_id ?? org_id) !== org_id;
   const made = await maybe<{ id: string | null }>(
     db,
     'select id from ensure_wallet(:org_id, :owner_type, :owner_id)',
@@ -109,7 +110,7 @@ export async function ensure(
       owner_id: owner_id ?? null,
     },
   );
-  if (!made?.id) {
+  if (!made?.id || isForeign) {
     throw new AppError(
       'not_found',
       `No ${owner_type} of this organization was found under this id.`,
