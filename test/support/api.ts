@@ -4,6 +4,7 @@ import { request } from 'undici';
 import { createApp } from '../../api/app';
 import { createLanes } from '../../api/lanes';
 import type { Connections } from '../../api/route';
+import { routes } from '../../api/routes';
 import { audit } from '../../domain/audit';
 import * as organizations from '../../domain/organizations';
 import type { Db } from '../../domain/sql';
@@ -82,13 +83,24 @@ export function caller(url: string): CallApi {
     });
     const text = await answer.body.text();
     const isJson = String(answer.headers['content-type']).startsWith('application/json');
-    return {
-      status: answer.statusCode,
-      headers: answer.headers,
-      text,
-      body: isJson ? JSON.parse(text) : undefined,
-    };
+    const read = isJson ? JSON.parse(text) : undefined;
+    if (answer.statusCode < 300) expectDescribed(method, path, read);
+    return { status: answer.statusCode, headers: answer.headers, text, body: read };
   };
+}
+
+/** Every good answer of every test is what the OpenAPI document says of its route. */
+function expectDescribed(method: string, path: string, body: unknown): void {
+  const { pathname } = new URL(path, 'http://localhost');
+  const parts = pathname.split('/');
+  const row = routes.find(
+    (candidate) =>
+      candidate.method === method.toLowerCase() &&
+      candidate.path.split('/').length === parts.length &&
+      candidate.path.split('/').every((part, index) => part[0] === ':' || part === parts[index]),
+  );
+  const issues = row?.answer?.safeParse(body).error?.issues ?? [];
+  expect({ method, path, issues }).toEqual({ method, path, issues: [] });
 }
 
 /** Issues a key and answers its value: an access key without scopes, unless told otherwise. */
