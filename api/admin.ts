@@ -6,20 +6,22 @@ import type { Db } from '../domain/sql';
 import * as tokens from '../domain/tokens';
 import { migrate } from '../migrations';
 
-const commands: Record<string, { words: string; run: (db: Db) => Promise<number> }> = {
+const commands: Record<string, { words: string; run: Command }> = {
   bootstrap: {
-    words: 'make the first platform admin key of an empty database; it is printed once',
+    words: 'make a platform admin key, the first one or under another name; it is printed once',
     run: bootstrap,
   },
   audit: { words: 'prove the ledger; exits 1 when something is broken', run: runAudit },
 };
 
+type Command = (db: Db, args: string[]) => Promise<number>;
+
 /** `npm run admin -- <command>`: what is done from a terminal, on the database itself. */
-async function main(name: string | undefined): Promise<number> {
+async function main([name, ...args]: string[]): Promise<number> {
   const command = commands[name ?? ''];
   if (command === undefined) {
     print(
-      `Usage: npm run admin -- <command>\n${Object.entries(commands)
+      `Usage: npm run admin -- <command> [name]\n${Object.entries(commands)
         .map(([key, { words }]) => `  ${key}: ${words}`)
         .join('\n')}`,
     );
@@ -27,17 +29,17 @@ async function main(name: string | undefined): Promise<number> {
   }
   const db = openDatabase(loadConfig('admin').DATABASE_URL, 2, 'admin');
   try {
-    return await command.run(db);
+    return await command.run(db, args);
   } finally {
     await db.destroy();
   }
 }
 
-async function bootstrap(db: Db): Promise<number> {
+async function bootstrap(db: Db, [name = 'platform-admin']: string[]): Promise<number> {
   await migrate(db);
   const token = await tokens.issue(db, {
     org_id: null,
-    name: 'platform-admin',
+    name,
     token_type: 'access',
     scopes: ['platform:admin'],
     allowed_models: null,
@@ -62,7 +64,7 @@ function print(text: string): void {
   process.stdout.write(`${text}\n`);
 }
 
-main(process.argv[2]).then(
+main(process.argv.slice(2)).then(
   (code) => {
     process.exitCode = code;
   },

@@ -1,0 +1,65 @@
+import { execFile } from 'node:child_process';
+import path from 'node:path';
+import { caller, serve } from './support/api';
+import { openTestDatabase, type TestDatabase } from './support/database';
+
+let database: TestDatabase;
+
+beforeAll(async () => {
+  database = await openTestDatabase();
+});
+
+afterAll(() => database.close());
+
+function admin(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+  const root = path.join(__dirname, '..');
+  return new Promise((resolve) => {
+    execFile(
+      process.execPath,
+      ['--require', 'tsx/cjs', 'api/admin.ts', ...args],
+      { cwd: root, env: { ...process.env, DATABASE_URL: database.url } },
+      (error, stdout, stderr) => resolve({ code: Number(error?.code ?? 0), stdout, stderr }),
+    );
+  });
+}
+
+test('bootstrap prints a platform admin key that works, once; a second one needs another name', async () => {
+  const first = await admin('bootstrap');
+  expect(first).toMatchObject({ code: 0, stderr: '' });
+  const key = first.stdout.trim();
+  expect(key).toMatch(/^svc_ak_[0-9A-Za-z]+$/);
+  const api = await serve({ db: database.db });
+  const answer = await caller(api.url)('get', '/v1/admin/organizations', { key });
+  await api.close();
+  expect(answer).toMatchObject({ status: 200, body: { organizations: [], total: 0 } });
+
+  const second = await admin('bootstrap');
+  expect(second).toMatchObject({ code: 1, stdout: '' });
+  expect(second.stderr).toContain('platform-admin');
+  expect(second.stderr).not.toContain(' at ');
+  expect(await admin('bootstrap', 'night shift')).toMatchObject({ code: 0 });
+});
+
+test('audit is 0 on a whole ledger and 1 with the reason on a broken one', async () => {
+  const { db } = database;
+  expect(await admin('audit')).toMatchObject({ code: 0, stdout: expect.stringContaining('true') });
+  const [org] = await db('organizations').insert({ name: 'Broken' }).returning('id');
+  await db('wallets').insert({
+    org_id: org.id,
+    owner_type: 'organization',
+    currency: 'USD',
+    balance_nanos: 5,
+  });
+  const broken = await admin('audit');
+  expect(broken.code).toBe(1);
+  expect(JSON.parse(broken.stdout)).toMatchObject({
+    clean: false,
+    broken: [{ check: 'balance_is_sum_of_entries', detail: 'balance 5, entries 0' }],
+  });
+});
+
+test('an unknown command says what there is', async () => {
+  const answer = await admin('nonsense');
+  expect(answer.code).toBe(2);
+  expect(answer.stdout).toContain('bootstrap');
+});
