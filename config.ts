@@ -10,12 +10,18 @@ const level = z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace']).defau
 
 // One row a variable: its type, and its default where one is safe. Addresses and secrets are never defaulted.
 const variables = {
-  api: z.object({
-    DATABASE_URL: z.string().min(1),
-    API_PORT: port.default(8080),
-    DATABASE_POOL_MAX: z.coerce.number().int().min(1).max(200).default(10),
-    LOG_LEVEL: level,
-  }),
+  api: z
+    .object({
+      DATABASE_URL: z.string().min(1),
+      API_PORT: port.default(8080),
+      DATABASE_POOL_MAX: z.coerce.number().int().min(1).max(200).default(10),
+      LOG_LEVEL: level,
+      // People may come with a JWT of this identity provider: all three, or none.
+      JWT_ISSUER: z.string().min(1).optional(),
+      JWT_AUDIENCE: z.string().min(1).optional(),
+      JWT_JWKS_URL: z.url({ protocol: /^https?$/ }).optional(),
+    })
+    .superRefine(jwtTogether),
   gateway: z.object({
     // Several addresses, comma-separated, are tried in turn.
     CONTROL_PLANE_URL: urls,
@@ -51,6 +57,17 @@ const variables = {
 };
 
 type Variables = typeof variables;
+
+function jwtTogether(
+  { JWT_ISSUER, JWT_AUDIENCE, JWT_JWKS_URL }: Record<string, unknown>,
+  check: z.RefinementCtx,
+): void {
+  const given = Object.entries({ JWT_ISSUER, JWT_AUDIENCE, JWT_JWKS_URL });
+  const missing = given.filter(([, value]) => value === undefined);
+  if (missing.length === given.length) return;
+  for (const [name] of missing)
+    check.addIssue({ code: 'custom', path: [name], message: 'is needed with the other JWT_ ones' });
+}
 
 /** Reads one process's configuration; stops with the names of the variables that are missing or wrong. */
 export function loadConfig<Process extends keyof Variables>(

@@ -13,6 +13,8 @@ export interface JwtIssuer {
   issuer: string;
   audience: string;
   jwks_url: string;
+  /** How long an unknown key id fetches nothing after a fetch, so that forged tokens cannot make us ask all the time. */
+  cooldown_ms?: number;
 }
 
 // Signatures only: a shared secret in a key set would let every reader of it sign.
@@ -29,8 +31,16 @@ const algorithms = [
 ];
 
 /** Verifies JWTs of one issuer. Its keys are cached and fetched again when a token names an unknown one. */
-export function createJwtVerifier({ issuer, audience, jwks_url }: JwtIssuer): VerifyJwt {
-  const keys = createRemoteJWKSet(new URL(jwks_url), { timeoutDuration: 2_000 });
+export function createJwtVerifier({
+  issuer,
+  audience,
+  jwks_url,
+  cooldown_ms = 30_000,
+}: JwtIssuer): VerifyJwt {
+  const keys = createRemoteJWKSet(new URL(jwks_url), {
+    timeoutDuration: 2_000,
+    cooldownDuration: cooldown_ms,
+  });
   return async (jwt) => {
     try {
       const { payload } = await jwtVerify(jwt, keys, {
@@ -53,8 +63,9 @@ export function createJwtVerifier({ issuer, audience, jwks_url }: JwtIssuer): Ve
   };
 }
 
-// jose has a class for each fault of a token; a failed fetch is a time-out, a plain JOSEError or the network's own error.
+// What jose throws where the key set is away or broken; a failed connection is the network's own error.
+const setFaults = new Set(['ERR_JWKS_TIMEOUT', 'ERR_JWKS_INVALID', 'ERR_JOSE_GENERIC']);
+
 function isForged(error: unknown): boolean {
-  if (!(error instanceof errors.JOSEError)) return false;
-  return error.code !== 'ERR_JWKS_TIMEOUT' && error.code !== 'ERR_JOSE_GENERIC';
+  return error instanceof errors.JOSEError && !setFaults.has(error.code);
 }

@@ -7,6 +7,7 @@ import { isUnreachable, listen } from '../http';
 import { createLog, type Logger } from '../log';
 import { migrate } from '../migrations';
 import { createApp } from './app';
+import { createJwtVerifier } from './jwt';
 import { createLanes } from './lanes';
 
 const DRAIN_MS = 6_000;
@@ -19,7 +20,7 @@ async function main(): Promise<void> {
   await waitForDatabase(db, log);
   await migrate(db);
   const lanes = createLanes(db, log);
-  const app = createApp({ db, lanes }, log);
+  const app = createApp({ db, lanes, jwt: jwtOf(config) }, log);
   const server = createServer(app.callback());
   // Longer than a balancer's or gateway's idle time, so that they close first.
   server.keepAliveTimeout = 65_000;
@@ -42,6 +43,13 @@ async function main(): Promise<void> {
   const closed = new Promise<void>((resolve) => server.once('close', () => resolve()));
   process.once('SIGTERM', stop);
   process.once('SIGINT', stop);
+}
+
+function jwtOf(config: ReturnType<typeof loadConfig<'api'>>) {
+  const { JWT_ISSUER: issuer, JWT_AUDIENCE: audience, JWT_JWKS_URL: jwks_url } = config;
+  return issuer && audience && jwks_url
+    ? createJwtVerifier({ issuer, audience, jwks_url })
+    : undefined;
 }
 
 /** Waits for the database for as long as it takes, and says so once. */
