@@ -21,8 +21,12 @@ export function openapi(): Schema {
     info: {
       title: 'svc control plane',
       version: API_VERSION,
-      description:
-        'Prepaid wallets, prices, keys, and the reserve and settle cycle of priced requests. Money is in major units.',
+      description: [
+        'Prepaid wallets, prices, keys, and the reserve and settle cycle of priced requests.',
+        'Money is a JSON number of major units with at most 15 significant digits and 9 decimals.',
+        'POSTs that move money take an `Idempotency-Key`: the first answer is kept for 7 days and given again.',
+        'People with a JWT who belong to several organizations name one in `X-Org-Id`; platform admins name `org_id`.',
+      ].join(' '),
     },
     security: [{ access_key: [] }],
     paths,
@@ -87,13 +91,8 @@ function operation(row: Route): Schema {
   return {
     summary: row.summary,
     description: `Access: ${row.access.label}.`,
-    tags: [
-      row.path
-        .split('/')
-        .slice(2, 4)
-        .filter((part) => part && !part.startsWith(':'))
-        .join(' ') || 'operations',
-    ],
+    tags: [tagOf(row)],
+    operationId: operationId(row),
     ...(row.access.label === 'public' ? { security: [] } : {}),
     ...(parameters.length > 0 ? { parameters } : {}),
     ...(!hasBody(row) || others.length === 0
@@ -109,6 +108,19 @@ function operation(row: Route): Schema {
       default: { $ref: '#/components/responses/Error' },
     },
   };
+}
+
+/** Groups routes by their noun: `wallets`, `admin wallets`, `gateway`; what is not under /v1 is `operations`. */
+function tagOf({ path: at }: Route): string {
+  const [, version, first = '', second = ''] = at.split('/');
+  if (version !== 'v1') return 'operations';
+  return first === 'admin' ? `admin ${second}` : first;
+}
+
+/** `post /v1/tokens/:name/rotate` is postTokensNameRotate: stable names for generated clients. */
+function operationId({ method, path: at }: Route): string {
+  const words = at.replace(/^\/v1/, '').match(/[A-Za-z0-9]+/g) ?? [];
+  return method + words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('');
 }
 
 /** A DELETE reads a body too; its few optional fields are shown where its clients put them. */

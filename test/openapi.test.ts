@@ -29,6 +29,20 @@ test('every route is in the document with its access and its good status', () =>
   }
 });
 
+test('operation ids are unique, and every reference in the document leads somewhere', () => {
+  const document = openapi();
+  const operations = Object.values(document.paths as Record<string, object>).flatMap(
+    (methods) => Object.values(methods) as { operationId: string }[],
+  );
+  expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(routes.length);
+  for (const [, reference = ''] of JSON.stringify(document).matchAll(/"\$ref":"#\/([^"]+)"/g)) {
+    const target = reference
+      .split('/')
+      .reduce<unknown>((at, key) => (at as Record<string, unknown>)?.[key], document);
+    expect([reference, typeof target]).toEqual([reference, 'object']);
+  }
+});
+
 test('the document is served without a credential', async () => {
   const answer = await call('get', '/openapi.json');
   expect(answer).toMatchObject({ status: 200, body: { openapi: '3.1.0' } });
