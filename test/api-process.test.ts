@@ -1,0 +1,81 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import path from 'node:path';
+import { freePorts } from '../sandbox/ports';
+import { caller, makeTenant } from './support/api';
+import { openTestDatabase, type TestDatabase } from './support/database';
+import { until } from './support/until';
+
+let database: TestDatabase;
+const started: ChildProcess[] = [];
+
+beforeAll(async () => {
+  database = await openTestDatabase();
+});
+
+afterAll(async () => {
+  for (const child of started) child.kill('SIGKILL');
+  await database.close();
+});
+
+interface Api {
+  child: ChildProcess;
+  output: () => string;
+  exit: Promise<number | null>;
+}
+
+function startMain(env: Record<string, string>): Api {
+  const { DATABASE_URL: _, ...rest } = process.env;
+  const child = spawn(process.execPath, ['--require', 'tsx/cjs', 'api/main.ts'], {
+    cwd: path.join(__dirname, '..'),
+    env: { ...rest, ...env },
+  });
+  started.push(child);
+  let text = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream?.on('data', (chunk) => {
+      text += chunk;
+    });
+  return { child, output: () => text, exit: once(child, 'exit').then(([code]) => code) };
+}
+
+test('the process names the variable that is missing, and ends with 1', async () => {
+  const { exit, output } = startMain({});
+  expect(await exit).toBe(1);
+  expect(output()).toContain('DATABASE_URL');
+  expect(output()).not.toContain(' at ');
+});
+
+test('on SIGTERM what is in flight is finished and answered, nothing new is taken, and the process ends with 0', async () => {
+  const { db, url } = database;
+  const [port = 0] = await freePorts(1);
+  const { child, exit, output } = startMain({ DATABASE_URL: url, API_PORT: String(port) });
+  await until(() => output().includes('api listens'), 20_000);
+  const call = caller(`http://127.0.0.1:${port}`);
+  expect((await call('get', '/readyz')).status).toBe(200);
+
+  const { org_id, billing_key, wallet_id } = await makeTenant(db);
+  const body = { target_wallet_owner_type: 'organization', amount: 2 };
+  const credit = await db.transaction(async (trx) => {
+    await trx.raw('select lock_organization(?)', [org_id]);
+    const inFlight = call('post', '/v1/wallets/credit', { key: billing_key, body });
+    await until(async () => (await waitingFor(trx)) > 0);
+    child.kill('SIGTERM');
+    await until(async () => (await call('get', '/health').catch(() => null)) === null);
+    return { inFlight };
+  });
+  expect(await credit.inFlight).toMatchObject({ status: 201, body: { wallet: { balance: 2 } } });
+  expect(await exit).toBe(0);
+  expect(output()).toContain('api has stopped');
+  const [wallet] = await db('wallets').where({ id: wallet_id });
+  expect(wallet.balance_nanos).toBe(2_000_000_000n);
+});
+
+/** Sessions of this database that wait for a lock. */
+async function waitingFor(db: TestDatabase['db']): Promise<number> {
+  const { rows } = await db.raw(
+    `select count(*)::int as waiting from pg_stat_activity
+     where datname = current_database() and wait_event_type = 'Lock'`,
+  );
+  return rows[0].waiting;
+}
