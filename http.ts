@@ -58,14 +58,15 @@ function bug(ctx: Context, error: unknown, log: Logger): AppError {
 // Node's connection errors, PostgreSQL's class 08 and 57P0x (shutdown, crash), and the pool's time-out.
 const unreachable = /^(ECONN|ETIMEDOUT|EPIPE|ENOTFOUND|EHOSTUNREACH|08|57P0|53300)/;
 
+// What pg says without a code: a session that ended while, before, or after a statement was on it.
+const lostConnection =
+  /Connection terminated|Connection ended unexpectedly|is not queryable|timeout exceeded when trying to connect/;
+
 /** True where a database or service could not be reached, so that a repeat may find it. */
 export function isUnreachable(error: unknown): boolean {
   const { code, name, message } = error as { code?: string; name?: string; message?: string };
   if (code && unreachable.test(code)) return true;
-  return (
-    name === 'KnexTimeoutError' ||
-    /Connection terminated|timeout exceeded when trying to connect/.test(message ?? '')
-  );
+  return name === 'KnexTimeoutError' || lostConnection.test(message ?? '');
 }
 
 function unknownPath(ctx: Context): AppError {
