@@ -162,13 +162,14 @@ async function settle({ db, lanes }: Ctx, body: z.infer<typeof settleBody>) {
 async function extend({ db }: Ctx, { items }: z.infer<typeof extendBody>) {
   const organizations = [...new Set(items.map((item) => item.org_id))];
   const done = await Promise.all(
-    organizations.map((org_id) => {
+    organizations.map(async (org_id) => {
       const ids = items.filter((item) => item.org_id === org_id).map((item) => item.reservation_id);
-      return withRetry(() => reservations.extend(db, org_id, ids));
+      const extensions = await withRetry(() => reservations.extend(db, org_id, ids));
+      return [org_id, new Map(extensions.map((one) => [one.reservation_id, one]))] as const;
     }),
   );
-  const results = new Map(done.flat().map((extension) => [extension.reservation_id, extension]));
-  return { results: items.map((item) => results.get(item.reservation_id)) };
+  const results = new Map(done);
+  return { results: items.map((item) => results.get(item.org_id)?.get(item.reservation_id)) };
 }
 
 async function verify({ db, http }: Ctx, { key }: { key: string }) {
