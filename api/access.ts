@@ -1,5 +1,6 @@
 import type { Context } from 'koa';
 import { AppError } from '../domain/errors';
+import * as members from '../domain/members';
 import * as organizations from '../domain/organizations';
 import type { Db } from '../domain/sql';
 import * as tokens from '../domain/tokens';
@@ -127,7 +128,7 @@ async function person(
   db: Db,
   identity: { issuer: string; subject: string },
 ): Promise<Principal> {
-  const all = await organizations.membershipsOf(db, identity);
+  const all = await members.ofIdentity(db, identity);
   if (all.length === 0) throw denied('This person is a member of no organization.');
   const named = http.get('x-org-id');
   if (named === '' && all.length > 1) {

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import * as members from '../domain/members';
 import * as organizations from '../domain/organizations';
 import { withRetry } from '../domain/sql';
 import { roleScopes } from '../domain/tokens';
@@ -167,7 +168,7 @@ async function archiveTeam(
 }
 
 async function addTeamMember({ db, principal }: Ctx, input: z.infer<typeof teamMember>) {
-  await organizations.addTeamMember(
+  await members.addToTeam(
     db,
     await actingOrg(db, principal, input.id),
     input.team_id,
@@ -177,7 +178,7 @@ async function addTeamMember({ db, principal }: Ctx, input: z.infer<typeof teamM
 }
 
 async function removeTeamMember({ db, principal }: Ctx, input: z.infer<typeof teamMember>) {
-  await organizations.removeTeamMember(
+  await members.removeFromTeam(
     db,
     await actingOrg(db, principal, input.id),
     input.team_id,
@@ -190,7 +191,7 @@ async function listMembers(
   { id: named_id, ...window }: z.infer<typeof listed>,
 ) {
   const org_id = await actingOrg(db, principal, named_id);
-  const { rows, ...rest } = await organizations.listMembers(db, org_id, window);
+  const { rows, ...rest } = await members.list(db, org_id, window);
   return { members: rows, ...rest };
 }
 
@@ -200,7 +201,7 @@ async function addMember(
 ) {
   const org_id = await actingOrg(db, principal, named_id);
   mayManage(principal, person.role);
-  return organizations.addMember(db, org_id, person, isPlatformAdmin(principal));
+  return members.add(db, org_id, person, isPlatformAdmin(principal));
 }
 
 async function setRole(
@@ -208,9 +209,9 @@ async function setRole(
   { id: named_id, user_id, role: given }: z.infer<typeof memberRole>,
 ) {
   const org_id = await actingOrg(db, principal, named_id);
-  mayManage(principal, (await organizations.getMember(db, org_id, user_id)).role);
+  mayManage(principal, (await members.get(db, org_id, user_id)).role);
   mayManage(principal, given);
-  return organizations.setRole(db, org_id, user_id, given);
+  return members.setRole(db, org_id, user_id, given);
 }
 
 async function removeMember(
@@ -218,12 +219,12 @@ async function removeMember(
   { id: named_id, user_id }: z.infer<typeof oneMember>,
 ) {
   const org_id = await actingOrg(db, principal, named_id);
-  mayManage(principal, (await organizations.getMember(db, org_id, user_id)).role);
-  await withRetry(() => organizations.removeMember(db, org_id, user_id));
+  mayManage(principal, (await members.get(db, org_id, user_id)).role);
+  await withRetry(() => members.remove(db, org_id, user_id));
 }
 
 /** Nobody makes, changes or removes a member who may do more than they: an admin would make themselves the owner. */
-function mayManage(principal: Principal, of: organizations.Role): void {
+function mayManage(principal: Principal, of: members.Role): void {
   requireScopes(principal, roleScopes[of], 'role');
 }
 

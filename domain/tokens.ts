@@ -1,6 +1,6 @@
 import { AppError } from './errors';
 import { sha256 } from './ids';
-import type { Role } from './organizations';
+import type { Role } from './members';
 import { type Page, pageOf, type Window } from './pages';
 import { type Db, many, maybe, one } from './sql';
 

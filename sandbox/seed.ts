@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
+import * as members from '../domain/members';
 import * as organizations from '../domain/organizations';
 import * as pricing from '../domain/pricing';
 import { type Db, maybe } from '../domain/sql';
@@ -136,13 +137,13 @@ async function seedPrices(trx: Db): Promise<void> {
 
 async function seedOrganization(trx: Db): Promise<Seeded> {
   const org_id = (await organizations.create(trx, { name: 'Demo', currency: 'USD' })).id;
-  const admin = await organizations.addMember(trx, org_id, {
+  const admin = await members.add(trx, org_id, {
     name: 'Bea Billing',
     role: 'billing_admin',
   });
-  const member = await organizations.addMember(trx, org_id, { name: 'Mo Member', role: 'member' });
+  const member = await members.add(trx, org_id, { name: 'Mo Member', role: 'member' });
   const team = await organizations.createTeam(trx, org_id, 'Research');
-  await organizations.addTeamMember(trx, org_id, team.id, member.user_id);
+  await members.addToTeam(trx, org_id, team.id, member.user_id);
   const agent = await organizations.createAgent(trx, org_id, 'assistant');
   const wallet = await wallets.ensure(trx, org_id, { owner_type: 'organization' });
   await wallets.credit(trx, wallet.wallet_id, {

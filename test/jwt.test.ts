@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import { type CryptoKey, exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { createJwtVerifier } from '../api/jwt';
 import { loadConfig } from '../config';
-import * as organizations from '../domain/organizations';
+import * as members from '../domain/members';
 import type { Db } from '../domain/sql';
 import { roleScopes } from '../domain/tokens';
 import { listen } from '../http';
@@ -64,10 +64,10 @@ function sign(
 }
 
 /** A person of the issuer who is a member; `jwt` is their token. */
-async function makePerson(role: organizations.Role, org_id = tenant.org_id) {
+async function makePerson(role: members.Role, org_id = tenant.org_id) {
   const subject = randomUUID();
   const person = { name: 'Ann', issuer, subject, role };
-  const { user_id } = await organizations.addMember(db, org_id, person, true);
+  const { user_id } = await members.add(db, org_id, person, true);
   return { user_id, subject, jwt: await sign(subject) };
 }
 
@@ -149,14 +149,14 @@ test('a person whom no organization knows, or has removed, is denied', async () 
   expect((await call('get', '/v1/wallets', { key: await sign(randomUUID()) })).status).toBe(403);
   const { user_id, jwt: key } = await makePerson('owner');
   expect((await call('get', '/v1/wallets', { key })).status).toBe(200);
-  await organizations.removeMember(db, tenant.org_id, user_id);
+  await members.remove(db, tenant.org_id, user_id);
   expect((await call('get', '/v1/wallets', { key })).status).toBe(403);
 });
 
 test('a member of several organizations names one by X-Org-Id, and has there the role of there', async () => {
   const other = await makeTenant(db);
   const { user_id, jwt: key } = await makePerson('member');
-  await organizations.addMember(db, other.org_id, { user_id, role: 'owner' }, true);
+  await members.add(db, other.org_id, { user_id, role: 'owner' }, true);
   expect(refusal(await call('get', '/v1/wallets', { key }))).toEqual({
     status: 422,
     code: 'org_required',

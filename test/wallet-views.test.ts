@@ -1,3 +1,4 @@
+import * as members from '../domain/members';
 import * as organizations from '../domain/organizations';
 import type { Db } from '../domain/sql';
 import {
@@ -31,12 +32,7 @@ async function funded(amount: number): Promise<Tenant> {
 
 test('members see their own, their teams and the organization; whoever bills sees all', async () => {
   const tenant = await funded(10);
-  const other = await organizations.addMember(
-    db,
-    tenant.org_id,
-    { name: 'Other', role: 'member' },
-    true,
-  );
+  const other = await members.add(db, tenant.org_id, { name: 'Other', role: 'member' }, true);
   for (const owner of [
     { target_wallet_owner_type: 'team', target_wallet_owner_id: tenant.team_id },
     { target_wallet_owner_type: 'user', target_wallet_owner_id: tenant.member_id },
@@ -95,7 +91,7 @@ test('the effective wallet is the first of user, team, organization with a posit
 test('with several teams and none named, the team is skipped', async () => {
   const tenant = await funded(10);
   const second = await organizations.createTeam(db, tenant.org_id, 'Second');
-  await organizations.addTeamMember(db, tenant.org_id, second.id, tenant.member_id);
+  await members.addToTeam(db, tenant.org_id, second.id, tenant.member_id);
   await call('post', '/v1/wallets/allocate', {
     key: tenant.billing_key,
     body: { team_id: tenant.team_id, amount: 3 },

@@ -6,6 +6,7 @@ import { createLanes } from '../../api/lanes';
 import type { Connections } from '../../api/route';
 import { routes } from '../../api/routes';
 import { audit } from '../../domain/audit';
+import * as members from '../../domain/members';
 import * as organizations from '../../domain/organizations';
 import type { Db } from '../../domain/sql';
 import * as tokens from '../../domain/tokens';
@@ -150,9 +151,9 @@ export async function makeTenant(db: Db, currency = 'USD'): Promise<Tenant> {
   const tag = randomUUID().slice(0, 8);
   const { id: org_id } = await organizations.create(db, { name: `Org ${tag}`, currency });
   const person = { name: `Member ${tag}`, role: 'member' as const };
-  const { user_id: member_id } = await organizations.addMember(db, org_id, person, true);
+  const { user_id: member_id } = await members.add(db, org_id, person, true);
   const { id: team_id } = await organizations.createTeam(db, org_id, `Team ${tag}`);
-  await organizations.addTeamMember(db, org_id, team_id, member_id);
+  await members.addToTeam(db, org_id, team_id, member_id);
   const { id: agent_id } = await organizations.createAgent(db, org_id, `Agent ${tag}`);
   const [wallet] = await db('wallets').where({ org_id, owner_type: 'organization' }).select('id');
   return {

@@ -1,0 +1,178 @@
+import { AppError } from './errors';
+import { revokeKeys, unique } from './organizations';
+import { type Page, pageOf, type Window } from './pages';
+import { type Db, many, maybe, one } from './sql';
+
+export type Role = 'owner' | 'admin' | 'billing_admin' | 'member';
+
+export interface Member {
+  user_id: string;
+  name: string;
+  email: string | null;
+  role: Role;
+  created_at: Date;
+}
+
+const memberRows = `
+  select u.id as user_id, u.name, u.email, m.role, m.created_at
+  from memberships m join users u on u.id = m.user_id
+  where m.org_id = :org_id and m.archived_at is null`;
+
+export function list(db: Db, org_id: string, window: Window): Promise<Page<Member>> {
+  return pageOf(db, `${memberRows} order by u.id desc`, { org_id }, window);
+}
+
+export function get(db: Db, org_id: string, user_id: string): Promise<Member> {
+  return one(db, `${memberRows} and u.id = :user_id`, { org_id, user_id }, 'No member');
+}
+
+export interface NewMember {
+  user_id?: string | undefined;
+  name?: string | undefined;
+  email?: string | undefined;
+  issuer?: string | undefined;
+  subject?: string | undefined;
+  role: Role;
+}
+
+/**
+ * Takes a person into the organization: a new one by name, or a known one by id. A former member comes back. People of
+ * other organizations can be named by platform admins only; for all others they do not exist.
+ */
+export function add(
+  db: Db,
+  org_id: string,
+  { role, user_id, ...person }: NewMember,
+  may_name_anyone = false,
+): Promise<Member> {
+  return db.transaction(async (trx) => {
+    const id = user_id ?? (await createUser(trx, person));
+    await one(
+      trx,
+      `select 1 from users u where u.id = :id and (:is_visible
+         or exists (select 1 from memberships m where m.user_id = u.id and m.org_id = :org_id))`,
+      { id, org_id, is_visible: may_name_anyone || user_id === undefined },
+      'No user',
+    );
+    const joined = await maybe(
+      trx,
+      `insert into memberships (org_id, user_id, role) values (:org_id, :id, :role)
+       on conflict (org_id, user_id) do update set role = excluded.role, archived_at = null, created_at = clock_timestamp()
+       where memberships.archived_at is not null returning user_id`,
+      { org_id, id, role },
+    );
+    if (!joined)
+      throw new AppError('already_exists', 'This user is a member already.', { param: 'user_id' });
+    return get(trx, org_id, id);
+  });
+}
+
+export async function setRole(
+  db: Db,
+  org_id: string,
+  user_id: string,
+  role: Role,
+): Promise<Member> {
+  await many(
+    db,
+    'update memberships set role = :role where org_id = :org_id and user_id = :user_id and archived_at is null',
+    { org_id, user_id, role },
+  );
+  return get(db, org_id, user_id);
+}
+
+export interface Membership {
+  user_id: string;
+  org_id: string;
+  role: Role;
+}
+
+/** The living memberships of the person that a JWT's issuer and subject stand for. */
+export function ofIdentity(
+  db: Db,
+  person: { issuer: string; subject: string },
+): Promise<Membership[]> {
+  return many(
+    db,
+    `select u.id as user_id, m.org_id, m.role
+     from users u
+     join memberships m on m.user_id = u.id and m.archived_at is null
+     join organizations o on o.id = m.org_id and o.archived_at is null
+     where u.issuer = :issuer and u.subject = :subject order by m.created_at, m.org_id`,
+    person,
+  );
+}
+
+/** Removes a member and revokes their keys of this organization in the same transaction. */
+export function remove(db: Db, org_id: string, user_id: string): Promise<void> {
+  return db.transaction(async (trx) => {
+    await one(
+      trx,
+      `update memberships set archived_at = clock_timestamp()
+       where org_id = :org_id and user_id = :user_id and archived_at is null returning user_id`,
+      { org_id, user_id },
+      'No member',
+    );
+    await many(
+      trx,
+      'delete from team_members m using teams t where t.id = m.team_id and t.org_id = :org_id and m.user_id = :user_id',
+      { org_id, user_id },
+    );
+    await revokeKeys(trx, 'user_id', { org_id, id: user_id });
+  });
+}
+
+export async function addToTeam(
+  db: Db,
+  org_id: string,
+  team_id: string,
+  user_id: string,
+): Promise<void> {
+  await one(
+    db,
+    'select 1 from teams where id = :team_id and org_id = :org_id and archived_at is null',
+    { org_id, team_id },
+    'No team',
+  );
+  await get(db, org_id, user_id);
+  await many(
+    db,
+    'insert into team_members (team_id, user_id) values (:team_id, :user_id) on conflict do nothing',
+    { team_id, user_id },
+  );
+}
+
+export async function removeFromTeam(
+  db: Db,
+  org_id: string,
+  team_id: string,
+  user_id: string,
+): Promise<void> {
+  await one(
+    db,
+    `delete from team_members m using teams t
+     where t.id = m.team_id and t.org_id = :org_id and m.team_id = :team_id and m.user_id = :user_id returning m.user_id`,
+    { org_id, team_id, user_id },
+    'No member of this team',
+  );
+}
+
+async function createUser(
+  trx: Db,
+  { name, email, issuer, subject }: Omit<NewMember, 'role' | 'user_id'>,
+): Promise<string> {
+  if (name === undefined)
+    throw new AppError(
+      'invalid_field',
+      'Give a name for a new user or the user_id of a known one.',
+      { param: 'name' },
+    );
+  const made = await unique('This issuer and subject belong to a user already.', () =>
+    one<{ id: string }>(
+      trx,
+      'insert into users (name, email, issuer, subject) values (:name, :email, :issuer, :subject) returning id',
+      { name, email: email ?? null, issuer: issuer ?? null, subject: subject ?? null },
+    ),
+  );
+  return made.id;
+}
