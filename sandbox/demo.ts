@@ -56,10 +56,12 @@ export function gatewayConfig(settings: Settings, ports: Ports, seeded: Seeded):
     api_key_env: KEY_VARIABLE,
     models: [...models],
   };
+  // Stopping has little time: streams under way are cut and settled while the control plane still runs.
+  const timeouts = { drain_ms: 1_000 };
   const note =
     'Written at each npm start. To use your own, copy it and name the copy in GATEWAY_CONFIG.';
   const file = path.resolve(settings.DATA_DIR, 'gateway.yaml');
-  writeFileSync(file, `# ${note}\n${stringify({ providers: { targets: [target] } })}`);
+  writeFileSync(file, `# ${note}\n${stringify({ providers: { targets: [target] }, timeouts })}`);
   return file;
 }
 
