@@ -20,7 +20,9 @@ import { type Ctx, route } from './route';
 const ownerType = z.enum(['organization', 'team', 'user']);
 const walletsQuery = z.strictObject({ org_id: id.optional(), ...page });
 const balanceQuery = z.strictObject({ org_id: id.optional(), team_id: id.optional() });
-const transactionsQuery = z.strictObject({ id, ...page });
+// `seq_max`: the `total` of the first page, so that the next ones do not shift while entries are written.
+const seq_max = z.coerce.number<number>().int().min(0).max(Number.MAX_SAFE_INTEGER).optional();
+const transactionsQuery = z.strictObject({ id, ...page, seq_max });
 const creditBody = z.strictObject({
   org_id: id.optional(),
   target_wallet_owner_type: ownerType,
@@ -61,7 +63,8 @@ export const walletRoutes = [
     answer: answers.balances,
   }),
   route('get', '/v1/wallets/:id/transactions', member, transactionsQuery, listTransactions, {
-    summary: "A wallet's ledger entries, newest first.",
+    summary:
+      "A wallet's ledger entries, newest first. With seq_max, the first page's total, pages do not shift as entries are written.",
     answer: answers.list({ transactions: answers.transaction }),
   }),
   route('post', '/v1/wallets/credit', billing, creditBody, credit, {

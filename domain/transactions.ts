@@ -1,5 +1,5 @@
 import type { Window } from './pages';
-import { type Db, many } from './sql';
+import { type Db, many, one } from './sql';
 
 export type TransactionType =
   | 'credit'
@@ -32,17 +32,24 @@ export interface Transaction {
 export const columns = `id, wallet_id, seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase,
   actual_cost_nanos, transfer_id, payment_session_id, description, created_at`;
 
-/** A wallet's entries, newest first. `total` is the wallet's last seq: entries are never deleted. */
-export async function list(db: Db, wallet_id: string, { page, per_page }: Window) {
+export interface LedgerWindow extends Window {
+  /** The list as it was when this was its newest entry: pages then stay the same while entries are written. */
+  seq_max?: number | undefined;
+}
+
+/** A wallet's entries, newest first. `total` is the newest entry's seq: entries have no gaps and are never deleted. */
+export async function list(db: Db, wallet_id: string, { page, per_page, seq_max }: LedgerWindow) {
+  const { total } = await one<{ total: number }>(
+    db,
+    'select least(seq, :seq_max::bigint)::float as total from wallets where id = :wallet_id',
+    { wallet_id, seq_max: seq_max ?? null },
+  );
+  const newest = total - (page - 1) * per_page;
   const transactions = await many<Transaction>(
     db,
-    `select ${columns} from wallet_transactions where wallet_id = :wallet_id
-     order by seq desc limit :limit offset :offset`,
-    { wallet_id, limit: per_page, offset: (page - 1) * per_page },
+    `select ${columns} from wallet_transactions
+     where wallet_id = :wallet_id and seq <= :newest and seq > :before order by seq desc`,
+    { wallet_id, newest, before: newest - per_page },
   );
-  const [last] = await many<{ seq: bigint }>(db, 'select seq from wallets where id = :wallet_id', {
-    wallet_id,
-  });
-  const total = Number(last?.seq ?? 0n);
-  return { transactions, has_more: page * per_page < total, total };
+  return { transactions, has_more: newest > per_page, total };
 }

@@ -45,6 +45,21 @@ test('the ledger is newest first, in pages that together are all of it', async (
   expect([seqs(beyond.body), beyond.body.has_more, beyond.body.total]).toEqual([[], false, 7]);
 });
 
+test('pages are stable under inserts: with the first total as seq_max nothing shifts, doubles or is lost', async () => {
+  const first = await list('?per_page=3');
+  const { total } = first.body;
+  const seen = seqs(first.body);
+  for (let page = 2; seen.length < total; page += 1) {
+    await credit();
+    const { body } = await list(`?per_page=3&page=${page}&seq_max=${total}`);
+    expect([body.total, body.has_more]).toEqual([total, page * 3 < total]);
+    seen.push(...seqs(body));
+  }
+  expect(seen).toEqual(Array.from({ length: total }, (_, n) => total - n));
+  expect((await list('?seq_max=0')).body).toEqual({ transactions: [], has_more: false, total: 0 });
+  expect((await list('?seq_max=1000000')).body.total).toBeLessThan(1_000);
+});
+
 test.each([
   'page=0',
   'page=1.5',
@@ -54,6 +69,8 @@ test.each([
   'per_page=201',
   'per_page=-1',
   'page=1&page=2',
+  'seq_max=-1',
+  'seq_max=x',
 ])('a window of ?%s is refused by name', async (query) => {
   expect(refusal(await list(`?${query}`))).toMatchObject({
     status: 422,
