@@ -76,7 +76,7 @@ export function welcome(demo: Demo, wallet_id: string): string {
   const json = "-H 'content-type: application/json'";
   const chat = (flags: string, more: string) =>
     `curl ${flags} ${gateway_url}/v1/chat/completions -H 'authorization: Bearer ${keys.gateway}' ${json} \\\n    -d '{"model": "${demo.models[0]}", ${more}"messages": [{"role": "user", "content": "Say hello."}]}'`;
-  const ledger = `curl -sS '${api_url}/v1/wallets/${wallet_id}/transactions?per_page=4' -H 'authorization: Bearer ${keys.billing_admin}'`;
+  const ledger = `curl -sS '${api_url}/v1/wallets/${wallet_id}/transactions?per_page=5' -H 'authorization: Bearer ${keys.billing_admin}'`;
   const rows = (entries: [string, string | null][]) =>
     entries.map(([name, value]) => `  ${name.padEnd(15)} ${value ?? 'not ours'}`).join('\n');
   return `

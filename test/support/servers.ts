@@ -1,8 +1,7 @@
-import { existsSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { chmod, mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { bundleWorkflowCode } from '@temporalio/worker';
 import { openDatabase } from '../../connections';
 import { many } from '../../domain/sql';
 import { migrate } from '../../migrations';
@@ -10,6 +9,7 @@ import { freePorts } from '../../sandbox/ports';
 import { ensureDatabase, maintenanceUrl, prepareCluster } from '../../sandbox/postgres';
 import { launch, type Running } from '../../sandbox/processes';
 import { prepareTemporal } from '../../sandbox/temporal';
+import { bundleWorkflows } from '../../workers/bundle';
 
 const TEMPLATE = 'template_svc';
 
@@ -65,11 +65,8 @@ async function startTemporal(port: number, ui_port: number): Promise<Running> {
 }
 
 async function buildBundle(folder: string): Promise<undefined> {
-  const workflowsPath = path.join(__dirname, '../../workflows/index.ts');
-  if (!existsSync(workflowsPath)) return;
-  const { code } = await bundleWorkflowCode({ workflowsPath });
   const file = path.join(folder, 'workflows.js');
-  await writeFile(file, code);
+  await writeFile(file, await bundleWorkflows());
   process.env.TEST_WORKFLOW_BUNDLE = file;
 }
 
