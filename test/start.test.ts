@@ -1,0 +1,206 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import type { Demo } from '../sandbox/demo';
+import { type Birth, birthOf, isAlive } from '../sandbox/leftovers';
+import { until } from './support/until';
+
+const root = path.join(__dirname, '..');
+const scratch = mkdtempSync(path.join(tmpdir(), 'svc-start-'));
+// PostgreSQL's system user must enter it where the tests run as root.
+chmodSync(scratch, 0o755);
+const data_dir = path.join(scratch, 'data');
+const demo_file = path.join(data_dir, 'demo.json');
+const START_MS = 60_000;
+
+let npm: Started;
+let first: Demo;
+
+interface Started {
+  process: ChildProcess;
+  output: () => string;
+  ended: Promise<unknown>;
+}
+
+beforeAll(async () => {
+  npm = npmStart();
+  first = await demoOf(npm);
+}, START_MS);
+
+afterAll(async () => {
+  npm.process.kill('SIGTERM');
+  await npm.ended;
+  rmSync(scratch, { recursive: true, force: true });
+}, START_MS);
+
+test('the three printed calls answer, stream, and show both in the ledger', async () => {
+  expect(statSync(demo_file).mode & 0o777).toBe(0o600);
+  expect(first.gateway_urls).toHaveLength(2);
+  const [chat = '', stream = '', ledger = ''] = printedCalls(npm.output());
+  const answer = JSON.parse(await shell(chat));
+  expect(answer.choices[0].message.content).toContain('Say hello.');
+  expect(answer.usage.total_tokens).toBeGreaterThan(0);
+  expect(await shell(stream)).toMatch(/^data: \{.*data: \[DONE\]\s*$/s);
+  // A stream is settled once its last byte is out, a moment after the client has it.
+  await until(async () => typesOf(await shell(ledger)).length === 5);
+  expect(typesOf(await shell(ledger))).toEqual(
+    expect.arrayContaining([
+      'credit',
+      ...Array(2).fill('reservation'),
+      ...Array(2).fill('settlement'),
+    ]),
+  );
+});
+
+test('a second npm start on the same data directory is refused, and disturbs nothing', async () => {
+  const second = npmStart();
+  await second.ended;
+  expect(second.output()).toMatch(/is in use by process \d+, another npm start/);
+  expect(await status(`${first.api_url}/readyz`)).toBe(200);
+  expect(readDemo()).toEqual(first);
+});
+
+test('a gateway, an API and a worker that are killed run again, and demo.json and the log say so', async () => {
+  const { gateways, apis, worker_lifecycle } = first.pids;
+  const killed = [gateways[1], apis[0], worker_lifecycle] as number[];
+  for (const pid of killed) process.kill(pid, 'SIGKILL');
+  await until(() => {
+    const { pids } = readDemo();
+    const now = [...pids.gateways, ...pids.apis, pids.worker_lifecycle];
+    return killed.every((pid) => !now.includes(pid));
+  }, 30_000);
+  expect(readDemo().pids.gateways[0]).toBe(gateways[0]);
+  expect(readDemo().keys).toEqual(first.keys);
+  expect(await status(`${first.gateway_urls[1]}/readyz`)).toBe(200);
+  expect(await status(`${first.api_url}/readyz`)).toBe(200);
+  for (const name of ['gateway-2', 'api', 'worker_lifecycle']) {
+    expect(npm.output()).toContain(`${name} ended by SIGKILL; starting it again`);
+  }
+});
+
+test('SIGTERM stops everything within 8 seconds and leaves no process and no lock', async () => {
+  const births = livingProcesses();
+  expect(births.length).toBeGreaterThanOrEqual(6);
+  const since = performance.now();
+  npm.process.kill('SIGTERM');
+  await npm.ended;
+  expect(performance.now() - since).toBeLessThan(8_000);
+  expect(births.filter(isAlive)).toEqual([]);
+  for (const name of ['demo.json', 'start.lock', 'processes.json', 'postgres/postmaster.pid']) {
+    expect(existsSync(path.join(data_dir, name))).toBe(false);
+  }
+});
+
+test('a second start finds the keys and the ledger of the first; a start after kill -9 finds them too', async () => {
+  npm = npmStart();
+  const second = await demoOf(npm);
+  expect(second.keys).toEqual(first.keys);
+  const births = livingProcesses();
+  // npm and, through it, npm start itself: the rest has to notice.
+  process.kill(lockHolder().pid, 'SIGKILL');
+  npm.process.kill('SIGKILL');
+  await npm.ended;
+  npm = npmStart();
+  const third = await demoOf(npm);
+  expect(births.filter(isAlive)).toEqual([]);
+  expect(third.organization_id).toBe(first.organization_id);
+  const [, , ledger = ''] = printedCalls(npm.output());
+  expect(typesOf(await shell(ledger))).toHaveLength(5);
+}, 120_000);
+
+test('a start whose npm was killed stops by itself', async () => {
+  const births = livingProcesses();
+  npm.process.kill('SIGKILL');
+  await until(() => births.every((birth) => !isAlive(birth)), 10_000);
+  await until(() => !existsSync(path.join(data_dir, 'start.lock')));
+});
+
+test('a taken port is named with its variable, and nothing is left', async () => {
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  const { port } = taken.address() as { port: number };
+  const refused = npmStart({ GATEWAY_PORT: String(port) });
+  await refused.ended;
+  taken.close();
+  expect(refused.output()).toContain(`Port ${port} (GATEWAY_PORT) is in use.`);
+  expect(refused.output()).toContain('PORTS=free npm start');
+  expect(existsSync(path.join(data_dir, 'start.lock'))).toBe(false);
+});
+
+test(
+  'a gateway configuration with an unknown key stops the start and names the path',
+  async () => {
+    const file = path.join(scratch, 'gateway.yaml');
+    await shell(`printf 'providers: {targets: [], speed: 1}' > ${file}`);
+    const refused = npmStart({ GATEWAY_CONFIG: file });
+    await refused.ended;
+    expect(refused.output()).toContain('providers.speed');
+    expect(existsSync(path.join(data_dir, 'start.lock'))).toBe(false);
+  },
+  START_MS,
+);
+
+function npmStart(env: Record<string, string> = {}): Started {
+  const child = spawn('npm', ['start'], {
+    cwd: root,
+    env: { ...process.env, DATA_DIR: data_dir, PORTS: 'free', GATEWAYS: '2', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (chunk) => {
+      output += chunk;
+    });
+  }
+  return { process: child, output: () => output, ended: once(child, 'exit') };
+}
+
+async function demoOf(started: Started): Promise<Demo> {
+  let is_over = false;
+  void started.ended.then(() => {
+    is_over = true;
+  });
+  // The words follow the file; a killed start leaves its own file behind until the next one begins.
+  await until(() => is_over || started.output().includes('Ctrl-C stops everything'), START_MS);
+  if (is_over) throw new Error(started.output());
+  return readDemo();
+}
+
+function readDemo(): Demo {
+  return JSON.parse(readFileSync(demo_file, 'utf8'));
+}
+
+function lockHolder(): Birth {
+  return JSON.parse(readFileSync(path.join(data_dir, 'start.lock'), 'utf8'));
+}
+
+/** Every process of the running product, npm start itself among them. */
+function livingProcesses(): Birth[] {
+  const { pids } = readDemo();
+  const numbers = [lockHolder().pid, ...Object.values(pids).flat()];
+  return numbers.flatMap((pid) => (pid === null ? [] : (birthOf(pid) ?? [])));
+}
+
+function printedCalls(output: string): string[] {
+  return output.match(/^ {2}curl (.*\\\n)?.*$/gm) ?? [];
+}
+
+async function shell(command: string): Promise<string> {
+  const { stdout } = await promisify(execFile)('/bin/sh', ['-c', command]);
+  return stdout;
+}
+
+function typesOf(ledger: string): string[] {
+  const { transactions } = JSON.parse(ledger) as { transactions: { type: string }[] };
+  return transactions.map(({ type }) => type);
+}
+
+async function status(url: string): Promise<number> {
+  const answer = await fetch(url);
+  await answer.arrayBuffer();
+  return answer.status;
+}
