@@ -5,8 +5,8 @@ import type { Row } from './main';
 import { startPeer } from './peer';
 import { type Stack, startStack } from './stack';
 
-const REQUESTS = 6_000;
-const WARM_UP = 1_500;
+const REQUESTS = 8_000;
+const WARM_UP = 5_000;
 const IN_FLIGHT = 32;
 const STREAMS = 300;
 const path = '/v1/chat/completions';

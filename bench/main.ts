@@ -1,7 +1,10 @@
 import { cpus } from 'node:os';
 import { startCluster } from './cluster';
 import { gatewayRows } from './gateway';
+import { growthRow } from './growth';
+import { httpLedgerRow } from './http-ledger';
 import { ledgerRow } from './ledger';
+import { memoryRow } from './memory';
 
 /** One bar: what was measured, as a ratio within this run. */
 export interface Row {
@@ -17,7 +20,10 @@ const rows: Record<
   (parts: { cluster: Awaited<ReturnType<typeof startCluster>> }) => Promise<Row[]>
 > = {
   ledger: async ({ cluster }) => [await ledgerRow(cluster)],
+  http: async ({ cluster }) => [await httpLedgerRow(cluster)],
   gateway: ({ cluster }) => gatewayRows(cluster),
+  growth: async ({ cluster }) => [await growthRow(cluster)],
+  memory: async ({ cluster }) => [await memoryRow(cluster)],
 };
 
 async function main(args: string[]): Promise<void> {

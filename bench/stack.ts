@@ -32,7 +32,7 @@ const root = path.join(__dirname, '..');
 
 /** Upstream, floor proxy, one API and one gateway as processes of their own, with money and keys. */
 export async function startStack(cluster: BenchCluster): Promise<Stack> {
-  const database_url = await cluster.database('bench_http');
+  const database_url = await cluster.database(`bench_stack_${Date.now()}`);
   const { org_id } = await seedHotWallet(database_url);
   const keys = await seedKeys(database_url, org_id);
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-bench-gateway-'));
@@ -127,7 +127,8 @@ export async function waitFor(url: string, is_strict: boolean): Promise<void> {
   throw new Error(`${url} did not become ready.`);
 }
 
-async function seedKeys(url: string, org_id: string) {
+/** A gateway key and the gateway's own service token. */
+export async function seedKeys(url: string, org_id: string) {
   const db = openDatabase(url, 1);
   const blank = {
     org_id: null,

@@ -39,4 +39,4 @@ const server = createServer((req, res) => {
     res.end();
   });
 });
-server.listen(Number(process.env.PORT), '127.0.0.1', () => process.send?.('ready'));
+server.listen(Number(process.env.PORT), '127.0.0.1');
