@@ -5,6 +5,7 @@ import * as organizations from '../domain/organizations';
 import type { Db } from '../domain/sql';
 import * as tokens from '../domain/tokens';
 import type { VerifyJwt } from './jwt';
+import type { Keyring } from './keyring';
 
 export type Scope = tokens.Scope;
 
@@ -20,6 +21,7 @@ export interface Principal {
 /** What credentials are checked against. Without `jwt` only keys are taken. */
 export interface Sources {
   db: Db;
+  keys: Keyring;
   jwt?: VerifyJwt | undefined;
 }
 
@@ -104,7 +106,7 @@ export function requireScopes(principal: Principal, scopes: readonly Scope[], pa
   });
 }
 
-async function authenticate(http: Context, { db, jwt }: Sources): Promise<Principal> {
+async function authenticate(http: Context, { db, keys, jwt }: Sources): Promise<Principal> {
   const key = /^Bearer\s+(\S+)$/i.exec(http.get('authorization'))?.[1];
   if (key === undefined)
     throw new AppError(
@@ -112,7 +114,7 @@ async function authenticate(http: Context, { db, jwt }: Sources): Promise<Princi
       'Send an access key: Authorization: Bearer svc_ak_...',
     );
   if (jwt && !key.startsWith('svc_')) return person(http, db, await jwt(key));
-  const token = await tokens.authenticate(db, key);
+  const token = await keys.check(key);
   if (token.token_type !== 'access') {
     throw new AppError(
       'invalid_credential',

@@ -2,11 +2,12 @@ import Koa from 'koa';
 import { API_VERSION, conventions } from '../http';
 import type { Logger } from '../log';
 import { docs } from './docs';
+import { createKeyring } from './keyring';
 import { type Connections, mount } from './route';
 import { routes } from './routes';
 
 /** The control plane as a Koa application. */
-export function createApp(connections: Connections, log: Logger): Koa {
+export function createApp(connections: Omit<Connections, 'keys'>, log: Logger): Koa {
   const app = new Koa();
   app.on('error', (error) => log.error({ err: error }, 'unexpected error'));
   app.use(conventions(log));
@@ -15,6 +16,6 @@ export function createApp(connections: Connections, log: Logger): Koa {
     return next();
   });
   app.use(docs());
-  app.use(mount(routes, connections).routes());
+  app.use(mount(routes, { ...connections, keys: createKeyring(connections.db) }).routes());
   return app;
 }

@@ -3,7 +3,6 @@ import { AppError, isAppError, toErrorBody } from '../domain/errors';
 import { newId } from '../domain/ids';
 import * as reservations from '../domain/reservations';
 import { withRetry } from '../domain/sql';
-import * as tokens from '../domain/tokens';
 import { API_VERSION, isUnreachable, toWire } from '../http';
 import { controlPlane, requireGatewayVersion } from './access';
 import { type Ctx, parse, route } from './route';
@@ -172,9 +171,9 @@ async function extend({ db }: Ctx, { items }: z.infer<typeof extendBody>) {
   return { results: items.map((item) => results.get(item.org_id)?.get(item.reservation_id)) };
 }
 
-async function verify({ db, http }: Ctx, { key }: { key: string }) {
+async function verify({ keys, http }: Ctx, { key }: { key: string }) {
   requireGatewayVersion(http);
-  const token = await tokens.authenticate(db, key);
+  const token = await keys.check(key);
   if (token.token_type !== 'gateway') {
     throw new AppError(
       'invalid_credential',

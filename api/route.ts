@@ -7,11 +7,13 @@ import { AppError, isAppError } from '../domain/errors';
 import { type Db, withRetry } from '../domain/sql';
 import { toWire } from '../http';
 import type { Access, Principal, Sources } from './access';
+import type { Keyring } from './keyring';
 import type { Lanes } from './lanes';
 
 /** What every handler gets first: connections, who calls, and the request's label. */
 export interface Ctx {
   db: Db;
+  keys: Keyring;
   lanes: Lanes;
   principal: Principal;
   request_id: string;
@@ -75,9 +77,10 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
   const body = row.method === 'get' ? {} : await readJson(http);
   http.state.body = body;
   const input = parse(row.input, merge(http.params as Record<string, string>, http.query, body));
-  const { db, lanes } = connections;
+  const { db, keys, lanes } = connections;
   const ctx: Ctx = {
     db,
+    keys,
     lanes,
     principal,
     request_id: http.state.request_id,

@@ -241,36 +241,48 @@ export async function isWellFormed(key: string): Promise<boolean> {
 
 /** The living token of a key; `invalid_credential` (401) for one mistyped, unknown, expired or revoked. */
 export async function authenticate(db: Db, key: string): Promise<LivingToken> {
-  const found = (await isWellFormed(key)) ? await findLiving(db, await sha256(key)) : undefined;
-  if (found === undefined) {
-    throw new AppError('invalid_credential', 'This key is mistyped, unknown, expired or revoked.');
-  }
-  const { role, is_unnoted, ...token } = found;
-  if (is_unnoted) await touch(db, token.id);
-  if (role === null) return token;
-  return { ...token, scopes: token.scopes.filter((scope) => roleScopes[role].includes(scope)) };
+  const hash = (await isWellFormed(key)) ? await sha256(key) : '';
+  const found = (await findLiving(db, [hash])).get(hash);
+  if (found === undefined) throw invalidKey();
+  return found;
+}
+
+export function invalidKey(): AppError {
+  return new AppError('invalid_credential', 'This key is mistyped, unknown, expired or revoked.');
 }
 
 interface FoundToken extends LivingToken {
+  hash: string;
   /** The present role of the key's person. */
   role: Role | null;
   /** True where the last noted use is over a minute old. */
   is_unnoted: boolean;
 }
 
-function findLiving(db: Db, hash: string): Promise<FoundToken | undefined> {
-  return maybe<FoundToken>(
+/** The living tokens among keys' hashes, with the scopes that their persons' roles still allow; notes their use. */
+export async function findLiving(
+  db: Db,
+  hashes: readonly string[],
+): Promise<Map<string, LivingToken>> {
+  const found = await many<FoundToken>(
     db,
-    `select t.id, s.id as secret_id, t.org_id, t.token_type, t.scopes, t.user_id, t.team_id, t.agent_id,
+    `select s.hash, t.id, s.id as secret_id, t.org_id, t.token_type, t.scopes, t.user_id, t.team_id, t.agent_id,
        t.allowed_models, least(t.expires_at, s.expires_at) as expires_at, m.role,
        coalesce(t.last_used_at < clock_timestamp() - interval '1 minute', true) as is_unnoted
      from token_secrets s
      join tokens t on t.id = s.token_id
      left join memberships m on m.org_id = t.org_id and m.user_id = t.user_id
-     where s.hash = :hash and t.revoked_at is null
+     where s.hash = any(:hashes) and t.revoked_at is null
        and coalesce(t.expires_at > clock_timestamp(), true) and coalesce(s.expires_at > clock_timestamp(), true)`,
-    { hash },
+    { hashes },
   );
+  for (const { id, is_unnoted } of found) if (is_unnoted) await touch(db, id);
+  return new Map(found.map((token) => [token.hash, withinRole(token)]));
+}
+
+function withinRole({ hash: _, role, is_unnoted: __, ...token }: FoundToken): LivingToken {
+  if (role === null) return token;
+  return { ...token, scopes: token.scopes.filter((scope) => roleScopes[role].includes(scope)) };
 }
 
 async function checksum(secret: string): Promise<string> {

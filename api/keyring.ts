@@ -1,0 +1,67 @@
+import { sha256 } from '../domain/ids';
+import type { Db } from '../domain/sql';
+import * as tokens from '../domain/tokens';
+
+const HASHES_MAX = 10_000;
+
+export interface Keyring {
+  /** The living token of a key now; `invalid_credential` for one mistyped, unknown, expired or revoked. */
+  check(key: string): Promise<tokens.LivingToken>;
+}
+
+interface Waiting {
+  hash: string;
+  resolve: (token: tokens.LivingToken) => void;
+  reject: (error: unknown) => void;
+}
+
+/**
+ * Checks keys against the database, never against memory: a revoked key is refused at once. Checks that come while one is
+ * out go together in the next, which begins after they came, so that none is answered from before its own time.
+ */
+export function createKeyring(db: Db): Keyring {
+  const hashes = new Map<string, string>();
+  let waiting: Waiting[] = [];
+  let is_out = false;
+
+  async function run(): Promise<void> {
+    is_out = true;
+    while (waiting.length > 0) {
+      const batch = waiting;
+      waiting = [];
+      await answer(db, batch);
+    }
+    is_out = false;
+  }
+
+  return {
+    async check(key) {
+      const hash = hashes.get(key) ?? (await hashOf(key));
+      if (hash === undefined) throw tokens.invalidKey();
+      if (hashes.size >= HASHES_MAX) hashes.clear();
+      hashes.set(key, hash);
+      const token = new Promise<tokens.LivingToken>((resolve, reject) => {
+        waiting.push({ hash, resolve, reject });
+      });
+      if (!is_out) void run();
+      return token;
+    },
+  };
+}
+
+async function hashOf(key: string): Promise<string | undefined> {
+  return (await tokens.isWellFormed(key)) ? sha256(key) : undefined;
+}
+
+async function answer(db: Db, batch: Waiting[]): Promise<void> {
+  try {
+    const living = await tokens.findLiving(db, [...new Set(batch.map(({ hash }) => hash))]);
+    for (const { hash, resolve, reject } of batch) {
+      const token = living.get(hash);
+      if (token) resolve(token);
+      else reject(tokens.invalidKey());
+    }
+  } catch (error) {
+    for (const { reject } of batch) reject(error);
+  }
+}
