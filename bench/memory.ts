@@ -5,7 +5,7 @@ import type { Row } from './main';
 import { startStack } from './stack';
 
 const STREAMS = 10_000;
-const IN_FLIGHT = 200;
+const IN_FLIGHT = 64;
 const SAMPLES = 30;
 const MB = 1_048_576;
 
@@ -31,7 +31,7 @@ export async function memoryRow(cluster: BenchCluster): Promise<Row> {
     const last = mean(samples.slice(2 * third));
     const most = Math.max(...samples);
     return {
-      measure: 'memory of a gateway over 10,000 streams, 200 in flight',
+      measure: 'memory of a gateway over 10,000 streams, 64 in flight',
       figure: `at most ${most.toFixed(0)} MB; last third ${last.toFixed(0)} MB, middle third ${middle.toFixed(0)} MB`,
       ratio: last / middle,
       bar: 'under 220 MB; last third within 5 % of the middle one',

@@ -1,0 +1,203 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { openDatabase } from '../connections';
+import { audit } from '../domain/audit';
+import { many, maybe, one } from '../domain/sql';
+import type { Demo } from '../sandbox/demo';
+import { until } from './support/until';
+
+const root = path.join(__dirname, '..');
+const scratch = mkdtempSync(path.join(tmpdir(), 'svc-kill-'));
+chmodSync(scratch, 0o755);
+const demo_file = path.join(scratch, 'data/demo.json');
+const LOAD_MS = 25_000;
+const KILL_EVERY_MS = 2_000;
+const LIFE_SECONDS = 4;
+
+let product: ChildProcess;
+let output = '';
+
+beforeAll(async () => {
+  product = spawn(process.execPath, ['--require', 'tsx/cjs', 'sandbox/start.ts'], {
+    cwd: root,
+    env: {
+      ...process.env,
+      DATA_DIR: path.dirname(demo_file),
+      PORTS: 'free',
+      APIS: '2',
+      GATEWAYS: '2',
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  for (const stream of [product.stdout, product.stderr]) {
+    stream?.on('data', (chunk) => {
+      output += chunk;
+    });
+  }
+  await until(() => existsSync(demo_file) || product.exitCode !== null, 60_000);
+  if (product.exitCode !== null) throw new Error(output);
+}, 70_000);
+
+afterAll(async () => {
+  const ended = once(product, 'exit');
+  if (product.exitCode === null) {
+    product.kill('SIGTERM');
+    await ended;
+  }
+  rmSync(scratch, { recursive: true, force: true });
+}, 20_000);
+
+test('whatever is killed under load, every hold closes once, what was answered was held first, and the audit is clean', async () => {
+  const first = demo();
+  const db = openDatabase(first.database_url, 2);
+  await setLife(first);
+  let is_over = false;
+  const answered: string[] = [];
+  const clients = Array.from({ length: 12 }, async (_, n) => {
+    while (!is_over) {
+      const id = await chat(n);
+      if (id) answered.push(id);
+      else await sleep(50);
+    }
+  });
+  const kills = await killInTurns(LOAD_MS);
+  is_over = true;
+  await Promise.all(clients);
+  expect(kills.length).toBeGreaterThanOrEqual(8);
+  expect(answered.length).toBeGreaterThan(100);
+
+  // Everything overdue expires by itself once worker and Temporal are back.
+  const open = async () => {
+    const row = await maybe<{ n: number }>(
+      db,
+      `select count(*)::int as n from reservations where status = 'open'`,
+    ).catch(() => undefined);
+    return row?.n;
+  };
+  await until(async () => (await open()) === 0, 60_000);
+  expect((await audit(db)).broken).toEqual([]);
+  const sums = await one<{
+    balance_nanos: bigint;
+    spent_nanos: bigint;
+    charged: number;
+    twice: number;
+  }>(
+    db,
+    `select w.balance_nanos,
+       (select coalesce(sum(actual_cost_nanos), 0)::bigint from reservations) as spent_nanos,
+       (select count(*)::int from reservations where actual_cost_nanos > 0) as charged,
+       (select count(*)::int from (select 1 from wallet_transactions where phase = 'close' group by reservation_id having count(*) > 1) t) as twice
+     from wallets w where w.org_id = :org_id and w.owner_type = 'organization'`,
+    { org_id: first.organization_id },
+  );
+  expect(sums.balance_nanos).toBe(100_000_000_000n - sums.spent_nanos);
+  expect(sums.twice).toBe(0);
+  // A gateway that is killed between an answer and its settlement loses that charge, and no other.
+  const gateway_kills = kills.filter((name) => name === 'gateway').length;
+  expect(sums.charged).toBeGreaterThanOrEqual(answered.length - gateway_kills * 12);
+  expect(await many(db, 'select id from outbox where parked_at is not null')).toEqual([]);
+  await db.destroy();
+}, 150_000);
+
+function demo(): Demo {
+  return JSON.parse(readFileSync(demo_file, 'utf8'));
+}
+
+/** A short life, so that abandoned holds lapse within the test. */
+async function setLife({ api_url, keys, organization_id }: Demo): Promise<void> {
+  const answer = await fetch(
+    `${api_url}/v1/admin/organizations/${organization_id}/wallet-settings`,
+    {
+      method: 'PUT',
+      headers: {
+        authorization: `Bearer ${keys.platform_admin}`,
+        'content-type': 'application/json',
+      },
+      body: JSON.stringify({ reservation_ttl_seconds: LIFE_SECONDS }),
+    },
+  );
+  expect(answer.status).toBe(200);
+}
+
+/** One priced call, every other one a stream, at one of the gateways; its id where it was answered to the end. */
+async function chat(n: number): Promise<string | undefined> {
+  try {
+    const { gateway_urls, keys, models } = demo();
+    const is_stream = n % 2 === 1;
+    const answer = await fetch(`${gateway_urls[n % gateway_urls.length]}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${keys.gateway}`, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        model: models[0],
+        stream: is_stream,
+        max_tokens: 64,
+        messages: [{ role: 'user', content: `Hello ${n}` }],
+      }),
+    });
+    const text = await answer.text();
+    const is_whole = is_stream ? text.includes('[DONE]') : text.includes('"usage"');
+    return answer.status === 200 && is_whole ? text.slice(0, 60) : undefined;
+  } catch {
+    return undefined; // Refused, cut or lost: what the killed process leaves its clients.
+  }
+}
+
+const targets = ['gateway', 'api', 'worker', 'backend', 'temporal', 'gateway', 'api'] as const;
+
+/** Kills one process after the other with SIGKILL, at moments that nothing waits for. */
+async function killInTurns(total_ms: number): Promise<string[]> {
+  const kills: string[] = [];
+  const end = performance.now() + total_ms;
+  for (let turn = 0; performance.now() < end; turn += 1) {
+    await sleep(KILL_EVERY_MS * (0.5 + Math.random()));
+    const name = targets[turn % targets.length] as (typeof targets)[number];
+    const pid = pidOf(name);
+    if (pid && kill(pid)) kills.push(name);
+  }
+  return kills;
+}
+
+function pidOf(name: (typeof targets)[number]): number | null | undefined {
+  const { pids } = demo();
+  const pick = (list: number[]) => list[Math.floor(Math.random() * list.length)];
+  switch (name) {
+    case 'gateway':
+      return pick(pids.gateways);
+    case 'api':
+      return pick(pids.apis);
+    case 'worker':
+      return pids.worker_lifecycle;
+    case 'temporal':
+      return pids.temporal;
+    case 'backend':
+      return pids.postgres && backendOf(pids.postgres);
+  }
+}
+
+/** A session of the API: PostgreSQL then ends all sessions and recovers. */
+function backendOf(postmaster: number): number | undefined {
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue;
+    try {
+      const stat = readFileSync(`/proc/${name}/stat`, 'utf8');
+      const parent = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
+      const command = readFileSync(`/proc/${name}/cmdline`, 'utf8');
+      if (parent === postmaster && /svc svc 127\.0\.0\.1/.test(command)) return Number(name);
+    } catch {
+      // Ended meanwhile.
+    }
+  }
+  return undefined;
+}
+
+function kill(pid: number): boolean {
+  try {
+    return process.kill(pid, 'SIGKILL');
+  } catch {
+    return false;
+  }
+}
