@@ -178,3 +178,46 @@ export const audit = z.strictObject({
 
 export const health = z.strictObject({ status: z.literal('ok'), version: z.string() });
 export const readiness = z.strictObject({ status: z.literal('ready') });
+
+export const reservation = z.strictObject({
+  reservation_id: id,
+  wallet_id: id,
+  wallet_owner_type: z.enum(['user', 'team', 'organization']),
+  estimated_cost: money,
+  reserved_amount: money.describe('The estimate and the buffer: what has left the balance.'),
+  currency: id,
+  balance_after: money,
+  expires_at: time,
+  warnings: z.array(z.string()),
+});
+
+export const settlement = z.strictObject({
+  reservation_id: id.nullable(),
+  status: z.enum(['settled', 'late', 'released']),
+  actual_cost: money,
+  released_amount: money,
+  wallet_id: id.nullable(),
+  balance_after: money.nullable(),
+  transaction_id: id.nullable(),
+});
+
+export const extensions = z.strictObject({
+  results: z.array(
+    z.strictObject({
+      reservation_id: id,
+      status: z.enum(['extended', 'expired', 'settled', 'unknown']),
+      expires_at: time.nullable(),
+    }),
+  ),
+});
+
+export const keyOwner = z.strictObject({
+  key_id: id,
+  secret_id: id.describe('Changes when the key is rotated; a reserve may name it.'),
+  org_id: id.nullable(),
+  user_id: id.nullable(),
+  team_id: id.nullable(),
+  agent_id: id.nullable(),
+  allowed_models: z.array(z.string()).nullable(),
+  expires_at: time.nullable(),
+});

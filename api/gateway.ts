@@ -5,6 +5,7 @@ import * as reservations from '../domain/reservations';
 import { withRetry } from '../domain/sql';
 import { API_VERSION, isUnreachable, toWire } from '../http';
 import { controlPlane, requireGatewayVersion } from './access';
+import * as answers from './answers';
 import { type Ctx, parse, route } from './route';
 
 const id = z.string().min(1).max(200);
@@ -106,12 +107,15 @@ export const gatewayRoutes = [
   route('post', '/v1/gateway/wallets/reserve', controlPlane, reserveBody, reserve, {
     summary:
       'Reserve the estimated cost of a request from the first wallet of user, team, organization that covers it.',
+    answer: answers.reservation,
   }),
   route('post', '/v1/gateway/wallets/settle', controlPlane, settleBody, settle, {
     summary: 'Settle a reservation to its real cost, once, however often it is said.',
+    answer: answers.settlement,
   }),
   route('post', '/v1/gateway/wallets/extend', controlPlane, extendBody, extend, {
     summary: 'Keep reservations of long requests alive.',
+    answer: answers.extensions,
   }),
   route('post', '/v1/gateway/wallets/batch', controlPlane, batchBody, batch, {
     summary:
@@ -125,6 +129,7 @@ export const gatewayRoutes = [
     verify,
     {
       summary: 'Who a gateway key is, if it is valid now.',
+      answer: answers.keyOwner,
     },
   ),
 ];

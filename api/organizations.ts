@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { AppError } from '../domain/errors';
 import * as members from '../domain/members';
 import * as organizations from '../domain/organizations';
 import { withRetry } from '../domain/sql';
@@ -199,6 +200,16 @@ async function addMember(
   { db, principal }: Ctx,
   { id: named_id, ...person }: z.infer<typeof newMember>,
 ) {
+  // Whoever says which JWT a person is could take another organization's people; the platform knows its issuer.
+  if (person.issuer !== undefined && !isPlatformAdmin(principal)) {
+    throw new AppError(
+      'permission_denied',
+      'Only a platform admin may bind a person to an issuer and subject.',
+      {
+        param: 'issuer',
+      },
+    );
+  }
   const org_id = await actingOrg(db, principal, named_id);
   mayManage(principal, person.role);
   return members.add(db, org_id, person, isPlatformAdmin(principal));

@@ -24,6 +24,11 @@ create function id_time(p_id text) returns timestamptz language sql immutable as
   select to_timestamp(('x' || substr(split_part(p_id, '_', 2), 1, 12))::bit(48)::bigint / 1000.0)
 $$;
 
+-- A time as the wire has it: ISO 8601 in UTC, to the millisecond.
+create function iso_time(p_time timestamptz) returns text language sql stable as $$
+  select to_char(p_time at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+$$;
+
 create function append_event(p_org_id text, p_type text, p_payload jsonb) returns void language sql volatile as $$
   insert into events (id, created_at, org_id, type, agent_id, request_id, payload)
   select e.id, id_time(e.id), p_org_id, p_type, p_payload ->> 'agent_id', p_payload ->> 'request_id', p_payload

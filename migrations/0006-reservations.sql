@@ -394,7 +394,7 @@ begin
     'wallet_owner_type', f.owner_type, 'wallets', (
       select jsonb_agg(jsonb_build_object('wallet_id', c.id, 'owner_type', c.owner_type, 'balance_nanos',
         c.balance_nanos::text, 'shortfall_nanos', (p_held_nanos - c.balance_nanos)::text) order by c.place) from cascade c),
-    'created_at', v_ticket.created_at, 'expires_at', v_ticket.expires_at)
+    'created_at', iso_time(v_ticket.created_at), 'expires_at', iso_time(v_ticket.expires_at))
   into v_answer from fullest f;
   if v_ticket.id = v_id then
     perform append_event(p_org.id, 'cost_ticket.created', v_answer || jsonb_build_object('cost_ticket_id', v_id,

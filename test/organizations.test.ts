@@ -195,8 +195,10 @@ test('people are taken in once, listed with their role, and taken out of a team'
   expect(body.members).toContainEqual(expect.objectContaining({ user_id, role: 'member' }));
 });
 
-test('an issuer and subject stand for one person only', async () => {
+test('an issuer and subject stand for one person only, whom a platform admin binds to them', async () => {
   const person = { name: 'Ann', issuer: 'https://id.example', subject: randomUUID() };
-  expect((await call('post', `${base}/members`, owner(person))).status).toBe(201);
-  expect((await call('post', `${base}/members`, owner(person))).status).toBe(409);
+  const bind = (key: string) => call('post', `${base}/members`, { key, body: person });
+  expect((await bind(tenant.owner_key)).status).toBe(403);
+  expect((await bind(platform)).status).toBe(201);
+  expect((await bind(platform)).status).toBe(409);
 });
