@@ -41,25 +41,6 @@ const model = id.refine(
 const newPrice = z.strictObject({ provider: id, model, ...figures });
 const change = z.strictObject({ id, provider: id.optional(), model: model.optional(), ...figures });
 
-// A price that says nothing else: no amount, no limit, not free.
-const blank: Omit<pricing.Price, 'provider' | 'model' | 'effective_from'> = {
-  input_per_1m: 0,
-  output_per_1m: 0,
-  cached_input_per_1m: null,
-  cache_write_per_1m: null,
-  cache_write_1h_per_1m: null,
-  audio_input_per_1m: null,
-  audio_output_per_1m: null,
-  per_minute: null,
-  per_1m_characters: null,
-  per_request: null,
-  per_tool_call: null,
-  max_output_tokens: null,
-  reasoning: false,
-  tiers: null,
-  free: false,
-};
-
 const byId = z.strictObject({ id });
 const rates = z.strictObject({
   base: z.literal('USD').optional(),
@@ -117,7 +98,7 @@ async function list({ db }: Ctx) {
 
 function create({ db }: Ctx, input: z.infer<typeof newPrice>) {
   return pricing.create(db, {
-    ...blank,
+    ...pricing.blankPrice,
     ...given(input),
   } as pricing.Price);
 }

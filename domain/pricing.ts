@@ -26,6 +26,25 @@ export interface Price {
   effective_from?: Date | undefined;
 }
 
+/** A price that says nothing yet: no amount, no limit, not free. */
+export const blankPrice = {
+  input_per_1m: 0,
+  output_per_1m: 0,
+  cached_input_per_1m: null,
+  cache_write_per_1m: null,
+  cache_write_1h_per_1m: null,
+  audio_input_per_1m: null,
+  audio_output_per_1m: null,
+  per_minute: null,
+  per_1m_characters: null,
+  per_request: null,
+  per_tool_call: null,
+  max_output_tokens: null,
+  reasoning: false,
+  tiers: null,
+  free: false,
+};
+
 export interface Tier {
   above_prompt_tokens: number;
   input_per_1m: number;

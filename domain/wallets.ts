@@ -94,11 +94,10 @@ export async function ensure(
   db: Db,
   org_id: string,
   { owner_type, owner_id }: Owner,
+  param = 'target_wallet_owner_id',
 ): Promise<Wallet> {
   if (owner_type !== 'organization' && owner_id === undefined) {
-    throw new AppError('invalid_field', `Name the ${owner_type}: target_wallet_owner_id.`, {
-      param: 'target_wallet_owner_id',
-    });
+    throw new AppError('invalid_field', `Name the ${owner_type}: ${param}.`, { param });
   }
   const isForeign = owner_type === 'organization' && (owner_id ?? org_id) !== org_id;
   const made = await maybe<{ id: string | null }>(
@@ -114,9 +113,7 @@ export async function ensure(
     throw new AppError(
       'not_found',
       `No ${owner_type} of this organization was found under this id.`,
-      {
-        param: 'target_wallet_owner_id',
-      },
+      { param },
     );
   }
   return get(db, made.id, { org_id, user_id: null, sees_all: true });
@@ -136,7 +133,7 @@ export function ensureNamed(
     team_id === undefined
       ? { owner_type: 'user', owner_id: user_id }
       : { owner_type: 'team', owner_id: team_id };
-  return ensure(db, org_id, owner);
+  return ensure(db, org_id, owner, team_id === undefined ? 'user_id' : 'team_id');
 }
 
 export interface Amount {

@@ -13,7 +13,9 @@ create table wallets (
   seq bigint not null default 0,
   low_balance_threshold_nanos bigint,
   created_at timestamptz not null default clock_timestamp(),
-  constraint wallets_bound check (balance_nanos between -9000000000000000000 and 9000000000000000000),
+  -- Holds count too, so that giving one back always fits.
+  constraint wallets_bound check (balance_nanos >= -9000000000000000000
+    and balance_nanos::numeric + reserved_nanos <= 9000000000000000000),
   check (case owner_type
     when 'organization' then owner_team_id is null and owner_user_id is null
     when 'team' then owner_team_id is not null and owner_user_id is null

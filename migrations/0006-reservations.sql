@@ -195,7 +195,8 @@ create type settlement as (
 create function judge_settlements(p_org_id text, p_items jsonb) returns settlement[] language sql stable as $$
   select array_agg((e.n::integer,
     case
-      when r.id is null and i.outcome = 'canceled' and i.request_id is not null then 'tombstone'
+      when r.id is null and i.outcome = 'canceled' and i.request_id is not null
+        and exists (select 1 from organizations o where o.id = p_org_id) then 'tombstone'
       when r.id is null then 'not_found'
       when r.status not in ('open', 'expired') then 'repeated'
       when p.version_id is null then 'price_not_frozen'

@@ -28,24 +28,6 @@ export interface Seeded {
 
 const FUNDS_NANOS = 100_000_000_000n;
 
-const unpriced = {
-  input_per_1m: 0,
-  output_per_1m: 0,
-  cached_input_per_1m: null,
-  cache_write_per_1m: null,
-  cache_write_1h_per_1m: null,
-  audio_input_per_1m: null,
-  audio_output_per_1m: null,
-  per_minute: null,
-  per_1m_characters: null,
-  per_request: null,
-  per_tool_call: null,
-  max_output_tokens: null,
-  reasoning: false,
-  tiers: null,
-  free: false,
-};
-
 // The providers' public list prices in USD.
 const prices: (Partial<pricing.Price> & { provider: string; model: string })[] = [
   {
@@ -128,7 +110,7 @@ async function seedPrices(trx: Db): Promise<void> {
   for (const price of prices) {
     if (priced.has(`${price.provider} ${price.model}`)) continue;
     await pricing.create(trx, {
-      ...unpriced,
+      ...pricing.blankPrice,
       ...price,
       effective_from: new Date(Date.now() - 1_000),
     });

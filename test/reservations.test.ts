@@ -272,6 +272,25 @@ test('a canceled request_id can never hold; a hold that was canceled gives every
   });
 });
 
+test('canceling for an unknown organization leaves nothing behind', async () => {
+  const cancel = { org_id: 'org_unknown', request_id: randomUUID(), outcome: 'canceled' as const };
+  expect((await lanes.settle({ ...cancel, usage: usage({}) })).code).toBe('not_found');
+});
+
+test('a wallet filled to its bound while a hold is open still takes the hold back', async () => {
+  const org = await fundedOrg(10);
+  const hold = await lanes.reserve(reserveBody(org.org_id, 10));
+  const most = 9_000_000_000_000_000_000n;
+  await expect(credit(db, org.org_id, org.org_wallet, most)).rejects.toMatchObject({
+    constraint: 'wallets_bound',
+  });
+  await credit(db, org.org_id, org.org_wallet, most - 10n * TOKEN);
+  const row = await lanes.settle(
+    settleBody(org.org_id, hold.reservation_id, 0, { outcome: 'failed' }),
+  );
+  expect(row).toMatchObject({ status: 'released', balance_after_nanos: most });
+});
+
 test("a rejected hold and another organization's hold cannot be settled", async () => {
   const org = await fundedOrg(10);
   const foreign = await fundedOrg(10);
