@@ -116,7 +116,8 @@ function server(
     max_connections: '200',
     fsync: on,
     full_page_writes: on,
-    synchronous_commit: on,
+    // Also for throw-away data: off would lose acknowledged commits where a server process is killed.
+    synchronous_commit: 'on',
     // Refused statements are answers of the product, not news; crashes and restarts are.
     log_min_messages: 'log',
     log_checkpoints: 'off',
