@@ -7,8 +7,9 @@ export const models = ['gpt-4o-mini', 'gpt-4o', 'o4-mini', 'text-embedding-3-sma
 
 const reasoning_models = new Set(['o4-mini']);
 const REASONING_TOKENS = 64;
-const PIECE_CHARACTERS = 2_000;
+const PIECE_CHARACTERS = 500;
 const CREATED = 1_735_689_600;
+const as_text = { disallowedSpecial: new Set<string>() };
 
 interface Message {
   role: string;
@@ -156,7 +157,7 @@ function answerTo(request: ChatRequest, faults: Faults): Answer {
   const text = wordsOf(request, said, faults);
   const cap = request.max_completion_tokens ?? request.max_tokens;
   if (cap == null || count(text) <= cap) return { text, tool_calls: [], finish_reason: 'stop' };
-  return { text: decode(encode(text).slice(0, cap)), tool_calls: [], finish_reason: 'length' };
+  return { text: firstTokens(text, cap), tool_calls: [], finish_reason: 'length' };
 }
 
 function wordsOf(request: ChatRequest, said: string, faults: Faults): string {
@@ -255,13 +256,29 @@ function textOf({ content }: Message): string {
   return (content ?? []).map((part) => part.text ?? '').join('');
 }
 
-/** Real token counts; long texts go piece by piece, because one unbroken run takes quadratic time. */
+/** Real token counts; a text that spells a special token is text. */
 function count(input: string | number[]): number {
   if (typeof input !== 'string') return input.length;
   let total = 0;
-  for (let at = 0; at < input.length; at += PIECE_CHARACTERS) {
-    const piece = input.slice(at, at + PIECE_CHARACTERS);
-    total += countTokens(piece, { disallowedSpecial: new Set() });
-  }
+  for (const piece of pieces(input)) total += countTokens(piece, as_text);
   return total;
+}
+
+function firstTokens(text: string, limit: number): string {
+  let kept = '';
+  let left = limit;
+  for (const piece of pieces(text)) {
+    const tokens = encode(piece, as_text);
+    kept += decode(tokens.slice(0, left));
+    left -= tokens.length;
+    if (left <= 0) break;
+  }
+  return kept;
+}
+
+/** One unbroken run takes quadratic time, so long texts are counted piece by piece. */
+function* pieces(text: string): Generator<string> {
+  for (let at = 0; at < text.length; at += PIECE_CHARACTERS) {
+    yield text.slice(at, at + PIECE_CHARACTERS);
+  }
 }
