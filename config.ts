@@ -37,7 +37,11 @@ const variables = {
     WORKER_PORT: port.optional(),
     LOG_LEVEL: level,
   }),
-  admin: z.object({ DATABASE_URL: z.string().min(1) }),
+  // Beside a running `npm start` its demo.json says where the database is.
+  admin: z.object({
+    DATABASE_URL: z.string().min(1).optional(),
+    DATA_DIR: z.string().min(1).default('.data'),
+  }),
   // What `npm start` takes; a port that is not named has a default in sandbox/addresses.ts.
   product: z.object({
     DATA_DIR: z.string().min(1).default('.data'),

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import { ConfigError, loadConfig } from '../config';
 import { openDatabase } from '../connections';
 import { audit } from '../domain/audit';
@@ -27,11 +29,24 @@ async function main([name, ...args]: string[]): Promise<number> {
     );
     return 2;
   }
-  const db = openDatabase(loadConfig('admin').DATABASE_URL, 2, 'admin');
+  const db = openDatabase(databaseUrl(), 2, 'admin');
   try {
     return await command.run(db, args);
   } finally {
     await db.destroy();
+  }
+}
+
+/** DATABASE_URL, else the database of the `npm start` that runs on DATA_DIR. */
+function databaseUrl(): string {
+  const { DATABASE_URL, DATA_DIR } = loadConfig('admin');
+  if (DATABASE_URL !== undefined) return DATABASE_URL;
+  try {
+    return JSON.parse(readFileSync(path.join(DATA_DIR, 'demo.json'), 'utf8')).database_url;
+  } catch {
+    throw new ConfigError(
+      `Set DATABASE_URL, or DATA_DIR to that of a running npm start (no demo.json in ${DATA_DIR}).`,
+    );
   }
 }
 

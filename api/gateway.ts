@@ -178,12 +178,14 @@ async function extend({ db }: Ctx, { items }: z.infer<typeof extendBody>) {
 
 async function verify({ keys, http }: Ctx, { key }: { key: string }) {
   requireGatewayVersion(http);
-  const token = await keys.check(key);
+  const token = await keys.check(key).catch((error) => {
+    // The gateway tells a refused key from a refusal of its own credential by the field that is named.
+    throw isAppError(error) && error.code === 'invalid_credential'
+      ? refusedKey(error.message)
+      : error;
+  });
   if (token.token_type !== 'gateway') {
-    throw new AppError(
-      'invalid_credential',
-      'This is an access key; the gateway takes keys that start with svc_gk_.',
-    );
+    throw refusedKey('This is an access key; the gateway takes keys that start with svc_gk_.');
   }
   const {
     id: key_id,
@@ -196,6 +198,10 @@ async function verify({ keys, http }: Ctx, { key }: { key: string }) {
     expires_at,
   } = token;
   return { key_id, secret_id, org_id, user_id, team_id, agent_id, allowed_models, expires_at };
+}
+
+function refusedKey(message: string): AppError {
+  return new AppError('invalid_credential', message, { param: 'key' });
 }
 
 type BatchItem = z.infer<typeof batchBody>['items'][number];

@@ -93,10 +93,7 @@ export function openControlPlane(
     settle: settlements.send,
     extend: (items) => extend(flights, items),
     prices: cached(PRICES_FRESH_MS, () => prices(flights)),
-    isReady: cached(READY_FRESH_MS, async () => {
-      const reply = await flights.request('GET', '/readyz');
-      return reply?.status === 200;
-    }),
+    isReady: cached(READY_FRESH_MS, () => isReady(flights, log)),
     unsettled: settlements.count,
     close: () => flights.close(),
   };
@@ -106,9 +103,25 @@ async function verify(flights: Flights, log: Logger, key: string): Promise<Ident
   const reply = await flights.request('POST', '/v1/gateway/keys/verify', { key });
   if (reply?.status === 200) return reply.body as unknown as Identity;
   if (reply === undefined) throw away();
-  // A refused key names itself so; any other 401 is about this gateway's own credential.
-  if (reply.status === 401 && errorOf(reply).code === 'invalid_credential') throw toError(reply);
+  // A refused key is named as the field that is wrong; any other 401 is about this gateway's own credential.
+  if (isRefusedKey(reply))
+    throw new AppError('invalid_credential', errorOf(reply).message ?? 'Refused.');
   throw refusedCall(log, reply);
+}
+
+// No key has this form, so the answer is about this gateway: is its own credential taken?
+const PROBE = 'svc_gk_probe';
+
+/** True where the control plane answers and takes this gateway's token. */
+async function isReady(flights: Flights, log: Logger): Promise<boolean> {
+  const reply = await flights.request('POST', '/v1/gateway/keys/verify', { key: PROBE });
+  if (reply === undefined || isRefusedKey(reply)) return reply !== undefined;
+  refusedCall(log, reply);
+  return false;
+}
+
+function isRefusedKey(reply: Reply): boolean {
+  return reply.status === 401 && errorOf(reply).param === 'key';
 }
 
 /** One time-out, one retry with the same request id; then the request is canceled, so that a lost answer leaves no hold. */
@@ -218,7 +231,17 @@ function toError(reply: Reply): AppError {
 
 function refusedCall(log: Logger, reply: Reply): AppError {
   log.error({ status: reply.status }, 'the control plane refuses this gateway: check its token');
-  return away();
+  return unpaid();
+}
+
+function unpaid(): AppError {
+  return new AppError(
+    'unavailable',
+    'This gateway is not set up to pay for requests. Tell its operator.',
+    {
+      retry_after: 30,
+    },
+  );
 }
 
 function away(): AppError {

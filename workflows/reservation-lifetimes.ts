@@ -1,3 +1,4 @@
+import { defineSearchAttributeKey } from '@temporalio/common';
 import {
   condition,
   continueAsNew,
@@ -5,6 +6,7 @@ import {
   proxyActivities,
   setCurrentDetails,
   setHandler,
+  upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities';
@@ -21,6 +23,8 @@ const quick = proxyActivities<Activities>({
   retry: { maximumInterval: '30 seconds' },
 });
 
+const Status = defineSearchAttributeKey('Status', 'KEYWORD');
+
 // A shorter life set meanwhile is noticed after this long at the latest.
 const SLEEP_MS_MAX = 60_000;
 
@@ -33,16 +37,17 @@ export async function reservationLifetimes({ org_id }: OrganizationRef): Promise
   setHandler(wake, () => {
     woken = true;
   });
-  while (!workflowInfo().continueAsNewSuggested) {
+  for (;;) {
     woken = false;
     const next_ms = await quick.expireHolds({ org_id });
-    if (next_ms === null && !woken) return;
-    setCurrentDetails(
-      next_ms === null
-        ? 'Looking for new holds.'
-        : `The next hold lapses in ${Math.ceil(next_ms / 1000)} s.`,
-    );
-    if (next_ms !== null) await condition(() => woken, Math.min(next_ms, SLEEP_MS_MAX));
+    if (next_ms === null && !woken) break;
+    if (next_ms !== null) {
+      setCurrentDetails(`The next hold lapses at ${new Date(Date.now() + next_ms).toISOString()}.`);
+      await condition(() => woken, Math.min(next_ms, SLEEP_MS_MAX));
+    }
+    if (workflowInfo().continueAsNewSuggested)
+      await continueAsNew<typeof reservationLifetimes>({ org_id });
   }
-  await continueAsNew<typeof reservationLifetimes>({ org_id });
+  setCurrentDetails('No hold is open.');
+  upsertSearchAttributes([{ key: Status, value: 'completed' }]);
 }
