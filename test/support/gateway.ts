@@ -30,7 +30,11 @@ export interface World {
   org: TestOrg;
   key: string;
   /** Another gateway over the same control plane, or another address of it. */
-  openGateway: (more?: { api_url?: string; settings?: object }) => Promise<TestGateway>;
+  openGateway: (more?: {
+    api_url?: string;
+    settings?: object;
+    target?: object;
+  }) => Promise<TestGateway>;
   /** Fails where a hold is left open or the ledger is not whole. */
   close: () => Promise<void>;
 }
@@ -53,8 +57,14 @@ export async function openWorld(): Promise<World> {
   const org = await makeOrg(api.db);
   await credit(api.db, org.org_id, org.org_wallet, 100_000_000_000n);
   const opened: TestGateway[] = [];
-  const open: World['openGateway'] = async ({ api_url = api.url, settings = {} } = {}) => {
-    const made = await startGateway({ api_url, models_url, control_plane_token, settings });
+  const open: World['openGateway'] = async ({
+    api_url = api.url,
+    settings = {},
+    target = {},
+  } = {}) => {
+    const made = await startGateway({
+      ...{ api_url, models_url, control_plane_token, settings, target },
+    });
     opened.push(made);
     return made;
   };
@@ -83,6 +93,7 @@ async function startGateway(given: {
   models_url: string;
   control_plane_token: string;
   settings: object;
+  target: object;
 }): Promise<TestGateway> {
   const target = {
     id: 'sandbox',
@@ -91,6 +102,7 @@ async function startGateway(given: {
     base_url: `${given.models_url}/v1`,
     api_key_env: 'TEST_MODELS_KEY',
     models: [...prices.map(({ model }) => model), 'unpriced'],
+    ...given.target,
   };
   const settings = parseSettings(
     JSON.stringify({ providers: { targets: [target] }, ...given.settings }),
@@ -175,6 +187,7 @@ export async function arrivals(models_url: string): Promise<
     headers: Record<string, string>;
     body: Record<string, unknown>;
     closed_early: boolean;
+    finished: boolean;
   }[]
 > {
   const answer = await request(`${models_url}/sandbox/requests`);
