@@ -15,6 +15,7 @@ export const priced: readonly Stage[] = [
   identify,
   confirmed(readRequest),
   confirmed(chooseTarget),
+  leaveUnasked,
   // The limits of key, group, user, team and all belong here, then those of policy packs, then the input policy.
   reserve, // Settles at the end. A hold on a cost ticket belongs into it.
   forward, // Retry and fallback belong into it, the output policy beside its meter.
@@ -40,6 +41,13 @@ async function readRequest(call: Call): Promise<void> {
 
 function asksForUsage({ stream_options }: Body): boolean {
   return (stream_options as Body | null | undefined)?.include_usage === true;
+}
+
+/** Some providers refuse `stream_options`: they get the client's own bytes, and their streams are billed by count. */
+function leaveUnasked({ target, request }: Call): void {
+  if (target.stream_usage || !request.hides_usage) return;
+  request.upstream = request.raw;
+  request.hides_usage = false;
 }
 
 /** A stage before the reserve: the key may be known from a minute ago, so a refusal first asks whether it is still valid. */
