@@ -220,13 +220,10 @@ function usageOf(request: ChatRequest, answer: Answer, faults: Faults) {
   const cached = counted >= 1_024 ? Math.floor((counted - 1) / 128) * 128 : 0;
   const thought = reasoning_models.has(request.model) ? REASONING_TOKENS : 0;
   const reasoning_tokens = figure(faults, 'reasoning', thought);
-  const said =
-    count(answer.text) +
-    count(answer.tool_calls.map((call) => JSON.stringify(call.function)).join(''));
   const completion_tokens = figure(
     faults,
     'completion',
-    said * (request.n ?? 1) + reasoning_tokens,
+    faults.completion ? 0 : said(answer) * (request.n ?? 1) + reasoning_tokens,
   );
   return {
     prompt_tokens,
@@ -240,6 +237,10 @@ function usageOf(request: ChatRequest, answer: Answer, faults: Faults) {
       rejected_prediction_tokens: 0,
     },
   };
+}
+
+function said({ text, tool_calls }: Answer): number {
+  return count(text) + count(tool_calls.map((call) => JSON.stringify(call.function)).join(''));
 }
 
 /** Three tokens a message and three for the answer's start, as the provider documents. */

@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import type { Writable } from 'node:stream';
 import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises';
 import { createBrotliCompress, createGzip, constants as zlib } from 'node:zlib';
 
@@ -83,6 +84,8 @@ export async function sendJson(res: ServerResponse, body: unknown, faults: Fault
     return;
   }
   await write(out, res, bytes.subarray(0, bytes.length / 2), faults);
+  // What was written before leaves first.
+  await sleep(5);
   res.destroy();
 }
 
@@ -107,11 +110,7 @@ export async function sendFrames(
   out.end();
 }
 
-interface Sink {
-  write(chunk: Buffer): boolean;
-  flush?(): void;
-  end(): unknown;
-}
+type Sink = Pick<Writable, 'write' | 'end' | 'on' | 'off'>;
 
 function open(res: ServerResponse, faults: Faults, content_type: string): Sink {
   const encoding = faults.gzip ? 'gzip' : faults.br ? 'br' : undefined;
@@ -128,8 +127,7 @@ function open(res: ServerResponse, faults: Faults, content_type: string): Sink {
 
 async function write(out: Sink, res: ServerResponse, bytes: Buffer, faults: Faults): Promise<void> {
   if (!faults.bytes) {
-    if (out.write(bytes)) return;
-    await Promise.race([once(res, 'drain'), once(res, 'close')]);
+    if (!out.write(bytes)) await drained(out, res);
     return;
   }
   for (let at = 0; at < bytes.length && !res.destroyed; at += 1) {
@@ -138,8 +136,17 @@ async function write(out: Sink, res: ServerResponse, bytes: Buffer, faults: Faul
   }
 }
 
-function once(res: ServerResponse, event: 'drain' | 'close'): Promise<void> {
-  return new Promise((resolve) => res.once(event, resolve));
+/** Waits until what was written has left, or the other side has. */
+function drained(out: Sink, res: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      out.off('drain', done);
+      res.off('close', done);
+      resolve();
+    };
+    out.on('drain', done);
+    res.on('close', done);
+  });
 }
 
 async function comments(out: Sink, res: ServerResponse, faults: Faults): Promise<void> {
