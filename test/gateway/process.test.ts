@@ -1,0 +1,133 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { request } from 'undici';
+import { serverProgram } from '../../sandbox/node-programs';
+import { freePorts } from '../../sandbox/ports';
+import { launch, type Running } from '../../sandbox/processes';
+import {
+  chat,
+  gatewayKey,
+  lastCharge,
+  openHolds,
+  openWorld,
+  post,
+  type World,
+} from '../support/gateway';
+import { credit, makeOrg } from '../support/ledger';
+import { until } from '../support/until';
+
+let world: World;
+let folder: string;
+const started: Running[] = [];
+const chat_path = '/v1/chat/completions';
+
+beforeAll(async () => {
+  world = await openWorld();
+  folder = mkdtempSync(path.join(tmpdir(), 'svc-gateway-'));
+});
+
+afterAll(async () => {
+  await Promise.all(started.map((process) => process.stop()));
+  rmSync(folder, { recursive: true });
+  await world.close();
+});
+
+function settingsFile(more = ''): string {
+  const file = path.join(folder, 'gateway.yaml');
+  writeFileSync(
+    file,
+    `providers:
+  targets:
+    - id: sandbox
+      provider: openai
+      shape: openai
+      base_url: ${world.models_url}/v1
+      api_key_env: TEST_MODELS_KEY
+      models: [gpt-4o-mini]
+${more}`,
+  );
+  return file;
+}
+
+async function start(more = '', changed: Record<string, string> = {}) {
+  const [port = 0] = await freePorts(1);
+  const url = `http://127.0.0.1:${port}`;
+  const env = {
+    CONTROL_PLANE_URL: world.api.url,
+    CONTROL_PLANE_TOKEN: world.control_plane_token,
+    GATEWAY_CONFIG: settingsFile(more),
+    GATEWAY_PORT: String(port),
+    LOG_LEVEL: 'info',
+    ...changed,
+  };
+  const lines: string[] = [];
+  const program = serverProgram({
+    ...{ name: 'gateway', script: 'gateway/main.ts', env },
+    ready_url: `${url}/readyz`,
+  });
+  const running = await launch(program, { onLine: (line) => lines.push(line) });
+  started.push(running);
+  return { url, running, lines };
+}
+
+async function funded() {
+  const org = await makeOrg(world.api.db);
+  await credit(world.api.db, org.org_id, org.org_wallet, 1_000_000_000n);
+  return { ...org, key: await gatewayKey(world.api, org.org_id) };
+}
+
+async function statusOf(url: string): Promise<number> {
+  const answer = await request(url);
+  await answer.body.dump();
+  return answer.statusCode;
+}
+
+test('on SIGTERM: /readyz is 503, new calls are sent elsewhere, the stream in flight finishes and settles, the process exits 0', async () => {
+  const { url, running, lines } = await start();
+  const { org_id, key } = await funded();
+  const content = 'Hello [[fault:chunks count=30]] [[fault:slow delay=60]]';
+  const streaming = post(url + chat_path, key, chat(content, { stream: true }));
+  await until(async () => (await openHolds(world.api, org_id)) === 1);
+  process.kill(running.pid, 'SIGTERM');
+  await until(async () => (await statusOf(`${url}/readyz`)) === 503);
+  expect(await statusOf(`${url}/svc/health`)).toBe(200);
+  const refused = await post(url + chat_path, key, chat('Hello'));
+  expect(refused.status).toBe(503);
+  expect(refused.headers['retry-after']).toBeDefined();
+  expect((await streaming).text).toContain('[DONE]');
+  expect(await running.ended).toBe('exited 0');
+  expect(await openHolds(world.api, org_id)).toBe(0);
+  expect(await lastCharge(world, org_id)).toMatchObject({
+    status: 'settled',
+    usage_source: 'upstream',
+  });
+  const said = lines.join('\n');
+  for (const secret of [key, world.control_plane_token, 'upstream-secret'])
+    expect(said).not.toContain(secret);
+});
+
+test('a stream that outlasts the drain is ended with an error frame and settled at what came; the process exits 0', async () => {
+  const { url, running } = await start('timeouts: { drain_ms: 500 }');
+  const { org_id, key } = await funded();
+  const content = 'Hello [[fault:chunks count=50]] [[fault:slow delay=200]]';
+  const streaming = post(url + chat_path, key, chat(content, { stream: true }));
+  await until(async () => (await openHolds(world.api, org_id)) === 1);
+  process.kill(running.pid, 'SIGTERM');
+  const { text } = await streaming;
+  expect(text).toContain('"unavailable"');
+  expect(text).not.toContain('[DONE]');
+  expect(await running.ended).toBe('exited 0');
+  expect(await openHolds(world.api, org_id)).toBe(0);
+  const charge = await lastCharge(world, org_id);
+  expect(charge).toMatchObject({ status: 'settled', usage_source: 'estimated' });
+  expect(charge.actual_cost_nanos).toBeGreaterThan(0n);
+});
+
+test.each<[string, string, Record<string, string>, string]>([
+  ['an unknown key in the file', 'rate_limit: {}', {}, 'rate_limit: there is no such key'],
+  ['a variable that is missing', '', { CONTROL_PLANE_TOKEN: '' }, 'CONTROL_PLANE_TOKEN'],
+  ['a provider key that is not set', '', { TEST_MODELS_KEY: '' }, 'TEST_MODELS_KEY'],
+])('the process does not start with %s, and says so by name', async (_, more, env, named) => {
+  await expect(start(more, env)).rejects.toThrow(named);
+});
