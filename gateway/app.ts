@@ -40,6 +40,8 @@ export function openGateway({
 /** The Koa app: the conventions, health, then the table of routes. */
 export function createApp(gateway: Gateway): Koa {
   const app = new Koa();
+  // What reaches Koa itself is a client's broken connection; without a listener it goes to the console.
+  app.on('error', (error) => gateway.log.debug({ err: error }, 'a connection broke'));
   app.use(conventions(gateway.log));
   app.use(async (ctx) => {
     const { path } = ctx;
