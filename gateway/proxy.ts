@@ -243,7 +243,7 @@ function streamAnswer(
   if (decoder !== undefined) valve.decode(decoder, pass, onBroken);
   return {
     push: (chunk) => (decoder === undefined ? pass(chunk) : valve.feed(chunk)),
-    isMeasured: () => meter.measured().usage !== undefined,
+    isMeasured: () => isWhole(meter.measured()),
     async end(error) {
       if (decoder !== undefined) await valve.decoded(error);
       if (endsWell(meter.measured(), error)) valve.write(meter.rest());
@@ -254,9 +254,14 @@ function streamAnswer(
   };
 }
 
-// Some providers never send [DONE]; then a finished choice and a clean end are enough.
-function endsWell({ is_done, has_finish, usage }: Measured, error: Error | undefined): boolean {
-  return is_done || usage !== undefined || (has_finish && error === undefined);
+// Some providers never send [DONE]; then a finished choice and a clean end are enough. Some send usage so far with every
+// chunk, so usage alone says nothing.
+function endsWell(measured: Measured, error: Error | undefined): boolean {
+  return isWhole(measured) || (measured.has_finish && error === undefined);
+}
+
+function isWhole({ is_done, has_finish, usage }: Measured): boolean {
+  return is_done || (has_finish && usage !== undefined);
 }
 
 /** Writes to the client no faster than it reads; one that does not read at all is left after the idle time-out. */

@@ -88,9 +88,9 @@ export function chatFrames(request: ChatRequest, faults: Faults): string[] {
   const chunks: Record<string, unknown>[] = [];
   for (let index = 0; index < (request.n ?? 1); index += 1) {
     const deltas = [{ role: 'assistant', content: '' }, ...deltasOf(answer, faults)];
-    for (const delta of deltas) {
+    for (const [said_so_far, delta] of deltas.entries()) {
       chunks.push({
-        ...withUsage,
+        ...(faults['usage-each'] ? { ...base, usage: usageSoFar(usage, said_so_far) } : withUsage),
         choices: [{ index, delta, logprobs: null, finish_reason: null }],
       });
     }
@@ -237,6 +237,10 @@ function usageOf(request: ChatRequest, answer: Answer, faults: Faults) {
       rejected_prediction_tokens: 0,
     },
   };
+}
+
+function usageSoFar({ prompt_tokens }: { prompt_tokens: number }, completion_tokens: number) {
+  return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens };
 }
 
 function said({ text, tool_calls }: Answer): number {

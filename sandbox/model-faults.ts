@@ -13,6 +13,7 @@ import { createBrotliCompress, createGzip, constants as zlib } from 'node:zlib';
  * slow delay=20             ms between frames, or before a JSON body  comments count=5 delay=50  comment lines before the first frame
  * chunks count=200          that many content frames                  big-line size=1000000     one frame of that many characters
  * no-usage                  usage never comes                         usage-last       usage on the last frame that has a choice
+ * usage-each                usage so far with every chunk
  * usage prompt= completion= cached= reasoning=                        other figures than the counted ones
  * gzip, br                  compressed although identity was asked    crlf, cr         line ends of the stream
  * bytes                     one byte a write                          html, redirect, plain   200 with a page; 302; an error that is not JSON

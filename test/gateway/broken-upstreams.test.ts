@@ -78,6 +78,27 @@ test.each(['cut after=3', 'end after=3'])(
   },
 );
 
+test('usage so far with every chunk does not make a broken stream whole, and is what is charged', async () => {
+  const content = 'Hello [[fault:cut after=5]] [[fault:chunks count=20]] [[fault:usage-each]]';
+  const { text } = await call(content, { stream: true });
+  expect(eventsIn(text).at(-1)).toContain('"upstream_failed"');
+  const charge = await last();
+  expect(charge.status).toBe('settled');
+  expect(charge.usage.completion_tokens).toBe(4);
+});
+
+test.each(['gzip', 'br'])(
+  'a compressed stream (%s) that is cut ends with a plain error frame, and what came is charged',
+  async (fault) => {
+    const content = `Hello [[fault:cut after=5]] [[fault:chunks count=20]] [[fault:${fault}]]`;
+    const { text } = await call(content, { stream: true });
+    expect(eventsIn(text).at(-1)).toContain('"upstream_failed"');
+    const charge = await last();
+    expect(charge).toMatchObject({ status: 'settled', usage_source: 'estimated' });
+    expect(charge.actual_cost_nanos).toBeGreaterThan(0n);
+  },
+);
+
 test("an upstream's own error frame reaches the client, no clean end follows, and what came is charged", async () => {
   const content = 'Hello [[fault:error-frame after=3]] [[fault:chunks count=20]]';
   const { text } = await call(content, { stream: true });
@@ -154,6 +175,13 @@ test('a client that leaves after chunk 3 of 200: the upstream is drained within 
   expect(charge).toMatchObject({ status: 'settled', usage_source: 'upstream' });
   expect(charge.usage.completion_tokens).toBeGreaterThanOrEqual(200);
   await until(upstreamIsOver);
+});
+
+test('a client that leaves a stream with usage so far in every chunk pays for the whole of it', async () => {
+  const content = 'Hello [[fault:chunks count=100]] [[fault:slow delay=5]] [[fault:usage-each]]';
+  await leaveAfter(3, content, { max_tokens: 1_000 });
+  const { usage } = await last();
+  expect(usage.completion_tokens).toBeGreaterThanOrEqual(100);
 });
 
 test('a client that leaves a stream longer than the drain reads: the upstream is stopped, what it sent is charged', async () => {

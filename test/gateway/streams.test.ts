@@ -35,7 +35,8 @@ async function both(content: string, more: object = {}) {
 
 /** What the upstream itself says that the request used. */
 function usageIn(text: string) {
-  const [, prompt, completion] = /"prompt_tokens":(\d+),"completion_tokens":(\d+)/.exec(text) ?? [];
+  const told = [...text.matchAll(/"prompt_tokens":(\d+),"completion_tokens":(\d+)/g)];
+  const [, prompt, completion] = told.at(-1) ?? [];
   return { prompt_tokens: Number(prompt), completion_tokens: Number(completion) };
 }
 
@@ -48,6 +49,7 @@ test.each([
   'chunks count=200',
   'comments count=3 delay=5',
   'usage-last',
+  'usage-each',
 ])('a stream with %s reaches the client byte for byte and is metered', async (fault) => {
   const { direct, through } = await both(`Gr\u00fc\u00dfe \u{1f44b} [[fault:${fault}]]`, asked);
   expect(through.bytes.equals(direct.bytes)).toBe(true);
