@@ -1,5 +1,3 @@
-import type { ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { AppError } from '../domain/errors';
 import type { Call } from './call';
@@ -14,6 +12,7 @@ import {
 } from './meter';
 import { outcomeOf, refused } from './outcome';
 import { refusalOf, upstreamError } from './upstream-errors';
+import { Valve } from './valve';
 
 // How long and how much is read on behalf of a client that has gone, for the usage at the answer's end.
 const DRAIN_MS = 30_000;
@@ -262,76 +261,6 @@ function endsWell(measured: Measured, error: Error | undefined): boolean {
 
 function isWhole({ is_done, has_finish, usage }: Measured): boolean {
   return is_done || (has_finish && usage !== undefined);
-}
-
-/** Writes to the client no faster than it reads; one that does not read at all is left after the idle time-out. */
-class Valve {
-  private readonly call: Call;
-  private readonly res: ServerResponse;
-  private readonly controller: Controller;
-  private decoder: Duplex | undefined;
-  private stalled: NodeJS.Timeout | undefined;
-
-  constructor(call: Call, controller: Controller) {
-    this.call = call;
-    this.res = call.ctx.res;
-    this.controller = controller;
-  }
-
-  write(bytes: Buffer): void {
-    if (bytes.length === 0 || this.call.client_is_gone) return;
-    if (this.res.write(bytes) || this.stalled !== undefined) return;
-    this.controller.pause();
-    this.decoder?.pause();
-    this.stalled = setTimeout(
-      () => this.res.destroy(),
-      this.call.gateway.settings.timeouts.idle_ms,
-    );
-    const goOn = (): void => {
-      clearTimeout(this.stalled);
-      this.stalled = undefined;
-      this.res.off('drain', goOn);
-      this.res.off('close', goOn);
-      this.decoder?.resume();
-      this.controller.resume();
-    };
-    this.res.on('drain', goOn);
-    this.res.on('close', goOn);
-  }
-
-  end(): void {
-    if (!this.call.client_is_gone) this.res.end();
-  }
-
-  /** Sends the head by itself where no frame follows in this turn. */
-  flushSoon(): void {
-    setImmediate(() => {
-      if (!this.res.destroyed && !this.res.writableEnded) this.res.flushHeaders();
-    });
-  }
-
-  decode(decoder: Duplex, pass: (chunk: Buffer) => void, onBroken: (error: Error) => void): void {
-    this.decoder = decoder;
-    decoder.on('data', pass);
-    decoder.on('error', onBroken);
-  }
-
-  feed(chunk: Buffer): void {
-    const { decoder } = this;
-    if (decoder === undefined || decoder.destroyed || decoder.write(chunk)) return;
-    this.controller.pause();
-    decoder.once('drain', () => this.controller.resume());
-  }
-
-  async decoded(error: Error | undefined): Promise<void> {
-    const { decoder } = this;
-    if (decoder === undefined || decoder.destroyed || decoder.closed) return;
-    const closed = new Promise<void>((resolve) => decoder.once('close', resolve));
-    if (error === undefined) decoder.end();
-    else decoder.destroy();
-    decoder.resume();
-    await closed;
-  }
 }
 
 /** Takes the response over from Koa and writes its head. */
