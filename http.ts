@@ -60,7 +60,7 @@ const unreachable = /^(ECONN|ETIMEDOUT|EPIPE|ENOTFOUND|EHOSTUNREACH|08|57P0|5330
 
 // What pg says without a code: a session that ended while, before, or after a statement was on it.
 const lostConnection =
-  /Connection terminated|Connection ended unexpectedly|is not queryable|timeout exceeded when trying to connect/;
+  /Connection terminated|Connection ended unexpectedly|is not queryable|timeout expired|timeout exceeded when trying to connect/;
 
 /** True where a database or service could not be reached, so that a repeat may find it. */
 export function isUnreachable(error: unknown): boolean {

@@ -81,8 +81,16 @@ export function createLanes(db: Db, log: Logger): Lanes {
       });
     },
     settle(body) {
-      const id = `settle:${body.reservation_id ?? body.request_id}`;
-      return submit('settle', body.org_id, { id, digest: '', item: reservations.settleItem(body) });
+      const item = reservations.settleItem(body);
+      const { reservation_id, request_id } = body;
+      const name =
+        reservation_id === undefined ? `request:${request_id}` : `hold:${reservation_id}`;
+      // Only equal settles share an answer: the refusal of a wrong one is nobody else's.
+      return submit('settle', body.org_id, {
+        id: `settle:${name}`,
+        digest: JSON.stringify(item),
+        item,
+      });
     },
     async close() {
       while (lanes.size > 0) await Promise.all([...lanes.values()].map((lane) => lane.running));

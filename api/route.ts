@@ -65,7 +65,7 @@ export interface Connections extends Sources {
 
 /** Mounts route tables. */
 export function mount(routes: readonly Route[], connections: Connections): Router {
-  const router = new Router();
+  const router = new Router({ strict: true, sensitive: true });
   for (const row of routes) {
     router[row.method](row.path, (http: Context) => serve(row, http, connections));
   }

@@ -1,7 +1,9 @@
 import { hash } from 'node:crypto';
+import { AppError } from '../domain/errors';
 import type { Call } from './call';
 import type { ControlPlane, Reservation } from './control-plane';
 import { encodingOf } from './tokenizer';
+import { nothing_used } from './usage';
 
 const SWEEP_MS = 250;
 const LIFE_MIN_MS = 1_500;
@@ -14,7 +16,8 @@ export async function reserve(call: Call): Promise<void> {
   const input = family.input(request.body);
   const counted = gateway.tokenizer.count(input.texts, encodingOf(request.model));
   const text_tokens = typeof counted === 'number' ? counted : await counted;
-  call.estimated_prompt_tokens = text_tokens + input.tokens;
+  // Nothing that goes upstream is free to ask.
+  call.estimated_prompt_tokens = Math.max(1, text_tokens + input.tokens);
   if (call.client_is_gone) return;
   const { org_id, user_id, team_id, key_id, secret_id } = identity;
   call.reservation = await gateway.control_plane.reserve({
@@ -32,7 +35,12 @@ export async function reserve(call: Call): Promise<void> {
   call.onEnd(() => {
     letGo();
     const { reservation_id } = call.reservation;
-    gateway.control_plane.settle({ org_id, reservation_id, ...call.outcome });
+    const estimate = {
+      ...nothing_used,
+      prompt_tokens: call.estimated_prompt_tokens,
+      completion_tokens: request.max_completion_tokens ?? 0,
+    };
+    gateway.control_plane.settle({ org_id, reservation_id, ...call.outcome }, estimate);
   });
 }
 
@@ -75,9 +83,15 @@ export function openHolds(control_plane: ControlPlane): Holds {
 }
 
 const AGENT_HEADER = 'x-svc-agent-id';
+const AGENT_LENGTH_MAX = 200;
 
 function agentOf({ ctx }: Call): string | null {
-  return (ctx.req.headers[AGENT_HEADER] as string | undefined) ?? null;
+  const agent_id = ctx.req.headers[AGENT_HEADER] as string | undefined;
+  if (agent_id === undefined) return null;
+  if (agent_id.length <= AGENT_LENGTH_MAX) return agent_id;
+  throw new AppError('invalid_field', `${AGENT_HEADER} is not the id of an agent.`, {
+    param: AGENT_HEADER,
+  });
 }
 
 async function bodyHash(raw: Buffer): Promise<string> {

@@ -64,8 +64,11 @@ export interface Price {
 export interface ControlPlane {
   verify(key: string): Promise<Identity>;
   reserve(request: ReserveRequest): Promise<Reservation>;
-  /** Returns at once; the settlement is repeated until it is accepted. */
-  settle(settlement: Settlement): void;
+  /**
+   * Returns at once; the settlement is repeated until it is accepted. Where its usage is refused, the estimate is charged
+   * in its place: what was answered is never free.
+   */
+  settle(settlement: Settlement, estimate?: Usage): void;
   extend(items: { org_id: string; reservation_id: string }[]): Promise<ExtendResult[]>;
   prices(): Promise<readonly Price[]>;
   isReady(): Promise<boolean>;
@@ -79,6 +82,8 @@ const SETTLE_BACKOFF_MS = [200, 500, 1_000, 2_000, 5_000];
 const UNSETTLED_MAX = 2_000;
 const PRICES_FRESH_MS = 60_000;
 const READY_FRESH_MS = 500;
+// Probes give up soon; one that hangs would say nothing at all.
+const READY_TIMEOUT_MS = 1_000;
 
 export function openControlPlane(
   { urls, token }: { urls: readonly string[]; token: string },
@@ -114,7 +119,8 @@ const PROBE = 'svc_gk_probe';
 
 /** True where the control plane answers and takes this gateway's token. */
 async function isReady(flights: Flights, log: Logger): Promise<boolean> {
-  const reply = await flights.request('POST', '/v1/gateway/keys/verify', { key: PROBE });
+  const asked = flights.request('POST', '/v1/gateway/keys/verify', { key: PROBE });
+  const reply = await Promise.race([asked, sleep(READY_TIMEOUT_MS, undefined)]);
   if (reply === undefined || isRefusedKey(reply)) return reply !== undefined;
   refusedCall(log, reply);
   return false;
@@ -157,13 +163,14 @@ async function prices(flights: Flights): Promise<readonly Price[]> {
 }
 
 interface Settlements {
-  send(settlement: Settlement): void;
+  send(settlement: Settlement, estimate?: Usage): void;
   count(): number;
 }
 
 function openSettlements(flights: Flights, log: Logger): Settlements {
   let unsettled = 0;
-  const deliver = async (settlement: Settlement): Promise<void> => {
+  const deliver = async (first: Settlement, estimate?: Usage): Promise<void> => {
+    let settlement = first;
     for (let attempt = 0; ; attempt += 1) {
       const reply = await flights.submit('settle', settlement, SETTLE_TIMEOUT_MS);
       if (reply.status === 200) return;
@@ -171,16 +178,19 @@ function openSettlements(flights: Flights, log: Logger): Settlements {
       if (isFinal(reply)) {
         const { code, message } = errorOf(reply as Reply);
         log.error({ reservation_id, request_id, code }, `a settlement was refused: ${message}`);
-        return;
+        if (!estimate || settlement.usage === estimate || !settlement.usage) return;
+        if (reply.status !== 422) return;
+        settlement = { ...settlement, usage: estimate, usage_source: 'estimated' };
+        continue;
       }
       if (attempt === 0) log.warn({ reservation_id, request_id }, 'a settlement is repeated');
       await sleep(SETTLE_BACKOFF_MS[attempt] ?? SETTLE_BACKOFF_MS.at(-1));
     }
   };
   return {
-    send(settlement) {
+    send(settlement, estimate) {
       unsettled += 1;
-      void deliver(settlement).finally(() => {
+      void deliver(settlement, estimate).finally(() => {
         unsettled -= 1;
       });
     },

@@ -34,6 +34,8 @@ const SETTLE_LINGER_MS = 5;
 const FLIGHTS_OPEN_MAX = 32;
 const YOUNG_MS = 25;
 const ITEMS_MAX = 64;
+// Half of what the control plane takes.
+const BYTES_MAX = 524_288;
 const FLIGHT_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 2_000;
 const RESEND_MS = 100;
@@ -155,9 +157,21 @@ class FlightControl implements Flights {
       this.young < FLIGHTS_YOUNG_MAX &&
       this.open < FLIGHTS_OPEN_MAX
     ) {
-      const items = this.queue.splice(0, ITEMS_MAX).filter((item) => item.is_live);
+      const items = this.take();
       if (items.length > 0) this.fly(items);
     }
+  }
+
+  /** The next batch: at most 64 items, and no more text than the control plane reads in one body. */
+  private take(): Item[] {
+    let bytes = 0;
+    let count = 0;
+    for (const { text } of this.queue) {
+      bytes += Buffer.byteLength(text);
+      if (count === ITEMS_MAX || (count > 0 && bytes > BYTES_MAX)) break;
+      count += 1;
+    }
+    return this.queue.splice(0, count).filter((item) => item.is_live);
   }
 
   private fly(items: Item[]): void {
@@ -192,8 +206,12 @@ class FlightControl implements Flights {
     this.grewOld(flight);
     this.open -= 1;
     const left = flight.unanswered();
-    if (refusal !== undefined) for (const item of left) item.answer(refusal);
-    else if (left.length > 0) {
+    if (refusal !== undefined && (left.length === 1 || isOfTheCaller(refusal))) {
+      for (const item of left) item.answer(refusal);
+    } else if (refusal !== undefined) {
+      // One item spoils the batch: each goes alone, so that no other is refused for it.
+      for (const item of left) this.fly([item]);
+    } else if (left.length > 0) {
       this.queue.unshift(...left);
       this.turnFrom(at);
       this.rest();
@@ -284,4 +302,9 @@ function parse(text: string): Record<string, unknown> | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** True where the whole call was refused for who sends it: its credential, its scope or its version. */
+function isOfTheCaller({ status }: Reply): boolean {
+  return status === 401 || status === 403 || status === 426;
 }

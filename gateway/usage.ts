@@ -1,3 +1,5 @@
+import { AppError } from '../domain/errors';
+
 /** What the settlement carries: all input with its shares, all output with its shares. */
 export interface Usage {
   prompt_tokens: number;
@@ -51,13 +53,24 @@ export function chatInput(body: Body): Input {
 /** The input of an embedding: one text, several, or tokens, which are counted by their number. */
 export function embeddingInput({ input }: Body): Input {
   if (typeof input === 'string') return { texts: [input], tokens: 0 };
+  if (!Array.isArray(input) || input.length === 0) throw wrongInput();
   const texts: string[] = [];
   let tokens = 0;
-  for (const entry of Array.isArray(input) ? input : []) {
+  for (const entry of input) {
     if (typeof entry === 'string') texts.push(entry);
-    else tokens += Array.isArray(entry) ? entry.length : 1;
+    else if (Number.isInteger(entry)) tokens += 1;
+    else if (Array.isArray(entry) && entry.every(Number.isInteger)) tokens += entry.length;
+    else throw wrongInput();
   }
   return { texts, tokens };
+}
+
+function wrongInput(): AppError {
+  return new AppError(
+    'invalid_field',
+    'input must be a text, a list of texts, a list of tokens, or a list of such lists.',
+    { param: 'input' },
+  );
 }
 
 /** The usage object of chat completions and embeddings; undefined where it says nothing. */

@@ -77,6 +77,15 @@ test('the admin route for credits replays too', async () => {
   expect(await entries()).toBe(before + 1);
 });
 
+test.each(['/v1/wallets/credit/', '/V1/Wallets/Credit'])(
+  'another spelling of the path, %s, is no route: a key cannot credit again through it',
+  async (path) => {
+    const before = await entries();
+    expect((await post({ id: randomUUID(), path })).status).toBe(404);
+    expect(await entries()).toBe(before);
+  },
+);
+
 test('without a key, equal calls are different calls', async () => {
   const before = await entries();
   await post({});

@@ -108,6 +108,15 @@ test('settle called 1,000 times in parallel on two APIs has one effect and one a
   });
 });
 
+test("a wrong settle's refusal is not the answer of the right ones beside it", async () => {
+  const org = await fundedOrg(100);
+  const hold = await lanes.reserve(reserveBody(org.org_id, 50));
+  const settle = (more: object) =>
+    lanes.settle(settleBody(org.org_id, hold.reservation_id, 20, more));
+  const rows = await Promise.all([settle({ model: 'nope' }), settle({}), settle({})]);
+  expect(rows.map((row) => row.code)).toEqual(['price_not_frozen', null, null]);
+});
+
 test('settle and expiry at the same instant: one of them releases, and the cost is charged once', async () => {
   const org = await fundedOrg(100_000);
   for (let round = 0; round < 60; round += 1) {
