@@ -2,7 +2,7 @@ import type { Server } from 'node:http';
 import type { Context, Middleware } from 'koa';
 import { AppError, errorHeaders, isAppError, toErrorBody } from './domain/errors';
 import { newId } from './domain/ids';
-import { decimalText, NANOS_PER_UNIT } from './domain/money';
+import { fromNanos } from './domain/money';
 import type { Logger } from './log';
 
 export const API_VERSION = '1.5.0';
@@ -97,17 +97,9 @@ export function toWire(value: unknown): unknown {
   for (const [key, member] of Object.entries(value)) {
     if (member === undefined) continue;
     if (key.endsWith('_nanos'))
-      wire[key.slice(0, -'_nanos'.length)] = member === null ? null : major(member);
+      wire[key.slice(0, -'_nanos'.length)] =
+        member === null ? null : fromNanos(BigInt(member as bigint | string));
     else wire[key] = toWire(member);
   }
   return wire;
-}
-
-const SAFE = BigInt(Number.MAX_SAFE_INTEGER);
-
-function major(nanos: unknown): number {
-  const exact = BigInt(nanos as bigint | string);
-  // Both are exact integers of doubles here, so the quotient is the double nearest to the decimal.
-  if (exact <= SAFE && exact >= -SAFE) return Number(exact) / Number(NANOS_PER_UNIT);
-  return Number(decimalText(exact));
 }

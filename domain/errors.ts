@@ -7,7 +7,6 @@ const statuses = {
   permission_denied: 403,
   model_not_allowed: 403,
   key_budget_exceeded: 403,
-  ticket_denied: 403,
   browser_not_allowed: 403,
   not_found: 404,
   model_not_found: 404,

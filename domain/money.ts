@@ -33,8 +33,12 @@ export function toNanos(amount: number, param: string): bigint {
 
 /** The JSON number of major units: exact to the nano below 8,388,608, above it the nearest double. */
 export function fromNanos(nanos: bigint): number {
+  // Both are exact integers of doubles here, so the quotient is the double nearest to the decimal.
+  if (nanos <= SAFE && nanos >= -SAFE) return Number(nanos) / Number(NANOS_PER_UNIT);
   return Number(decimalText(nanos));
 }
+
+const SAFE = BigInt(Number.MAX_SAFE_INTEGER);
 
 /** The exact decimal text of nanos, for people and logs: `-0.0000001`, `12.5`. */
 export function decimalText(nanos: bigint): string {

@@ -239,14 +239,7 @@ export async function isWellFormed(key: string): Promise<boolean> {
   return (await checksum(key.slice(0, -CHECKSUM_LENGTH))) === key.slice(-CHECKSUM_LENGTH);
 }
 
-/** The living token of a key; `invalid_credential` (401) for one mistyped, unknown, expired or revoked. */
-export async function authenticate(db: Db, key: string): Promise<LivingToken> {
-  const hash = (await isWellFormed(key)) ? await sha256(key) : '';
-  const found = (await findLiving(db, [hash])).get(hash);
-  if (found === undefined) throw invalidKey();
-  return found;
-}
-
+/** The refusal (401) of a key that is mistyped, unknown, expired or revoked. */
 export function invalidKey(): AppError {
   return new AppError('invalid_credential', 'This key is mistyped, unknown, expired or revoked.');
 }

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { AppError } from '../domain/errors';
 import type { Call } from './call';
 import type { ControlPlane, Reservation } from './control-plane';
+import { completionCeiling } from './outcome';
 import { encodingOf } from './tokenizer';
 import { nothing_used } from './usage';
 
@@ -38,7 +39,7 @@ export async function reserve(call: Call): Promise<void> {
     const estimate = {
       ...nothing_used,
       prompt_tokens: call.estimated_prompt_tokens,
-      completion_tokens: request.max_completion_tokens ?? 0,
+      completion_tokens: completionCeiling(call),
     };
     gateway.control_plane.settle({ org_id, reservation_id, ...call.outcome }, estimate);
   });

@@ -178,8 +178,8 @@ function openSettlements(flights: Flights, log: Logger): Settlements {
       if (isFinal(reply)) {
         const { code, message } = errorOf(reply as Reply);
         log.error({ reservation_id, request_id, code }, `a settlement was refused: ${message}`);
-        if (!estimate || settlement.usage === estimate || !settlement.usage) return;
-        if (reply.status !== 422) return;
+        const is_usage_refused = reply.status === 422 && settlement.outcome === 'completed';
+        if (!is_usage_refused || !estimate || settlement.usage === estimate) return;
         settlement = { ...settlement, usage: estimate, usage_source: 'estimated' };
         continue;
       }

@@ -31,13 +31,18 @@ export async function outcomeOf(call: Call, measured: Measured): Promise<Outcome
   };
 }
 
+/** The most completion tokens that the hold was made for. */
+export function completionCeiling({ request }: Call): number {
+  return request.max_completion_tokens ?? DEFAULT_MAX_COMPLETION_TOKENS;
+}
+
 async function estimatedCompletion(call: Call, text: string): Promise<number> {
   const { request, target, gateway, family } = call;
   if (!family.has_output) return 0;
   const counted = await gateway.tokenizer.count([text], encodingOf(request.model));
   const price = bestMatch(await gateway.control_plane.prices(), target.provider, request.model);
   if (!price?.reasoning) return counted;
-  const cap = request.max_completion_tokens ?? DEFAULT_MAX_COMPLETION_TOKENS;
+  const cap = completionCeiling(call);
   return Math.max(counted, Math.min(cap, price.max_output_tokens ?? cap));
 }
 

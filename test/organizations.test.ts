@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { createKeyring } from '../api/keyring';
 import type { Db } from '../domain/sql';
 import * as tokens from '../domain/tokens';
 import {
@@ -30,10 +31,12 @@ afterAll(() => close());
 const owner = (body?: object) => ({ key: tenant.owner_key, body });
 
 async function isAlive(key: string): Promise<boolean> {
-  return tokens.authenticate(db, key).then(
-    () => true,
-    () => false,
-  );
+  return createKeyring(db)
+    .check(key)
+    .then(
+      () => true,
+      () => false,
+    );
 }
 
 async function addMember(role = 'member') {

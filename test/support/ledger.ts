@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import type { Lanes } from '../../api/lanes';
+import { createLanes, type Lanes } from '../../api/lanes';
 import { audit } from '../../domain/audit';
 import type * as reservations from '../../domain/reservations';
 import { type Db, many, one } from '../../domain/sql';
+import { createLog } from '../../log';
+import { openTestDatabase } from './database';
 
 export const chat = { provider: 'openai', model: 'gpt-4o-mini' };
 export const BODY_HASH = `sha256:${'a'.repeat(64)}`;
@@ -17,6 +19,30 @@ export interface TestOrg {
   user_wallet: string;
   team_id: string;
   team_wallet: string;
+}
+
+/** Two APIs' lanes over one database with the test price; closing proves the ledger. */
+export async function openLedger() {
+  const { db, close: dropDatabase } = await openTestDatabase(20);
+  const log = createLog('test', 'fatal');
+  const [lanes, other] = [createLanes(db, log), createLanes(db, log)];
+  await makePrice(db);
+  const close = async () => {
+    await other.close();
+    await closeClean(db, lanes, dropDatabase);
+  };
+  return { db, lanes, other, close };
+}
+
+/** An organization whose own wallet covers so many tokens at the test price. */
+export async function makeFundedOrg(
+  db: Db,
+  tokens: number,
+  columns: Record<string, unknown> = {},
+): Promise<TestOrg> {
+  const org = await makeOrg(db, columns);
+  await credit(db, org.org_id, org.org_wallet, BigInt(tokens) * TOKEN);
+  return org;
 }
 
 /** An organization with a user and a team, each with an empty wallet. */
