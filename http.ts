@@ -1,5 +1,6 @@
 import type { Server } from 'node:http';
 import type { Context, Middleware } from 'koa';
+import { ConfigError } from './config';
 import { AppError, errorHeaders, isAppError, toErrorBody } from './domain/errors';
 import { newId } from './domain/ids';
 import { fromNanos } from './domain/money';
@@ -73,10 +74,19 @@ function unknownPath(ctx: Context): AppError {
   return new AppError('not_found', `There is no ${ctx.method} ${ctx.path}.`);
 }
 
-/** Listens on loopback or all interfaces; resolves with the port in use (0 asks for a free one). */
-export function listen(server: Server, port: number): Promise<number> {
+const refusals: Record<string, string> = {
+  EADDRINUSE: 'is in use by another process',
+  EACCES: 'may not be opened by this user',
+};
+
+/** Listens on all interfaces; resolves with the port in use (0 asks for a free one). A refusal names the variable to change. */
+export function listen(server: Server, port: number, variable = 'the port'): Promise<number> {
   return new Promise((resolve, reject) => {
-    server.once('error', reject);
+    server.once('error', (error: NodeJS.ErrnoException) => {
+      const reason = refusals[error.code ?? ''];
+      if (reason === undefined) reject(error);
+      else reject(new ConfigError(`Port ${port} ${reason}. Set ${variable} to another one.`));
+    });
     server.listen(port, () => {
       const address = server.address();
       resolve(typeof address === 'object' && address ? address.port : port);

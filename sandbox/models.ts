@@ -150,8 +150,14 @@ function parse(bytes: Buffer): unknown {
 }
 
 async function main(): Promise<void> {
-  const port = await listen(createModelServer(), Number(process.env.SANDBOX_MODELS_PORT ?? 8090));
+  const given = Number(process.env.SANDBOX_MODELS_PORT ?? 8090);
+  const port = await listen(createModelServer(), given, 'SANDBOX_MODELS_PORT');
   process.stdout.write(`sandbox model provider on http://127.0.0.1:${port}/v1\n`);
 }
 
-if (require.main === module) void main();
+if (require.main === module) {
+  main().catch((error: Error) => {
+    process.stderr.write(`${error.message}\n`);
+    process.exit(1);
+  });
+}

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import path from 'node:path';
 import { freePorts } from '../sandbox/ports';
 import { caller, makeTenant } from './support/api';
@@ -44,6 +45,18 @@ test('the process names the variable that is missing, and ends with 1', async ()
   expect(await exit).toBe(1);
   expect(output()).toContain('DATABASE_URL');
   expect(output()).not.toContain(' at ');
+});
+
+test('a taken port is said in one line that names the port and its variable, and the process ends with 1', async () => {
+  const taken = createServer().listen(0);
+  await once(taken, 'listening');
+  const { port } = taken.address() as AddressInfo;
+  const { exit, output } = startMain({ DATABASE_URL: database.url, API_PORT: String(port) });
+  expect(await exit).toBe(1);
+  taken.close();
+  expect(output().trim()).toBe(
+    `Port ${port} is in use by another process. Set API_PORT to another one.`,
+  );
 });
 
 test('on SIGTERM what is in flight is finished and answered, nothing new is taken, and the process ends with 0', async () => {

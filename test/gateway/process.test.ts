@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { request } from 'undici';
@@ -130,4 +132,15 @@ test.each<[string, string, Record<string, string>, string]>([
   ['a provider key that is not set', '', { TEST_MODELS_KEY: '' }, 'TEST_MODELS_KEY'],
 ])('the process does not start with %s, and says so by name', async (_, more, env, named) => {
   await expect(start(more, env)).rejects.toThrow(named);
+});
+
+test('the process does not start on a taken port, and says in one line which variable to change', async () => {
+  const taken = createServer().listen(0);
+  await once(taken, 'listening');
+  const { port } = taken.address() as AddressInfo;
+  const refused = start('', { GATEWAY_PORT: String(port) });
+  await expect(refused).rejects.toThrow(
+    `exited 1 before it was ready.\nPort ${port} is in use by another process. Set GATEWAY_PORT to another one.`,
+  );
+  taken.close();
 });
