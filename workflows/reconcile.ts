@@ -1,9 +1,14 @@
 import { proxyActivities } from '@temporalio/workflow';
 import type { Activities } from '../activities';
 
-const patient = proxyActivities<Activities>({
-  startToCloseTimeout: '2 minutes',
-  retry: { maximumAttempts: 5 },
+const patient = { startToCloseTimeout: '2 minutes', retry: { maximumAttempts: 5 } } as const;
+const { adoptOrphanHolds } = proxyActivities<Activities>({
+  ...patient,
+  summary: 'Give orphan holds their workflow again, a page at a time',
+});
+const { forgetStoredAnswers } = proxyActivities<Activities>({
+  ...patient,
+  summary: 'Forget answers kept under an Idempotency-Key for over 7 days',
 });
 
 const PAGE = 100;
@@ -12,7 +17,7 @@ const PAGE = 100;
 export async function reconcile(): Promise<{ adopted: number; forgotten: number }> {
   let adopted = 0;
   for (let page = PAGE; page === PAGE; adopted += page)
-    page = await patient.adoptOrphanHolds({ limit: PAGE });
-  const forgotten = await patient.forgetStoredAnswers();
+    page = await adoptOrphanHolds({ limit: PAGE });
+  const forgotten = await forgetStoredAnswers();
   return { adopted, forgotten };
 }

@@ -21,6 +21,7 @@ export const wake = defineSignal('wake');
 const quick = proxyActivities<Activities>({
   startToCloseTimeout: '30 seconds',
   retry: { maximumInterval: '30 seconds' },
+  summary: 'Expire overdue holds and find the next deadline',
 });
 
 const Status = defineSearchAttributeKey('Status', 'KEYWORD');
@@ -43,7 +44,8 @@ export async function reservationLifetimes({ org_id }: OrganizationRef): Promise
     if (next_ms === null && !woken) break;
     if (next_ms !== null) {
       setCurrentDetails(`The next hold lapses at ${new Date(Date.now() + next_ms).toISOString()}.`);
-      await condition(() => woken, Math.min(next_ms, SLEEP_MS_MAX));
+      const summary = 'Until the next hold lapses, a minute at most, or an earlier one is made';
+      await condition(() => woken, Math.min(next_ms, SLEEP_MS_MAX), { summary });
     }
     if (workflowInfo().continueAsNewSuggested)
       await continueAsNew<typeof reservationLifetimes>({ org_id });

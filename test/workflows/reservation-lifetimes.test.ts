@@ -84,7 +84,24 @@ test('an abandoned hold expires by itself, once, and the workflow that did it is
     reserved_nanos: 0n,
   });
   await until(async () => (await describe(org.org_id)).status.name === 'COMPLETED', 10_000);
+  expect(await summaries(org.org_id)).toEqual(
+    new Set([
+      'Expire overdue holds and find the next deadline',
+      'Until the next hold lapses, a minute at most, or an earlier one is made',
+    ]),
+  );
 });
+
+/** What the Temporal page says beside each activity and timer. */
+async function summaries(org_id: string): Promise<Set<string>> {
+  const { events } = await client.workflow.getHandle(`lifetimes-${org_id}`).fetchHistory();
+  const steps = (events ?? []).filter(
+    (event) => event.activityTaskScheduledEventAttributes || event.timerStartedEventAttributes,
+  );
+  return new Set(
+    steps.map(({ userMetadata }) => JSON.parse(String(userMetadata?.summary?.data ?? '""'))),
+  );
+}
 
 test('a hold made after the workflow ended wakes it again; a settled hold lets it end without expiring anything', async () => {
   const org = await makeOrg(db, { reservation_ttl_seconds: 2 });
