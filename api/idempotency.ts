@@ -7,7 +7,8 @@ import type { Ctx } from './route';
 interface Stored {
   body_sha256: string;
   status: number;
-  answer: unknown;
+  /** The answer's JSON, kept as text: jsonb would put the members of an object into an order of its own. */
+  answer: string;
 }
 
 /**
@@ -30,6 +31,7 @@ export async function once<T>(
     ctx.db.transaction((trx) => stored(trx, ctx, { org_id, key, action })),
   );
   ctx.http.status = status;
+  ctx.http.type = 'json';
   ctx.http.body = answer;
   // The codes' own headers are not stored; a refusal's status says whether a model SDK may retry it.
   if (status >= 400) ctx.http.set(errorHeaders(new AppError('invalid_request', '', { status })));
@@ -104,9 +106,13 @@ async function answerOf<T>(
   action: (db: Db) => Promise<T>,
 ): Promise<Omit<Stored, 'body_sha256'>> {
   try {
-    return { status: ctx.status, answer: toWire(await trx.transaction(action)) };
+    return { status: ctx.status, answer: jsonOf(await trx.transaction(action)) };
   } catch (error) {
     if (!isAppError(error) || error.status >= 500 || error.status === 422) throw error;
-    return { status: error.status, answer: toWire(toErrorBody(error, ctx.request_id)) };
+    return { status: error.status, answer: jsonOf(toErrorBody(error, ctx.request_id)) };
   }
+}
+
+function jsonOf(answer: unknown): string {
+  return JSON.stringify(toWire(answer));
 }
