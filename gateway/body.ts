@@ -6,6 +6,8 @@ import type { Body } from './usage';
 const INT_MAX = 2_147_483_647;
 const CHOICES_MAX = 128;
 const MODEL_CHARACTERS_MAX = 256;
+// Every parser behind this gateway takes as much; the strictest in use, that of protocol buffers, stops here.
+const NESTING_MAX = 100;
 
 // What this gateway decides on; the upstream must not read another value of it than was checked here.
 const deciding = new Set([
@@ -42,8 +44,9 @@ export async function readBody(req: IncomingMessage, limit: number): Promise<Buf
   }
 }
 
-/** The object that a body holds. */
+/** The object that a body holds; none that is nested too deeply for what reads it later. */
 export function parseBody(text: string): Body {
+  checkNesting(text);
   let body: unknown;
   try {
     body = JSON.parse(text);
@@ -141,6 +144,29 @@ function unreadable(error: unknown, limit: number): unknown {
   return error;
 }
 
+/** Runs before JSON.parse, which takes seconds for millions of levels; so the text may be anything. */
+function checkNesting(text: string): void {
+  let depth = 0;
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) {
+      const end = stringEnd(text, at);
+      if (end === 0) return;
+      at = end - 1;
+    } else if (code === OPEN_LIST || code === OPEN_OBJECT) {
+      depth += 1;
+      if (depth > NESTING_MAX) throw tooDeep();
+    } else if (code === CLOSE_LIST || code === CLOSE_OBJECT) depth -= 1;
+  }
+}
+
+function tooDeep(): AppError {
+  return new AppError(
+    'invalid_request',
+    `The body is nested too deeply: at most ${NESTING_MAX} levels of lists and objects are taken.`,
+  );
+}
+
 // The walk below runs over text that JSON.parse has accepted, so it only has to find where things end.
 
 function next(text: string, from: number): number {
@@ -149,6 +175,7 @@ function next(text: string, from: number): number {
   return at;
 }
 
+/** The place behind the string that starts here; 0 where it never ends. */
 function stringEnd(text: string, start: number): number {
   let quote = text.indexOf('"', start + 1);
   while (isEscaped(text, quote)) quote = text.indexOf('"', quote + 1);
