@@ -1,4 +1,6 @@
 import { z } from 'zod';
+// Every process reads its configuration, so every schema of every process speaks in these words.
+import './field-messages';
 
 const port = z.coerce.number().int().min(0).max(65_535);
 const chosen_port = z.coerce.number().int().min(1).max(65_535).optional();
@@ -13,6 +15,8 @@ const variables = {
   api: z
     .object({
       DATABASE_URL: z.string().min(1),
+      TEMPORAL_ADDRESS: z.string().min(1),
+      TEMPORAL_NAMESPACE: z.string().min(1).default('svc'),
       API_PORT: port.default(8080),
       DATABASE_POOL_MAX: z.coerce.number().int().min(1).max(200).default(10),
       LOG_LEVEL: level,
@@ -81,7 +85,7 @@ export function loadConfig<Process extends keyof Variables>(
   const parsed = variables[process_name].safeParse(env);
   if (parsed.success) return Object.freeze(parsed.data) as Readonly<z.infer<Variables[Process]>>;
   const problems = parsed.error.issues.map(
-    (issue) => `  ${issue.path.join('.')}: ${issue.message}`,
+    ({ path, message }) => `  ${String(path[0])} ${message}`,
   );
   throw new ConfigError(
     `The ${process_name} cannot start; set these environment variables:\n${problems.join('\n')}`,

@@ -45,7 +45,7 @@ const byId = z.strictObject({ id });
 const rates = z.strictObject({
   base: z.literal('USD').optional(),
   rates: z.record(
-    currency.refine((code) => code !== 'USD', 'USD is the base'),
+    currency.refine((code) => code !== 'USD', 'is the base of all rates, always 1'),
     z.number().positive('must be above 0').max(1e9),
   ),
 });

@@ -9,12 +9,16 @@ import { toWire } from '../http';
 import type { Access, Principal, Sources } from './access';
 import type { Keyring } from './keyring';
 import type { Lanes } from './lanes';
+import type { Temporal } from './temporal';
+import type { Waiters } from './waiters';
 
 /** What every handler gets first: connections, who calls, and the request's label. */
 export interface Ctx {
   db: Db;
   keys: Keyring;
   lanes: Lanes;
+  waiters: Waiters;
+  temporal: Temporal;
   principal: Principal;
   request_id: string;
   /** The status of a good answer of this route. */
@@ -61,6 +65,8 @@ export function route<Input extends z.ZodObject>(
 
 export interface Connections extends Sources {
   lanes: Lanes;
+  waiters: Waiters;
+  temporal: Temporal;
 }
 
 /** Mounts route tables. */
@@ -77,11 +83,13 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
   const body = row.method === 'get' ? {} : await readJson(http);
   http.state.body = body;
   const input = parse(row.input, merge(http.params as Record<string, string>, http.query, body));
-  const { db, keys, lanes } = connections;
+  const { db, keys, lanes, waiters, temporal } = connections;
   const ctx: Ctx = {
     db,
     keys,
     lanes,
+    waiters,
+    temporal,
     principal,
     request_id: http.state.request_id,
     status: row.status,
@@ -181,5 +189,5 @@ export function parse<Schema extends z.ZodType>(schema: Schema, given: unknown):
     throw new AppError('unknown_field', `${param} is not a field of this request.`, { param });
   }
   const param = issue?.path.join('.') ?? '';
-  throw new AppError('invalid_field', `${param}: ${issue?.message ?? 'invalid'}`, { param });
+  throw new AppError('invalid_field', `${param} ${issue?.message ?? 'is not valid'}.`, { param });
 }
