@@ -8,18 +8,14 @@ const CHOICES_MAX = 128;
 const MODEL_CHARACTERS_MAX = 256;
 // Every parser behind this gateway takes as much; the strictest in use, that of protocol buffers, stops here.
 const NESTING_MAX = 100;
+const KEY_SHOWN_CHARACTERS = 64;
 
 // What this gateway decides on; the upstream must not read another value of it than was checked here.
-const deciding = new Set([
-  'model',
-  'stream',
-  'stream_options',
-  'max_tokens',
-  'max_completion_tokens',
-  'n',
-  'messages',
-  'input',
-]);
+const deciding = spellings(
+  ...['model', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'n', 'best_of'],
+  ...['messages', 'input', 'tools', 'functions', 'response_format', 'prediction'],
+);
+const deciding_options = spellings('include_usage');
 
 /** Where the value of a top-level key stands in a JSON text. */
 export interface Span {
@@ -58,27 +54,35 @@ export function parseBody(text: string): Body {
 }
 
 /**
- * Refuses a body that names a deciding key twice, in whatever case or escapes: parsers differ in which one they take.
- * Gives the place of `stream_options`, the one value that is ever edited.
+ * Refuses a body that names a deciding key twice or in another spelling: parsers differ in which one they take, and some
+ * ignore case and underscores. Gives the place of `stream_options`, the one value that is ever edited.
  */
 export function checkKeys(text: string): Span | undefined {
-  const seen = new Set<string>();
-  let stream_options: Span | undefined;
-  for (let at = next(text, text.indexOf('{') + 1); text[at] === '"'; ) {
-    const end = stringEnd(text, at);
-    const key = JSON.parse(text.slice(at, end)) as string;
-    const folded = key.toUpperCase().toLowerCase();
-    if (deciding.has(folded)) {
-      if (seen.has(folded)) throw repeated(folded);
-      seen.add(folded);
+  const options = checkMembers(text, text.indexOf('{'), deciding).get('stream_options');
+  if (options !== undefined && text[options.start] === '{') {
+    checkMembers(text, options.start, deciding_options);
+  }
+  return options;
+}
+
+/** The places of the deciding values in the object that starts here. */
+function checkMembers(text: string, open: number, names: Spellings): Map<string, Span> {
+  const found = new Map<string, Span>();
+  for (let at = next(text, open + 1); text[at] === '"'; ) {
+    const key_end = stringEnd(text, at);
+    const key = JSON.parse(text.slice(at, key_end)) as string;
+    const start = next(text, next(text, key_end) + 1);
+    const end = valueEnd(text, start);
+    const name = names.get(key) ?? names.get(folded(key));
+    if (name !== undefined) {
+      if (key !== name) throw misspelled(key, name);
+      if (found.has(name)) throw repeated(name);
+      found.set(name, { start, end });
     }
-    const start = next(text, next(text, end) + 1);
-    at = valueEnd(text, start);
-    if (key === 'stream_options') stream_options = { start, end: at };
-    at = next(text, at);
+    at = next(text, end);
     if (text[at] === ',') at = next(text, at + 1);
   }
-  return stream_options;
+  return found;
 }
 
 /** The body with usage asked for in its stream; all else stays as the client wrote it. */
@@ -127,6 +131,32 @@ function number(body: Body, name: string, least: number): number | undefined {
 
 function invalid(param: string, message: string): AppError {
   return new AppError('invalid_field', message, { param });
+}
+
+/** The right spelling of keys by what a lenient parser may take for them, and by themselves. */
+type Spellings = ReadonlyMap<string, string>;
+
+function spellings(...names: string[]): Spellings {
+  return new Map(
+    names.flatMap((name): [string, string][] => [
+      [name, name],
+      [folded(name), name],
+    ]),
+  );
+}
+
+// Upper case comes first: it is what the long s and the Kelvin sign share with their letters.
+function folded(key: string): string {
+  return key.toUpperCase().toLowerCase().replaceAll(/[_-]/g, '');
+}
+
+function misspelled(key: string, name: string): AppError {
+  const param = key.slice(0, KEY_SHOWN_CHARACTERS);
+  return new AppError(
+    'invalid_request',
+    `The body names "${param}", which may be taken for "${name}": write "${name}", or leave it out.`,
+    { param },
+  );
 }
 
 function repeated(key: string): AppError {

@@ -84,3 +84,57 @@ test('a hundred levels pass, and brackets in a text are text', async () => {
   expect((await send(chat('{"a":['.repeat(5_000)))).status).toBe(200);
   expect((await send(chat('\\"['.repeat(5_000)))).status).toBe(200);
 });
+
+const hello = '"messages":[{"role":"user","content":"Hello"}]';
+
+test.each<[string, string]>([
+  ['model', `{"Model":"gpt-4o-mini",${hello}}`],
+  ['model', `{"model":"gpt-4o-mini","MODEL":"gpt-4o",${hello}}`],
+  ['model', `{"model":"gpt-4o-mini","\\u004dodel":"gpt-4o",${hello}}`],
+  ['stream', `{"model":"gpt-4o-mini","STREAM":true,${hello}}`],
+  ['stream', `{"model":"gpt-4o-mini","\u017ftream":true,${hello}}`],
+  ['max_tokens', `{"model":"gpt-4o-mini","Max_Tokens":100000,${hello}}`],
+  ['max_tokens', `{"model":"gpt-4o-mini","max_to\u212aens":100000,${hello}}`],
+  ['max_tokens', `{"model":"gpt-4o-mini","maxTokens":100000,${hello}}`],
+  ['max_completion_tokens', `{"model":"gpt-4o-mini","max_Completion_tokens":9,${hello}}`],
+  ['n', `{"model":"gpt-4o-mini","N":100,${hello}}`],
+  ['best_of', `{"model":"gpt-4o-mini","Best_Of":100,${hello}}`],
+  ['stream_options', `{"model":"gpt-4o-mini","stream":true,"StreamOptions":{},${hello}}`],
+  ['messages', `{"model":"gpt-4o-mini","Messages":[],${hello}}`],
+  ['tools', `{"model":"gpt-4o-mini","Tools":[],${hello}}`],
+  ['input', `{"model":"gpt-4o-mini","INPUT":"Hello",${hello}}`],
+])('a key that decides is taken in its own spelling only: %s in %s', async (right, body) => {
+  const { status, error } = await refusal(body);
+  expect(status).toBe(400);
+  expect(error).toMatchObject({ code: 'invalid_request', param: expect.any(String) });
+  expect(error.message).toContain(`"${right}"`);
+  expect(error.message).toContain(`"${error.param}"`);
+  expect(error.param).not.toBe(right);
+});
+
+test.each([
+  '{"include_usage":true,"include_usage":false}',
+  '{"include_usage":true,"Include_Usage":false}',
+  '{"include_usage":true,"includeUsage":false}',
+])('what decides inside stream_options is held to the same: %s', async (options) => {
+  const { status, error } = await refusal(
+    `{"model":"gpt-4o-mini","stream":true,"stream_options":${options},${hello}}`,
+  );
+  expect(status).toBe(400);
+  expect(error.message).toContain('"include_usage"');
+});
+
+test.each([
+  ['tools', `"tools":[],"tools":[]`],
+  ['best_of', `"best_of":1,"best_of":9`],
+  ['model', `"\\u006dodel":"gpt-4o"`],
+])('a key that decides is taken once: %s', async (param, twice) => {
+  const { status, error } = await refusal(`{"model":"gpt-4o-mini",${twice},${hello}}`);
+  expect(status).toBe(400);
+  expect(error).toMatchObject({ param, message: expect.stringContaining('twice') });
+});
+
+test('a key may be written in escapes, and keys that decide nothing in any case', async () => {
+  const answer = await send(`{"\\u006dodel":"gpt-4o-mini","X":1,"x":2,"User":"a",${hello}}`);
+  expect(answer.status).toBe(200);
+});
