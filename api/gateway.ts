@@ -137,7 +137,7 @@ export const gatewayRoutes = [
 async function reserve({ lanes, http }: Ctx, body: z.infer<typeof reserveBody>) {
   requireGatewayVersion(http);
   const row = await lanes.reserve({ ...body, request_id: body.request_id ?? newId('req') });
-  return reservations.reserveAnswer(row);
+  return reservations.reserveAnswer(row, body);
 }
 
 async function settle({ db, lanes }: Ctx, body: z.infer<typeof settleBody>) {

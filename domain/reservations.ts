@@ -110,8 +110,8 @@ export function settleItem({ org_id: _, ...item }: Settle): Record<string, unkno
 }
 
 /** The wire answer of a reserve; throws the refusal that the row carries. */
-export function reserveAnswer(row: LaneAnswer) {
-  if (row.code !== null) throw refusal(row);
+export function reserveAnswer(row: LaneAnswer, asked?: Candidate) {
+  if (row.code !== null) throw refusal(row, asked);
   return {
     reservation_id: row.reservation_id,
     wallet_id: row.wallet_id,
@@ -207,7 +207,7 @@ const refusals: Record<string, { code: ErrorCode; message: string }> = {
   model_not_priced: {
     code: 'model_not_priced',
     message:
-      'This model has no price. A platform admin must set one: POST /v1/admin/model-pricing.',
+      'A model of this request has no price. A platform admin must set one: POST /v1/admin/model-pricing.',
   },
   exchange_rate_missing: {
     code: 'exchange_rate_missing',
@@ -247,11 +247,17 @@ const refusals: Record<string, { code: ErrorCode; message: string }> = {
   },
 };
 
-function refusal({ code, param, cost_ticket }: LaneAnswer): AppError {
+function refusal(row: LaneAnswer, asked?: Candidate): AppError {
+  const { code, param, cost_ticket } = row;
   const known = refusals[code ?? ''];
   if (known === undefined) return new AppError('internal_error', `Unknown refusal ${code}.`);
-  return new AppError(known.code, known.message, {
+  const isAsked = code === 'model_not_priced' && param === 'model' && asked !== undefined;
+  return new AppError(known.code, isAsked ? noPrice(asked) : known.message, {
     ...(param ? { param } : {}),
     ...(cost_ticket ? { extra: { cost_ticket } } : {}),
   });
+}
+
+function noPrice({ provider, model }: Candidate): string {
+  return `There is no price for the model "${model}" of the provider "${provider}". A platform admin must set one: POST /v1/admin/model-pricing.`;
 }

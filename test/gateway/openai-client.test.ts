@@ -153,6 +153,9 @@ test('errors reach the client as its own exceptions with their codes', async () 
   expect(await errorOf(ask(client, 'unpriced'))).toMatchObject({
     status: 422,
     code: 'model_not_priced',
+    message: expect.stringContaining(
+      'There is no price for the model "unpriced" of the provider "openai". A platform admin must set one: POST /v1/admin/model-pricing.',
+    ),
   });
 });
 
