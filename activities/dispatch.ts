@@ -1,21 +1,8 @@
 import type { Client } from '@temporalio/client';
-import { defineSearchAttributeKey, TypedSearchAttributes } from '@temporalio/common';
 import * as outbox from '../domain/outbox';
 import type { Db } from '../domain/sql';
 import type { Logger } from '../log';
-
-/** How each kind of workflow is started: its queue, and the line that operators read in the Temporal page. */
-const kinds: Record<string, { task_queue: string; summary: (message: outbox.Message) => string }> =
-  {
-    reservationLifetimes: {
-      task_queue: 'lifecycle',
-      summary: ({ org_name }) => `Holds of organization ${org_name}: expires each at its deadline`,
-    },
-  };
-
-export const OrgId = defineSearchAttributeKey('OrgId', 'KEYWORD');
-export const Kind = defineSearchAttributeKey('Kind', 'KEYWORD');
-export const Status = defineSearchAttributeKey('Status', 'KEYWORD');
+import { startOptions } from './kinds';
 
 const SENDS_PER_SECOND = 20;
 const CALL_MS_MAX = 2_000;
@@ -34,7 +21,7 @@ async function deliver(
   log: Logger,
 ): Promise<void> {
   try {
-    await client.withDeadline(Date.now() + CALL_MS_MAX, () => send(client, message));
+    await client.withDeadline(Date.now() + CALL_MS_MAX, () => send(db, client, message));
     await outbox.done(db, message.id);
   } catch (error) {
     log.warn(
@@ -46,20 +33,13 @@ async function deliver(
 }
 
 /** Every message goes with start: a workflow that has ended meanwhile begins anew and reads its row. */
-async function send(client: Client, { org_id, ...message }: outbox.Message): Promise<void> {
-  const kind = kinds[message.workflow];
-  if (kind === undefined || message.signal === null)
-    throw new Error(`No way to send ${message.workflow} is known.`);
-  await client.workflow.signalWithStart(message.workflow, {
-    workflowId: message.workflow_id,
-    taskQueue: kind.task_queue,
-    args: [message.input],
-    signal: message.signal,
-    staticSummary: kind.summary({ org_id, ...message }),
-    typedSearchAttributes: new TypedSearchAttributes([
-      { key: OrgId, value: org_id },
-      { key: Kind, value: message.workflow },
-      { key: Status, value: 'running' },
-    ]),
-  });
+async function send(db: Db, client: Client, message: outbox.Message): Promise<void> {
+  const { signal, workflow, input } = message;
+  const options = await startOptions(db, message);
+  // Closed while its start waited its turn: there is nothing left to wait for.
+  if (options === undefined) return;
+  const start = { ...options, args: [input] };
+  if (signal !== null) await client.workflow.signalWithStart(workflow, { ...start, signal });
+  else
+    await client.workflow.start(workflow, { ...start, workflowIdConflictPolicy: 'USE_EXISTING' });
 }

@@ -1,7 +1,8 @@
-import { ApplicationFailure } from '@temporalio/common';
+import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import { isAppError } from '../domain/errors';
 import * as reservations from '../domain/reservations';
 import { type Db, many, withRetry } from '../domain/sql';
+import * as tickets from '../domain/tickets';
 
 export interface Dependencies {
   db: Db;
@@ -18,6 +19,24 @@ export function createActivities({ db }: Dependencies) {
     /** How many organizations with overdue holds were given their workflow again. */
     adoptOrphanHolds: ({ limit }: { limit: number }) =>
       refusable(() => reservations.adoptOrphans(db, limit)),
+    /** Milliseconds that an open ticket has left, 0 where it is closed; expires it where they are over. */
+    expireTicket: ({ ticket_id }: { ticket_id: string }) =>
+      refusable(async () => ({
+        left_ms: await withRetry(() => tickets.expire(db, ticket_id)),
+        summary: await tickets.summary(db, ticket_id),
+      })),
+    /** A person's verdict on a ticket; a refusal fails with its code. */
+    recordVerdict: (verdict: tickets.Verdict) =>
+      refusable(() => withRetry(() => tickets.decide(db, verdict))),
+    /** How a ticket stands, and one line of who asked and who decided. */
+    showTicket: ({ ticket_id }: { ticket_id: string }) =>
+      refusable(async () => ({
+        status: (await tickets.statusOf(db, ticket_id)) ?? 'expired',
+        summary: await tickets.summary(db, ticket_id),
+      })),
+    /** How many open tickets past their deadline were given their workflow again. */
+    adoptOrphanTickets: ({ limit }: { limit: number }) =>
+      refusable(() => tickets.adoptOrphans(db, limit)),
     /** Answers under an Idempotency-Key are kept 7 days. */
     forgetStoredAnswers: () => refusable(() => forgetStoredAnswers(db)),
   };
@@ -37,7 +56,12 @@ async function refusable<T>(run: () => Promise<T>): Promise<T> {
     return await run();
   } catch (error) {
     if (isAppError(error) && error.status < 500) {
-      throw ApplicationFailure.nonRetryable(error.message, error.code);
+      const { message, code: type, status, details } = error;
+      // Benign: a refused verdict is an answer, not an incident.
+      const category = ApplicationFailureCategory.BENIGN;
+      throw ApplicationFailure.create({
+        ...{ message, type, category, nonRetryable: true, details: [{ status, ...details }] },
+      });
     }
     throw error;
   }

@@ -188,7 +188,59 @@ export const reservation = z.strictObject({
   currency: id,
   balance_after: money,
   expires_at: time,
-  warnings: z.array(z.string()),
+  max_completion_tokens: z
+    .int()
+    .nullable()
+    .describe('The completion that the hold pays for; null for holds of an earlier version.'),
+  warnings: z
+    .array(
+      z.strictObject({
+        id,
+        constraint_type: z.enum(['cost', 'responses']),
+        interval: z.enum(['hour', 'day', 'week', 'month']),
+        max_value: z.number(),
+        resets_at: time,
+      }),
+    )
+    .describe('Usage constraints with mode warn that this hold exceeds.'),
+});
+
+export const costTicket = z.strictObject({
+  id,
+  status: z.enum(['open', 'approved', 'denied', 'redeemed', 'expired']),
+  provider: id,
+  model: id,
+  estimated_cost: money.describe('What must be covered, the reserve buffer included.'),
+  balance: money.describe('Of the fullest wallet that may pay.'),
+  shortfall: money.describe('Credit so much to that wallet and the request is covered.'),
+  currency: id,
+  wallet_owner_type: z.enum(['user', 'team', 'organization']),
+  wallets: z.array(
+    z.strictObject({
+      wallet_id: id,
+      owner_type: z.enum(['user', 'team', 'organization']),
+      balance: money,
+      shortfall: money,
+    }),
+  ),
+  created_at: time,
+  expires_at: time,
+  org_id: id,
+  key_id: id.nullable(),
+  user_id: id.nullable(),
+  team_id: id.nullable(),
+  agent_id: id.nullable(),
+  session_id: id.nullable(),
+  request_body_hash: z.string(),
+  waiting_calls: z.int().describe('Calls that are held on this ticket now.'),
+  decided_by: id.nullable(),
+  decided_at: time.nullable(),
+  note: z.string().nullable(),
+  credited_amount: money.nullable().describe('What an approval added to the wallet.'),
+  transaction_id: id.nullable(),
+  reservation_id: id.nullable(),
+  request_id: id.nullable().describe('The call that redeemed it.'),
+  resolved_at: time.nullable(),
 });
 
 export const settlement = z.strictObject({

@@ -12,28 +12,51 @@ const id = z.string().min(1).max(200);
 const count = z.int().min(0);
 const model = z.strictObject({ provider: id, model: id });
 
-const reserveBody = z.strictObject({
+const bodyHash = z.string().regex(/^sha256:[0-9a-f]{64}$/, 'must be sha256:<64 hex digits>');
+
+const reserveBody = z
+  .strictObject({
+    org_id: id,
+    provider: id,
+    model: id,
+    estimated_prompt_tokens: count,
+    request_body_hash: bodyHash,
+    max_completion_tokens: count.nullish(),
+    user_id: id.nullish(),
+    team_id: id.nullish(),
+    agent_id: id.nullish(),
+    key_id: id.nullish(),
+    secret_id: id.nullish(),
+    session_id: id.nullish(),
+    request_id: id.nullish(),
+    family: id.nullish(),
+    units: z
+      .strictObject({ characters: count.optional(), seconds: z.number().min(0).optional() })
+      .nullish(),
+    fallbacks: z.array(model).max(16).nullish(),
+    session_limits: z
+      .strictObject({ max_actions: count.optional(), max_cost_usd: z.number().min(0).optional() })
+      .nullish(),
+  })
+  .refine((given) => !given.session_limits || given.session_id, {
+    path: ['session_id'],
+    message: 'is needed with session_limits: without it nothing is counted',
+  });
+
+/** How long a redeem may wait for money before it answers 402; the gateway asks again. */
+const WAIT_MS_MAX = 30_000;
+
+const redeemBody = z.strictObject({
   org_id: id,
-  provider: id,
-  model: id,
-  estimated_prompt_tokens: count,
-  request_body_hash: z.string().regex(/^sha256:[0-9a-f]{64}$/, 'must be sha256:<64 hex digits>'),
-  max_completion_tokens: count.nullish(),
+  ticket_id: id,
+  request_id: id,
+  request_body_hash: bodyHash,
+  key_id: id.nullish(),
+  secret_id: id.nullish(),
   user_id: id.nullish(),
   team_id: id.nullish(),
   agent_id: id.nullish(),
-  key_id: id.nullish(),
-  secret_id: id.nullish(),
-  session_id: id.nullish(),
-  request_id: id.nullish(),
-  family: id.nullish(),
-  units: z
-    .strictObject({ characters: count.optional(), seconds: z.number().min(0).optional() })
-    .nullish(),
-  fallbacks: z.array(model).max(16).nullish(),
-  session_limits: z
-    .strictObject({ max_actions: count.optional(), max_cost_usd: z.number().min(0).optional() })
-    .nullish(),
+  wait_ms: z.int().min(0).max(WAIT_MS_MAX).default(0),
 });
 
 const usage = z
@@ -113,6 +136,11 @@ export const gatewayRoutes = [
     summary: 'Settle a reservation to its real cost, once, however often it is said.',
     answer: answers.settlement,
   }),
+  route('post', '/v1/gateway/wallets/redeem-ticket', controlPlane, redeemBody, redeem, {
+    summary:
+      'Run the reserve of a cost ticket again for one call; with wait_ms wait that long for money, oldest call first.',
+    answer: answers.reservation,
+  }),
   route('post', '/v1/gateway/wallets/extend', controlPlane, extendBody, extend, {
     summary: 'Keep reservations of long requests alive.',
     answer: answers.extensions,
@@ -161,6 +189,16 @@ async function settle({ db, lanes }: Ctx, body: z.infer<typeof settleBody>) {
   return reservations.settleAnswer(
     await lanes.settle({ ...body, org_id, usage: body.usage ?? noUsage }),
   );
+}
+
+async function redeem(
+  { waiters, http }: Ctx,
+  { team_id: _team, agent_id: _agent, ...body }: z.infer<typeof redeemBody>,
+) {
+  requireGatewayVersion(http);
+  const gone = new AbortController();
+  http.res.once('close', () => gone.abort());
+  return reservations.reserveAnswer(await waiters.redeem(body, gone.signal));
 }
 
 async function extend({ db }: Ctx, { items }: z.infer<typeof extendBody>) {

@@ -16,9 +16,15 @@ export interface Lanes {
   /** Refusals are rows (`code`); throws only where the ledger is away or the lane is full. */
   reserve(body: reservations.Reserve): Promise<LaneAnswer>;
   settle(body: reservations.Settle & { org_id: string }): Promise<LaneAnswer>;
+  redeem(body: reservations.Redeem): Promise<LaneAnswer>;
   /** Resolves when everything that waits is committed. */
   close(): Promise<void>;
 }
+
+type Op = LaneAnswer['op'];
+
+/** Some of what waits, of each kind. */
+type Batch = Record<Op, Waiting[]>;
 
 interface Waiting {
   /** `reserve:<request_id>` or `settle:<id>`: a second call under it shares the first one's answer. */
@@ -33,8 +39,8 @@ interface Waiting {
 
 interface Lane {
   org_id: string;
-  settlements: Waiting[];
-  reserves: Waiting[];
+  /** In the order of the commit: what is given back, who has waited for it, who is new. */
+  queues: Batch;
   byId: Map<string, Waiting>;
   running: Promise<void> | undefined;
 }
@@ -46,11 +52,7 @@ interface Lane {
 export function createLanes(db: Db, log: Logger): Lanes {
   const lanes = new Map<string, Lane>();
 
-  async function submit(
-    op: 'settle' | 'reserve',
-    org_id: string,
-    entry: Entry,
-  ): Promise<LaneAnswer> {
+  async function submit(op: Op, org_id: string, entry: Entry): Promise<LaneAnswer> {
     const lane = lanes.get(org_id) ?? openLane(lanes, org_id);
     const earlier = lane.byId.get(entry.id);
     if (earlier?.digest === entry.digest) return earlier.answer;
@@ -61,7 +63,7 @@ export function createLanes(db: Db, log: Logger): Lanes {
     }
     if (lane.byId.size >= WAITING_MAX)
       throw new AppError('overloaded', 'Too many calls of this organization are waiting.');
-    const waiting = enqueue(lane, op === 'settle' ? lane.settlements : lane.reserves, entry);
+    const waiting = enqueue(lane, lane.queues[op], entry);
     lane.running ??= run(lane);
     return waiting.answer;
   }
@@ -92,6 +94,14 @@ export function createLanes(db: Db, log: Logger): Lanes {
         item,
       });
     },
+    redeem(body) {
+      const item = reservations.redeemItem(body);
+      return submit('redeem', body.org_id, {
+        id: `redeem:${body.request_id}`,
+        digest: JSON.stringify(item),
+        item,
+      });
+    },
     async close() {
       while (lanes.size > 0) await Promise.all([...lanes.values()].map((lane) => lane.running));
     },
@@ -101,7 +111,8 @@ export function createLanes(db: Db, log: Logger): Lanes {
 type Entry = Pick<Waiting, 'id' | 'digest' | 'item'>;
 
 function openLane(lanes: Map<string, Lane>, org_id: string): Lane {
-  const lane: Lane = { org_id, settlements: [], reserves: [], byId: new Map(), running: undefined };
+  const queues = { settle: [], redeem: [], reserve: [] };
+  const lane: Lane = { org_id, queues, byId: new Map(), running: undefined };
   lanes.set(org_id, lane);
   return lane;
 }
@@ -115,42 +126,57 @@ function enqueue(lane: Lane, queue: Waiting[], entry: Entry): Waiting {
 }
 
 async function sendBatch(db: Db, lane: Lane, log: Logger): Promise<void> {
-  const settlements = lane.settlements.splice(0, BATCH_MAX);
-  const reserves = lane.reserves.splice(0, BATCH_MAX - settlements.length);
+  const batch = nextBatch(lane.queues);
   try {
-    await send(db, lane.org_id, settlements, reserves);
+    await send(db, lane.org_id, batch);
   } catch (error) {
     if (isUnreachable(error) || (error instanceof AppError && error.code === 'unavailable')) {
-      for (const waiting of [...settlements, ...reserves]) waiting.reject(error);
+      for (const waiting of allOf(batch)) waiting.reject(error);
     } else {
       log.error({ err: error, org_id: lane.org_id }, 'a batch failed; its items go one by one');
-      await sendSingly(db, lane.org_id, settlements, reserves);
+      await sendSingly(db, lane.org_id, batch);
     }
   } finally {
-    for (const waiting of [...settlements, ...reserves]) lane.byId.delete(waiting.id);
+    for (const waiting of allOf(batch)) lane.byId.delete(waiting.id);
   }
 }
 
-async function sendSingly(
-  db: Db,
-  org_id: string,
-  settlements: Waiting[],
-  reserves: Waiting[],
-): Promise<void> {
-  for (const waiting of settlements) await send(db, org_id, [waiting], []).catch(waiting.reject);
-  for (const waiting of reserves) await send(db, org_id, [], [waiting]).catch(waiting.reject);
+function nextBatch(queues: Batch): Batch {
+  let room = BATCH_MAX;
+  const take = (queue: Waiting[]) => {
+    const taken = queue.splice(0, room);
+    room -= taken.length;
+    return taken;
+  };
+  return {
+    settle: take(queues.settle),
+    redeem: take(queues.redeem),
+    reserve: take(queues.reserve),
+  };
 }
 
-async function send(
-  db: Db,
-  org_id: string,
-  settlements: Waiting[],
-  reserves: Waiting[],
-): Promise<void> {
-  const batch = { settlements: settlements.map(itemOf), reserves: reserves.map(itemOf) };
-  const rows = await resend(() => withRetry(() => reservations.lane(db, org_id, batch)));
-  for (const row of rows) (row.op === 'settle' ? settlements : reserves)[row.n - 1]?.resolve(row);
-  for (const waiting of [...settlements, ...reserves]) {
+function allOf({ settle, redeem, reserve }: Batch): Waiting[] {
+  return [...settle, ...redeem, ...reserve];
+}
+
+async function sendSingly(db: Db, org_id: string, batch: Batch): Promise<void> {
+  for (const op of ['settle', 'redeem', 'reserve'] as const) {
+    for (const waiting of batch[op]) {
+      const alone = { settle: [], redeem: [], reserve: [], [op]: [waiting] };
+      await send(db, org_id, alone).catch(waiting.reject);
+    }
+  }
+}
+
+async function send(db: Db, org_id: string, batch: Batch): Promise<void> {
+  const items = {
+    settlements: batch.settle.map(itemOf),
+    redeems: batch.redeem.map(itemOf),
+    reserves: batch.reserve.map(itemOf),
+  };
+  const rows = await resend(() => withRetry(() => reservations.lane(db, org_id, items)));
+  for (const row of rows) batch[row.op][row.n - 1]?.resolve(row);
+  for (const waiting of allOf(batch)) {
     // Unreachable unless a stored function forgot an item; then its caller must not wait for ever.
     waiting.reject(new AppError('internal_error', 'The ledger did not answer this item.'));
   }

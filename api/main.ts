@@ -9,6 +9,8 @@ import { migrate } from '../migrations';
 import { createApp } from './app';
 import { createJwtVerifier } from './jwt';
 import { createLanes } from './lanes';
+import { openTemporal } from './temporal';
+import { openWaiters } from './waiters';
 
 const DRAIN_MS = 6_000;
 
@@ -20,7 +22,10 @@ async function main(): Promise<void> {
   await waitForDatabase(db, log);
   await migrate(db);
   const lanes = createLanes(db, log);
-  const app = createApp({ db, lanes, jwt: jwtOf(config) }, log);
+  const { DATABASE_URL: database_url, TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE } = config;
+  const waiters = openWaiters({ db, lanes, database_url, log });
+  const temporal = openTemporal({ address, namespace: TEMPORAL_NAMESPACE }, db);
+  const app = createApp({ db, lanes, waiters, temporal, jwt: jwtOf(config) }, log);
   const server = createServer(app.callback());
   // Longer than a balancer's or gateway's idle time, so that they close first.
   server.keepAliveTimeout = 65_000;
@@ -29,6 +34,7 @@ async function main(): Promise<void> {
 
   const stop = async () => {
     app.context.draining = true;
+    await waiters.close();
     server.close();
     server.closeIdleConnections();
     const timer = setInterval(() => server.closeIdleConnections(), 100);
@@ -36,6 +42,7 @@ async function main(): Promise<void> {
     clearInterval(timer);
     server.closeAllConnections();
     await Promise.race([lanes.close(), sleep(2_000, undefined, { ref: false })]);
+    await temporal.close();
     await db.destroy();
     log.info('api has stopped');
     process.exit(0);

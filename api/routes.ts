@@ -2,6 +2,7 @@ import { gatewayRoutes } from './gateway';
 import { operationRoutes } from './operations';
 import { organizationRoutes } from './organizations';
 import { pricingRoutes } from './pricing';
+import { ticketRoutes } from './tickets';
 import { tokenRoutes } from './tokens';
 import { walletRoutes } from './wallets';
 
@@ -11,6 +12,7 @@ export const routes = [
   ...pricingRoutes,
   ...organizationRoutes,
   ...tokenRoutes,
+  ...ticketRoutes,
   ...gatewayRoutes,
   ...operationRoutes,
 ];

@@ -1,16 +1,22 @@
 import { createServer } from 'node:http';
 import { createApp } from '../api/app';
 import { createLanes, type Lanes } from '../api/lanes';
+import { openTemporal } from '../api/temporal';
+import { openWaiters } from '../api/waiters';
 import { openDatabase } from '../connections';
 import * as reservations from '../domain/reservations';
 import { type Db, withRetry } from '../domain/sql';
 import { createLog } from '../log';
 
 // One API process for the bench: the product's app, with its lanes or with a transaction of its own for each call.
-const db = openDatabase(process.env.DATABASE_URL as string, 10, 'bench-api');
+const database_url = process.env.DATABASE_URL as string;
+const db = openDatabase(database_url, 10, 'bench-api');
 const log = createLog('bench-api', 'error');
 const lanes = process.env.LANES === 'off' ? withoutLanes(db) : createLanes(db, log);
-createServer(createApp({ db, lanes }, log).callback()).listen(
+const waiters = openWaiters({ db, lanes, database_url, log });
+// No route that the bench calls needs Temporal.
+const temporal = openTemporal({ address: '127.0.0.1:1', namespace: 'svc' }, db);
+createServer(createApp({ db, lanes, waiters, temporal }, log).callback()).listen(
   Number(process.env.PORT),
   '127.0.0.1',
 );
@@ -21,10 +27,9 @@ function withoutLanes(pool: Db): Lanes {
     return row as reservations.LaneAnswer;
   };
   return {
-    reserve: (body) =>
-      send(body.org_id, { settlements: [], reserves: [reservations.reserveItem(body)] }),
-    settle: (body) =>
-      send(body.org_id, { settlements: [reservations.settleItem(body)], reserves: [] }),
+    reserve: (body) => send(body.org_id, { reserves: [reservations.reserveItem(body)] }),
+    settle: (body) => send(body.org_id, { settlements: [reservations.settleItem(body)] }),
+    redeem: (body) => send(body.org_id, { redeems: [reservations.redeemItem(body)] }),
     close: async () => undefined,
   };
 }

@@ -55,9 +55,30 @@ export interface Settle {
   usage_source?: 'upstream' | 'estimated' | undefined;
 }
 
-/** One row of the SQL type `lane_answer`: what happened to one item. `code` is null where it went well. */
+/** A ticket's hold asked for again by one call (design: redeem-ticket). `wait_ms` keeps the call in the queue. */
+export interface Redeem {
+  org_id: string;
+  ticket_id: string;
+  request_id: string;
+  request_body_hash: string;
+  key_id?: string | null | undefined;
+  secret_id?: string | null | undefined;
+  user_id?: string | null | undefined;
+  wait_ms: number;
+}
+
+/** A constraint with mode `warn` that a hold exceeds. */
+export interface Warning {
+  id: string;
+  constraint_type: 'cost' | 'responses';
+  interval: 'hour' | 'day' | 'week' | 'month';
+  max_value: number;
+  resets_at: string;
+}
+
+/** One row of the SQL type `lane_row`: what happened to one item. `code` is null where it went well. */
 export interface LaneAnswer {
-  op: 'reserve' | 'settle';
+  op: 'reserve' | 'settle' | 'redeem';
   n: number;
   code: string | null;
   param: string | null;
@@ -74,22 +95,41 @@ export interface LaneAnswer {
   transaction_id: string | null;
   expires_at: Date | null;
   cost_ticket: Record<string, unknown> | null;
+  /** The completion that the hold pays for. */
+  max_completion_tokens: bigint | null;
+  warnings: Warning[] | null;
+  /** When the window of the constraint that refused ends. */
+  resets_at: Date | null;
+}
+
+/** The columns of `lane_row` as one flat row. */
+export const laneColumns = '(r.answer).*, r.max_completion_tokens, r.warnings, r.resets_at';
+
+export interface Batch {
+  settlements?: readonly object[];
+  redeems?: readonly object[];
+  reserves?: readonly object[];
 }
 
 /**
- * Settles and then reserves for one organization in one commit. Answers are rows in no particular order: `op` and `n`
- * (1-based) tell whose they are. Throws only where nothing at all was written.
+ * Settles, then redeems, then reserves for one organization in one commit. Answers are rows in no particular order: `op`
+ * and `n` (1-based) tell whose they are. Throws only where nothing at all was written.
  */
 export function lane(
   db: Db,
   org_id: string,
-  batch: { settlements: readonly object[]; reserves: readonly object[] },
+  { settlements = [], redeems = [], reserves = [] }: Batch,
 ): Promise<LaneAnswer[]> {
-  return many<LaneAnswer>(db, 'select * from lane(:org_id, :settlements, :reserves)', {
-    org_id,
-    settlements: JSON.stringify(batch.settlements),
-    reserves: JSON.stringify(batch.reserves),
-  });
+  return many<LaneAnswer>(
+    db,
+    `select ${laneColumns} from lane_2(:org_id, :settlements, :redeems, :reserves) as r`,
+    {
+      org_id,
+      settlements: JSON.stringify(settlements),
+      redeems: JSON.stringify(redeems),
+      reserves: JSON.stringify(reserves),
+    },
+  );
 }
 
 /** The SQL type `reserve_item` of a reserve body. */
@@ -109,7 +149,12 @@ export function settleItem({ org_id: _, ...item }: Settle): Record<string, unkno
   return item;
 }
 
-/** The wire answer of a reserve; throws the refusal that the row carries. */
+/** The SQL type `redeem_item` of a redeem body. */
+export function redeemItem({ org_id: _, ...item }: Redeem): Record<string, unknown> {
+  return item;
+}
+
+/** The wire answer of a reserve or redeem; throws the refusal that the row carries. */
 export function reserveAnswer(row: LaneAnswer, asked?: Candidate) {
   if (row.code !== null) throw refusal(row, asked);
   return {
@@ -121,7 +166,8 @@ export function reserveAnswer(row: LaneAnswer, asked?: Candidate) {
     currency: row.currency,
     balance_after_nanos: row.balance_after_nanos,
     expires_at: row.expires_at,
-    warnings: [],
+    max_completion_tokens: row.max_completion_tokens,
+    warnings: row.warnings ?? [],
   };
 }
 
@@ -240,6 +286,30 @@ const refusals: Record<string, { code: ErrorCode; message: string }> = {
     message:
       'No wallet covers the estimated cost. Top up by the shortfall of the cost ticket, or ask for its approval.',
   },
+  usage_constraint_exceeded: {
+    code: 'usage_constraint_exceeded',
+    message:
+      'A usage constraint of this agent does not allow this request until its window ends. Ask for a larger max_value: PUT /v1/agents/{id}/usage-constraints/{cid}.',
+  },
+  usage_not_priced: {
+    code: 'invalid_field',
+    message:
+      'The frozen price charges nothing for this usage. Send what the price counts (tokens, seconds or characters), or say outcome: failed.',
+  },
+  ticket_not_found: { code: 'not_found', message: 'No cost ticket was found under this id.' },
+  ticket_owner_differs: {
+    code: 'ticket_owner_differs',
+    message: 'This cost ticket belongs to another key or another request body.',
+  },
+  ticket_denied: { code: 'ticket_denied', message: 'This cost ticket was denied.' },
+  ticket_redeemed: {
+    code: 'ticket_redeemed',
+    message: 'This cost ticket has paid for another call already. Send the request without it.',
+  },
+  ticket_expired: {
+    code: 'ticket_expired',
+    message: 'This cost ticket has expired. Send the request again for a new one.',
+  },
   not_found: { code: 'not_found', message: 'No reservation was found under this id.' },
   price_not_frozen: {
     code: 'invalid_field',
@@ -248,14 +318,19 @@ const refusals: Record<string, { code: ErrorCode; message: string }> = {
 };
 
 function refusal(row: LaneAnswer, asked?: Candidate): AppError {
-  const { code, param, cost_ticket } = row;
+  const { code, param, cost_ticket, resets_at } = row;
   const known = refusals[code ?? ''];
   if (known === undefined) return new AppError('internal_error', `Unknown refusal ${code}.`);
   const isAsked = code === 'model_not_priced' && param === 'model' && asked !== undefined;
   return new AppError(known.code, isAsked ? noPrice(asked) : known.message, {
     ...(param ? { param } : {}),
     ...(cost_ticket ? { extra: { cost_ticket } } : {}),
+    ...(resets_at ? windowEnd(resets_at) : {}),
   });
+}
+
+function windowEnd(resets_at: Date) {
+  return { retry_after: (resets_at.getTime() - Date.now()) / 1_000, extra: { resets_at } };
 }
 
 function noPrice({ provider, model }: Candidate): string {

@@ -104,7 +104,16 @@ async function startTemporal({ settings, ports, stack }: Context): Promise<Tempo
   const folder = path.resolve(settings.DATA_DIR, 'temporal');
   const { temporal: port, temporal_ui: ui_port } = ports;
   const server = await stack.run('servers', await prepareTemporal({ folder, port, ui_port }));
-  return { address: `127.0.0.1:${port}`, ui_url: localUrl(ui_port), server };
+  return { address: temporalAddress(settings, ports), ui_url: localUrl(ui_port), server };
+}
+
+/** Where Temporal is or will be: an API starts before it answers. */
+function temporalAddress(settings: Context['settings'], ports: Context['ports']): string {
+  return settings.TEMPORAL_ADDRESS ?? `127.0.0.1:${ports.temporal}`;
+}
+
+function temporalEnv(address: string): Record<string, string> {
+  return { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: NAMESPACE };
 }
 
 function startModels({ ports, stack }: Context): Promise<Kept> {
@@ -126,7 +135,11 @@ async function startServices(
     serverProgram({
       name: numbered('api', index, ports.apis),
       script: 'api/main.ts',
-      env: { DATABASE_URL: url, API_PORT: String(port) },
+      env: {
+        DATABASE_URL: url,
+        ...temporalEnv(temporalAddress(settings, ports)),
+        API_PORT: String(port),
+      },
       ready_url: `${localUrl(port)}/readyz`,
     }),
   );
@@ -154,11 +167,7 @@ function startWorker({ stack }: Context, temporal: Temporal, database: Database)
   const program = workerProgram({
     name: 'worker_lifecycle',
     script: 'workers/lifecycle.ts',
-    env: {
-      DATABASE_URL: database.url,
-      TEMPORAL_ADDRESS: temporal.address,
-      TEMPORAL_NAMESPACE: NAMESPACE,
-    },
+    env: { DATABASE_URL: database.url, ...temporalEnv(temporal.address) },
     address: temporal.address,
     task_queue: 'lifecycle',
   });

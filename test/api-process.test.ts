@@ -29,7 +29,7 @@ function startMain(env: Record<string, string>): Api {
   const { DATABASE_URL: _, ...rest } = process.env;
   const child = spawn(process.execPath, ['--require', 'tsx/cjs', 'api/main.ts'], {
     cwd: path.join(__dirname, '..'),
-    env: { ...rest, ...env },
+    env: { TEMPORAL_ADDRESS: '127.0.0.1:1', ...rest, ...env },
   });
   started.push(child);
   let text = '';

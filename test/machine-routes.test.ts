@@ -57,6 +57,7 @@ test('reserve and settle answer every stated field, in major units', async () =>
       currency: 'USD',
       balance_after: 0.998,
       expires_at: expect.stringMatching(/Z$/),
+      max_completion_tokens: 0,
       warnings: [],
     },
   ]);
@@ -242,6 +243,52 @@ test.each([
   [{ outcome: 'completed', reservation_id: 'a', usage: { total_tokens: 1 } }, 'usage.total_tokens'],
 ])('a settle of %j is refused by name', async (body, param) => {
   expect(refusal(await settle({ org_id: 'org_x', ...body }))).toMatchObject({ status: 422, param });
+});
+
+test('session limits without a session are refused, since nothing would be counted', async () => {
+  const { org_id } = await funded(1);
+  const answer = await reserve({
+    ...reserveBody(org_id, 10),
+    session_limits: { max_actions: 1 },
+  });
+  expect(refusal(answer)).toEqual({ status: 422, code: 'invalid_field', param: 'session_id' });
+});
+
+test('an answer that the frozen price would charge nothing for is refused, and a free model is not', async () => {
+  const { org_id } = await funded(1);
+  const { body: held } = await reserve(reserveBody(org_id, 10));
+  const settled = (usage: object) =>
+    settle({ org_id, reservation_id: held.reservation_id, outcome: 'completed', usage });
+  for (const usage of [{}, { seconds: 30 }, { characters: 5, tool_calls: 1 }])
+    expect(refusal(await settled(usage))).toEqual({
+      status: 422,
+      code: 'invalid_field',
+      param: 'usage',
+    });
+  expect((await settled({ prompt_tokens: 1, seconds: 30 })).body.status).toBe('settled');
+  await makePrice(db, { model: 'gratis', input_per_1m: 0, output_per_1m: 0, free: true });
+  const free = await reserve({ ...reserveBody(org_id, 10), model: 'gratis' });
+  const { reservation_id } = free.body;
+  expect(
+    (await settle({ org_id, reservation_id, outcome: 'completed', usage: {} })).body,
+  ).toMatchObject({ status: 'settled', actual_cost: 0 });
+});
+
+test('a cost that would take a wallet deeper into debt than it can hold is refused, and can be settled lower', async () => {
+  const { org_id } = await funded(1);
+  await makePrice(db, { model: 'vast', input_per_1m: 1_000_000, output_per_1m: 0 });
+  const hold = async () =>
+    (await reserve({ ...reserveBody(org_id, 0), model: 'vast' })).body.reservation_id;
+  const [first, second] = [await hold(), await hold()];
+  const settled = (reservation_id: string, prompt_tokens: number) =>
+    settle({ org_id, reservation_id, outcome: 'completed', usage: { prompt_tokens } });
+  expect((await settled(first, 8_999_999_999)).body.status).toBe('settled');
+  expect(refusal(await settled(second, 2_000_000_000))).toEqual({
+    status: 422,
+    code: 'amount_too_large',
+    param: 'usage',
+  });
+  expect((await settled(second, 1)).body.status).toBe('settled');
 });
 
 test('reserve and verify turn away gateways outside 1.4 and 1.5 with 426; settle and extend take all', async () => {

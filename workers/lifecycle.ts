@@ -11,8 +11,8 @@ import { dispatchDue } from '../activities/dispatch';
 import { loadConfig } from '../config';
 import { openDatabase } from '../connections';
 import { createLog, type Logger } from '../log';
+import { listenTo } from '../notices';
 import { bundleWorkflows } from './bundle';
-import { listenForMessages } from './listen';
 import { connectWorker, createWorker } from './run';
 
 const SWEEP_MS = 1_000;
@@ -61,7 +61,7 @@ interface DispatcherParts {
 function startDispatcher({ db, database_url, client, log }: DispatcherParts) {
   let stopping = false;
   let wakeUp: () => void = () => undefined;
-  const listener = listenForMessages(database_url, () => wakeUp(), log);
+  const listener = listenTo({ database_url, channel: 'outbox', log }, () => wakeUp());
   const pause = (ms: number) =>
     new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, ms);

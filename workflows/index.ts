@@ -1,3 +1,4 @@
 // Every workflow by its type name. Names are wire contracts: histories hold them.
+export { costTicket, decide, resolved } from './cost-ticket';
 export { reconcile } from './reconcile';
 export { reservationLifetimes, wake } from './reservation-lifetimes';

@@ -5,6 +5,8 @@ import { createApp } from '../../api/app';
 import { createLanes } from '../../api/lanes';
 import type { Connections } from '../../api/route';
 import { routes } from '../../api/routes';
+import { openTemporal } from '../../api/temporal';
+import { openWaiters } from '../../api/waiters';
 import { audit } from '../../domain/audit';
 import * as members from '../../domain/members';
 import * as organizations from '../../domain/organizations';
@@ -54,16 +56,27 @@ export async function startApi(more: Partial<Connections> = {}): Promise<TestApi
 }
 
 /** The control plane on a free port over the given database. */
-export async function serve(connections: Partial<Connections> & { db: Db }) {
+export async function serve(
+  connections: Partial<Connections> & { db: Db },
+  temporal_address = process.env.TEST_TEMPORAL_ADDRESS as string,
+) {
   const log = createLog('test', 'silent');
-  const lanes = createLanes(connections.db, log);
-  const server = createServer(createApp({ lanes, ...connections }, log).callback());
+  const { db } = connections;
+  const database_url: string = db.client.config.connection.connectionString;
+  const lanes = createLanes(db, log);
+  const waiters = openWaiters({ db, lanes, database_url, log });
+  const temporal = openTemporal({ address: temporal_address, namespace: 'svc' }, db);
+  const server = createServer(
+    createApp({ lanes, waiters, temporal, ...connections }, log).callback(),
+  );
   const url = `http://127.0.0.1:${await listen(server, 0)}`;
   const close = async () => {
     const closed = new Promise((resolve) => server.close(resolve));
+    await waiters.close();
     server.closeAllConnections();
     await closed;
     await lanes.close();
+    await temporal.close();
   };
   return { url, call: caller(url), close };
 }

@@ -1,0 +1,96 @@
+import {
+  Client,
+  Connection,
+  defaultGrpcRetryOptions,
+  makeGrpcRetryInterceptor,
+  ServiceError,
+  WithStartWorkflowOperation,
+  WorkflowUpdateFailedError,
+  WorkflowUpdateRPCTimeoutOrCancelledError,
+} from '@temporalio/client';
+import { ActivityFailure, ApplicationFailure } from '@temporalio/common';
+import { type Start, startOptions } from '../activities/kinds';
+import { AppError, type ErrorCode, type ErrorDetails } from '../domain/errors';
+import type { Db } from '../domain/sql';
+
+/** Temporal takes a message in this time, or the caller is told to look and repeat. */
+const ACCEPT_MS = 2_000;
+const RESULT_MS = 25_000;
+
+export interface Temporal {
+  /**
+   * Sends an update to a row's workflow, started where it does not run, and waits for its result.
+   * Throws the refusal that the workflow answers, or 503 where Temporal is away.
+   */
+  update<Result>(start: Start, name: string, input: { [field: string]: unknown }): Promise<Result>;
+  close(): Promise<void>;
+}
+
+/** A client that connects when it is first used, and gives up soon where Temporal is away. */
+export function openTemporal(
+  { address, namespace }: { address: string; namespace: string },
+  db: Db,
+): Temporal {
+  const retry = { ...defaultGrpcRetryOptions({ maxAttempts: 3 }) };
+  const connection = Connection.lazy({
+    address,
+    interceptors: [makeGrpcRetryInterceptor(retry)],
+  });
+  const client = new Client({ connection, namespace });
+  return {
+    update: (start, name, input) => update(client, db, { start, name, input }),
+    close: () => connection.close(),
+  };
+}
+
+interface Message {
+  start: Start;
+  name: string;
+  input: { [field: string]: unknown };
+}
+
+async function update<Result>(
+  client: Client,
+  db: Db,
+  { start, name, input }: Message,
+): Promise<Result> {
+  const options = (await startOptions(db, start)) ?? {
+    workflowId: start.workflow_id,
+    taskQueue: 'lifecycle',
+  };
+  const operation = new WithStartWorkflowOperation(start.workflow, {
+    ...options,
+    args: [input],
+    workflowIdConflictPolicy: 'USE_EXISTING',
+  });
+  try {
+    const handle = await client.withDeadline(Date.now() + ACCEPT_MS, () =>
+      client.workflow.startUpdateWithStart(name, {
+        args: [input],
+        startWorkflowOperation: operation,
+        waitForStage: 'ACCEPTED',
+      }),
+    );
+    return (await client.withDeadline(Date.now() + RESULT_MS, () => handle.result())) as Result;
+  } catch (error) {
+    throw refusalOf(error) ?? error;
+  }
+}
+
+/** What the workflow refused with, as the API's own error; undefined where the failure is a bug. */
+function refusalOf(error: unknown): AppError | undefined {
+  if (error instanceof WorkflowUpdateFailedError) {
+    const cause = error.cause instanceof ActivityFailure ? error.cause.cause : error.cause;
+    if (!(cause instanceof ApplicationFailure) || !cause.type) return undefined;
+    const [details] = (cause.details ?? []) as ErrorDetails[];
+    return new AppError(cause.type as ErrorCode, cause.message, details ?? {});
+  }
+  const is_away =
+    error instanceof WorkflowUpdateRPCTimeoutOrCancelledError || error instanceof ServiceError;
+  if (!is_away) return undefined;
+  return new AppError(
+    'unavailable',
+    'Temporal did not answer in time. Look at how things stand before you repeat this.',
+    { retry_after: 2 },
+  );
+}

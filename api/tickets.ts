@@ -1,0 +1,85 @@
+import { z } from 'zod';
+import * as organizations from '../domain/organizations';
+import * as tickets from '../domain/tickets';
+import { actingOrg, isPlatformAdmin, type Principal, permission } from './access';
+import * as answers from './answers';
+import { id, page, positiveAmount, text } from './fields';
+import { once } from './idempotency';
+import { type Ctx, route } from './route';
+
+const status = z.enum(['open', 'approved', 'denied', 'redeemed', 'expired']);
+const listed = z.strictObject({ org_id: id.optional(), status: status.optional(), ...page });
+const one = z.strictObject({ id });
+const approval = z.strictObject({
+  id,
+  amount: positiveAmount('amount').optional(),
+  wallet_id: id.optional(),
+  note: text.optional(),
+});
+const denial = z.strictObject({ id, reason: text.optional() });
+
+const billing = permission('org:billing');
+
+export const ticketRoutes = [
+  route('get', '/v1/cost-tickets', billing, listed, list, {
+    summary: 'Requests that no wallet covered, newest first.',
+    answer: answers.list({ tickets: answers.costTicket }),
+  }),
+  route('get', '/v1/cost-tickets/:id', billing, one, inspect, {
+    summary: 'A cost ticket with what is missing in each wallet now.',
+    answer: answers.costTicket,
+  }),
+  route('post', '/v1/cost-tickets/:id/approve', billing, approval, approve, {
+    summary: 'Credit what is missing and hold it for the request, in one step.',
+    answer: answers.costTicket,
+  }),
+  route('post', '/v1/cost-tickets/:id/deny', billing, denial, deny, {
+    summary: 'Refuse the request; its held call is told at once.',
+    answer: answers.costTicket,
+  }),
+];
+
+async function list({ db, principal }: Ctx, { org_id, ...rest }: z.infer<typeof listed>) {
+  const acting = await actingOrg(db, principal, org_id);
+  const { rows, ...envelope } = await tickets.list(db, { org_id: acting, ...rest });
+  return { tickets: rows, ...envelope };
+}
+
+function inspect({ db, principal }: Ctx, input: z.infer<typeof one>) {
+  return tickets.get(db, input.id, reach(principal));
+}
+
+function approve(ctx: Ctx, { amount, ...rest }: z.infer<typeof approval>) {
+  return decide(ctx, { verdict: 'approved', amount_nanos: amount?.toString(), ...rest });
+}
+
+function deny(ctx: Ctx, { reason, ...rest }: z.infer<typeof denial>) {
+  return decide(ctx, { verdict: 'denied', note: reason, ...rest });
+}
+
+type Decision = Pick<tickets.Verdict, 'verdict' | 'amount_nanos' | 'wallet_id' | 'note'> & {
+  id: string;
+};
+
+/** The verdict goes through the ticket's workflow, which records it and ends. */
+async function decide(ctx: Ctx, { id: ticket_id, ...decision }: Decision) {
+  const { db, temporal, principal } = ctx;
+  const { org_id } = await tickets.get(db, ticket_id, reach(principal));
+  const { name: org_name } = await organizations.get(db, org_id);
+  const verdict: tickets.Verdict = {
+    ...{ ticket_id, org_id, ...decision },
+    by: principal.user_id ?? principal.id,
+    is_platform: isPlatformAdmin(principal),
+    valid_until: await tickets.verdictDeadline(db),
+  };
+  return once(ctx, org_id, async () => {
+    const start = { workflow: 'costTicket', workflow_id: ticket_id, org_id, org_name };
+    await temporal.update(start, 'decide', { ...verdict });
+    return tickets.get(db, ticket_id, org_id);
+  });
+}
+
+/** The organization whose tickets the caller may see; null for platform admins: any. */
+function reach(principal: Principal): string | null {
+  return isPlatformAdmin(principal) ? null : principal.org_id;
+}

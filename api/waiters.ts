@@ -1,0 +1,141 @@
+import type { LaneAnswer, Redeem } from '../domain/reservations';
+import { type Db, withRetry } from '../domain/sql';
+import * as tickets from '../domain/tickets';
+import type { Logger } from '../log';
+import { listenTo } from '../notices';
+import type { Lanes } from './lanes';
+
+/** Lost notices are covered by a look this often. */
+const SWEEP_MS = 2_000;
+/** Between two looks at one organization's queue: busy traffic tells of every settlement. */
+const PAUSE_MS_MIN = 20;
+/** A long queue is looked at less often, so that waiting calls never take the ledger from running ones. */
+const PAUSE_PER_LOOK = 5;
+
+export interface Waiters {
+  /** Redeems a ticket; a call that nothing covers waits up to `wait_ms` without holding a connection. */
+  redeem(body: Redeem, gone: AbortSignal): Promise<LaneAnswer>;
+  /** Ends every wait with what is true now; new redeems no longer wait. */
+  close(): Promise<void>;
+}
+
+interface Queue {
+  /** The calls of this process that wait, by request_id. */
+  calls: Map<string, (row: LaneAnswer | undefined) => void>;
+  is_running: boolean;
+  /** Something changed while a look was under way. */
+  is_due: boolean;
+}
+
+export interface WaiterParts {
+  db: Db;
+  lanes: Lanes;
+  database_url: string;
+  log: Logger;
+}
+
+/** Held redeems of this process: wakes them when PostgreSQL tells that money or a verdict is there (design: Waking). */
+export function openWaiters({ db, lanes, database_url, log }: WaiterParts): Waiters {
+  const queues = new Map<string, Queue>();
+  let is_closing = false;
+
+  const lookAt = (org_id: string): void => {
+    const queue = queues.get(org_id);
+    if (queue) void look({ db, log }, org_id, queue);
+  };
+  const lookAtAll = (): void => {
+    for (const org_id of queues.keys()) lookAt(org_id);
+  };
+  const listener = listenTo(
+    { database_url, channel: 'tickets', log },
+    // A connection that was made anew may have missed anything.
+    (org_id) => (org_id === undefined ? lookAtAll() : lookAt(org_id)),
+  );
+  const timer = setInterval(lookAtAll, SWEEP_MS);
+
+  return {
+    async redeem(body, gone) {
+      const wait_ms = is_closing ? 0 : body.wait_ms;
+      if (wait_ms === 0) return lanes.redeem({ ...body, wait_ms });
+      const { org_id, request_id } = body;
+      // Joined before the first try, so that nothing that happens after it is missed.
+      const queue = join(queues, org_id);
+      const woken = new Promise<LaneAnswer | undefined>((resolve) => {
+        queue.calls.set(request_id, resolve);
+      });
+      try {
+        const first = await lanes.redeem({ ...body, wait_ms });
+        if (first.code !== 'insufficient_balance') return first;
+        const answer = await waitFor(woken, wait_ms, gone);
+        if (answer !== undefined) return answer;
+        if (gone.aborted) {
+          await tickets.leave(db, org_id, request_id);
+          return first;
+        }
+        // What is true at the end of the wait is asked under the lock: no hold is made for a call that has left.
+        return await lanes.redeem({ ...body, wait_ms: 0 });
+      } finally {
+        queue.calls.delete(request_id);
+        if (queue.calls.size === 0) queues.delete(org_id);
+      }
+    },
+    async close() {
+      is_closing = true;
+      clearInterval(timer);
+      for (const queue of queues.values()) for (const end of queue.calls.values()) end(undefined);
+      await listener.close();
+    },
+  };
+}
+
+/** Asks for the answers of the calls that wait, until nothing more has changed. */
+async function look(
+  { db, log }: Pick<WaiterParts, 'db' | 'log'>,
+  org_id: string,
+  queue: Queue,
+): Promise<void> {
+  queue.is_due = true;
+  if (queue.is_running) return;
+  queue.is_running = true;
+  while (queue.is_due && queue.calls.size > 0) {
+    queue.is_due = false;
+    const started_at = performance.now();
+    try {
+      const names = [...queue.calls.keys()];
+      const rows = await withRetry(() => tickets.redeemWaiting(db, org_id, names));
+      for (const { request_id, ...row } of rows) queue.calls.get(request_id)?.(row);
+    } catch (error) {
+      log.warn({ err: error, org_id }, 'the waiting calls of an organization could not be served');
+    }
+    const took_ms = performance.now() - started_at;
+    await pause(Math.max(PAUSE_MS_MIN, took_ms * PAUSE_PER_LOOK));
+  }
+  queue.is_running = false;
+}
+
+function join(queues: Map<string, Queue>, org_id: string): Queue {
+  const queue = queues.get(org_id) ?? { calls: new Map(), is_running: false, is_due: false };
+  queues.set(org_id, queue);
+  return queue;
+}
+
+/** The answer that came in time, else undefined. */
+function waitFor(
+  woken: Promise<LaneAnswer | undefined>,
+  wait_ms: number,
+  gone: AbortSignal,
+): Promise<LaneAnswer | undefined> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, wait_ms, undefined);
+    const leave = () => resolve(undefined);
+    gone.addEventListener('abort', leave);
+    void woken.then(resolve).finally(() => {
+      clearTimeout(timer);
+      gone.removeEventListener('abort', leave);
+    });
+  });
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

@@ -1,0 +1,266 @@
+import { AppError, type ErrorCode } from './errors';
+import { type Page, pageOf, type Window } from './pages';
+import { type LaneAnswer, laneColumns } from './reservations';
+import { type Db, many, maybe, one } from './sql';
+
+export type TicketStatus = 'open' | 'approved' | 'denied' | 'redeemed' | 'expired';
+
+// Which states follow which; the stored functions of migrations 0012 and 0013 make these moves and no other. A redeemed
+// ticket is open again where its call cancels the hold unused.
+export const moves: Record<TicketStatus, readonly TicketStatus[]> = {
+  open: ['approved', 'denied', 'redeemed', 'expired'],
+  approved: ['redeemed', 'expired'],
+  denied: [],
+  redeemed: ['open'],
+  expired: [],
+};
+
+/** A ticket as people see it: `ticket_answer` of the database and who asked, waits and decided. */
+export interface Ticket {
+  id: string;
+  org_id: string;
+  status: TicketStatus;
+  provider: string;
+  model: string;
+  estimated_cost_nanos: string;
+  balance_nanos: string;
+  shortfall_nanos: string;
+  currency: string;
+  decided_by: string | null;
+  note: string | null;
+  expires_at: string;
+  [field: string]: unknown;
+}
+
+const ticketRows = `
+  select ticket_answer(t, '{}') || jsonb_build_object('org_id', t.org_id, 'key_id', t.key_id, 'user_id', t.user_id,
+    'team_id', t.team_id, 'agent_id', t.agent_id, 'session_id', t.session_id, 'request_body_hash', t.request_body_hash,
+    'waiting_calls', (select count(*) from ticket_waiters w where w.ticket_id = t.id and w.org_id = t.org_id
+      and w.answer is null and w.until > clock_timestamp()),
+    'decided_by', t.decided_by, 'decided_at', iso_time(t.decided_at), 'note', t.note,
+    'credited_amount_nanos', t.credited_nanos::text, 'transaction_id', t.transaction_id,
+    'reservation_id', t.reservation_id, 'request_id', t.request_id, 'resolved_at', iso_time(t.resolved_at)) as ticket
+  from cost_tickets t`;
+
+// What the clock has expired is expired, whoever has written it down.
+const statusNow = `case when t.status in ('open', 'approved') and t.expires_at <= clock_timestamp() then 'expired' else t.status end`;
+
+/** An organization's tickets, newest first; of one status where it is named. */
+export async function list(
+  db: Db,
+  {
+    org_id,
+    status = null,
+    ...window
+  }: Window & { org_id: string; status?: TicketStatus | null | undefined },
+): Promise<Page<Ticket>> {
+  const { rows, ...rest } = await pageOf<{ ticket: Ticket }>(
+    db,
+    `${ticketRows} where t.org_id = :org_id and (:status::text is null or ${statusNow} = :status)
+     order by t.created_at desc, t.id desc`,
+    { org_id, status },
+    window,
+  );
+  return { rows: rows.map(({ ticket }) => ticket), ...rest };
+}
+
+/** One ticket of an organization (of any, for a platform admin), or `not_found`. */
+export async function get(db: Db, id: string, org_id: string | null): Promise<Ticket> {
+  const { ticket } = await one<{ ticket: Ticket }>(
+    db,
+    `${ticketRows} where t.id = :id and (:org_id::text is null or t.org_id = :org_id)`,
+    { id, org_id },
+    'No cost ticket',
+  );
+  return ticket;
+}
+
+/** What a person decided. It travels through the workflow's update, so it is plain JSON; amounts are nanos as text. */
+export interface Verdict {
+  ticket_id: string;
+  org_id: string;
+  verdict: 'approved' | 'denied';
+  /** Id of the person or key. */
+  by: string;
+  /** Platform admins may credit where an organization may only transfer. */
+  is_platform: boolean;
+  /** Database clock; recorded later the verdict changes nothing. */
+  valid_until: string;
+  amount_nanos?: string | undefined;
+  wallet_id?: string | undefined;
+  note?: string | undefined;
+}
+
+const VERDICT_SECONDS = 30;
+
+/** Until when a verdict given now may be recorded, by the database's clock. */
+export async function verdictDeadline(db: Db): Promise<string> {
+  const { valid_until } = await one<{ valid_until: Date }>(
+    db,
+    `select clock_timestamp() + :seconds * interval '1 second' as valid_until`,
+    { seconds: VERDICT_SECONDS },
+  );
+  return valid_until.toISOString();
+}
+
+/**
+ * Records a verdict. Approving credits the shortfall (or `amount`) and holds it in one step; a repeat changes nothing.
+ * Throws 409 where the ticket is closed otherwise, or the key, budget or cap refuses the hold; then nothing is credited.
+ */
+export async function decide(db: Db, verdict: Verdict): Promise<TicketStatus> {
+  const { ticket_id, org_id } = verdict;
+  const name = verdict.verdict === 'approved' ? 'approve_ticket' : 'deny_ticket';
+  const { code } = await one<{ code: string | null }>(
+    db,
+    `select code from ${name}(:org_id, :ticket_id, :verdict)`,
+    { org_id, ticket_id, verdict: JSON.stringify(verdict) },
+  );
+  if (code !== null && code !== 'repeated') throw refusedVerdict(code);
+  return verdict.verdict;
+}
+
+/** Milliseconds that an open ticket has left; 0 where it is closed. Expires it where they are over. */
+export async function expire(db: Db, ticket_id: string): Promise<number> {
+  const { left_ms } = await one<{ left_ms: number }>(
+    db,
+    'select expire_ticket(:ticket_id) as left_ms',
+    { ticket_id },
+  );
+  return left_ms;
+}
+
+export async function statusOf(db: Db, ticket_id: string): Promise<TicketStatus | undefined> {
+  const row = await maybe<{ status: TicketStatus }>(
+    db,
+    `select ${statusNow} as status from cost_tickets t where t.id = :ticket_id`,
+    { ticket_id },
+  );
+  return row?.status;
+}
+
+/** One line for operators: who waits, for how much, until when, and what was decided by whom. */
+export async function summary(db: Db, ticket_id: string): Promise<string> {
+  const row = await maybe<{ line: string }>(
+    db,
+    `select trim_scale(t.estimated_cost_nanos / 1e9::numeric) || ' ' || t.currency || ' for ' || t.model || ', asked by '
+       || concat_ws(' of ', coalesce('agent ' || a.name, u.name, 'key ' || k.name), 'team ' || m.name, o.name)
+       || case t.status when 'open' then ', open until ' || iso_time(t.expires_at)
+         else ', ' || t.status || coalesce(' by ' || coalesce(d.name, t.decided_by), '') || coalesce(': ' || t.note, '') end as line
+     from cost_tickets t
+     join organizations o on o.id = t.org_id
+     left join agents a on a.id = t.agent_id left join users u on u.id = t.user_id
+     left join tokens k on k.id = t.key_id left join teams m on m.id = t.team_id
+     left join users d on d.id = t.decided_by
+     where t.id = :ticket_id`,
+    { ticket_id },
+  );
+  return row?.line ?? ticket_id;
+}
+
+/** Answers of an organization's waiting calls that are there now; serves its queue first where something changed. */
+export function redeemWaiting(
+  db: Db,
+  org_id: string,
+  request_ids: readonly string[],
+): Promise<(LaneAnswer & { request_id: string })[]> {
+  return many(
+    db,
+    `select r.request_id, ${laneColumns} from redeem_waiting(:org_id, :request_ids) as r`,
+    { org_id, request_ids },
+  );
+}
+
+/** A call has stopped waiting: its turn goes to the next. */
+export async function leave(db: Db, org_id: string, request_id: string): Promise<void> {
+  await many(
+    db,
+    `update ticket_waiters set until = least(until, clock_timestamp() - waiter_grace())
+     where org_id = :org_id and request_id = :request_id`,
+    { org_id, request_id },
+  );
+}
+
+/** Gives up to `limit` open tickets that should have expired their workflow again. */
+export async function adoptOrphans(db: Db, limit: number): Promise<number> {
+  const rows = await many(
+    db,
+    `select send_to_workflow(t.org_id, 'costTicket', t.id, null, jsonb_build_object('ticket_id', t.id))
+     from (select q.id, q.org_id from cost_tickets q
+       where q.status = 'open' and q.expires_at < clock_timestamp() - interval '15 seconds'
+         and not exists (select 1 from outbox b where b.workflow_id = q.id and b.parked_at is null)
+       order by q.expires_at limit :limit) as t`,
+    { limit },
+  );
+  return rows.length;
+}
+
+// What a person can do about each refused verdict.
+const refusals: Record<string, { code: ErrorCode; message: string }> = {
+  ticket_not_found: { code: 'not_found', message: 'No cost ticket was found under this id.' },
+  ticket_approved: { code: 'ticket_approved', message: 'This cost ticket was approved already.' },
+  ticket_denied: { code: 'ticket_denied', message: 'This cost ticket was denied already.' },
+  ticket_redeemed: {
+    code: 'ticket_redeemed',
+    message: 'This cost ticket has been redeemed: its request is paid.',
+  },
+  ticket_expired: {
+    code: 'ticket_expired',
+    message: 'This cost ticket has expired. The request must be sent again.',
+  },
+  verdict_too_late: {
+    code: 'unavailable',
+    message:
+      'The verdict arrived too late and changed nothing. Look at the ticket, then repeat it.',
+  },
+  wallet_not_of_ticket: {
+    code: 'invalid_field',
+    message: "wallet_id must be one of the ticket's wallets.",
+  },
+  manual_credit_not_allowed: {
+    code: 'manual_credit_not_allowed',
+    message:
+      "This organization's own wallet is filled by the platform only. Name a user's or team's wallet of the ticket, which is filled by a transfer.",
+  },
+  amount_below_shortfall: {
+    code: 'amount_below_shortfall',
+    message:
+      'The amount does not cover the shortfall of the wallet. Leave it out to credit exactly what is missing.',
+  },
+  amount_too_large: {
+    code: 'amount_too_large',
+    message: 'A wallet holds at most 9000000000 of its currency.',
+  },
+  insufficient_balance: {
+    code: 'insufficient_balance',
+    message: "The organization's wallet does not cover the transfer.",
+  },
+  invalid_credential: {
+    code: 'invalid_credential',
+    message: 'The key of this request has expired or was revoked, so it cannot be approved.',
+  },
+  key_budget_exceeded: {
+    code: 'key_budget_exceeded',
+    message: 'The budget of the key does not cover the request, so it cannot be approved.',
+  },
+  usage_constraint_exceeded: {
+    code: 'usage_constraint_exceeded',
+    message:
+      'A usage constraint of the agent does not allow the request, so it cannot be approved.',
+  },
+};
+
+/** Every refusal of a verdict is a conflict with how things are, but for ids that are unknown or wrong. */
+function refusedVerdict(code: string): AppError {
+  const { code: known, message } = refusals[code] ?? {
+    code: 'ticket_owner_differs' as const,
+    message: `The request cannot be paid for any more (${code}), so it cannot be approved.`,
+  };
+  const is_conflict = !['not_found', 'invalid_field', 'amount_too_large', 'unavailable'].includes(
+    known,
+  );
+  return new AppError(known, message, {
+    ...(known === 'invalid_field' ? { param: 'wallet_id' } : {}),
+    ...(known === 'amount_too_large' ? { param: 'amount' } : {}),
+    ...(is_conflict ? { status: 409 } : {}),
+  });
+}

@@ -1,0 +1,65 @@
+import { defineSearchAttributeKey } from '@temporalio/common';
+import {
+  allHandlersFinished,
+  condition,
+  defineSignal,
+  defineUpdate,
+  proxyActivities,
+  setCurrentDetails,
+  setHandler,
+  upsertSearchAttributes,
+} from '@temporalio/workflow';
+import type { Activities } from '../activities';
+import type { TicketStatus, Verdict } from '../domain/tickets';
+
+export interface TicketRef {
+  ticket_id: string;
+}
+
+/** A person's verdict; answers when it is recorded, or fails with the code that refuses it. */
+export const decide = defineUpdate<TicketStatus, [Verdict]>('decide');
+
+/** The ticket was closed elsewhere: redeemed, or found expired. */
+export const resolved = defineSignal('resolved');
+
+const quick = proxyActivities<Activities>({
+  startToCloseTimeout: '10 seconds',
+  retry: { maximumInterval: '30 seconds' },
+});
+
+// A verdict is good for 30 s by the database's clock; its sender has long gone by then.
+const verdicts = proxyActivities<Activities>({
+  startToCloseTimeout: '10 seconds',
+  scheduleToCloseTimeout: '40 seconds',
+});
+
+const Status = defineSearchAttributeKey('Status', 'KEYWORD');
+
+// Timers are set anew after this long, so that a moved deadline is noticed.
+const SLEEP_MS_MAX = 24 * 3_600_000;
+
+/** One per open ticket: waits for a verdict, for the news that it is closed, or for its deadline. */
+export async function costTicket({ ticket_id }: TicketRef): Promise<TicketStatus> {
+  let isClosed = false;
+  setHandler(decide, async (verdict) => {
+    const status = await verdicts.recordVerdict(verdict);
+    isClosed = true;
+    return status;
+  });
+  setHandler(resolved, () => {
+    isClosed = true;
+  });
+
+  for (;;) {
+    const { left_ms, summary } = await quick.expireTicket({ ticket_id });
+    setCurrentDetails(summary);
+    if (left_ms === 0) break;
+    await condition(() => isClosed, Math.min(left_ms, SLEEP_MS_MAX));
+    if (isClosed) break;
+  }
+  await condition(allHandlersFinished); // A verdict that is being recorded as the deadline passes still counts.
+  const { status, summary } = await quick.showTicket({ ticket_id });
+  setCurrentDetails(summary);
+  upsertSearchAttributes([{ key: Status, value: status }]);
+  return status;
+}
