@@ -1,7 +1,15 @@
 import type { Duplex } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { type Frame, newSseState, readFrames, unfinished } from './sse';
-import { type Body, chatText, endsChoice, isUsageOnly, openaiUsage, type Usage } from './usage';
+import {
+  type Body,
+  chatAudio,
+  chatText,
+  endsChoice,
+  isUsageOnly,
+  openaiUsage,
+  type Usage,
+} from './usage';
 
 // Text kept to be counted where usage never comes, and what is kept of a JSON answer to find its usage.
 const TEXT_MAX_CHARACTERS = 1_048_576;
@@ -13,6 +21,8 @@ export interface Measured {
   usage: Usage | undefined;
   /** The text delivered, for answers without usage. */
   text: string;
+  /** The tokens of sound delivered, likewise. */
+  audio_tokens: number;
   /** The stream said that it is over. */
   is_done: boolean;
   /** A choice came to its end. */
@@ -22,6 +32,7 @@ export interface Measured {
 export const nothing_measured: Measured = {
   usage: undefined,
   text: '',
+  audio_tokens: 0,
   is_done: false,
   has_finish: false,
 };
@@ -100,6 +111,7 @@ function readChunk({ data }: Frame, found: Measured): boolean {
   if (chunk === undefined) return false;
   found.usage = openaiUsage(chunk.usage) ?? found.usage;
   if (found.text.length < TEXT_MAX_CHARACTERS) found.text += chatText(chunk);
+  found.audio_tokens += chatAudio(chunk);
   if (endsChoice(chunk)) found.has_finish = true;
   return isUsageOnly(chunk);
 }
@@ -146,7 +158,13 @@ function measureJson({ chunks, head }: Ends): Measured {
   }
   const answer = objectOf(text);
   if (answer === undefined) return { ...nothing_measured, text };
-  return { ...nothing_measured, usage: openaiUsage(answer.usage), text: chatText(answer) };
+  const audio_tokens = chatAudio(answer);
+  return {
+    ...nothing_measured,
+    usage: openaiUsage(answer.usage),
+    text: chatText(answer),
+    audio_tokens,
+  };
 }
 
 /** The usage object in a part of a JSON text too long to parse. */

@@ -19,14 +19,16 @@ const DEFAULT_MAX_COMPLETION_TOKENS = 4_096;
  */
 export async function outcomeOf(call: Call, measured: Measured): Promise<Outcome> {
   const { usage, text } = measured;
-  if (usage !== undefined && (usage.completion_tokens > 0 || text === '')) {
+  const audio_output_tokens = Math.ceil(measured.audio_tokens);
+  const is_silent = text === '' && audio_output_tokens === 0;
+  if (usage !== undefined && (usage.completion_tokens > 0 || is_silent)) {
     return { outcome: 'completed', usage, usage_source: 'upstream' };
   }
   const prompt_tokens = usage?.prompt_tokens ?? call.estimated_prompt_tokens;
-  const completion_tokens = await estimatedCompletion(call, text);
+  const completion_tokens = await estimatedCompletion(call, text, audio_output_tokens);
   return {
     outcome: 'completed',
-    usage: { ...nothing_used, ...usage, prompt_tokens, completion_tokens },
+    usage: { ...nothing_used, ...usage, prompt_tokens, completion_tokens, audio_output_tokens },
     usage_source: 'estimated',
   };
 }
@@ -36,10 +38,15 @@ export function completionCeiling({ request }: Call): number {
   return request.max_completion_tokens ?? DEFAULT_MAX_COMPLETION_TOKENS;
 }
 
-async function estimatedCompletion(call: Call, text: string): Promise<number> {
+async function estimatedCompletion(
+  call: Call,
+  text: string,
+  audio_tokens: number,
+): Promise<number> {
   const { request, target, gateway, family } = call;
   if (!family.has_output) return 0;
-  const counted = await gateway.tokenizer.count([text], encodingOf(request.model));
+  const text_tokens = await gateway.tokenizer.count([text], encodingOf(request.model));
+  const counted = text_tokens + audio_tokens;
   const price = bestMatch(await gateway.control_plane.prices(), target.provider, request.model);
   if (!price?.reasoning) return counted;
   const cap = completionCeiling(call);

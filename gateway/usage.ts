@@ -97,16 +97,28 @@ export function openaiUsage(value: unknown): Usage | undefined {
 /** The text that one chunk of a chat stream, or one whole answer, delivers. */
 export function chatText(chunk: Body): string {
   let text = '';
-  for (const choice of listOf(chunk.choices)) {
-    const part = (choice.delta ?? choice.message) as Body | undefined;
-    if (part === undefined || part === null) continue;
-    text += stringOf(part.content) + stringOf(part.refusal) + stringOf(part.reasoning_content);
-    for (const call of listOf(part.tool_calls)) {
-      const named = call.function as Body | undefined;
-      text += stringOf(named?.name) + stringOf(named?.arguments);
-    }
+  for (const part of partsOf(chunk)) {
+    const audio = part.audio as Body | null | undefined;
+    text += spoken(part.content) + stringOf(part.refusal) + stringOf(audio?.transcript);
+    // Some providers say the same thought under several names.
+    text +=
+      stringOf(part.reasoning_content) ||
+      stringOf(part.reasoning) ||
+      spoken(part.reasoning_details);
+    text += called(part.function_call);
+    if (part.tool_calls == null) continue;
+    for (const call of listOf(part.tool_calls)) text += called(call.function) + called(call.custom);
   }
   return text;
+}
+
+/** The tokens of sound that it delivers, fractions included. */
+export function chatAudio(chunk: Body): number {
+  let characters = 0;
+  for (const { audio } of partsOf(chunk)) {
+    if (audio != null) characters += stringOf((audio as Body).data).length;
+  }
+  return characters / AUDIO_CHARACTERS_PER_TOKEN;
 }
 
 /** True where a chunk of a chat stream ends one of its choices. */
@@ -117,6 +129,33 @@ export function endsChoice(chunk: Body): boolean {
 /** True for the extra chunk that only carries usage; some providers send it with a choice, which is content. */
 export function isUsageOnly(chunk: Body): boolean {
   return Array.isArray(chunk.choices) && chunk.choices.length === 0 && chunk.usage != null;
+}
+
+// Runs for every chunk, so it makes no list but the one it gives.
+function partsOf({ choices }: Body): Body[] {
+  const parts: Body[] = [];
+  if (!Array.isArray(choices)) return parts;
+  for (const choice of choices) {
+    const part = choice?.delta ?? choice?.message;
+    if (typeof part === 'object' && part !== null) parts.push(part);
+  }
+  return parts;
+}
+
+/** A text, or the texts of a list of parts; a thought holds parts of its own. */
+function spoken(content: unknown, levels = 2): string {
+  if (!Array.isArray(content) || levels === 0) return stringOf(content);
+  let text = '';
+  for (const part of listOf(content)) {
+    text += stringOf(part.text) + stringOf(part.refusal) + spoken(part.thinking, levels - 1);
+  }
+  return text;
+}
+
+function called(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return '';
+  const { name, arguments: given, input } = value as Body;
+  return stringOf(name) + stringOf(given) + stringOf(input);
 }
 
 interface OpenaiUsage {
