@@ -273,3 +273,35 @@ export const keyOwner = z.strictObject({
   allowed_models: z.array(z.string()).nullable(),
   expires_at: time.nullable(),
 });
+
+export const constraint = z.strictObject({
+  id,
+  agent_id: id,
+  constraint_type: z.enum(['cost', 'responses']),
+  provider: id,
+  model_pattern: z.string().describe('May end in *.'),
+  max_value: z.number().describe("In the organization's currency, or in answers."),
+  interval: z.enum(['hour', 'day', 'week', 'month']),
+  enforcement_mode: z.enum(['reject', 'warn']),
+  created_at: time,
+  updated_at: time,
+});
+
+export const constraints = z.strictObject({ usage_constraints: z.array(constraint) });
+
+export const standings = z.strictObject({
+  allowed: z.boolean().describe('False where a constraint with mode reject has no room.'),
+  constraints: z.array(
+    z.strictObject({
+      id,
+      constraint_type: z.enum(['cost', 'responses']),
+      interval: z.enum(['hour', 'day', 'week', 'month']),
+      max_value: z.number(),
+      current_value: z.number(),
+      remaining: z.number(),
+      enforcement_mode: z.enum(['reject', 'warn']),
+      exceeded: z.boolean(),
+      resets_at: time,
+    }),
+  ),
+});

@@ -1,3 +1,4 @@
+import { constraintRoutes } from './constraints';
 import { gatewayRoutes } from './gateway';
 import { operationRoutes } from './operations';
 import { organizationRoutes } from './organizations';
@@ -12,6 +13,7 @@ export const routes = [
   ...pricingRoutes,
   ...organizationRoutes,
   ...tokenRoutes,
+  ...constraintRoutes,
   ...ticketRoutes,
   ...gatewayRoutes,
   ...operationRoutes,

@@ -1,0 +1,116 @@
+import { z } from 'zod';
+import * as constraints from '../domain/constraints';
+import { withRetry } from '../domain/sql';
+import { controlPlane, isPlatformAdmin, type Principal, permission } from './access';
+import * as answers from './answers';
+import { amount, id } from './fields';
+import { type Ctx, route } from './route';
+
+const MAX_VALUE = 9_000_000_000;
+const RESPONSES_MAX = 1_000_000;
+
+const pattern = id.regex(/^[^*]*\*?$/, 'may hold one *, at its end');
+const fields = {
+  constraint_type: z.enum(['cost', 'responses']),
+  provider: id,
+  model_pattern: pattern,
+  max_value: z.number().min(0).max(MAX_VALUE),
+  interval: z.enum(['hour', 'day', 'week', 'month']),
+  enforcement_mode: z.enum(['reject', 'warn']),
+};
+const ofAgent = z.strictObject({ id });
+const created = z.strictObject({ id, ...fields });
+const one = z.strictObject({ id, cid: id });
+const changed = z.strictObject({ id, cid: id, ...z.object(fields).partial().shape });
+const checked = z.strictObject({
+  id,
+  provider: id,
+  model: id,
+  // Query values are text.
+  estimated_cost: z
+    .string()
+    .regex(/^\d{1,10}(\.\d{1,9})?$/, 'must be a decimal number such as 0.05')
+    .transform(Number)
+    .pipe(amount('estimated_cost'))
+    .optional(),
+});
+const counted = z.strictObject({
+  id,
+  provider: id,
+  model: id,
+  cost: amount('cost').default(0n),
+  responses: z.int().min(0).max(RESPONSES_MAX).default(1),
+  request_id: id,
+});
+
+const reading = permission('agents:read');
+const writing = permission('agents:write');
+const root = '/v1/agents/:id/usage-constraints';
+
+export const constraintRoutes = [
+  route('get', root, reading, ofAgent, list, {
+    summary: "An agent's usage constraints.",
+    answer: answers.constraints,
+  }),
+  route('post', root, writing, created, create, {
+    summary: 'Cap what an agent may cost or answer in an interval. The present window counts.',
+    status: 201,
+    answer: answers.constraint,
+  }),
+  route('put', `${root}/:cid`, writing, changed, update, {
+    summary: 'Change the given fields of a usage constraint.',
+    answer: answers.constraint,
+  }),
+  route('delete', `${root}/:cid`, writing, one, remove, {
+    summary: 'Take a usage constraint away.',
+    answer: answers.nothing,
+  }),
+  route('get', '/v1/gateway/agents/:id/usage-check', controlPlane, checked, check, {
+    summary: "Whether an agent's constraints let one more request of this cost pass.",
+    answer: answers.standings,
+  }),
+  route('post', '/v1/gateway/agents/:id/usage-increment', controlPlane, counted, increment, {
+    summary: 'Count use that no reserve has seen, once per request_id.',
+    answer: answers.standings,
+  }),
+];
+
+async function list({ db, principal }: Ctx, input: z.infer<typeof ofAgent>) {
+  await constraints.orgOfAgent(db, input.id, reach(principal));
+  return { usage_constraints: await constraints.list(db, input.id) };
+}
+
+async function create({ db, principal }: Ctx, { id: agent_id, ...given }: z.infer<typeof created>) {
+  const org_id = await constraints.orgOfAgent(db, agent_id, reach(principal));
+  return withRetry(() => constraints.create(db, { org_id, agent_id }, given));
+}
+
+async function update(
+  { db, principal }: Ctx,
+  { id: agent_id, cid, ...given }: z.infer<typeof changed>,
+) {
+  const org_id = await constraints.orgOfAgent(db, agent_id, reach(principal));
+  return withRetry(() => constraints.update(db, { org_id, agent_id, id: cid }, given));
+}
+
+async function remove({ db, principal }: Ctx, { id: agent_id, cid }: z.infer<typeof one>) {
+  const org_id = await constraints.orgOfAgent(db, agent_id, reach(principal));
+  await withRetry(() => constraints.archive(db, { org_id, agent_id, id: cid }));
+}
+
+async function check({ db }: Ctx, { id: agent_id, ...asked }: z.infer<typeof checked>) {
+  await constraints.orgOfAgent(db, agent_id, null);
+  const { estimated_cost: estimated_cost_nanos, ...rest } = asked;
+  return constraints.check(db, agent_id, { ...rest, estimated_cost_nanos });
+}
+
+async function increment({ db }: Ctx, { id: agent_id, cost, ...use }: z.infer<typeof counted>) {
+  const org_id = await constraints.orgOfAgent(db, agent_id, null);
+  await withRetry(() => constraints.increment(db, { ...use, org_id, agent_id, cost_nanos: cost }));
+  return constraints.check(db, agent_id, use);
+}
+
+/** The organization whose agents the caller may cap; null for platform admins: any. */
+function reach(principal: Principal): string | null {
+  return isPlatformAdmin(principal) ? null : principal.org_id;
+}

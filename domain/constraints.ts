@@ -1,0 +1,203 @@
+import { AppError } from './errors';
+import { toNanos } from './money';
+import { type Db, many, maybe, one } from './sql';
+import { lock } from './wallets';
+
+/** Money caps count the organization's currency, `responses` caps count answers. */
+export type ConstraintType = 'cost' | 'responses';
+export type Interval = 'hour' | 'day' | 'week' | 'month';
+
+/** The six fields of the specification. `model_pattern` may end in `*`; `max_value` is in major units or answers. */
+export interface ConstraintFields {
+  constraint_type: ConstraintType;
+  provider: string;
+  model_pattern: string;
+  max_value: number;
+  interval: Interval;
+  enforcement_mode: 'reject' | 'warn';
+}
+
+export interface Constraint extends ConstraintFields {
+  id: string;
+  agent_id: string;
+  created_at: Date;
+  updated_at: Date;
+}
+
+const columns = `c.id, c.agent_id, c.constraint_type, c.provider, c.model_pattern, c.max_value::float8 as max_value,
+  c.interval, c.enforcement_mode, c.created_at, c.updated_at`;
+
+/** An agent's constraints, oldest first. */
+export function list(db: Db, agent_id: string): Promise<Constraint[]> {
+  return many<Constraint>(
+    db,
+    `select ${columns} from usage_constraints c where c.agent_id = :agent_id and c.archived_at is null order by c.id`,
+    { agent_id },
+  );
+}
+
+/** Caps an agent from now on; what the present window has seen already counts. */
+export function create(
+  db: Db,
+  agent: { org_id: string; agent_id: string },
+  fields: ConstraintFields,
+): Promise<Constraint> {
+  requireValue(fields);
+  return db.transaction(async (trx) => {
+    await lock(trx, agent.org_id);
+    const { id } = await one<{ id: string }>(
+      trx,
+      `insert into usage_constraints (org_id, agent_id, constraint_type, provider, model_pattern, max_value, interval,
+         enforcement_mode, counted_from)
+       values (:org_id, :agent_id, :constraint_type, :provider, :model_pattern, :max_value, :interval, :enforcement_mode, now())
+       returning id`,
+      { ...agent, ...fields },
+    );
+    return recounted(trx, id);
+  });
+}
+
+/** Changes the given fields; the count of the present window is made anew. */
+export function update(
+  db: Db,
+  { org_id, agent_id, id }: { org_id: string; agent_id: string; id: string },
+  fields: { [Field in keyof ConstraintFields]?: ConstraintFields[Field] | undefined },
+): Promise<Constraint> {
+  return db.transaction(async (trx) => {
+    await lock(trx, org_id);
+    const [found] = (await list(trx, agent_id)).filter((constraint) => constraint.id === id);
+    if (found === undefined) throw missing();
+    const given = Object.entries(fields).filter(([, value]) => value !== undefined);
+    const next: Constraint = { ...found, ...Object.fromEntries(given) };
+    requireValue(next);
+    await many(
+      trx,
+      `update usage_constraints set constraint_type = :constraint_type, provider = :provider, model_pattern = :model_pattern,
+         max_value = :max_value, interval = :interval, enforcement_mode = :enforcement_mode, updated_at = clock_timestamp()
+       where id = :id`,
+      { ...next },
+    );
+    return recounted(trx, id);
+  });
+}
+
+/** Takes a cap away. */
+export async function archive(
+  db: Db,
+  { org_id, agent_id, id }: { org_id: string; agent_id: string; id: string },
+): Promise<void> {
+  await db.transaction(async (trx) => {
+    await lock(trx, org_id);
+    const row = await maybe(
+      trx,
+      `update usage_constraints set archived_at = clock_timestamp()
+       where id = :id and agent_id = :agent_id and archived_at is null returning id`,
+      { id, agent_id },
+    );
+    if (row === undefined) throw missing();
+  });
+}
+
+/** How a constraint stands in the present window; `current_value` and `remaining` in its own unit. */
+export interface Standing {
+  id: string;
+  constraint_type: ConstraintType;
+  interval: Interval;
+  max_value: number;
+  current_value: number;
+  remaining: number;
+  enforcement_mode: 'reject' | 'warn';
+  exceeded: boolean;
+  resets_at: Date;
+}
+
+export interface Standings {
+  /** False where a `reject` constraint has no room for one more request of the estimated cost. */
+  allowed: boolean;
+  constraints: Standing[];
+}
+
+/** What an agent's constraints on a model say of one more request. `estimated_cost_nanos` 0 asks how things stand. */
+export async function check(
+  db: Db,
+  agent_id: string,
+  {
+    provider,
+    model,
+    estimated_cost_nanos = 0n,
+  }: {
+    provider: string;
+    model: string;
+    estimated_cost_nanos?: bigint | undefined;
+  },
+): Promise<Standings> {
+  const constraints = await many<Standing>(
+    db,
+    `select a.id, a.constraint_type, a.interval, a.max_value::float8 as max_value, v.value::float8 as current_value,
+       greatest(a.max_value - v.value, 0)::float8 as remaining, a.enforcement_mode, v.value + v.more > a.max_value as exceeded,
+       a.resets_at
+     from constraints_at(:agent_id, :provider, :model, clock_timestamp()) as a
+     cross join lateral (select
+       case a.constraint_type when 'cost' then a.cost_nanos / 1e9::numeric else a.responses end as value,
+       case a.constraint_type when 'cost' then :estimated_cost_nanos::numeric / 1e9::numeric else 1 end as more) as v`,
+    { agent_id, provider, model, estimated_cost_nanos },
+  );
+  const allowed = !constraints.some(
+    ({ exceeded, enforcement_mode }) => exceeded && enforcement_mode === 'reject',
+  );
+  return { allowed, constraints };
+}
+
+/** Use that went past reserve. */
+export interface Increment {
+  org_id: string;
+  agent_id: string;
+  provider: string;
+  model: string;
+  cost_nanos: bigint;
+  responses: number;
+  request_id: string;
+}
+
+/** Counts use once per request_id; one that a reserve knows is counted there already. */
+export async function increment(db: Db, use: Increment): Promise<void> {
+  await many(
+    db,
+    `select increment_usage(:org_id, :agent_id, :provider, :model, :cost_nanos, :responses, :request_id)`,
+    { ...use },
+  );
+}
+
+/** The organization of a living agent, or `not_found`. */
+export async function orgOfAgent(db: Db, agent_id: string, org_id: string | null): Promise<string> {
+  const agent = await one<{ org_id: string }>(
+    db,
+    `select a.org_id from agents a
+     where a.id = :agent_id and a.archived_at is null and (:org_id::text is null or a.org_id = :org_id)`,
+    { agent_id, org_id },
+    'No agent',
+  );
+  return agent.org_id;
+}
+
+/** Money has at most 9 decimals; answers are whole. */
+function requireValue({ constraint_type, max_value }: ConstraintFields): void {
+  if (constraint_type === 'cost') toNanos(max_value, 'max_value');
+  else if (!Number.isInteger(max_value))
+    throw new AppError('invalid_field', 'max_value is a whole number of answers.', {
+      param: 'max_value',
+    });
+}
+
+async function recounted(trx: Db, id: string): Promise<Constraint> {
+  await many(trx, 'select recount_constraint(:id)', { id });
+  return one<Constraint>(trx, `select ${columns} from usage_constraints c where c.id = :id`, {
+    id,
+  });
+}
+
+function missing(): AppError {
+  return new AppError('not_found', 'No usage constraint of this agent was found under this id.', {
+    param: 'cid',
+  });
+}
