@@ -36,6 +36,8 @@ export interface ReserveRequest {
 export interface Reservation {
   reservation_id: string;
   expires_at: string;
+  /** The completion that the hold pays for; an older control plane does not say. */
+  max_completion_tokens?: number | null;
 }
 
 export interface Settlement {

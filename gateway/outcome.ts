@@ -1,4 +1,5 @@
 import type { Call, Outcome } from './call';
+import type { Price } from './control-plane';
 import type { Measured } from './meter';
 import { encodingOf } from './tokenizer';
 import { nothing_used } from './usage';
@@ -10,7 +11,7 @@ export const refused: Outcome = {
   usage_source: 'upstream',
 };
 
-// The organization's default where neither the request nor the price caps the output.
+// What an organization allows where neither the request nor the price caps the output, unless it says otherwise.
 const DEFAULT_MAX_COMPLETION_TOKENS = 4_096;
 
 /**
@@ -33,9 +34,10 @@ export async function outcomeOf(call: Call, measured: Measured): Promise<Outcome
   };
 }
 
-/** The most completion tokens that the hold was made for. */
-export function completionCeiling({ request }: Call): number {
-  return request.max_completion_tokens ?? DEFAULT_MAX_COMPLETION_TOKENS;
+/** The completion that the hold was made for: as the reserve said, else what a control plane that does not say assumes. */
+export function completionCeiling({ request, reservation }: Call, price?: Price): number {
+  const held = reservation.max_completion_tokens ?? request.max_completion_tokens;
+  return held ?? Math.min(price?.max_output_tokens ?? Infinity, DEFAULT_MAX_COMPLETION_TOKENS);
 }
 
 async function estimatedCompletion(
@@ -49,8 +51,7 @@ async function estimatedCompletion(
   const counted = text_tokens + audio_tokens;
   const price = bestMatch(await gateway.control_plane.prices(), target.provider, request.model);
   if (!price?.reasoning) return counted;
-  const cap = completionCeiling(call);
-  return Math.max(counted, Math.min(cap, price.max_output_tokens ?? cap));
+  return Math.max(counted, completionCeiling(call, price));
 }
 
 /** The price that counts for a model: the longest match, as the ledger finds it. */

@@ -1,4 +1,5 @@
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
+import { blankPrice } from '../../domain/pricing';
 import { routes } from '../../gateway/routes';
 import {
   arrivals,
@@ -12,7 +13,7 @@ import {
   post,
   type World,
 } from '../support/gateway';
-import { balance, credit, inFlight, makeOrg } from '../support/ledger';
+import { balance, credit, inFlight, makeOrg, makePrice } from '../support/ledger';
 import { until } from '../support/until';
 
 let world: World;
@@ -167,4 +168,37 @@ test('all choices of a request count: the hold is the cap times n', async () => 
   await post(world.url + path, key, chat('Hello'));
   const one_choice = await lastCharge(world, org.org_id);
   expect(held_nanos - one_choice.held_nanos).toBe(2n * 64n * 600n);
+});
+
+describe('a model that reasons unseen is settled at what was held for it where its usage is missing or refused', () => {
+  let url: string;
+
+  beforeAll(async () => {
+    const price = { input_per_1m: 1, output_per_1m: 4, max_output_tokens: 12_000, reasoning: true };
+    const model = { provider: 'brief', model: 'o4-mini' };
+    await makePrice(world.api.db, { ...blankPrice, tiers: null, ...price, ...model });
+    url = (await world.openGateway({ target: { provider: 'brief' } })).url + path;
+  });
+
+  test.each<[string, number, object, number]>([
+    ['the organization', 9_000, {}, 9_000],
+    ['the organization, below what is usual', 700, {}, 700],
+    ['the price', 90_000, {}, 12_000],
+    ['the request', 9_000, { max_completion_tokens: 300 }, 300],
+    ['the request, above the price', 9_000, { max_completion_tokens: 20_000 }, 20_000],
+  ])('as said by %s', async (_, default_max_completion_tokens, cap, completion_tokens) => {
+    const { db } = world.api;
+    const org = await makeOrg(db, { default_max_completion_tokens });
+    await credit(db, org.org_id, org.org_wallet, 10_000_000_000n);
+    const key = await gatewayKey(world.api, org.org_id);
+    const more = { model: 'o4-mini', max_tokens: undefined, ...cap };
+    for (const fault of ['no-usage', 'usage prompt=9007199254740991']) {
+      const { status } = await post(url, key, chat(`Hello [[fault:${fault}]]`, more));
+      expect(status).toBe(200);
+      const charge = await lastCharge(world, org.org_id);
+      expect(charge).toMatchObject({ status: 'settled', usage_source: 'estimated' });
+      expect(charge.usage).toMatchObject({ completion_tokens });
+      expect(charge.actual_cost_nanos).toBe(charge.held_nanos);
+    }
+  });
 });
