@@ -5,17 +5,20 @@ import { AppError, errorHeaders, isAppError, toErrorBody } from './domain/errors
 import { newId } from './domain/ids';
 import { fromNanos } from './domain/money';
 import type { Logger } from './log';
+import { addToLine, createRequestLog } from './request-log';
 
 export const API_VERSION = '1.5.0';
 
 const label = /^[\x21-\x7e]{1,200}$/;
 
 /**
- * The conventions of both services: a request id on every answer and log line, and the only catch.
+ * The conventions of both services: a request id on every answer and log line, a line for each request, and the only catch.
  * What is not an AppError is a bug: logged with its cause, answered 500 without detail.
  */
 export function conventions(log: Logger): Middleware {
+  const begin = createRequestLog(log);
   return async (ctx, next) => {
+    const finish = begin(ctx);
     const given = ctx.get('x-request-id');
     ctx.state.request_id = label.test(given) ? given : newId('req');
     ctx.set('x-request-id', ctx.state.request_id);
@@ -24,6 +27,8 @@ export function conventions(log: Logger): Middleware {
       if (ctx.status === 404 && ctx.body == null && ctx.respond !== false) throw unknownPath(ctx);
     } catch (error) {
       sendError(ctx, error, log);
+    } finally {
+      finish();
     }
   };
 }
@@ -31,6 +36,7 @@ export function conventions(log: Logger): Middleware {
 /** Answers an error in the one shape. Once headers are out nothing can be said but the end of the connection. */
 export function sendError(ctx: Context, error: unknown, log: Logger): void {
   const known = isAppError(error) ? error : bug(ctx, error, log);
+  addToLine(ctx, { code: known.code });
   if (ctx.res.headersSent) {
     ctx.res.destroy();
     return;

@@ -6,6 +6,7 @@ import type { z } from 'zod';
 import { AppError, isAppError } from '../domain/errors';
 import { type Db, withRetry } from '../domain/sql';
 import { toWire } from '../http';
+import { addToLine } from '../request-log';
 import type { Access, Principal, Sources } from './access';
 import type { Keyring } from './keyring';
 import type { Lanes } from './lanes';
@@ -79,7 +80,9 @@ export function mount(routes: readonly Route[], connections: Connections): Route
 }
 
 async function serve(row: Route, http: Context, connections: Connections): Promise<void> {
+  addToLine(http, { route: row.path });
   const principal = await row.access.check(http, connections);
+  addToLine(http, callerOf(principal));
   const body = row.method === 'get' ? {} : await readJson(http);
   http.state.body = body;
   const input = parse(row.input, merge(http.params as Record<string, string>, http.query, body));
@@ -100,6 +103,12 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
   if (http.respond === false || http.body !== undefined) return;
   http.status = row.status;
   http.body = toWire(answer) ?? {};
+}
+
+/** How the log names a caller: by key, or as the person that a JWT stands for. */
+function callerOf({ id, org_id, user_id }: Principal) {
+  if (id === '') return {};
+  return id === user_id ? { org_id, user_id } : { org_id, key_id: id };
 }
 
 /** Path, query and body share one namespace; a name given twice is refused, so that none silently wins. */

@@ -2,6 +2,7 @@ import Koa, { type Context } from 'koa';
 import { AppError } from '../domain/errors';
 import { conventions } from '../http';
 import type { Logger } from '../log';
+import { addToLine } from '../request-log';
 import { openHolds } from './budget';
 import type { Gateway } from './call';
 import type { ControlPlane } from './control-plane';
@@ -77,6 +78,7 @@ export async function closeGateway(gateway: Gateway): Promise<void> {
 async function serve(ctx: Context, gateway: Gateway, path: string): Promise<void> {
   const found = routeOf(ctx.method, path);
   if (found === undefined) return;
+  addToLine(ctx, { route: found.route.path });
   if (gateway.is_draining) {
     ctx.set('connection', 'close');
     throw new AppError('unavailable', 'This gateway stops; another one answers a repeat.');

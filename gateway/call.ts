@@ -1,6 +1,7 @@
 import type { Context } from 'koa';
 import { newId } from '../domain/ids';
 import type { Logger } from '../log';
+import { addToLine } from '../request-log';
 import type { Holds } from './budget';
 import type { ControlPlane, Identity, Reservation, Settlement } from './control-plane';
 import type { Identities } from './identity';
@@ -96,5 +97,25 @@ export async function runCall(
   } finally {
     for (const end of ends.reverse()) end();
     gateway.calls.delete(call);
+    addToLine(ctx, lineOf(call));
   }
+}
+
+/** What the log says of a call: whose it was, who served it, and what it was settled at, as far as it came. */
+function lineOf({ identity, target, request, reservation, outcome }: Partial<Call>) {
+  const { org_id, key_id } = identity ?? {};
+  const { prompt_tokens, completion_tokens } = outcome?.usage ?? {};
+  return {
+    ...{ org_id, key_id },
+    ...(target && request
+      ? { provider: target.provider, model: request.model, is_stream: request.is_stream }
+      : {}),
+    ...(reservation
+      ? {
+          reservation_id: reservation.reservation_id,
+          outcome: outcome?.outcome,
+          ...{ prompt_tokens, completion_tokens },
+        }
+      : {}),
+  };
 }

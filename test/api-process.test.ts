@@ -80,6 +80,15 @@ test('on SIGTERM what is in flight is finished and answered, nothing new is take
   expect(await credit.inFlight).toMatchObject({ status: 201, body: { wallet: { balance: 2 } } });
   expect(await exit).toBe(0);
   expect(output()).toContain('api has stopped');
+  const lines = output().split('\n');
+  const requests = lines.filter((line) => line.includes('"msg":"request"'));
+  expect(requests.map((line) => JSON.parse(line))).toMatchObject([
+    {
+      ...{ method: 'POST', route: '/v1/wallets/credit', status: 201, org_id },
+      ...{ key_id: expect.stringMatching(/^key_/), request_id: expect.stringMatching(/^req_/) },
+    },
+  ]);
+  expect(output()).not.toContain(billing_key);
   const [wallet] = await db('wallets').where({ id: wallet_id });
   expect(wallet.balance_nanos).toBe(2_000_000_000n);
 });

@@ -1,0 +1,60 @@
+import type { Context } from 'koa';
+import type { Logger } from './log';
+
+/** What services add to a request's line while they serve it, in `ctx.state.logged`: ids and names, never what was said. */
+export interface Logged {
+  /** `/v1/tokens/:name`; a request of no route shows its path. */
+  route?: string;
+  org_id?: string | null | undefined;
+  key_id?: string | undefined;
+  user_id?: string | null | undefined;
+  /** The code of a refusal. */
+  code?: string;
+  [more: string]: unknown;
+}
+
+// Asked every few seconds by whoever watches the process.
+const unlogged = new Set(['/health', '/readyz', '/svc/health']);
+const PATH_LENGTH_MAX = 200;
+const key = /svc_[a-z]k_\w+/g;
+
+/**
+ * Calls a function once a request is served: one line at level info when its handler is done and its answer has left, or
+ * the client has. The lines hold what is named here and nothing a client wrote but the path of no route, so their logger
+ * does without the censor of the others, which costs more than the line.
+ */
+export function createRequestLog(log: Logger): (ctx: Context) => () => void {
+  const lines = log.child({}, { redact: ['key', 'authorization'] });
+  return (ctx) => {
+    if (!lines.isLevelEnabled('info') || unlogged.has(ctx.path)) return noLine;
+    const began = performance.now();
+    const write = () => lines.info(lineOf(ctx, performance.now() - began), 'request');
+    return () => {
+      if (ctx.res.closed) write();
+      else ctx.res.once('close', write);
+    };
+  };
+}
+
+/** Adds to the line of a request. */
+export function addToLine(ctx: Context, more: Logged): void {
+  ctx.state.logged = { ...ctx.state.logged, ...more };
+}
+
+// What nginx calls a request whose client went before its answer began.
+const CLIENT_GONE = 499;
+
+function lineOf({ method, path, state, res }: Context, duration_ms: number) {
+  const { route, ...more } = (state.logged ?? {}) as Logged;
+  return {
+    method,
+    ...(route ? { route } : { path: path.slice(0, PATH_LENGTH_MAX).replace(key, '[key]') }),
+    status: res.headersSent ? res.statusCode : CLIENT_GONE,
+    duration_ms: Math.round(duration_ms * 10) / 10,
+    request_id: state.request_id,
+    ...more,
+    ...(res.writableFinished ? {} : { aborted: true }),
+  };
+}
+
+function noLine(): void {}
