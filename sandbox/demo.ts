@@ -7,7 +7,9 @@ import { models } from './model-answers';
 import type { Seeded } from './seed';
 
 /** What a script needs to know of a running copy: the content of demo.json. */
-export interface Demo extends Omit<Seeded, 'wallet_id'> {
+export interface Demo extends Omit<Seeded, 'wallet_id' | 'models'> {
+  /** A chat model that the gateway serves, then an embedding model where it serves one. */
+  models: string[];
   api_url: string;
   gateway_url: string;
   api_urls: string[];
@@ -34,6 +36,11 @@ export function localUrl(port: number): string {
 
 export function demoFile(settings: Settings): string {
   return path.resolve(settings.DATA_DIR, 'demo.json');
+}
+
+/** Where the logs of all processes are kept. */
+export function logFolder(settings: Settings): string {
+  return path.resolve(settings.DATA_DIR, 'logs');
 }
 
 /** Everything printed, for scripts. Written last, so that whoever finds it finds the product ready. */
@@ -70,8 +77,16 @@ export function modelsKey(): Record<string, string> {
   return { [KEY_VARIABLE]: process.env[KEY_VARIABLE] || 'sandbox' };
 }
 
+/** What is printed and not in demo.json. */
+export interface Printed {
+  wallet_id: string;
+  /** The model that the calls name has a price. */
+  is_priced: boolean;
+  log_folder: string;
+}
+
 /** What a person reads when everything runs. */
-export function welcome(demo: Demo, wallet_id: string): string {
+export function welcome(demo: Demo, { wallet_id, is_priced, log_folder }: Printed): string {
   const { keys, api_url, gateway_url } = demo;
   const json = "-H 'content-type: application/json'";
   const chat = (flags: string, more: string) =>
@@ -86,18 +101,19 @@ ${rows([
   ['Temporal', `${demo.temporal_address}  (its page: ${demo.temporal_ui_url ?? 'not ours'})`],
   ['PostgreSQL', demo.database_url],
   ['Sandbox models', demo.sandbox.models_url],
+  ['Logs', `${log_folder}  (a line a request in gateway.log and api.log)`],
 ])}
 
 Keys
 ${rows(Object.entries(keys))}
 
-A priced request:
+${is_priced ? 'A priced request' : `A request (${demo.provider} ${demo.models[0]} has no price yet: POST /v1/admin/model-pricing)`}:
   ${chat('-sS', '')}
 
 The same as a stream:
   ${chat('-sSN', '"stream": true, ')}
 
-The ledger that shows both:
+The ledger that shows both, newest first (a stream settles just after its end: give it a second):
   ${ledger}
 
 All of this is in demo.json of the data directory. Ctrl-C stops everything.

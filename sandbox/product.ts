@@ -2,7 +2,8 @@ import path from 'node:path';
 import { openDatabase } from '../connections';
 import { migrate } from '../migrations';
 import type { Ports, Settings } from './addresses';
-import { type Demo, gatewayConfig, localUrl, modelsKey } from './demo';
+import { type Demo, gatewayConfig, localUrl, logFolder, modelsKey, type Printed } from './demo';
+import { demoModels } from './demo-models';
 import { serverProgram, workerProgram } from './node-programs';
 import type { Output } from './output';
 import { ensureDatabase, prepareCluster, useDatabase } from './postgres';
@@ -33,17 +34,22 @@ interface Temporal {
 export interface Product {
   /** The addresses, and the processes as they are at this moment. */
   demo: () => Demo;
-  wallet_id: string;
+  more: Printed;
 }
 
 /** Starts every part as soon as what it needs is there, and resolves when the whole works. */
 export async function startProduct(context: Context): Promise<Product> {
   const starting_temporal = startTemporal(context);
   const starting_database = startDatabase(context);
+  const starting_config = starting_database.then(({ seeded }) =>
+    gatewayConfig(context.settings, context.ports, seeded),
+  );
   const [temporal, database, [apis, gateways], worker] = await Promise.all([
     starting_temporal,
     starting_database,
-    starting_database.then((database) => startServices(context, database)),
+    Promise.all([starting_database, starting_config]).then(([database, config]) =>
+      startServices(context, database, config),
+    ),
     Promise.all([starting_temporal, starting_database]).then(([temporal, database]) =>
       startWorker(context, temporal, database),
     ),
@@ -52,6 +58,11 @@ export async function startProduct(context: Context): Promise<Product> {
   const { wallet_id, ...seeded } = database.seeded;
   const api_urls = context.ports.apis.map(localUrl);
   const gateway_urls = context.ports.gateways.map(localUrl);
+  const { is_priced, ...named } = await demoModels(
+    await starting_config,
+    api_urls[0] as string,
+    seeded,
+  );
   const demo = () => ({
     api_url: api_urls[0] as string,
     gateway_url: gateway_urls[0] as string,
@@ -69,8 +80,9 @@ export async function startProduct(context: Context): Promise<Product> {
     database_url: database.url,
     sandbox: { models_url: localUrl(context.ports.models) },
     ...seeded,
+    ...named,
   });
-  return { demo, wallet_id };
+  return { demo, more: { wallet_id, is_priced, log_folder: logFolder(context.settings) } };
 }
 
 async function startDatabase({ settings, ports, stack, output }: Context): Promise<Database> {
@@ -130,6 +142,7 @@ function startModels({ ports, stack }: Context): Promise<Kept> {
 async function startServices(
   { settings, ports, stack }: Context,
   { url, seeded }: Database,
+  config_file: string,
 ): Promise<[Kept[], Kept[]]> {
   const apis = ports.apis.map((port, index) =>
     serverProgram({
@@ -147,7 +160,7 @@ async function startServices(
     ...modelsKey(),
     CONTROL_PLANE_URL: ports.apis.map(localUrl).join(','),
     CONTROL_PLANE_TOKEN: seeded.keys.control_plane,
-    GATEWAY_CONFIG: gatewayConfig(settings, ports, seeded),
+    GATEWAY_CONFIG: config_file,
   };
   const gateways = ports.gateways.map((port, index) =>
     serverProgram({

@@ -2,7 +2,7 @@ import path from 'node:path';
 import { loadConfig } from '../config';
 import { choosePorts } from './addresses';
 import { claimDirectory } from './data-directory';
-import { removeDemo, welcome, writeDemo } from './demo';
+import { logFolder, removeDemo, welcome, writeDemo } from './demo';
 import { createOutput, type Output } from './output';
 import { type Product, startProduct } from './product';
 import { createStack, type Stack } from './stack';
@@ -14,7 +14,7 @@ const NPM_CHECK_MS = 500;
 async function main(): Promise<void> {
   const settings = loadConfig('product');
   let onClosed = () => {};
-  const output = createOutput(() => onClosed());
+  const output = createOutput(logFolder(settings), () => onClosed());
   const told = toldToStop((stop) => {
     onClosed = stop;
   });
@@ -43,7 +43,7 @@ async function main(): Promise<void> {
 
 function announce(product: Product, output: Output, refreshDemo: () => void): void {
   refreshDemo();
-  output.say(welcome(product.demo(), product.wallet_id));
+  output.say(welcome(product.demo(), product.more));
 }
 
 /** Resolves at the first reason to end: a signal, no reader of our output, or the npm that started us is gone. */

@@ -56,6 +56,24 @@ test('the three printed calls answer, stream, and show both in the ledger', asyn
   );
 });
 
+test('each request is a line in the log files of gateway and API, and none on the console', async () => {
+  const [chat = ''] = printedCalls(npm.output());
+  await shell(chat);
+  const linesOf = (name: string) =>
+    readFileSync(path.join(data_dir, 'logs', `${name}.log`), 'utf8')
+      .split('\n')
+      .filter((line) => line.includes('"msg":"request"'));
+  await until(() => linesOf('gateway-1').length > 0 && linesOf('api').length > 0);
+  expect(JSON.parse(linesOf('gateway-1').at(-1) as string)).toMatchObject({
+    route: '/v1/chat/completions',
+    org_id: first.organization_id,
+    model: first.models[0],
+    status: 200,
+  });
+  expect(npm.output()).not.toContain('/v1/gateway/');
+  expect(npm.output()).toContain(path.join(data_dir, 'logs'));
+});
+
 test('a second npm start on the same data directory is refused, and disturbs nothing', async () => {
   const second = npmStart();
   await second.ended;

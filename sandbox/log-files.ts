@@ -1,0 +1,46 @@
+import { createWriteStream, mkdirSync, renameSync, statSync, type WriteStream } from 'node:fs';
+import path from 'node:path';
+
+// A file that has grown this large makes room for a new one; the one before is kept.
+const FILE_BYTES_MAX = 32 * 1_048_576;
+
+interface Open {
+  stream: WriteStream;
+  bytes: number;
+}
+
+/** Keeps the lines of each process in a file of its own, `<name>.log` in the folder, as the process wrote them. */
+export function createLogFiles(folder: string, bytes_max = FILE_BYTES_MAX) {
+  const files = new Map<string, Open>();
+  const open = (name: string): Open => {
+    mkdirSync(folder, { recursive: true });
+    const file = fileOf(folder, name);
+    const stream = createWriteStream(file, { flags: 'a', mode: 0o600 });
+    // A full disk must not stop what is logged; the console still has the words.
+    stream.on('error', () => undefined);
+    const made = { stream, bytes: sizeOf(file) };
+    files.set(name, made);
+    return made;
+  };
+  return {
+    write(name: string, line: string): void {
+      let file = files.get(name) ?? open(name);
+      if (file.bytes > bytes_max) {
+        file.stream.end();
+        // The old stream writes its rest into the renamed file.
+        renameSync(fileOf(folder, name), `${fileOf(folder, name)}.1`);
+        file = open(name);
+      }
+      file.bytes += line.length + 1;
+      file.stream.write(`${line}\n`);
+    },
+  };
+}
+
+function fileOf(folder: string, name: string): string {
+  return path.join(folder, `${name}.log`);
+}
+
+function sizeOf(file: string): number {
+  return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+}
