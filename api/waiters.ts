@@ -15,7 +15,7 @@ const PAUSE_PER_LOOK = 5;
 export interface Waiters {
   /** Redeems a ticket; a call that nothing covers waits up to `wait_ms` without holding a connection. */
   redeem(body: Redeem, gone: AbortSignal): Promise<LaneAnswer>;
-  /** Ends every wait with what is true now; new redeems no longer wait. */
+  /** Ends every wait with what is true now, and resolves when each is answered; new redeems no longer wait. */
   close(): Promise<void>;
 }
 
@@ -83,6 +83,7 @@ export function openWaiters({ db, lanes, database_url, log }: WaiterParts): Wait
       is_closing = true;
       clearInterval(timer);
       for (const queue of queues.values()) for (const end of queue.calls.values()) end(undefined);
+      while (queues.size > 0) await pause(PAUSE_MS_MIN);
       await listener.close();
     },
   };

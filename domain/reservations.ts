@@ -321,8 +321,7 @@ function refusal(row: LaneAnswer, asked?: Candidate): AppError {
   const { code, param, cost_ticket, resets_at } = row;
   const known = refusals[code ?? ''];
   if (known === undefined) return new AppError('internal_error', `Unknown refusal ${code}.`);
-  const isAsked = code === 'model_not_priced' && param === 'model' && asked !== undefined;
-  return new AppError(known.code, isAsked ? noPrice(asked) : known.message, {
+  return new AppError(known.code, words(row, asked) ?? known.message, {
     ...(param ? { param } : {}),
     ...(cost_ticket ? { extra: { cost_ticket } } : {}),
     ...(resets_at ? windowEnd(resets_at) : {}),
@@ -331,6 +330,14 @@ function refusal(row: LaneAnswer, asked?: Candidate): AppError {
 
 function windowEnd(resets_at: Date) {
   return { retry_after: (resets_at.getTime() - Date.now()) / 1_000, extra: { resets_at } };
+}
+
+/** The words of a refusal that say more than its code can. */
+function words({ code, param, cost_ticket }: LaneAnswer, asked?: Candidate): string | undefined {
+  if (code === 'model_not_priced' && param === 'model' && asked) return noPrice(asked);
+  if (code === 'ticket_denied' && cost_ticket?.note)
+    return `${refusals.ticket_denied?.message} ${cost_ticket.note}`;
+  return undefined;
 }
 
 function noPrice({ provider, model }: Candidate): string {

@@ -48,7 +48,7 @@ export async function prepareTemporal(options: {
     cwd: folder ?? '/',
     stop_signals: ['SIGTERM', 'SIGKILL'],
     isReady: async () => {
-      await prepareNamespace(address, { own: true });
+      await prepareNamespace(address, { namespace: NAMESPACE, own: true });
       return true;
     },
     ready_timeout_ms: BOOTSTRAP_MS,
@@ -56,11 +56,11 @@ export async function prepareTemporal(options: {
 }
 
 /** Waits for a server that somebody else runs, and makes what is missing in it. */
-export async function useTemporal(address: string): Promise<void> {
+export async function useTemporal(address: string, namespace = NAMESPACE): Promise<void> {
   const deadline = performance.now() + BOOTSTRAP_MS;
   for (;;) {
     try {
-      return await prepareNamespace(address, { own: false });
+      return await prepareNamespace(address, { namespace, own: false });
     } catch (error) {
       if (performance.now() > deadline) {
         throw new Error(`TEMPORAL_ADDRESS ${address} cannot be used: ${(error as Error).message}`, {
@@ -89,30 +89,37 @@ export async function pollersOf(address: string, name: string): Promise<string[]
   }
 }
 
+interface Wanted {
+  namespace: string;
+  /** Ours to set the retention of. */
+  own: boolean;
+}
+
 /**
  * Sees to the namespace, its retention and its search attributes, and proves them by a start.
  * A server knows new attributes some moments after it took them, so callers repeat until this returns.
  */
-async function prepareNamespace(address: string, { own }: { own: boolean }): Promise<void> {
+async function prepareNamespace(address: string, wanted: Wanted): Promise<void> {
   const connection = await Connection.connect({ address, connectTimeout: '2s' });
   try {
-    await registerNamespace(connection, own);
-    await registerAttributes(connection);
-    await probe(connection);
+    await registerNamespace(connection, wanted);
+    await registerAttributes(connection, wanted);
+    await probe(connection, wanted);
   } finally {
     await connection.close();
   }
 }
 
-async function registerNamespace({ workflowService }: Connection, own: boolean): Promise<void> {
+async function registerNamespace(
+  { workflowService }: Connection,
+  { namespace, own }: Wanted,
+): Promise<void> {
   const workflowExecutionRetentionTtl = { seconds: RETENTION_SECONDS as unknown as never };
-  const known = await workflowService
-    .describeNamespace({ namespace: NAMESPACE })
-    .catch(unless(NOT_FOUND));
+  const known = await workflowService.describeNamespace({ namespace }).catch(unless(NOT_FOUND));
   if (!known) {
     await workflowService
       .registerNamespace({
-        namespace: NAMESPACE,
+        namespace,
         workflowExecutionRetentionPeriod: workflowExecutionRetentionTtl,
       })
       .catch(unless(ALREADY_EXISTS));
@@ -122,23 +129,26 @@ async function registerNamespace({ workflowService }: Connection, own: boolean):
   const retention_s = Number(known.config?.workflowExecutionRetentionTtl?.seconds ?? 0);
   if (!own || retention_s === RETENTION_SECONDS) return;
   await workflowService.updateNamespace({
-    namespace: NAMESPACE,
+    namespace,
     config: { workflowExecutionRetentionTtl },
   });
 }
 
-async function registerAttributes({ operatorService }: Connection): Promise<void> {
-  const { customAttributes } = await operatorService.listSearchAttributes({ namespace: NAMESPACE });
+async function registerAttributes(
+  { operatorService }: Connection,
+  { namespace }: Wanted,
+): Promise<void> {
+  const { customAttributes } = await operatorService.listSearchAttributes({ namespace });
   const missing = ATTRIBUTES.filter((name) => !(name in (customAttributes ?? {})));
   if (missing.length === 0) return;
   const searchAttributes = Object.fromEntries(missing.map((name) => [name, KEYWORD]));
   await operatorService
-    .addSearchAttributes({ namespace: NAMESPACE, searchAttributes })
+    .addSearchAttributes({ namespace, searchAttributes })
     .catch(unless(ALREADY_EXISTS));
 }
 
-async function probe(connection: Connection): Promise<void> {
-  const client = new Client({ connection, namespace: NAMESPACE });
+async function probe(connection: Connection, { namespace }: Wanted): Promise<void> {
+  const client = new Client({ connection, namespace });
   const handle = await client.workflow.start('bootstrapProbe', {
     taskQueue: 'bootstrap-probe',
     workflowId: 'bootstrap-probe',
@@ -151,7 +161,7 @@ async function probe(connection: Connection): Promise<void> {
   });
   await handle.terminate('This start only showed that the server takes starts.');
   await connection.workflowService.deleteWorkflowExecution({
-    namespace: NAMESPACE,
+    namespace,
     workflowExecution: { workflowId: handle.workflowId },
   });
 }

@@ -73,6 +73,8 @@ export async function serve(
   const close = async () => {
     const closed = new Promise((resolve) => server.close(resolve));
     await waiters.close();
+    // Answers that were just given still leave.
+    await new Promise((resolve) => setTimeout(resolve, 20));
     server.closeAllConnections();
     await closed;
     await lanes.close();

@@ -1,0 +1,98 @@
+import { randomUUID } from 'node:crypto';
+import { audit } from '../../domain/audit';
+import type { Db } from '../../domain/sql';
+import { type Answer, type CallApi, gatewayToken, makeTenant, serve, type Tenant } from './api';
+import { openTestDatabase } from './database';
+import { makePrice, reserveBody } from './ledger';
+import { startWorker, type TestWorker } from './worker';
+
+export interface TicketWorld extends TestWorker {
+  db: Db;
+  /** Two APIs over one database; `call` is the first. */
+  call: CallApi;
+  other: CallApi;
+  machine: string;
+  close: () => Promise<void>;
+}
+
+/** Two APIs and a worker over one database with the test price; closing proves the ledger. */
+export async function openTicketWorld(): Promise<TicketWorld> {
+  const { db, close: dropDatabase } = await openTestDatabase(20);
+  const worker = await startWorker(db);
+  const { temporal } = worker;
+  const apis = [await serve({ db, temporal }), await serve({ db, temporal })] as const;
+  await makePrice(db);
+  const close = async () => {
+    for (const api of apis) await api.close();
+    await worker.close();
+    const { broken } = await audit(db);
+    await dropDatabase();
+    expect(broken).toEqual([]);
+  };
+  const machine = await gatewayToken(db);
+  return { ...worker, db, call: apis[0].call, other: apis[1].call, machine, close };
+}
+
+export interface Short extends Tenant {
+  ticket_id: string;
+  request_id: string;
+  body: ReturnType<typeof reserveBody>;
+}
+
+/** A body hash of its own, as another prompt would have. */
+export function bodyHash(): string {
+  return `sha256:${randomUUID().replaceAll('-', '').repeat(2)}`;
+}
+
+/** A tenant, and a request of so many tokens that nothing covers. */
+export async function makeShort(
+  { db, call, machine }: TicketWorld,
+  tokens: number,
+  more: object = {},
+  tenant?: Tenant,
+): Promise<Short> {
+  const owner = tenant ?? (await makeTenant(db));
+  const body = { ...reserveBody(owner.org_id, tokens), request_body_hash: bodyHash(), ...more };
+  const answer = await call('post', '/v1/gateway/wallets/reserve', { key: machine, body });
+  expect(answer.status).toBe(402);
+  const { request_id } = body;
+  return { ...owner, body, request_id, ticket_id: answer.body.cost_ticket.id };
+}
+
+export function redeem(
+  call: CallApi,
+  key: string,
+  {
+    org_id,
+    ticket_id,
+    request_id,
+    body,
+  }: Pick<Short, 'org_id' | 'ticket_id' | 'request_id' | 'body'>,
+  more: object = {},
+): Promise<Answer> {
+  const { request_body_hash, key_id, user_id } = body;
+  return call('post', '/v1/gateway/wallets/redeem-ticket', {
+    key,
+    body: { org_id, ticket_id, request_id, request_body_hash, key_id, user_id, ...more },
+  });
+}
+
+export function approve(call: CallApi, short: Short, body: object = {}, key = short.billing_key) {
+  return call('post', `/v1/cost-tickets/${short.ticket_id}/approve`, { key, body });
+}
+
+export function deny(call: CallApi, short: Short, body: object = {}, key = short.billing_key) {
+  return call('post', `/v1/cost-tickets/${short.ticket_id}/deny`, { key, body });
+}
+
+export async function show(call: CallApi, { ticket_id, billing_key }: Short) {
+  return (await call('get', `/v1/cost-tickets/${ticket_id}`, { key: billing_key })).body;
+}
+
+/** Adds so many tokens' worth to the organization's wallet, as its billing admin does. */
+export function topUp(call: CallApi, { billing_key }: Tenant, tokens: number): Promise<Answer> {
+  return call('post', '/v1/wallets/credit', {
+    key: billing_key,
+    body: { target_wallet_owner_type: 'organization', amount: tokens / 1e6 },
+  });
+}

@@ -1,0 +1,50 @@
+import { randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { Client, Connection } from '@temporalio/client';
+import { NativeConnection } from '@temporalio/worker';
+import { createActivities } from '../../activities';
+import { dispatchDue } from '../../activities/dispatch';
+import { openTemporal, type Temporal } from '../../api/temporal';
+import type { Db } from '../../domain/sql';
+import { createLog } from '../../log';
+import { useTemporal } from '../../sandbox/temporal';
+import { createWorker } from '../../workers/run';
+
+export interface TestWorker {
+  namespace: string;
+  client: Client;
+  /** What an API over the same database sends its updates with. */
+  temporal: Temporal;
+  /** Sends what waits in the outbox now. */
+  dispatch: () => Promise<number>;
+  close: () => Promise<void>;
+}
+
+/** A namespace of its own on the shared server with a worker over a test's database: queues of test files never mix. */
+export async function startWorker(
+  db: Db,
+  address = process.env.TEST_TEMPORAL_ADDRESS as string,
+): Promise<TestWorker> {
+  const namespace = `test-${randomUUID()}`;
+  await useTemporal(address, namespace);
+  const connection = await NativeConnection.connect({ address });
+  const client = new Client({ connection: await Connection.connect({ address }), namespace });
+  const worker = await createWorker({
+    connection,
+    namespace,
+    task_queue: 'lifecycle',
+    activities: createActivities({ db }),
+    workflow_code: await readFile(process.env.TEST_WORKFLOW_BUNDLE as string, 'utf8'),
+  });
+  const running = worker.run();
+  const temporal = openTemporal({ address, namespace }, db);
+  const log = createLog('test', 'fatal');
+  const close = async () => {
+    worker.shutdown();
+    await running;
+    await temporal.close();
+    await client.connection.close();
+    await connection.close();
+  };
+  return { namespace, client, temporal, dispatch: () => dispatchDue(db, client, log), close };
+}
