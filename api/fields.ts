@@ -14,12 +14,6 @@ export const currency = z
   .regex(/^[A-Z]{3}$/, 'must be an ISO 4217 currency code such as USD')
   .refine((code) => codes.code(code) !== undefined, 'must be an ISO 4217 currency code');
 
-/** Lists: `page` from 1, `per_page` 50 unless told otherwise, 200 at most. */
-export const page = {
-  page: z.coerce.number<number>().int().min(1).max(1_000_000).default(1),
-  per_page: z.coerce.number<number>().int().min(1).max(200).default(50),
-};
-
 /** A JSON number of major units, zero or more, read as nanos. */
 export function amount(param: string) {
   return z
@@ -44,3 +38,12 @@ export const instant = z
   )
   .transform((given) => new Date(given))
   .refine((time) => time.getTime() >= 0, 'must not lie before 1970');
+
+/** The pages of a ledger: `page` from 1, `per_page` 50 unless told otherwise, 200 at most. */
+export const ledgerPage = {
+  page: z.coerce.number<number>().int().min(1).max(1_000_000).default(1),
+  per_page: z.coerce.number<number>().int().min(1).max(200).default(50),
+};
+
+/** The pages of every other list, which may be those of one instant. */
+export const page = { ...ledgerPage, as_of: instant.optional() };

@@ -13,7 +13,7 @@ import {
   platformAdmin,
 } from './access';
 import * as answers from './answers';
-import { amount, currency, flag, id, page, positiveAmount, text } from './fields';
+import { amount, currency, flag, id, ledgerPage, page, positiveAmount, text } from './fields';
 import { once } from './idempotency';
 import { type Ctx, route } from './route';
 
@@ -22,7 +22,7 @@ const walletsQuery = z.strictObject({ org_id: id.optional(), ...page });
 const balanceQuery = z.strictObject({ org_id: id.optional(), team_id: id.optional() });
 // `seq_max`: the `total` of the first page, so that the next ones do not shift while entries are written.
 const seq_max = z.coerce.number<number>().int().min(0).max(Number.MAX_SAFE_INTEGER).optional();
-const transactionsQuery = z.strictObject({ id, ...page, seq_max });
+const transactionsQuery = z.strictObject({ id, ...ledgerPage, seq_max });
 const creditBody = z.strictObject({
   org_id: id.optional(),
   target_wallet_owner_type: ownerType,

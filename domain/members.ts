@@ -1,6 +1,6 @@
 import { AppError } from './errors';
 import { revokeKeys, unique } from './organizations';
-import { type Page, pageOf, type Window } from './pages';
+import { isMadeBefore, type Page, pageOf, type Window } from './pages';
 import { type Db, many, maybe, one } from './sql';
 
 export type Role = 'owner' | 'admin' | 'billing_admin' | 'member';
@@ -19,7 +19,12 @@ const memberRows = `
   where m.org_id = :org_id and m.archived_at is null`;
 
 export function list(db: Db, org_id: string, window: Window): Promise<Page<Member>> {
-  return pageOf(db, `${memberRows} order by u.id desc`, { org_id }, window);
+  return pageOf(
+    db,
+    `${memberRows} and ${isMadeBefore('m.created_at')} order by u.id desc`,
+    { org_id },
+    window,
+  );
 }
 
 export function get(db: Db, org_id: string, user_id: string): Promise<Member> {

@@ -1,5 +1,5 @@
 import { AppError } from './errors';
-import { type Page, pageOf, type Window } from './pages';
+import { isMadeBefore, type Page, pageOf, type Window } from './pages';
 import { type Db, many, one } from './sql';
 
 export interface Organization {
@@ -46,7 +46,8 @@ export function create(
 export function list(db: Db, window: Window): Promise<Page<Organization>> {
   return pageOf(
     db,
-    'select id, name, currency, created_at from organizations where archived_at is null order by id desc',
+    `select id, name, currency, created_at from organizations
+     where archived_at is null and ${isMadeBefore('created_at')} order by id desc`,
     {},
     window,
   );
@@ -86,7 +87,8 @@ function listNamed(
 ): Promise<Page<Named>> {
   return pageOf(
     db,
-    `select id, name, created_at from ${table} where org_id = :org_id and archived_at is null order by id desc`,
+    `select id, name, created_at from ${table}
+     where org_id = :org_id and archived_at is null and ${isMadeBefore('created_at')} order by id desc`,
     { org_id },
     window,
   );

@@ -4,6 +4,8 @@ import { type Db, one } from './sql';
 export interface Window {
   page: number;
   per_page: number;
+  /** Leaves out what was made later: pages of one instant do not shift while rows are added. */
+  as_of?: Date | undefined;
 }
 
 export interface Page<Row> {
@@ -13,13 +15,19 @@ export interface Page<Row> {
   total: number;
 }
 
+/** A condition of every paged query: its rows were made at the window's `as_of` or before. */
+export function isMadeBefore(created_at: string): string {
+  return `(:as_of::timestamptz is null or ${created_at} <= :as_of)`;
+}
+
 /** One page of an ordered query. It is run once more to be counted, so it belongs on lists that an organization can overlook. */
 export async function pageOf<Row>(
   db: Db,
   sql: string,
-  bindings: Record<string, unknown>,
-  { page, per_page }: Window,
+  given: Record<string, unknown>,
+  { page, per_page, as_of }: Window,
 ): Promise<Page<Row>> {
+  const bindings = { ...given, as_of: as_of ?? null };
   const offset = (page - 1) * per_page;
   const result = await db.raw<{ rows: Row[] }>(`${sql} limit :limit offset :offset`, {
     ...bindings,

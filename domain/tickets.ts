@@ -1,5 +1,5 @@
 import { AppError, type ErrorCode } from './errors';
-import { type Page, pageOf, type Window } from './pages';
+import { isMadeBefore, type Page, pageOf, type Window } from './pages';
 import { type LaneAnswer, laneColumns } from './reservations';
 import { type Db, many, maybe, one } from './sql';
 
@@ -57,6 +57,7 @@ export async function list(
   const { rows, ...rest } = await pageOf<{ ticket: Ticket }>(
     db,
     `${ticketRows} where t.org_id = :org_id and (:status::text is null or ${statusNow} = :status)
+       and ${isMadeBefore('t.created_at')}
      order by t.created_at desc, t.id desc`,
     { org_id, status },
     window,

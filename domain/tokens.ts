@@ -1,7 +1,7 @@
 import { AppError } from './errors';
 import { sha256 } from './ids';
 import type { Role } from './members';
-import { type Page, pageOf, type Window } from './pages';
+import { isMadeBefore, type Page, pageOf, type Window } from './pages';
 import { type Db, many, maybe, one } from './sql';
 
 export const scopes = [
@@ -119,7 +119,7 @@ export function list(
 ): Promise<Page<Token>> {
   return pageOf(
     db,
-    `${tokenRows} and (:type::text is null or t.token_type = :type) order by t.id desc`,
+    `${tokenRows} and (:type::text is null or t.token_type = :type) and ${isMadeBefore('t.created_at')} order by t.id desc`,
     { org_id, type },
     window,
   );

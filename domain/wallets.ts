@@ -1,5 +1,5 @@
 import { AppError } from './errors';
-import { type Page, pageOf, type Window } from './pages';
+import { isMadeBefore, type Page, pageOf, type Window } from './pages';
 import { type Db, many, maybe, one } from './sql';
 import * as transactions from './transactions';
 
@@ -47,7 +47,8 @@ export interface Viewer {
 export function list(db: Db, viewer: Viewer, window: Window): Promise<Page<Wallet>> {
   return pageOf(
     db,
-    `${walletRows} where ${visible} order by array_position(array['organization', 'team', 'user'], w.owner_type), w.id desc`,
+    `${walletRows} where ${visible} and ${isMadeBefore('w.created_at')}
+     order by array_position(array['organization', 'team', 'user'], w.owner_type), w.id desc`,
     { ...viewer },
     window,
   );
@@ -75,7 +76,7 @@ export function listAll(
 ): Promise<Page<Wallet>> {
   return pageOf(
     db,
-    `${walletRows} where (:org_id::text is null or w.org_id = :org_id) order by w.id desc`,
+    `${walletRows} where (:org_id::text is null or w.org_id = :org_id) and ${isMadeBefore('w.created_at')} order by w.id desc`,
     { org_id },
     window,
   );
