@@ -22,6 +22,8 @@ export type Body = Record<string, unknown>;
 // The provider's documented overheads: of a message with its role, of a name, and of the answer's start.
 const MESSAGE_TOKENS = 4;
 const NAME_TOKENS = 1;
+const LABEL_CHARACTERS_MAX = 64;
+const labels = new Set(['role', 'type', 'tool_call_id']);
 const ANSWER_TOKENS = 3;
 // A picture in low detail, and one of usual size in high detail.
 const IMAGE_LOW_TOKENS = 85;
@@ -43,9 +45,15 @@ export const nothing_used: Usage = {
 /** The input of a chat completion. */
 export function chatInput(body: Body): Input {
   const input: Input = { texts: [], tokens: ANSWER_TOKENS };
-  for (const message of listOf(body.messages)) addMessage(input, message);
+  if (!Array.isArray(body.messages)) {
+    throw wrongMessages('messages', '"messages" must be a list of messages.');
+  }
+  for (const [at, message] of body.messages.entries()) {
+    if (isObject(message)) addMessage(input, message);
+    else throw wrongMessages(`messages[${at}]`, 'Each message must be an object.');
+  }
   for (const name of ['tools', 'functions', 'response_format', 'prediction']) {
-    if (body[name] != null) input.texts.push(JSON.stringify(body[name]));
+    addText(input, body[name]);
   }
   return input;
 }
@@ -166,16 +174,34 @@ interface OpenaiUsage {
   completion_tokens_details?: Body | null;
 }
 
+function wrongMessages(param: string, message: string): AppError {
+  return new AppError('invalid_field', message, { param });
+}
+
+// Whatever a provider may read is counted, known to us or not: too much is given back by the settlement, too little may
+// be more than the wallet has.
 function addMessage(input: Input, message: Body): void {
   input.tokens += MESSAGE_TOKENS;
-  if (typeof message.name === 'string') {
-    input.tokens += NAME_TOKENS;
-    input.texts.push(message.name);
+  for (const [name, value] of Object.entries(message)) {
+    if (name === 'content') addContent(input, value);
+    else if (name === 'name') {
+      input.tokens += NAME_TOKENS;
+      addText(input, value);
+    } else if (!isLabel(name, value)) addText(input, value);
   }
-  if (typeof message.content === 'string') input.texts.push(message.content);
-  else for (const part of listOf(message.content)) addPart(input, part);
-  if (message.tool_calls != null) input.texts.push(JSON.stringify(message.tool_calls));
-  if (message.function_call != null) input.texts.push(JSON.stringify(message.function_call));
+}
+
+/** The members whose tokens are those of the message itself. */
+function isLabel(name: string, value: unknown): boolean {
+  if (!labels.has(name)) return false;
+  return typeof value === 'string' && value.length <= LABEL_CHARACTERS_MAX;
+}
+
+function addContent(input: Input, content: unknown): void {
+  for (const part of Array.isArray(content) ? content : [content]) {
+    if (isObject(part)) addPart(input, part);
+    else addText(input, part);
+  }
 }
 
 function addPart(input: Input, part: Body): void {
@@ -187,8 +213,14 @@ function addPart(input: Input, part: Body): void {
   } else if (part.type === 'file') {
     input.tokens += Math.ceil(stringOf(of('file').file_data).length / FILE_CHARACTERS_PER_TOKEN);
   } else {
-    input.texts.push(stringOf(part.text) + stringOf(part.refusal));
+    for (const [name, value] of Object.entries(part))
+      if (!isLabel(name, value)) addText(input, value);
   }
+}
+
+function addText(input: Input, value: unknown): void {
+  if (value === undefined || value === null) return;
+  input.texts.push(typeof value === 'string' ? value : JSON.stringify(value));
 }
 
 // The ledger refuses shares that exceed their whole; a provider's slip must not leave a request unbilled.
@@ -214,6 +246,9 @@ function stringOf(value: unknown): string {
 }
 
 function listOf(value: unknown): Body[] {
-  if (!Array.isArray(value)) return [];
-  return value.filter((entry) => typeof entry === 'object' && entry !== null) as Body[];
+  return Array.isArray(value) ? value.filter(isObject) : [];
+}
+
+function isObject(value: unknown): value is Body {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
