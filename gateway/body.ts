@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import rawBody from 'raw-body';
 import { AppError } from '../domain/errors';
@@ -6,6 +7,8 @@ import type { Body } from './usage';
 const INT_MAX = 2_147_483_647;
 const CHOICES_MAX = 128;
 const MODEL_CHARACTERS_MAX = 256;
+/** What an organization allows where neither the request nor the price caps the output, unless it says otherwise. */
+export const DEFAULT_MAX_COMPLETION_TOKENS = 4_096;
 // Every parser behind this gateway takes as much; the strictest in use, that of protocol buffers, stops here.
 const NESTING_MAX = 100;
 const KEY_SHOWN_CHARACTERS = 64;
@@ -23,21 +26,24 @@ export interface Span {
   end: number;
 }
 
-/** Reads a request's bytes; 413 above the limit, by the declared length where there is one. */
+/** Reads a request's bytes, which must be UTF-8, as parsers differ in what they make of others; 413 above the limit, by the declared length where there is one. */
 export async function readBody(req: IncomingMessage, limit: number): Promise<Buffer> {
   const { 'content-type': type = '', 'content-encoding': coding } = req.headers;
   if (!/^application\/([\w.-]+\+)?json\s*(;|$)/i.test(type)) {
     throw new AppError('unsupported_media_type', 'Send the body as content-type application/json.');
   }
-  if (coding !== undefined && coding !== 'identity') {
+  if (coding !== undefined && coding.toLowerCase() !== 'identity') {
     throw new AppError('unsupported_media_type', 'Send the body without content-encoding.');
   }
   const declared = req.headers['content-length'];
+  let raw: Buffer;
   try {
-    return await rawBody(req, { limit, ...(declared ? { length: Number(declared) } : {}) });
+    raw = await rawBody(req, { limit, ...(declared ? { length: Number(declared) } : {}) });
   } catch (error) {
     throw unreadable(error, limit);
   }
+  if (isUtf8(raw)) return raw;
+  throw new AppError('invalid_json', 'The body is not UTF-8, as JSON must be.');
 }
 
 /** The object that a body holds; none that is nested too deeply for what reads it later. */
@@ -104,29 +110,45 @@ export function modelOf({ model }: Body): string {
 }
 
 /** True where the client asks for a stream. */
-export function streamOf({ stream }: Body): boolean {
-  if (stream === undefined || stream === null || typeof stream === 'boolean')
-    return stream === true;
-  throw invalid('stream', '"stream" must be true or false.');
+export function streamOf({ stream, stream_options }: Body): boolean {
+  if (!isFlag(stream)) throw invalid('stream', '"stream" must be true or false.');
+  if (stream_options === undefined || stream_options === null) return stream === true;
+  if (typeof stream_options !== 'object' || Array.isArray(stream_options)) {
+    throw invalid('stream_options', '"stream_options" must be an object.');
+  }
+  if (isFlag((stream_options as Body).include_usage)) return stream === true;
+  throw invalid('stream_options.include_usage', '"include_usage" must be true or false.');
 }
 
 /** The most output the client allows, for all its choices; null where it says nothing. */
 export function completionCap(body: Body): number | null {
-  const caps = [number(body, 'max_completion_tokens', 0), number(body, 'max_tokens', 0)];
+  const caps = [number(body, 'max_completion_tokens'), number(body, 'max_tokens')];
   const given = caps.filter((cap) => cap !== undefined);
-  const choices = number(body, 'n', 1) ?? 1;
-  if (choices > CHOICES_MAX) throw invalid('n', `"n" may be at most ${CHOICES_MAX}.`);
-  if (given.length === 0) return null;
-  return Math.min(Math.max(...given) * choices, INT_MAX);
+  // Of `best_of` tries, which some providers take here too, all are paid for.
+  const tries = Math.max(choices(body, 'n'), choices(body, 'best_of'));
+  if (given.length > 0) return Math.min(Math.max(...given) * tries, INT_MAX);
+  // A reserve that says nothing holds for one choice.
+  return tries === 1 ? null : DEFAULT_MAX_COMPLETION_TOKENS * tries;
 }
 
-function number(body: Body, name: string, least: number): number | undefined {
+function choices(body: Body, name: string): number {
+  const count = number(body, name) ?? 1;
+  if (count <= CHOICES_MAX) return count;
+  throw invalid(name, `"${name}" may be at most ${CHOICES_MAX}.`);
+}
+
+function isFlag(value: unknown): boolean {
+  return value === undefined || value === null || typeof value === 'boolean';
+}
+
+// Nothing here is less than one; zero is "no limit" to some providers.
+function number(body: Body, name: string): number | undefined {
   const value = body[name];
   if (value === undefined || value === null) return undefined;
-  if (Number.isInteger(value) && (value as number) >= least && (value as number) <= INT_MAX) {
+  if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= INT_MAX) {
     return value as number;
   }
-  throw invalid(name, `"${name}" must be a whole number from ${least} to ${INT_MAX}.`);
+  throw invalid(name, `"${name}" must be a whole number from 1 to ${INT_MAX}.`);
 }
 
 function invalid(param: string, message: string): AppError {

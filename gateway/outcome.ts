@@ -1,3 +1,4 @@
+import { DEFAULT_MAX_COMPLETION_TOKENS } from './body';
 import type { Call, Outcome } from './call';
 import type { Price } from './control-plane';
 import type { Measured } from './meter';
@@ -10,9 +11,6 @@ export const refused: Outcome = {
   usage: nothing_used,
   usage_source: 'upstream',
 };
-
-// What an organization allows where neither the request nor the price caps the output, unless it says otherwise.
-const DEFAULT_MAX_COMPLETION_TOKENS = 4_096;
 
 /**
  * What an answer is settled at: the upstream's usage, else an estimate, never nothing. A model that reasons unseen may have

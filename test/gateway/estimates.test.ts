@@ -1,5 +1,6 @@
+import { completionCap } from '../../gateway/body';
 import { countTexts } from '../../gateway/tokenizer';
-import { chatInput } from '../../gateway/usage';
+import { type Body, chatInput } from '../../gateway/usage';
 
 const words = 'long '.repeat(1_000);
 const user = (content: unknown) => [{ role: 'user', content }];
@@ -20,4 +21,19 @@ test.each<[string, object[]]>([
 ])('input of a form that is not known is held for all the same: %s', (_, messages) => {
   const { texts } = chatInput({ messages });
   expect(countTexts(texts, 'o200k_base')).toBeGreaterThanOrEqual(1_000);
+});
+
+test.each<[object, number | null]>([
+  [{}, null],
+  [{ n: 1 }, null],
+  [{ max_tokens: 10 }, 10],
+  [{ max_tokens: 10, max_completion_tokens: 100 }, 100],
+  [{ max_tokens: 100, max_completion_tokens: 10, n: 2 }, 200],
+  [{ max_tokens: 10, best_of: 5 }, 50],
+  [{ max_tokens: 10, n: 3, best_of: 2 }, 30],
+  [{ max_tokens: 2_147_483_647, n: 128 }, 2_147_483_647],
+  [{ n: 3 }, 3 * 4_096],
+  [{ best_of: 2 }, 2 * 4_096],
+])('what may be said in all is held for: %j', (body, cap) => {
+  expect(completionCap(body as Body)).toBe(cap);
 });

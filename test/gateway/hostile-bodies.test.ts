@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { request } from 'undici';
 import { many } from '../../domain/sql';
 import { arrivals, chat, forgetArrivals, openWorld, type World } from '../support/gateway';
@@ -137,4 +138,75 @@ test.each([
 test('a key may be written in escapes, and keys that decide nothing in any case', async () => {
   const answer = await send(`{"\\u006dodel":"gpt-4o-mini","X":1,"x":2,"User":"a",${hello}}`);
   expect(answer.status).toBe(200);
+});
+
+const model = 'gpt-4o-mini';
+const said = [{ role: 'user', content: 'Hello' }];
+
+test.each<[string, object | string, string]>([
+  ['a cap of zero', { max_tokens: 0 }, 'max_tokens'],
+  ['a cap too small to be told from zero', '"max_tokens":1e-400', 'max_tokens'],
+  ['an infinite cap', '"max_completion_tokens":1e400', 'max_completion_tokens'],
+  ['a cap that no double holds', '"max_tokens":9007199254740993', 'max_tokens'],
+  ['a list of caps', { max_tokens: [5] }, 'max_tokens'],
+  [
+    'one good cap and one bad one',
+    { max_tokens: 5, max_completion_tokens: '5' },
+    'max_completion_tokens',
+  ],
+  ['a text of choices', { n: '3' }, 'n'],
+  ['a part of a choice', { n: 2.5 }, 'n'],
+  ['fewer choices than none', { n: -1 }, 'n'],
+  ['choices without end', '"n":1e400', 'n'],
+  ['too many choices', { n: 129 }, 'n'],
+  ['too many tries', { best_of: 1e9 }, 'best_of'],
+  ['a text of tries', { best_of: 'x' }, 'best_of'],
+  ['no messages', { messages: undefined }, 'messages'],
+  ['messages that are null', { messages: null }, 'messages'],
+  ['messages that are a text', { messages: 'Hello' }, 'messages'],
+  ['messages that are an object', { messages: { role: 'user', content: 'Hello' } }, 'messages'],
+  ['a message that is a text', { messages: [...said, 'Hello'] }, 'messages[1]'],
+  ['a message that is null', { messages: [null] }, 'messages[0]'],
+  ['a message that is a list', { messages: [said] }, 'messages[0]'],
+  ['stream_options that are a text', { stream: true, stream_options: 'x' }, 'stream_options'],
+  ['stream_options that are a list', { stream: true, stream_options: [] }, 'stream_options'],
+  [
+    'usage asked for with 1',
+    { stream: true, stream_options: { include_usage: 1 } },
+    'stream_options.include_usage',
+  ],
+])('a field of the wrong kind is refused by its name: %s', async (_, more, param) => {
+  const whole = { model, messages: said, ...(typeof more === 'string' ? {} : more) };
+  const text = JSON.stringify(whole);
+  const body = typeof more === 'string' ? `${text.slice(0, -1)},${more}}` : text;
+  expect(await refusal(body)).toMatchObject({
+    status: 422,
+    error: { code: 'invalid_field', param },
+  });
+});
+
+test.each<[string, Buffer]>([
+  ['a byte order mark', Buffer.from(`\ufeff${JSON.stringify(chat('Hello'))}`)],
+  ['UTF-16', Buffer.from(`\ufeff${JSON.stringify(chat('Hello'))}`, 'utf16le')],
+  ['UTF-16 without its mark', Buffer.from(JSON.stringify(chat('Hello')), 'utf16le')],
+  ['Latin-1 in a text', Buffer.from(JSON.stringify(chat('Gr\u00fc\u00dfe')), 'latin1')],
+  [
+    'broken UTF-8 in a key',
+    Buffer.from(`{"max\u00ff_tokens":5,${message('').slice(1)}}`, 'latin1'),
+  ],
+])('a body that is not plain UTF-8 is refused: %s', async (_, body) => {
+  expect(await refusal(body)).toMatchObject({ status: 400, error: { code: 'invalid_json' } });
+});
+
+test('a body in chunks above the limit is 413 in the one shape, however long it goes on', async () => {
+  const chunks = (function* () {
+    for (let sent = 0; sent < 25; sent += 1) yield Buffer.alloc(1_000_000, 0x20);
+  })();
+  const answer = await request(world.url + path, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${world.key}` },
+    body: Readable.from(chunks),
+  });
+  expect(answer.statusCode).toBe(413);
+  expect(await answer.body.json()).toMatchObject({ error: { code: 'payload_too_large' } });
 });
