@@ -2,7 +2,7 @@ import type { Client } from '@temporalio/client';
 import * as outbox from '../domain/outbox';
 import type { Db } from '../domain/sql';
 import type { Logger } from '../log';
-import { startOptions } from './kinds';
+import { isWanted, startOptions } from './kinds';
 
 const SENDS_PER_SECOND = 20;
 const CALL_MS_MAX = 2_000;
@@ -35,10 +35,9 @@ async function deliver(
 /** Every message goes with start: a workflow that has ended meanwhile begins anew and reads its row. */
 async function send(db: Db, client: Client, message: outbox.Message): Promise<void> {
   const { signal, workflow, input } = message;
-  const options = await startOptions(db, message);
   // Closed while its start waited its turn: there is nothing left to wait for.
-  if (options === undefined) return;
-  const start = { ...options, args: [input] };
+  if (signal === null && !(await isWanted(db, message))) return;
+  const start = { ...(await startOptions(db, message)), args: [input] };
   if (signal !== null) await client.workflow.signalWithStart(workflow, { ...start, signal });
   else
     await client.workflow.start(workflow, { ...start, workflowIdConflictPolicy: 'USE_EXISTING' });

@@ -12,8 +12,10 @@ export interface Start {
 
 interface Kind {
   task_queue: 'lifecycle' | 'payments';
-  /** The line that operators read in the Temporal page; undefined where the row is closed and nothing need run. */
-  summary: (db: Db, start: Start) => Promise<string | undefined>;
+  /** The line that operators read in the Temporal page. */
+  summary: (db: Db, start: Start) => Promise<string>;
+  /** False where the row is closed, so that a start that has waited its turn need not be sent. */
+  is_wanted: (db: Db, start: Start) => Promise<boolean>;
 }
 
 // How each kind of workflow is started.
@@ -22,35 +24,44 @@ const kinds: Record<string, Kind> = {
     task_queue: 'lifecycle',
     summary: async (_, { org_name }) =>
       `Holds of organization ${org_name}: expires each at its deadline`,
+    is_wanted: async () => true,
   },
   costTicket: {
     task_queue: 'lifecycle',
-    summary: async (db, { workflow_id }) =>
-      (await tickets.statusOf(db, workflow_id)) === 'open'
-        ? tickets.summary(db, workflow_id)
-        : undefined,
+    summary: (db, { workflow_id }) => tickets.summary(db, workflow_id),
+    is_wanted: (db, { workflow_id }) => tickets.isOpen(db, workflow_id),
   },
 };
+
+// Temporal takes 200 bytes.
+const SUMMARY_LENGTH_MAX = 190;
 
 const OrgId = defineSearchAttributeKey('OrgId', 'KEYWORD');
 const Kind = defineSearchAttributeKey('Kind', 'KEYWORD');
 const Status = defineSearchAttributeKey('Status', 'KEYWORD');
 
-/** Id, queue, summary and search attributes of a workflow's start; undefined where its row is closed. */
+/** False where the workflow would find nothing to do. */
+export function isWanted(db: Db, start: Start): Promise<boolean> {
+  return kindOf(start).is_wanted(db, start);
+}
+
+/** Id, queue, summary and search attributes of a workflow's start. */
 export async function startOptions(db: Db, start: Start) {
-  const kind = kinds[start.workflow];
-  if (kind === undefined) throw new Error(`No way to start ${start.workflow} is known.`);
-  const summary = await kind.summary(db, start);
-  if (summary === undefined) return undefined;
+  const { task_queue, summary } = kindOf(start);
   return {
     workflowId: start.workflow_id,
-    taskQueue: kind.task_queue,
-    // Temporal takes at most 200 bytes.
-    staticSummary: summary.slice(0, 190),
+    taskQueue: task_queue,
+    staticSummary: (await summary(db, start)).slice(0, SUMMARY_LENGTH_MAX),
     typedSearchAttributes: new TypedSearchAttributes([
       { key: OrgId, value: start.org_id },
       { key: Kind, value: start.workflow },
       { key: Status, value: 'running' },
     ]),
   };
+}
+
+function kindOf({ workflow }: Start): Kind {
+  const kind = kinds[workflow];
+  if (kind === undefined) throw new Error(`No way to start ${workflow} is known.`);
+  return kind;
 }

@@ -11,7 +11,7 @@ const page = `<!doctype html>
 <head><meta charset="utf-8"><title>svc control plane</title><link rel="stylesheet" href="/docs/swagger-ui.css"></head>
 <body><div id="docs"></div><script src="/docs/swagger-ui-bundle.js"></script><script src="/docs/start.js"></script></body>
 </html>`;
-const start = `SwaggerUIBundle({ url: '/openapi.json', dom_id: '#docs', deepLinking: true, validatorUrl: null });`;
+const start = `SwaggerUIBundle({ url: '/openapi.json', dom_id: '#docs', deepLinking: true, validatorUrl: null, persistAuthorization: true, tryItOutEnabled: true });`;
 
 /** /openapi.json and a browsable page of it; everything comes from this process. */
 export function docs(): Middleware {

@@ -2,6 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
 import { API_VERSION } from '../http';
+import { exampleBody, pathHelp, withHelp } from './field-help';
 import type { Route } from './route';
 import { routes } from './routes';
 
@@ -72,15 +73,16 @@ function operation(row: Route): Schema {
   const { properties = {}, required = [] } = inputSchema(row);
   const inPath = [...row.path.matchAll(/:(\w+)/g)].map((match) => match[1] as string);
   const others = Object.keys(properties).filter((name) => !inPath.includes(name));
-  const parameter = (place: 'path' | 'query') => (name: string) => ({
-    name,
-    in: place,
-    required: place === 'path' || required.includes(name),
-    schema: properties[name] ?? { type: 'string' },
-  });
+  const parameter = (place: 'path' | 'query') => (name: string) => {
+    const { description, ...schema } = properties[name] ?? { type: 'string' };
+    const words = place === 'path' ? pathHelp(row.path, name) : description;
+    const required_here = place === 'path' || required.includes(name);
+    return { name, in: place, required: required_here, description: words, schema };
+  };
   const parameters = [
     ...inPath.map(parameter('path')),
     ...(hasBody(row) ? [] : others.map(parameter('query'))),
+    ...(row.is_idempotent ? [idempotencyKey] : []),
   ];
   const body = {
     type: 'object',
@@ -88,6 +90,7 @@ function operation(row: Route): Schema {
     required: required.filter((name) => others.includes(name)),
     additionalProperties: false,
   };
+  const example = exampleBody(`${row.method} ${row.path}`, body.required);
   return {
     summary: row.summary,
     description: `Access: ${row.access.label}.`,
@@ -97,12 +100,12 @@ function operation(row: Route): Schema {
     ...(parameters.length > 0 ? { parameters } : {}),
     ...(!hasBody(row) || others.length === 0
       ? {}
-      : { requestBody: { required: required.length > 0, content: json(body) } }),
+      : { requestBody: { required: required.length > 0, content: json(body, example) } }),
     responses: {
       [row.status]: {
         description: 'Done.',
         content: json(
-          row.answer ? z.toJSONSchema(row.answer, { io: 'output' }) : { type: 'object' },
+          row.answer ? withHelp(z.toJSONSchema(row.answer, { io: 'output' })) : { type: 'object' },
         ),
       },
       default: { $ref: '#/components/responses/Error' },
@@ -129,13 +132,22 @@ function hasBody({ method }: Route): boolean {
 }
 
 function inputSchema(row: Route): { properties?: Record<string, Schema>; required?: string[] } {
-  return z.toJSONSchema(row.input, { io: 'input', unrepresentable: 'any' }) as never;
+  return withHelp(z.toJSONSchema(row.input, { io: 'input', unrepresentable: 'any' })) as never;
 }
 
-function json(schema: Schema): Schema {
+function json(schema: Schema, example?: object): Schema {
   const { $schema: _, ...plain } = schema;
-  return { 'application/json': { schema: plain } };
+  return { 'application/json': { schema: plain, ...(example ? { example } : {}) } };
 }
+
+const idempotencyKey: Schema = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  required: false,
+  description:
+    'Random text of your own, 200 characters at most: a repeat under it gets the first answer.',
+  schema: { type: 'string' },
+};
 
 /** The document as it is committed. */
 export function openapiText(): string {

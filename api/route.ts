@@ -43,12 +43,15 @@ export interface Route<Input extends z.ZodObject = z.ZodObject> {
   /** One sentence for the OpenAPI page, and the answer's schema. */
   summary: string;
   answer: z.ZodType | undefined;
+  /** It takes an Idempotency-Key. */
+  is_idempotent: boolean;
 }
 
 export interface RouteWords {
   summary: string;
   status?: number;
   answer?: z.ZodType;
+  is_idempotent?: boolean;
 }
 
 /** A row of a route table: access, then one parse of path, query and body, then the handler, whose result is the answer. */
@@ -60,8 +63,8 @@ export function route<Input extends z.ZodObject>(
   handler: (ctx: Ctx, input: z.infer<Input>) => unknown,
   words: RouteWords,
 ): Route {
-  const { summary, status = 200, answer } = words;
-  return { method, path, access, input, handler, status, summary, answer } as unknown as Route;
+  const row = { method, path, access, input, handler, status: 200, is_idempotent: false, ...words };
+  return row as unknown as Route;
 }
 
 export interface Connections extends Sources {

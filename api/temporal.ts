@@ -54,12 +54,8 @@ async function update<Result>(
   db: Db,
   { start, name, input }: Message,
 ): Promise<Result> {
-  const options = (await startOptions(db, start)) ?? {
-    workflowId: start.workflow_id,
-    taskQueue: 'lifecycle',
-  };
   const operation = new WithStartWorkflowOperation(start.workflow, {
-    ...options,
+    ...(await startOptions(db, start)),
     args: [input],
     workflowIdConflictPolicy: 'USE_EXISTING',
   });

@@ -31,10 +31,12 @@ export const ticketRoutes = [
   }),
   route('post', '/v1/cost-tickets/:id/approve', billing, approval, approve, {
     summary: 'Credit what is missing and hold it for the request, in one step.',
+    is_idempotent: true,
     answer: answers.costTicket,
   }),
   route('post', '/v1/cost-tickets/:id/deny', billing, denial, deny, {
     summary: 'Refuse the request; its held call is told at once.',
+    is_idempotent: true,
     answer: answers.costTicket,
   }),
 ];

@@ -69,15 +69,18 @@ export const walletRoutes = [
   }),
   route('post', '/v1/wallets/credit', billing, creditBody, credit, {
     summary: 'Add money to a wallet by hand.',
+    is_idempotent: true,
     status: 201,
     answer: answers.credited,
   }),
   route('post', '/v1/wallets/allocate', billing, transferBody, allocate, {
     summary: "Move money from the organization's wallet to a team's or user's.",
+    is_idempotent: true,
     answer: answers.moved,
   }),
   route('post', '/v1/wallets/reclaim', billing, transferBody, reclaim, {
     summary: "Move money from a team's or user's wallet back to the organization's.",
+    is_idempotent: true,
     answer: answers.moved,
   }),
   route('get', '/v1/admin/wallets', platformAdmin, walletsQuery, listAllWallets, {
@@ -97,6 +100,7 @@ export const walletRoutes = [
   ),
   route('post', '/v1/admin/wallets/credit', platformAdmin, creditBody, credit, {
     summary: 'Add money to a wallet of any organization.',
+    is_idempotent: true,
     status: 201,
     answer: answers.credited,
   }),

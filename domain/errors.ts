@@ -17,6 +17,7 @@ const statuses = {
   ticket_owner_differs: 409,
   ticket_redeemed: 409,
   ticket_approved: 409,
+  verdict_too_late: 409,
   amount_below_shortfall: 409,
   manual_credit_not_allowed: 409,
   session_limit_exceeded: 409,

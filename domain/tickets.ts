@@ -139,6 +139,16 @@ export async function statusOf(db: Db, ticket_id: string): Promise<TicketStatus 
   return row?.status;
 }
 
+/** True where the row is open, also past its deadline: its workflow has something to do. */
+export async function isOpen(db: Db, ticket_id: string): Promise<boolean> {
+  const row = await maybe(
+    db,
+    `select 1 from cost_tickets t where t.id = :ticket_id and t.status = 'open'`,
+    { ticket_id },
+  );
+  return row !== undefined;
+}
+
 /** One line for operators: who waits, for how much, until when, and what was decided by whom. */
 export async function summary(db: Db, ticket_id: string): Promise<string> {
   const row = await maybe<{ line: string }>(
@@ -209,7 +219,7 @@ const refusals: Record<string, { code: ErrorCode; message: string }> = {
     message: 'This cost ticket has expired. The request must be sent again.',
   },
   verdict_too_late: {
-    code: 'unavailable',
+    code: 'verdict_too_late',
     message:
       'The verdict arrived too late and changed nothing. Look at the ticket, then repeat it.',
   },
@@ -256,9 +266,7 @@ function refusedVerdict(code: string): AppError {
     code: 'ticket_owner_differs' as const,
     message: `The request cannot be paid for any more (${code}), so it cannot be approved.`,
   };
-  const is_conflict = !['not_found', 'invalid_field', 'amount_too_large', 'unavailable'].includes(
-    known,
-  );
+  const is_conflict = !['not_found', 'invalid_field', 'amount_too_large'].includes(known);
   return new AppError(known, message, {
     ...(known === 'invalid_field' ? { param: 'wallet_id' } : {}),
     ...(known === 'amount_too_large' ? { param: 'amount' } : {}),

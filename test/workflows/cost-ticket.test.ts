@@ -1,0 +1,173 @@
+import { WorkflowNotFoundError } from '@temporalio/client';
+import { many } from '../../domain/sql';
+import * as tickets from '../../domain/tickets';
+import { refusal, serve } from '../support/api';
+import { balance, eventsOf } from '../support/ledger';
+import {
+  approve,
+  deny,
+  makeShort,
+  openTicketWorld,
+  redeem,
+  type Short,
+  show,
+  type TicketWorld,
+  topUp,
+} from '../support/tickets';
+import { until } from '../support/until';
+
+let world: TicketWorld;
+
+beforeAll(async () => {
+  world = await openTicketWorld();
+});
+
+afterAll(() => world.close());
+
+const describe = ({ ticket_id }: Short) => world.client.workflow.getHandle(ticket_id).describe();
+
+const outboxOf = (workflow_id: string) =>
+  many<{ signal: string | null }>(
+    world.db,
+    'select signal from outbox where workflow_id = :workflow_id order by id',
+    { workflow_id },
+  );
+
+async function dispatchAll(): Promise<void> {
+  while ((await world.dispatch()) > 0);
+}
+
+async function isOver(short: Short): Promise<boolean> {
+  return (await describe(short)).status.name === 'COMPLETED';
+}
+
+test('an open ticket has a workflow that operators can read and find', async () => {
+  const tenant = await makeShort(world, 10);
+  await dispatchAll();
+  const seen = await describe(tenant);
+  expect(await seen.staticSummary()).toMatch(
+    /^0\.00001 USD for gpt-4o-mini, asked by Org \w+, open until 20/,
+  );
+  expect(seen.searchAttributes).toMatchObject({
+    OrgId: [tenant.org_id],
+    Kind: ['costTicket'],
+    Status: ['running'],
+  });
+});
+
+test('at its deadline a ticket expires by itself, once', async () => {
+  const short = await makeShort(world, 10);
+  await many(
+    world.db,
+    `update cost_tickets set expires_at = clock_timestamp() + interval '2 seconds' where id = :ticket_id`,
+    { ticket_id: short.ticket_id },
+  );
+  await dispatchAll();
+  await until(() => isOver(short), 15_000);
+  expect((await show(world.call, short)).status).toBe('expired');
+  expect(await eventsOf(world.db, short.org_id, 'cost_ticket.resolved')).toEqual([
+    expect.objectContaining({ status: 'expired' }),
+  ]);
+  expect(await outboxOf(short.ticket_id)).toEqual([]);
+  expect((await describe(short)).searchAttributes).toMatchObject({ Status: ['expired'] });
+});
+
+test('a redeemed ticket ends its workflow by one signal; one whose start was still unsent never starts', async () => {
+  const { call, machine } = world;
+  const started = await makeShort(world, 10);
+  await dispatchAll();
+  const unsent = await makeShort(world, 10);
+  for (const short of [started, unsent]) {
+    await topUp(call, short, 10);
+    expect((await redeem(call, machine, short)).status).toBe(200);
+  }
+  expect(await outboxOf(started.ticket_id)).toEqual([{ signal: 'resolved' }]);
+  expect(await outboxOf(unsent.ticket_id)).toEqual([]);
+  await dispatchAll();
+  await until(() => isOver(started));
+  await expect(describe(unsent)).rejects.toBeInstanceOf(WorkflowNotFoundError);
+});
+
+test('a verdict is recorded by the workflow, which ends and says who decided', async () => {
+  const { call, client } = world;
+  const [yes, no] = [await makeShort(world, 10), await makeShort(world, 10)];
+  await dispatchAll();
+  expect((await approve(call, yes, { note: 'go ahead' })).status).toBe(200);
+  expect((await deny(call, no)).status).toBe(200);
+  for (const [short, status] of [
+    [yes, 'approved'],
+    [no, 'denied'],
+  ] as const) {
+    await until(() => isOver(short));
+    expect(await client.workflow.getHandle(short.ticket_id).result()).toBe(status);
+    expect((await describe(short)).searchAttributes).toMatchObject({ Status: [status] });
+  }
+});
+
+test('a ticket is decided before the dispatcher has reached it, and then needs no start', async () => {
+  const short = await makeShort(world, 10);
+  expect((await approve(world.call, short)).status).toBe(200);
+  await until(() => isOver(short));
+  const { runId } = (await describe(short)) as { runId: string };
+  await dispatchAll();
+  expect((await describe(short)).runId).toBe(runId);
+});
+
+test('with Temporal away a verdict is 503 within 2 s or so and changes nothing, and redeem goes on', async () => {
+  const { db, machine } = world;
+  const api = await serve({ db }, '127.0.0.1:1');
+  const short = await makeShort(world, 10);
+  const started_at = performance.now();
+  const answer = await approve(api.call, short);
+  expect(refusal(answer)).toMatchObject({ status: 503, code: 'unavailable' });
+  expect(answer.headers['retry-after']).toBeDefined();
+  expect(performance.now() - started_at).toBeLessThan(3_500);
+  expect(await balance(db, short.wallet_id)).toMatchObject({ balance_nanos: 0n });
+  await topUp(api.call, short, 10);
+  expect((await redeem(api.call, machine, short)).status).toBe(200);
+  await api.close();
+});
+
+test('a verdict that arrives after its time changes nothing', async () => {
+  const { client, db } = world;
+  const short = await makeShort(world, 10);
+  await dispatchAll();
+  const { ticket_id, org_id } = short;
+  const verdict = {
+    ...{ ticket_id, org_id, verdict: 'approved', by: 'someone', is_platform: false },
+    valid_until: new Date(Date.now() - 1_000).toISOString(),
+  };
+  const handle = client.workflow.getHandle(ticket_id);
+  await expect(handle.executeUpdate('decide', { args: [verdict] })).rejects.toThrow();
+  expect((await show(world.call, short)).status).toBe('open');
+  expect(await balance(db, short.wallet_id)).toMatchObject({ balance_nanos: 0n });
+  expect((await describe(short)).status.name).toBe('RUNNING');
+});
+
+test('the news that a ticket is redeemed reaches a workflow whose verdict was refused', async () => {
+  const { call, machine } = world;
+  const short = await makeShort(world, 10);
+  await dispatchAll();
+  expect((await approve(call, short, { amount: 0.000_001 })).status).toBe(409);
+  expect((await describe(short)).status.name).toBe('RUNNING');
+  await topUp(call, short, 10);
+  await redeem(call, machine, short);
+  await dispatchAll();
+  await until(() => isOver(short));
+});
+
+test("a ticket past its deadline without a workflow is given one by reconcile's page", async () => {
+  const { db } = world;
+  const short = await makeShort(world, 10);
+  const { ticket_id } = short;
+  await many(db, 'delete from outbox where workflow_id = :ticket_id', { ticket_id });
+  await many(
+    db,
+    `update cost_tickets set expires_at = clock_timestamp() - interval '1 minute' where id = :ticket_id`,
+    { ticket_id },
+  );
+  expect(await tickets.adoptOrphans(db, 100)).toBe(1);
+  expect(await tickets.adoptOrphans(db, 100)).toBe(0);
+  await dispatchAll();
+  await until(async () => (await eventsOf(db, short.org_id, 'cost_ticket.resolved')).length === 1);
+});
