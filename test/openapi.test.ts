@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { exampleBody } from '../api/field-help';
 import { openapi, openapiText } from '../api/openapi';
 import { routes } from '../api/routes';
 import { type CallApi, startApi } from './support/api';
@@ -40,6 +41,54 @@ test('operation ids are unique, and every reference in the document leads somewh
       .split('/')
       .reduce<unknown>((at, key) => (at as Record<string, unknown>)?.[key], document);
     expect([reference, typeof target]).toEqual([reference, 'object']);
+  }
+});
+
+interface Operation {
+  parameters?: { name: string; description?: string }[];
+  requestBody?: { content: { 'application/json': { schema: Shape; example?: object } } };
+}
+
+interface Shape {
+  properties?: Record<string, { description?: string } & Shape>;
+  items?: Shape;
+}
+
+function operations(): [string, Operation][] {
+  const paths = openapi().paths as Record<string, Record<string, Operation>>;
+  return Object.entries(paths).flatMap(([at, methods]) =>
+    Object.entries(methods).map(([method, one]): [string, Operation] => [`${method} ${at}`, one]),
+  );
+}
+
+function undescribed(shape: Shape = {}): string[] {
+  const own = Object.entries(shape.properties ?? {}).flatMap(([name, field]) => [
+    ...(field.description ? [] : [name]),
+    ...undescribed(field),
+  ]);
+  return [...own, ...(shape.items ? undescribed(shape.items) : [])];
+}
+
+test('every field that a route takes is described; api/field-help.ts has the words', () => {
+  const missing = operations().flatMap(([name, { parameters = [], requestBody }]) => [
+    ...parameters.filter(({ description }) => !description).map((one) => `${name} ${one.name}`),
+    ...undescribed(requestBody?.content['application/json'].schema).map((one) => `${name} ${one}`),
+  ]);
+  expect(missing).toEqual([]);
+});
+
+test('every body on the page is one that its route takes; api/examples.ts has them', () => {
+  for (const row of routes.filter(({ method }) => method === 'post' || method === 'put')) {
+    const inPath = [...row.path.matchAll(/:(\w+)/g)].map(([, name]) => [name, 'something']);
+    const required = Object.entries(row.input.shape)
+      .filter(
+        ([name, field]) => !row.path.includes(`:${name}`) && !field.safeParse(undefined).success,
+      )
+      .map(([name]) => name);
+    const example = exampleBody(`${row.method} ${row.path}`, required);
+    const { error } = row.input.safeParse({ ...Object.fromEntries(inPath), ...example });
+    expect([row.path, example && error?.issues]).toEqual([row.path, undefined]);
+    expect([row.path, typeof example]).toEqual([row.path, 'object']);
   }
 });
 

@@ -1,0 +1,74 @@
+// Values and bodies for people who try the routes on the page. Ids stand for those of their own organization.
+
+const org_id = 'org_01a220a951b44c42b8195c6a01dad198';
+const user_id = 'user_01a220a951b54f1c9d2a7c6a01dad199';
+const team_id = 'team_01a220a951b64a0a8c3b5c6a01dad19a';
+const request_id = '3f0c2c1e-5a77-4a5e-9d55-0c6a01dad19b';
+const reservation_id = 'res_01a220a951b84b1b9e4c5c6a01dad19c';
+const request_body_hash = `sha256:${'0'.repeat(64)}`;
+const model = { provider: 'openai', model: 'gpt-4o-mini' };
+
+const reserve = { org_id, ...model, estimated_prompt_tokens: 200, request_body_hash, request_id };
+const settle = {
+  ...{ org_id, reservation_id },
+  outcome: 'completed',
+  usage: { prompt_tokens: 180, completion_tokens: 60 },
+  usage_source: 'upstream',
+};
+const extend = { items: [{ org_id, reservation_id }] };
+const transfer = { team_id, amount: 10, note: 'June' };
+const credit = { target_wallet_owner_type: 'organization', amount: 50, description: 'June' };
+
+/** By field, for routes that need no more than their required ones. */
+export const values: Record<string, unknown> = {
+  ...{ org_id, user_id, team_id, request_id, request_body_hash, ...model },
+  name: 'Research',
+  role: 'billing_admin',
+  ticket_id: 'ticket_01a220a951b74a2a9f5d5c6a01dad19d',
+  key: 'svc_gk_...',
+  constraint_type: 'cost',
+  model_pattern: 'gpt-4o*',
+  max_value: 5,
+  interval: 'day',
+  enforcement_mode: 'reject',
+};
+
+/** By route, where a useful body says more. */
+export const bodies: Record<string, object> = {
+  'post /v1/wallets/credit': credit,
+  'post /v1/admin/wallets/credit': { org_id, ...credit },
+  'post /v1/wallets/allocate': transfer,
+  'post /v1/wallets/reclaim': transfer,
+  'put /v1/admin/organizations/:id/wallet-settings': {
+    reserve_buffer_pct: 10,
+    low_balance_threshold: 5,
+  },
+  'post /v1/admin/organizations': { name: 'Acme', currency: 'USD' },
+  'post /v1/organizations/:id/members': {
+    name: 'Ada Member',
+    email: 'ada@example.com',
+    role: 'member',
+  },
+  'post /v1/admin/model-pricing': { ...model, input_per_1m: 0.15, output_per_1m: 0.6 },
+  'put /v1/admin/model-pricing/:id': { output_per_1m: 0.7 },
+  'put /v1/admin/exchange-rates': { rates: { EUR: 0.92 } },
+  'post /v1/tokens': {
+    name: 'ci',
+    token_type: 'gateway',
+    allowed_models: [model.model],
+    max_budget: 5,
+  },
+  'post /v1/tokens/:name/rotate': { overlap_seconds: 3_600 },
+  'post /v1/cost-tickets/:id/approve': { note: 'Approved for June' },
+  'post /v1/cost-tickets/:id/deny': { reason: 'Use a smaller model' },
+  'put /v1/agents/:id/usage-constraints/:cid': { max_value: 10 },
+  'post /v1/gateway/wallets/reserve': reserve,
+  'post /v1/gateway/wallets/settle': settle,
+  'post /v1/gateway/wallets/extend': extend,
+  'post /v1/gateway/wallets/batch': {
+    items: [
+      { id: '1', op: 'reserve', body: reserve },
+      { id: '2', op: 'settle', body: settle },
+    ],
+  },
+};

@@ -1,0 +1,176 @@
+import * as examples from './examples';
+
+type Schema = Record<string, unknown>;
+
+// What each field is, wherever it occurs in a request or an answer: one name means one thing. A schema that says more in its
+// own `describe` keeps its words.
+const help: Record<string, string> = {
+  // Who and which.
+  id: 'Id of the thing itself.',
+  org_id:
+    "Id of the organization. Platform admins name it; others may leave it out, theirs is the key's own.",
+  user_id: 'Id of a member: GET /v1/organizations/{id}/members.',
+  team_id: 'Id of a team: GET /v1/organizations/{id}/teams.',
+  agent_id: 'Id of an agent: GET /v1/organizations/{id}/agents.',
+  key_id: 'Id of a gateway key; it stays when the key is rotated.',
+  secret_id: "Id of a key's present value; it changes when the key is rotated.",
+  wallet_id: 'Id of a wallet: GET /v1/wallets.',
+  reservation_id: 'Id of a reservation, as a reserve answers it.',
+  ticket_id: 'Id of a cost ticket, as a refused reserve answers it.',
+  session_id: 'A name that the calls of one session share; its limits count them together.',
+  request_id:
+    'A random id of this call. The same id again is the same call: it holds and settles once.',
+  cid: 'Id of a usage constraint.',
+  name: 'A name for people. Names of teams, agents and living keys are unique in their organization.',
+  email: "The person's e-mail address.",
+  issuer: "The iss of the person's JWT; goes with subject. Platform admins only.",
+  subject: "The sub of the person's JWT; goes with issuer.",
+  role: 'owner: everything of the organization. admin: agents, tokens, members, events. billing_admin: money. member: own reads.',
+  // Lists.
+  page: 'Which page, from 1.',
+  per_page: 'Rows a page, 200 at most.',
+  as_of:
+    'Leaves out rows made after this time. Give the same time with each page, and pages do not shift while rows are added.',
+  seq_max:
+    'Leaves out entries above this seq. Give the total of the first page with each further one, and pages do not shift.',
+  total: 'All rows of the list.',
+  has_more: 'There is a further page.',
+  status: 'The state it is in.',
+  type: 'The kind.',
+  // Money.
+  amount: 'Major units of the currency, at most 15 significant digits and 9 decimals.',
+  currency: 'ISO 4217 code, such as USD.',
+  description: 'Words for people, shown in the ledger.',
+  note: 'Words for people, kept with the entry or verdict.',
+  reason: 'Words for whoever asked, kept with the ticket.',
+  target_wallet_owner_type: 'Whose wallet: that of the organization, of a team or of a user.',
+  target_wallet_owner_id: 'The id of that team or user. Not needed for the organization.',
+  reserve_buffer_pct: 'Per cent that a hold is above its estimate.',
+  low_balance_threshold: 'A wallet that falls below it causes one event wallet.balance_low.',
+  reservation_ttl_seconds: 'How long a hold lives without being extended.',
+  ticket_ttl_seconds: 'How long a cost ticket stays open.',
+  default_max_completion_tokens:
+    'Completion tokens to hold for where neither the request nor the price has a limit.',
+  manual_credit:
+    "platform_only: the organization's own credits are transfers from its wallet; only platform admins add money.",
+  wallet_user_topup_enabled: 'false: only org:billing may create checkouts.',
+  balance_after: "The wallet's balance after this entry or call.",
+  // Prices.
+  provider: "The provider's name in the price list, such as openai.",
+  model:
+    "The model's name, as requests name it. In the price list one * may end it: the longest match wins.",
+  input_per_1m: 'USD per million input tokens.',
+  output_per_1m: 'USD per million output tokens.',
+  cached_input_per_1m: 'USD per million input tokens read from a cache; absent: as input.',
+  cache_write_per_1m: 'USD per million input tokens written to a cache; absent: as input.',
+  cache_write_1h_per_1m:
+    'USD per million tokens written to a cache for an hour; absent: as cache_write.',
+  audio_input_per_1m: 'USD per million audio input tokens; absent: as input.',
+  audio_output_per_1m: 'USD per million audio output tokens; absent: as output.',
+  per_minute: 'USD per minute of audio.',
+  per_1m_characters: 'USD per million characters.',
+  per_request: 'USD per request, besides all else.',
+  per_tool_call: 'USD per tool call of the provider.',
+  max_output_tokens: 'The most tokens the model gives; a hold is never for more.',
+  reasoning: 'The model thinks unseen: a stream without usage is settled at its hold.',
+  tiers: 'Other prices for a whole request whose prompt is above a number of tokens.',
+  above_prompt_tokens: 'Prompt tokens above which the tier holds.',
+  free: 'The model costs nothing; said on purpose, since all amounts zero is refused without it.',
+  effective_from: 'When the price comes into force; absent: now.',
+  base: 'Always USD.',
+  rates: 'Units of each currency for 1 USD, by ISO 4217 code.',
+  // Keys.
+  token_type: 'access: svc_ak_, for this API. gateway: svc_gk_, for model traffic.',
+  scopes: "What an access key may do, within the maker's own scopes. Gateway keys carry none.",
+  allowed_models: 'Gateway keys: the models it may call. null or absent: all; []: none.',
+  max_budget: 'Gateway keys: what it may spend in its life, holds included.',
+  expires_at: 'When it ends.',
+  overlap_seconds: 'How long the old value goes on working.',
+  key: 'The value of a key.',
+  // Caps on agents.
+  constraint_type: 'cost: money in organization currency. responses: a number of answers.',
+  model_pattern: 'The models it counts; one * may end it.',
+  max_value: 'The cap: an amount, or a number of answers.',
+  interval: 'The calendar window in UTC; a week begins on Monday.',
+  enforcement_mode: 'reject: refused above the cap. warn: passed with a warning.',
+  // Reserve, settle, redeem.
+  estimated_prompt_tokens: 'Input tokens of the request, estimated.',
+  max_completion_tokens: 'The most output tokens the request allows; null: the default.',
+  request_body_hash:
+    "sha256: and 64 hex digits of the client's bytes; binds a ticket to its request.",
+  estimated_cost: 'The estimate in organization currency.',
+  family: 'The kind of call, such as chat_completions.',
+  units: 'What is priced by other units than tokens.',
+  characters: 'Characters, for prices by character.',
+  seconds: 'Seconds of audio, for prices by minute.',
+  fallbacks: 'Further models the call may run on; the dearest is held.',
+  session_limits: 'Limits of the session; they need session_id.',
+  max_actions: 'Calls that a session may make.',
+  max_cost_usd: 'USD that a session may cost.',
+  wait_ms: 'How long to wait for money before answering 402, at most 30000.',
+  outcome:
+    'completed: charged by usage. failed or canceled: charged for what was used, which may be nothing.',
+  usage: 'What was used. Required unless canceled.',
+  usage_source: 'upstream: as the provider said. estimated: as counted here.',
+  prompt_tokens: 'All input tokens; cached, cache-write and audio included.',
+  completion_tokens: 'All output tokens; reasoning and audio included.',
+  cached_tokens: 'Input tokens read from a cache.',
+  cache_write_tokens: 'Input tokens written to a cache.',
+  cache_write_1h_tokens: 'Input tokens written to a cache for an hour.',
+  reasoning_tokens: 'Output tokens of unseen thought.',
+  audio_input_tokens: 'Input tokens of audio.',
+  audio_output_tokens: 'Output tokens of audio.',
+  tool_calls: 'Tool calls that the provider made and charges for.',
+  items: 'What to do, each with its own answer.',
+  op: 'Which of the single routes it is.',
+  body: 'What that route takes.',
+  cost: 'What it cost, in organization currency.',
+  responses: 'How many answers it was.',
+};
+
+/** The same schema with words for each field that has none, as deep as it goes. */
+export function withHelp(schema: Schema): Schema {
+  const walked = Object.entries(schema).map(([key, value]) => {
+    if (key === 'properties') return [key, described(value as Record<string, Schema>)];
+    if (key === 'items' || key === 'additionalProperties') return [key, deeper(value)];
+    if (Array.isArray(value) && /^(any|all|one)Of$/.test(key)) return [key, value.map(deeper)];
+    return [key, value];
+  });
+  return Object.fromEntries(walked);
+}
+
+function described(properties: Record<string, Schema>): Record<string, Schema> {
+  const entries = Object.entries(properties).map(([name, schema]) => {
+    const description = schema.description ?? help[name];
+    return [name, { ...withHelp(schema), ...(description ? { description } : {}) }];
+  });
+  return Object.fromEntries(entries);
+}
+
+function deeper(value: unknown): unknown {
+  return typeof value === 'object' && value !== null ? withHelp(value as Schema) : value;
+}
+
+// What `/v1/<noun>/{id}` is the id of.
+const nouns: Record<string, string> = {
+  wallets: 'Id of the wallet: GET /v1/wallets.',
+  organizations: 'Id of the organization.',
+  'model-pricing': 'Id of the price: GET /v1/admin/model-pricing.',
+  agents: 'Id of the agent: GET /v1/organizations/{id}/agents.',
+  'cost-tickets': 'Id of the cost ticket: GET /v1/cost-tickets.',
+};
+
+/** Words for a name in the path: `id` is that of the noun before it. */
+export function pathHelp(path: string, name: string): string | undefined {
+  const noun = path.split('/').at(path.split('/').indexOf(`:${name}`) - 1) ?? '';
+  if (name === 'id') return nouns[noun];
+  return noun === 'tokens' ? 'Name of the key: GET /v1/tokens.' : help[name];
+}
+
+/** A body that a person can send from the page: the route's own, else its required fields. */
+export function exampleBody(route: string, required: readonly string[]): object | undefined {
+  const own = examples.bodies[route];
+  if (own !== undefined) return own;
+  const fields = required.map((name) => [name, examples.values[name]] as const);
+  return fields.some(([, value]) => value === undefined) ? undefined : Object.fromEntries(fields);
+}
