@@ -37,8 +37,9 @@ export function createActivities({ db }: Dependencies) {
     /** How many open tickets past their deadline were given their workflow again. */
     adoptOrphanTickets: ({ limit }: { limit: number }) =>
       refusable(() => tickets.adoptOrphans(db, limit)),
-    /** Answers under an Idempotency-Key are kept 7 days. */
-    forgetStoredAnswers: () => refusable(() => forgetStoredAnswers(db)),
+    /** Answers under an Idempotency-Key are kept 7 days, the places of calls that waited an hour. */
+    forgetStoredAnswers: () =>
+      refusable(async () => (await forgetStoredAnswers(db)) + (await tickets.forgetWaiters(db))),
   };
 }
 

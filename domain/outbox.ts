@@ -59,3 +59,20 @@ export async function failed(
     },
   );
 }
+
+/** Asks for the workflows of all that is unfinished, where Temporal has forgotten them: open holds and open tickets. */
+export async function resendUnfinished(db: Db): Promise<number> {
+  const rows = await many(
+    db,
+    `select send_to_workflow(u.org_id, u.workflow, u.workflow_id, u.signal, u.input) from (
+       select o.id as org_id, 'reservationLifetimes' as workflow, 'lifetimes-' || o.id as workflow_id, 'wake' as signal,
+         jsonb_build_object('org_id', o.id) as input
+       from organizations o where o.lifetimes_next_at is not null
+       union all
+       select t.org_id, 'costTicket', t.id, null, jsonb_build_object('ticket_id', t.id)
+       from cost_tickets t where t.status = 'open'
+     ) as u
+     where not exists (select 1 from outbox b where b.workflow_id = u.workflow_id and b.parked_at is null)`,
+  );
+  return rows.length;
+}

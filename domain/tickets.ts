@@ -205,6 +205,15 @@ export async function adoptOrphans(db: Db, limit: number): Promise<number> {
   return rows.length;
 }
 
+/** Forgets the places of calls that stopped waiting an hour ago. */
+export async function forgetWaiters(db: Db): Promise<number> {
+  const rows = await many(
+    db,
+    `delete from ticket_waiters where until < clock_timestamp() - interval '1 hour' returning request_id`,
+  );
+  return rows.length;
+}
+
 // What a person can do about each refused verdict.
 const refusals: Record<string, { code: ErrorCode; message: string }> = {
   ticket_not_found: { code: 'not_found', message: 'No cost ticket was found under this id.' },

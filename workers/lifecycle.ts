@@ -10,12 +10,14 @@ import { createActivities } from '../activities';
 import { dispatchDue } from '../activities/dispatch';
 import { loadConfig } from '../config';
 import { openDatabase } from '../connections';
+import * as outbox from '../domain/outbox';
 import { createLog, type Logger } from '../log';
 import { listenTo } from '../notices';
 import { bundleWorkflows } from './bundle';
 import { connectWorker, createWorker } from './run';
 
 const SWEEP_MS = 1_000;
+const SCHEDULE_CHECK_MS = 15_000;
 /** 20 sends a second. */
 const SEND_PACE_MS = 50;
 
@@ -41,7 +43,7 @@ async function main(): Promise<void> {
     workflow_code,
   });
   const dispatcher = startDispatcher({ db, database_url: config.DATABASE_URL, client, log });
-  void keepSchedule(client, log);
+  void keepSchedule(client, db, log);
   log.info({ address: config.TEMPORAL_ADDRESS, task_queue: 'lifecycle' }, 'worker_lifecycle runs');
   await worker.run(); // Ends on SIGINT and SIGTERM, which the SDK's runtime hears.
   await dispatcher.stop();
@@ -91,30 +93,39 @@ function startDispatcher({ db, database_url, client, log }: DispatcherParts) {
   };
 }
 
-/** The reconcile schedule, made where it is missing: also after Temporal's store was lost. */
-async function keepSchedule(client: Client, log: Logger): Promise<void> {
+/**
+ * The reconcile schedule, made where it is missing. Where it had to be made, Temporal's store is new or was lost: then the
+ * workflows of everything unfinished are asked for again.
+ */
+async function keepSchedule(client: Client, db: Knex, log: Logger): Promise<void> {
   for (;;) {
     try {
-      await client.schedule.create({
-        scheduleId: 'reconcile',
-        spec: { intervals: [{ every: '5 minutes' }] },
-        policies: { overlap: ScheduleOverlapPolicy.SKIP },
-        action: {
-          type: 'startWorkflow',
-          workflowType: 'reconcile',
-          workflowId: 'reconcile',
-          taskQueue: 'lifecycle',
-          staticSummary: 'Gives orphan holds their workflow again and forgets old answers',
-        },
-        state: { triggerImmediately: true },
-      });
-      return;
+      await createSchedule(client);
+      const count = await outbox.resendUnfinished(db);
+      if (count > 0)
+        log.warn({ count }, "Temporal's store was new; unfinished workflows start again");
     } catch (error) {
-      if (error instanceof ScheduleAlreadyRunning) return;
-      log.warn({ err: error }, 'the reconcile schedule could not be made yet');
-      await new Promise((resolve) => setTimeout(resolve, 5_000));
+      if (!(error instanceof ScheduleAlreadyRunning))
+        log.warn({ err: error }, 'the reconcile schedule could not be made yet');
     }
+    await new Promise((resolve) => setTimeout(resolve, SCHEDULE_CHECK_MS).unref());
   }
+}
+
+function createSchedule(client: Client) {
+  return client.schedule.create({
+    scheduleId: 'reconcile',
+    spec: { intervals: [{ every: '5 minutes' }] },
+    policies: { overlap: ScheduleOverlapPolicy.SKIP },
+    action: {
+      type: 'startWorkflow',
+      workflowType: 'reconcile',
+      workflowId: 'reconcile',
+      taskQueue: 'lifecycle',
+      staticSummary: 'Gives orphan holds and tickets their workflow again, forgets old answers',
+    },
+    state: { triggerImmediately: true },
+  });
 }
 
 /** The SDK's own log lines go into ours, from warnings up. */

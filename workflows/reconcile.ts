@@ -1,10 +1,14 @@
-import { proxyActivities } from '@temporalio/workflow';
+import { patched, proxyActivities } from '@temporalio/workflow';
 import type { Activities } from '../activities';
 
 const patient = { startToCloseTimeout: '2 minutes', retry: { maximumAttempts: 5 } } as const;
 const { adoptOrphanHolds } = proxyActivities<Activities>({
   ...patient,
   summary: 'Give orphan holds their workflow again, a page at a time',
+});
+const { adoptOrphanTickets } = proxyActivities<Activities>({
+  ...patient,
+  summary: 'Give cost tickets past their deadline their workflow again, a page at a time',
 });
 const { forgetStoredAnswers } = proxyActivities<Activities>({
   ...patient,
@@ -13,11 +17,16 @@ const { forgetStoredAnswers } = proxyActivities<Activities>({
 
 const PAGE = 100;
 
-/** On a schedule: gives orphan holds their workflow again and forgets stored answers that are past their time. */
+/** On a schedule: gives orphan holds and tickets their workflow again and forgets what is past its time. */
 export async function reconcile(): Promise<{ adopted: number; forgotten: number }> {
-  let adopted = 0;
-  for (let page = PAGE; page === PAGE; adopted += page)
-    page = await adoptOrphanHolds({ limit: PAGE });
+  let adopted = await adoptAll(adoptOrphanHolds);
+  if (patched('tickets')) adopted += await adoptAll(adoptOrphanTickets);
   const forgotten = await forgetStoredAnswers();
   return { adopted, forgotten };
+}
+
+async function adoptAll(adopt: (page: { limit: number }) => Promise<number>): Promise<number> {
+  let adopted = 0;
+  for (let page = PAGE; page === PAGE; adopted += page) page = await adopt({ limit: PAGE });
+  return adopted;
 }
