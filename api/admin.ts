@@ -10,7 +10,8 @@ import { migrate } from '../migrations';
 
 const commands: Record<string, { words: string; run: Command }> = {
   bootstrap: {
-    words: 'make a platform admin key, the first one or under another name; it is printed once',
+    words:
+      'print the value of a new platform admin key, named platform-admin unless a name is given',
     run: bootstrap,
   },
   audit: { words: 'prove the ledger; exits 1 when something is broken', run: runAudit },
@@ -52,7 +53,18 @@ function databaseUrl(): string {
 
 async function bootstrap(db: Db, [name = 'platform-admin']: string[]): Promise<number> {
   await migrate(db);
-  const token = await tokens.issue(db, {
+  const token = await issue(db, name).catch((error) => {
+    const isTaken = isAppError(error) && error.code === 'already_exists';
+    throw isTaken
+      ? new ConfigError(`${error.message}\nAnother name: npm run admin -- bootstrap <name>`)
+      : error;
+  });
+  print(token.key);
+  return 0;
+}
+
+function issue(db: Db, name: string) {
+  return tokens.issue(db, {
     org_id: null,
     name,
     token_type: 'access',
@@ -65,8 +77,6 @@ async function bootstrap(db: Db, [name = 'platform-admin']: string[]): Promise<n
     expires_at: null,
     created_by: 'bootstrap',
   });
-  print(token.key);
-  return 0;
 }
 
 async function runAudit(db: Db): Promise<number> {
