@@ -318,7 +318,9 @@ const refusals: Record<string, { code: ErrorCode; message: string }> = {
 };
 
 function refusal(row: LaneAnswer, asked?: Candidate): AppError {
-  const { code, param, cost_ticket, resets_at } = row;
+  const { code, cost_ticket, resets_at } = row;
+  // The caller's own credential was taken; it is the key of the request that is refused.
+  const param = row.param ?? (code === 'invalid_credential' ? 'key_id' : undefined);
   const known = refusals[code ?? ''];
   if (known === undefined) return new AppError('internal_error', `Unknown refusal ${code}.`);
   return new AppError(known.code, words(row, asked) ?? known.message, {

@@ -6,6 +6,7 @@ import { addToLine } from '../request-log';
 import { openHolds } from './budget';
 import type { Gateway } from './call';
 import type { ControlPlane } from './control-plane';
+import { openHeldCalls } from './held-calls';
 import { openIdentities } from './identity';
 import { openProviders } from './providers';
 import { routes } from './routes';
@@ -33,6 +34,7 @@ export function openGateway({
     providers: openProviders(settings),
     identities: openIdentities(control_plane),
     holds: openHolds(control_plane),
+    held_calls: openHeldCalls(settings),
     calls: new Set(),
     is_draining: false,
   };
@@ -56,6 +58,7 @@ export function createApp(gateway: Gateway): Koa {
 /** Waits until nothing is under way and every settlement is accepted; what outlasts the bound is cut and settled. */
 export async function drain(gateway: Gateway): Promise<void> {
   gateway.is_draining = true;
+  gateway.held_calls.endAll();
   const { calls, control_plane, settings } = gateway;
   const end_at = performance.now() + settings.timeouts.drain_ms;
   while (calls.size > 0 && performance.now() < end_at) await pause();

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { AppError } from '../domain/errors';
 import type { Call } from './call';
 import type { ControlPlane, Reservation } from './control-plane';
+import { pay } from './held-calls';
 import { completionCeiling } from './outcome';
 import { encodingOf } from './tokenizer';
 import { nothing_used } from './usage';
@@ -11,7 +12,7 @@ const LIFE_MIN_MS = 1_500;
 // Above this a digest takes milliseconds and goes to the thread pool.
 const DIGEST_INLINE_BYTES = 262_144;
 
-/** The stage that holds the estimated cost, and settles or releases it when the call ends. */
+/** The stage that holds the estimated cost, waiting for money where it must, and settles or releases it when the call ends. */
 export async function reserve(call: Call): Promise<void> {
   const { gateway, identity, family, request, target } = call;
   const input = family.input(request.body);
@@ -21,7 +22,7 @@ export async function reserve(call: Call): Promise<void> {
   call.estimated_prompt_tokens = Math.max(1, text_tokens + input.tokens);
   if (call.client_is_gone) return;
   const { org_id, user_id, team_id, key_id, secret_id } = identity;
-  call.reservation = await gateway.control_plane.reserve({
+  call.reservation = await pay(call, {
     ...{ org_id, user_id, team_id, key_id, secret_id },
     agent_id: identity.agent_id ?? agentOf(call),
     request_id: call.request_id,

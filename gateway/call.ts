@@ -4,6 +4,7 @@ import type { Logger } from '../log';
 import { addToLine } from '../request-log';
 import type { Holds } from './budget';
 import type { ControlPlane, Identity, Reservation, Settlement } from './control-plane';
+import type { HeldCalls } from './held-calls';
 import type { Identities } from './identity';
 import type { Providers, Target } from './providers';
 import type { Family } from './routes';
@@ -18,6 +19,7 @@ export interface Gateway {
   control_plane: ControlPlane;
   identities: Identities;
   holds: Holds;
+  held_calls: HeldCalls;
   tokenizer: Tokenizer;
   log: Logger;
   /** The calls under way, which a stop waits for. */

@@ -40,6 +40,20 @@ export interface Reservation {
   max_completion_tokens?: number | null;
 }
 
+/** A cost ticket asked for by one call; the control plane waits up to `wait_ms` for money. */
+export interface RedeemRequest {
+  ticket_id: string;
+  org_id: string;
+  key_id: string;
+  secret_id: string;
+  user_id: string | null;
+  team_id: string | null;
+  agent_id: string | null;
+  request_id: string;
+  request_body_hash: string;
+  wait_ms: number;
+}
+
 export interface Settlement {
   org_id: string;
   reservation_id?: string;
@@ -65,7 +79,10 @@ export interface Price {
 /** The machine routes of the control plane, as the gateway uses them. */
 export interface ControlPlane {
   verify(key: string): Promise<Identity>;
+  /** Throws the refusal; one with the code `insufficient_balance` carries the cost ticket. */
   reserve(request: ReserveRequest): Promise<Reservation>;
+  /** Undefined where the answer was lost or the wait given up: ask again with the same ids. */
+  redeem(request: RedeemRequest, signal: AbortSignal): Promise<Reservation | undefined>;
   /**
    * Returns at once; the settlement is repeated until it is accepted. Where its usage is refused, the estimate is charged
    * in its place: what was answered is never free.
@@ -79,6 +96,8 @@ export interface ControlPlane {
 }
 
 const RESERVE_TIMEOUT_MS = 2_000;
+// Beyond the wait that was asked for.
+const REDEEM_MARGIN_MS = 5_000;
 const SETTLE_TIMEOUT_MS = 5_000;
 const SETTLE_BACKOFF_MS = [200, 500, 1_000, 2_000, 5_000];
 const UNSETTLED_MAX = 2_000;
@@ -97,6 +116,7 @@ export function openControlPlane(
   return {
     verify: (key) => verify(flights, log, key),
     reserve: (request) => reserve({ flights, settlements, log }, request),
+    redeem: (request, signal) => redeem({ flights, log }, request, signal),
     settle: settlements.send,
     extend: (items) => extend(flights, items),
     prices: cached(PRICES_FRESH_MS, () => prices(flights)),
@@ -148,6 +168,22 @@ async function reserve(
   if (reply.status === 0) throw away();
   if (isRefusedCall(reply as Reply)) throw refusedCall(log, reply as Reply);
   throw toError(reply as Reply);
+}
+
+async function redeem(
+  { flights, log }: { flights: Flights; log: Logger },
+  request: RedeemRequest,
+  signal: AbortSignal,
+): Promise<Reservation | undefined> {
+  const patience = { timeout_ms: request.wait_ms + REDEEM_MARGIN_MS, signal };
+  const path = '/v1/gateway/wallets/redeem-ticket';
+  const reply = await flights.request('POST', path, request, patience);
+  if (reply === undefined) return undefined;
+  if (reply.status === 200) return reply.body as unknown as Reservation;
+  const { param, code } = errorOf(reply);
+  const is_own = reply.status === 401 ? param !== 'key_id' : code === 'permission_denied';
+  if (is_own || reply.status === 426) throw refusedCall(log, reply);
+  throw toError(reply);
 }
 
 async function extend(

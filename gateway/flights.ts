@@ -16,9 +16,20 @@ export interface NoReply {
 
 export interface Flights {
   submit(op: Op, body: object, timeout_ms: number): Promise<Reply | NoReply>;
-  /** One call of its own, for what is not coalesced; undefined where no address answers. */
-  request(method: 'GET' | 'POST', path: string, body?: object): Promise<Reply | undefined>;
+  /** One call of its own, for what is not coalesced; undefined where no address answers, or the call was given up. */
+  request(
+    method: 'GET' | 'POST',
+    path: string,
+    body?: object,
+    patience?: Patience,
+  ): Promise<Reply | undefined>;
   close(): Promise<void>;
+}
+
+/** How long an answer may take, and who may give the call up before. */
+export interface Patience {
+  timeout_ms: number;
+  signal?: AbortSignal;
 }
 
 export interface Address {
@@ -102,10 +113,17 @@ class FlightControl implements Flights {
     });
   }
 
-  async request(method: 'GET' | 'POST', path: string, body?: object): Promise<Reply | undefined> {
+  async request(
+    method: 'GET' | 'POST',
+    path: string,
+    body?: object,
+    patience: Patience = { timeout_ms: REQUEST_TIMEOUT_MS },
+  ): Promise<Reply | undefined> {
     for (let tries = 0; tries < this.pools.length + 1; tries += 1) {
       const at = this.current;
-      const reply = await this.ask(at, method, path, body).catch(() => undefined);
+      const asked = { method, path: `${this.paths[at]}${path}`, body };
+      const reply = await this.ask(at, asked, patience).catch(() => undefined);
+      if (patience.signal?.aborted) return undefined;
       if (reply !== undefined && reply.status < 500) return reply;
       this.turnFrom(at);
     }
@@ -118,17 +136,14 @@ class FlightControl implements Flights {
 
   private async ask(
     at: number,
-    method: 'GET' | 'POST',
-    path: string,
-    body?: object,
+    { method, path, body }: { method: 'GET' | 'POST'; path: string; body: object | undefined },
+    { timeout_ms, signal }: Patience,
   ): Promise<Reply> {
     const answer = await this.poolAt(at).request({
-      method,
-      path: `${this.paths[at]}${path}`,
-      headers: this.headers,
+      ...{ method, path, headers: this.headers },
       body: body === undefined ? null : JSON.stringify(body),
-      headersTimeout: REQUEST_TIMEOUT_MS,
-      bodyTimeout: REQUEST_TIMEOUT_MS,
+      ...{ headersTimeout: timeout_ms, bodyTimeout: timeout_ms },
+      ...(signal ? { signal } : {}),
     });
     const text = await answer.body.text();
     return { status: answer.statusCode, body: parse(text) ?? {} };

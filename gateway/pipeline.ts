@@ -17,7 +17,7 @@ export const priced: readonly Stage[] = [
   confirmed(chooseTarget),
   leaveUnasked,
   // The limits of key, group, user, team and all belong here, then those of policy packs, then the input policy.
-  reserve, // Settles at the end. A hold on a cost ticket belongs into it.
+  reserve, // What no wallet covers waits for money here. Settles at the end.
   forward, // Retry and fallback belong into it, the output policy beside its meter.
   // Events belong here.
 ];

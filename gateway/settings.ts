@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { parse, YAMLParseError } from 'yaml';
 import { z } from 'zod';
 import { ConfigError, namedVariable } from '../config';
+import { HOLD_MS_MAX } from './held-calls';
 
 const MEBIBYTE = 1_048_576;
 // 20 MiB of content and a little for the JSON around it.
@@ -37,10 +38,19 @@ const timeouts = z.strictObject({
   drain_ms: milliseconds.default(30_000),
 });
 
+const costTickets = z.strictObject({
+  /** How long a call that no wallet covers is held; a request's x-svc-hold-ms wins, 0 holds nothing. */
+  hold_ms: z.int().min(0).max(HOLD_MS_MAX).default(45_000),
+  /** More calls than these are answered with their ticket at once. */
+  held_max: z.int().min(0).max(100_000).default(1_000),
+  held_per_key_max: z.int().min(0).max(100_000).default(50),
+});
+
 // One row a section; later sections (rate limits, policies, identity) are further rows.
 const sections = z.strictObject({
   providers: z.strictObject({ targets: z.array(target).min(1) }),
   timeouts: timeouts.prefault({}),
+  cost_tickets: costTickets.prefault({}),
   body_limit_bytes: z
     .int()
     .min(1_024)

@@ -105,7 +105,12 @@ async function startGateway(given: {
     ...given.target,
   };
   const settings = parseSettings(
-    JSON.stringify({ providers: { targets: [target] }, ...given.settings }),
+    // Only the tests of holding wait for money.
+    JSON.stringify({
+      cost_tickets: { hold_ms: 0 },
+      providers: { targets: [target] },
+      ...given.settings,
+    }),
   );
   const log = createLog('test', 'silent');
   const control_plane = openControlPlane(

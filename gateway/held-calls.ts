@@ -1,0 +1,172 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Context } from 'koa';
+import { AppError, isAppError } from '../domain/errors';
+import type { Call, Gateway } from './call';
+import type { RedeemRequest, Reservation, ReserveRequest } from './control-plane';
+
+const HOLD_HEADER = 'x-svc-hold-ms';
+const TICKET_HEADER = 'x-svc-cost-ticket';
+export const HOLD_MS_MAX = 600_000;
+const TICKET_LENGTH_MAX = 200;
+/** The control plane waits for 30 s at most; a little less keeps the wait ours. */
+const WAIT_MS_MAX = 25_000;
+const RETRY_MS = 250;
+
+/** The calls that wait for money on a cost ticket, within the bounds of the configuration. */
+export interface HeldCalls {
+  /** Takes a place and runs the wait; undefined where there is no place. The signal says that the wait is over. */
+  hold<T>(call: Call, wait: (over: AbortSignal) => Promise<T>): Promise<T> | undefined;
+  /** Ends every wait: each call is answered with its ticket. */
+  endAll(): void;
+}
+
+export function openHeldCalls({ cost_tickets }: Gateway['settings']): HeldCalls {
+  const waits = new Set<AbortController>();
+  const byKey = new Map<string, number>();
+  const count = (key_id: string, change: 1 | -1): void => {
+    const now = (byKey.get(key_id) ?? 0) + change;
+    if (now > 0) byKey.set(key_id, now);
+    else byKey.delete(key_id);
+  };
+  return {
+    hold(call, wait) {
+      const { key_id } = call.identity;
+      const held_by_key = byKey.get(key_id) ?? 0;
+      if (call.gateway.is_draining || call.client_is_gone) return undefined;
+      if (waits.size >= cost_tickets.held_max) return undefined;
+      if (held_by_key >= cost_tickets.held_per_key_max) return undefined;
+      const over = new AbortController();
+      call.onClientGone(() => over.abort());
+      waits.add(over);
+      count(key_id, 1);
+      return wait(over.signal).finally(() => {
+        waits.delete(over);
+        count(key_id, -1);
+      });
+    },
+    endAll() {
+      for (const over of waits) over.abort();
+    },
+  };
+}
+
+/**
+ * Reserves, or redeems the ticket that the client brings. What no wallet covers is held until it is paid, denied or expired,
+ * or the hold ends (design: Hold); then the 402 with its ticket is thrown.
+ */
+export async function pay(call: Call, request: ReserveRequest): Promise<Reservation> {
+  const { control_plane } = call.gateway;
+  const hold_ms = holdTime(call);
+  const brought = ticketHeader(call.ctx);
+  try {
+    if (brought === undefined) return await control_plane.reserve(request);
+    return await redeemNow(call, redeemOf(request, brought, 0));
+  } catch (error) {
+    if (!isShort(error) || hold_ms === 0) throw error;
+    const wait = (over: AbortSignal) =>
+      waitForMoney(call, request, { short: error, hold_ms, over, is_brought: !!brought });
+    const held = call.gateway.held_calls.hold(call, wait);
+    if (held === undefined) throw error;
+    return held;
+  }
+}
+
+interface Wait {
+  /** The latest 402. */
+  short: AppError;
+  hold_ms: number;
+  over: AbortSignal;
+  /** The client named the ticket, which pays for one call only; any other call reserves again. */
+  is_brought: boolean;
+}
+
+async function waitForMoney(call: Call, request: ReserveRequest, wait: Wait): Promise<Reservation> {
+  const { control_plane } = call.gateway;
+  const { org_id, request_id } = request;
+  const end_at = performance.now() + wait.hold_ms;
+  let { short } = wait;
+  for (;;) {
+    const left_ms = Math.floor(end_at - performance.now());
+    if (left_ms <= 0 || wait.over.aborted) break;
+    const redeem = redeemOf(request, ticketOf(short), Math.min(left_ms, WAIT_MS_MAX));
+    try {
+      const reservation = await control_plane.redeem(redeem, wait.over);
+      if (reservation !== undefined) return reservation;
+      // No address answered, or the answer was lost: the same ids are safe to ask for again.
+      await sleep(Math.min(RETRY_MS, left_ms), undefined, { signal: wait.over }).catch(() => null);
+    } catch (error) {
+      if (isShort(error)) short = error;
+      else if (wait.is_brought || codeOf(error) !== 'ticket_redeemed') throw error;
+      else {
+        // Another call with the same body took the ticket; this one asks for its own.
+        const again = await control_plane.reserve(request).catch(asShort);
+        if (!(again instanceof Error)) return again;
+        short = again;
+      }
+    }
+  }
+  // Leaves the queue, and gives back what may have been held as the wait ended; the ticket stays open.
+  control_plane.settle({ org_id, request_id, outcome: 'canceled' });
+  throw short;
+}
+
+async function redeemNow(call: Call, redeem: RedeemRequest): Promise<Reservation> {
+  const never = new AbortController().signal;
+  const reservation = await call.gateway.control_plane.redeem(redeem, never);
+  if (reservation !== undefined) return reservation;
+  const { org_id, request_id } = redeem;
+  call.gateway.control_plane.settle({ org_id, request_id, outcome: 'canceled' });
+  throw new AppError(
+    'unavailable',
+    'The control plane is away, so the ticket cannot be redeemed. Repeat the request shortly.',
+    { retry_after: 2 },
+  );
+}
+
+function redeemOf(request: ReserveRequest, ticket_id: string, wait_ms: number): RedeemRequest {
+  const { org_id, key_id, secret_id, user_id, team_id, agent_id } = request;
+  const { request_id, request_body_hash } = request;
+  return {
+    ...{ ticket_id, org_id, key_id, secret_id, user_id, team_id, agent_id },
+    ...{ request_id, request_body_hash, wait_ms },
+  };
+}
+
+/** How long this call may be held: its header, else the configuration. */
+function holdTime({ ctx, gateway }: Call): number {
+  const given = ctx.req.headers[HOLD_HEADER] as string | undefined;
+  if (given === undefined) return gateway.settings.cost_tickets.hold_ms;
+  const hold_ms = /^\d{1,7}$/.test(given) ? Number(given) : Number.NaN;
+  if (hold_ms <= HOLD_MS_MAX) return hold_ms;
+  throw new AppError(
+    'invalid_field',
+    `${HOLD_HEADER} is a whole number of milliseconds, ${HOLD_MS_MAX} at most; 0 holds nothing.`,
+    { param: HOLD_HEADER },
+  );
+}
+
+function ticketHeader({ req }: Context): string | undefined {
+  const ticket_id = req.headers[TICKET_HEADER] as string | undefined;
+  if (ticket_id === undefined) return undefined;
+  if (ticket_id !== '' && ticket_id.length <= TICKET_LENGTH_MAX) return ticket_id;
+  throw new AppError('invalid_field', `${TICKET_HEADER} is not the id of a cost ticket.`, {
+    param: TICKET_HEADER,
+  });
+}
+
+function isShort(error: unknown): error is AppError {
+  return isAppError(error) && error.status === 402;
+}
+
+function asShort(error: unknown): AppError {
+  if (isShort(error)) return error;
+  throw error;
+}
+
+function codeOf(error: unknown): string | undefined {
+  return isAppError(error) ? error.code : undefined;
+}
+
+function ticketOf({ details }: AppError): string {
+  return String((details.extra?.cost_ticket as { id?: string } | undefined)?.id);
+}
