@@ -5,6 +5,7 @@ import { openDatabase } from '../connections';
 import { audit } from '../domain/audit';
 import { isAppError } from '../domain/errors';
 import type { Db } from '../domain/sql';
+import * as tickets from '../domain/tickets';
 import * as tokens from '../domain/tokens';
 import { migrate } from '../migrations';
 
@@ -15,6 +16,11 @@ const commands: Record<string, { words: string; run: Command }> = {
     run: bootstrap,
   },
   audit: { words: 'prove the ledger; exits 1 when something is broken', run: runAudit },
+  tickets: {
+    words:
+      'list the open cost tickets; "tickets approve <id> [note]" credits what is missing, "tickets deny <id> [reason]" refuses',
+    run: runTickets,
+  },
 };
 
 type Command = (db: Db, args: string[]) => Promise<number>;
@@ -24,7 +30,7 @@ async function main([name, ...args]: string[]): Promise<number> {
   const command = commands[name ?? ''];
   if (command === undefined) {
     print(
-      `Usage: npm run admin -- <command> [name]\n${Object.entries(commands)
+      `Usage: npm run admin -- <command>\n${Object.entries(commands)
         .map(([key, { words }]) => `  ${key}: ${words}`)
         .join('\n')}`,
     );
@@ -83,6 +89,36 @@ async function runAudit(db: Db): Promise<number> {
   const result = await audit(db);
   print(JSON.stringify(result, null, 2));
   return result.clean ? 0 : 1;
+}
+
+const verdicts = { approve: 'approved', deny: 'denied' } as const;
+
+async function runTickets(db: Db, [verb, id, ...words]: string[]): Promise<number> {
+  if (verb === undefined) return listTickets(db);
+  const verdict = verdicts[verb as keyof typeof verdicts];
+  if (verdict === undefined || id === undefined) {
+    throw new ConfigError(
+      'Say: tickets, tickets approve <id> [note], or tickets deny <id> [reason].',
+    );
+  }
+  const { org_id } = await tickets.get(db, id, null);
+  await tickets.decide(db, {
+    ...{ ticket_id: id, org_id, verdict, by: 'terminal', is_platform: true, by_terminal: true },
+    valid_until: await tickets.verdictDeadline(db),
+    ...(words.length > 0 ? { note: words.join(' ') } : {}),
+  });
+  print(await tickets.summary(db, id));
+  return 0;
+}
+
+const LISTED_MAX = 50;
+
+async function listTickets(db: Db): Promise<number> {
+  const { lines, total } = await tickets.openLines(db, LISTED_MAX);
+  for (const { id, line } of lines) print(`${id}  ${line}`);
+  if (total === 0) print('No cost ticket is open.');
+  else if (total > lines.length) print(`... and ${total - lines.length} more`);
+  return 0;
 }
 
 function print(text: string): void {

@@ -121,6 +121,10 @@ export function errorHeaders(error: AppError): Record<string, string> {
 /** True for an AppError of this or another realm: Jest and workflow sandboxes have their own classes. */
 export function isAppError(error: unknown): error is AppError {
   return (
-    error instanceof Error && error.name === 'AppError' && 'code' in error && 'status' in error
+    error instanceof Error &&
+    error.name === 'AppError' &&
+    'code' in error &&
+    // A code that came over a wire may be none of ours: then it is a bug, and answered as one.
+    typeof (error as AppError).status === 'number'
   );
 }

@@ -83,6 +83,8 @@ export interface Verdict {
   verdict: 'approved' | 'denied';
   /** Id of the person or key. */
   by: string;
+  /** Given past the workflow, which is then told of it. */
+  by_terminal?: true | undefined;
   /** Platform admins may credit where an organization may only transfer. */
   is_platform: boolean;
   /** Database clock; recorded later the verdict changes nothing. */
@@ -149,23 +151,44 @@ export async function isOpen(db: Db, ticket_id: string): Promise<boolean> {
   return row !== undefined;
 }
 
-/** One line for operators: who waits, for how much, until when, and what was decided by whom. */
+// Who waits, for how much, until when, and what was decided by whom.
+const line = `trim_scale(t.estimated_cost_nanos / 1e9::numeric) || ' ' || t.currency || ' for ' || t.model || ', asked by '
+  || concat_ws(' of ', coalesce('agent ' || a.name, u.name, 'key ' || k.name), 'team ' || m.name, o.name)
+  || case t.status when 'open' then ', open until ' || iso_time(t.expires_at)
+    else ', ' || t.status || coalesce(' by ' || coalesce(d.name, t.decided_by), '') || coalesce(': ' || t.note, '') end`;
+
+const lineRows = `
+  from cost_tickets t
+  join organizations o on o.id = t.org_id
+  left join agents a on a.id = t.agent_id left join users u on u.id = t.user_id
+  left join tokens k on k.id = t.key_id left join teams m on m.id = t.team_id
+  left join users d on d.id = t.decided_by`;
+
+/** One line for operators. */
 export async function summary(db: Db, ticket_id: string): Promise<string> {
   const row = await maybe<{ line: string }>(
     db,
-    `select trim_scale(t.estimated_cost_nanos / 1e9::numeric) || ' ' || t.currency || ' for ' || t.model || ', asked by '
-       || concat_ws(' of ', coalesce('agent ' || a.name, u.name, 'key ' || k.name), 'team ' || m.name, o.name)
-       || case t.status when 'open' then ', open until ' || iso_time(t.expires_at)
-         else ', ' || t.status || coalesce(' by ' || coalesce(d.name, t.decided_by), '') || coalesce(': ' || t.note, '') end as line
-     from cost_tickets t
-     join organizations o on o.id = t.org_id
-     left join agents a on a.id = t.agent_id left join users u on u.id = t.user_id
-     left join tokens k on k.id = t.key_id left join teams m on m.id = t.team_id
-     left join users d on d.id = t.decided_by
-     where t.id = :ticket_id`,
+    `select ${line} as line ${lineRows} where t.id = :ticket_id`,
     { ticket_id },
   );
   return row?.line ?? ticket_id;
+}
+
+/** The open tickets of all organizations, oldest first, a line each; `total` counts all of them. */
+export async function openLines(
+  db: Db,
+  limit: number,
+): Promise<{ lines: { id: string; line: string }[]; total: number }> {
+  const rows = await many<{ id: string; line: string; total: number }>(
+    db,
+    `select t.id, ${line} as line, count(*) over ()::int as total ${lineRows}
+     where t.status = 'open' and t.expires_at > clock_timestamp() order by t.created_at, t.id limit :limit`,
+    { limit },
+  );
+  return {
+    lines: rows.map(({ id, line: words }) => ({ id, line: words })),
+    total: rows[0]?.total ?? 0,
+  };
 }
 
 /** Answers of an organization's waiting calls that are there now; serves its queue first where something changed. */

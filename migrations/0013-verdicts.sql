@@ -76,7 +76,7 @@ begin
     credited_nanos = v_amount, transaction_id = v_entry.id, reservation_id = (v_row.answer).reservation_id,
     estimated_cost_nanos = (v_row.answer).reserved_amount_nanos, expires_at = t.expires_at
   where q.id = t.id;
-  perform resolve_ticket(t.id, 'approved', true);
+  perform resolve_ticket(t.id, 'approved', p_verdict ->> 'by_terminal' is null);
   return next;
 end $$;
 
@@ -93,7 +93,7 @@ begin
   if code is null then
     update cost_tickets q set decided_by = p_verdict ->> 'by', decided_at = clock_timestamp(), note = p_verdict ->> 'note'
     where q.id = t.id;
-    perform resolve_ticket(t.id, 'denied', true);
+    perform resolve_ticket(t.id, 'denied', p_verdict ->> 'by_terminal' is null);
   end if;
   return next;
 end $$;

@@ -1,7 +1,10 @@
 import { execFile } from 'node:child_process';
 import path from 'node:path';
+import { createLanes } from '../api/lanes';
+import { createLog } from '../log';
 import { caller, serve } from './support/api';
 import { openTestDatabase, type TestDatabase } from './support/database';
+import { makeFundedOrg, makePrice, reserveBody } from './support/ledger';
 
 let database: TestDatabase;
 
@@ -57,6 +60,39 @@ test('audit is 0 on a whole ledger and 1 with the reason on a broken one', async
     clean: false,
     broken: [{ check: 'balance_is_sum_of_entries', detail: 'balance 5, entries 0' }],
   });
+});
+
+test('tickets lists what is open, approves and denies from a terminal, and tells the workflow', async () => {
+  const { db } = database;
+  await makePrice(db);
+  const org = await makeFundedOrg(db, 4);
+  const lanes = createLanes(db, createLog('test', 'fatal'));
+  expect((await admin('tickets')).stdout).toBe('No cost ticket is open.\n');
+  const open = async (hash: string) => {
+    const body = reserveBody(org.org_id, 10, { request_body_hash: `sha256:${hash.repeat(64)}` });
+    return String((await lanes.reserve(body)).cost_ticket?.id);
+  };
+  const [yes, no] = [await open('1'), await open('2')];
+  const { stdout } = await admin('tickets');
+  expect(stdout.split('\n')).toEqual([
+    expect.stringMatching(new RegExp(`^${yes}  0.00001 USD for gpt-4o-mini, asked by Org`)),
+    expect.stringMatching(new RegExp(`^${no}  `)),
+    '',
+  ]);
+  expect(await admin('tickets', 'approve', yes, 'by', 'phone')).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/, approved by terminal: by phone\n$/),
+  });
+  expect((await admin('tickets', 'deny', no)).stdout).toMatch(/, denied by terminal\n$/);
+  expect(await admin('tickets', 'approve', no)).toMatchObject({
+    code: 1,
+    stderr: 'This cost ticket was denied already.\n',
+  });
+  expect((await admin('tickets', 'approve')).stderr).toContain('tickets approve <id>');
+  expect((await admin('tickets', 'deny', 'ticket_none')).code).toBe(1);
+  // Their starts were unsent, so nobody need be told.
+  expect(await db('outbox').where({ workflow: 'costTicket' })).toEqual([]);
+  await lanes.close();
 });
 
 test('an unknown command says what there is', async () => {
