@@ -26,6 +26,7 @@ beforeAll(async () => {
       addToLine(ctx, { route: '/things/:id', org_id: 'org_1', key_id: 'key_1' });
       ctx.body = { secret: 'in the body' };
     }
+    if (ctx.path === '/foreign') throw new AppError('FromElsewhere' as 'not_found', 'Words.');
     if (ctx.path === '/refused') throw new AppError('not_found', 'Nothing is here.');
     if (ctx.path === '/slow') {
       ctx.respond = false;
@@ -83,6 +84,17 @@ test('a refusal shows its code; a path of no route is shown without its query, a
     { path: '/nowhere/[key]', status: 404, code: 'not_found' },
   ]);
   expect(JSON.stringify(lines)).not.toContain('svc_');
+});
+
+test('a refusal with a code that is none of ours is a fault, answered in the one shape', async () => {
+  const answer = await request(`${url}/foreign`);
+  expect(answer.statusCode).toBe(500);
+  expect(await answer.body.json()).toMatchObject({ error: { code: 'internal_error' } });
+  await until(() => lines.length === 2);
+  expect(lines).toMatchObject([
+    { level: 50, msg: 'unexpected error' },
+    { status: 500, code: 'internal_error' },
+  ]);
 });
 
 test('a client that goes before or in the middle of its answer is told by the line', async () => {
