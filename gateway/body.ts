@@ -11,6 +11,8 @@ const MODEL_CHARACTERS_MAX = 256;
 export const DEFAULT_MAX_COMPLETION_TOKENS = 4_096;
 // Every parser behind this gateway takes as much; the strictest in use, that of protocol buffers, stops here.
 const NESTING_MAX = 100;
+// Ten times what the longest conversations have. Millions of keys take seconds to parse, and of texts to count.
+const VALUES_MAX = 100_000;
 const KEY_SHOWN_CHARACTERS = 64;
 
 // What this gateway decides on; the upstream must not read another value of it than was checked here.
@@ -40,15 +42,17 @@ export async function readBody(req: IncomingMessage, limit: number): Promise<Buf
   try {
     raw = await rawBody(req, { limit, ...(declared ? { length: Number(declared) } : {}) });
   } catch (error) {
+    // What still comes is read and dropped; unread, it would stand before the connection's next request.
+    req.resume();
     throw unreadable(error, limit);
   }
   if (isUtf8(raw)) return raw;
   throw new AppError('invalid_json', 'The body is not UTF-8, as JSON must be.');
 }
 
-/** The object that a body holds; none that is nested too deeply for what reads it later. */
+/** The object that a body holds; none that is nested too deeply, or of too many pieces, for what reads it later. */
 export function parseBody(text: string): Body {
-  checkNesting(text);
+  checkStructure(text);
   let body: unknown;
   try {
     body = JSON.parse(text);
@@ -196,20 +200,31 @@ function unreadable(error: unknown, limit: number): unknown {
   return error;
 }
 
-/** Runs before JSON.parse, which takes seconds for millions of levels; so the text may be anything. */
-function checkNesting(text: string): void {
+/** Runs before JSON.parse, which takes seconds for millions of levels or keys; so the text may be anything. */
+function checkStructure(text: string): void {
   let depth = 0;
+  let values = 0;
   for (let at = 0; at < text.length; at += 1) {
     const code = text.charCodeAt(at);
     if (code === QUOTE) {
+      values += 1;
       const end = stringEnd(text, at);
       if (end === 0) return;
       at = end - 1;
     } else if (code === OPEN_LIST || code === OPEN_OBJECT) {
+      values += 1;
       depth += 1;
       if (depth > NESTING_MAX) throw tooDeep();
     } else if (code === CLOSE_LIST || code === CLOSE_OBJECT) depth -= 1;
+    if (values > VALUES_MAX) throw tooMany();
   }
+}
+
+function tooMany(): AppError {
+  return new AppError(
+    'payload_too_large',
+    `A body may have at most ${VALUES_MAX} keys, texts, lists and objects.`,
+  );
 }
 
 function tooDeep(): AppError {

@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import { request } from 'undici';
+import { Client, request } from 'undici';
 import { many } from '../../domain/sql';
 import { arrivals, chat, forgetArrivals, openWorld, type World } from '../support/gateway';
 
@@ -198,15 +198,35 @@ test.each<[string, Buffer]>([
   expect(await refusal(body)).toMatchObject({ status: 400, error: { code: 'invalid_json' } });
 });
 
-test('a body in chunks above the limit is 413 in the one shape, however long it goes on', async () => {
-  const chunks = (function* () {
-    for (let sent = 0; sent < 25; sent += 1) yield Buffer.alloc(1_000_000, 0x20);
-  })();
-  const answer = await request(world.url + path, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', authorization: `Bearer ${world.key}` },
-    body: Readable.from(chunks),
-  });
-  expect(answer.statusCode).toBe(413);
-  expect(await answer.body.json()).toMatchObject({ error: { code: 'payload_too_large' } });
+test('a body in chunks above the limit is 413 in the one shape, and its connection serves the next call', async () => {
+  const client = new Client(world.url);
+  const headers = { 'content-type': 'application/json', authorization: `Bearer ${world.key}` };
+  const post = (body: string | Readable) => client.request({ method: 'POST', path, headers, body });
+  const chunks = Array.from({ length: 25 }, () => Buffer.alloc(1_000_000, 0x20));
+  const refused = await post(Readable.from(chunks));
+  expect(refused.statusCode).toBe(413);
+  expect(await refused.body.json()).toMatchObject({ error: { code: 'payload_too_large' } });
+  const answered = await post(JSON.stringify(chat('Hello')));
+  expect(answered.statusCode).toBe(200);
+  await answered.body.dump();
+  await client.close();
+});
+
+const listed = (piece: string, count: number) => Array.from({ length: count }, () => piece).join();
+const keys = (count: number) => Array.from({ length: count }, (_, at) => `"x${at}":1`).join();
+
+test.each<[string, string]>([
+  ['keys', `${message('')},${keys(1_200_000)}}`],
+  ['messages', `{"model":"gpt-4o-mini","messages":[${listed('{}', 5_000_000)}]}`],
+  ['texts', `${message(`,"x":[${listed('""', 5_000_000)}]`)}}`],
+  ['one piece too many', `${message('')},"x":[${listed('[]', 99_990)}]}`],
+])('a body of more pieces than anybody needs is 413 without being parsed: %s', async (_, body) => {
+  const started_at = performance.now();
+  expect(await refusal(body)).toMatchObject({ status: 413, error: { code: 'payload_too_large' } });
+  expect(performance.now() - started_at).toBeLessThan(3_000);
+});
+
+test('a body of very many pieces passes, and so do long lists of numbers', async () => {
+  expect((await send(`${message('')},"x":[${listed('[]', 99_900)}]}`)).status).toBe(200);
+  expect((await send(`${message('')},"x":[${listed('7', 1_000_000)}]}`)).status).toBe(200);
 });

@@ -106,6 +106,19 @@ test.each(hostile)(
   },
 );
 
+test.each([10_000, 50_000])(
+  'counting %d texts of a letter each never holds the event loop for more than 20 ms, and counts each',
+  async (count) => {
+    const longest = [];
+    for (const letter of ['a', 'b', 'c']) {
+      const texts = Array.from({ length: count }, () => letter);
+      longest.push(await longestDelay(() => tokenizer.count(texts, 'o200k_base')));
+      expect(await tokenizer.count(texts, 'o200k_base')).toBeGreaterThanOrEqual(count);
+    }
+    expect(Math.min(...longest)).toBeLessThan(20);
+  },
+);
+
 /** The longest time in milliseconds that nothing else could run while the work was done. */
 async function longestDelay(work: () => number | Promise<number>): Promise<number> {
   const delay = monitorEventLoopDelay({ resolution: 1 });
