@@ -22,15 +22,24 @@ export const decide = defineUpdate<TicketStatus, [Verdict]>('decide');
 /** The ticket was closed elsewhere: redeemed, or found expired. */
 export const resolved = defineSignal('resolved');
 
-const quick = proxyActivities<Activities>({
+const quick = {
   startToCloseTimeout: '10 seconds',
   retry: { maximumInterval: '30 seconds' },
+} as const;
+const { expireTicket } = proxyActivities<Activities>({
+  ...quick,
+  summary: 'Expire the ticket if its time is over, else find how long it has',
+});
+const { showTicket } = proxyActivities<Activities>({
+  ...quick,
+  summary: 'Read how the ticket ended',
 });
 
 // A verdict is good for 30 s by the database's clock; its sender has long gone by then.
-const verdicts = proxyActivities<Activities>({
+const { recordVerdict } = proxyActivities<Activities>({
   startToCloseTimeout: '10 seconds',
   scheduleToCloseTimeout: '40 seconds',
+  summary: "Record a person's verdict, with its money",
 });
 
 const Status = defineSearchAttributeKey('Status', 'KEYWORD');
@@ -42,7 +51,7 @@ const SLEEP_MS_MAX = 24 * 3_600_000;
 export async function costTicket({ ticket_id }: TicketRef): Promise<TicketStatus> {
   let isClosed = false;
   setHandler(decide, async (verdict) => {
-    const status = await verdicts.recordVerdict(verdict);
+    const status = await recordVerdict(verdict);
     isClosed = true;
     return status;
   });
@@ -51,14 +60,15 @@ export async function costTicket({ ticket_id }: TicketRef): Promise<TicketStatus
   });
 
   for (;;) {
-    const { left_ms, summary } = await quick.expireTicket({ ticket_id });
+    const { left_ms, summary } = await expireTicket({ ticket_id });
     setCurrentDetails(summary);
     if (left_ms === 0) break;
-    await condition(() => isClosed, Math.min(left_ms, SLEEP_MS_MAX));
+    const waiting = { summary: 'Until a verdict, a redemption or the deadline, a day at most' };
+    await condition(() => isClosed, Math.min(left_ms, SLEEP_MS_MAX), waiting);
     if (isClosed) break;
   }
   await condition(allHandlersFinished); // A verdict that is being recorded as the deadline passes still counts.
-  const { status, summary } = await quick.showTicket({ ticket_id });
+  const { status, summary } = await showTicket({ ticket_id });
   setCurrentDetails(summary);
   upsertSearchAttributes([{ key: Status, value: status }]);
   return status;
