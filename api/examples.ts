@@ -65,6 +65,23 @@ export const bodies: Record<string, object> = {
   'post /v1/gateway/wallets/reserve': reserve,
   'post /v1/gateway/wallets/settle': settle,
   'post /v1/gateway/wallets/extend': extend,
+  'post /v1/gateway/events': {
+    items: [
+      {
+        ...{ id: 'evt_01a220a951b90000000000000000000a', org_id, request_id },
+        type: 'request.completed',
+        payload: { model: model.model, status: 200 },
+      },
+    ],
+  },
+  'post /v1/gateway/events': {
+    items: [
+      {
+        ...{ id: 'evt_01a220a951b94c42b8195c6a01dad19e', org_id, type: 'request.completed' },
+        ...{ request_id, payload: { ...model, prompt_tokens: 180, completion_tokens: 60 } },
+      },
+    ],
+  },
   'post /v1/gateway/wallets/batch': {
     items: [
       { id: '1', op: 'reserve', body: reserve },

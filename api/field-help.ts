@@ -37,6 +37,21 @@ const help: Record<string, string> = {
   has_more: 'There is a further page.',
   status: 'The state it is in.',
   type: 'The kind.',
+  action: 'What was done about it, such as rate_limited.',
+  since: 'Only what happened at or after this time.',
+  until: 'Only what happened before this time.',
+  limit: 'How many at most, 200 at most.',
+  cursor: 'The next_cursor of the page before.',
+  trace_label: "The client's X-Request-Id.",
+  payload: 'What this kind of event says.',
+  // Events.
+  action: 'What the event did, as its kind names it.',
+  since: 'From this time on.',
+  until: 'Before this time.',
+  limit: 'Rows an answer, 200 at most.',
+  cursor: 'Where the answer before ended; it gives the next rows.',
+  trace_label: "The call's X-Request-Id, by which logs find it.",
+  payload: "The event's own facts.",
   // Money.
   amount: 'Major units of the currency, at most 15 significant digits and 9 decimals.',
   currency: 'ISO 4217 code, such as USD.',
@@ -157,6 +172,7 @@ const nouns: Record<string, string> = {
   organizations: 'Id of the organization.',
   'model-pricing': 'Id of the price: GET /v1/admin/model-pricing.',
   agents: 'Id of the agent: GET /v1/organizations/{id}/agents.',
+  events: 'Id of the event: GET /v1/events.',
   'cost-tickets': 'Id of the cost ticket: GET /v1/cost-tickets.',
 };
 
