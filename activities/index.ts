@@ -1,5 +1,6 @@
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import { isAppError } from '../domain/errors';
+import * as events from '../domain/events';
 import * as reservations from '../domain/reservations';
 import { type Db, many, withRetry } from '../domain/sql';
 import * as tickets from '../domain/tickets';
@@ -37,6 +38,8 @@ export function createActivities({ db }: Dependencies) {
     /** How many open tickets past their deadline were given their workflow again. */
     adoptOrphanTickets: ({ limit }: { limit: number }) =>
       refusable(() => tickets.adoptOrphans(db, limit)),
+    /** The partitions of events: those of the next days made, those past 90 days dropped. */
+    keepEventPartitions: () => refusable(() => events.keepPartitions(db)),
     /** Answers under an Idempotency-Key are kept 7 days, the places of calls that waited an hour. */
     forgetStoredAnswers: () =>
       refusable(async () => (await forgetStoredAnswers(db)) + (await tickets.forgetWaiters(db))),

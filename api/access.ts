@@ -49,6 +49,17 @@ export function permission(scope: Scope): Access {
   return { label: scope, check };
 }
 
+/** A key that carries at least one of the scopes; what it may then see is for the handler. */
+export function anyPermission(...wanted: Scope[]): Access {
+  const check = async (http: Context, sources: Sources) => {
+    const principal = await authenticate(http, sources);
+    const carries = wanted.some((scope) => principal.scopes.includes(scope));
+    if (isPlatformAdmin(principal) || carries) return principal;
+    throw denied(`This needs one of the permissions ${wanted.join(', ')}.`);
+  };
+  return { label: wanted.join(' or '), check };
+}
+
 export const platformAdmin: Access = {
   label: 'platform:admin',
   check: async (http, sources) => {

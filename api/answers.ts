@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { types as eventTypes } from '../domain/events';
 import { scopes } from '../domain/tokens';
 
 // What the routes answer, as the OpenAPI page shows it; tests hold every answer against these. Money is in major units.
@@ -305,3 +306,22 @@ export const standings = z.strictObject({
     }),
   ),
 });
+
+export const event = z.strictObject({
+  id,
+  type: z.enum(eventTypes),
+  action: z.string().nullable(),
+  org_id: id,
+  agent_id: id.nullable(),
+  request_id: id.nullable().describe("The call's id."),
+  trace_label: id.nullable().describe("The client's X-Request-Id."),
+  created_at: time,
+  payload: z.record(z.string(), z.unknown()).describe('What the kind of event says.'),
+});
+
+export const events = z.strictObject({
+  events: z.array(event),
+  next_cursor: z.string().nullable().describe('Where the next page begins; null at the end.'),
+});
+
+export const recorded = z.strictObject({ recorded: z.int() });

@@ -74,14 +74,6 @@ export const bodies: Record<string, object> = {
       },
     ],
   },
-  'post /v1/gateway/events': {
-    items: [
-      {
-        ...{ id: 'evt_01a220a951b94c42b8195c6a01dad19e', org_id, type: 'request.completed' },
-        ...{ request_id, payload: { ...model, prompt_tokens: 180, completion_tokens: 60 } },
-      },
-    ],
-  },
   'post /v1/gateway/wallets/batch': {
     items: [
       { id: '1', op: 'reserve', body: reserve },

@@ -37,13 +37,6 @@ const help: Record<string, string> = {
   has_more: 'There is a further page.',
   status: 'The state it is in.',
   type: 'The kind.',
-  action: 'What was done about it, such as rate_limited.',
-  since: 'Only what happened at or after this time.',
-  until: 'Only what happened before this time.',
-  limit: 'How many at most, 200 at most.',
-  cursor: 'The next_cursor of the page before.',
-  trace_label: "The client's X-Request-Id.",
-  payload: 'What this kind of event says.',
   // Events.
   action: 'What the event did, as its kind names it.',
   since: 'From this time on.',

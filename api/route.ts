@@ -22,6 +22,8 @@ export interface Ctx {
   temporal: Temporal;
   principal: Principal;
   request_id: string;
+  /** False once the caller's credential has ended: for answers that go on and on. */
+  isStillAllowed: () => Promise<boolean>;
   /** The status of a good answer of this route. */
   status: number;
   /** Koa's own context: for headers, streams and raw answers only. */
@@ -98,6 +100,11 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
     temporal,
     principal,
     request_id: http.state.request_id,
+    isStillAllowed: () =>
+      row.access.check(http, connections).then(
+        () => true,
+        (error) => !isAppError(error),
+      ),
     status: row.status,
     http,
   };

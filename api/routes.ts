@@ -1,4 +1,5 @@
 import { constraintRoutes } from './constraints';
+import { eventRoutes } from './events';
 import { gatewayRoutes } from './gateway';
 import { operationRoutes } from './operations';
 import { organizationRoutes } from './organizations';
@@ -16,5 +17,6 @@ export const routes = [
   ...constraintRoutes,
   ...ticketRoutes,
   ...gatewayRoutes,
+  ...eventRoutes,
   ...operationRoutes,
 ];

@@ -5,6 +5,7 @@ import {
   makeGrpcRetryInterceptor,
   ServiceError,
   WithStartWorkflowOperation,
+  WorkflowNotFoundError,
   WorkflowUpdateFailedError,
   WorkflowUpdateRPCTimeoutOrCancelledError,
 } from '@temporalio/client';
@@ -16,6 +17,7 @@ import type { Db } from '../domain/sql';
 /** Temporal takes a message in this time, or the caller is told to look and repeat. */
 const ACCEPT_MS = 2_000;
 const RESULT_MS = 25_000;
+const ATTEMPTS_MAX = 3;
 
 export interface Temporal {
   /**
@@ -49,7 +51,19 @@ interface Message {
   input: { [field: string]: unknown };
 }
 
-async function update<Result>(
+async function update<Result>(client: Client, db: Db, message: Message): Promise<Result> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await send<Result>(client, db, message);
+    } catch (error) {
+      // It ended as the message came: started anew, it reads its row and answers.
+      if (attempt < ATTEMPTS_MAX && hasJustEnded(error)) continue;
+      throw refusalOf(error) ?? error;
+    }
+  }
+}
+
+async function send<Result>(
   client: Client,
   db: Db,
   { start, name, input }: Message,
@@ -59,18 +73,21 @@ async function update<Result>(
     args: [input],
     workflowIdConflictPolicy: 'USE_EXISTING',
   });
-  try {
-    const handle = await client.withDeadline(Date.now() + ACCEPT_MS, () =>
-      client.workflow.startUpdateWithStart(name, {
-        args: [input],
-        startWorkflowOperation: operation,
-        waitForStage: 'ACCEPTED',
-      }),
-    );
-    return (await client.withDeadline(Date.now() + RESULT_MS, () => handle.result())) as Result;
-  } catch (error) {
-    throw refusalOf(error) ?? error;
-  }
+  const handle = await client.withDeadline(Date.now() + ACCEPT_MS, () =>
+    client.workflow.startUpdateWithStart(name, {
+      args: [input],
+      startWorkflowOperation: operation,
+      waitForStage: 'ACCEPTED',
+    }),
+  );
+  const result = client.withDeadline(Date.now() + RESULT_MS, () => handle.result());
+  return (await result) as Result;
+}
+
+function hasJustEnded(error: unknown): boolean {
+  if (error instanceof WorkflowNotFoundError) return true;
+  const { cause } = error as { cause?: unknown };
+  return cause instanceof ApplicationFailure && cause.type === 'AcceptedUpdateCompletedWorkflow';
 }
 
 /** What the workflow refused with, as the API's own error; undefined where the failure is a bug. */

@@ -67,9 +67,13 @@ export async function costTicket({ ticket_id }: TicketRef): Promise<TicketStatus
     await condition(() => isClosed, Math.min(left_ms, SLEEP_MS_MAX), waiting);
     if (isClosed) break;
   }
-  await condition(allHandlersFinished); // A verdict that is being recorded as the deadline passes still counts.
-  const { status, summary } = await showTicket({ ticket_id });
-  setCurrentDetails(summary);
-  upsertSearchAttributes([{ key: Status, value: status }]);
-  return status;
+  for (;;) {
+    await condition(allHandlersFinished); // A verdict that is being recorded as the deadline passes still counts.
+    const { status, summary } = await showTicket({ ticket_id });
+    setCurrentDetails(summary);
+    // Another verdict may have come meanwhile; it is answered before the workflow ends.
+    if (!allHandlersFinished()) continue;
+    upsertSearchAttributes([{ key: Status, value: status }]);
+    return status;
+  }
 }

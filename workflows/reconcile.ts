@@ -10,6 +10,10 @@ const { adoptOrphanTickets } = proxyActivities<Activities>({
   ...patient,
   summary: 'Give cost tickets past their deadline their workflow again, a page at a time',
 });
+const { keepEventPartitions } = proxyActivities<Activities>({
+  ...patient,
+  summary: 'Make the event partitions of the next 7 days, drop those past 90 days',
+});
 const { forgetStoredAnswers } = proxyActivities<Activities>({
   ...patient,
   summary: 'Forget answers kept under an Idempotency-Key for over 7 days',
@@ -21,6 +25,7 @@ const PAGE = 100;
 export async function reconcile(): Promise<{ adopted: number; forgotten: number }> {
   let adopted = await adoptAll(adoptOrphanHolds);
   if (patched('tickets')) adopted += await adoptAll(adoptOrphanTickets);
+  if (patched('event-partitions')) await keepEventPartitions();
   const forgotten = await forgetStoredAnswers();
   return { adopted, forgotten };
 }

@@ -104,6 +104,20 @@ test('a verdict is recorded by the workflow, which ends and says who decided', a
   }
 });
 
+test('verdicts that come as the workflow ends are all answered, by one outcome', async () => {
+  for (let round = 0; round < 10; round += 1) {
+    const short = await makeShort(world, 10);
+    const answers = [];
+    for (let n = 0; n < 6; n += 1) {
+      answers.push((n % 2 ? deny : approve)(n % 3 ? world.call : world.other, short));
+      await new Promise((resolve) => setTimeout(resolve, 15));
+    }
+    const statuses = (await Promise.all(answers)).map(({ status }) => status);
+    expect(statuses.filter((status) => status === 200).length).toBeGreaterThanOrEqual(3);
+    expect(statuses.every((status) => status === 200 || status === 409)).toBe(true);
+  }
+}, 60_000);
+
 test('a ticket is decided before the dispatcher has reached it, and then needs no start', async () => {
   const short = await makeShort(world, 10);
   expect((await approve(world.call, short)).status).toBe(200);

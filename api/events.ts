@@ -1,0 +1,177 @@
+import { z } from 'zod';
+import { AppError } from '../domain/errors';
+import * as events from '../domain/events';
+import { toWire } from '../http';
+import {
+  type Access,
+  actingOrg,
+  anyPermission,
+  controlPlane,
+  isPlatformAdmin,
+  type Principal,
+} from './access';
+import * as answers from './answers';
+import { id, instant } from './fields';
+import { type Ctx, route } from './route';
+
+const kind = z.enum(events.types);
+const listed = z.strictObject({
+  org_id: id.optional(),
+  type: kind.optional(),
+  action: id.optional(),
+  agent_id: id.optional(),
+  request_id: id.optional(),
+  since: instant.optional(),
+  until: instant.optional(),
+  limit: z.coerce.number<number>().int().min(1).max(200).default(50),
+  cursor: id.optional(),
+});
+const shown = z.strictObject({ id: id.describe('Id of an event.'), org_id: id.optional() });
+const followed = z.strictObject({
+  org_id: id.optional(),
+  type: kind.optional(),
+  action: id.optional(),
+});
+
+const told = z.strictObject({
+  id: z
+    .string()
+    .regex(/^evt_[0-9a-f]{32}$/, 'must be evt_ and 32 hex digits, the first 12 its time'),
+  org_id: id,
+  type: z.enum(events.gatewayTypes),
+  action: id.nullish(),
+  agent_id: id.nullish(),
+  request_id: id.nullish(),
+  trace_label: id.nullish(),
+  payload: z.record(z.string(), z.unknown()),
+});
+const batch = z.strictObject({ items: z.array(told).min(1).max(500) });
+
+const readers: Access = anyPermission('events:read', 'org:billing');
+
+export const eventRoutes = [
+  route('get', '/v1/events', readers, listed, list, {
+    summary: 'What happened, newest first. Without events:read only what concerns money.',
+    answer: answers.events,
+  }),
+  // Before the route with an id, which would take this path too.
+  route('get', '/v1/events/stream', readers, followed, follow, {
+    summary: 'What happens, as server-sent events; Last-Event-ID resumes where a reader was.',
+  }),
+  route('get', '/v1/events/:id', readers, shown, show, {
+    summary: 'One event.',
+    answer: answers.event,
+  }),
+  route('post', '/v1/gateway/events', controlPlane, batch, record, {
+    summary: 'Events of a gateway; each id is written once.',
+    answer: answers.recorded,
+  }),
+];
+
+async function filterOf(
+  { db, principal }: Ctx,
+  { org_id, ...asked }: { org_id?: string | undefined; type?: string | undefined },
+): Promise<events.Filter> {
+  const acting = await actingOrg(db, principal, org_id);
+  return { org_id: acting, visible: visibleTo(principal), ...asked };
+}
+
+function visibleTo(principal: Principal): readonly string[] {
+  const sees_all = isPlatformAdmin(principal) || principal.scopes.includes('events:read');
+  return sees_all ? events.types : events.billingTypes;
+}
+
+async function list(ctx: Ctx, { limit, cursor, ...asked }: z.infer<typeof listed>) {
+  if (cursor !== undefined) events.timeOfId(cursor, 'cursor');
+  return events.list(ctx.db, await filterOf(ctx, asked), { limit, cursor });
+}
+
+async function show(ctx: Ctx, { id: event_id, org_id }: z.infer<typeof shown>) {
+  return events.get(ctx.db, event_id, await filterOf(ctx, { org_id }));
+}
+
+// A gateway keeps what it could not tell for a while; older than a week is a broken clock.
+const AGE_MS_MAX = 7 * 86_400_000;
+const AHEAD_MS_MAX = 60_000;
+
+async function record({ db }: Ctx, { items }: z.infer<typeof batch>) {
+  const now = Date.now();
+  for (const [at, { id: event_id }] of items.entries()) {
+    const param = `items.${at}.id`;
+    const age_ms = now - events.timeOfId(event_id, param).getTime();
+    if (age_ms <= AGE_MS_MAX && age_ms >= -AHEAD_MS_MAX) continue;
+    throw new AppError('invalid_field', `${param} names a time that is not of the last 7 days.`, {
+      param,
+    });
+  }
+  return { recorded: await events.record(db, items) };
+}
+
+const POLL_MS = 500;
+const PAGE = 200;
+/** Comment lines keep proxies from closing a quiet stream, and look whether the reader may still read. */
+const HEARTBEAT_MS = 15_000;
+const STREAMS_MAX = 500;
+
+let streams = 0;
+
+/** Writes events as they become visible, until the reader goes, its credential ends or this process stops. */
+async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> {
+  const { db, http } = ctx;
+  if (streams >= STREAMS_MAX)
+    throw new AppError('overloaded', 'Too many event streams are open here.');
+  const filter = await filterOf(ctx, asked);
+  const last_seen = http.get('last-event-id');
+  const resumed = last_seen === '' ? undefined : await events.placeOf(db, last_seen, filter.org_id);
+  if (last_seen !== '' && resumed === undefined)
+    throw new AppError('not_found', 'The event of Last-Event-ID is not kept any more.', {
+      param: 'Last-Event-ID',
+    });
+  const place = resumed ?? (await events.newestPlace(db));
+  const { res } = http;
+  http.respond = false;
+  res.writeHead(200, {
+    'content-type': 'text/event-stream',
+    'cache-control': 'no-store',
+    'x-accel-buffering': 'no',
+  });
+  res.write(`retry: ${POLL_MS * 4}\n\n`);
+  streams += 1;
+  void pump(ctx, filter, place)
+    .catch((error) => http.app.emit('error', error, http))
+    .finally(() => {
+      streams -= 1;
+      res.end();
+    });
+}
+
+async function pump(ctx: Ctx, filter: events.Filter, from: events.Place): Promise<void> {
+  const { db, http } = ctx;
+  const { res } = http;
+  let place = from;
+  let beat_at = performance.now() + HEARTBEAT_MS;
+  while (!res.destroyed && !http.app.context.draining) {
+    const page = await events.after(db, filter, place, PAGE).catch(() => ({ events: [], place }));
+    ({ place } = page);
+    const text = page.events.map(frame).join('');
+    if (text !== '' && !res.write(text)) await drained(res);
+    if (page.events.length === PAGE) continue;
+    if (performance.now() > beat_at) {
+      if (!(await ctx.isStillAllowed())) return;
+      res.write(': still here\n\n');
+      beat_at = performance.now() + HEARTBEAT_MS;
+    }
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
+
+function frame(event: events.Event): string {
+  return `id: ${event.id}\nevent: ${event.type}\ndata: ${JSON.stringify(toWire(event))}\n\n`;
+}
+
+function drained(res: Ctx['http']['res']): Promise<void> {
+  return new Promise((resolve) => {
+    res.once('drain', resolve);
+    res.once('close', resolve);
+  });
+}
