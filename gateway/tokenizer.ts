@@ -37,11 +37,10 @@ export function openTokenizer(): Tokenizer {
   let thread: Thread | undefined;
   return {
     count(texts, encoding) {
+      // A text of a letter takes a whole token, a character at most three bytes.
+      if (texts.length > COUNTED_MAX_TEXTS) return Math.max(characters(texts), texts.length);
       const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
-      if (bytes > COUNTED_MAX_BYTES || texts.length > COUNTED_MAX_TEXTS) {
-        // A text of a letter takes a whole token.
-        return Math.max(Math.ceil(bytes / BYTES_PER_TOKEN), texts.length);
-      }
+      if (bytes > COUNTED_MAX_BYTES) return Math.ceil(bytes / BYTES_PER_TOKEN);
       if (effort(texts, bytes) <= INLINE_MAX) return countTexts(texts, encoding);
       thread ??= startThread(() => {
         thread = undefined;
@@ -66,8 +65,12 @@ export function countTexts(texts: readonly string[], encoding: Encoding): number
 
 // Rare ideographs take nine times as long a character as Latin text; a text of one letter as long as ten letters.
 function effort(texts: readonly string[], bytes: number): number {
-  const characters = texts.reduce((sum, text) => sum + text.length, 0);
-  return characters + 4 * (bytes - characters) + 10 * texts.length;
+  const count = characters(texts);
+  return count + 4 * (bytes - count) + 10 * texts.length;
+}
+
+function characters(texts: readonly string[]): number {
+  return texts.reduce((sum, text) => sum + text.length, 0);
 }
 
 function encode(encoding: Encoding): GptEncoding {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { Client, Connection } from '@temporalio/client';
-import { NativeConnection } from '@temporalio/worker';
+import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
 import { createActivities } from '../../activities';
 import { dispatchDue } from '../../activities/dispatch';
 import { openTemporal, type Temporal } from '../../api/temporal';
@@ -9,6 +9,8 @@ import type { Db } from '../../domain/sql';
 import { createLog } from '../../log';
 import { useTemporal } from '../../sandbox/temporal';
 import { createWorker } from '../../workers/run';
+
+Runtime.install({ logger: new DefaultLogger('ERROR') });
 
 export interface TestWorker {
   namespace: string;
