@@ -80,7 +80,9 @@ export async function runCall(
   const ends: (() => void)[] = [];
   const leavings: (() => void)[] = [];
   const call = {
-    ...{ ctx, gateway, family },
+    ctx,
+    gateway,
+    family,
     request_id: newId('req'),
     client_is_gone: false,
     outcome: { outcome: 'canceled' },
@@ -103,21 +105,18 @@ export async function runCall(
   }
 }
 
-/** What the log says of a call: whose it was, who served it, and what it was settled at, as far as it came. */
+/** What the log says of a call: whose it was, who served it, and what it was settled at, as far as it came; the log leaves out what is undefined. */
 function lineOf({ identity, target, request, reservation, outcome }: Partial<Call>) {
-  const { org_id, key_id } = identity ?? {};
-  const { prompt_tokens, completion_tokens } = outcome?.usage ?? {};
+  const settled = reservation && outcome;
   return {
-    ...{ org_id, key_id },
-    ...(target && request
-      ? { provider: target.provider, model: request.model, is_stream: request.is_stream }
-      : {}),
-    ...(reservation
-      ? {
-          reservation_id: reservation.reservation_id,
-          outcome: outcome?.outcome,
-          ...{ prompt_tokens, completion_tokens },
-        }
-      : {}),
+    org_id: identity?.org_id,
+    key_id: identity?.key_id,
+    provider: target?.provider,
+    model: target && request?.model,
+    is_stream: target && request?.is_stream,
+    reservation_id: reservation?.reservation_id,
+    outcome: settled?.outcome,
+    prompt_tokens: settled?.usage?.prompt_tokens,
+    completion_tokens: settled?.usage?.completion_tokens,
   };
 }

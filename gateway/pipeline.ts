@@ -32,7 +32,10 @@ async function readRequest(call: Call): Promise<void> {
   const is_stream = family.may_stream && streamOf(body);
   const hides_usage = is_stream && !asksForUsage(body);
   call.request = {
-    ...{ raw, body, is_stream, hides_usage },
+    raw,
+    body,
+    is_stream,
+    hides_usage,
     model: modelOf(body),
     max_completion_tokens: family.max_completion_tokens(body),
     upstream: hides_usage ? askForUsage(raw, text, body, span) : raw,

@@ -198,13 +198,13 @@ function refusal(call: Call, status: number, headers: Headers): Answer {
 function jsonAnswer(call: Call, valve: Valve, status: number, headers: Headers): Answer {
   const encoding = headers['content-encoding'] as string | undefined;
   const meter: JsonMeter = createJsonMeter(encoding);
-  const extra: Record<string, string> = {};
-  if (encoding) extra['content-encoding'] = encoding;
+  const head = picked(headers);
+  if (encoding) head['content-encoding'] = encoding;
   const length = headers['content-length'];
-  if (typeof length === 'string') extra['content-length'] = length;
+  if (typeof length === 'string') head['content-length'] = length;
   let has_begun = false;
   const begin = (): void => {
-    if (!has_begun && !call.client_is_gone) open(call, status, { ...picked(headers), ...extra });
+    if (!has_begun && !call.client_is_gone) open(call, status, head);
     has_begun = true;
   };
   return {
