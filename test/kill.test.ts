@@ -4,6 +4,7 @@ import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync }
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Client, Connection } from '@temporalio/client';
 import { openDatabase } from '../connections';
 import { audit } from '../domain/audit';
 import { many, maybe, one } from '../domain/sql';
@@ -103,6 +104,67 @@ test('whatever is killed under load, every hold closes once, what was answered w
   await db.destroy();
 }, 150_000);
 
+test('everything killed once in the middle of a hold: the surviving gateway still answers, and the other ticket can be redeemed', async () => {
+  const { gateway_urls, temporal_address, keys } = demo();
+  const [survivor = '', doomed = ''] = gateway_urls;
+  await drainWallet();
+  const held = hold(survivor, 'held throughout');
+  await until(async () => (await openTickets()).length === 1, 20_000);
+  const lost = hold(doomed, 'held by the killed gateway');
+  await until(async () => (await openTickets()).length === 2, 20_000);
+  const forgotten = await hold(survivor, 'asked and left', { 'x-svc-hold-ms': '0' });
+  const { id: third } = forgotten.body.cost_ticket;
+  await until(async () => (await openTickets()).length === 3, 20_000);
+
+  const store = path.join(path.dirname(demo_file), 'temporal');
+  for (const pid of demo().pids.apis) kill(pid);
+  await sleep(500);
+  kill(demo().pids.worker_lifecycle as number);
+  kill(demo().pids.temporal as number);
+  for (const name of readdirSync(store)) rmSync(path.join(store, name), { force: true });
+  await sleep(500);
+  kill(pidOf('backend') as number);
+  await sleep(500);
+  kill(demo().pids.gateways[1] as number);
+  expect((await lost.catch(() => undefined))?.status).not.toBe(200);
+
+  // The store is gone, but the row is there: the verdict starts its workflow.
+  const tickets = await answerOf(async () => {
+    const open = await openTickets();
+    return open.length === 3 ? open : undefined;
+  });
+  const [, second, first] = tickets;
+  // A 503 says to look before repeating: the verdict may have been recorded after all.
+  await until(async () => {
+    const { status, body } = await post(`/v1/cost-tickets/${first?.id}/approve`, {});
+    return status === 200 || body.error?.code === 'ticket_redeemed';
+  }, 60_000);
+  expect(await held).toMatchObject({ status: 200, body: { choices: expect.any(Array) } });
+
+  const credit = { target_wallet_owner_type: 'organization', amount: 1 };
+  expect((await post('/v1/wallets/credit', credit)).status).toBe(201);
+  const bring = { 'x-svc-cost-ticket': second?.id };
+  const redeemed = await answerOf(async () => {
+    const answer = await hold(doomed, 'held by the killed gateway', bring).catch(() => undefined);
+    return answer?.status === 200 ? answer : undefined;
+  });
+  expect(redeemed.body.choices).toHaveLength(1);
+
+  const connection = await Connection.connect({ address: temporal_address });
+  const client = new Client({ connection, namespace: 'svc' });
+  const isBack = () =>
+    client.workflow
+      .getHandle(third)
+      .describe()
+      .catch(() => undefined);
+  await until(async () => (await isBack())?.status.name === 'RUNNING', 60_000);
+  await connection.close();
+  const db = openDatabase(demo().database_url, 2);
+  expect((await audit(db)).broken).toEqual([]);
+  await db.destroy();
+  expect(keys.billing_admin).toBe(demo().keys.billing_admin);
+}, 180_000);
+
 function demo(): Demo {
   return JSON.parse(readFileSync(demo_file, 'utf8'));
 }
@@ -200,4 +262,70 @@ function kill(pid: number): boolean {
   } catch {
     return false;
   }
+}
+
+interface Answered {
+  status: number;
+  // biome-ignore lint/suspicious/noExplicitAny: answers are JSON of many shapes.
+  body: any;
+}
+
+async function send(
+  url: string,
+  key: string,
+  body: object | undefined,
+  headers: object = {},
+): Promise<Answered> {
+  const answer = await fetch(url, {
+    method: body === undefined ? 'GET' : 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  return { status: answer.status, body: await answer.json() };
+}
+
+const post = (route: string, body: object) =>
+  send(demo().api_url + route, demo().keys.billing_admin, body).catch(() => ({
+    status: 0,
+    body: {},
+  }));
+
+function hold(gateway_url: string, words: string, headers: object = {}): Promise<Answered> {
+  const { keys, models } = demo();
+  const body = { model: models[0], max_tokens: 64, messages: [{ role: 'user', content: words }] };
+  const patience = { 'x-svc-hold-ms': '120000', ...headers };
+  return send(`${gateway_url}/v1/chat/completions`, keys.gateway, body, patience);
+}
+
+/** The open tickets, newest first. */
+async function openTickets(): Promise<{ id: string }[]> {
+  const { api_url, keys } = demo();
+  const url = `${api_url}/v1/cost-tickets?status=open`;
+  const answer = await send(url, keys.billing_admin, undefined).catch(() => undefined);
+  return answer?.body.tickets ?? [];
+}
+
+/** Moves all that the demo organization has to a team that no key draws on. */
+async function drainWallet(): Promise<void> {
+  const { api_url, keys, organization_id } = demo();
+  const teams = `${api_url}/v1/organizations/${organization_id}/teams`;
+  const { body: team } = await send(teams, keys.platform_admin, { name: 'Savings' });
+  const { body: wallets } = await send(`${api_url}/v1/wallets`, keys.billing_admin, undefined);
+  for (const wallet of wallets.wallets) {
+    if (wallet.balance <= 0) continue;
+    if (wallet.owner_type !== 'organization')
+      throw new Error('The demo keeps its money in one wallet.');
+    const body = { team_id: team.id, amount: wallet.balance };
+    expect((await post('/v1/wallets/allocate', body)).status).toBe(200);
+  }
+}
+
+/** Repeats a question until it has an answer. */
+async function answerOf<T>(ask: () => Promise<T | undefined>): Promise<T> {
+  let answer: T | undefined;
+  await until(async () => {
+    answer = await ask();
+    return answer !== undefined;
+  }, 60_000);
+  return answer as T;
 }
