@@ -7,19 +7,15 @@ import {
 import { DefaultLogger, Runtime } from '@temporalio/worker';
 import type { Knex } from 'knex';
 import { createActivities } from '../activities';
-import { dispatchDue } from '../activities/dispatch';
 import { loadConfig } from '../config';
 import { openDatabase } from '../connections';
 import * as outbox from '../domain/outbox';
 import { createLog, type Logger } from '../log';
-import { listenTo } from '../notices';
 import { bundleWorkflows } from './bundle';
+import { startDispatcher } from './dispatcher';
 import { connectWorker, createWorker } from './run';
 
-const SWEEP_MS = 1_000;
 const SCHEDULE_CHECK_MS = 15_000;
-/** 20 sends a second. */
-const SEND_PACE_MS = 50;
 
 /** worker_lifecycle: runs the workflows of reservations, and carries messages from the outbox to Temporal. */
 async function main(): Promise<void> {
@@ -50,47 +46,6 @@ async function main(): Promise<void> {
   await client.connection.close();
   await connection.close();
   await db.destroy();
-}
-
-interface DispatcherParts {
-  db: Knex;
-  database_url: string;
-  client: Client;
-  log: Logger;
-}
-
-/** Sends the outbox as it fills: at once when PostgreSQL tells of a message, and in a sweep that covers lost notices. */
-function startDispatcher({ db, database_url, client, log }: DispatcherParts) {
-  let stopping = false;
-  let wakeUp: () => void = () => undefined;
-  const listener = listenTo({ database_url, channel: 'outbox', log }, () => wakeUp());
-  const pause = (ms: number) =>
-    new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ms);
-      wakeUp = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
-  const running = (async () => {
-    while (!stopping) {
-      const sent = await dispatchDue(db, client, log).catch((error) => {
-        log.warn({ err: error }, 'the outbox could not be read');
-        return 0;
-      });
-      // A notice cuts the sweep's pause short, never the pace: a burst must not flood Temporal.
-      await new Promise((resolve) => setTimeout(resolve, sent * SEND_PACE_MS));
-      await pause(sent > 0 ? 0 : SWEEP_MS);
-    }
-  })();
-  return {
-    async stop() {
-      stopping = true;
-      wakeUp();
-      await running;
-      await listener.close();
-    },
-  };
 }
 
 /**
