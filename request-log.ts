@@ -38,7 +38,7 @@ export function createRequestLog(log: Logger): (ctx: Context) => () => void {
 
 /** Adds to the line of a request. */
 export function addToLine(ctx: Context, more: Logged): void {
-  ctx.state.logged = { ...ctx.state.logged, ...more };
+  ctx.state.logged = Object.assign(ctx.state.logged ?? {}, more);
 }
 
 // What nginx calls a request whose client went before its answer began.

@@ -231,7 +231,11 @@ function withinTotals(usage: Usage): Usage {
   const uncached = prompt_tokens - cached_tokens - cache_write_tokens;
   const reasoning_tokens = Math.min(usage.reasoning_tokens, completion_tokens);
   return {
-    ...{ prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens, reasoning_tokens },
+    prompt_tokens,
+    completion_tokens,
+    cached_tokens,
+    cache_write_tokens,
+    reasoning_tokens,
     audio_input_tokens: Math.min(usage.audio_input_tokens, uncached),
     audio_output_tokens: Math.min(usage.audio_output_tokens, completion_tokens - reasoning_tokens),
   };
