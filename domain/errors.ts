@@ -15,6 +15,7 @@ const statuses = {
   request_canceled: 409,
   currency_in_use: 409,
   ticket_owner_differs: 409,
+  key_not_active: 409,
   ticket_redeemed: 409,
   ticket_approved: 409,
   verdict_too_late: 409,
@@ -35,7 +36,7 @@ const statuses = {
   usage_constraint_exceeded: 429,
   internal_error: 500,
   upstream_failed: 502,
-  upstream_timeout: 504,
+  upstream_timeout: 502,
   overloaded: 503,
   unavailable: 503,
 } as const;
@@ -79,7 +80,6 @@ const types: Record<number, string> = {
   429: 'rate_limit_error',
   502: 'api_error',
   503: 'overloaded_error',
-  504: 'timeout_error',
 };
 
 export interface ErrorBody {

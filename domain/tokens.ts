@@ -161,9 +161,8 @@ export function rotate(
       { id: token.id },
     );
     if (!living)
-      throw new AppError('invalid_field', 'This key is expired or revoked; issue a new one.', {
+      throw new AppError('key_not_active', 'This key is expired or revoked; issue a new one.', {
         param: 'name',
-        status: 409,
       });
     await many(
       trx,

@@ -173,11 +173,8 @@ export async function transfer(
   const { org_id, from, to, amount_nanos, description } = move;
   if (from === to) {
     throw new AppError(
-      'insufficient_balance',
+      'manual_credit_not_allowed',
       'Money cannot be moved from a wallet to itself; ask a platform admin for a credit.',
-      {
-        status: 409,
-      },
     );
   }
   try {

@@ -201,7 +201,11 @@ test('a revoked key cannot be rotated back to life', async () => {
   const name = randomUUID();
   await issue({ name });
   await call('delete', at(name), owner());
-  expect((await call('post', at(name, '/rotate'), owner())).status).toBe(409);
+  expect(refusal(await call('post', at(name, '/rotate'), owner()))).toEqual({
+    status: 409,
+    code: 'key_not_active',
+    param: 'name',
+  });
   expect((await call('post', at(randomUUID(), '/rotate'), owner())).status).toBe(404);
 });
 

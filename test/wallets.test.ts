@@ -245,8 +245,14 @@ test('under platform_only an organization moves its own money and makes none', a
     transaction: { type: 'allocation_in', amount: 2 },
   });
   expect((await walletsOf(tenant.billing_key)).organization.balance).toBe(3);
-  expect(refusal(await credit(tenant, { ...team, amount: 4 })).status).toBe(409);
-  expect(refusal(await credit(tenant, { amount: 1 })).status).toBe(409);
+  expect(refusal(await credit(tenant, { ...team, amount: 4 }))).toMatchObject({
+    status: 409,
+    code: 'insufficient_balance',
+  });
+  expect(refusal(await credit(tenant, { amount: 1 }))).toMatchObject({
+    status: 409,
+    code: 'manual_credit_not_allowed',
+  });
   const platform_credit = await call('post', '/v1/admin/wallets/credit', {
     key: platform,
     body: { ...toOrganization, org_id: tenant.org_id, amount: 1 },
