@@ -4,12 +4,14 @@ import type { Db } from '../domain/sql';
 import type { Logger } from '../log';
 import { isWanted, startOptions } from './kinds';
 
-const SENDS_PER_SECOND = 20;
+const CLAIM_MAX = 20;
 const CALL_MS_MAX = 2_000;
+/** Callers wait so long for each message that was due: 20 sends a second. */
+export const SEND_PACE_MS = 50;
 
-/** Sends what is due to Temporal, at most 20 messages a call; how many were due. Callers keep a second between calls. */
+/** Sends what is due to Temporal, at most 20 messages; how many were due. */
 export async function dispatchDue(db: Db, client: Client, log: Logger): Promise<number> {
-  const due = await outbox.claim(db, SENDS_PER_SECOND);
+  const due = await outbox.claim(db, CLAIM_MAX);
   await Promise.all(due.map((message) => deliver(db, client, message, log)));
   return due.length;
 }
@@ -28,8 +30,18 @@ async function deliver(
       { err: error, workflow_id: message.workflow_id, attempts: message.attempts },
       'a message did not reach Temporal',
     );
-    await outbox.failed(db, message, String(error));
+    // While Temporal is away no message is at fault, so none is given up.
+    if (isAway(error)) await outbox.postponed(db, message, String(error));
+    else await outbox.failed(db, message, String(error));
   }
+}
+
+// gRPC: DEADLINE_EXCEEDED, UNAVAILABLE, and what a server that is still starting says.
+const away_codes = [4, 14];
+
+function isAway(error: unknown): boolean {
+  const { code, cause } = error as { code?: number; cause?: { code?: number } };
+  return away_codes.includes(code ?? cause?.code ?? -1);
 }
 
 /** Every message goes with start: a workflow that has ended meanwhile begins anew and reads its row. */

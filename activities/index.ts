@@ -2,7 +2,8 @@ import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/comm
 import { isAppError } from '../domain/errors';
 import * as events from '../domain/events';
 import * as reservations from '../domain/reservations';
-import { type Db, many, withRetry } from '../domain/sql';
+import { type Db, withRetry } from '../domain/sql';
+import * as storedAnswers from '../domain/stored-answers';
 import * as tickets from '../domain/tickets';
 
 export interface Dependencies {
@@ -42,16 +43,8 @@ export function createActivities({ db }: Dependencies) {
     keepEventPartitions: () => refusable(() => events.keepPartitions(db)),
     /** Answers under an Idempotency-Key are kept 7 days, the places of calls that waited an hour. */
     forgetStoredAnswers: () =>
-      refusable(async () => (await forgetStoredAnswers(db)) + (await tickets.forgetWaiters(db))),
+      refusable(async () => (await storedAnswers.forget(db)) + (await tickets.forgetWaiters(db))),
   };
-}
-
-async function forgetStoredAnswers(db: Db): Promise<number> {
-  const rows = await many(
-    db,
-    `delete from idempotency_keys where created_at < clock_timestamp() - interval '7 days' returning key`,
-  );
-  return rows.length;
 }
 
 /** The error border: a refusal is final and carries its code as the failure's type; anything else is retried. */

@@ -4,6 +4,7 @@ import { ConfigError, loadConfig } from '../config';
 import { openDatabase } from '../connections';
 import { audit } from '../domain/audit';
 import { isAppError } from '../domain/errors';
+import * as outbox from '../domain/outbox';
 import type { Db } from '../domain/sql';
 import * as tickets from '../domain/tickets';
 import * as tokens from '../domain/tokens';
@@ -20,6 +21,10 @@ const commands: Record<string, { words: string; run: Command }> = {
     words:
       'list the open cost tickets; "tickets approve <id> [note]" credits what is missing, "tickets deny <id> [reason]" refuses',
     run: runTickets,
+  },
+  outbox: {
+    words: 'list the messages to Temporal that were given up; "outbox resend" sends them once more',
+    run: runOutbox,
   },
 };
 
@@ -89,6 +94,20 @@ async function runAudit(db: Db): Promise<number> {
   const result = await audit(db);
   print(JSON.stringify(result, null, 2));
   return result.clean ? 0 : 1;
+}
+
+async function runOutbox(db: Db, [verb]: string[]): Promise<number> {
+  if (verb !== undefined && verb !== 'resend')
+    throw new ConfigError('Say: outbox, or outbox resend.');
+  if (verb === 'resend') {
+    print(`${await outbox.unpark(db)} messages are sent once more.`);
+    return 0;
+  }
+  const given_up = await outbox.parked(db, LISTED_MAX);
+  for (const { id, workflow, workflow_id, parked_at, last_error } of given_up)
+    print(`${id}  ${workflow} ${workflow_id}  since ${parked_at.toISOString()}: ${last_error}`);
+  if (given_up.length === 0) print('No message was given up.');
+  return 0;
 }
 
 const verdicts = { approve: 'approved', deny: 'denied' } as const;

@@ -4,7 +4,7 @@ import * as tickets from '../domain/tickets';
 import { actingOrg, isPlatformAdmin, type Principal, permission } from './access';
 import * as answers from './answers';
 import { id, page, positiveAmount, text } from './fields';
-import { once } from './idempotency';
+import { onceElsewhere } from './idempotency';
 import { type Ctx, route } from './route';
 
 const status = z.enum(['open', 'approved', 'denied', 'redeemed', 'expired']);
@@ -74,7 +74,7 @@ async function decide(ctx: Ctx, { id: ticket_id, ...decision }: Decision) {
     is_platform: isPlatformAdmin(principal),
     valid_until: await tickets.verdictDeadline(db),
   };
-  return once(ctx, org_id, async () => {
+  return onceElsewhere(ctx, org_id, async () => {
     const start = { workflow: 'costTicket', workflow_id: ticket_id, org_id, org_name };
     await temporal.update(start, 'decide', { ...verdict });
     return tickets.get(db, ticket_id, org_id);

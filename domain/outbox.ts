@@ -60,6 +60,48 @@ export async function failed(
   );
 }
 
+/** Nobody was there to take the message: due again soon, and the try does not count. */
+export async function postponed(
+  db: Db,
+  message: Pick<Message, 'id'>,
+  reason: string,
+): Promise<void> {
+  await many(
+    db,
+    `update outbox set last_error = :reason, attempts = attempts - 1, next_at = clock_timestamp() + interval '2 seconds'
+     where id = :id`,
+    { id: message.id, reason: reason.slice(0, 500) },
+  );
+}
+
+/** Messages that were given up, oldest first: kept for an operator to look at. */
+export function parked(db: Db, limit: number): Promise<Parked[]> {
+  return many<Parked>(
+    db,
+    `select o.id::text as id, o.workflow, o.workflow_id, o.parked_at, o.last_error
+     from outbox o where o.parked_at is not null order by o.id limit :limit`,
+    { limit },
+  );
+}
+
+export interface Parked {
+  id: string;
+  workflow: string;
+  workflow_id: string;
+  parked_at: Date;
+  last_error: string | null;
+}
+
+/** Sends all parked messages once more; how many. */
+export async function unpark(db: Db): Promise<number> {
+  const rows = await many(
+    db,
+    `update outbox set parked_at = null, attempts = 0, next_at = clock_timestamp() where parked_at is not null
+     returning id, pg_notify('outbox', '')`,
+  );
+  return rows.length;
+}
+
 /** Asks for the workflows of all that is unfinished, where Temporal has forgotten them: open holds and open tickets. */
 export async function resendUnfinished(db: Db): Promise<number> {
   const rows = await many(

@@ -1,5 +1,6 @@
 import { AppError, type ErrorCode } from './errors';
 import { isMadeBefore, type Page, pageOf, type Window } from './pages';
+import { refusals } from './refusals';
 import { type LaneAnswer, laneColumns } from './reservations';
 import { type Db, many, maybe, one } from './sql';
 
@@ -237,18 +238,13 @@ export async function forgetWaiters(db: Db): Promise<number> {
   return rows.length;
 }
 
-// What a person can do about each refused verdict.
-const refusals: Record<string, { code: ErrorCode; message: string }> = {
-  ticket_not_found: { code: 'not_found', message: 'No cost ticket was found under this id.' },
+// What a person can do about a refused verdict, where that is not what a refused reserve says.
+const verdictRefusals: Record<string, { code: ErrorCode; message: string }> = {
   ticket_approved: { code: 'ticket_approved', message: 'This cost ticket was approved already.' },
   ticket_denied: { code: 'ticket_denied', message: 'This cost ticket was denied already.' },
   ticket_redeemed: {
     code: 'ticket_redeemed',
     message: 'This cost ticket has been redeemed: its request is paid.',
-  },
-  ticket_expired: {
-    code: 'ticket_expired',
-    message: 'This cost ticket has expired. The request must be sent again.',
   },
   verdict_too_late: {
     code: 'verdict_too_late',
@@ -277,31 +273,19 @@ const refusals: Record<string, { code: ErrorCode; message: string }> = {
     code: 'insufficient_balance',
     message: "The organization's wallet does not cover the transfer.",
   },
-  invalid_credential: {
-    code: 'invalid_credential',
-    message: 'The key of this request has expired or was revoked, so it cannot be approved.',
-  },
-  key_budget_exceeded: {
-    code: 'key_budget_exceeded',
-    message: 'The budget of the key does not cover the request, so it cannot be approved.',
-  },
-  usage_constraint_exceeded: {
-    code: 'usage_constraint_exceeded',
-    message:
-      'A usage constraint of the agent does not allow the request, so it cannot be approved.',
-  },
 };
 
-/** Every refusal of a verdict is a conflict with how things are, but for ids that are unknown or wrong. */
+// Ids that are unknown or wrong are no conflict with how things are.
+const fields: Record<string, string> = {
+  wallet_not_of_ticket: 'wallet_id',
+  amount_too_large: 'amount',
+};
+
 function refusedVerdict(code: string): AppError {
-  const { code: known, message } = refusals[code] ?? {
-    code: 'ticket_owner_differs' as const,
-    message: `The request cannot be paid for any more (${code}), so it cannot be approved.`,
-  };
-  const is_conflict = !['not_found', 'invalid_field', 'amount_too_large'].includes(known);
-  return new AppError(known, message, {
-    ...(known === 'invalid_field' ? { param: 'wallet_id' } : {}),
-    ...(known === 'amount_too_large' ? { param: 'amount' } : {}),
-    ...(is_conflict ? { status: 409 } : {}),
-  });
+  const known = verdictRefusals[code] ?? refusals[code];
+  if (known === undefined) return new AppError('internal_error', `Unknown refusal ${code}.`);
+  const param = fields[code];
+  if (param) return new AppError(known.code, known.message, { param });
+  const status = code === 'ticket_not_found' ? 404 : 409;
+  return new AppError(known.code, known.message, { status });
 }

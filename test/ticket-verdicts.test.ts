@@ -1,6 +1,8 @@
+import { randomUUID } from 'node:crypto';
+import { openDatabase } from '../connections';
 import { many } from '../domain/sql';
-import { makeKey as makeAccessKey, makeTenant, platformKey, refusal } from './support/api';
-import { balance, credit, eventsOf, TOKEN } from './support/ledger';
+import { makeKey as makeAccessKey, makeTenant, platformKey, refusal, serve } from './support/api';
+import { balance, credit, eventsOf, makePrice, TOKEN } from './support/ledger';
 import {
   approve,
   deny,
@@ -234,4 +236,51 @@ test('a person who may bill approves under their own name', async () => {
     scopes: ['org:billing'],
   });
   expect((await approve(call, short, {}, key)).body.decided_by).toBe(short.member_id);
+});
+
+test('verdicts hold no database connection while Temporal records them', async () => {
+  const { db, temporal } = world;
+  const { connectionString } = db.client.config.connection;
+  const small = openDatabase(connectionString, 2, 'two connections');
+  const api = await serve({
+    db: small,
+    temporal: { ...temporal, update: slowly(temporal.update) },
+  });
+  const shorts = [];
+  for (let n = 0; n < 4; n += 1) shorts.push(await makeShort(world, 10));
+  const verdicts = shorts.map((short, n) =>
+    api.call('post', `/v1/cost-tickets/${short.ticket_id}/approve`, {
+      key: short.billing_key,
+      body: {},
+      headers: { 'idempotency-key': `verdict ${n}` },
+    }),
+  );
+  const [short] = shorts;
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  const started_at = performance.now();
+  expect((await api.call('get', '/v1/wallets', { key: short?.billing_key })).status).toBe(200);
+  expect(performance.now() - started_at).toBeLessThan(700);
+  expect((await Promise.all(verdicts)).map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+  await api.close();
+  await small.destroy();
+});
+
+/** Temporal on a bad day: each update takes a second more. */
+function slowly(update: TicketWorld['temporal']['update']): TicketWorld['temporal']['update'] {
+  return async (...message) => {
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    return update(...message) as never;
+  };
+}
+
+test('an approval of what has no price any more says that the price is missing', async () => {
+  const { db, call } = world;
+  const model = `gone ${randomUUID()}`;
+  await makePrice(db, { model });
+  const short = await makeShort(world, 10, { model });
+  await many(db, 'update model_prices set retired_at = now() where model = :model', { model });
+  expect(refusal(await approve(call, short))).toMatchObject({
+    status: 409,
+    code: 'model_not_priced',
+  });
 });

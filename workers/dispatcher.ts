@@ -1,12 +1,10 @@
 import type { Client } from '@temporalio/client';
 import type { Knex } from 'knex';
-import { dispatchDue } from '../activities/dispatch';
+import { dispatchDue, SEND_PACE_MS } from '../activities/dispatch';
 import type { Logger } from '../log';
 import { listenTo } from '../notices';
 
 const SWEEP_MS = 1_000;
-/** 20 sends a second. */
-const SEND_PACE_MS = 50;
 
 export interface DispatcherParts {
   db: Knex;

@@ -1,6 +1,9 @@
-import { WorkflowNotFoundError } from '@temporalio/client';
+import { Client, Connection, WorkflowNotFoundError } from '@temporalio/client';
+import { dispatchDue } from '../../activities/dispatch';
+import * as outbox from '../../domain/outbox';
 import { many } from '../../domain/sql';
 import * as tickets from '../../domain/tickets';
+import { createLog } from '../../log';
 import { refusal, serve } from '../support/api';
 import { balance, eventsOf } from '../support/ledger';
 import {
@@ -16,6 +19,7 @@ import {
 } from '../support/tickets';
 import { until } from '../support/until';
 
+const log = createLog('test', 'fatal');
 let world: TicketWorld;
 
 beforeAll(async () => {
@@ -169,6 +173,42 @@ test('the news that a ticket is redeemed reaches a workflow whose verdict was re
   await dispatchAll();
   await until(() => isOver(short));
 });
+
+test('no message is given up while Temporal is away, however long; one that it refuses is parked and shown', async () => {
+  const { db } = world;
+  const short = await makeShort(world, 10);
+  const nowhere = new Client({
+    connection: Connection.lazy({ address: '127.0.0.1:1' }),
+    namespace: 'svc',
+  });
+  const due = () =>
+    many(db, 'update outbox set next_at = now() where workflow_id = :id', { id: short.ticket_id });
+  for (let n = 0; n < 3; n += 1) {
+    await due();
+    expect(await dispatchDue(db, nowhere, log)).toBeGreaterThan(0);
+  }
+  const [row] = await db('outbox').where({ workflow_id: short.ticket_id });
+  expect(row).toMatchObject({ attempts: 0, parked_at: null, last_error: expect.any(String) });
+  await nowhere.connection.close();
+
+  await many(
+    db,
+    "update outbox set workflow = 'unheardOf', attempts = 19, next_at = now() where workflow_id = :id",
+    {
+      id: short.ticket_id,
+    },
+  );
+  await dispatchAll();
+  expect(await outbox.parked(db, 10)).toMatchObject([
+    { workflow_id: short.ticket_id, workflow: 'unheardOf' },
+  ]);
+  await many(db, "update outbox set workflow = 'costTicket' where workflow_id = :id", {
+    id: short.ticket_id,
+  });
+  expect(await outbox.unpark(db)).toBe(1);
+  await dispatchAll();
+  expect((await describe(short)).status.name).toBe('RUNNING');
+}, 60_000);
 
 test("a ticket past its deadline without a workflow is given one by reconcile's page", async () => {
   const { db } = world;

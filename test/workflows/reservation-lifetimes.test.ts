@@ -142,11 +142,9 @@ test('a message that Temporal does not take is tried again, parked after 20 trie
   const org = await makeOrg(db);
   await credit(db, org.org_id, org.org_wallet, 100n * TOKEN);
   const hold = await lanes.reserve(reserveBody(org.org_id, 40));
-  const away = new Client({
-    connection: Connection.lazy({ address: '127.0.0.1:1' }),
-    namespace: 'svc',
-  });
-  await dispatchDue(db, away, log);
+  // A namespace that does not exist is a refusal, not an outage.
+  const refused = new Client({ connection: client.connection, namespace: 'nowhere' });
+  await dispatchDue(db, refused, log);
   const tried = await many<{ attempts: number; last_error: string }>(
     db,
     'select attempts, last_error from outbox where org_id = :org_id',
@@ -158,7 +156,7 @@ test('a message that Temporal does not take is tried again, parked after 20 trie
     'update outbox set attempts = 19, next_at = clock_timestamp() where org_id = :org_id',
     { org_id: org.org_id },
   );
-  await dispatchDue(db, away, log);
+  await dispatchDue(db, refused, log);
   expect(
     await many(db, 'select parked_at is not null as parked from outbox where org_id = :org_id', {
       org_id: org.org_id,
@@ -170,5 +168,4 @@ test('a message that Temporal does not take is tried again, parked after 20 trie
     { id: hold.reservation_id },
   );
   expect(await reservations.adoptOrphans(db, 100)).toBe(1);
-  await away.connection.close();
 });

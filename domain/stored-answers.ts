@@ -1,0 +1,69 @@
+import { AppError } from './errors';
+import { type Db, many, maybe, one } from './sql';
+
+/** What an Idempotency-Key stands for: whose it is, on which route, for which organization (null for none). */
+export interface Claim {
+  org_id: string | null;
+  principal: string;
+  route: string;
+  key: string;
+  /** Of query and body: another body under the key is refused. */
+  body_sha256: string;
+}
+
+export interface StoredAnswer {
+  status: number;
+  /** The answer's JSON, kept as text: jsonb would put the members of an object into an order of its own. */
+  answer: string;
+}
+
+const ofClaim = `org_id is not distinct from :org_id and principal = :principal and route = :route and key = :key`;
+
+/**
+ * Takes the key for one action. Undefined where its answer is still to be given; else the stored one. A second call under
+ * the key waits until the first one's transaction ends; after 7 days a key is new. Throws `idempotency_key_reused` for another body.
+ */
+export async function claim(db: Db, wanted: Claim): Promise<StoredAnswer | undefined> {
+  const isFirst = await maybe(
+    db,
+    `insert into idempotency_keys (org_id, principal, route, key, body_sha256)
+     values (:org_id, :principal, :route, :key, :body_sha256)
+     on conflict (org_id, principal, route, key) do update
+       set body_sha256 = excluded.body_sha256, status = null, answer = null, created_at = clock_timestamp()
+       where idempotency_keys.created_at < clock_timestamp() - interval '7 days'
+     returning key`,
+    { ...wanted },
+  );
+  if (isFirst) return undefined;
+  const found = await one<{ body_sha256: string; status: number | null; answer: string }>(
+    db,
+    `select body_sha256, status, answer from idempotency_keys where ${ofClaim}`,
+    { ...wanted },
+  );
+  if (found.body_sha256 !== wanted.body_sha256) {
+    throw new AppError(
+      'idempotency_key_reused',
+      'This Idempotency-Key was used with another body.',
+      { param: 'Idempotency-Key' },
+    );
+  }
+  return found.status === null ? undefined : { status: found.status, answer: found.answer };
+}
+
+/** Stores the answer of a claimed key; the first one stays. */
+export async function keep(db: Db, wanted: Claim, { status, answer }: StoredAnswer): Promise<void> {
+  await many(
+    db,
+    `update idempotency_keys set status = :status, answer = :answer where ${ofClaim} and status is null`,
+    { ...wanted, status, answer: JSON.stringify(answer) },
+  );
+}
+
+/** Forgets answers after 7 days; how many. */
+export async function forget(db: Db): Promise<number> {
+  const rows = await many(
+    db,
+    `delete from idempotency_keys where created_at < clock_timestamp() - interval '7 days' returning key`,
+  );
+  return rows.length;
+}
