@@ -4,6 +4,7 @@ import { ConfigError } from './config';
 import { AppError, errorHeaders, isAppError, toErrorBody } from './domain/errors';
 import { newId } from './domain/ids';
 import { fromNanos } from './domain/money';
+import { busy, isTransient, isUnreachable } from './domain/sql';
 import type { Logger } from './log';
 import { addToLine, createRequestLog } from './request-log';
 
@@ -35,7 +36,7 @@ export function conventions(log: Logger): Middleware {
 
 /** Answers an error in the one shape. Once headers are out nothing can be said but the end of the connection. */
 export function sendError(ctx: Context, error: unknown, log: Logger): void {
-  const known = isAppError(error) ? error : bug(ctx, error, log);
+  const known = toRefusal(ctx, error, log);
   addToLine(ctx, { code: known.code });
   if (ctx.res.headersSent) {
     ctx.res.destroy();
@@ -46,7 +47,10 @@ export function sendError(ctx: Context, error: unknown, log: Logger): void {
   ctx.body = toWire(toErrorBody(known, ctx.state.request_id));
 }
 
-function bug(ctx: Context, error: unknown, log: Logger): AppError {
+/** What the caller is told: the refusal itself, 503 for a trouble that passes, 500 for a bug. The log gets the cause and the id. */
+export function toRefusal(ctx: Context, error: unknown, log: Logger): AppError {
+  if (isAppError(error)) return error;
+  if (isTransient(error)) return busy();
   if (isUnreachable(error)) {
     log.warn({ err: error, request_id: ctx.state.request_id }, 'a dependency is away');
     return new AppError(
@@ -60,20 +64,6 @@ function bug(ctx: Context, error: unknown, log: Logger): AppError {
     'internal_error',
     'This is a fault of the service. Quote the request id when you report it.',
   );
-}
-
-// Node's connection errors, PostgreSQL's class 08 and 57P0x (shutdown, crash), and the pool's time-out.
-const unreachable = /^(ECONN|ETIMEDOUT|EPIPE|ENOTFOUND|EHOSTUNREACH|08|57P0|53300)/;
-
-// What pg says without a code: a session that ended while, before, or after a statement was on it.
-const lostConnection =
-  /Connection terminated|Connection ended unexpectedly|is not queryable|timeout expired|timeout exceeded when trying to connect/;
-
-/** True where a database or service could not be reached, so that a repeat may find it. */
-export function isUnreachable(error: unknown): boolean {
-  const { code, name, message } = error as { code?: string; name?: string; message?: string };
-  if (code && unreachable.test(code)) return true;
-  return name === 'KnexTimeoutError' || lostConnection.test(message ?? '');
 }
 
 function unknownPath(ctx: Context): AppError {

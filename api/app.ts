@@ -7,7 +7,7 @@ import { type Connections, mount } from './route';
 import { routes } from './routes';
 
 /** The control plane as a Koa application. */
-export function createApp(connections: Omit<Connections, 'keys'>, log: Logger): Koa {
+export function createApp(connections: Omit<Connections, 'keys' | 'log'>, log: Logger): Koa {
   const app = new Koa();
   app.on('error', (error) => log.error({ err: error }, 'unexpected error'));
   app.use(conventions(log));
@@ -16,6 +16,7 @@ export function createApp(connections: Omit<Connections, 'keys'>, log: Logger): 
     return next();
   });
   app.use(docs());
-  app.use(mount(routes, { ...connections, keys: createKeyring(connections.db) }).routes());
+  const keys = createKeyring(connections.db);
+  app.use(mount(routes, { ...connections, keys, log }).routes());
   return app;
 }

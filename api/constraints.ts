@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import * as constraints from '../domain/constraints';
-import { withRetry } from '../domain/sql';
 import { controlPlane, isPlatformAdmin, type Principal, permission } from './access';
 import * as answers from './answers';
 import { amount, id } from './fields';
@@ -82,7 +81,7 @@ async function list({ db, principal }: Ctx, input: z.infer<typeof ofAgent>) {
 
 async function create({ db, principal }: Ctx, { id: agent_id, ...given }: z.infer<typeof created>) {
   const org_id = await constraints.orgOfAgent(db, agent_id, reach(principal));
-  return withRetry(() => constraints.create(db, { org_id, agent_id }, given));
+  return constraints.create(db, { org_id, agent_id }, given);
 }
 
 async function update(
@@ -90,12 +89,12 @@ async function update(
   { id: agent_id, cid, ...given }: z.infer<typeof changed>,
 ) {
   const org_id = await constraints.orgOfAgent(db, agent_id, reach(principal));
-  return withRetry(() => constraints.update(db, { org_id, agent_id, id: cid }, given));
+  return constraints.update(db, { org_id, agent_id, id: cid }, given);
 }
 
 async function remove({ db, principal }: Ctx, { id: agent_id, cid }: z.infer<typeof one>) {
   const org_id = await constraints.orgOfAgent(db, agent_id, reach(principal));
-  await withRetry(() => constraints.archive(db, { org_id, agent_id, id: cid }));
+  await constraints.archive(db, { org_id, agent_id, id: cid });
 }
 
 async function check({ db }: Ctx, { id: agent_id, ...asked }: z.infer<typeof checked>) {
@@ -106,7 +105,7 @@ async function check({ db }: Ctx, { id: agent_id, ...asked }: z.infer<typeof che
 
 async function increment({ db }: Ctx, { id: agent_id, cost, ...use }: z.infer<typeof counted>) {
   const org_id = await constraints.orgOfAgent(db, agent_id, null);
-  await withRetry(() => constraints.increment(db, { ...use, org_id, agent_id, cost_nanos: cost }));
+  await constraints.increment(db, { ...use, org_id, agent_id, cost_nanos: cost });
   return constraints.check(db, agent_id, use);
 }
 

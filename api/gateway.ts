@@ -3,7 +3,7 @@ import { AppError, isAppError, toErrorBody } from '../domain/errors';
 import { newId } from '../domain/ids';
 import * as reservations from '../domain/reservations';
 import { withRetry } from '../domain/sql';
-import { API_VERSION, isUnreachable, toWire } from '../http';
+import { API_VERSION, toRefusal, toWire } from '../http';
 import { controlPlane, requireGatewayVersion } from './access';
 import * as answers from './answers';
 import { type Ctx, parse, route } from './route';
@@ -206,6 +206,7 @@ async function extend({ db }: Ctx, { items }: z.infer<typeof extendBody>) {
   const done = await Promise.all(
     organizations.map(async (org_id) => {
       const ids = items.filter((item) => item.org_id === org_id).map((item) => item.reservation_id);
+      // A transaction an organization, so that one that is undone repeats no other.
       const extensions = await withRetry(() => reservations.extend(db, org_id, ids));
       return [org_id, new Map(extensions.map((one) => [one.reservation_id, one]))] as const;
     }),
@@ -271,7 +272,7 @@ async function answerItem(ctx: Ctx, item: BatchItem): Promise<{ status: number; 
   try {
     return { status: 200, body: toWire(await runItem(ctx, item)) };
   } catch (error) {
-    const known = isAppError(error) ? error : unexpected(ctx, error);
+    const known = toRefusal(ctx.http, error, ctx.log);
     return { status: known.status, body: toWire(toErrorBody(known, ctx.request_id)) };
   }
 }
@@ -285,16 +286,4 @@ function runItem(ctx: Ctx, { op, body }: BatchItem): Promise<unknown> {
     case 'extend':
       return extend(ctx, parse(extendBody, body));
   }
-}
-
-function unexpected(ctx: Ctx, error: unknown): AppError {
-  if (isUnreachable(error))
-    return new AppError('unavailable', 'The ledger is away. Repeat with the same ids.', {
-      retry_after: 1,
-    });
-  ctx.http.app.emit('error', error, ctx.http);
-  return new AppError(
-    'internal_error',
-    'This is a fault of the service. Quote the request id when you report it.',
-  );
 }

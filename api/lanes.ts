@@ -1,7 +1,6 @@
 import { AppError } from '../domain/errors';
 import * as reservations from '../domain/reservations';
-import { type Db, isTransient, withRetry } from '../domain/sql';
-import { isUnreachable } from '../http';
+import { type Db, isTransient, isUnreachable, withRetry } from '../domain/sql';
 import type { Logger } from '../log';
 
 type LaneAnswer = reservations.LaneAnswer;

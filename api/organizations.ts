@@ -2,7 +2,6 @@ import { z } from 'zod';
 import { AppError } from '../domain/errors';
 import * as members from '../domain/members';
 import * as organizations from '../domain/organizations';
-import { withRetry } from '../domain/sql';
 import { roleScopes } from '../domain/tokens';
 import {
   actingOrg,
@@ -165,7 +164,7 @@ async function archiveTeam(
   { id: org_id, team_id }: z.infer<typeof oneTeam>,
 ) {
   const acting = await actingOrg(db, principal, org_id);
-  await withRetry(() => organizations.archiveTeam(db, acting, team_id));
+  await organizations.archiveTeam(db, acting, team_id);
 }
 
 async function addTeamMember({ db, principal }: Ctx, input: z.infer<typeof teamMember>) {
@@ -231,7 +230,7 @@ async function removeMember(
 ) {
   const org_id = await actingOrg(db, principal, named_id);
   mayManage(principal, (await members.get(db, org_id, user_id)).role);
-  await withRetry(() => members.remove(db, org_id, user_id));
+  await members.remove(db, org_id, user_id);
 }
 
 /** Nobody makes, changes or removes a member who may do more than they: an admin would make themselves the owner. */
@@ -257,5 +256,5 @@ async function archiveAgent(
   { id: org_id, agent_id }: z.infer<typeof oneAgent>,
 ) {
   const acting = await actingOrg(db, principal, org_id);
-  await withRetry(() => organizations.archiveAgent(db, acting, agent_id));
+  await organizations.archiveAgent(db, acting, agent_id);
 }

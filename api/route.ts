@@ -6,6 +6,7 @@ import type { z } from 'zod';
 import { AppError, isAppError } from '../domain/errors';
 import { type Db, withRetry } from '../domain/sql';
 import { toWire } from '../http';
+import type { Logger } from '../log';
 import { addToLine } from '../request-log';
 import type { Access, Principal, Sources } from './access';
 import type { Keyring } from './keyring';
@@ -20,6 +21,7 @@ export interface Ctx {
   lanes: Lanes;
   waiters: Waiters;
   temporal: Temporal;
+  log: Logger;
   principal: Principal;
   request_id: string;
   /** False once the caller's credential has ended: for answers that go on and on. */
@@ -73,6 +75,7 @@ export interface Connections extends Sources {
   lanes: Lanes;
   waiters: Waiters;
   temporal: Temporal;
+  log: Logger;
 }
 
 /** Mounts route tables. */
@@ -91,13 +94,14 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
   const body = row.method === 'get' ? {} : await readJson(http);
   http.state.body = body;
   const input = parse(row.input, merge(http.params as Record<string, string>, http.query, body));
-  const { db, keys, lanes, waiters, temporal } = connections;
+  const { db, keys, lanes, waiters, temporal, log } = connections;
   const ctx: Ctx = {
     db,
     keys,
     lanes,
     waiters,
     temporal,
+    log,
     principal,
     request_id: http.state.request_id,
     isStillAllowed: () =>
@@ -108,8 +112,9 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
     status: row.status,
     http,
   };
-  // Where PostgreSQL undid the work for a reason that passes, the caller is told to repeat.
-  const answer = await withRetry(async () => row.handler(ctx, input as never), 1);
+  // What a handler writes it writes in one transaction, so that where PostgreSQL undid it, the whole handler runs again.
+  const run = async () => row.handler(ctx, input as never);
+  const answer = await (row.method === 'get' ? run() : withRetry(run));
   if (http.respond === false || http.body !== undefined) return;
   http.status = row.status;
   http.body = toWire(answer) ?? {};

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { AppError } from '../domain/errors';
-import { type Db, withRetry } from '../domain/sql';
+import type { Db } from '../domain/sql';
 import * as tokens from '../domain/tokens';
 import { actingOrg, isPlatformAdmin, type Principal, permission, requireScopes } from './access';
 import * as answers from './answers';
@@ -89,7 +89,7 @@ async function find({ db, principal }: Ctx, input: z.infer<typeof byName>) {
 
 async function revoke({ db, principal }: Ctx, input: z.infer<typeof byName>) {
   const org_id = await readOrg(db, principal, input.org_id);
-  return withRetry(() => tokens.revoke(db, org_id, input.name));
+  return tokens.revoke(db, org_id, input.name);
 }
 
 async function rotate({ db, principal }: Ctx, input: z.infer<typeof rotation>) {
@@ -97,7 +97,7 @@ async function rotate({ db, principal }: Ctx, input: z.infer<typeof rotation>) {
   const token = await tokens.find(db, org_id, input.name);
   // The answer holds a working key, so it is as good as a new one with these scopes.
   requireScopes(principal, token.scopes, 'name');
-  const key = await withRetry(() => tokens.rotate(db, token, input.overlap_seconds));
+  const key = await tokens.rotate(db, token, input.overlap_seconds);
   return { ...(await tokens.find(db, org_id, input.name)), key };
 }
 

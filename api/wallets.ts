@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import * as pricing from '../domain/pricing';
-import { type Db, withRetry } from '../domain/sql';
+import type { Db } from '../domain/sql';
 import * as transactions from '../domain/transactions';
 import * as walletSettings from '../domain/wallet-settings';
 import * as wallets from '../domain/wallets';
@@ -258,5 +258,5 @@ async function putSettings(
   { id: org_id, low_balance_threshold, ...rest }: z.infer<typeof settingsBody>,
 ) {
   const change = { ...rest, low_balance_threshold_nanos: low_balance_threshold };
-  return withRetry(() => walletSettings.change(db, org_id, change));
+  return walletSettings.change(db, org_id, change);
 }

@@ -41,19 +41,36 @@ export function isTransient(error: unknown): boolean {
   return transient.has((error as { code?: string }).code ?? '');
 }
 
+// Node's connection errors, PostgreSQL's class 08 and 57P0x (shutdown, crash), and the pool's time-out.
+const unreachable = /^(ECONN|ETIMEDOUT|EPIPE|ENOTFOUND|EHOSTUNREACH|08|57P0|53300)/;
+
+// What pg says without a code: a session that ended while, before, or after a statement was on it.
+const lostConnection =
+  /Connection terminated|Connection ended unexpectedly|is not queryable|timeout expired|timeout exceeded when trying to connect/;
+
+/** True where a database or service could not be reached, so that a repeat may find it. */
+export function isUnreachable(error: unknown): boolean {
+  const { code, name, message } = error as { code?: string; name?: string; message?: string };
+  if (code && unreachable.test(code)) return true;
+  return name === 'KnexTimeoutError' || lostConnection.test(message ?? '');
+}
+
+const ATTEMPTS = 3;
+
 /** Runs a whole transaction up to three times while PostgreSQL undoes it; then 503. Never reported as a lack of money. */
-export async function withRetry<T>(run: () => Promise<T>, attempts = 3): Promise<T> {
+export async function withRetry<T>(run: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await run();
     } catch (error) {
       if (!isTransient(error)) throw error;
-      if (attempt >= attempts) throw busy();
+      if (attempt === ATTEMPTS) throw busy();
     }
   }
 }
 
-function busy(): AppError {
+/** The refusal (503) where PostgreSQL undid the work for a reason that passes. */
+export function busy(): AppError {
   return new AppError('unavailable', 'The ledger is busy. Repeat the request with the same ids.', {
     retry_after: 1,
   });

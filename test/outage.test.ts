@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import pino from 'pino';
 import { openDatabase } from '../connections';
 import { type Db, many } from '../domain/sql';
 import * as tokens from '../domain/tokens';
@@ -8,6 +9,7 @@ import {
   type CallApi,
   gatewayToken,
   makeTenant,
+  platformKey,
   refusal,
   serve,
   startApi,
@@ -105,7 +107,8 @@ test('reserves and settlements repeated with their ids through the same fire hol
     const settle = settleBody(tenant.org_id, held.body.reservation_id, 500);
     return persist(() => call('post', '/v1/gateway/wallets/settle', { key, body: settle }));
   };
-  const { result } = await underFire(() => Promise.all(Array.from({ length: 40 }, cycle)));
+  const { result, killed } = await underFire(() => Promise.all(Array.from({ length: 40 }, cycle)));
+  expect(killed).toBeGreaterThan(0);
   expect(result.map(({ status, body }) => [status, body.status])).toEqual(
     Array(40).fill([200, 'settled']),
   );
@@ -143,6 +146,53 @@ test('an organization whose lock is held too long gives 503, not a lack of money
   await trx.rollback();
   expect(refusal(answer)).toMatchObject({ status: 503, code: 'unavailable' });
   expect(Number(answer.headers['retry-after'])).toBeGreaterThanOrEqual(1);
+});
+
+/** Lets PostgreSQL undo the next inserts into teams, as it does for a deadlock. */
+async function undoInserts(times: number): Promise<void> {
+  await many(
+    db,
+    `create or replace function hiccup() returns trigger language plpgsql as $$
+     begin
+       if nextval('hiccups') <= ${times} then raise 'undone' using errcode = '40P01'; end if;
+       return new;
+     end $$;
+     drop trigger if exists hiccup on teams;
+     drop sequence if exists hiccups;
+     create sequence hiccups;
+     create trigger hiccup before insert on teams for each row execute function hiccup()`,
+  );
+}
+
+test('a write that PostgreSQL undid runs again, three times in all; then it is 503 with Retry-After', async () => {
+  const key = await platformKey(db);
+  const path = `/v1/organizations/${tenant.org_id}/teams`;
+  await undoInserts(2);
+  expect((await call('post', path, { key, body: { name: 'Lucky' } })).status).toBe(201);
+  await undoInserts(3);
+  const answer = await call('post', path, { key, body: { name: 'Unlucky' } });
+  expect(refusal(answer)).toMatchObject({ status: 503, code: 'unavailable' });
+  expect(Number(answer.headers['retry-after'])).toBeGreaterThanOrEqual(1);
+  await many(db, 'drop trigger hiccup on teams');
+});
+
+test('a fault in one item of a batch is logged with the id that its answer asks to quote', async () => {
+  const lines: Record<string, unknown>[] = [];
+  const log = pino({ base: null }, { write: (text) => void lines.push(JSON.parse(text)) });
+  const fault = () => Promise.reject(new Error('a fault of the ledger'));
+  const broken = { reserve: fault, settle: fault, redeem: fault, close: async () => undefined };
+  const served = await serve({ db, log, lanes: broken });
+  const items = [{ id: '1', op: 'reserve', body: reserveBody(tenant.org_id, 1_000) }];
+  const { text } = await served.call('post', '/v1/gateway/wallets/batch', {
+    key: await gatewayToken(db),
+    body: { items },
+  });
+  const { status, body } = JSON.parse(text);
+  expect([status, body.error.code]).toEqual([500, 'internal_error']);
+  expect(lines).toContainEqual(
+    expect.objectContaining({ msg: 'unexpected error', request_id: body.request_id }),
+  );
+  await served.close();
 });
 
 test('/readyz is 200 while the database answers', async () => {

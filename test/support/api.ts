@@ -60,8 +60,7 @@ export async function serve(
   connections: Partial<Connections> & { db: Db },
   temporal_address = process.env.TEST_TEMPORAL_ADDRESS as string,
 ) {
-  const log = createLog('test', 'silent');
-  const { db } = connections;
+  const { db, log = createLog('test', 'silent') } = connections;
   const database_url: string = db.client.config.connection.connectionString;
   const lanes = createLanes(db, log);
   const waiters = openWaiters({ db, lanes, database_url, log });
