@@ -39,6 +39,8 @@ export const bodies: Record<string, object> = {
   'post /v1/admin/wallets/credit': { org_id, ...credit },
   'post /v1/wallets/allocate': transfer,
   'post /v1/wallets/reclaim': transfer,
+  'put /v1/wallets/:id': { low_balance_threshold: 5 },
+  'put /v1/admin/wallets/:id': { low_balance_threshold: 5 },
   'put /v1/admin/organizations/:id/wallet-settings': {
     reserve_buffer_pct: 10,
     low_balance_threshold: 5,

@@ -54,7 +54,8 @@ const help: Record<string, string> = {
   target_wallet_owner_type: 'Whose wallet: that of the organization, of a team or of a user.',
   target_wallet_owner_id: 'The id of that team or user. Not needed for the organization.',
   reserve_buffer_pct: 'Per cent that a hold is above its estimate.',
-  low_balance_threshold: 'A wallet that falls below it causes one event wallet.balance_low.',
+  low_balance_threshold:
+    "A wallet that falls below it causes one event wallet.balance_low. A wallet's null: the organization's setting.",
   reservation_ttl_seconds: 'How long a hold lives without being extended.',
   ticket_ttl_seconds: 'How long a cost ticket stays open.',
   default_max_completion_tokens:

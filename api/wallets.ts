@@ -23,6 +23,10 @@ const balanceQuery = z.strictObject({ org_id: id.optional(), team_id: id.optiona
 // `seq_max`: the `total` of the first page, so that the next ones do not shift while entries are written.
 const seq_max = z.coerce.number<number>().int().min(0).max(Number.MAX_SAFE_INTEGER).optional();
 const transactionsQuery = z.strictObject({ id, ...ledgerPage, seq_max });
+const thresholdBody = z.strictObject({
+  id,
+  low_balance_threshold: amount('low_balance_threshold').nullable(),
+});
 const creditBody = z.strictObject({
   org_id: id.optional(),
   target_wallet_owner_type: ownerType,
@@ -67,6 +71,10 @@ export const walletRoutes = [
       "A wallet's ledger entries, newest first. With seq_max, the first page's total, pages do not shift as entries are written.",
     answer: answers.list({ transactions: answers.transaction }),
   }),
+  route('put', '/v1/wallets/:id', billing, thresholdBody, putThreshold, {
+    summary: "Change when a wallet counts as low; null: as the organization's settings say.",
+    answer: answers.wallet,
+  }),
   route('post', '/v1/wallets/credit', billing, creditBody, credit, {
     summary: 'Add money to a wallet by hand.',
     is_idempotent: true,
@@ -92,12 +100,16 @@ export const walletRoutes = [
     '/v1/admin/wallets/:id/transactions',
     platformAdmin,
     transactionsQuery,
-    listAnyTransactions,
+    listTransactions,
     {
       summary: 'The ledger of any wallet.',
       answer: answers.list({ transactions: answers.transaction }),
     },
   ),
+  route('put', '/v1/admin/wallets/:id', platformAdmin, thresholdBody, putThreshold, {
+    summary: 'Change when any wallet counts as low.',
+    answer: answers.wallet,
+  }),
   route('post', '/v1/admin/wallets/credit', platformAdmin, creditBody, credit, {
     summary: 'Add money to a wallet of any organization.',
     is_idempotent: true,
@@ -148,21 +160,26 @@ async function balance({ db, principal }: Ctx, { org_id, team_id }: z.infer<type
   return wallets.balances(db, await viewer(db, principal, org_id), team_id);
 }
 
-async function listTransactions(
-  { db, principal }: Ctx,
-  { id: wallet_id, ...window }: z.infer<typeof transactionsQuery>,
-) {
-  const found = isPlatformAdmin(principal)
-    ? await wallets.getAny(db, wallet_id)
-    : await wallets.get(db, wallet_id, await viewer(db, principal));
-  return transactions.list(db, found.wallet_id, window);
+/** The named wallet: any for platform admins, for others one that they may see. */
+async function found({ db, principal }: Ctx, wallet_id: string): Promise<wallets.Wallet> {
+  return isPlatformAdmin(principal)
+    ? wallets.getAny(db, wallet_id)
+    : wallets.get(db, wallet_id, await viewer(db, principal));
 }
 
-async function listAnyTransactions(
-  { db }: Ctx,
-  { id: wallet_id, ...window }: z.infer<typeof transactionsQuery>,
+async function listTransactions(
+  ctx: Ctx,
+  { id: named_id, ...window }: z.infer<typeof transactionsQuery>,
 ) {
-  return transactions.list(db, (await wallets.getAny(db, wallet_id)).wallet_id, window);
+  const { wallet_id } = await found(ctx, named_id);
+  return transactions.list(ctx.db, wallet_id, window);
+}
+
+async function putThreshold(
+  ctx: Ctx,
+  { id: named_id, low_balance_threshold }: z.infer<typeof thresholdBody>,
+) {
+  return wallets.setThreshold(ctx.db, await found(ctx, named_id), low_balance_threshold);
 }
 
 async function listAllWallets({ db }: Ctx, filter: z.infer<typeof walletsQuery>) {

@@ -1,5 +1,6 @@
 import { AppError } from './errors';
 import { type Db, many, maybe, one } from './sql';
+import * as wallets from './wallets';
 
 /** Wallet settings of an organization (design: Control-plane bodies). */
 export interface WalletSettings {
@@ -30,7 +31,7 @@ export function get(db: Db, org_id: string): Promise<WalletSettings> {
 /** Changes the given settings. The currency changes only while no ledger entry, ticket, cost constraint or key budget is in it. */
 export function change(db: Db, org_id: string, given: SettingsChange): Promise<WalletSettings> {
   return db.transaction(async (trx) => {
-    await trx.raw('select lock_organization(?)', [org_id]);
+    await wallets.lock(trx, org_id);
     const old = await get(trx, org_id);
     if (given.currency !== undefined && given.currency !== old.currency)
       await changeCurrency(trx, org_id, given.currency);

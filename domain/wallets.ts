@@ -90,7 +90,7 @@ export async function lock(trx: Db, org_id: string): Promise<void> {
   await many(trx, 'select from lock_organization(:org_id)', { org_id });
 }
 
-/** The wallet of a known owner, made on first use with balance 0; `invalid_field` for an owner of elsewhere. */
+/** The wallet of a known owner, made on first use with balance 0; `not_found` for an owner of elsewhere. */
 export async function ensure(
   db: Db,
   org_id: string,
@@ -101,16 +101,14 @@ export async function ensure(
     throw new AppError('invalid_field', `Name the ${owner_type}: ${param}.`, { param });
   }
   const isForeign = owner_type === 'organization' && (owner_id ?? org_id) !== org_id;
-  const made = await maybe<{ id: string | null }>(
-    db,
-    'select id from ensure_wallet(:org_id, :owner_type, :owner_id)',
-    {
-      org_id,
-      owner_type,
-      owner_id: owner_id ?? null,
-    },
-  );
-  if (!made?.id || isForeign) {
+  const made = isForeign
+    ? undefined
+    : await maybe<{ id: string | null }>(
+        db,
+        'select id from ensure_wallet(:org_id, :owner_type, :owner_id)',
+        { org_id, owner_type, owner_id: owner_id ?? null },
+      );
+  if (!made?.id) {
     throw new AppError(
       'not_found',
       `No ${owner_type} of this organization was found under this id.`,
@@ -135,6 +133,23 @@ export function ensureNamed(
       ? { owner_type: 'user', owner_id: user_id }
       : { owner_type: 'team', owner_id: team_id };
   return ensure(db, org_id, owner, team_id === undefined ? 'user_id' : 'team_id');
+}
+
+/** Sets the balance below which this wallet is low; null: the organization's setting decides. */
+export function setThreshold(
+  db: Db,
+  { wallet_id, owner_org_id }: Wallet,
+  low_balance_threshold_nanos: bigint | null,
+): Promise<Wallet> {
+  return db.transaction(async (trx) => {
+    await lock(trx, owner_org_id);
+    await many(
+      trx,
+      'update wallets set low_balance_threshold_nanos = :low_balance_threshold_nanos where id = :wallet_id',
+      { wallet_id, low_balance_threshold_nanos },
+    );
+    return getAny(trx, wallet_id);
+  });
 }
 
 export interface Amount {
