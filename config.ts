@@ -4,6 +4,10 @@ import './field-messages';
 
 const port = z.coerce.number().int().min(0).max(65_535);
 const chosen_port = z.coerce.number().int().min(1).max(65_535).optional();
+// An address of this machine; all of them where none is named.
+const host = z.string().min(1).optional();
+// `npm start` asks its parts on loopback, and opens them to others only on demand: its keys and data are a demo's.
+const product_host = z.enum(['127.0.0.1', '0.0.0.0']).default('127.0.0.1');
 const urls = z
   .string()
   .transform((text) => text.split(',').map((url) => url.trim()))
@@ -18,6 +22,7 @@ const variables = {
       TEMPORAL_ADDRESS: z.string().min(1),
       TEMPORAL_NAMESPACE: z.string().min(1).default('svc'),
       API_PORT: port.default(8080),
+      API_HOST: host,
       DATABASE_POOL_MAX: z.coerce.number().int().min(1).max(200).default(10),
       LOG_LEVEL: level,
       // People may come with a JWT of this identity provider: all three, or none.
@@ -32,6 +37,7 @@ const variables = {
     CONTROL_PLANE_TOKEN: z.string().min(1),
     GATEWAY_CONFIG: z.string().min(1),
     GATEWAY_PORT: port.default(8081),
+    GATEWAY_HOST: host,
     LOG_LEVEL: level,
   }),
   worker: z.object({
@@ -60,7 +66,9 @@ const variables = {
     TEMPORAL_UI_PORT: chosen_port,
     SANDBOX_MODELS_PORT: chosen_port,
     API_PORT: chosen_port,
+    API_HOST: product_host,
     GATEWAY_PORT: chosen_port,
+    GATEWAY_HOST: product_host,
   }),
 };
 

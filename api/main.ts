@@ -29,7 +29,7 @@ async function main(): Promise<void> {
   const server = createServer(app.callback());
   // Longer than a balancer's or gateway's idle time, so that they close first.
   server.keepAliveTimeout = 65_000;
-  const port = await listen(server, config.API_PORT, 'API_PORT');
+  const port = await listen(server, config.API_PORT, { host: config.API_HOST, name: 'API' });
   log.info({ port }, 'api listens');
 
   const stop = async () => {

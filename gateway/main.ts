@@ -24,7 +24,10 @@ async function main(): Promise<void> {
   const gateway = openGateway({ settings, control_plane, log });
   const server = createServer(createApp(gateway).callback());
   server.keepAliveTimeout = KEEP_ALIVE_MS;
-  const port = await listen(server, config.GATEWAY_PORT, 'GATEWAY_PORT');
+  const port = await listen(server, config.GATEWAY_PORT, {
+    host: config.GATEWAY_HOST,
+    name: 'GATEWAY',
+  });
   log.info({ port }, 'the gateway listens');
 
   const stop = async (signal: string): Promise<void> => {

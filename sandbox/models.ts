@@ -151,7 +151,11 @@ function parse(bytes: Buffer): unknown {
 
 async function main(): Promise<void> {
   const given = Number(process.env.SANDBOX_MODELS_PORT ?? 8090);
-  const port = await listen(createModelServer(), given, 'SANDBOX_MODELS_PORT');
+  // What it shows of the calls it got needs no credential, so that only this machine may ask.
+  const port = await listen(createModelServer(), given, {
+    host: '127.0.0.1',
+    name: 'SANDBOX_MODELS',
+  });
   process.stdout.write(`sandbox model provider on http://127.0.0.1:${port}/v1\n`);
 }
 

@@ -152,6 +152,7 @@ async function startServices(
         DATABASE_URL: url,
         ...temporalEnv(temporalAddress(settings, ports)),
         API_PORT: String(port),
+        API_HOST: settings.API_HOST,
       },
       ready_url: `${localUrl(port)}/readyz`,
     }),
@@ -166,7 +167,7 @@ async function startServices(
     serverProgram({
       name: numbered('gateway', index, ports.gateways),
       script: 'gateway/main.ts',
-      env: { ...env, GATEWAY_PORT: String(port) },
+      env: { ...env, GATEWAY_PORT: String(port), GATEWAY_HOST: settings.GATEWAY_HOST },
       ready_url: `${localUrl(port)}/readyz`,
     }),
   );

@@ -56,6 +56,15 @@ test('the three printed calls answer, stream, and show both in the ledger', asyn
   );
 });
 
+test('nothing of it can be reached from another machine', async () => {
+  const { api_url, gateway_urls, sandbox } = first;
+  for (const url of [api_url, ...gateway_urls, `${sandbox.models_url}/sandbox/requests`]) {
+    // Loopback too, but another address: a server on all interfaces answers there.
+    const elsewhere = url.replace('127.0.0.1', '127.0.0.2');
+    expect([url, await status(elsewhere).catch(() => 'refused')]).toEqual([url, 'refused']);
+  }
+});
+
 test('each request is a line in the log files of gateway and API, and none on the console', async () => {
   const [chat = ''] = printedCalls(npm.output());
   await shell(chat);
