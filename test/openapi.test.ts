@@ -30,6 +30,49 @@ test('every route is in the document with its access and its good status', () =>
   }
 });
 
+// What the specification demands of the control plane, as it says it, beside what the tables here happen to hold.
+const demanded = `
+  get /v1/wallets: member
+  get /v1/wallets/balance: member
+  get /v1/wallets/{id}/transactions: member
+  post /v1/wallets/credit: org:billing
+  post /v1/wallets/allocate: org:billing
+  post /v1/wallets/reclaim: org:billing
+  get /v1/model-pricing: public
+  get /v1/admin/model-pricing: platform:admin
+  post /v1/admin/model-pricing: platform:admin
+  put /v1/admin/model-pricing/{id}: platform:admin
+  delete /v1/admin/model-pricing/{id}: platform:admin
+  get /v1/admin/exchange-rates: platform:admin
+  put /v1/admin/exchange-rates: platform:admin
+  get /v1/admin/wallets: platform:admin
+  get /v1/admin/wallets/{id}/transactions: platform:admin
+  post /v1/admin/wallets/credit: platform:admin
+  put /v1/admin/organizations/{id}/wallet-settings: platform:admin
+  get /v1/agents/{id}/usage-constraints: agents:read
+  post /v1/agents/{id}/usage-constraints: agents:write
+  put /v1/agents/{id}/usage-constraints/{cid}: agents:write
+  delete /v1/agents/{id}/usage-constraints/{cid}: agents:write
+  post /v1/gateway/wallets/reserve: control_plane
+  post /v1/gateway/wallets/settle: control_plane
+  post /v1/gateway/wallets/redeem-ticket: control_plane
+  get /v1/gateway/agents/{id}/usage-check: control_plane
+  post /v1/gateway/agents/{id}/usage-increment: control_plane
+  post /v1/tokens: tokens:write
+  get /v1/tokens: tokens:write
+  get /v1/tokens/{name}: tokens:write
+  delete /v1/tokens/{name}: tokens:write
+`
+  .trim()
+  .split(/\n\s*/);
+
+test('the routes that the specification demands are there, each with its access', () => {
+  const served = routes.map(
+    ({ method, path: at, access }) => `${method} ${at.replace(/:(\w+)/g, '{$1}')}: ${access.label}`,
+  );
+  expect(demanded.filter((one) => !served.includes(one))).toEqual([]);
+});
+
 test('operation ids are unique, and every reference in the document leads somewhere', () => {
   const document = openapi();
   const operations = Object.values(document.paths as Record<string, object>).flatMap(
