@@ -59,6 +59,8 @@ interface Item {
   /** False once its time is up: then nobody waits and it is not sent again. */
   is_live: boolean;
   was_sent: boolean;
+  /** The address it flew to last. */
+  at?: number;
   answer(reply: Reply): void;
 }
 
@@ -97,8 +99,8 @@ class FlightControl implements Flights {
     return new Promise((resolve) => {
       const timer = setTimeout(() => {
         item.is_live = false;
-        // The address may hang; what is tried next goes elsewhere.
-        this.turnFrom(this.current);
+        // The address may hang; what is tried next goes elsewhere. Of all that hang on it, only the first turns away.
+        if (item.at !== undefined) this.turnFrom(item.at);
         resolve({ status: 0, was_sent: item.was_sent });
       }, timeout_ms);
       const answer = (reply: Reply): void => {
@@ -191,6 +193,7 @@ class FlightControl implements Flights {
 
   private fly(items: Item[]): void {
     const at = this.current;
+    for (const item of items) item.at = at;
     const flight = new Flight(items, (refusal) => this.landed(flight, at, refusal));
     this.open += 1;
     this.young += 1;

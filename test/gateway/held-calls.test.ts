@@ -263,7 +263,7 @@ test('a key that is revoked while its call is held is refused when it asks again
 test('the control plane may break in the middle of a hold: the call goes on waiting, and is paid once', async () => {
   const wire = await openWire(world.api.url);
   const behind = await world.openGateway({
-    api_url: wire.url,
+    api_urls: [wire.url],
     settings: { cost_tickets: { hold_ms: 20_000 } },
   });
   const poor = await makePoor();

@@ -27,7 +27,7 @@ beforeAll(async () => {
 
 beforeEach(async () => {
   wire = await openWire(world.api.url);
-  gateway = await world.openGateway({ api_url: wire.url });
+  gateway = await world.openGateway({ api_urls: [wire.url] });
 });
 
 afterEach(async () => {

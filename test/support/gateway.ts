@@ -29,9 +29,9 @@ export interface World {
   control_plane_token: string;
   org: TestOrg;
   key: string;
-  /** Another gateway over the same control plane, or another address of it. */
+  /** Another gateway over the same control plane, or other addresses of it. */
   openGateway: (more?: {
-    api_url?: string;
+    api_urls?: readonly string[];
     settings?: object;
     target?: object;
   }) => Promise<TestGateway>;
@@ -58,12 +58,12 @@ export async function openWorld(): Promise<World> {
   await credit(api.db, org.org_id, org.org_wallet, 100_000_000_000n);
   const opened: TestGateway[] = [];
   const open: World['openGateway'] = async ({
-    api_url = api.url,
+    api_urls = [api.url],
     settings = {},
     target = {},
   } = {}) => {
     const made = await startGateway({
-      ...{ api_url, models_url, control_plane_token, settings, target },
+      ...{ api_urls, models_url, control_plane_token, settings, target },
     });
     opened.push(made);
     return made;
@@ -89,7 +89,7 @@ export function gatewayKey(
 }
 
 async function startGateway(given: {
-  api_url: string;
+  api_urls: readonly string[];
   models_url: string;
   control_plane_token: string;
   settings: object;
@@ -114,7 +114,7 @@ async function startGateway(given: {
   );
   const log = createLog('test', 'silent');
   const control_plane = openControlPlane(
-    { urls: [given.api_url], token: given.control_plane_token },
+    { urls: given.api_urls, token: given.control_plane_token },
     log,
   );
   const gateway = openGateway({ settings, control_plane, log });
