@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, type ErrorCode } from '../domain/errors';
 import { API_VERSION } from '../http';
 import type { Logger } from '../log';
-import { type Flights, type NoReply, openFlights, type Reply } from './flights';
+import { type Flights, openFlights } from './flights';
+import { errorOf, isLost, isRefusedCall, type NoReply, type Reply } from './replies';
 import type { Usage } from './usage';
 
 /** Who a gateway key is. Whether it is still valid, only a reserve or a verify can tell. */
@@ -240,25 +241,6 @@ function openSettlements(flights: Flights, log: Logger): Settlements {
 function isFinal(reply: Reply | NoReply): boolean {
   if (reply.status < 400 || reply.status >= 500) return false;
   return !isRefusedCall(reply as Reply) && reply.status !== 429;
-}
-
-function isLost(reply: Reply | NoReply): reply is NoReply {
-  return reply.status === 0 && (reply as NoReply).was_sent;
-}
-
-function isRefusedCall(reply: Reply): boolean {
-  return reply.body?.refused_call === true;
-}
-
-interface WireError {
-  code?: string;
-  message?: string;
-  type?: string;
-  param?: string | null;
-}
-
-function errorOf(reply: Reply): WireError {
-  return (reply.body?.error as WireError | undefined) ?? {};
 }
 
 /** The control plane's refusal as this gateway's own: same code, status and extras, a cost ticket included. */

@@ -1,18 +1,8 @@
 import { type Dispatcher, Pool } from 'undici';
+import { Flight, type Item } from './flight';
+import { type NoReply, parseReply, type Reply } from './replies';
 
 export type Op = 'reserve' | 'settle' | 'extend';
-
-/** What the control plane said to one item; `body` is what the single route would answer. */
-export interface Reply {
-  status: number;
-  body: Record<string, unknown>;
-}
-
-/** An item without an answer in time. `was_sent` tells whether the control plane may have acted on it. */
-export interface NoReply {
-  status: 0;
-  was_sent: boolean;
-}
 
 export interface Flights {
   submit(op: Op, body: object, timeout_ms: number): Promise<Reply | NoReply>;
@@ -37,32 +27,19 @@ export interface Address {
   headers: Readonly<Record<string, string>>;
 }
 
-// One flight at a time makes the largest batches, and each saves system calls on both sides: measured against four, a priced
-// request costs all processes a quarter less CPU. A slow one stops counting, so that a slow organization delays nobody.
-const FLIGHTS_YOUNG_MAX = 1;
+// A batch leaves when none younger than this is out. One at a time makes the largest batches, and each saves system calls on
+// both sides: measured against four, a priced request costs all processes a quarter less CPU. One that takes longer keeps
+// nobody waiting, so that a slow organization delays no other.
+const YOUNG_MS = 25;
 // Nobody waits for a settlement, so it may wait for a reserve to travel with.
 const SETTLE_LINGER_MS = 5;
 const FLIGHTS_OPEN_MAX = 32;
-const YOUNG_MS = 25;
 const ITEMS_MAX = 64;
 // Half of what the control plane takes.
 const BYTES_MAX = 524_288;
 const FLIGHT_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 2_000;
 const RESEND_MS = 100;
-const LF = 10;
-
-interface Item {
-  id: string;
-  /** The item as it stands in the batch; written once. */
-  text: string;
-  /** False once its time is up: then nobody waits and it is not sent again. */
-  is_live: boolean;
-  was_sent: boolean;
-  /** The address it flew to last. */
-  at?: number;
-  answer(reply: Reply): void;
-}
 
 /** Opens the connections over which reserves and settlements travel together. */
 export function openFlights(address: Address): Flights {
@@ -148,7 +125,7 @@ class FlightControl implements Flights {
       ...(signal ? { signal } : {}),
     });
     const text = await answer.body.text();
-    return { status: answer.statusCode, body: parse(text) ?? {} };
+    return { status: answer.statusCode, body: parseReply(text) ?? {} };
   }
 
   /** All that arrived in one turn of the event loop leaves together. */
@@ -168,27 +145,25 @@ class FlightControl implements Flights {
   private launch(): void {
     clearTimeout(this.lingering);
     this.lingering = undefined;
-    while (
-      !this.is_resting &&
-      this.queue.length > 0 &&
-      this.young < FLIGHTS_YOUNG_MAX &&
-      this.open < FLIGHTS_OPEN_MAX
-    ) {
-      const items = this.take();
-      if (items.length > 0) this.fly(items);
-    }
+    if (this.is_resting || this.young > 0 || this.open >= FLIGHTS_OPEN_MAX) return;
+    const items = this.take();
+    if (items.length > 0) this.fly(items);
   }
 
-  /** The next batch: at most 64 items, and no more text than the control plane reads in one body. */
+  /** The next batch of who still waits: at most 64 items, and no more text than the control plane reads in one body. */
   private take(): Item[] {
     let bytes = 0;
-    let count = 0;
-    for (const { text } of this.queue) {
-      bytes += Buffer.byteLength(text);
-      if (count === ITEMS_MAX || (count > 0 && bytes > BYTES_MAX)) break;
-      count += 1;
+    let taken = 0;
+    let passed = 0;
+    for (const { text, is_live } of this.queue) {
+      if (is_live) {
+        bytes += Buffer.byteLength(text);
+        if (taken === ITEMS_MAX || (taken > 0 && bytes > BYTES_MAX)) break;
+        taken += 1;
+      }
+      passed += 1;
     }
-    return this.queue.splice(0, count).filter((item) => item.is_live);
+    return this.queue.splice(0, passed).filter((item) => item.is_live);
   }
 
   private fly(items: Item[]): void {
@@ -252,73 +227,6 @@ class FlightControl implements Flights {
 
   private poolAt(at: number): Pool {
     return this.pools[at] as Pool;
-  }
-}
-
-/** One batch on its way; undici tells it what happens. */
-class Flight implements Dispatcher.DispatchHandler {
-  is_young = true;
-  ageing: NodeJS.Timeout | undefined;
-  private readonly items: Map<string, Item>;
-  private readonly onLanded: (refusal?: Reply) => void;
-  private status = 0;
-  private tail = '';
-  private decoder = new TextDecoder();
-
-  constructor(items: Item[], onLanded: (refusal?: Reply) => void) {
-    this.items = new Map(items.map((item) => [item.id, item]));
-    this.onLanded = onLanded;
-  }
-
-  unanswered(): Item[] {
-    return [...this.items.values()].filter((item) => item.is_live);
-  }
-
-  onRequestStart(): void {
-    for (const item of this.items.values()) item.was_sent = true;
-  }
-
-  onResponseStart(_controller: Dispatcher.DispatchController, status: number): void {
-    this.status = status;
-  }
-
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.status !== 200 || chunk[chunk.length - 1] !== LF || this.tail !== '') {
-      this.tail += this.decoder.decode(chunk, { stream: true });
-      if (this.status !== 200) return;
-      const end = this.tail.lastIndexOf('\n');
-      if (end < 0) return;
-      this.lines(this.tail.slice(0, end));
-      this.tail = this.tail.slice(end + 1);
-    } else this.lines(chunk.toString('utf8'));
-  }
-
-  onResponseEnd(): void {
-    const is_refused = this.status >= 400 && this.status < 500;
-    this.onLanded(is_refused ? { status: this.status, body: { refused_call: true } } : undefined);
-  }
-
-  onResponseError(): void {
-    this.onLanded();
-  }
-
-  private lines(text: string): void {
-    for (const line of text.split('\n')) {
-      const parsed =
-        line === '' ? undefined : (parse(line) as (Reply & { id: string }) | undefined);
-      const item = parsed && this.items.get(parsed.id);
-      if (item === undefined || parsed === undefined) continue;
-      this.items.delete(item.id);
-      item.answer({ status: parsed.status, body: parsed.body });
-    }
-  }
-}
-
-function parse(text: string): Record<string, unknown> | undefined {
-  try {
-    return JSON.parse(text) as Record<string, unknown>;
-  } catch {
-    return undefined;
   }
 }
 

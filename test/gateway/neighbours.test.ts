@@ -1,3 +1,7 @@
+import { createServer } from 'node:http';
+import { json } from 'node:stream/consumers';
+import { openFlights } from '../../gateway/flights';
+import { listen } from '../../http';
 import { chat, gatewayKey, lastCharge, openWorld, post, type World } from '../support/gateway';
 import { makeOrg } from '../support/ledger';
 
@@ -10,15 +14,37 @@ beforeAll(async () => {
 
 afterAll(() => world.close());
 
-test('an overlong agent header is refused alone; calls of others that travel with it are paid', async () => {
-  const headers = { 'x-svc-agent-id': '"'.repeat(8_000) };
-  const attacks = Array.from({ length: 40 }, () =>
-    post(world.url + path, world.key, chat('Hello'), headers),
+/** A control plane that takes no batch with the marked call in it, and answers every other call. */
+async function openPicky() {
+  const batches: number[] = [];
+  const server = createServer(async (req, res) => {
+    const { items } = (await json(req)) as {
+      items: { id: string; body: { is_marked: boolean } }[];
+    };
+    batches.push(items.length);
+    if (items.some(({ body }) => body.is_marked)) {
+      res.writeHead(413).end('{"type":"error"}');
+      return;
+    }
+    for (const { id } of items) res.write(`${JSON.stringify({ id, status: 200, body: { id } })}\n`);
+    res.end();
+  });
+  const url = `http://127.0.0.1:${await listen(server, 0)}`;
+  const close = () => new Promise((resolve) => server.close(resolve));
+  return { url, batches, close };
+}
+
+test('a call for which its whole batch is refused is refused alone; those that travelled with it are answered', async () => {
+  const picky = await openPicky();
+  const flights = openFlights({ urls: [picky.url], headers: {} });
+  const calls = Array.from({ length: 10 }, (_, at) =>
+    flights.submit('reserve', { is_marked: at === 4 }, 5_000),
   );
-  const calls = Array.from({ length: 10 }, () => post(world.url + path, world.key, chat('Hello')));
-  const [attacked, answered] = [await Promise.all(attacks), await Promise.all(calls)];
-  expect(new Set(attacked.map(({ status }) => status))).toEqual(new Set([422]));
-  expect(new Set(answered.map(({ status }) => status))).toEqual(new Set([200]));
+  const statuses = (await Promise.all(calls)).map(({ status }) => status);
+  await flights.close();
+  await picky.close();
+  expect(picky.batches).toEqual([10, ...Array(10).fill(1)]);
+  expect(statuses).toEqual(statuses.map((_, at) => (at === 4 ? 413 : 200)));
 });
 
 test.each<[unknown, number]>([

@@ -1,0 +1,76 @@
+import type { Dispatcher } from 'undici';
+import { parseReply, type Reply } from './replies';
+
+const LF = 10;
+
+/** A call that waits for its batch, or is on its way with it. */
+export interface Item {
+  id: string;
+  /** The item as it stands in the batch; written once. */
+  text: string;
+  /** False once its time is up: then nobody waits and it is not sent again. */
+  is_live: boolean;
+  was_sent: boolean;
+  /** The address it flew to last. */
+  at?: number;
+  answer(reply: Reply): void;
+}
+
+/** One batch on its way; undici tells it what happens. */
+export class Flight implements Dispatcher.DispatchHandler {
+  is_young = true;
+  ageing: NodeJS.Timeout | undefined;
+  private readonly items: Map<string, Item>;
+  private readonly onLanded: (refusal?: Reply) => void;
+  private status = 0;
+  private tail = '';
+  private decoder = new TextDecoder();
+
+  constructor(items: Item[], onLanded: (refusal?: Reply) => void) {
+    this.items = new Map(items.map((item) => [item.id, item]));
+    this.onLanded = onLanded;
+  }
+
+  unanswered(): Item[] {
+    return [...this.items.values()].filter((item) => item.is_live);
+  }
+
+  onRequestStart(): void {
+    for (const item of this.items.values()) item.was_sent = true;
+  }
+
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number): void {
+    this.status = status;
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.status !== 200 || chunk[chunk.length - 1] !== LF || this.tail !== '') {
+      this.tail += this.decoder.decode(chunk, { stream: true });
+      if (this.status !== 200) return;
+      const end = this.tail.lastIndexOf('\n');
+      if (end < 0) return;
+      this.lines(this.tail.slice(0, end));
+      this.tail = this.tail.slice(end + 1);
+    } else this.lines(chunk.toString('utf8'));
+  }
+
+  onResponseEnd(): void {
+    const is_refused = this.status >= 400 && this.status < 500;
+    this.onLanded(is_refused ? { status: this.status, body: { refused_call: true } } : undefined);
+  }
+
+  onResponseError(): void {
+    this.onLanded();
+  }
+
+  private lines(text: string): void {
+    for (const line of text.split('\n')) {
+      const parsed =
+        line === '' ? undefined : (parseReply(line) as (Reply & { id: string }) | undefined);
+      const item = parsed && this.items.get(parsed.id);
+      if (item === undefined || parsed === undefined) continue;
+      this.items.delete(item.id);
+      item.answer({ status: parsed.status, body: parsed.body });
+    }
+  }
+}
