@@ -100,16 +100,20 @@ async function look(
   queue.is_running = true;
   while (queue.is_due && queue.calls.size > 0) {
     queue.is_due = false;
+    let answered = 0;
     const started_at = performance.now();
     try {
       const names = [...queue.calls.keys()];
       const rows = await withRetry(() => tickets.redeemWaiting(db, org_id, names));
       for (const { request_id, ...row } of rows) queue.calls.get(request_id)?.(row);
+      answered = rows.length;
     } catch (error) {
       log.warn({ err: error, org_id }, 'the waiting calls of an organization could not be served');
     }
+    // There may be money for more of them: the next look comes at once.
+    if (answered > 0) queue.is_due = true;
     const took_ms = performance.now() - started_at;
-    await pause(Math.max(PAUSE_MS_MIN, took_ms * PAUSE_PER_LOOK));
+    await pause(answered > 0 ? 0 : Math.max(PAUSE_MS_MIN, took_ms * PAUSE_PER_LOOK));
   }
   queue.is_running = false;
 }

@@ -18,13 +18,9 @@ export async function ledgerRow(cluster: BenchCluster): Promise<Row> {
   let errors = 0;
   for (let round = 0; round < ROUNDS; round += 1) {
     for (const way of ['interactive', 'lane'] as const) {
-      const counts = await Promise.all(
-        [1, 2].map(() => load({ url, ...account, way, in_flight: 32, seconds: SECONDS })),
-      );
-      for (const count of counts) {
-        rate[way] += count.cycles / SECONDS / ROUNDS;
-        if (way === 'lane') errors += count.errors;
-      }
+      const counted = await cycles({ url, ...account, way, seconds: SECONDS });
+      rate[way] += counted.cycles / SECONDS / ROUNDS;
+      if (way === 'lane') errors += counted.errors;
     }
   }
   const db = openDatabase(url, 1);
@@ -68,6 +64,13 @@ export async function seedHotWallet(url: string): Promise<{ org_id: string; key_
   });
   await db.destroy();
   return { org_id: org.id, key_id: key.id };
+}
+
+/** Whole cycles of two processes, 64 in flight together. */
+export async function cycles(spec: Omit<LoadSpec, 'in_flight'>) {
+  const counts = await Promise.all([1, 2].map(() => load({ ...spec, in_flight: 32 })));
+  const sum = (of: 'cycles' | 'errors') => counts.reduce((all, count) => all + count[of], 0);
+  return { cycles: sum('cycles'), errors: sum('errors') };
 }
 
 function load(spec: LoadSpec): Promise<{ cycles: number; errors: number }> {

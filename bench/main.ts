@@ -5,6 +5,7 @@ import { growthRow } from './growth';
 import { httpLedgerRow } from './http-ledger';
 import { ledgerRow } from './ledger';
 import { memoryRow } from './memory';
+import { ticketRows } from './tickets';
 
 /** One bar: what was measured, as a ratio within this run. */
 export interface Row {
@@ -23,6 +24,7 @@ const rows: Record<
   http: async ({ cluster }) => [await httpLedgerRow(cluster)],
   gateway: ({ cluster }) => gatewayRows(cluster),
   growth: async ({ cluster }) => [await growthRow(cluster)],
+  tickets: ({ cluster }) => ticketRows(cluster),
   memory: async ({ cluster }) => [await memoryRow(cluster)],
 };
 

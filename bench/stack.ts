@@ -47,7 +47,9 @@ export async function startStack(cluster: BenchCluster): Promise<Stack> {
     api_key_env: 'BENCH_KEY',
     models: ['gpt-4o-mini'],
   };
-  writeFileSync(config, stringify({ providers: { targets: [target] } }));
+  // One key holds all that a row lets wait.
+  const cost_tickets = { held_max: 2_000, held_per_key_max: 2_000 };
+  writeFileSync(config, stringify({ providers: { targets: [target] }, cost_tickets }));
   const children: ChildProcess[] = [];
   const part = async (
     script: string,
@@ -134,7 +136,7 @@ export async function waitFor(url: string, is_strict: boolean): Promise<void> {
 }
 
 /** A gateway key and the gateway's own service token. */
-export async function seedKeys(url: string, org_id: string) {
+export async function seedKeys(url: string, org_id: string, name = 'first') {
   const db = openDatabase(url, 1);
   const blank = {
     org_id: null,
@@ -151,12 +153,12 @@ export async function seedKeys(url: string, org_id: string) {
   const gateway = await tokens.issue(db, {
     ...blank,
     org_id,
-    name: 'gateway',
+    name: `gateway ${name}`,
     token_type: 'gateway',
   });
   const control_plane = await tokens.issue(db, {
     ...blank,
-    name: 'control-plane',
+    name: `control plane ${name}`,
     scopes: ['control_plane'],
   });
   await db.destroy();

@@ -10,6 +10,7 @@ alter table cost_tickets
   add column reservation_id text,
   add column request_id text;
 create index cost_tickets_due on cost_tickets (expires_at) where status = 'open';
+create index outbox_workflow on outbox (workflow_id);
 
 -- Calls that wait in redeem, oldest first. A row outlives its wait, so that `since` survives a change of ticket.
 create table ticket_waiters (
@@ -28,6 +29,7 @@ create table ticket_waiters (
   primary key (org_id, request_id)
 ) with (fillfactor = 50);
 create index ticket_waiters_until on ticket_waiters (until);
+create index ticket_waiters_ticket on ticket_waiters (ticket_id);
 
 -- A waiter between two calls of one hold keeps its place in the queue for so long, but gets nothing.
 create function waiter_grace() returns interval language sql immutable as $$ select interval '2 seconds' $$;

@@ -8,9 +8,11 @@ $$;
 
 -- The queue of an organization's waiting calls, oldest first, with the wallet that each may take. A call that no open wallet
 -- covers closes the wallets of its own cascade to younger ones; one that waits between two calls keeps what is its turn's.
-create function waiter_turns(p_org_id text) returns table (request_id text, wallet_id text, is_live boolean)
-language plpgsql stable as $$
+-- Ends after `p_turns_max` that may be taken now.
+create function waiter_turns(p_org_id text, p_turns_max integer)
+returns table (request_id text, wallet_id text, is_live boolean) language plpgsql stable as $$
 declare
+  v_turns integer := 0;
   w record;
   -- What is left in wallets after the turns so far; 'closed' where none is.
   v_left jsonb := '{}';
@@ -46,6 +48,8 @@ begin
     wallet_id := v_wallet_id;
     is_live := w.is_live;
     return next;
+    v_turns := v_turns + (is_live and wallet_id is not null)::integer;
+    exit when v_turns >= p_turns_max;
   end loop;
 end $$;
 
@@ -218,7 +222,7 @@ begin
       -- Only a call that money is there for needs to know whose turn it is.
       if v_need is null or exists (select 1 from wallets w where w.org_id = p_org_id and w.balance_nanos >= v_need
           and (w.owner_type = 'organization' or w.owner_team_id = t.team_id or w.owner_user_id = t.user_id)) then
-        select q.wallet_id into v_wallet_id from waiter_turns(p_org_id) q
+        select q.wallet_id into v_wallet_id from waiter_turns(p_org_id, null) q
         where q.request_id = (e.body).request_id;
         v_wallet_id := coalesce(v_wallet_id, '');
       end if;
@@ -252,7 +256,8 @@ create function waiters_may_go(p_org_id text) returns boolean language sql stabl
 $$;
 
 -- Serves an organization's queue and says what the named calls have been answered, whoever served them. Called by every API
--- whenever something changed: a look without the lock first, then the walk under it, oldest first.
+-- whenever something changed: a look without the lock first, then the walk under it, oldest first and a few dozen at most, so
+-- that a long queue never keeps the ledger; whoever is served tells the APIs to look again.
 create function redeem_waiting(p_org_id text, p_request_ids text[])
 returns table (request_id text, answer lane_answer, max_completion_tokens bigint, warnings jsonb, resets_at timestamptz)
 language plpgsql
@@ -263,20 +268,22 @@ declare
   i redeem_item;
   v_row lane_row;
   v_code text;
-  v_served integer;
+  v_repriced boolean;
+  v_walk_max constant integer := 32;
 begin
   if waiters_may_go(p_org_id) then
     perform lock_organization(p_org_id);
-    -- A walk whose prices have changed meanwhile is walked again, a few times at most.
-    for attempt in 1 .. 4 loop
-      v_served := 0;
+    -- A walk whose prices have changed meanwhile is walked again.
+    for attempt in 1 .. 3 loop
+      v_repriced := false;
       for w in
         select q.request_id as name, null::text as wallet_id from ticket_waiters q
         join cost_tickets o on o.id = q.ticket_id
         where q.org_id = p_org_id and q.answer is null and q.until > clock_timestamp()
           and (o.status <> 'open' or o.expires_at <= clock_timestamp())
         union all
-        select s.request_id, s.wallet_id from waiter_turns(p_org_id) s where s.is_live and s.wallet_id is not null
+        select s.request_id, s.wallet_id from waiter_turns(p_org_id, v_walk_max) s
+        where s.is_live and s.wallet_id is not null
       loop
         -- Read again: an earlier turn may have moved it to another ticket.
         select p.* into i from ticket_waiters x cross join lateral jsonb_populate_record(null::redeem_item, x.redeem) as p
@@ -300,10 +307,10 @@ begin
         else
           update ticket_waiters q set need_nanos = ((v_row.answer).cost_ticket ->> 'estimated_cost_nanos')::bigint
           where q.org_id = p_org_id and q.request_id = w.name;
+          v_repriced := true;
         end if;
-        v_served := v_served + 1;
       end loop;
-      exit when v_served = 0;
+      exit when not v_repriced;
     end loop;
   end if;
   return query
