@@ -3,12 +3,13 @@ import { newId } from '../domain/ids';
 import type { Logger } from '../log';
 import { addToLine } from '../request-log';
 import type { Holds } from './budget';
-import type { ControlPlane, Identity, Reservation, Settlement } from './control-plane';
+import type { ControlPlane, Identity, Reservation } from './control-plane';
 import type { HeldCalls } from './held-calls';
 import type { Identities } from './identity';
 import type { Providers, Target } from './providers';
 import type { Family } from './routes';
 import type { Settings } from './settings';
+import type { Settlement } from './settlements';
 import type { Tokenizer } from './tokenizer';
 import type { Body } from './usage';
 

@@ -3,7 +3,8 @@ import { AppError, type ErrorCode } from '../domain/errors';
 import { API_VERSION } from '../http';
 import type { Logger } from '../log';
 import { type Flights, openFlights } from './flights';
-import { errorOf, isLost, isRefusedCall, type NoReply, type Reply } from './replies';
+import { errorOf, isLost, isRefusedCall, type Reply } from './replies';
+import { openSettlements, type Settlement, type Settlements } from './settlements';
 import type { Usage } from './usage';
 
 /** Who a gateway key is. Whether it is still valid, only a reserve or a verify can tell. */
@@ -55,15 +56,6 @@ export interface RedeemRequest {
   wait_ms: number;
 }
 
-export interface Settlement {
-  org_id: string;
-  reservation_id?: string;
-  request_id?: string;
-  outcome: 'completed' | 'failed' | 'canceled';
-  usage?: Usage;
-  usage_source?: 'upstream' | 'estimated';
-}
-
 export interface ExtendResult {
   reservation_id: string;
   status: 'extended' | 'expired' | 'settled' | 'unknown';
@@ -90,7 +82,8 @@ export interface ControlPlane {
    */
   settle(settlement: Settlement, estimate?: Usage): void;
   extend(items: { org_id: string; reservation_id: string }[]): Promise<ExtendResult[]>;
-  prices(): Promise<readonly Price[]>;
+  /** The price list, at worst that of a while ago; undefined where none was ever had. */
+  prices(): Promise<readonly Price[] | undefined>;
   isReady(): Promise<boolean>;
   unsettled(): number;
   close(): Promise<void>;
@@ -99,8 +92,7 @@ export interface ControlPlane {
 const RESERVE_TIMEOUT_MS = 2_000;
 // Beyond the wait that was asked for.
 const REDEEM_MARGIN_MS = 5_000;
-const SETTLE_TIMEOUT_MS = 5_000;
-const SETTLE_BACKOFF_MS = [200, 500, 1_000, 2_000, 5_000];
+const EXTEND_TIMEOUT_MS = 5_000;
 const UNSETTLED_MAX = 2_000;
 const PRICES_FRESH_MS = 60_000;
 const READY_FRESH_MS = 500;
@@ -114,6 +106,7 @@ export function openControlPlane(
   const headers = { authorization: `Bearer ${token}`, 'x-svc-gateway-version': API_VERSION };
   const flights = openFlights({ urls, headers });
   const settlements = openSettlements(flights, log);
+  const ready = cached(READY_FRESH_MS, () => isReady(flights, log));
   return {
     verify: (key) => verify(flights, log, key),
     reserve: (request) => reserve({ flights, settlements, log }, request),
@@ -121,7 +114,7 @@ export function openControlPlane(
     settle: settlements.send,
     extend: (items) => extend(flights, items),
     prices: cached(PRICES_FRESH_MS, () => prices(flights)),
-    isReady: cached(READY_FRESH_MS, () => isReady(flights, log)),
+    isReady: async () => (await ready()) === true,
     unsettled: settlements.count,
     close: () => flights.close(),
   };
@@ -191,56 +184,14 @@ async function extend(
   flights: Flights,
   items: { org_id: string; reservation_id: string }[],
 ): Promise<ExtendResult[]> {
-  const reply = await flights.submit('extend', { items }, SETTLE_TIMEOUT_MS);
+  const reply = await flights.submit('extend', { items }, EXTEND_TIMEOUT_MS);
   if (reply.status !== 200) return [];
   return (reply as Reply).body.results as ExtendResult[];
 }
 
-async function prices(flights: Flights): Promise<readonly Price[]> {
+async function prices(flights: Flights): Promise<readonly Price[] | undefined> {
   const reply = await flights.request('GET', '/v1/model-pricing');
-  return reply?.status === 200 ? (reply.body.models as Price[]) : [];
-}
-
-interface Settlements {
-  send(settlement: Settlement, estimate?: Usage): void;
-  count(): number;
-}
-
-function openSettlements(flights: Flights, log: Logger): Settlements {
-  let unsettled = 0;
-  const deliver = async (first: Settlement, estimate?: Usage): Promise<void> => {
-    let settlement = first;
-    for (let attempt = 0; ; attempt += 1) {
-      const reply = await flights.submit('settle', settlement, SETTLE_TIMEOUT_MS);
-      if (reply.status === 200) return;
-      const { reservation_id, request_id } = settlement;
-      if (isFinal(reply)) {
-        const { code, message } = errorOf(reply as Reply);
-        log.error({ reservation_id, request_id, code }, `a settlement was refused: ${message}`);
-        const is_usage_refused = reply.status === 422 && settlement.outcome === 'completed';
-        if (!is_usage_refused || !estimate || settlement.usage === estimate) return;
-        settlement = { ...settlement, usage: estimate, usage_source: 'estimated' };
-        continue;
-      }
-      if (attempt === 0) log.warn({ reservation_id, request_id }, 'a settlement is repeated');
-      await sleep(SETTLE_BACKOFF_MS[attempt] ?? SETTLE_BACKOFF_MS.at(-1));
-    }
-  };
-  return {
-    send(settlement, estimate) {
-      unsettled += 1;
-      void deliver(settlement, estimate).finally(() => {
-        unsettled -= 1;
-      });
-    },
-    count: () => unsettled,
-  };
-}
-
-// A refusal of the item itself repeats for ever; a refused credential or a busy ledger passes.
-function isFinal(reply: Reply | NoReply): boolean {
-  if (reply.status < 400 || reply.status >= 500) return false;
-  return !isRefusedCall(reply as Reply) && reply.status !== 429;
+  return reply?.status === 200 ? (reply.body.models as Price[]) : undefined;
 }
 
 /** The control plane's refusal as this gateway's own: same code, status and extras, a cost ticket included. */
@@ -282,16 +233,28 @@ function away(): AppError {
   );
 }
 
-/** Keeps an answer for a while; calls at the same time share one question. */
-function cached<T>(fresh_ms: number, ask: () => Promise<T>): () => Promise<T> {
-  let answer: Promise<T> | undefined;
-  let asked_at = 0;
-  return () => {
-    const now = performance.now();
-    if (answer === undefined || now - asked_at > fresh_ms) {
-      asked_at = now;
-      answer = ask();
-    }
-    return answer;
+/**
+ * Keeps an answer for a while; calls at the same time share one question. A failure, which is undefined, is not kept: the
+ * last good answer stands in for it, and the next call asks again.
+ */
+function cached<T>(
+  fresh_ms: number,
+  ask: () => Promise<T | undefined>,
+): () => Promise<T | undefined> {
+  let good: T | undefined;
+  let fresh_until = Number.NEGATIVE_INFINITY;
+  let asked: Promise<T | undefined> | undefined;
+  const refresh = async (): Promise<T | undefined> => {
+    const answer = await ask();
+    asked = undefined;
+    if (answer === undefined) return good;
+    good = answer;
+    fresh_until = performance.now() + fresh_ms;
+    return good;
+  };
+  return async () => {
+    if (performance.now() < fresh_until) return good;
+    asked ??= refresh();
+    return asked;
   };
 }

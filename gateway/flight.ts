@@ -12,7 +12,7 @@ export interface Item {
   is_live: boolean;
   was_sent: boolean;
   /** The address it flew to last. */
-  at?: number;
+  at: number | undefined;
   answer(reply: Reply): void;
 }
 

@@ -85,7 +85,7 @@ class FlightControl implements Flights {
         item.is_live = false;
         resolve(reply);
       };
-      const item: Item = { id, text, is_live: true, was_sent: false, answer };
+      const item: Item = { id, text, is_live: true, was_sent: false, at: undefined, answer };
       this.queue.push(item);
       if (op === 'settle') this.launchLater();
       else this.launchSoon();

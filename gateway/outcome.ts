@@ -47,8 +47,10 @@ async function estimatedCompletion(
   if (!family.has_output) return 0;
   const text_tokens = await gateway.tokenizer.count([text], encodingOf(request.model));
   const counted = text_tokens + audio_tokens;
-  const price = bestMatch(await gateway.control_plane.prices(), target.provider, request.model);
-  if (!price?.reasoning) return counted;
+  const prices = await gateway.control_plane.prices();
+  const price = prices && bestMatch(prices, target.provider, request.model);
+  // Where no price list could be had, the model may be one that reasons.
+  if (prices !== undefined && !price?.reasoning) return counted;
   return Math.max(counted, completionCeiling(call, price));
 }
 

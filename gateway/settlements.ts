@@ -1,0 +1,85 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from '../log';
+import type { Flights } from './flights';
+import { errorOf, isRefusedCall, type NoReply, type Reply } from './replies';
+import type { Usage } from './usage';
+
+export interface Settlement {
+  org_id: string;
+  reservation_id?: string;
+  request_id?: string;
+  outcome: 'completed' | 'failed' | 'canceled';
+  usage?: Usage;
+  usage_source?: 'upstream' | 'estimated';
+}
+
+/** The settlements that the control plane has not accepted yet. */
+export interface Settlements {
+  /** Returns at once. `estimate` is what the hold was made for. */
+  send(settlement: Settlement, estimate?: Usage): void;
+  count(): number;
+}
+
+const SETTLE_TIMEOUT_MS = 5_000;
+const BACKOFF_MS = [200, 500, 1_000, 2_000, 5_000];
+
+export function openSettlements(flights: Flights, log: Logger): Settlements {
+  let unsettled = 0;
+  const settle = async (settlement: Settlement, estimate: Usage | undefined): Promise<void> => {
+    const refusal = await deliver(flights, log, settlement);
+    if (refusal === undefined) return;
+    if (refusal.status !== 422 || settlement.outcome !== 'completed' || estimate === undefined) {
+      logLost(log, settlement, refusal);
+      return;
+    }
+    const { reservation_id } = settlement;
+    const { code, message } = errorOf(refusal);
+    log.error({ reservation_id, code }, `a usage was refused, the estimate is charged: ${message}`);
+    const held: Settlement = { ...settlement, usage: estimate, usage_source: 'estimated' };
+    const again = await deliver(flights, log, held);
+    if (again !== undefined) logLost(log, held, again, settlement.usage);
+  };
+  return {
+    send(settlement, estimate) {
+      unsettled += 1;
+      void settle(settlement, estimate).finally(() => {
+        unsettled -= 1;
+      });
+    },
+    count: () => unsettled,
+  };
+}
+
+/** Repeats a settlement until it is accepted, or refused for good: that refusal is given back. */
+async function deliver(
+  flights: Flights,
+  log: Logger,
+  settlement: Settlement,
+): Promise<Reply | undefined> {
+  for (let attempt = 0; ; attempt += 1) {
+    const reply = await flights.submit('settle', settlement, SETTLE_TIMEOUT_MS);
+    if (reply.status === 200) return undefined;
+    if (isFinal(reply)) return reply;
+    const { reservation_id, request_id } = settlement;
+    if (attempt === 0) log.warn({ reservation_id, request_id }, 'a settlement is repeated');
+    await sleep(BACKOFF_MS[attempt] ?? BACKOFF_MS.at(-1));
+  }
+}
+
+// The estimate costs what was held, so the ledger refuses it only where it can charge nothing at all: at the end of what a
+// wallet can hold, or by a price that has no amount for this use. Then a person must know what was given away.
+function logLost(log: Logger, settlement: Settlement, refusal: Reply, refused_usage?: Usage): void {
+  const { code, message, param } = errorOf(refusal);
+  const { outcome } = settlement;
+  const told = outcome === 'completed' ? 'an answer is not charged' : 'a hold waits for its end';
+  log.error(
+    { ...settlement, refused_usage, status: refusal.status, code, param },
+    `${told}, as its settlement was refused: ${message}`,
+  );
+}
+
+// A refusal of the item itself repeats for ever; a refused credential or a busy ledger passes.
+function isFinal(reply: Reply | NoReply): reply is Reply {
+  if (reply.status < 400 || reply.status >= 500) return false;
+  return !isRefusedCall(reply as Reply) && reply.status !== 429;
+}
