@@ -1,4 +1,5 @@
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
+import { audit } from '../domain/audit';
 import { isAppError } from '../domain/errors';
 import * as events from '../domain/events';
 import * as reservations from '../domain/reservations';
@@ -9,6 +10,8 @@ import * as tickets from '../domain/tickets';
 export interface Dependencies {
   db: Db;
 }
+
+const BROKEN_SHOWN_MAX = 50;
 
 export type Activities = ReturnType<typeof createActivities>;
 
@@ -39,6 +42,16 @@ export function createActivities({ db }: Dependencies) {
     /** How many open tickets past their deadline were given their workflow again. */
     adoptOrphanTickets: ({ limit }: { limit: number }) =>
       refusable(() => tickets.adoptOrphans(db, limit)),
+    /** Proves the whole ledger; fails for good, naming what is broken. */
+    proveLedger: async () => {
+      const { broken } = await audit(db);
+      if (broken.length > 0)
+        throw ApplicationFailure.nonRetryable(
+          `The ledger is broken in ${broken.length} places.`,
+          'ledger_broken',
+          ...broken.slice(0, BROKEN_SHOWN_MAX),
+        );
+    },
     /** The partitions of events: those of the next days made, those past 90 days dropped. */
     keepEventPartitions: () => refusable(() => events.keepPartitions(db)),
     /** Answers under an Idempotency-Key are kept 7 days, the places of calls that waited an hour. */

@@ -3,6 +3,7 @@ import {
   Connection,
   ScheduleAlreadyRunning,
   ScheduleOverlapPolicy,
+  type ScheduleSpec,
 } from '@temporalio/client';
 import { DefaultLogger, Runtime } from '@temporalio/worker';
 import type { Knex } from 'knex';
@@ -55,7 +56,8 @@ async function main(): Promise<void> {
 async function keepSchedule(client: Client, db: Knex, log: Logger): Promise<void> {
   for (;;) {
     try {
-      await createSchedule(client);
+      await createSchedule(client, audit).catch(unlessRunning);
+      await createSchedule(client, reconcile);
       const count = await outbox.resendUnfinished(db);
       if (count > 0)
         log.warn({ count }, "Temporal's store was new; unfinished workflows start again");
@@ -67,19 +69,46 @@ async function keepSchedule(client: Client, db: Knex, log: Logger): Promise<void
   }
 }
 
-function createSchedule(client: Client) {
+function unlessRunning(error: unknown): void {
+  if (!(error instanceof ScheduleAlreadyRunning)) throw error;
+}
+
+interface Schedule {
+  id: string;
+  spec: ScheduleSpec;
+  summary: string;
+  /** Runs once as it is made. */
+  at_once: boolean;
+}
+
+const reconcile: Schedule = {
+  id: 'reconcile',
+  spec: { intervals: [{ every: '5 minutes' }] },
+  summary: 'Gives orphan holds and tickets their workflow again, forgets old answers',
+  at_once: true,
+};
+
+const audit: Schedule = {
+  id: 'audit',
+  spec: { calendars: [{ hour: 3, minute: 30 }] },
+  summary: 'Proves the whole ledger, each night at 03:30 UTC',
+  at_once: false,
+};
+
+/** A schedule runs the workflow of its own name. */
+function createSchedule(client: Client, { id, spec, summary, at_once }: Schedule) {
   return client.schedule.create({
-    scheduleId: 'reconcile',
-    spec: { intervals: [{ every: '5 minutes' }] },
+    scheduleId: id,
+    spec,
     policies: { overlap: ScheduleOverlapPolicy.SKIP },
     action: {
       type: 'startWorkflow',
-      workflowType: 'reconcile',
-      workflowId: 'reconcile',
+      workflowType: id,
+      workflowId: id,
       taskQueue: 'lifecycle',
-      staticSummary: 'Gives orphan holds and tickets their workflow again, forgets old answers',
+      staticSummary: summary,
     },
-    state: { triggerImmediately: true },
+    state: { triggerImmediately: at_once },
   });
 }
 

@@ -1,4 +1,5 @@
 // Every workflow by its type name. Names are wire contracts: histories hold them.
+export { audit } from './audit';
 export { costTicket, decide, resolved } from './cost-ticket';
 export { reconcile } from './reconcile';
 export { reservationLifetimes, wake } from './reservation-lifetimes';

@@ -225,3 +225,22 @@ test("a ticket past its deadline without a workflow is given one by reconcile's 
   await dispatchAll();
   await until(async () => (await eventsOf(db, short.org_id, 'cost_ticket.resolved')).length === 1);
 });
+
+test('the nightly audit ends well on a whole ledger, and fails by name on a broken one', async () => {
+  const { client, db } = world;
+  const run = (workflowId: string) =>
+    client.workflow.execute('audit', { workflowId, taskQueue: 'lifecycle' });
+  expect(await run('audit-whole')).toEqual({ clean: true });
+  const short = await makeShort(world, 10);
+  const move = (nanos: number) =>
+    many(db, 'update wallets set balance_nanos = balance_nanos + :nanos where id = :id', {
+      ...{ nanos, id: short.wallet_id },
+    });
+  await move(5);
+  const failure = await run('audit-broken').catch((error) => error);
+  await move(-5);
+  expect(failure.cause.cause).toMatchObject({
+    type: 'ledger_broken',
+    details: [expect.objectContaining({ check: 'balance_is_sum_of_entries' })],
+  });
+});
