@@ -282,3 +282,35 @@ test('the control plane may break in the middle of a hold: the call goes on wait
   await behind.close();
   await wire.close();
 });
+
+test('a top-up for 12 of 40 calls that two gateways hold at two APIs lets exactly the 12 oldest through', async () => {
+  const poor = await makePoor();
+  const second = await world.openGateway({
+    api_url: approvers.url,
+    settings: { cost_tickets: { hold_ms: 20_000 } },
+  });
+  const answered: number[] = [];
+  const calls = [];
+  for (let n = 0; n < 40; n += 1) {
+    const { url } = n % 2 ? second : gateway;
+    // No completion is paid for beyond one token, so that nothing to speak of is given back.
+    const body = chat('one of forty', { max_tokens: 1, user: `u${100 + n}` });
+    const sent = post(url + CHAT, poor.key, body);
+    calls.push(sent);
+    void sent.then(({ status }) => status === 200 && answered.push(n));
+    await untilWaiting(poor, n + 1);
+  }
+  const { need } = await one<{ need: bigint }>(
+    world.api.db,
+    'select max(need_nanos) as need from ticket_waiters where org_id = :org_id and answer is null',
+    { org_id: poor.org_id },
+  );
+  await topUp(poor, need * 12n);
+  await until(() => answered.length >= 12, 10_000);
+  expect(answered.sort((a, b) => a - b).slice(0, 12)).toEqual(
+    Array.from({ length: 12 }, (_, n) => n),
+  );
+  await topUp(poor);
+  expect((await Promise.all(calls)).every(({ status }) => status === 200)).toBe(true);
+  await second.close();
+}, 60_000);
