@@ -9,6 +9,8 @@ import { nothing_used } from './usage';
 
 const SWEEP_MS = 250;
 const LIFE_MIN_MS = 1_500;
+// What the control plane takes in one call; the rest goes with the next sweep.
+const EXTENDS_MAX = 1_000;
 // Above this a digest takes milliseconds and goes to the thread pool.
 const DIGEST_INLINE_BYTES = 262_144;
 
@@ -67,8 +69,8 @@ interface Hold {
 export function openHolds(control_plane: ControlPlane): Holds {
   const holds = new Map<string, Hold>();
   const sweep = async (): Promise<void> => {
-    const now = Date.now();
-    const due = [...holds.values()].filter((hold) => hold.extend_at <= now);
+    const now = performance.now();
+    const due = [...holds.values()].filter((hold) => hold.extend_at <= now).slice(0, EXTENDS_MAX);
     for (const hold of due) hold.extend_at = now + hold.life_ms / 3;
     const items = due.map(({ org_id, reservation_id }) => ({ org_id, reservation_id }));
     for (const { reservation_id, status } of items.length
@@ -80,9 +82,9 @@ export function openHolds(control_plane: ControlPlane): Holds {
   const timer = setInterval(() => void sweep(), SWEEP_MS).unref();
   return {
     keep(org_id, { reservation_id, expires_at }) {
-      const now = Date.now();
-      const life_ms = Math.max(Date.parse(expires_at) - now, LIFE_MIN_MS);
-      holds.set(reservation_id, { org_id, reservation_id, life_ms, extend_at: now + life_ms / 3 });
+      const life_ms = Math.max(Date.parse(expires_at) - control_plane.now(), LIFE_MIN_MS);
+      const extend_at = performance.now() + life_ms / 3;
+      holds.set(reservation_id, { org_id, reservation_id, life_ms, extend_at });
       return () => void holds.delete(reservation_id);
     },
     close: () => clearInterval(timer),

@@ -85,6 +85,8 @@ export interface ControlPlane {
   /** The price list, at worst that of a while ago; undefined where none was ever had. */
   prices(): Promise<readonly Price[] | undefined>;
   isReady(): Promise<boolean>;
+  /** What the control plane's clock says, in milliseconds. */
+  now(): number;
   unsettled(): number;
   close(): Promise<void>;
 }
@@ -115,6 +117,7 @@ export function openControlPlane(
     extend: (items) => extend(flights, items),
     prices: cached(PRICES_FRESH_MS, () => prices(flights)),
     isReady: async () => (await ready()) === true,
+    now: () => flights.now(),
     unsettled: settlements.count,
     close: () => flights.close(),
   };

@@ -1,4 +1,5 @@
 import type { Dispatcher } from 'undici';
+import type { Clock } from './clock';
 import { parseReply, type Reply } from './replies';
 
 const LF = 10;
@@ -21,13 +22,15 @@ export class Flight implements Dispatcher.DispatchHandler {
   is_young = true;
   ageing: NodeJS.Timeout | undefined;
   private readonly items: Map<string, Item>;
+  private readonly clock: Clock;
   private readonly onLanded: (refusal?: Reply) => void;
   private status = 0;
   private tail = '';
   private decoder = new TextDecoder();
 
-  constructor(items: Item[], onLanded: (refusal?: Reply) => void) {
+  constructor(items: Item[], clock: Clock, onLanded: (refusal?: Reply) => void) {
     this.items = new Map(items.map((item) => [item.id, item]));
+    this.clock = clock;
     this.onLanded = onLanded;
   }
 
@@ -39,8 +42,13 @@ export class Flight implements Dispatcher.DispatchHandler {
     for (const item of this.items.values()) item.was_sent = true;
   }
 
-  onResponseStart(_controller: Dispatcher.DispatchController, status: number): void {
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    { date }: Record<string, string | string[] | undefined>,
+  ): void {
     this.status = status;
+    this.clock.hear(date);
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {

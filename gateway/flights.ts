@@ -1,4 +1,5 @@
 import { type Dispatcher, Pool } from 'undici';
+import { type Clock, openClock } from './clock';
 import { Flight, type Item } from './flight';
 import { type NoReply, parseReply, type Reply } from './replies';
 
@@ -13,6 +14,8 @@ export interface Flights {
     body?: object,
     patience?: Patience,
   ): Promise<Reply | undefined>;
+  /** What the control plane's clock says; this machine's, until the first answer. */
+  now(): number;
   close(): Promise<void>;
 }
 
@@ -50,6 +53,7 @@ class FlightControl implements Flights {
   private readonly pools: Pool[];
   private readonly paths: string[];
   private readonly headers: Record<string, string>;
+  private readonly clock: Clock = openClock();
   // One address is used until it fails; then the next one is.
   private current = 0;
   private queue: Item[] = [];
@@ -109,6 +113,10 @@ class FlightControl implements Flights {
     return undefined;
   }
 
+  now(): number {
+    return this.clock.now();
+  }
+
   async close(): Promise<void> {
     await Promise.all(this.pools.map((pool) => pool.destroy()));
   }
@@ -124,6 +132,7 @@ class FlightControl implements Flights {
       ...{ headersTimeout: timeout_ms, bodyTimeout: timeout_ms },
       ...(signal ? { signal } : {}),
     });
+    this.clock.hear(answer.headers.date);
     const text = await answer.body.text();
     return { status: answer.statusCode, body: parseReply(text) ?? {} };
   }
@@ -169,7 +178,7 @@ class FlightControl implements Flights {
   private fly(items: Item[]): void {
     const at = this.current;
     for (const item of items) item.at = at;
-    const flight = new Flight(items, (refusal) => this.landed(flight, at, refusal));
+    const flight = new Flight(items, this.clock, (refusal) => this.landed(flight, at, refusal));
     this.open += 1;
     this.young += 1;
     flight.ageing = setTimeout(() => {

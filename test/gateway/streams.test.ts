@@ -158,14 +158,22 @@ test('a reasoning model without usage is settled at its hold', async () => {
   expect(charge.actual_cost_nanos).toBe(charge.held_nanos);
 });
 
-test('a call longer than its hold lives is extended, and settles in time, not late', async () => {
-  const org = await makeOrg(world.api.db, { reservation_ttl_seconds: 2 });
-  await credit(world.api.db, org.org_id, org.org_wallet, 1_000_000_000n);
-  const key = await gatewayKey(world.api, org.org_id);
-  const content = 'Hello [[fault:chunks count=35]] [[fault:slow delay=100]]';
-  const { text } = await post(world.url + path, key, chat(content, { stream: true }));
-  expect(text).toContain('[DONE]');
-  expect(await lastCharge(world, org.org_id)).toMatchObject(exact);
-  const [row] = await world.api.db('reservations').where({ org_id: org.org_id });
-  expect(row.closed_at - row.created_at).toBeGreaterThan(3_000);
-});
+test.each([0, -60_000, 60_000])(
+  'a call longer than its hold lives is extended, and settles in time, with a clock that is %i ms off',
+  async (off_ms) => {
+    const org = await makeOrg(world.api.db, { reservation_ttl_seconds: 2 });
+    await credit(world.api.db, org.org_id, org.org_wallet, 1_000_000_000n);
+    const key = await gatewayKey(world.api, org.org_id);
+    const content = 'Hello [[fault:chunks count=35]] [[fault:slow delay=100]]';
+    const right = Date.now;
+    const clock = jest.spyOn(Date, 'now').mockImplementation(() => right() + off_ms);
+    const gateway = await world.openGateway();
+    const { text } = await post(gateway.url + path, key, chat(content, { stream: true }));
+    clock.mockRestore();
+    expect(text).toContain('[DONE]');
+    expect(await lastCharge(world, org.org_id)).toMatchObject(exact);
+    const [row] = await world.api.db('reservations').where({ org_id: org.org_id });
+    expect(row.closed_at - row.created_at).toBeGreaterThan(3_000);
+    expect(row.expires_at - row.closed_at).toBeGreaterThan(0);
+  },
+);
