@@ -5,6 +5,7 @@ import type { Ports, Settings } from './addresses';
 import { replaceFile } from './data-directory';
 import { models } from './model-answers';
 import type { Seeded } from './seed';
+import { ticketWalk } from './ticket-walk';
 
 /** What a script needs to know of a running copy: the content of demo.json. */
 export interface Demo extends Omit<Seeded, 'wallet_id' | 'models'> {
@@ -92,6 +93,7 @@ export function welcome(demo: Demo, { wallet_id, is_priced, log_folder }: Printe
   const chat = (flags: string, more: string) =>
     `curl ${flags} ${gateway_url}/v1/chat/completions -H 'authorization: Bearer ${keys.gateway}' ${json} \\\n    -d '{"model": "${demo.models[0]}", ${more}"messages": [{"role": "user", "content": "Say hello."}]}'`;
   const ledger = `curl -sS '${api_url}/v1/wallets/${wallet_id}/transactions?per_page=5' -H 'authorization: Bearer ${keys.billing_admin}'`;
+  const walk = ticketWalk(demo);
   const rows = (entries: [string, string | null][]) =>
     entries.map(([name, value]) => `  ${name.padEnd(15)} ${value ?? 'not ours'}`).join('\n');
   return `
@@ -115,6 +117,18 @@ The same as a stream:
 
 The ledger that shows both, newest first (a stream settles just after its end: give it a second):
   ${ledger}
+
+A request that no wallet covers waits for a person. Put the wallet's money aside:
+  ${walk.drain}
+
+This call hangs now, for five minutes at most:
+  ${walk.ask}
+
+Approve it in a second terminal, and watch the first one answer:
+  ${walk.approve}
+
+Give the wallet its money back:
+  ${walk.refill}
 
 All of this is in demo.json of the data directory. Ctrl-C stops everything.
 `;

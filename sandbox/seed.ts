@@ -11,6 +11,8 @@ import { replaceFile } from './data-directory';
 export interface Seeded {
   organization_id: string;
   team_id: string;
+  /** A team that no key draws on: where the walk through a ticket puts the wallet's money aside. */
+  savings_team_id: string;
   user_id: string;
   agent_id: string;
   /** The organization's wallet. */
@@ -78,6 +80,8 @@ const prices: (Partial<pricing.Price> & { provider: string; model: string })[] =
   { provider: 'openai', model: 'omni-moderation-latest', free: true },
 ];
 
+const SAVINGS = 'Savings';
+
 /**
  * The demo organization with money, prices and keys. Made once: a second call finds it by `keys.json` in the data
  * directory, as long as the database is the same one.
@@ -85,13 +89,27 @@ const prices: (Partial<pricing.Price> & { provider: string; model: string })[] =
 export async function seed(db: Db, { data_dir }: { data_dir: string }): Promise<Seeded> {
   const file = path.join(data_dir, 'keys.json');
   const known = await findSeeded(db, file);
-  if (known) return known;
-  const seeded = await db.transaction(async (trx): Promise<Seeded> => {
+  if (known?.savings_team_id) return known;
+  // Made by a version that knew no savings team.
+  const seeded = known ? await withSavings(db, known) : await seedAll(db);
+  replaceFile(file, `${JSON.stringify(seeded, null, 2)}\n`);
+  return seeded;
+}
+
+function seedAll(db: Db): Promise<Seeded> {
+  return db.transaction(async (trx) => {
     await seedPrices(trx);
     return seedOrganization(trx);
   });
-  replaceFile(file, `${JSON.stringify(seeded, null, 2)}\n`);
-  return seeded;
+}
+
+async function withSavings(db: Db, known: Seeded): Promise<Seeded> {
+  const { id: savings_team_id } = await organizations.createTeam(
+    db,
+    known.organization_id,
+    SAVINGS,
+  );
+  return { ...known, savings_team_id };
 }
 
 async function findSeeded(db: Db, file: string): Promise<Seeded | undefined> {
@@ -126,6 +144,7 @@ async function seedOrganization(trx: Db): Promise<Seeded> {
   const member = await members.add(trx, org_id, { name: 'Mo Member', role: 'member' });
   const team = await organizations.createTeam(trx, org_id, 'Research');
   await members.addToTeam(trx, org_id, team.id, member.user_id);
+  const savings = await organizations.createTeam(trx, org_id, SAVINGS);
   const agent = await organizations.createAgent(trx, org_id, 'assistant');
   const wallet = await wallets.ensure(trx, org_id, { owner_type: 'organization' });
   await wallets.credit(trx, wallet.wallet_id, {
@@ -137,6 +156,7 @@ async function seedOrganization(trx: Db): Promise<Seeded> {
   return {
     organization_id: org_id,
     team_id: team.id,
+    savings_team_id: savings.id,
     user_id: member.user_id,
     agent_id: agent.id,
     wallet_id: wallet.wallet_id,

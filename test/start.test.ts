@@ -56,6 +56,27 @@ test('the three printed calls answer, stream, and show both in the ledger', asyn
   );
 });
 
+test('the printed walk through a ticket drains, hangs, approves, answers and refills, as often as it is walked', async () => {
+  const [, , , drain = '', ask = '', approve = '', refill = ''] = printedCalls(npm.output());
+  const open = async () => {
+    const answer = await fetch(`${first.api_url}/v1/cost-tickets?status=open`, {
+      headers: { authorization: `Bearer ${first.keys.billing_admin}` },
+    });
+    return ((await answer.json()) as { total: number }).total;
+  };
+  for (let walk = 0; walk < 2; walk += 1) {
+    expect(JSON.parse(await shell(drain)).from).toMatchObject({
+      owner_type: 'organization',
+      balance: 0,
+    });
+    const held = shell(ask);
+    await until(async () => (await open()) === 1);
+    expect(JSON.parse(await shell(approve))).toMatchObject({ note: 'go ahead' });
+    expect(JSON.parse(await held).choices[0].message.content).toContain('Who pays for this?');
+    expect(JSON.parse(await shell(refill)).to.balance).toBeGreaterThan(99);
+  }
+});
+
 test('nothing of it can be reached from another machine', async () => {
   const { api_url, gateway_urls, sandbox } = first;
   for (const url of [api_url, ...gateway_urls, `${sandbox.models_url}/sandbox/requests`]) {

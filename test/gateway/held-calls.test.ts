@@ -286,7 +286,7 @@ test('the control plane may break in the middle of a hold: the call goes on wait
 test('a top-up for 12 of 40 calls that two gateways hold at two APIs lets exactly the 12 oldest through', async () => {
   const poor = await makePoor();
   const second = await world.openGateway({
-    api_url: approvers.url,
+    api_urls: [approvers.url],
     settings: { cost_tickets: { hold_ms: 20_000 } },
   });
   const answered: number[] = [];
