@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { AppError } from '../domain/errors';
 import type { Call } from './call';
 import type { ControlPlane, Reservation } from './control-plane';
-import { pay } from './held-calls';
+import { pay, paymentOf } from './held-calls';
 import { completionCeiling } from './outcome';
 import { encodingOf } from './tokenizer';
 import { nothing_used } from './usage';
@@ -14,14 +14,21 @@ const EXTENDS_MAX = 1_000;
 // Above this a digest takes milliseconds and goes to the thread pool.
 const DIGEST_INLINE_BYTES = 262_144;
 
-/** The stage that holds the estimated cost, waiting for money where it must, and settles or releases it when the call ends. */
-export async function reserve(call: Call): Promise<void> {
-  const { gateway, identity, family, request, target } = call;
+/** The stage that counts what goes upstream, and reads how the client wants it paid. */
+export async function estimate(call: Call): Promise<void> {
+  const { gateway, family, request } = call;
+  call.agent_id = call.identity.agent_id ?? agentOf(call);
+  call.payment = paymentOf(call);
   const input = family.input(request.body);
   const counted = gateway.tokenizer.count(input.texts, encodingOf(request.model));
   const text_tokens = typeof counted === 'number' ? counted : await counted;
   // Nothing that goes upstream is free to ask.
   call.estimated_prompt_tokens = Math.max(1, text_tokens + input.tokens);
+}
+
+/** The stage that holds the estimated cost, waiting for money where it must, and settles or releases it when the call ends. */
+export async function reserve(call: Call): Promise<void> {
+  const { gateway, identity, family, request, target } = call;
   if (call.client_is_gone) return;
   const { org_id, user_id, team_id, key_id, secret_id } = identity;
   // Written out, here and wherever each call passes: members that follow a spread cost V8 a microsecond and 100 bytes each.
@@ -31,7 +38,7 @@ export async function reserve(call: Call): Promise<void> {
     team_id,
     key_id,
     secret_id,
-    agent_id: identity.agent_id ?? agentOf(call),
+    agent_id: call.agent_id,
     request_id: call.request_id,
     family: family.name,
     provider: target.provider,
@@ -44,12 +51,12 @@ export async function reserve(call: Call): Promise<void> {
   call.onEnd(() => {
     letGo();
     const { reservation_id } = call.reservation;
-    const estimate = {
+    const held_for = {
       ...nothing_used,
       prompt_tokens: call.estimated_prompt_tokens,
       completion_tokens: completionCeiling(call),
     };
-    gateway.control_plane.settle({ org_id, reservation_id, ...call.outcome }, estimate);
+    gateway.control_plane.settle({ org_id, reservation_id, ...call.outcome }, held_for);
   });
 }
 

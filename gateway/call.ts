@@ -4,7 +4,7 @@ import type { Logger } from '../log';
 import { addToLine } from '../request-log';
 import type { Holds } from './budget';
 import type { ControlPlane, Identity, Reservation } from './control-plane';
-import type { HeldCalls } from './held-calls';
+import type { HeldCalls, Payment } from './held-calls';
 import type { Identities } from './identity';
 import type { Providers, Target } from './providers';
 import type { Family } from './routes';
@@ -59,8 +59,11 @@ export interface Call {
   request: ClientRequest;
   /** chooseTarget */
   target: Target;
-  /** reserve */
+  /** estimate */
+  agent_id: string | null;
+  payment: Payment;
   estimated_prompt_tokens: number;
+  /** reserve */
   reservation: Reservation;
   /** forward; until then a call that ends was canceled. */
   outcome: Outcome;

@@ -12,6 +12,14 @@ const TICKET_LENGTH_MAX = 200;
 const WAIT_MS_MAX = 25_000;
 const RETRY_MS = 250;
 
+/** How the client wants its call to be paid. */
+export interface Payment {
+  /** How long the call may wait for money. */
+  hold_ms: number;
+  /** The cost ticket that the client brings. */
+  ticket_id: string | undefined;
+}
+
 /** The calls that wait for money on a cost ticket, within the bounds of the configuration. */
 export interface HeldCalls {
   /** Takes a place and runs the wait; undefined where there is no place. The signal says that the wait is over. */
@@ -50,14 +58,17 @@ export function openHeldCalls({ cost_tickets }: Gateway['settings']): HeldCalls 
   };
 }
 
+export function paymentOf(call: Call): Payment {
+  return { hold_ms: holdTime(call), ticket_id: ticketHeader(call.ctx) };
+}
+
 /**
  * Reserves, or redeems the ticket that the client brings. What no wallet covers is held until it is paid, denied or expired,
  * or the hold ends (design: Hold); then the 402 with its ticket is thrown.
  */
 export async function pay(call: Call, request: ReserveRequest): Promise<Reservation> {
   const { control_plane } = call.gateway;
-  const hold_ms = holdTime(call);
-  const brought = ticketHeader(call.ctx);
+  const { hold_ms, ticket_id: brought } = call.payment;
   try {
     if (brought === undefined) return await control_plane.reserve(request);
     return await redeemNow(call, redeemOf(request, brought, 0));

@@ -1,5 +1,5 @@
 import { askForUsage, checkKeys, modelOf, parseBody, readBody, streamOf } from './body';
-import { reserve } from './budget';
+import { estimate, reserve } from './budget';
 import type { Call, Stage } from './call';
 import { confirmKey, identify } from './identity';
 import { chooseTarget } from './models';
@@ -16,6 +16,7 @@ export const priced: readonly Stage[] = [
   confirmed(readRequest),
   confirmed(chooseTarget),
   leaveUnasked,
+  confirmed(estimate),
   // The limits of key, group, user, team and all belong here, then those of policy packs, then the input policy.
   reserve, // What no wallet covers waits for money here. Settles at the end.
   forward, // Retry and fallback belong into it, the output policy beside its meter.

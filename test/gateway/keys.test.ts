@@ -171,6 +171,27 @@ test("in gateway-key mode a client's X-User-ID changes nothing: the key's own wa
   expect(row).toMatchObject({ user_id: null, wallet_id: org.org_wallet });
 });
 
+test.each<[string, object, Record<string, string>]>([
+  ['messages[0]', { messages: [1] }, {}],
+  ['x-svc-agent-id', {}, { 'x-svc-agent-id': 'a'.repeat(8_000) }],
+  ['x-svc-hold-ms', {}, { 'x-svc-hold-ms': 'soon' }],
+  ['x-svc-cost-ticket', {}, { 'x-svc-cost-ticket': 't'.repeat(201) }],
+])(
+  'a wrong %s is refused by its name, and does not hide that the key has ended',
+  async (param, more, headers) => {
+    const org = await funded();
+    const name = randomUUID();
+    const key = await gatewayKey(world.api, org.org_id, { name });
+    const send = () => post(world.url + path, key, chat('Hello', more), headers);
+    const refused = await send();
+    expect(refused.status).toBe(422);
+    expect(JSON.parse(refused.text).error.param).toBe(param);
+    await world.api.call('delete', `/v1/tokens/${name}`, { key: org.owner_key });
+    expect((await send()).status).toBe(401);
+    expect(await openHolds(world.api, org.org_id)).toBe(0);
+  },
+);
+
 test('an agent of another organization is refused as a field, and nothing is held', async () => {
   const { org_id } = await funded();
   const key = await gatewayKey(world.api, org_id);
