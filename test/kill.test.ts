@@ -107,6 +107,9 @@ test('whatever is killed under load, every hold closes once, what was answered w
 test('everything killed once in the middle of a hold: the surviving gateway still answers, and the other ticket can be redeemed', async () => {
   const { gateway_urls, temporal_address, keys } = demo();
   const [survivor = '', doomed = ''] = gateway_urls;
+  // What the test before has killed last may still be starting.
+  await until(async () => (await Promise.all(gateway_urls.map(isReady))).every(Boolean), 60_000);
+  await until(async () => (await Promise.all(demo().api_urls.map(isReady))).every(Boolean), 60_000);
   await drainWallet();
   const held = hold(survivor, 'held throughout');
   await until(async () => (await openTickets()).length === 1, 20_000);
@@ -262,6 +265,13 @@ function kill(pid: number): boolean {
   } catch {
     return false;
   }
+}
+
+function isReady(url: string): Promise<boolean> {
+  return fetch(`${url}/readyz`).then(
+    ({ status }) => status === 200,
+    () => false,
+  );
 }
 
 interface Answered {
