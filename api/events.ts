@@ -43,9 +43,24 @@ const told = z.strictObject({
   agent_id: id.nullish(),
   request_id: id.nullish(),
   trace_label: id.nullish(),
-  payload: z.record(z.string(), z.unknown()),
+  payload: z.record(z.string(), z.unknown()).refine(isPlain, {
+    message: 'may nest 16 levels, hold 32 kB, and no key that ends in _nanos',
+  }),
 });
 const batch = z.strictObject({ items: z.array(told).min(1).max(500) });
+
+/** Payloads are shown as they are: keys of money in nanos are the control plane's own. */
+function isPlain(payload: unknown): boolean {
+  let level: unknown[] = [payload];
+  for (let depth = 0; level.length > 0; depth += 1) {
+    if (depth > 16) return false;
+    const objects = level.filter((value) => typeof value === 'object' && value !== null);
+    if (objects.some((value) => Object.keys(value as object).some((key) => key.endsWith('_nanos'))))
+      return false;
+    level = objects.flatMap((value) => Object.values(value as object));
+  }
+  return JSON.stringify(payload).length <= 32_768;
+}
 
 const readers: Access = anyPermission('events:read', 'org:billing');
 
@@ -112,14 +127,29 @@ const PAGE = 200;
 /** Comment lines keep proxies from closing a quiet stream, and look whether the reader may still read. */
 const HEARTBEAT_MS = 15_000;
 const STREAMS_MAX = 500;
+const STREAMS_PER_ORG_MAX = 50;
+/** A reader that takes nothing for so long is let go. */
+const IDLE_MS = 60_000;
 
-let streams = 0;
+const streams = new Map<string, number>();
+
+/** Takes a place among the open streams of this process; returns how to give it back. */
+function takePlace(org_id: string): () => void {
+  const all = [...streams.values()].reduce((sum, count) => sum + count, 0);
+  const own = streams.get(org_id) ?? 0;
+  if (all >= STREAMS_MAX || own >= STREAMS_PER_ORG_MAX)
+    throw new AppError('overloaded', 'Too many event streams are open here.');
+  streams.set(org_id, own + 1);
+  return () => {
+    const left = (streams.get(org_id) ?? 1) - 1;
+    if (left > 0) streams.set(org_id, left);
+    else streams.delete(org_id);
+  };
+}
 
 /** Writes events as they become visible, until the reader goes, its credential ends or this process stops. */
 async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> {
   const { db, http } = ctx;
-  if (streams >= STREAMS_MAX)
-    throw new AppError('overloaded', 'Too many event streams are open here.');
   const filter = await filterOf(ctx, asked);
   const last_seen = http.get('last-event-id');
   const resumed = last_seen === '' ? undefined : await events.placeOf(db, last_seen, filter.org_id);
@@ -129,6 +159,7 @@ async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> 
     });
   const place = resumed ?? (await events.newestPlace(db));
   const { res } = http;
+  const leave = takePlace(filter.org_id);
   http.respond = false;
   res.writeHead(200, {
     'content-type': 'text/event-stream',
@@ -136,11 +167,14 @@ async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> 
     'x-accel-buffering': 'no',
   });
   res.write(`retry: ${POLL_MS * 4}\n\n`);
-  streams += 1;
+  // A reader that breaks off is no fault of ours.
+  res.on('error', () => undefined);
   void pump(ctx, filter, place)
-    .catch((error) => http.app.emit('error', error, http))
+    .catch((error) => {
+      if (!res.destroyed) http.app.emit('error', error, http);
+    })
     .finally(() => {
-      streams -= 1;
+      leave();
       res.end();
     });
 }
@@ -154,7 +188,8 @@ async function pump(ctx: Ctx, filter: events.Filter, from: events.Place): Promis
     const page = await events.after(db, filter, place, PAGE).catch(() => ({ events: [], place }));
     ({ place } = page);
     const text = page.events.map(frame).join('');
-    if (text !== '' && !res.write(text)) await drained(res);
+    if (res.destroyed) return;
+    if (text !== '' && !res.write(text) && !(await drained(res))) return;
     if (page.events.length === PAGE) continue;
     if (performance.now() > beat_at) {
       if (!(await ctx.isStillAllowed())) return;
@@ -169,9 +204,19 @@ function frame(event: events.Event): string {
   return `id: ${event.id}\nevent: ${event.type}\ndata: ${JSON.stringify(toWire(event))}\n\n`;
 }
 
-function drained(res: Ctx['http']['res']): Promise<void> {
+/** True once what was written has been taken; false where the reader has gone or takes nothing. */
+function drained(res: Ctx['http']['res']): Promise<boolean> {
   return new Promise((resolve) => {
-    res.once('drain', resolve);
-    res.once('close', resolve);
+    if (res.destroyed) return resolve(false);
+    const timer = setTimeout(() => {
+      res.destroy();
+      resolve(false);
+    }, IDLE_MS);
+    const end = (is_drained: boolean) => () => {
+      clearTimeout(timer);
+      resolve(is_drained);
+    };
+    res.once('drain', end(true));
+    res.once('close', end(false));
   });
 }

@@ -109,6 +109,7 @@ const help: Record<string, string> = {
     "sha256: and 64 hex digits of the client's bytes; binds a ticket to its request.",
   estimated_cost: 'The estimate in organization currency.',
   family: 'The kind of call, such as chat_completions.',
+  is_brought: 'The client named the ticket: it pays for this call or for none.',
   units: 'What is priced by other units than tokens.',
   characters: 'Characters, for prices by character.',
   seconds: 'Seconds of audio, for prices by minute.',

@@ -56,6 +56,8 @@ const redeemBody = z.strictObject({
   user_id: id.nullish(),
   team_id: id.nullish(),
   agent_id: id.nullish(),
+  family: id.nullish(),
+  is_brought: z.boolean().default(false),
   wait_ms: z.int().min(0).max(WAIT_MS_MAX).default(0),
 });
 
@@ -193,7 +195,7 @@ async function settle({ db, lanes }: Ctx, body: z.infer<typeof settleBody>) {
 
 async function redeem(
   { waiters, http }: Ctx,
-  { team_id: _team, agent_id: _agent, ...body }: z.infer<typeof redeemBody>,
+  { team_id: _team, ...body }: z.infer<typeof redeemBody>,
 ) {
   requireGatewayVersion(http);
   const gone = new AbortController();

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import * as organizations from '../domain/organizations';
 import * as tickets from '../domain/tickets';
@@ -70,6 +71,7 @@ async function decide(ctx: Ctx, { id: ticket_id, ...decision }: Decision) {
   const { name: org_name } = await organizations.get(db, org_id);
   const verdict: tickets.Verdict = {
     ...{ ticket_id, org_id, ...decision },
+    id: randomUUID(),
     by: principal.user_id ?? principal.id,
     is_platform: isPlatformAdmin(principal),
     valid_until: await tickets.verdictDeadline(db),

@@ -65,6 +65,11 @@ export interface Redeem {
   key_id?: string | null | undefined;
   secret_id?: string | null | undefined;
   user_id?: string | null | undefined;
+  agent_id?: string | null | undefined;
+  /** The route of the call; the same bytes on another one are another request. */
+  family?: string | null | undefined;
+  /** The client named the ticket: it pays for this call or for none. */
+  is_brought?: boolean | undefined;
   wait_ms: number;
 }
 

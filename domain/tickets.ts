@@ -35,7 +35,7 @@ export interface Ticket {
 
 const ticketRows = `
   select ticket_answer(t, '{}') || jsonb_build_object('org_id', t.org_id, 'key_id', t.key_id, 'user_id', t.user_id,
-    'team_id', t.team_id, 'agent_id', t.agent_id, 'session_id', t.session_id, 'request_body_hash', t.request_body_hash,
+    'team_id', t.team_id, 'agent_id', t.agent_id, 'session_id', t.session_id, 'request_body_hash', t.reserve ->> 'request_body_hash',
     'waiting_calls', (select count(*) from ticket_waiters w where w.ticket_id = t.id and w.org_id = t.org_id
       and w.answer is null and w.until > clock_timestamp()),
     'decided_by', t.decided_by, 'decided_at', iso_time(t.decided_at), 'note', t.note,
@@ -79,6 +79,8 @@ export async function get(db: Db, id: string, org_id: string | null): Promise<Ti
 
 /** What a person decided. It travels through the workflow's update, so it is plain JSON; amounts are nanos as text. */
 export interface Verdict {
+  /** Random, one a verdict: delivered twice it is recorded once. */
+  id?: string | undefined;
   ticket_id: string;
   org_id: string;
   verdict: 'approved' | 'denied';

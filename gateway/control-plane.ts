@@ -53,6 +53,8 @@ export interface RedeemRequest {
   agent_id: string | null;
   request_id: string;
   request_body_hash: string;
+  family: string;
+  is_brought: boolean;
   wait_ms: number;
 }
 

@@ -71,7 +71,7 @@ export async function pay(call: Call, request: ReserveRequest): Promise<Reservat
   const { hold_ms, ticket_id: brought } = call.payment;
   try {
     if (brought === undefined) return await control_plane.reserve(request);
-    return await redeemNow(call, redeemOf(request, brought, 0));
+    return await redeemNow(call, redeemOf(request, { ticket_id: brought, is_brought: true }));
   } catch (error) {
     if (!isShort(error) || hold_ms === 0) throw error;
     const wait = (over: AbortSignal) =>
@@ -99,7 +99,11 @@ async function waitForMoney(call: Call, request: ReserveRequest, wait: Wait): Pr
   for (;;) {
     const left_ms = Math.floor(end_at - performance.now());
     if (left_ms <= 0 || wait.over.aborted) break;
-    const redeem = redeemOf(request, ticketOf(short), Math.min(left_ms, WAIT_MS_MAX));
+    const redeem = redeemOf(request, {
+      ticket_id: ticketOf(short),
+      is_brought: wait.is_brought,
+      wait_ms: Math.min(left_ms, WAIT_MS_MAX),
+    });
     try {
       const reservation = await control_plane.redeem(redeem, wait.over);
       if (reservation !== undefined) return reservation;
@@ -134,12 +138,16 @@ async function redeemNow(call: Call, redeem: RedeemRequest): Promise<Reservation
   );
 }
 
-function redeemOf(request: ReserveRequest, ticket_id: string, wait_ms: number): RedeemRequest {
+function redeemOf(
+  request: ReserveRequest,
+  { wait_ms = 0, ...ticket }: { ticket_id: string; is_brought: boolean; wait_ms?: number },
+): RedeemRequest {
   const { org_id, key_id, secret_id, user_id, team_id, agent_id } = request;
-  const { request_id, request_body_hash } = request;
+  const { request_id, request_body_hash, family } = request;
   return {
-    ...{ ticket_id, org_id, key_id, secret_id, user_id, team_id, agent_id },
-    ...{ request_id, request_body_hash, wait_ms },
+    ...ticket,
+    ...{ org_id, key_id, secret_id, user_id, team_id, agent_id },
+    ...{ request_id, request_body_hash, family, wait_ms },
   };
 }
 

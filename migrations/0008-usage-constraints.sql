@@ -40,7 +40,7 @@ create table usage_increments (
   cost_nanos bigint not null,
   responses integer not null,
   created_at timestamptz not null default clock_timestamp(),
-  primary key (org_id, request_id)
+  primary key (org_id, request_id, agent_id)
 );
 create index usage_increments_agent on usage_increments (agent_id, created_at);
 
@@ -71,7 +71,7 @@ $$;
 create type usage_count as (cost_nanos numeric, responses bigint);
 
 -- What one reservation counts for one constraint. An open hold counts as held, on its model and on every fallback;
--- settled, it counts as charged, on the model it ran on; without use it counts nothing.
+-- settled, it counts as charged, on the model it ran on; what used and cost nothing counts nothing.
 create function counted_use(c usage_constraints, r reservations) returns usage_count language sql immutable as $$
   select case
     when r.id is null or r.created_at < c.counted_from then (0, 0)::usage_count
@@ -80,7 +80,7 @@ create function counted_use(c usage_constraints, r reservations) returns usage_c
       then (r.held_nanos, 1)::usage_count
     when r.status in ('settled', 'late')
         and constraint_covers(c, coalesce(r.settled_provider, r.provider), coalesce(r.settled_model, r.model))
-        and exists (select 1 from jsonb_each_text(r.usage) as u where u.value::numeric > 0)
+        and (r.actual_cost_nanos > 0 or exists (select 1 from jsonb_each_text(r.usage) as u where u.value::numeric > 0))
       then (r.actual_cost_nanos, 1)::usage_count
     else (0, 0)::usage_count end
 $$;

@@ -8,6 +8,8 @@ alter table cost_tickets
   add column transaction_id text,
   -- The hold it was approved or redeemed with, and the call that took it.
   add column reservation_id text,
+  -- Verdicts that were recorded: one that is delivered again changes nothing, also after the ticket was opened again.
+  add column verdict_ids text[] not null default '{}',
   add column request_id text;
 create index cost_tickets_due on cost_tickets (expires_at) where status = 'open';
 create index outbox_workflow on outbox (workflow_id);
@@ -52,6 +54,11 @@ end $$;
 -- Whatever brings a wallet more money wakes the calls that wait for it: credit, transfer, settlement, expiry.
 create trigger wallets_rise after update of balance_nanos on wallets
 for each row when (new.balance_nanos > old.balance_nanos) execute function notify_waiters_of_row();
+
+-- A waiting call whose key ends is told at once, and blocks nobody.
+create trigger tokens_end after update of revoked_at on tokens
+for each row when (new.revoked_at is not null and old.revoked_at is null and new.org_id is not null)
+execute function notify_waiters_of_row();
 
 create trigger cost_tickets_resolve after update of status on cost_tickets
 for each row when (new.status <> old.status) execute function notify_waiters_of_row();
@@ -111,19 +118,21 @@ declare
   v_id text := new_id('ticket');
   t cost_tickets;
   v_answer jsonb;
+  -- The same bytes on another route are another request, with another cost.
+  v_request text := concat_ws('#', i.request_body_hash, i.family);
 begin
   perform ensure_wallet(p_org.id, 'user', i.user_id) where i.user_id is not null;
   perform ensure_wallet(p_org.id, 'team', i.team_id) where i.team_id is not null;
   for t in
     select * from cost_tickets q
-    where q.org_id = p_org.id and q.request_body_hash = i.request_body_hash and q.status = 'open' and q.expires_at <= v_now
+    where q.org_id = p_org.id and q.request_body_hash = v_request and q.status = 'open' and q.expires_at <= v_now
   loop
     perform resolve_ticket(t.id, 'expired', false);
   end loop;
   insert into cost_tickets (id, org_id, key_id, user_id, team_id, agent_id, session_id, provider, model, request_body_hash,
     estimated_cost_nanos, currency, reserve, created_at, expires_at)
   values (v_id, p_org.id, i.key_id, i.user_id, i.team_id, i.agent_id, i.session_id, i.provider, i.model,
-    i.request_body_hash, p_held_nanos, p_org.currency, jsonb_strip_nulls(to_jsonb(i)), v_now,
+    v_request, p_held_nanos, p_org.currency, jsonb_strip_nulls(to_jsonb(i)), v_now,
     v_now + p_org.ticket_ttl_seconds * interval '1 second')
   on conflict (org_id, key_id, user_id, team_id, agent_id, session_id, provider, model, request_body_hash)
     where status = 'open'
@@ -151,7 +160,11 @@ begin
         is not distinct from (t.key_id, t.user_id, t.team_id, t.agent_id, t.session_id)) then
     return null;
   end if;
-  update cost_tickets q set status = 'open', reservation_id = null, request_id = null, resolved_at = null where q.id = t.id;
+  update cost_tickets q set status = 'open', reservation_id = null, request_id = null, resolved_at = null, decided_by = null,
+    decided_at = null, note = null, credited_nanos = null, transaction_id = null
+  where q.id = t.id returning * into t;
+  perform append_event(t.org_id, 'cost_ticket.created', ticket_answer(t, '{}') || jsonb_build_object('cost_ticket_id', t.id,
+    'agent_id', t.agent_id, 'reopened', true));
   perform send_to_workflow(t.org_id, 'costTicket', t.id, null, jsonb_build_object('ticket_id', t.id));
   return null;
 end $$;

@@ -232,6 +232,9 @@ begin
     a.n := item.n;
     if (item.earlier).id is not null then
       v_row.answer := repeated_hold(a, item.earlier, item.body_sha256, item.earlier_balance_nanos);
+      if (item.earlier).status = 'released' and (item.earlier).outcome = 'canceled' then
+        v_row.answer.code := 'request_canceled';
+      end if;
       v_row.max_completion_tokens := (item.earlier).max_completion_tokens;
       return next v_row;
       continue;

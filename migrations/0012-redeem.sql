@@ -6,6 +6,12 @@ create function need_today(p_org organizations, i reserve_item) returns numeric 
     * (1 + p_org.reserve_buffer_pct / 100))
 $$;
 
+-- True where the key of a ticket's request may hold nothing any more.
+create function key_has_ended(t cost_tickets) returns boolean language sql stable as $$
+  select t.key_id is not null and exists (select 1 from tokens k where k.id = t.key_id
+    and (k.revoked_at is not null or k.expires_at <= clock_timestamp()))
+$$;
+
 -- The queue of an organization's waiting calls, oldest first, with the wallet that each may take. A call that no open wallet
 -- covers closes the wallets of its own cascade to younger ones; one that waits between two calls keeps what is its turn's.
 -- Ends after `p_turns_max` that may be taken now.
@@ -24,7 +30,7 @@ begin
       array_remove(array[uw.id, tw.id, ow.id], null) as wallet_ids,
       array_remove(array[uw.balance_nanos, tw.balance_nanos, ow.balance_nanos], null) as balances
     from ticket_waiters q
-    join cost_tickets t on t.id = q.ticket_id and t.status = 'open' and t.expires_at > clock_timestamp()
+    join cost_tickets t on t.id = q.ticket_id and t.status = 'open' and t.expires_at > clock_timestamp() and not key_has_ended(t)
     left join wallets uw on uw.org_id = p_org_id and uw.owner_type = 'user' and uw.owner_user_id = q.user_id
     left join wallets tw on tw.org_id = p_org_id and tw.owner_type = 'team' and tw.owner_team_id = q.team_id
     left join wallets ow on ow.org_id = p_org_id and ow.owner_type = 'organization'
@@ -55,6 +61,10 @@ end $$;
 
 create type redeem_item as (
   ticket_id text,
+  family text,
+  agent_id text,
+  -- The client named the ticket: it pays for this call or for none.
+  is_brought boolean,
   key_id text,
   secret_id text,
   user_id text,
@@ -72,6 +82,7 @@ declare
   v_new_id text;
 begin
   if not exists (select 1 from ticket_waiters w where w.org_id = t.org_id and w.ticket_id = t.id and w.answer is null
+      and not coalesce((w.redeem ->> 'is_brought')::boolean, false)
       and w.request_id is distinct from (select q.request_id from cost_tickets q where q.id = t.id)
       and w.until > clock_timestamp() - waiter_grace()) then
     return;
@@ -81,6 +92,7 @@ begin
   v_new_id := open_ticket_2(v_org, i, least(v_need, 9000000000000000000)::bigint, '{}') ->> 'id';
   update ticket_waiters w set ticket_id = v_new_id, redeem = w.redeem || jsonb_build_object('ticket_id', v_new_id)
   where w.org_id = t.org_id and w.ticket_id = t.id and w.answer is null
+    and not coalesce((w.redeem ->> 'is_brought')::boolean, false)
     and w.request_id is distinct from (select q.request_id from cost_tickets q where q.id = t.id);
 end $$;
 
@@ -145,7 +157,8 @@ end $$;
 create function redeem_refusal(t cost_tickets, i redeem_item) returns text language sql stable as $$
   select case
     when t.id is null then 'ticket_not_found'
-    when t.request_body_hash is distinct from i.request_body_hash
+    when t.reserve ->> 'request_body_hash' is distinct from i.request_body_hash or t.reserve ->> 'family' <> i.family
+      or (i.agent_id is not null and i.agent_id is distinct from t.agent_id)
       or case when t.key_id is null then t.user_id is distinct from i.user_id else t.key_id is distinct from i.key_id end
       then 'ticket_owner_differs'
     when t.status = 'denied' then 'ticket_denied'
@@ -202,7 +215,9 @@ begin
     if t.id is not null and r.id is not null and a.code is distinct from 'ticket_owner_differs' then
       v_row.answer := repeated_hold(a, r, r.body_sha256, (select h.balance_after_nanos from wallet_transactions h
         where h.reservation_id = r.id and h.phase = 'hold'));
-      if r.status <> 'canceled' and r.cost_ticket_id is distinct from t.id then
+      if r.status = 'released' and r.outcome = 'canceled' then
+        v_row.answer.code := 'request_canceled';
+      elsif r.status <> 'canceled' and r.cost_ticket_id is distinct from t.id then
         v_row.answer.code := 'idempotency_key_reused';
       end if;
       v_row.max_completion_tokens := r.max_completion_tokens;
@@ -245,7 +260,7 @@ create function waiters_may_go(p_org_id text) returns boolean language sql stabl
   select exists (
     select 1 from ticket_waiters w join cost_tickets t on t.id = w.ticket_id
     where w.org_id = p_org_id and w.answer is null and w.until > clock_timestamp()
-      and (t.status <> 'open' or t.expires_at <= clock_timestamp())
+      and (t.status <> 'open' or t.expires_at <= clock_timestamp() or key_has_ended(t))
   ) or exists (
     select 1 from (
       select w.user_id, w.team_id, min(w.need_nanos) as need_nanos from ticket_waiters w
@@ -277,10 +292,11 @@ begin
     for attempt in 1 .. 3 loop
       v_repriced := false;
       for w in
-        select q.request_id as name, null::text as wallet_id from ticket_waiters q
+        (select q.request_id as name, '' as wallet_id from ticket_waiters q
         join cost_tickets o on o.id = q.ticket_id
         where q.org_id = p_org_id and q.answer is null and q.until > clock_timestamp()
-          and (o.status <> 'open' or o.expires_at <= clock_timestamp())
+          and (o.status <> 'open' or o.expires_at <= clock_timestamp() or key_has_ended(o))
+        order by q.since, q.request_id)
         union all
         select s.request_id, s.wallet_id from waiter_turns(p_org_id, v_walk_max) s
         where s.is_live and s.wallet_id is not null

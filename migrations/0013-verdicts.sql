@@ -32,7 +32,8 @@ begin
   select q.* into w from wallets q
   where q.org_id = p_org_id and q.id = coalesce(p_verdict ->> 'wallet_id', q.id)
     and (q.owner_type = 'organization' or q.owner_team_id = t.team_id or q.owner_user_id = t.user_id)
-    and (p_verdict ->> 'wallet_id' is not null or not v_is_transfer or q.owner_type <> 'organization')
+    and (p_verdict ->> 'wallet_id' is not null or not v_is_transfer or q.owner_type <> 'organization'
+      or q.balance_nanos >= v_need)
   order by q.balance_nanos desc, array_position(array['organization', 'team', 'user'], q.owner_type) limit 1;
   v_short := greatest(coalesce(v_need, 0) - w.balance_nanos, 0);
   v_amount := coalesce(v_amount, v_short);
@@ -74,7 +75,8 @@ begin
   returning r.expires_at into t.expires_at;
   update cost_tickets q set decided_by = p_verdict ->> 'by', decided_at = clock_timestamp(), note = p_verdict ->> 'note',
     credited_nanos = v_amount, transaction_id = v_entry.id, reservation_id = (v_row.answer).reservation_id,
-    estimated_cost_nanos = (v_row.answer).reserved_amount_nanos, expires_at = t.expires_at
+    estimated_cost_nanos = (v_row.answer).reserved_amount_nanos, expires_at = t.expires_at,
+    verdict_ids = array_append(q.verdict_ids, p_verdict ->> 'id')
   where q.id = t.id;
   perform resolve_ticket(t.id, 'approved', p_verdict ->> 'by_terminal' is null);
   return next;
@@ -102,6 +104,7 @@ end $$;
 create function verdict_refusal(t cost_tickets, p_verdict jsonb, p_status text) returns text language sql stable as $$
   select case
     when t.id is null then 'ticket_not_found'
+    when p_verdict ->> 'id' = any (t.verdict_ids) then 'repeated'
     when t.status = p_status and (p_status = 'denied' or t.expires_at > clock_timestamp()) then 'repeated'
     when t.status in ('open', 'approved') and t.expires_at <= clock_timestamp() then 'ticket_expired'
     when t.status <> 'open' then 'ticket_' || t.status

@@ -200,9 +200,17 @@ test('events of a gateway are written once, however often they are told', async 
     ['items.0.id', { id: newId('evt', Date.now() - 8 * 86_400_000) }],
     ['items.0.type', { type: 'payment.completed' }],
     ['items.0.payload', { payload: 'text' }],
+    ['items.0.payload', { payload: { cost_nanos: 'abc' } }],
+    ['items.0.payload', { payload: nested(1_000) }],
   ] as const)
     expect(refusal(await tell([{ ...item, ...wrong }]))).toMatchObject({ status: 422, param });
 });
+
+function nested(levels: number): object {
+  let value = {};
+  for (let n = 0; n < levels; n += 1) value = { value };
+  return value;
+}
 
 test('each day has its partition before it comes; what lay in the default one moves; old days are dropped', async () => {
   const tenant = await makeTenant(db);
