@@ -127,7 +127,7 @@ This call hangs now, for five minutes at most:
 Approve it in a second terminal, and watch the first one answer:
   ${walk.approve}
 
-Give the wallet its money back:
+Give the wallet its money back (the next npm start does it too):
   ${walk.refill}
 
 All of this is in demo.json of the data directory. Ctrl-C stops everything.

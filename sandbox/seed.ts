@@ -84,12 +84,15 @@ const SAVINGS = 'Savings';
 
 /**
  * The demo organization with money, prices and keys. Made once: a second call finds it by `keys.json` in the data
- * directory, as long as the database is the same one.
+ * directory, as long as the database is the same one, and brings back what the walk through a ticket has put aside.
  */
 export async function seed(db: Db, { data_dir }: { data_dir: string }): Promise<Seeded> {
   const file = path.join(data_dir, 'keys.json');
   const known = await findSeeded(db, file);
-  if (known?.savings_team_id) return known;
+  if (known?.savings_team_id) {
+    await giveBack(db, known);
+    return known;
+  }
   // Made by a version that knew no savings team.
   const seeded = known ? await withSavings(db, known) : await seedAll(db);
   replaceFile(file, `${JSON.stringify(seeded, null, 2)}\n`);
@@ -110,6 +113,19 @@ async function withSavings(db: Db, known: Seeded): Promise<Seeded> {
     SAVINGS,
   );
   return { ...known, savings_team_id };
+}
+
+/** A walk that was left halfway would keep the first printed call of the next start waiting. */
+async function giveBack(db: Db, { organization_id: org_id, ...seeded }: Seeded): Promise<void> {
+  const saved = await maybe<{ id: string; balance_nanos: bigint }>(
+    db,
+    'select id, balance_nanos from wallets where owner_team_id = :team_id and balance_nanos > 0',
+    { team_id: seeded.savings_team_id },
+  );
+  if (saved === undefined) return;
+  const { id: from, balance_nanos: amount_nanos } = saved;
+  const description = 'back for the next walk';
+  await wallets.transfer(db, { org_id, from, to: seeded.wallet_id, amount_nanos, description });
 }
 
 async function findSeeded(db: Db, file: string): Promise<Seeded | undefined> {

@@ -18,7 +18,7 @@ export function ticketWalk(demo: Demo): TicketWalk {
   const move = (verb: string, amount: string) =>
     `curl -sS ${api_url}/v1/wallets/${verb} ${billing} ${json} \\\n    -d "{\\"team_id\\": \\"${savings_team_id}\\", \\"amount\\": ${amount}}"`;
   const read = (path: string, pattern: string) =>
-    `$(curl -sS '${api_url}${path}' ${billing} | sed 's/${pattern}/\\1/')`;
+    `$(curl -sS '${api_url}${path}' ${billing} | sed -n 's/${pattern}/\\1/p')`;
   const org_balance = read('/v1/wallets/balance', '.*"org_balance":\\([^,]*\\).*');
   const saved = read(
     `/v1/wallets/balance?team_id=${savings_team_id}`,

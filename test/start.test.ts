@@ -57,24 +57,17 @@ test('the three printed calls answer, stream, and show both in the ledger', asyn
 });
 
 test('the printed walk through a ticket drains, hangs, approves, answers and refills, as often as it is walked', async () => {
-  const [, , , drain = '', ask = '', approve = '', refill = ''] = printedCalls(npm.output());
-  const open = async () => {
-    const answer = await fetch(`${first.api_url}/v1/cost-tickets?status=open`, {
-      headers: { authorization: `Bearer ${first.keys.billing_admin}` },
-    });
-    return ((await answer.json()) as { total: number }).total;
-  };
-  for (let walk = 0; walk < 2; walk += 1) {
-    expect(JSON.parse(await shell(drain)).from).toMatchObject({
-      owner_type: 'organization',
-      balance: 0,
-    });
-    const held = shell(ask);
-    await until(async () => (await open()) === 1);
-    expect(JSON.parse(await shell(approve))).toMatchObject({ note: 'go ahead' });
-    expect(JSON.parse(await held).choices[0].message.content).toContain('Who pays for this?');
+  for (let times = 0; times < 2; times += 1) {
+    await walkThroughTicket();
+    const [, , , , , , refill = ''] = printedCalls(npm.output());
     expect(JSON.parse(await shell(refill)).to.balance).toBeGreaterThan(99);
   }
+});
+
+test('a step of the walk that has nothing to do says so, and changes nothing', async () => {
+  const [, , , , , approve = '', refill = ''] = printedCalls(npm.output());
+  expect(JSON.parse(await shell(approve)).error.code).toBe('not_found');
+  expect(JSON.parse(await shell(refill)).error).toMatchObject({ param: 'amount' });
 });
 
 test('nothing of it can be reached from another machine', async () => {
@@ -143,10 +136,12 @@ test('SIGTERM stops everything within 8 seconds and leaves no process and no loc
   }
 });
 
-test('a second start finds the keys and the ledger of the first; a start after kill -9 finds them too', async () => {
+test('a second start finds the keys and the ledger of the first; a start after kill -9 finds them too, and the money of an unfinished walk', async () => {
   npm = npmStart();
   const second = await demoOf(npm);
   expect(second.keys).toEqual(first.keys);
+  // Left halfway: the money is still aside.
+  await walkThroughTicket();
   const births = livingProcesses();
   // npm and, through it, npm start itself: the rest has to notice.
   process.kill(lockHolder().pid, 'SIGKILL');
@@ -156,8 +151,10 @@ test('a second start finds the keys and the ledger of the first; a start after k
   const third = await demoOf(npm);
   expect(births.filter(isAlive)).toEqual([]);
   expect(third.organization_id).toBe(first.organization_id);
-  const [, , ledger = ''] = printedCalls(npm.output());
+  const [chat = '', , ledger = ''] = printedCalls(npm.output());
+  expect(JSON.parse(await shell(chat)).choices[0].message.content).toContain('Say hello.');
   expect(typesOf(await shell(ledger))).toHaveLength(5);
+  await walkThroughTicket();
 }, 120_000);
 
 test('a start whose npm was killed stops by itself', async () => {
@@ -231,6 +228,26 @@ function livingProcesses(): Birth[] {
   const { pids } = readDemo();
   const numbers = [lockHolder().pid, ...Object.values(pids).flat()];
   return numbers.flatMap((pid) => (pid === null ? [] : (birthOf(pid) ?? [])));
+}
+
+/** Runs the printed commands up to the answer of the call that hung. */
+async function walkThroughTicket(): Promise<void> {
+  const { api_url, keys } = readDemo();
+  const [, , , drain = '', ask = '', approve = ''] = printedCalls(npm.output());
+  const open = async () => {
+    const answer = await fetch(`${api_url}/v1/cost-tickets?status=open`, {
+      headers: { authorization: `Bearer ${keys.billing_admin}` },
+    });
+    return ((await answer.json()) as { total: number }).total;
+  };
+  expect(JSON.parse(await shell(drain)).from).toMatchObject({
+    owner_type: 'organization',
+    balance: 0,
+  });
+  const held = shell(ask);
+  await until(async () => (await open()) === 1);
+  expect(JSON.parse(await shell(approve))).toMatchObject({ note: 'go ahead' });
+  expect(JSON.parse(await held).choices[0].message.content).toContain('Who pays for this?');
 }
 
 function printedCalls(output: string): string[] {
