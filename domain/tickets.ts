@@ -154,18 +154,20 @@ export async function isOpen(db: Db, ticket_id: string): Promise<boolean> {
   return row !== undefined;
 }
 
-// Who waits, for how much, until when, and what was decided by whom.
+// Who waits, for how much, until when (to the minute, in UTC), and what was decided by whom: a person, a key or a terminal.
 const line = `trim_scale(t.estimated_cost_nanos / 1e9::numeric) || ' ' || t.currency || ' for ' || t.model || ', asked by '
   || concat_ws(' of ', coalesce('agent ' || a.name, u.name, 'key ' || k.name), 'team ' || m.name, o.name)
-  || case t.status when 'open' then ', open until ' || iso_time(t.expires_at)
-    else ', ' || t.status || coalesce(' by ' || coalesce(d.name, t.decided_by), '') || coalesce(': ' || t.note, '') end`;
+  || case when t.status = 'open' then ', open until ' || replace(left(iso_time(t.expires_at), 16), 'T', ' ') || ' UTC'
+    when t.status in ('redeemed', 'expired') then ', ' || t.status else '' end
+  || coalesce(', ' || case t.status when 'denied' then 'denied' else 'approved' end || ' by '
+    || coalesce(d.name, 'key ' || dk.name, t.decided_by) || coalesce(': ' || t.note, ''), '')`;
 
 const lineRows = `
   from cost_tickets t
   join organizations o on o.id = t.org_id
   left join agents a on a.id = t.agent_id left join users u on u.id = t.user_id
   left join tokens k on k.id = t.key_id left join teams m on m.id = t.team_id
-  left join users d on d.id = t.decided_by`;
+  left join users d on d.id = t.decided_by left join tokens dk on dk.id = t.decided_by`;
 
 /** One line for operators. */
 export async function summary(db: Db, ticket_id: string): Promise<string> {
