@@ -107,6 +107,11 @@ export async function actingOrg(
   return (await organizations.get(db, named)).id;
 }
 
+/** The organization that a caller's objects must belong to; null for platform admins, who reach any by its id. */
+export function ownOrg(principal: Principal): string | null {
+  return isPlatformAdmin(principal) ? null : principal.org_id;
+}
+
 /** Refuses to give away a scope that the caller does not carry. `param` is the field that asks for it. */
 export function requireScopes(principal: Principal, scopes: readonly Scope[], param: string): void {
   if (isPlatformAdmin(principal)) return;

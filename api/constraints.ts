@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import * as constraints from '../domain/constraints';
-import { controlPlane, isPlatformAdmin, type Principal, permission } from './access';
+import { controlPlane, ownOrg, permission } from './access';
 import * as answers from './answers';
 import { amount, id } from './fields';
 import { type Ctx, route } from './route';
@@ -75,12 +75,12 @@ export const constraintRoutes = [
 ];
 
 async function list({ db, principal }: Ctx, input: z.infer<typeof ofAgent>) {
-  await constraints.orgOfAgent(db, input.id, reach(principal));
+  await constraints.orgOfAgent(db, input.id, ownOrg(principal));
   return { usage_constraints: await constraints.list(db, input.id) };
 }
 
 async function create({ db, principal }: Ctx, { id: agent_id, ...given }: z.infer<typeof created>) {
-  const org_id = await constraints.orgOfAgent(db, agent_id, reach(principal));
+  const org_id = await constraints.orgOfAgent(db, agent_id, ownOrg(principal));
   return constraints.create(db, { org_id, agent_id }, given);
 }
 
@@ -88,12 +88,12 @@ async function update(
   { db, principal }: Ctx,
   { id: agent_id, cid, ...given }: z.infer<typeof changed>,
 ) {
-  const org_id = await constraints.orgOfAgent(db, agent_id, reach(principal));
+  const org_id = await constraints.orgOfAgent(db, agent_id, ownOrg(principal));
   return constraints.update(db, { org_id, agent_id, id: cid }, given);
 }
 
 async function remove({ db, principal }: Ctx, { id: agent_id, cid }: z.infer<typeof one>) {
-  const org_id = await constraints.orgOfAgent(db, agent_id, reach(principal));
+  const org_id = await constraints.orgOfAgent(db, agent_id, ownOrg(principal));
   await constraints.archive(db, { org_id, agent_id, id: cid });
 }
 
@@ -107,9 +107,4 @@ async function increment({ db }: Ctx, { id: agent_id, cost, ...use }: z.infer<ty
   const org_id = await constraints.orgOfAgent(db, agent_id, null);
   await constraints.increment(db, { ...use, org_id, agent_id, cost_nanos: cost });
   return constraints.check(db, agent_id, use);
-}
-
-/** The organization whose agents the caller may cap; null for platform admins: any. */
-function reach(principal: Principal): string | null {
-  return isPlatformAdmin(principal) ? null : principal.org_id;
 }

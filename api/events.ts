@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { AppError } from '../domain/errors';
 import * as events from '../domain/events';
+import { isUnreachable } from '../domain/sql';
 import { toWire } from '../http';
 import {
   type Access,
@@ -185,7 +186,11 @@ async function pump(ctx: Ctx, filter: events.Filter, from: events.Place): Promis
   let place = from;
   let beat_at = performance.now() + HEARTBEAT_MS;
   while (!res.destroyed && !http.app.context.draining) {
-    const page = await events.after(db, filter, place, PAGE).catch(() => ({ events: [], place }));
+    const page = await events.after(db, filter, place, PAGE).catch((error) => {
+      // A reader stays while the database is away; anything else is a bug, and ends the stream in the log.
+      if (isUnreachable(error)) return { events: [], place };
+      throw error;
+    });
     ({ place } = page);
     const text = page.events.map(frame).join('');
     if (res.destroyed) return;

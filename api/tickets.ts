@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import * as organizations from '../domain/organizations';
 import * as tickets from '../domain/tickets';
-import { actingOrg, isPlatformAdmin, type Principal, permission } from './access';
+import { actingOrg, isPlatformAdmin, ownOrg, permission } from './access';
 import * as answers from './answers';
 import { id, page, positiveAmount, text } from './fields';
 import { onceElsewhere } from './idempotency';
@@ -49,7 +49,7 @@ async function list({ db, principal }: Ctx, { org_id, ...rest }: z.infer<typeof 
 }
 
 function inspect({ db, principal }: Ctx, input: z.infer<typeof one>) {
-  return tickets.get(db, input.id, reach(principal));
+  return tickets.get(db, input.id, ownOrg(principal));
 }
 
 function approve(ctx: Ctx, { amount, ...rest }: z.infer<typeof approval>) {
@@ -67,7 +67,7 @@ type Decision = Pick<tickets.Verdict, 'verdict' | 'amount_nanos' | 'wallet_id' |
 /** The verdict goes through the ticket's workflow, which records it and ends. */
 async function decide(ctx: Ctx, { id: ticket_id, ...decision }: Decision) {
   const { db, temporal, principal } = ctx;
-  const { org_id } = await tickets.get(db, ticket_id, reach(principal));
+  const { org_id } = await tickets.get(db, ticket_id, ownOrg(principal));
   const { name: org_name } = await organizations.get(db, org_id);
   const verdict: tickets.Verdict = {
     ...{ ticket_id, org_id, ...decision },
@@ -81,9 +81,4 @@ async function decide(ctx: Ctx, { id: ticket_id, ...decision }: Decision) {
     await temporal.update(start, 'decide', { ...verdict });
     return tickets.get(db, ticket_id, org_id);
   });
-}
-
-/** The organization whose tickets the caller may see; null for platform admins: any. */
-function reach(principal: Principal): string | null {
-  return isPlatformAdmin(principal) ? null : principal.org_id;
 }
