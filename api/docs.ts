@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Middleware } from 'koa';
-import { absolutePath } from 'swagger-ui-dist';
+import absolutePath from 'swagger-ui-dist/absolute-path';
 
 const document = path.join(__dirname, '../openapi.json');
 const assets = new Set(['swagger-ui.css', 'swagger-ui-bundle.js']);

@@ -1,0 +1,122 @@
+/** A hosted checkout that is to be made. Amounts are nanos; each adapter turns them into its provider's minor units. */
+export interface CheckoutRequest {
+  /** Our session's id: travels as `custom_id` or `client_reference_id`, and is the provider's idempotency key. */
+  payment_session_id: string;
+  amount_nanos: bigint;
+  currency: string;
+  /** What the buyer reads: "Top-up of team Research". */
+  description: string;
+  return_url: string;
+  cancel_url: string;
+  /** When the provider should stop taking this payment. */
+  expires_at: Date;
+}
+
+export interface Checkout {
+  order_id: string;
+  approval_url: string;
+}
+
+/**
+ * How a payment stands at its provider.
+ * open: the buyer has not paid. approved: waits for our capture. pending: captured, the money is on its way.
+ * captured: the money is there. declined: the capture was refused, the buyer may try again. closed: can never be paid any more.
+ */
+export type PaymentStatus = 'open' | 'approved' | 'pending' | 'captured' | 'declined' | 'closed';
+
+export interface PaymentReport {
+  status: PaymentStatus;
+  capture_id: string | null;
+  /** What was captured, in nanos of `currency`; null while nothing was. */
+  amount_nanos: bigint | null;
+  currency: string | null;
+  refunds: readonly ReportedRefund[];
+  disputes: readonly ReportedDispute[];
+}
+
+export interface ReportedRefund {
+  provider_refund_id: string;
+  /** The row that asked for it; null where the refund was made at the provider's own site. */
+  payment_refund_id: string | null;
+  status: RefundStatus;
+  amount_nanos: bigint;
+}
+
+export interface ReportedDispute {
+  id: string;
+  /** Money of an open or lost dispute has left us. An inquiry that moved no money is not reported. */
+  status: 'open' | 'lost' | 'won';
+  amount_nanos: bigint;
+}
+
+export type RefundStatus = 'pending' | 'succeeded' | 'failed';
+
+export interface RefundRequest {
+  /** Our refund's id: the provider's idempotency key, and stored with the refund so that it is found again. */
+  payment_refund_id: string;
+  order_id: string;
+  capture_id: string;
+  amount_nanos: bigint;
+  currency: string;
+  reason: string;
+}
+
+/** A webhook whose signature is good. It is news, not truth: what happened is then asked by `read`. */
+export interface ProviderEvent {
+  /** The provider's id of the event; deliveries are repeated under it. */
+  id: string;
+  type: string;
+  /** What the event names, each null where it does not: our session, the provider's order, its capture. */
+  payment_session_id: string | null;
+  order_id: string | null;
+  capture_id: string | null;
+}
+
+/** Headers of a webhook, names in lower case. */
+export type WebhookHeaders = Readonly<Record<string, string | undefined>>;
+
+/**
+ * One provider's wire. Every call ends within 10 s. Throws `ProviderRefusal` on a definite no; anything else that is thrown
+ * leaves the outcome unknown, to be asked by `read` or `readRefund`.
+ */
+export interface PaymentProvider {
+  /** The same session again gives the same checkout. */
+  createCheckout(request: CheckoutRequest): Promise<Checkout>;
+  /** How the payment stands, with all refunds and disputes of its capture. */
+  read(order_id: string): Promise<PaymentReport>;
+  /** Takes an approved payment; the same `key` again captures once. Where the provider captures by itself: `read`. */
+  capture(order_id: string, key: string): Promise<PaymentReport>;
+  /** Ends a checkout that is not paid, where the provider can; never throws a refusal. */
+  expire(order_id: string): Promise<void>;
+  /** The same refund id again refunds once. */
+  refund(request: RefundRequest): Promise<ReportedRefund>;
+  /**
+   * Reads a webhook from its raw bytes. Undefined where it is not signed by the provider, or no webhook secret is set;
+   * throws (no refusal) where the provider's own verification could not be asked.
+   */
+  verifyWebhook(headers: WebhookHeaders, body: Buffer): Promise<ProviderEvent | undefined>;
+}
+
+/** The provider said no for good. */
+export class ProviderRefusal extends Error {
+  readonly code: 'declined' | 'not_approved' | 'provider_error';
+
+  constructor(code: ProviderRefusal['code'], message: string) {
+    super(message);
+    this.name = 'ProviderRefusal';
+    this.code = code;
+  }
+}
+
+/** True for a ProviderRefusal of this or another realm. */
+export function isProviderRefusal(error: unknown): error is ProviderRefusal {
+  return error instanceof Error && error.name === 'ProviderRefusal';
+}
+
+/** How a provider is reached: the platform config with its secrets in the clear. */
+export interface ProviderAccess {
+  base_url: string;
+  credentials: Readonly<Record<string, string>>;
+  /** Webhook secrets that are good now: the present one, and a rotated one for 72 h. */
+  webhook_secrets: readonly string[];
+}
