@@ -1,7 +1,9 @@
 /** A hosted checkout that is to be made. Amounts are nanos; each adapter turns them into its provider's minor units. */
 export interface CheckoutRequest {
-  /** Our session's id: travels as `custom_id` or `client_reference_id`, and is the provider's idempotency key. */
+  /** Our session's id: travels as `custom_id` or `client_reference_id`. */
   payment_session_id: string;
+  /** The provider's idempotency key. */
+  key: string;
   amount_nanos: bigint;
   currency: string;
   /** What the buyer reads: "Top-up of team Research". */
@@ -66,6 +68,8 @@ export interface ProviderEvent {
   /** The provider's id of the event; deliveries are repeated under it. */
   id: string;
   type: string;
+  /** payment: the buyer approved, paid, or the checkout ended. refund: money went back, or is disputed. other: nothing we follow. */
+  topic: 'payment' | 'refund' | 'other';
   /** What the event names, each null where it does not: our session, the provider's order, its capture. */
   payment_session_id: string | null;
   order_id: string | null;
@@ -80,7 +84,7 @@ export type WebhookHeaders = Readonly<Record<string, string | undefined>>;
  * leaves the outcome unknown, to be asked by `read` or `readRefund`.
  */
 export interface PaymentProvider {
-  /** The same session again gives the same checkout. */
+  /** The same key again gives the same checkout. */
   createCheckout(request: CheckoutRequest): Promise<Checkout>;
   /** How the payment stands, with all refunds and disputes of its capture. */
   read(order_id: string): Promise<PaymentReport>;
