@@ -1,0 +1,219 @@
+import { AppError } from './errors';
+import { currenciesOf, type ProviderName, providerNames } from './provider-currencies';
+import type { Secrets } from './secrets';
+import { type Db, many, maybe } from './sql';
+
+/** A provider as platform admins see it. */
+export interface ProviderConfig {
+  enabled: boolean;
+  supported_currencies: string[];
+  base_url: string;
+  /** Its credentials and its webhook secret are there. They are never answered. */
+  configured: boolean;
+  /** Until when the webhook secret before this one is good; null where none was replaced lately. */
+  previous_webhook_secret_until: Date | null;
+}
+
+export type PlatformConfig = Record<ProviderName, ProviderConfig> & {
+  active_provider: ProviderName | null;
+};
+
+export interface ProviderChange {
+  enabled?: boolean | undefined;
+  supported_currencies?: string[] | undefined;
+  base_url?: string | undefined;
+  /** Added to those that are there, by name. */
+  credentials?: Record<string, string> | undefined;
+  webhook_secret?: string | undefined;
+}
+
+export type ConfigChange = { [Name in ProviderName]?: ProviderChange | undefined } & {
+  active_provider?: ProviderName | null | undefined;
+};
+
+/** How a provider is reached: the platform config with its secrets in the clear. */
+export interface ProviderAccess {
+  base_url: string;
+  credentials: Readonly<Record<string, string>>;
+  /** Webhook secrets that are good now: the present one, and the one it replaced for 72 h. None: no webhook is believed. */
+  webhook_secrets: readonly string[];
+}
+
+/** How long a replaced webhook secret is good: the provider may sign with either meanwhile. */
+const ROTATION_HOURS = 72;
+
+/** Where each provider is unless the config says otherwise: its live address. */
+const liveUrls: Record<ProviderName, string> = {
+  payment_provider_a: 'https://api-m.paypal.com',
+  payment_provider_b: 'https://api.stripe.com',
+};
+
+const neededCredentials: Record<ProviderName, readonly string[]> = {
+  payment_provider_a: ['client_id', 'client_secret'],
+  payment_provider_b: ['secret_key'],
+};
+
+interface ProviderRow {
+  name: ProviderName;
+  enabled: boolean;
+  supported_currencies: string[];
+  base_url: string;
+  credentials: Record<string, string>;
+  webhook_secret: string | null;
+  previous_webhook_secret: string | null;
+  previous_webhook_secret_until: Date | null;
+}
+
+/** A provider's row; one that was never set up is disabled and has nothing. */
+async function rowOf(db: Db, name: ProviderName): Promise<ProviderRow> {
+  const row = await maybe<ProviderRow>(
+    db,
+    `select name, enabled, supported_currencies, base_url, credentials, webhook_secret,
+       case when previous_webhook_secret_until > clock_timestamp() then previous_webhook_secret end as previous_webhook_secret,
+       case when previous_webhook_secret_until > clock_timestamp() then previous_webhook_secret_until end as previous_webhook_secret_until
+     from payment_providers where name = :name`,
+    { name },
+  );
+  if (row) return row;
+  return {
+    ...{
+      name,
+      enabled: false,
+      supported_currencies: [...currenciesOf(name)],
+      base_url: liveUrls[name],
+    },
+    ...{ credentials: {}, webhook_secret: null },
+    ...{ previous_webhook_secret: null, previous_webhook_secret_until: null },
+  };
+}
+
+function isConfigured({ name, credentials, webhook_secret }: ProviderRow): boolean {
+  return webhook_secret !== null && neededCredentials[name].every((needed) => credentials[needed]);
+}
+
+/** The platform's config as admins see it: whether secrets are there, never what they are. */
+export async function getConfig(db: Db): Promise<PlatformConfig> {
+  const chosen = await maybe<{ active_provider: ProviderName | null }>(
+    db,
+    'select active_provider from payment_config',
+  );
+  const shown = async (name: ProviderName): Promise<ProviderConfig> => {
+    const row = await rowOf(db, name);
+    const { enabled, supported_currencies, base_url, previous_webhook_secret_until } = row;
+    const configured = isConfigured(row);
+    return { enabled, supported_currencies, base_url, configured, previous_webhook_secret_until };
+  };
+  return {
+    active_provider: chosen?.active_provider ?? null,
+    payment_provider_a: await shown('payment_provider_a'),
+    payment_provider_b: await shown('payment_provider_b'),
+  };
+}
+
+/** Providers that can take new sessions: enabled, and with all they need. */
+export function usableProviders(config: PlatformConfig): ProviderName[] {
+  return providerNames.filter((name) => config[name].enabled && config[name].configured);
+}
+
+/** The provider of new sessions; undefined where none is chosen, or the chosen one cannot take them. */
+export async function activeProvider(db: Db): Promise<ProviderName | undefined> {
+  const config = await getConfig(db);
+  return usableProviders(config).find((name) => name === config.active_provider);
+}
+
+/** Changes what is given of the platform's config. An active provider must be enabled and configured by then. */
+export function putConfig(db: Db, secrets: Secrets, given: ConfigChange): Promise<PlatformConfig> {
+  return db.transaction(async (trx) => {
+    // Two admins at once: the second goes on from what the first has made.
+    await many(trx, 'lock table payment_config in exclusive mode');
+    for (const name of providerNames) {
+      const change = given[name];
+      if (change !== undefined) await putProvider(trx, secrets, { ...change, name });
+    }
+    if (given.active_provider !== undefined) await choose(trx, given.active_provider);
+    return getConfig(trx);
+  });
+}
+
+async function choose(trx: Db, active_provider: ProviderName | null): Promise<void> {
+  const config = await getConfig(trx);
+  if (active_provider !== null && !usableProviders(config).includes(active_provider)) {
+    const missing = config[active_provider].configured
+      ? 'is not enabled'
+      : `has not all of ${neededCredentials[active_provider].join(', ')} and its webhook secret yet`;
+    throw new AppError('invalid_field', `${active_provider} ${missing}, so it cannot be active.`, {
+      param: 'active_provider',
+    });
+  }
+  await trx('payment_config')
+    .insert({ is_only: true, active_provider, updated_at: trx.fn.now() })
+    .onConflict('is_only')
+    .merge();
+}
+
+async function putProvider(
+  trx: Db,
+  secrets: Secrets,
+  { name, credentials = {}, webhook_secret, ...plain }: ProviderChange & { name: ProviderName },
+): Promise<void> {
+  const old = await rowOf(trx, name);
+  const sealed = await Promise.all(
+    Object.entries(credentials).map(async ([field, value]) => [
+      field,
+      await secrets.seal(value, ownerOf(name, field)),
+    ]),
+  );
+  const given = Object.entries(plain).filter(([, value]) => value !== undefined);
+  await trx('payment_providers')
+    .insert({
+      ...old,
+      ...Object.fromEntries(given),
+      ...(webhook_secret === undefined ? {} : await rotated(trx, secrets, old, webhook_secret)),
+      credentials: JSON.stringify({ ...old.credentials, ...Object.fromEntries(sealed) }),
+      updated_at: trx.fn.now(),
+    })
+    .onConflict('name')
+    .merge();
+}
+
+/** The new webhook secret, and the old one for the time of the rotation. The same secret given again changes nothing. */
+async function rotated(trx: Db, secrets: Secrets, old: ProviderRow, webhook_secret: string) {
+  const owner = ownerOf(old.name, 'webhook_secret');
+  // What was sealed under a lost key is good for nothing, and must not keep an admin from entering it anew.
+  const present = old.webhook_secret
+    ? await secrets.open(old.webhook_secret, owner).catch(() => undefined)
+    : undefined;
+  if (present === webhook_secret) return {};
+  const hours = trx.raw("clock_timestamp() + ? * interval '1 hour'", [ROTATION_HOURS]);
+  return {
+    webhook_secret: await secrets.seal(webhook_secret, owner),
+    previous_webhook_secret: present === undefined ? null : old.webhook_secret,
+    previous_webhook_secret_until: present === undefined ? null : hours,
+  };
+}
+
+/** What a ciphertext is bound to, so that it opens in its own place only. */
+function ownerOf(name: ProviderName, field: string): string {
+  return `payment_providers/${name}/${field}`;
+}
+
+/** A provider's access, with its secrets in the clear: for adapters only. Throws where they were sealed under another key. */
+export async function accessOf(
+  db: Db,
+  secrets: Secrets,
+  name: ProviderName,
+): Promise<ProviderAccess> {
+  const { base_url, credentials, ...row } = await rowOf(db, name);
+  const opened = await Promise.all(
+    Object.entries(credentials).map(async ([field, sealed]) => [
+      field,
+      await secrets.open(sealed, ownerOf(name, field)),
+    ]),
+  );
+  const webhook_secrets = await Promise.all(
+    [row.webhook_secret, row.previous_webhook_secret]
+      .filter((sealed) => sealed !== null)
+      .map((sealed) => secrets.open(sealed, ownerOf(name, 'webhook_secret'))),
+  );
+  return { base_url, credentials: Object.fromEntries(opened), webhook_secrets };
+}

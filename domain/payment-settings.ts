@@ -1,0 +1,114 @@
+import { AppError } from './errors';
+import { decimalText } from './money';
+import { activeProvider } from './payment-config';
+import { stepNanos } from './provider-currencies';
+import { type Db, maybe, one } from './sql';
+import * as wallets from './wallets';
+
+export type TargetScope = 'user' | 'team' | 'organization';
+
+/** Top-up rules of an organization. */
+export interface OrgSettings {
+  allowed_topup_amounts_nanos: bigint[];
+  min_topup_amount_nanos: bigint;
+  max_topup_amount_nanos: bigint;
+  topup_target_scopes: TargetScope[];
+  /** Where a buyer may be sent back to: exact origins. */
+  return_origins: string[];
+}
+
+export type OrgSettingsChange = { [Name in keyof OrgSettings]?: OrgSettings[Name] | undefined };
+
+const defaults: OrgSettings = {
+  allowed_topup_amounts_nanos: [10n, 25n, 50n, 100n].map((units) => units * 1_000_000_000n),
+  min_topup_amount_nanos: 5_000_000_000n,
+  max_topup_amount_nanos: 1_000_000_000_000n,
+  topup_target_scopes: ['user', 'team', 'organization'],
+  return_origins: [],
+};
+
+export async function getOrgSettings(db: Db, org_id: string): Promise<OrgSettings> {
+  const row = await maybe<OrgSettings & { allowed_topup_amounts_nanos: (string | bigint)[] }>(
+    db,
+    `select allowed_topup_amounts_nanos, min_topup_amount_nanos, max_topup_amount_nanos, topup_target_scopes, return_origins
+     from payment_settings where org_id = :org_id`,
+    { org_id },
+  );
+  if (row === undefined) return defaults;
+  // An array of int8 arrives as text.
+  return { ...row, allowed_topup_amounts_nanos: row.allowed_topup_amounts_nanos.map(BigInt) };
+}
+
+/** Changes the given settings. Throws `invalid_field` where the whole would contradict itself. */
+export function putOrgSettings(
+  db: Db,
+  org_id: string,
+  given: OrgSettingsChange,
+): Promise<OrgSettings> {
+  return db.transaction(async (trx) => {
+    await wallets.lock(trx, org_id);
+    const change = Object.fromEntries(
+      Object.entries(given).filter(([, value]) => value !== undefined),
+    );
+    const settings: OrgSettings = { ...(await getOrgSettings(trx, org_id)), ...change };
+    requireSense(settings, given);
+    await requireWhole(trx, org_id, given);
+    await trx('payment_settings')
+      .insert({ org_id, ...settings, updated_at: trx.fn.now() })
+      .onConflict('org_id')
+      .merge();
+    return settings;
+  });
+}
+
+/** Names the field that was given, not the one it contradicts. */
+function requireSense(settings: OrgSettings, given: OrgSettingsChange): void {
+  const { min_topup_amount_nanos: min, max_topup_amount_nanos: max } = settings;
+  if (min > max) {
+    const isMin = given.min_topup_amount_nanos !== undefined;
+    throw contradiction(
+      isMin ? 'min_topup_amount' : 'max_topup_amount',
+      `min_topup_amount ${decimalText(min)} is above max_topup_amount ${decimalText(max)}.`,
+    );
+  }
+  const outside = settings.allowed_topup_amounts_nanos.find(
+    (amount) => amount < min || amount > max,
+  );
+  if (outside === undefined) return;
+  const isLow = outside < min;
+  const [limit, name] = isLow ? [min, 'min_topup_amount'] : [max, 'max_topup_amount'];
+  throw contradiction(
+    given.allowed_topup_amounts_nanos === undefined ? name : 'allowed_topup_amounts',
+    `${decimalText(outside)} of allowed_topup_amounts is ${isLow ? 'below' : 'above'} ${name} ${decimalText(limit)}.`,
+  );
+}
+
+/** A top-up is a whole number of the provider's minor units, so each amount that is offered is one. */
+async function requireWhole(db: Db, org_id: string, given: OrgSettingsChange): Promise<void> {
+  const { currency } = await one<{ currency: string }>(
+    db,
+    'select currency from organizations where id = :org_id',
+    { org_id },
+  );
+  const provider = await activeProvider(db);
+  const step = stepNanos(provider, currency);
+  const amounts: [string, bigint | undefined][] = [
+    ...(given.allowed_topup_amounts_nanos ?? []).map((nanos): [string, bigint] => [
+      'allowed_topup_amounts',
+      nanos,
+    ]),
+    ['min_topup_amount', given.min_topup_amount_nanos],
+    ['max_topup_amount', given.max_topup_amount_nanos],
+  ];
+  for (const [param, nanos] of amounts) {
+    if (nanos === undefined || nanos % step === 0n) continue;
+    throw contradiction(
+      param,
+      `${decimalText(nanos)} of ${param} is not a whole number of ${decimalText(step)} ${currency}, the smallest step that can be paid.`,
+    );
+  }
+}
+
+function contradiction(param: string, message: string): AppError {
+  return new AppError('invalid_field', message, { param });
+}

@@ -1,0 +1,107 @@
+/** Seals what must not stand in the clear in the database, and signs what a client carries for us. */
+export interface Secrets {
+  /** Ciphertext of a text. `owner` says what it belongs to; it opens for the same owner only. */
+  seal(text: string, owner: string): Promise<string>;
+  /** The text again. Throws where it was sealed for another owner or under another key, or was changed. */
+  open(sealed: string, owner: string): Promise<string>;
+  /** A signature over parts, for one use: `label` keeps signatures of different uses apart. */
+  sign(label: string, ...parts: readonly string[]): Promise<string>;
+  /** True where the signature is of these parts; compared in constant time. */
+  isSigned(signature: string, label: string, ...parts: readonly string[]): Promise<boolean>;
+}
+
+type CryptoKey = Awaited<ReturnType<typeof crypto.subtle.importKey>>;
+
+const KEY_BYTES = 32;
+const NONCE_BYTES = 12;
+/** Stands before every ciphertext, so that a later form can be told from this one. */
+const VERSION = 'v1';
+
+/** True for base64 of exactly 32 bytes. */
+export function isSecretsKey(text: string): boolean {
+  return /^[A-Za-z0-9+/]{43}=$/.test(text);
+}
+
+/** AES-256-GCM and HMAC-SHA256 under keys that are derived from one secret. */
+export function createSecrets(key_base64: string): Secrets {
+  if (!isSecretsKey(key_base64)) throw new Error(`A secrets key is ${KEY_BYTES} bytes in base64.`);
+  const root = crypto.subtle.importKey('raw', fromBase64(key_base64), 'HKDF', false, [
+    'deriveKey',
+    'deriveBits',
+  ]);
+  const sealing = Promise.all([root.then(sealingKey), root.then(keyName)]);
+  const signing = root.then(signingKey);
+  return {
+    async seal(text, owner) {
+      const [key, name] = await sealing;
+      const nonce = crypto.getRandomValues(new Uint8Array(NONCE_BYTES));
+      const sealed = await crypto.subtle.encrypt(gcm(nonce, owner), key, bytesOf(text));
+      return [VERSION, name, toBase64(nonce), toBase64(new Uint8Array(sealed))].join('.');
+    },
+    async open(sealed, owner) {
+      const [key, name] = await sealing;
+      const [version, key_name, nonce = '', text = ''] = sealed.split('.');
+      if (version !== VERSION) throw new Error('A stored secret has a form of another version.');
+      if (key_name !== name)
+        throw new Error('A stored secret was sealed under another SVC_SECRETS_KEY.');
+      const clear = await crypto.subtle
+        .decrypt(gcm(fromBase64(nonce), owner), key, fromBase64(text))
+        .catch(() => {
+          throw new Error('A stored secret was changed, or belongs to something else.');
+        });
+      return new TextDecoder().decode(clear);
+    },
+    async sign(label, ...parts) {
+      const mac = await crypto.subtle.sign('HMAC', await signing, message(label, parts));
+      return toBase64(new Uint8Array(mac));
+    },
+    async isSigned(signature, label, ...parts) {
+      // WebCrypto compares in constant time; what is no base64 is no signature.
+      if (!/^[\w-]+$/.test(signature)) return false;
+      const given = fromBase64(signature);
+      return crypto.subtle.verify('HMAC', await signing, given, message(label, parts));
+    },
+  };
+}
+
+// One key for one use: what is learnt of one says nothing of the other.
+function derived(info: string) {
+  return { name: 'HKDF', hash: 'SHA-256', salt: new Uint8Array(), info: bytesOf(info) };
+}
+
+function sealingKey(root: CryptoKey): Promise<CryptoKey> {
+  const aes = { name: 'AES-GCM', length: KEY_BYTES * 8 };
+  return crypto.subtle.deriveKey(derived('svc seal v1'), root, aes, false, ['encrypt', 'decrypt']);
+}
+
+function signingKey(root: CryptoKey): Promise<CryptoKey> {
+  const hmac = { name: 'HMAC', hash: 'SHA-256', length: KEY_BYTES * 8 };
+  return crypto.subtle.deriveKey(derived('svc sign v1'), root, hmac, false, ['sign', 'verify']);
+}
+
+/** Tells keys apart without saying anything of them: by it a ciphertext finds its key once there are several. */
+async function keyName(root: CryptoKey): Promise<string> {
+  return toBase64(new Uint8Array(await crypto.subtle.deriveBits(derived('svc name v1'), root, 48)));
+}
+
+function gcm(iv: Uint8Array<ArrayBuffer>, owner: string) {
+  return { name: 'AES-GCM', iv, additionalData: bytesOf(`${VERSION}.${owner}`) };
+}
+
+// As JSON the parts cannot run into each other: ("a", "bc") is not ("ab", "c").
+function message(label: string, parts: readonly string[]): Uint8Array<ArrayBuffer> {
+  return bytesOf(JSON.stringify([label, ...parts]));
+}
+
+function bytesOf(text: string): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(text);
+}
+
+function toBase64(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('base64url');
+}
+
+/** Of both alphabets. */
+function fromBase64(text: string): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(Buffer.from(text, 'base64'));
+}
