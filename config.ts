@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isSecretsKey } from './domain/secrets';
 // Every process reads its configuration, so every schema of every process speaks in these words.
 import './field-messages';
 
@@ -12,6 +13,10 @@ const urls = z
   .string()
   .transform((text) => text.split(',').map((url) => url.trim()))
   .pipe(z.array(z.url()).min(1));
+// Seals the payment providers' secrets in the database, and signs what clients carry.
+const secrets_key = z
+  .string('is missing; make one with: openssl rand -base64 32')
+  .refine(isSecretsKey, 'must be 32 bytes in base64; make one with: openssl rand -base64 32');
 const level = z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace']).default('info');
 
 // One row a variable: its type, and its default where one is safe. Addresses and secrets are never defaulted.
@@ -21,6 +26,7 @@ const variables = {
       DATABASE_URL: z.string().min(1),
       TEMPORAL_ADDRESS: z.string().min(1),
       TEMPORAL_NAMESPACE: z.string().min(1).default('svc'),
+      SVC_SECRETS_KEY: secrets_key,
       API_PORT: port.default(8080),
       API_HOST: host,
       DATABASE_POOL_MAX: z.coerce.number().int().min(1).max(200).default(10),
@@ -44,6 +50,7 @@ const variables = {
     DATABASE_URL: z.string().min(1),
     TEMPORAL_ADDRESS: z.string().min(1),
     TEMPORAL_NAMESPACE: z.string().min(1).default('svc'),
+    SVC_SECRETS_KEY: secrets_key,
     WORKER_PORT: port.optional(),
     LOG_LEVEL: level,
   }),
@@ -55,6 +62,8 @@ const variables = {
   // What `npm start` takes; a port that is not named has a default in sandbox/addresses.ts.
   product: z.object({
     DATA_DIR: z.string().min(1).default('.data'),
+    // Absent: one is made, and kept in DATA_DIR.
+    SVC_SECRETS_KEY: secrets_key.optional(),
     DATABASE_URL: z.url().optional(),
     TEMPORAL_ADDRESS: z.string().min(1).optional(),
     GATEWAY_CONFIG: z.string().min(1).optional(),

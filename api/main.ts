@@ -2,6 +2,7 @@ import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { loadConfig } from '../config';
 import { openDatabase } from '../connections';
+import { createSecrets } from '../domain/secrets';
 import { type Db, isUnreachable } from '../domain/sql';
 import { listen } from '../http';
 import { createLog, type Logger } from '../log';
@@ -25,7 +26,8 @@ async function main(): Promise<void> {
   const { DATABASE_URL: database_url, TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE } = config;
   const waiters = openWaiters({ db, lanes, database_url, log });
   const temporal = openTemporal({ address, namespace: TEMPORAL_NAMESPACE }, db);
-  const app = createApp({ db, lanes, waiters, temporal, jwt: jwtOf(config) }, log);
+  const secrets = createSecrets(config.SVC_SECRETS_KEY);
+  const app = createApp({ db, lanes, waiters, temporal, secrets, jwt: jwtOf(config) }, log);
   const server = createServer(app.callback());
   // Longer than a balancer's or gateway's idle time, so that they close first.
   server.keepAliveTimeout = 65_000;

@@ -4,6 +4,7 @@ import type { Context } from 'koa';
 import getRawBody from 'raw-body';
 import type { z } from 'zod';
 import { AppError, isAppError } from '../domain/errors';
+import type { Secrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
 import { toWire } from '../http';
 import type { Logger } from '../log';
@@ -21,6 +22,7 @@ export interface Ctx {
   lanes: Lanes;
   waiters: Waiters;
   temporal: Temporal;
+  secrets: Secrets;
   log: Logger;
   principal: Principal;
   request_id: string;
@@ -75,6 +77,7 @@ export interface Connections extends Sources {
   lanes: Lanes;
   waiters: Waiters;
   temporal: Temporal;
+  secrets: Secrets;
   log: Logger;
 }
 
@@ -94,13 +97,14 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
   const body = row.method === 'get' ? {} : await readJson(http);
   http.state.body = body;
   const input = parse(row.input, merge(http.params as Record<string, string>, http.query, body));
-  const { db, keys, lanes, waiters, temporal, log } = connections;
+  const { db, keys, lanes, waiters, temporal, secrets, log } = connections;
   const ctx: Ctx = {
     db,
     keys,
     lanes,
     waiters,
     temporal,
+    secrets,
     log,
     principal,
     request_id: http.state.request_id,

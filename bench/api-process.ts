@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import { createApp } from '../api/app';
 import { createLanes, type Lanes } from '../api/lanes';
@@ -5,6 +6,7 @@ import { openTemporal } from '../api/temporal';
 import { openWaiters } from '../api/waiters';
 import { openDatabase } from '../connections';
 import * as reservations from '../domain/reservations';
+import { createSecrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
 import { createLog } from '../log';
 
@@ -16,7 +18,8 @@ const lanes = process.env.LANES === 'off' ? withoutLanes(db) : createLanes(db, l
 const waiters = openWaiters({ db, lanes, database_url, log });
 // No route that the bench calls needs Temporal.
 const temporal = openTemporal({ address: '127.0.0.1:1', namespace: 'svc' }, db);
-createServer(createApp({ db, lanes, waiters, temporal }, log).callback()).listen(
+const secrets = createSecrets(randomBytes(32).toString('base64'));
+createServer(createApp({ db, lanes, waiters, temporal, secrets }, log).callback()).listen(
   Number(process.env.PORT),
   '127.0.0.1',
 );

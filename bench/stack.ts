@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -69,6 +70,7 @@ export async function startStack(cluster: BenchCluster): Promise<Stack> {
     a,
     {
       DATABASE_URL: database_url,
+      SVC_SECRETS_KEY: randomBytes(32).toString('base64'),
       // No route that the bench calls needs Temporal.
       TEMPORAL_ADDRESS: '127.0.0.1:1',
       API_PORT: String(a),

@@ -7,6 +7,7 @@ import { demoModels } from './demo-models';
 import { serverProgram, workerProgram } from './node-programs';
 import type { Output } from './output';
 import { ensureDatabase, prepareCluster, useDatabase } from './postgres';
+import { secretsKey } from './secrets-key';
 import { type Seeded, seed } from './seed';
 import type { Stack } from './stack';
 import type { Kept } from './supervisor';
@@ -150,6 +151,7 @@ async function startServices(
       script: 'api/main.ts',
       env: {
         DATABASE_URL: url,
+        SVC_SECRETS_KEY: secretsKey(settings),
         ...temporalEnv(temporalAddress(settings, ports)),
         API_PORT: String(port),
         API_HOST: settings.API_HOST,
@@ -177,11 +179,19 @@ async function startServices(
   ]);
 }
 
-function startWorker({ stack }: Context, temporal: Temporal, database: Database): Promise<Kept> {
+function startWorker(
+  { settings, stack }: Context,
+  temporal: Temporal,
+  database: Database,
+): Promise<Kept> {
   const program = workerProgram({
     name: 'worker_lifecycle',
     script: 'workers/lifecycle.ts',
-    env: { DATABASE_URL: database.url, ...temporalEnv(temporal.address) },
+    env: {
+      DATABASE_URL: database.url,
+      SVC_SECRETS_KEY: secretsKey(settings),
+      ...temporalEnv(temporal.address),
+    },
     address: temporal.address,
     task_queue: 'lifecycle',
   });

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import path from 'node:path';
 import { freePorts } from '../sandbox/ports';
-import { caller, makeTenant } from './support/api';
+import { caller, makeTenant, secrets_key } from './support/api';
 import { openTestDatabase, type TestDatabase } from './support/database';
 import { until } from './support/until';
 
@@ -29,7 +29,7 @@ function startMain(env: Record<string, string>): Api {
   const { DATABASE_URL: _, ...rest } = process.env;
   const child = spawn(process.execPath, ['--require', 'tsx/cjs', 'api/main.ts'], {
     cwd: path.join(__dirname, '..'),
-    env: { TEMPORAL_ADDRESS: '127.0.0.1:1', ...rest, ...env },
+    env: { TEMPORAL_ADDRESS: '127.0.0.1:1', SVC_SECRETS_KEY: secrets_key, ...rest, ...env },
   });
   started.push(child);
   let text = '';

@@ -220,7 +220,8 @@ test('without a configured issuer a JWT is no credential', async () => {
 });
 
 test('the variables of the issuer stand together or not at all', () => {
-  const env = { DATABASE_URL: 'postgres://x', TEMPORAL_ADDRESS: '127.0.0.1:7233' };
+  const SVC_SECRETS_KEY = Buffer.alloc(32).toString('base64');
+  const env = { DATABASE_URL: 'postgres://x', TEMPORAL_ADDRESS: '127.0.0.1:7233', SVC_SECRETS_KEY };
   expect(loadConfig('api', env)).not.toHaveProperty('JWT_ISSUER');
   const all = {
     JWT_ISSUER: issuer,

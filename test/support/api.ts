@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { request } from 'undici';
 import { createApp } from '../../api/app';
@@ -10,11 +10,16 @@ import { openWaiters } from '../../api/waiters';
 import { audit } from '../../domain/audit';
 import * as members from '../../domain/members';
 import * as organizations from '../../domain/organizations';
+import { createSecrets } from '../../domain/secrets';
 import type { Db } from '../../domain/sql';
 import * as tokens from '../../domain/tokens';
 import { listen } from '../../http';
 import { createLog } from '../../log';
 import { openTestDatabase } from './database';
+
+/** What the tests' servers seal and sign with. */
+export const secrets_key = randomBytes(32).toString('base64');
+export const secrets = createSecrets(secrets_key);
 
 export interface Call {
   key?: string | undefined;
@@ -66,7 +71,7 @@ export async function serve(
   const waiters = openWaiters({ db, lanes, database_url, log });
   const temporal = openTemporal({ address: temporal_address, namespace: 'svc' }, db);
   const server = createServer(
-    createApp({ lanes, waiters, temporal, ...connections }, log).callback(),
+    createApp({ lanes, waiters, temporal, secrets, ...connections }, log).callback(),
   );
   const url = `http://127.0.0.1:${await listen(server, 0)}`;
   const close = async () => {
