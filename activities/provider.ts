@@ -80,8 +80,8 @@ export interface ProviderEvent {
 export type WebhookHeaders = Readonly<Record<string, string | undefined>>;
 
 /**
- * One provider's wire. Every call ends within 10 s. Throws `ProviderRefusal` on a definite no; anything else that is thrown
- * leaves the outcome unknown, to be asked by `read` or `readRefund`.
+ * One provider's wire. Every call ends within 10 s. Throws `ProviderRefusal` on a definite no; anything else that is thrown,
+ * which is `ProviderTrouble`, leaves the outcome unknown, to be asked by `read`.
  */
 export interface PaymentProvider {
   /** The same key again gives the same checkout. */
@@ -117,10 +117,21 @@ export function isProviderRefusal(error: unknown): error is ProviderRefusal {
   return error instanceof Error && error.name === 'ProviderRefusal';
 }
 
-/** How a provider is reached: the platform config with its secrets in the clear. */
-export interface ProviderAccess {
-  base_url: string;
-  credentials: Readonly<Record<string, string>>;
-  /** Webhook secrets that are good now: the present one, and a rotated one for 72 h. */
-  webhook_secrets: readonly string[];
+/**
+ * No answer that can be relied on: time-out, a lost connection, a failure or a strange answer of the provider, or credentials
+ * that it does not take. What was asked for may have been done or not. The words hold no secret, and there is no cause, since
+ * errors of client packages carry their request with its headers.
+ */
+export class ProviderTrouble extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'ProviderTrouble';
+  }
 }
+
+/** True for a ProviderTrouble of this or another realm. */
+export function isProviderTrouble(error: unknown): error is ProviderTrouble {
+  return error instanceof Error && error.name === 'ProviderTrouble';
+}
+
+export type { ProviderAccess } from '../domain/payment-config';

@@ -1,0 +1,98 @@
+import type { ProviderEvent, WebhookHeaders } from './provider';
+import { askJson, type Wire } from './provider-a-client';
+
+const signatureHeaders = {
+  transmission_id: 'paypal-transmission-id',
+  transmission_time: 'paypal-transmission-time',
+  transmission_sig: 'paypal-transmission-sig',
+  cert_url: 'paypal-cert-url',
+  auth_algo: 'paypal-auth-algo',
+};
+
+/** Asks the provider whether it signed these bytes. Nothing is asked where that cannot be. */
+export async function verifyWebhook(
+  wire: Wire,
+  headers: WebhookHeaders,
+  body: Buffer,
+  signal: AbortSignal,
+): Promise<ProviderEvent | undefined> {
+  const claims = Object.entries(signatureHeaders).map(([name, header]) => [name, headers[header]]);
+  if (claims.some(([, value]) => !value)) return undefined;
+  const claim = Object.fromEntries(claims) as Record<string, string>;
+  if (!isOfProvider(claim.cert_url ?? '', wire.base_url)) return undefined;
+  const event = eventOf(body);
+  if (event === undefined) return undefined;
+  for (const webhook_id of wire.webhook_ids) {
+    // The signature is over the bytes that came: they go on as they are, since another spelling of the same JSON has others.
+    const start = JSON.stringify({ ...claim, webhook_id }).slice(0, -1);
+    const asked = Buffer.concat([Buffer.from(`${start},"webhook_event":`), body, Buffer.from('}')]);
+    const path = '/v1/notifications/verify-webhook-signature';
+    const answer = await askJson(wire, path, { body: asked, expected: [400, 422], signal });
+    if ((answer as { verification_status?: string })?.verification_status === 'SUCCESS')
+      return event;
+  }
+  return undefined;
+}
+
+/** A certificate of elsewhere proves nothing. It is fetched by the provider, never by us. */
+function isOfProvider(cert_url: string, base_url: string): boolean {
+  if (!URL.canParse(cert_url)) return false;
+  const cert = new URL(cert_url);
+  const base = new URL(base_url);
+  if (cert.username || cert.password || cert.protocol !== base.protocol) return false;
+  const family = /(^|\.)paypal\.com$/;
+  if (family.test(base.host)) return family.test(cert.host);
+  return cert.host === base.host;
+}
+
+interface Envelope {
+  id?: unknown;
+  event_type?: unknown;
+  resource?: Resource;
+}
+
+interface Resource {
+  id?: string;
+  order_id?: string;
+  custom_id?: string;
+  purchase_units?: { custom_id?: string }[];
+  supplementary_data?: { related_ids?: { order_id?: string } };
+  links?: { rel?: string; href?: string }[];
+  disputed_transactions?: { seller_transaction_id?: string }[];
+}
+
+/** What a webhook says; undefined where its bytes are no event. */
+function eventOf(body: Buffer): ProviderEvent | undefined {
+  const { id, event_type: type, resource = {} } = parse(body) ?? {};
+  if (typeof id !== 'string' || id === '' || typeof type !== 'string') return undefined;
+  const nothing = { payment_session_id: null, order_id: null, capture_id: null };
+  if (/^CHECKOUT\.(ORDER|PAYMENT-APPROVAL)\./.test(type)) {
+    const order_id = resource.order_id ?? resource.id ?? null;
+    const payment_session_id = resource.purchase_units?.[0]?.custom_id ?? null;
+    return { id, type, topic: 'payment', ...nothing, order_id, payment_session_id };
+  }
+  if (/^PAYMENT\.(REFUND\.|CAPTURE\.(REFUNDED|REVERSED)$)/.test(type)) {
+    const up = resource.links?.find(({ rel }) => rel === 'up')?.href;
+    const capture_id = up?.match(/\/captures\/([^/?]+)/)?.[1] ?? null;
+    return { id, type, topic: 'refund', ...nothing, capture_id };
+  }
+  if (type.startsWith('PAYMENT.CAPTURE.')) {
+    const order_id = resource.supplementary_data?.related_ids?.order_id ?? null;
+    const { id: capture_id = null, custom_id: payment_session_id = null } = resource;
+    return { id, type, topic: 'payment', order_id, capture_id, payment_session_id };
+  }
+  if (type.startsWith('CUSTOMER.DISPUTE.')) {
+    const capture_id = resource.disputed_transactions?.[0]?.seller_transaction_id ?? null;
+    return { id, type, topic: 'refund', ...nothing, capture_id };
+  }
+  return { id, type, topic: 'other', ...nothing };
+}
+
+function parse(body: Buffer): Envelope | undefined {
+  try {
+    const value: unknown = JSON.parse(body.toString());
+    return typeof value === 'object' && value !== null ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

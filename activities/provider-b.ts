@@ -1,0 +1,254 @@
+import Stripe from 'stripe';
+import { fromWire, toWire } from '../domain/provider-currencies';
+import {
+  type Checkout,
+  type CheckoutRequest,
+  type PaymentProvider,
+  type PaymentReport,
+  type PaymentStatus,
+  type ProviderAccess,
+  type ProviderEvent,
+  type ProviderRefusal,
+  ProviderTrouble,
+  type RefundRequest,
+  type ReportedDispute,
+  type ReportedRefund,
+  type WebhookHeaders,
+} from './provider';
+import { CALL_MS, createCalls, lostWords } from './provider-calls';
+
+// Stripe: Checkout sessions, which take the money by themselves; refunds, disputes, signed webhooks.
+
+const NAME = 'payment_provider_b';
+/** A signature is good for so long, and no webhook of another time is believed. */
+const TOLERANCE_S = 300;
+/** A checkout lives at least 30 minutes there; a little more, since its clock is not ours. */
+const LIFE_MIN_MS = 31 * 60_000;
+const METADATA_MAX = 500;
+const PAGE = 100;
+
+export function createProviderB(access: ProviderAccess): PaymentProvider {
+  const stripe = createClient(access);
+  const calls = createCalls(NAME, access, explain);
+  return {
+    createCheckout: (request) => calls.run(() => createCheckout(stripe, request)),
+    read: (order_id) => calls.run(() => read(stripe, order_id)),
+    capture: (order_id) => calls.run(() => read(stripe, order_id)),
+    expire: (order_id) => calls.run(() => expire(stripe, order_id)),
+    refund: (request) => calls.run(() => refund(stripe, request)),
+    verifyWebhook: (headers, body) =>
+      calls.run(async () => verified(stripe, access.webhook_secrets, headers, body)),
+  };
+}
+
+function createClient({ base_url, credentials }: ProviderAccess): Stripe {
+  const { protocol, hostname, port } = new URL(base_url);
+  const isPlain = protocol === 'http:';
+  // A client without a key cannot be made; one that is not configured is refused by the provider.
+  return new Stripe(credentials.secret_key || 'none', {
+    host: hostname,
+    port: port || (isPlain ? 80 : 443),
+    protocol: isPlain ? 'http' : 'https',
+    timeout: CALL_MS,
+    maxNetworkRetries: 0,
+    telemetry: false,
+  });
+}
+
+async function createCheckout(stripe: Stripe, request: CheckoutRequest): Promise<Checkout> {
+  const { payment_session_id, currency, amount_nanos, expires_at } = request;
+  const metadata = { payment_session_id };
+  const ends_ms = Math.max(expires_at.getTime(), Date.now() + LIFE_MIN_MS);
+  const session = await stripe.checkout.sessions.create(
+    {
+      mode: 'payment',
+      line_items: [
+        {
+          quantity: 1,
+          price_data: {
+            currency: currency.toLowerCase(),
+            unit_amount: Number(toWire(NAME, currency, amount_nanos)),
+            product_data: { name: request.description },
+          },
+        },
+      ],
+      client_reference_id: payment_session_id,
+      metadata,
+      payment_intent_data: { metadata, description: request.description },
+      success_url: withToken(request.return_url),
+      cancel_url: request.cancel_url,
+      expires_at: Math.floor(ends_ms / 1_000),
+    },
+    { idempotencyKey: request.key },
+  );
+  if (!session.url) throw new ProviderTrouble('made a checkout without an address');
+  return { order_id: session.id, approval_url: session.url };
+}
+
+/** The provider puts the checkout's id there, under the name that provider A gives it, so that clients read one name. */
+function withToken(return_url: string): string {
+  const { origin, pathname, search, hash } = new URL(return_url);
+  return `${origin}${pathname}${search ? `${search}&` : '?'}token={CHECKOUT_SESSION_ID}${hash}`;
+}
+
+async function read(stripe: Stripe, order_id: string): Promise<PaymentReport> {
+  const session = await stripe.checkout.sessions
+    .retrieve(order_id, { expand: ['payment_intent'] })
+    .catch(unlessMissing);
+  if (session === undefined) return nothingPaid('closed');
+  const intent = session.payment_intent as Stripe.PaymentIntent | null;
+  const status = statusOf(session, intent);
+  if (intent === null || (status !== 'captured' && status !== 'pending'))
+    return nothingPaid(status);
+  const currency = intent.currency.toUpperCase();
+  const amount = status === 'captured' ? intent.amount_received : intent.amount;
+  const payment_intent = intent.id;
+  const [refunds, disputes] = await Promise.all([
+    stripe.refunds.list({ payment_intent, limit: PAGE }).autoPagingToArray({ limit: 10 * PAGE }),
+    stripe.disputes.list({ payment_intent, limit: PAGE }).autoPagingToArray({ limit: 10 * PAGE }),
+  ]);
+  return {
+    status,
+    capture_id: payment_intent,
+    amount_nanos: fromWire(NAME, currency, amount),
+    currency,
+    refunds: refunds.map(refundOf),
+    disputes: disputes.flatMap(disputeOf),
+  };
+}
+
+function nothingPaid(status: PaymentStatus): PaymentReport {
+  const nothing = { capture_id: null, amount_nanos: null, currency: null };
+  return { status, ...nothing, refunds: [], disputes: [] };
+}
+
+function statusOf(
+  session: Stripe.Checkout.Session,
+  intent: Stripe.PaymentIntent | null,
+): PaymentStatus {
+  if (session.payment_status === 'paid') return 'captured';
+  if (session.status === 'expired') return 'closed';
+  // A refused card: the page is still open for another one.
+  if (session.status === 'open') return intent?.last_payment_error ? 'declined' : 'open';
+  if (intent?.status === 'processing') return 'pending';
+  // Paid by a slow means that failed in the end.
+  if (intent?.status === 'requires_payment_method' || intent?.status === 'canceled')
+    return 'closed';
+  throw new ProviderTrouble(`told of a checkout that is ${session.status}, ${intent?.status}`);
+}
+
+const refundStatuses: Record<string, ReportedRefund['status']> = {
+  ...{ succeeded: 'succeeded', pending: 'pending', requires_action: 'pending' },
+  ...{ failed: 'failed', canceled: 'failed' },
+};
+
+function refundOf({ id, status, amount, currency, metadata }: Stripe.Refund): ReportedRefund {
+  const known = refundStatuses[status ?? 'pending'];
+  if (known === undefined) throw new ProviderTrouble(`told of a refund that is ${status}`);
+  return {
+    provider_refund_id: id,
+    payment_refund_id: metadata?.payment_refund_id ?? null,
+    status: known,
+    amount_nanos: fromWire(NAME, currency.toUpperCase(), amount),
+  };
+}
+
+const disputeStatuses: Record<string, ReportedDispute['status']> = {
+  ...{ needs_response: 'open', under_review: 'open', won: 'won', lost: 'lost' },
+};
+
+/** Nothing for a warning, and for a dispute that was prevented: no money has left us. */
+function disputeOf({ id, status, amount, currency }: Stripe.Dispute): ReportedDispute[] {
+  const known = disputeStatuses[status];
+  if (known === undefined) return [];
+  return [{ id, status: known, amount_nanos: fromWire(NAME, currency.toUpperCase(), amount) }];
+}
+
+/** A checkout that is paid or over stays as it is. */
+async function expire(stripe: Stripe, order_id: string): Promise<void> {
+  await stripe.checkout.sessions.expire(order_id).catch((error) => {
+    if (explain(error).refusal === undefined) throw error;
+  });
+}
+
+async function refund(stripe: Stripe, request: RefundRequest): Promise<ReportedRefund> {
+  const { payment_refund_id, capture_id, currency, amount_nanos, reason } = request;
+  try {
+    const made = await stripe.refunds.create(
+      {
+        payment_intent: capture_id,
+        amount: Number(toWire(NAME, currency, amount_nanos)),
+        metadata: { payment_refund_id, reason: reason.slice(0, METADATA_MAX) },
+      },
+      { idempotencyKey: payment_refund_id },
+    );
+    return refundOf(made);
+  } catch (error) {
+    if (explain(error).refusal === undefined) throw error;
+    // Refused because it was made already, longer ago than the key is kept.
+    const { refunds } = await read(stripe, request.order_id);
+    const made = refunds.find((known) => known.payment_refund_id === payment_refund_id);
+    if (made) return made;
+    throw error;
+  }
+}
+
+function unlessMissing(error: unknown): undefined {
+  if (error instanceof Stripe.errors.StripeError && error.code === 'resource_missing') return;
+  throw error;
+}
+
+/** The words of an error, and whether it is a definite no. Errors of the package carry headers and what was sent. */
+function explain(error: unknown): { message: string; refusal?: ProviderRefusal['code'] } {
+  const { StripeError, StripeCardError, StripeInvalidRequestError } = Stripe.errors;
+  if (!(error instanceof StripeError) || error.statusCode === undefined)
+    return { message: lostWords(error) };
+  const words = [error.statusCode, error.code, error.message, error.requestId];
+  const message = `answered ${words.filter(Boolean).join(' ')}`;
+  if (error instanceof StripeCardError) return { message, refusal: 'declined' };
+  // Only the provider's own words are its word: a 404 of something between us has no such type.
+  if (error instanceof StripeInvalidRequestError && error.rawType === 'invalid_request_error')
+    return { message, refusal: 'provider_error' };
+  return { message };
+}
+
+/** A webhook that one of the good secrets has signed over these very bytes, not long ago. */
+function verified(
+  stripe: Stripe,
+  secrets: readonly string[],
+  headers: WebhookHeaders,
+  body: Buffer,
+): ProviderEvent | undefined {
+  const signature = headers['stripe-signature'];
+  if (!signature) return undefined;
+  for (const secret of secrets) {
+    if (secret === '') continue;
+    try {
+      return eventOf(stripe.webhooks.constructEvent(body, signature, secret, TOLERANCE_S));
+    } catch {
+      // Not signed with this secret, too old, or no event.
+    }
+  }
+  return undefined;
+}
+
+interface Subject {
+  id?: string;
+  client_reference_id?: string | null;
+  payment_intent?: string | { id: string } | null;
+  metadata?: Record<string, string> | null;
+}
+
+function eventOf({ id, type, data }: Stripe.Event): ProviderEvent {
+  const about = data.object as Subject;
+  const intent = about.payment_intent ?? null;
+  const capture_id = typeof intent === 'string' ? intent : (intent?.id ?? null);
+  const named = about.client_reference_id ?? about.metadata?.payment_session_id ?? null;
+  if (type.startsWith('checkout.session.')) {
+    const order_id = about.id ?? null;
+    return { id, type, topic: 'payment', payment_session_id: named, order_id, capture_id };
+  }
+  const isBack = /^(refund\.|charge\.(refund|dispute\.))/.test(type);
+  const topic = isBack ? 'refund' : 'other';
+  return { id, type, topic, payment_session_id: named, order_id: null, capture_id };
+}

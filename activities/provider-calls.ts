@@ -1,0 +1,71 @@
+import {
+  isProviderRefusal,
+  isProviderTrouble,
+  type ProviderAccess,
+  ProviderRefusal,
+  ProviderTrouble,
+} from './provider';
+
+// What both providers' adapters do around a call: end it in time, and let no secret out with an error.
+
+/** How long a call may take, whatever it asks for on the way. */
+export const CALL_MS = 10_000;
+
+const MESSAGE_MAX = 500;
+// A shorter one is no secret, and would be found in every word.
+const SECRET_MIN = 6;
+
+/** What an adapter makes of an error of its client package: words for a log, and whether it is a definite no. */
+export type Explain = (error: unknown) => { message: string; refusal?: ProviderRefusal['code'] };
+
+export interface Calls {
+  /** Runs a call to the provider. Whatever goes wrong becomes a ProviderRefusal or a ProviderTrouble. */
+  run<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T>;
+}
+
+export function createCalls(
+  name: string,
+  { credentials, webhook_secrets }: ProviderAccess,
+  explain: Explain,
+): Calls {
+  const secrets = [...Object.values(credentials), ...webhook_secrets].filter(
+    ({ length }) => length >= SECRET_MIN,
+  );
+  // A provider that repeats our credentials in its words must not get them into logs and histories.
+  const clean = (text: string) =>
+    secrets.reduce((cleaned, secret) => cleaned.replaceAll(secret, '***'), text);
+  const say = (text: string) => `${name}: ${clean(text).slice(0, MESSAGE_MAX)}`;
+  return {
+    async run(work) {
+      const signal = AbortSignal.timeout(CALL_MS);
+      try {
+        return await Promise.race([work(signal), endOf(signal)]);
+      } catch (error) {
+        if (isProviderRefusal(error)) throw new ProviderRefusal(error.code, say(error.message));
+        if (isProviderTrouble(error)) throw new ProviderTrouble(say(error.message));
+        if (signal.aborted) throw new ProviderTrouble(say(`no answer within ${CALL_MS / 1_000} s`));
+        const { message, refusal } = explain(error);
+        throw refusal
+          ? new ProviderRefusal(refusal, say(message))
+          : new ProviderTrouble(say(message));
+      }
+    },
+  };
+}
+
+function endOf(signal: AbortSignal): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
+}
+
+/** Words for an error that is not the provider's answer. Not its message, which may be of any make: its code or name. */
+export function lostWords(error: unknown): string {
+  const { code, name, cause } = error as {
+    code?: unknown;
+    name?: string;
+    cause?: { code?: unknown };
+  };
+  const known = [cause?.code, code, name].find((word) => typeof word === 'string' && word !== '');
+  return `could not be reached (${String(known ?? 'unknown error')})`;
+}
