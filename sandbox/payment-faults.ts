@@ -1,0 +1,97 @@
+import { z } from 'zod';
+
+/**
+ * Misbehaviour on demand. `POST /sandbox/faults` takes one script, `GET` lists those that are left, `DELETE` forgets all.
+ *
+ *   on           create, capture, read, refund, read-refund, expire, token, verify, or webhook. At provider B the buyer's payment
+ *                is the capture; it takes only the `result`, `amount` and `currency` of a script.
+ *   order        the order's id or the merchant's own name of it (custom_id, client_reference_id); without it any order
+ *   times        for so many calls (default 1; 0: until deleted)
+ *
+ * A call, by default, is worked on and answered. A script changes that:
+ *   delay_ms     works at once, answers later
+ *   answer       timeout: the answer never comes; reset: the connection is cut; error: `status` (default 500)
+ *   work         false: with `answer`, nothing is done. Default true: done, and the answer lost
+ *   amount       captures or refunds this amount ("12.34") instead of the ordered one
+ *   currency     captures in this currency
+ *   result       pending, declined (capture; provider A then answers 201 with a DECLINED capture), or failed (refund)
+ *
+ * Provider B keeps a 500 under the call's idempotency key and repeats it, as Stripe does; 503 is not kept.
+ *
+ * on webhook, for each event (`type` narrows to one):
+ *   blocked      is not sent (POST /sandbox/orders/:id/resend sends it)
+ *   duplicates   is posted so many times more, at once
+ *   delay_ms     is sent later
+ *   reordered    is sent after the next event
+ */
+const fault = z.strictObject({
+  on: z.enum([
+    'create',
+    'capture',
+    'read',
+    'refund',
+    'read-refund',
+    'expire',
+    'token',
+    'verify',
+    'webhook',
+  ]),
+  order: z.string().optional(),
+  times: z.int().min(0).default(1),
+  delay_ms: z.int().min(0).default(0),
+  answer: z.enum(['timeout', 'reset', 'error']).optional(),
+  status: z.int().min(400).max(599).default(500),
+  work: z.boolean().default(true),
+  amount: z.string().optional(),
+  currency: z.string().length(3).toUpperCase().optional(),
+  result: z.enum(['pending', 'declined', 'failed']).optional(),
+  type: z.string().optional(),
+  blocked: z.boolean().default(false),
+  duplicates: z.int().min(0).max(1_000).default(0),
+  reordered: z.boolean().default(false),
+});
+
+export type Fault = z.infer<typeof fault>;
+export type FaultPoint = Fault['on'];
+
+/** What a call is about, for scripts that wait for one order. */
+export interface Subject {
+  id?: string | undefined;
+  reference?: string | null | undefined;
+  type?: string | undefined;
+}
+
+export interface Faults {
+  add(given: unknown): Fault;
+  list(): readonly Fault[];
+  clear(): void;
+  /** The oldest script that waits for this call, counted down. */
+  take(on: FaultPoint, subject: Subject): Fault | undefined;
+}
+
+export function createFaults(): Faults {
+  let scripts: Fault[] = [];
+  return {
+    add(given) {
+      const script = fault.parse(given);
+      scripts.push(script);
+      return script;
+    },
+    list: () => scripts,
+    clear() {
+      scripts = [];
+    },
+    take(on, subject) {
+      const script = scripts.find((one) => one.on === on && isMeant(one, subject));
+      if (script === undefined || script.times === 0) return script;
+      script.times -= 1;
+      if (script.times === 0) scripts = scripts.filter((one) => one !== script);
+      return script;
+    },
+  };
+}
+
+function isMeant({ order, type }: Fault, subject: Subject): boolean {
+  if (type !== undefined && type !== subject.type) return false;
+  return order === undefined || order === subject.id || order === subject.reference;
+}

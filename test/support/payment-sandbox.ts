@@ -1,0 +1,124 @@
+import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
+import { Client, Environment } from '@paypal/paypal-server-sdk';
+import Stripe from 'stripe';
+import { listen } from '../../http';
+import { sandboxAccessA } from '../../sandbox/payment-provider-a';
+import { sandboxAccessB } from '../../sandbox/payment-provider-b';
+import { until } from './until';
+
+/** The official client of provider A's wire, turned to another address: it has no setting for that. */
+export function paypalClient(url: string): Client {
+  return new Client({
+    environment: Environment.Sandbox,
+    timeout: 5_000,
+    clientCredentialsAuthCredentials: {
+      oAuthClientId: sandboxAccessA.client_id,
+      oAuthClientSecret: sandboxAccessA.client_secret,
+    },
+    unstable_httpClientOptions: { adapter: (config: AxiosRequest) => askElsewhere(config, url) },
+  });
+}
+
+interface AxiosRequest {
+  url: string;
+  method: string;
+  headers: { toJSON(): Record<string, string> };
+  data?: string;
+  timeout: number;
+}
+
+async function askElsewhere(config: AxiosRequest, base_url: string) {
+  const { pathname, search } = new URL(config.url);
+  const response = await fetch(`${base_url}${pathname}${search}`, {
+    method: config.method.toUpperCase(),
+    headers: config.headers.toJSON(),
+    body: config.data ?? null,
+    signal: AbortSignal.timeout(config.timeout),
+  });
+  return {
+    data: await response.text(),
+    status: response.status,
+    statusText: response.statusText,
+    headers: Object.fromEntries(response.headers),
+    config,
+  };
+}
+
+/** The official client of provider B's wire. */
+export function stripeClient(url: string, secret_key = sandboxAccessB.secret_key): Stripe {
+  const { hostname, port } = new URL(url);
+  return new Stripe(secret_key, {
+    host: hostname,
+    port,
+    protocol: 'http',
+    maxNetworkRetries: 0,
+    timeout: 5_000,
+    telemetry: false,
+  });
+}
+
+export interface Delivery {
+  headers: IncomingHttpHeaders;
+  body: Buffer;
+  type: string;
+}
+
+/** A merchant's address for webhooks: keeps what came, and answers as told. */
+export interface Inbox {
+  url: string;
+  deliveries: Delivery[];
+  answer: (delivery: Delivery) => number;
+  /** The first delivery of a type, waited for. */
+  first(type: string): Promise<Delivery>;
+  close(): Promise<void>;
+}
+
+export async function openInbox(): Promise<Inbox> {
+  const server = createServer(async (req, res) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of req) chunks.push(chunk as Buffer);
+    const body = Buffer.concat(chunks);
+    const { type, event_type } = JSON.parse(body.toString());
+    const delivery = { headers: req.headers, body, type: type ?? event_type };
+    inbox.deliveries.push(delivery);
+    res.writeHead(inbox.answer(delivery)).end();
+  });
+  const inbox: Inbox = {
+    url: `http://127.0.0.1:${await listen(server, 0)}/webhook`,
+    deliveries: [],
+    answer: () => 200,
+    async first(wanted) {
+      const found = () => inbox.deliveries.find(({ type }) => type === wanted);
+      await until(() => found() !== undefined);
+      return found() as Delivery;
+    },
+    close: () => close(server),
+  };
+  return inbox;
+}
+
+export async function close(server: Server): Promise<void> {
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+}
+
+/** What a person does on a hosted page: opens it and presses its first button, without script or field. */
+export async function pressFirst(page_url: string): Promise<Response> {
+  const page = await (await fetch(page_url)).text();
+  const action = /<form method="post" action="([^"]+)"/.exec(page)?.[1];
+  if (action === undefined) throw new Error(`There is no button on ${page_url}.`);
+  return fetch(new URL(action, page_url), { method: 'POST', redirect: 'manual' });
+}
+
+/** A call of the sandbox's own routes. */
+export async function operator<Answer = Record<string, unknown>>(
+  url: string,
+  path: string,
+  body?: object,
+): Promise<Answer> {
+  const init = body && { method: 'POST', body: JSON.stringify(body) };
+  const response = await fetch(`${url}/sandbox/${path}`, init);
+  const answer = await response.json();
+  if (response.status !== 200) throw new Error(`${path}: ${JSON.stringify(answer)}`);
+  return answer as Answer;
+}
