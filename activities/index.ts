@@ -2,13 +2,19 @@ import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/comm
 import { audit } from '../domain/audit';
 import { isAppError } from '../domain/errors';
 import * as events from '../domain/events';
+import * as paymentEvents from '../domain/payment-events';
+import * as refunds from '../domain/payment-refunds';
+import * as paymentSteps from '../domain/payment-steps';
 import * as reservations from '../domain/reservations';
+import type { Secrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
 import * as storedAnswers from '../domain/stored-answers';
 import * as tickets from '../domain/tickets';
+import { createPaymentSteps, openProviders, type ProviderOf } from './payments';
 
 export interface Dependencies {
   db: Db;
+  secrets: Secrets;
 }
 
 const BROKEN_SHOWN_MAX = 50;
@@ -16,8 +22,9 @@ const BROKEN_SHOWN_MAX = 50;
 export type Activities = ReturnType<typeof createActivities>;
 
 /** What workflows may do: activity name to domain function. Each is one idempotent step. */
-export function createActivities({ db }: Dependencies) {
+export function createActivities({ db, secrets }: Dependencies) {
   return {
+    ...paymentActivities(db, openProviders(db, secrets)),
     /** Milliseconds to the organization's next deadline; null where no hold is open. */
     expireHolds: ({ org_id }: { org_id: string }) =>
       refusable(() => withRetry(() => reservations.sweep(db, org_id))),
@@ -56,8 +63,40 @@ export function createActivities({ db }: Dependencies) {
     keepEventPartitions: () => refusable(() => events.keepPartitions(db)),
     /** Answers under an Idempotency-Key are kept 7 days, the places of calls that waited an hour. */
     forgetStoredAnswers: () =>
-      refusable(async () => (await storedAnswers.forget(db)) + (await tickets.forgetWaiters(db))),
+      refusable(
+        async () =>
+          (await storedAnswers.forget(db)) +
+          (await tickets.forgetWaiters(db)) +
+          (await paymentEvents.forget(db)),
+      ),
   };
+}
+
+/** The steps of payments, each behind the error border. */
+function paymentActivities(db: Db, providerOf: ProviderOf) {
+  const steps = createPaymentSteps(db, providerOf);
+  return {
+    openCheckout: behindBorder(steps.openCheckout),
+    collectPayment: behindBorder(steps.collectPayment),
+    creditPayment: behindBorder(steps.creditPayment),
+    cancelPayment: behindBorder(steps.cancelPayment),
+    debitRefund: behindBorder(steps.debitRefund),
+    sendRefund: behindBorder(steps.sendRefund),
+    /** How many payments, refunds and webhooks that waited for their session were taken up again. */
+    adoptDuePayments: ({ limit }: { limit: number }) =>
+      refusable(async () => {
+        const counts = [
+          await paymentSteps.adoptDue(db, limit),
+          await refunds.adoptDue(db, limit),
+          await paymentEvents.matchUnknown(db, limit),
+        ];
+        return Math.max(...counts);
+      }),
+  };
+}
+
+function behindBorder<Input, Result>(run: (input: Input) => Promise<Result>) {
+  return (input: Input) => refusable(() => run(input));
 }
 
 /** The error border: a refusal is final and carries its code as the failure's type; anything else is retried. */

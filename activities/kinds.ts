@@ -1,4 +1,6 @@
 import { defineSearchAttributeKey, TypedSearchAttributes } from '@temporalio/common';
+import * as refunds from '../domain/payment-refunds';
+import * as payments from '../domain/payment-steps';
 import type { Db } from '../domain/sql';
 import * as tickets from '../domain/tickets';
 
@@ -30,6 +32,16 @@ const kinds: Record<string, Kind> = {
     task_queue: 'lifecycle',
     summary: (db, { workflow_id }) => tickets.summary(db, workflow_id),
     is_wanted: (db, { workflow_id }) => tickets.isOpen(db, workflow_id),
+  },
+  paymentSession: {
+    task_queue: 'payments',
+    summary: (db, { workflow_id }) => payments.summary(db, workflow_id),
+    is_wanted: (db, { workflow_id }) => payments.isUnfinished(db, workflow_id),
+  },
+  paymentRefund: {
+    task_queue: 'payments',
+    summary: (db, { workflow_id }) => refunds.summary(db, workflow_id),
+    is_wanted: (db, { workflow_id }) => refunds.isPending(db, workflow_id),
   },
 };
 

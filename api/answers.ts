@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { types as eventTypes } from '../domain/events';
+import { statuses as sessionStatuses } from '../domain/payments';
 import { scopes } from '../domain/tokens';
 
 // What the routes answer, as the OpenAPI page shows it; tests hold every answer against these. Money is in major units.
@@ -325,3 +326,81 @@ export const events = z.strictObject({
 });
 
 export const recorded = z.strictObject({ recorded: z.int() });
+
+const provider = z
+  .enum(['payment_provider_a', 'payment_provider_b'])
+  .describe('The payment provider.');
+const sessionStatus = z.enum(sessionStatuses);
+
+export const checkout = z.strictObject({
+  payment_session_id: id,
+  provider,
+  approval_url: z.url(),
+  expires_at: time,
+  checkout_state: z.string(),
+});
+
+export const confirmation = z.strictObject({
+  payment_session_id: id,
+  provider,
+  status: sessionStatus,
+  wallet_id: id,
+  credited_amount: money.nullable(),
+  wallet_balance_after: money.nullable(),
+  error_code: z.string().nullable(),
+  error_message: z.string().nullable(),
+});
+
+export const paymentHistoryItem = z.strictObject({
+  id,
+  user_id: id.nullable(),
+  provider,
+  surface: z.enum(['console', 'chat']),
+  amount: money,
+  currency: id,
+  status: sessionStatus,
+  provider_order_id: id.nullable(),
+  provider_capture_id: id.nullable(),
+  created_at: time,
+});
+
+export const paymentSession = paymentHistoryItem.extend({
+  org_id: id,
+  target_wallet_owner_type: z.enum(['user', 'team', 'organization']),
+  target_wallet_owner_id: id.nullable(),
+  wallet_id: id,
+  wallet_transaction_id: id.nullable(),
+  credited_amount: money,
+  refunded_amount: money.describe('What refunds and disputes have taken back from the wallet.'),
+  late: z.boolean().describe('Paid after the session had ended.'),
+  error_code: z.string().nullable(),
+  error_message: z.string().nullable(),
+  updated_at: time,
+  expires_at: time,
+});
+
+export const paymentRefund = z.strictObject({
+  payment_session_id: id,
+  status: sessionStatus,
+  provider_refund_id: id.nullable(),
+  refund_status: z.enum(['pending', 'succeeded', 'failed']),
+  refunded_amount: money,
+  currency: id,
+});
+
+export const received = z.strictObject({ received: z.literal(true) });
+
+export const legacyOrder = z.strictObject({
+  order_id: id,
+  approve_link: z.url(),
+  status: sessionStatus,
+});
+
+export const legacyCapture = z.strictObject({
+  order_id: id,
+  status: sessionStatus,
+  capture_id: id.nullable(),
+  amount: money,
+  currency: id,
+  credited_amount: money.nullable(),
+});

@@ -1,4 +1,5 @@
 import Koa from 'koa';
+import { openProviders } from '../activities/payments';
 import { API_VERSION, conventions } from '../http';
 import type { Logger } from '../log';
 import { docs } from './docs';
@@ -7,7 +8,10 @@ import { type Connections, mount } from './route';
 import { routes } from './routes';
 
 /** The control plane as a Koa application. */
-export function createApp(connections: Omit<Connections, 'keys' | 'log'>, log: Logger): Koa {
+export function createApp(
+  connections: Omit<Connections, 'keys' | 'providerOf' | 'log'>,
+  log: Logger,
+): Koa {
   const app = new Koa();
   app.on('error', (error) => log.error({ err: error }, 'unexpected error'));
   app.use(conventions(log));
@@ -17,6 +21,7 @@ export function createApp(connections: Omit<Connections, 'keys' | 'log'>, log: L
   });
   app.use(docs());
   const keys = createKeyring(connections.db);
-  app.use(mount(routes, { ...connections, keys, log }).routes());
+  const providerOf = openProviders(connections.db, connections.secrets);
+  app.use(mount(routes, { ...connections, keys, providerOf, log }).routes());
   return app;
 }

@@ -19,6 +19,12 @@ const extend = { items: [{ org_id, reservation_id }] };
 const transfer = { team_id, amount: 10, note: 'June' };
 const credit = { target_wallet_owner_type: 'organization', amount: 50, description: 'June' };
 
+const pages = {
+  return_url: 'https://console.example.com/return',
+  cancel_url: 'https://console.example.com/cancel',
+};
+const payment_session_id = 'pay_01a220a951b74a2a9f5d5c6a01dad19e';
+
 /** By field, for routes that need no more than their required ones. */
 export const values: Record<string, unknown> = {
   ...{ org_id, user_id, team_id, request_id, request_body_hash, ...model },
@@ -63,6 +69,18 @@ export const bodies: Record<string, object> = {
   'post /v1/tokens/:name/rotate': { overlap_seconds: 3_600 },
   'post /v1/cost-tickets/:id/approve': { note: 'Approved for June' },
   'post /v1/cost-tickets/:id/deny': { reason: 'Use a smaller model' },
+  'post /v1/payments/create-checkout': {
+    ...{ amount: 50, target_wallet_owner_type: 'organization', surface: 'console' },
+    ...pages,
+  },
+  'post /v1/payments/confirm-checkout': {
+    ...{ payment_session_id, provider: 'payment_provider_a' },
+    ...{ provider_session_token: '5O190127TN364715T', checkout_state: 'q2Y0...' },
+  },
+  'post /v1/admin/payments/refund': { payment_session_id, reason: 'Paid twice' },
+  'post /v1/admin/payments/:id/resolve': { action: 'credit', reason: 'The buyer paid in cents' },
+  'post /v1/payments/create-order': { amount: 50, ...pages },
+  'post /v1/payments/capture-order': { order_id: '5O190127TN364715T' },
   'put /v1/agents/:id/usage-constraints/:cid': { max_value: 10 },
   'post /v1/gateway/wallets/reserve': reserve,
   'post /v1/gateway/wallets/settle': settle,

@@ -88,6 +88,24 @@ const help: Record<string, string> = {
   effective_from: 'When the price comes into force; absent: now.',
   base: 'Always USD.',
   rates: 'Units of each currency for 1 USD, by ISO 4217 code.',
+  // Payments.
+  payment_session_id: 'Id of a payment session, as create-checkout answers it.',
+  surface: 'Where the buyer is: console, or chat, which tops up the organization only.',
+  return_url:
+    "Where the buyer is sent after paying: an address on one of the organization's return_origins.",
+  cancel_url: 'Where the buyer is sent after giving up: likewise.',
+  approval_url: "The provider's page: send the buyer there.",
+  checkout_state: 'What create-checkout answered; it binds the session to its buyer.',
+  provider_session_token:
+    'The token that the provider added to return_url: token at payment_provider_a, session_id at payment_provider_b.',
+  provider_order_id: "The provider's id of the checkout.",
+  provider_capture_id: "The provider's id of the money taken.",
+  from_date: 'Made at or after this time; a bare date is midnight UTC.',
+  to_date: 'Made before this time; a bare date is midnight UTC.',
+  allow_negative: 'Refund a spent top-up too: its wallet goes into debt.',
+  order_id: 'The id that payment_provider_a gave the order.',
+  error_code:
+    'provider_unavailable, not_approved, declined, amount_mismatch, canceled_by_buyer, session_expired or provider_error.',
   // Keys.
   token_type: 'access: svc_ak_, for this API. gateway: svc_gk_, for model traffic.',
   scopes: "What an access key may do, within the maker's own scopes. Gateway keys carry none.",
@@ -168,6 +186,8 @@ const nouns: Record<string, string> = {
   'model-pricing': 'Id of the price: GET /v1/admin/model-pricing.',
   agents: 'Id of the agent: GET /v1/organizations/{id}/agents.',
   events: 'Id of the event: GET /v1/events.',
+  sessions: 'Id of the payment session.',
+  payments: 'Id of the payment session: GET /v1/admin/payments.',
   'cost-tickets': 'Id of the cost ticket: GET /v1/cost-tickets.',
 };
 
@@ -175,6 +195,7 @@ const nouns: Record<string, string> = {
 export function pathHelp(path: string, name: string): string | undefined {
   const noun = path.split('/').at(path.split('/').indexOf(`:${name}`) - 1) ?? '';
   if (name === 'id') return nouns[noun];
+  if (noun === 'webhooks') return 'The payment provider that signs it.';
   return noun === 'tokens' ? 'Name of the key: GET /v1/tokens.' : help[name];
 }
 

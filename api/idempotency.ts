@@ -1,3 +1,4 @@
+import type { Context } from 'koa';
 import { AppError, errorHeaders, isAppError, toErrorBody } from '../domain/errors';
 import { sha256 } from '../domain/ids';
 import { type Db, withRetry } from '../domain/sql';
@@ -54,18 +55,23 @@ export async function onceElsewhere<T>(
 /** What the call's Idempotency-Key stands for; undefined where none was sent. */
 async function claimOf(ctx: Ctx, org_id: string | null): Promise<storedAnswers.Claim | undefined> {
   const { http, principal } = ctx;
-  const key = http.get('idempotency-key');
-  if (key === '') return undefined;
-  if (key.length > KEY_LENGTH_MAX) {
-    throw new AppError(
-      'invalid_field',
-      `An Idempotency-Key may have at most ${KEY_LENGTH_MAX} characters.`,
-      { param: 'Idempotency-Key' },
-    );
-  }
+  const key = idempotencyKey(http);
+  if (key === undefined) return undefined;
   const body_sha256 = await sha256(JSON.stringify([http.query, http.state.body]));
   const route = `${http.method} ${http.path}`;
   return { org_id, principal: principal.id, route, key, body_sha256 };
+}
+
+/** The call's Idempotency-Key; undefined where none was sent. */
+export function idempotencyKey(http: Context): string | undefined {
+  const key = http.get('idempotency-key');
+  if (key === '') return undefined;
+  if (key.length <= KEY_LENGTH_MAX) return key;
+  throw new AppError(
+    'invalid_field',
+    `An Idempotency-Key may have at most ${KEY_LENGTH_MAX} characters.`,
+    { param: 'Idempotency-Key' },
+  );
 }
 
 async function answerOf<T>(

@@ -98,6 +98,7 @@ function operation(row: Route): Schema {
     operationId: operationId(row),
     ...(row.access.label === 'public' ? { security: [] } : {}),
     ...(parameters.length > 0 ? { parameters } : {}),
+    ...(row.is_raw ? { requestBody: providerEvent } : {}),
     ...(!hasBody(row) || others.length === 0
       ? {}
       : { requestBody: { required: required.length > 0, content: json(body, example) } }),
@@ -112,6 +113,12 @@ function operation(row: Route): Schema {
     },
   };
 }
+
+const providerEvent: Schema = {
+  required: true,
+  description: "The provider's event, byte for byte as it was signed.",
+  content: json({ type: 'object' }),
+};
 
 /** Groups routes by their noun: `wallets`, `admin wallets`, `gateway`; what is not under /v1 is `operations`. */
 function tagOf({ path: at }: Route): string {

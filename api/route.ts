@@ -3,6 +3,7 @@ import Router from '@koa/router';
 import type { Context } from 'koa';
 import getRawBody from 'raw-body';
 import type { z } from 'zod';
+import type { ProviderOf } from '../activities/payments';
 import { AppError, isAppError } from '../domain/errors';
 import type { Secrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
@@ -23,6 +24,7 @@ export interface Ctx {
   waiters: Waiters;
   temporal: Temporal;
   secrets: Secrets;
+  providerOf: ProviderOf;
   log: Logger;
   principal: Principal;
   request_id: string;
@@ -51,6 +53,8 @@ export interface Route<Input extends z.ZodObject = z.ZodObject> {
   answer: z.ZodType | undefined;
   /** It takes an Idempotency-Key. */
   is_idempotent: boolean;
+  /** The handler reads the body's bytes itself: signatures are over them. */
+  is_raw: boolean;
 }
 
 export interface RouteWords {
@@ -58,6 +62,7 @@ export interface RouteWords {
   status?: number;
   answer?: z.ZodType;
   is_idempotent?: boolean;
+  is_raw?: boolean;
 }
 
 /** A row of a route table: access, then one parse of path, query and body, then the handler, whose result is the answer. */
@@ -69,7 +74,8 @@ export function route<Input extends z.ZodObject>(
   handler: (ctx: Ctx, input: z.infer<Input>) => unknown,
   words: RouteWords,
 ): Route {
-  const row = { method, path, access, input, handler, status: 200, is_idempotent: false, ...words };
+  const defaults = { status: 200, is_idempotent: false, is_raw: false };
+  const row = { method, path, access, input, handler, ...defaults, ...words };
   return row as unknown as Route;
 }
 
@@ -78,6 +84,7 @@ export interface Connections extends Sources {
   waiters: Waiters;
   temporal: Temporal;
   secrets: Secrets;
+  providerOf: ProviderOf;
   log: Logger;
 }
 
@@ -94,10 +101,11 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
   addToLine(http, { route: row.path });
   const principal = await row.access.check(http, connections);
   addToLine(http, callerOf(principal));
-  const body = row.method === 'get' ? {} : await readJson(http);
+  const hasJson = row.method !== 'get' && !row.is_raw;
+  const body = hasJson ? await readJson(http) : {};
   http.state.body = body;
   const input = parse(row.input, merge(http.params as Record<string, string>, http.query, body));
-  const { db, keys, lanes, waiters, temporal, secrets, log } = connections;
+  const { db, keys, lanes, waiters, temporal, secrets, providerOf, log } = connections;
   const ctx: Ctx = {
     db,
     keys,
@@ -105,6 +113,7 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
     waiters,
     temporal,
     secrets,
+    providerOf,
     log,
     principal,
     request_id: http.state.request_id,
@@ -193,8 +202,13 @@ function requireText(param: string, value: string): void {
 }
 
 async function readText(req: IncomingMessage): Promise<string> {
+  return (await readBytes(req)).toString('utf8');
+}
+
+/** A request's body as it came, 1 MB at most. */
+export async function readBytes(req: IncomingMessage): Promise<Buffer> {
   try {
-    return await getRawBody(req, { limit: BODY_BYTES_MAX, encoding: 'utf8' });
+    return await getRawBody(req, { limit: BODY_BYTES_MAX });
   } catch (error) {
     if ((error as { type?: string }).type === 'entity.too.large') {
       // What is left is read to nowhere, so that the client hears the answer and its connection stays in step.

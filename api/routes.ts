@@ -3,6 +3,10 @@ import { eventRoutes } from './events';
 import { gatewayRoutes } from './gateway';
 import { operationRoutes } from './operations';
 import { organizationRoutes } from './organizations';
+import { paymentAdminRoutes } from './payment-admin';
+import { legacyPaymentRoutes } from './payment-legacy';
+import { webhookRoutes } from './payment-webhooks';
+import { paymentRoutes } from './payments';
 import { pricingRoutes } from './pricing';
 import { ticketRoutes } from './tickets';
 import { tokenRoutes } from './tokens';
@@ -16,6 +20,10 @@ export const routes = [
   ...tokenRoutes,
   ...constraintRoutes,
   ...ticketRoutes,
+  ...paymentRoutes,
+  ...paymentAdminRoutes,
+  ...webhookRoutes,
+  ...legacyPaymentRoutes,
   ...gatewayRoutes,
   ...eventRoutes,
   ...operationRoutes,

@@ -24,8 +24,20 @@ export interface Temporal {
    * Sends an update to a row's workflow, started where it does not run, and waits for its result.
    * Throws the refusal that the workflow answers, or 503 where Temporal is away.
    */
-  update<Result>(start: Start, name: string, input: { [field: string]: unknown }): Promise<Result>;
+  update<Result>(
+    start: Start,
+    name: string,
+    input: { [field: string]: unknown },
+    options?: UpdateOptions,
+  ): Promise<Result>;
   close(): Promise<void>;
+}
+
+export interface UpdateOptions {
+  /** Callers under one id share one update. */
+  update_id?: string;
+  /** False where a row says how things stand: then the time a result takes, or a full workflow, is no failure. */
+  isResultNeeded?: boolean;
 }
 
 /** A client that connects when it is first used, and gives up soon where Temporal is away. */
@@ -40,7 +52,7 @@ export function openTemporal(
   });
   const client = new Client({ connection, namespace });
   return {
-    update: (start, name, input) => update(client, db, { start, name, input }),
+    update: (start, name, input, options) => update(client, db, { start, name, input, options }),
     close: () => connection.close(),
   };
 }
@@ -49,6 +61,7 @@ interface Message {
   start: Start;
   name: string;
   input: { [field: string]: unknown };
+  options?: UpdateOptions | undefined;
 }
 
 async function update<Result>(client: Client, db: Db, message: Message): Promise<Result> {
@@ -58,6 +71,7 @@ async function update<Result>(client: Client, db: Db, message: Message): Promise
     } catch (error) {
       // It ended as the message came: started anew, it reads its row and answers.
       if (attempt < ATTEMPTS_MAX && hasJustEnded(error)) continue;
+      if (message.options?.isResultNeeded === false && isFull(error)) return undefined as Result;
       throw refusalOf(error) ?? error;
     }
   }
@@ -66,8 +80,9 @@ async function update<Result>(client: Client, db: Db, message: Message): Promise
 async function send<Result>(
   client: Client,
   db: Db,
-  { start, name, input }: Message,
+  { start, name, input, options = {} }: Message,
 ): Promise<Result> {
+  const { update_id, isResultNeeded = true } = options;
   const operation = new WithStartWorkflowOperation(start.workflow, {
     ...(await startOptions(db, start)),
     args: [input],
@@ -76,18 +91,31 @@ async function send<Result>(
   const handle = await client.withDeadline(Date.now() + ACCEPT_MS, () =>
     client.workflow.startUpdateWithStart(name, {
       args: [input],
+      ...(update_id === undefined ? {} : { updateId: update_id }),
       startWorkflowOperation: operation,
       waitForStage: 'ACCEPTED',
     }),
   );
   const result = client.withDeadline(Date.now() + RESULT_MS, () => handle.result());
-  return (await result) as Result;
+  if (isResultNeeded) return (await result) as Result;
+  return (await result.catch((error) => {
+    if (!(error instanceof WorkflowUpdateRPCTimeoutOrCancelledError)) throw error;
+  })) as Result;
 }
 
 function hasJustEnded(error: unknown): boolean {
   if (error instanceof WorkflowNotFoundError) return true;
   const { cause } = error as { cause?: unknown };
   return cause instanceof ApplicationFailure && cause.type === 'AcceptedUpdateCompletedWorkflow';
+}
+
+// gRPC: RESOURCE_EXHAUSTED.
+const EXHAUSTED = 8;
+
+/** The workflow takes no more messages at this moment. */
+function isFull(error: unknown): boolean {
+  const { cause } = error as { cause?: { code?: number } };
+  return error instanceof ServiceError && cause?.code === EXHAUSTED;
 }
 
 /** What the workflow refused with, as the API's own error; undefined where the failure is a bug. */

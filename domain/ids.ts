@@ -12,6 +12,8 @@ export type IdPrefix =
   | 'res'
   | 'ticket'
   | 'evt'
+  | 'pay'
+  | 'ref'
   | 'req';
 
 /**

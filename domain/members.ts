@@ -181,3 +181,17 @@ async function createUser(
   );
   return made.id;
 }
+
+/** True where the person is in this team of the organization. */
+export async function isInTeam(
+  db: Db,
+  at: { org_id: string; team_id: string; user_id: string | null },
+): Promise<boolean> {
+  const row = await maybe(
+    db,
+    `select 1 from team_members m join teams t on t.id = m.team_id
+     where m.team_id = :team_id and m.user_id = :user_id and t.org_id = :org_id`,
+    at,
+  );
+  return row !== undefined;
+}

@@ -102,7 +102,7 @@ export async function unpark(db: Db): Promise<number> {
   return rows.length;
 }
 
-/** Asks for the workflows of all that is unfinished, where Temporal has forgotten them: open holds and open tickets. */
+/** Asks for the workflows of all that is unfinished, where Temporal has forgotten them: open holds, open tickets, payments and refunds under way. */
 export async function resendUnfinished(db: Db): Promise<number> {
   const rows = await many(
     db,
@@ -113,6 +113,12 @@ export async function resendUnfinished(db: Db): Promise<number> {
        union all
        select t.org_id, 'costTicket', t.id, null, jsonb_build_object('ticket_id', t.id)
        from cost_tickets t where t.status = 'open'
+       union all
+       select s.org_id, 'paymentSession', s.id, 'providerEvent', jsonb_build_object('payment_session_id', s.id)
+       from payment_sessions s where s.status in ('created', 'capturing', 'captured', 'confirming', 'confirmed')
+       union all
+       select r.org_id, 'paymentRefund', r.id, null, jsonb_build_object('payment_refund_id', r.id)
+       from payment_refunds r where r.status = 'pending'
      ) as u
      where not exists (select 1 from outbox b where b.workflow_id = u.workflow_id and b.parked_at is null)`,
   );

@@ -28,7 +28,7 @@ export function get(db: Db, org_id: string): Promise<WalletSettings> {
   );
 }
 
-/** Changes the given settings. The currency changes only while no ledger entry, ticket, cost constraint or key budget is in it. */
+/** Changes the given settings. The currency changes only while no ledger entry, ticket, payment session, cost constraint or key budget is in it. */
 export function change(db: Db, org_id: string, given: SettingsChange): Promise<WalletSettings> {
   return db.transaction(async (trx) => {
     await wallets.lock(trx, org_id);
@@ -48,13 +48,14 @@ async function changeCurrency(trx: Db, id: string, currency: string): Promise<vo
     `select 1 where exists (select 1 from wallet_transactions t join wallets w on w.id = t.wallet_id where w.org_id = :id)
        or exists (select 1 from cost_tickets c where c.org_id = :id)
        or exists (select 1 from usage_constraints u where u.org_id = :id and u.archived_at is null and u.constraint_type = 'cost')
+       or exists (select 1 from payment_sessions p where p.org_id = :id)
        or exists (select 1 from tokens k where k.org_id = :id and k.max_budget_nanos is not null)`,
     { id },
   );
   if (used) {
     throw new AppError(
       'currency_in_use',
-      'The currency is fixed once the organization has ledger entries, tickets, cost constraints or key budgets.',
+      'The currency is fixed once the organization has ledger entries, tickets, payment sessions, cost constraints or key budgets.',
       { param: 'currency' },
     );
   }

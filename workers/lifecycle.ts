@@ -11,14 +11,15 @@ import { createActivities } from '../activities';
 import { loadConfig } from '../config';
 import { openDatabase } from '../connections';
 import * as outbox from '../domain/outbox';
+import { createSecrets } from '../domain/secrets';
 import { createLog, type Logger } from '../log';
 import { bundleWorkflows } from './bundle';
 import { startDispatcher } from './dispatcher';
-import { connectWorker, createWorker } from './run';
+import { connectWorker, createWorkers, lifecycle_queues } from './run';
 
 const SCHEDULE_CHECK_MS = 15_000;
 
-/** worker_lifecycle: runs the workflows of reservations, and carries messages from the outbox to Temporal. */
+/** worker_lifecycle: runs the workflows of reservations, tickets and payments, and carries messages from the outbox to Temporal. */
 async function main(): Promise<void> {
   const config = loadConfig('worker');
   const log = createLog('worker_lifecycle', config.LOG_LEVEL);
@@ -30,19 +31,17 @@ async function main(): Promise<void> {
     connection: Connection.lazy({ address: config.TEMPORAL_ADDRESS }),
     namespace: config.TEMPORAL_NAMESPACE,
   });
-  const activities = createActivities({ db });
+  const activities = createActivities({ db, secrets: createSecrets(config.SVC_SECRETS_KEY) });
   const namespace = config.TEMPORAL_NAMESPACE;
-  const worker = await createWorker({
-    connection,
-    namespace,
-    task_queue: 'lifecycle',
-    activities,
-    workflow_code,
-  });
+  const workers = await createWorkers({ connection, namespace, activities, workflow_code });
   const dispatcher = startDispatcher({ db, database_url: config.DATABASE_URL, client, log });
   void keepSchedule(client, db, log);
-  log.info({ address: config.TEMPORAL_ADDRESS, task_queue: 'lifecycle' }, 'worker_lifecycle runs');
-  await worker.run(); // Ends on SIGINT and SIGTERM, which the SDK's runtime hears.
+  log.info(
+    { address: config.TEMPORAL_ADDRESS, task_queues: lifecycle_queues },
+    'worker_lifecycle runs',
+  );
+  // Ends on SIGINT and SIGTERM, which the SDK's runtime hears.
+  await Promise.all(workers.map((worker) => worker.run()));
   await dispatcher.stop();
   await client.connection.close();
   await connection.close();
@@ -84,7 +83,7 @@ interface Schedule {
 const reconcile: Schedule = {
   id: 'reconcile',
   spec: { intervals: [{ every: '5 minutes' }] },
-  summary: 'Gives orphan holds and tickets their workflow again, forgets old answers',
+  summary: 'Gives orphan holds, tickets and payments their workflow again, forgets old answers',
   at_once: true,
 };
 

@@ -5,17 +5,23 @@ import type { Logger } from '../log';
 export interface WorkerSpec {
   connection: NativeConnection;
   namespace: string;
-  task_queue: string;
   activities: Activities;
   workflow_code: string;
 }
 
+/** The task queues of worker_lifecycle: what waits for people's money does not wait behind a burst of holds and tickets. */
+export const lifecycle_queues = ['payments', 'lifecycle'] as const;
+
+export function createWorkers(spec: WorkerSpec): Promise<Worker[]> {
+  return Promise.all(lifecycle_queues.map((task_queue) => createWorker(spec, task_queue)));
+}
+
 /** One worker on one task queue. Normal activities get 5 s to end when the process is told to stop. */
-export function createWorker(spec: WorkerSpec): Promise<Worker> {
+function createWorker(spec: WorkerSpec, task_queue: string): Promise<Worker> {
   return Worker.create({
     connection: spec.connection,
     namespace: spec.namespace,
-    taskQueue: spec.task_queue,
+    taskQueue: task_queue,
     activities: spec.activities,
     workflowBundle: { code: spec.workflow_code },
     shutdownGraceTime: '5 seconds',

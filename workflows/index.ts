@@ -1,5 +1,7 @@
 // Every workflow by its type name. Names are wire contracts: histories hold them.
 export { audit } from './audit';
 export { costTicket, decide, resolved } from './cost-ticket';
+export { paymentRefund, refundResult } from './payment-refund';
+export { approval, cancel, confirm, paymentSession, providerEvent } from './payment-session';
 export { reconcile } from './reconcile';
 export { reservationLifetimes, wake } from './reservation-lifetimes';

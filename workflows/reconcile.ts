@@ -10,6 +10,10 @@ const { adoptOrphanTickets } = proxyActivities<Activities>({
   ...patient,
   summary: 'Give cost tickets past their deadline their workflow again, a page at a time',
 });
+const { adoptDuePayments } = proxyActivities<Activities>({
+  ...patient,
+  summary: 'Ask again for payments and refunds that nobody told of, a page at a time',
+});
 const { keepEventPartitions } = proxyActivities<Activities>({
   ...patient,
   summary: 'Make the event partitions of the next 7 days, drop those past 90 days',
@@ -21,10 +25,11 @@ const { forgetStoredAnswers } = proxyActivities<Activities>({
 
 const PAGE = 100;
 
-/** On a schedule: gives orphan holds and tickets their workflow again and forgets what is past its time. */
+/** On a schedule: gives orphan holds, tickets and payments their workflow again and forgets what is past its time. */
 export async function reconcile(): Promise<{ adopted: number; forgotten: number }> {
   let adopted = await adoptAll(adoptOrphanHolds);
   if (patched('tickets')) adopted += await adoptAll(adoptOrphanTickets);
+  if (patched('payments')) adopted += await adoptAll(adoptDuePayments);
   if (patched('event-partitions')) await keepEventPartitions();
   const forgotten = await forgetStoredAnswers();
   return { adopted, forgotten };

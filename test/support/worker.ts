@@ -8,7 +8,8 @@ import { openTemporal, type Temporal } from '../../api/temporal';
 import type { Db } from '../../domain/sql';
 import { createLog } from '../../log';
 import { useTemporal } from '../../sandbox/temporal';
-import { createWorker } from '../../workers/run';
+import { createWorkers } from '../../workers/run';
+import { secrets } from './api';
 
 Runtime.install({ logger: new DefaultLogger('ERROR') });
 
@@ -31,18 +32,14 @@ export async function startWorker(
   await useTemporal(address, namespace);
   const connection = await NativeConnection.connect({ address });
   const client = new Client({ connection: await Connection.connect({ address }), namespace });
-  const worker = await createWorker({
-    connection,
-    namespace,
-    task_queue: 'lifecycle',
-    activities: createActivities({ db }),
-    workflow_code: await readFile(process.env.TEST_WORKFLOW_BUNDLE as string, 'utf8'),
-  });
-  const running = worker.run();
+  const workflow_code = await readFile(process.env.TEST_WORKFLOW_BUNDLE as string, 'utf8');
+  const activities = createActivities({ db, secrets });
+  const workers = await createWorkers({ connection, namespace, activities, workflow_code });
+  const running = Promise.all(workers.map((worker) => worker.run()));
   const temporal = openTemporal({ address, namespace }, db);
   const log = createLog('test', 'fatal');
   const close = async () => {
-    worker.shutdown();
+    for (const worker of workers) worker.shutdown();
     await running;
     await temporal.close();
     await client.connection.close();

@@ -8,7 +8,8 @@ import { createLanes, type Lanes } from '../../api/lanes';
 import * as reservations from '../../domain/reservations';
 import { type Db, many } from '../../domain/sql';
 import { createLog } from '../../log';
-import { createWorker } from '../../workers/run';
+import { createWorkers } from '../../workers/run';
+import { secrets } from '../support/api';
 import { openTestDatabase } from '../support/database';
 import {
   balance,
@@ -29,8 +30,8 @@ let lanes: Lanes;
 let close: () => Promise<void>;
 let connection: NativeConnection;
 let client: Client;
-let worker: Worker;
-let running: Promise<void>;
+let workers: Worker[];
+let running: Promise<unknown>;
 // A queue and a namespace shared with other test files would mix their workers.
 const address = process.env.TEST_TEMPORAL_ADDRESS as string;
 
@@ -41,18 +42,17 @@ beforeAll(async () => {
   connection = await NativeConnection.connect({ address });
   client = new Client({ connection: await Connection.connect({ address }), namespace: 'svc' });
   const workflow_code = await readFile(process.env.TEST_WORKFLOW_BUNDLE as string, 'utf8');
-  worker = await createWorker({
+  workers = await createWorkers({
     connection,
     namespace: 'svc',
-    task_queue: 'lifecycle',
-    activities: createActivities({ db }),
+    activities: createActivities({ db, secrets }),
     workflow_code,
   });
-  running = worker.run();
+  running = Promise.all(workers.map((worker) => worker.run()));
 });
 
 afterAll(async () => {
-  worker.shutdown();
+  for (const worker of workers) worker.shutdown();
   await running;
   await client.connection.close();
   await connection.close();

@@ -1,0 +1,191 @@
+import { accessOf } from '../domain/payment-config';
+import * as refunds from '../domain/payment-refunds';
+import type { Called, Progress } from '../domain/payment-steps';
+import * as steps from '../domain/payment-steps';
+import type { ProviderName } from '../domain/provider-currencies';
+import type { Secrets } from '../domain/secrets';
+import { type Db, withRetry } from '../domain/sql';
+import { isProviderRefusal, type PaymentProvider, type PaymentReport } from './provider';
+import { providerFor } from './providers';
+
+export type ProviderOf = (name: ProviderName) => Promise<PaymentProvider>;
+
+/** The providers as the platform's config says now. */
+export function openProviders(db: Db, secrets: Secrets): ProviderOf {
+  return async (name) => providerFor(name, await accessOf(db, secrets, name));
+}
+
+/** Why the provider is asked: somebody says that the buyer has paid, a webhook, or the clock. */
+export type Reason = 'confirm' | 'news' | 'clock';
+
+interface Ref {
+  payment_session_id: string;
+}
+
+/** The steps of payments. Each can be run again at any time: the row says what is done already. */
+export function createPaymentSteps(db: Db, providerOf: ProviderOf) {
+  return {
+    /** Makes the checkout at the provider where there is none; fails the session on a definite no. */
+    async openCheckout({ payment_session_id: id }: Ref): Promise<Progress> {
+      const { next } = await steps.progress(db, id);
+      if (next === 'open') await open(db, providerOf, id);
+      return steps.progress(db, id);
+    },
+    /** Asks the provider how the payment stands, takes the money where the buyer approved it, and records what came of it. */
+    async collectPayment({ payment_session_id: id, reason }: Ref & { reason: Reason }) {
+      await collect(db, providerOf, { id, reason });
+      return steps.progress(db, id);
+    },
+    /** Credits the wallet, once. */
+    async creditPayment({ payment_session_id: id }: Ref): Promise<Progress> {
+      await withRetry(() => steps.credit(db, id));
+      return steps.progress(db, id);
+    },
+    /** Ends a session at the buyer's wish, at the provider too; one that is being paid stays as it is. */
+    async cancelPayment({ payment_session_id: id }: Ref): Promise<Progress> {
+      const end = { error_code: 'canceled_by_buyer', error_message: 'Canceled by the buyer.' };
+      await close(db, providerOf, id, { to: 'canceled', ...end });
+      return steps.progress(db, id);
+    },
+    /** Takes a refund from the wallet; refused where the credit is spent. */
+    async debitRefund({ payment_refund_id: id }: { payment_refund_id: string }) {
+      await withRetry(() => refunds.debit(db, id));
+    },
+    /** Asks the provider for the refund, or how it stands; a definite no gives the money back to the wallet. */
+    async sendRefund({ payment_refund_id: id }: { payment_refund_id: string }) {
+      await sendRefund(db, providerOf, id);
+      return refunds.progress(db, id);
+    },
+  };
+}
+
+async function open(db: Db, providerOf: ProviderOf, id: string): Promise<void> {
+  const session = await withRetry(() => steps.begin(db, id, { is_capture: false }));
+  if (session.is_overdue) return close(db, providerOf, id, expired);
+  const provider = await providerOf(session.provider);
+  try {
+    const { amount_nanos, currency, description, return_url, cancel_url } = session;
+    const checkout = await provider.createCheckout({
+      ...{ payment_session_id: id, amount_nanos, currency, description, return_url, cancel_url },
+      key: keyOf(session),
+      expires_at: session.provider_expires_at,
+    });
+    await withRetry(() => steps.opened(db, id, checkout));
+  } catch (error) {
+    if (isProviderRefusal(error)) {
+      const end = { to: 'failed', error_code: 'provider_error' } as const;
+      return steps.close(db, id, { ...end, error_message: error.message });
+    }
+    await steps.unknown(db, id, (error as Error).message);
+    throw error;
+  }
+}
+
+const expired = {
+  to: 'expired',
+  error_code: 'session_expired',
+  error_message: 'The buyer did not pay in time. Create a new checkout.',
+} as const;
+
+/**
+ * A provider may repeat its own failure under one key, so every second call has a new one. Harmless: an order that nobody was
+ * shown cannot be paid, and an order is captured once whatever the key.
+ */
+function keyOf({ id, reading }: Pick<Called, 'id' | 'reading'>): string {
+  return `${id}-${Math.ceil(reading / 2)}`;
+}
+
+async function collect(
+  db: Db,
+  providerOf: ProviderOf,
+  { id, reason }: { id: string; reason: Reason },
+): Promise<void> {
+  let session = await withRetry(() => steps.begin(db, id, { is_capture: false }));
+  const { provider_order_id: order_id, is_overdue } = session;
+  if (order_id === null) return is_overdue ? close(db, providerOf, id, expired) : undefined;
+  const provider = await providerOf(session.provider);
+  try {
+    let report = await provider.read(order_id);
+    const is_waiting = session.status === 'created' || session.status === 'capturing';
+    const is_paid = report.status === 'approved' || report.status === 'captured';
+    // Nothing is taken once a session has ended: then only what the provider took by itself counts.
+    if (is_waiting && (is_paid || reason === 'confirm')) {
+      session = await withRetry(() => steps.begin(db, id, { is_capture: true }));
+      if (report.status === 'approved' && session.status === 'capturing')
+        report = await capture(provider, order_id, keyOf(session));
+    }
+    await withRetry(() => steps.record(db, id, report, session.reading));
+    const is_taken = report.status === 'captured' || report.status === 'pending';
+    if (is_overdue && !is_taken) await close(db, providerOf, id, expired);
+  } catch (error) {
+    await steps.unknown(db, id, (error as Error).message);
+  }
+}
+
+/** The report after a capture. A capture without an answer is asked for once, at once. */
+async function capture(
+  provider: PaymentProvider,
+  order_id: string,
+  key: string,
+): Promise<PaymentReport> {
+  try {
+    return await provider.capture(order_id, key);
+  } catch (error) {
+    const report = await provider.read(order_id);
+    if (!isProviderRefusal(error)) return report;
+    if (report.status === 'captured' || report.status === 'pending') return report;
+    if (error.code === 'declined') return { ...report, status: 'declined' };
+    if (error.code === 'not_approved') return { ...report, status: 'open' };
+    return { ...report, status: 'closed' };
+  }
+}
+
+type End = { to: 'canceled' | 'expired'; error_code: string; error_message: string };
+
+/** Ends a session here, then its checkout at the provider. Where that fails it ends there by itself, and is asked for. */
+async function close(db: Db, providerOf: ProviderOf, id: string, end: End): Promise<void> {
+  await withRetry(() => steps.close(db, id, end));
+  const { provider, provider_order_id, status } = await steps.begin(db, id, { is_capture: false });
+  if (provider_order_id === null || status !== end.to) return;
+  try {
+    await (await providerOf(provider)).expire(provider_order_id);
+  } catch (error) {
+    await steps.unknown(db, id, (error as Error).message);
+  }
+}
+
+async function sendRefund(db: Db, providerOf: ProviderOf, id: string): Promise<void> {
+  const refund = await refunds.get(db, id);
+  if (refund.status !== 'pending') return;
+  const provider = await providerOf(refund.provider);
+  try {
+    // What the provider knows already is not asked for again.
+    if ((await look(db, provider, refund)) !== 'pending' || refund.provider_refund_id) return;
+    const { provider_order_id: order_id, provider_capture_id: capture_id } = refund;
+    const { amount_nanos, currency, reason } = refund;
+    const answer = await provider.refund({
+      ...{ payment_refund_id: id, order_id, capture_id, amount_nanos, currency, reason },
+    });
+    const { status, provider_refund_id } = answer;
+    await withRetry(() => refunds.record(db, id, { status, provider_refund_id, message: null }));
+  } catch (error) {
+    const message = (error as Error).message;
+    const no = isProviderRefusal(error);
+    // Refused because it went back another way: then the wallet follows that, not our refund.
+    if (no) await look(db, provider, refund);
+    const status = no ? 'failed' : 'pending';
+    await withRetry(() => refunds.record(db, id, { status, provider_refund_id: null, message }));
+  }
+}
+
+/** Records what the provider says of the payment's refunds; how ours stands after it. */
+async function look(db: Db, provider: PaymentProvider, refund: refunds.Refund) {
+  const { payment_session_id } = refund;
+  const { reading } = await withRetry(() =>
+    steps.begin(db, payment_session_id, { is_capture: false }),
+  );
+  const report = await provider.read(refund.provider_order_id);
+  await withRetry(() => steps.record(db, payment_session_id, report, reading));
+  const { status } = await refunds.get(db, refund.id);
+  return status;
+}

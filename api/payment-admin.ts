@@ -1,0 +1,106 @@
+import { z } from 'zod';
+import { AppError } from '../domain/errors';
+import * as organizations from '../domain/organizations';
+import * as refunds from '../domain/payment-refunds';
+import * as payments from '../domain/payments';
+import { platformAdmin } from './access';
+import * as answers from './answers';
+import { flag, id, positiveAmount } from './fields';
+import { sessionFilter } from './payments';
+import { type Ctx, route } from './route';
+
+const reason = z.string().trim().min(1, 'must not be empty').max(255);
+const listed = z.strictObject({ org_id: id.optional(), ...sessionFilter });
+const refund = z.strictObject({
+  payment_session_id: id,
+  reason,
+  allow_negative: flag.default(false),
+});
+const resolution = z.strictObject({
+  id,
+  action: z.enum(['credit', 'refund', 'close']),
+  amount: positiveAmount('amount').optional(),
+  reason,
+});
+
+export const paymentAdminRoutes = [
+  route('get', '/v1/admin/payments', platformAdmin, listed, list, {
+    summary: 'Payment sessions of all organizations, newest first.',
+    answer: answers.list({ sessions: answers.paymentSession }),
+  }),
+  route('post', '/v1/admin/payments/refund', platformAdmin, refund, refundPayment, {
+    summary: 'Send a top-up back to its buyer and take it from the wallet.',
+    answer: answers.paymentRefund,
+  }),
+  route('post', '/v1/admin/payments/:id/resolve', platformAdmin, resolution, resolve, {
+    summary: 'Decide about money that came in another amount or currency.',
+    answer: answers.paymentSession,
+  }),
+];
+
+async function list(
+  { db }: Ctx,
+  { from_date: from, to_date: until, ...input }: z.infer<typeof listed>,
+) {
+  const { org_id, provider, status, ...window } = input;
+  const filter = { org_id, provider, status, from, until };
+  const { rows, ...envelope } = await payments.list(db, filter, window);
+  return { sessions: rows, ...envelope };
+}
+
+/** A repeat answers the refund that is under way or done. */
+async function refundPayment(ctx: Ctx, input: z.infer<typeof refund>) {
+  const { db } = ctx;
+  const { payment_session_id, allow_negative } = input;
+  const { org_id } = await payments.getAny(db, payment_session_id);
+  const refund_id = await refunds.request(db, {
+    ...{ payment_session_id, reason: input.reason, allow_negative },
+    by: ctx.principal.user_id ?? ctx.principal.id,
+  });
+  const before = await refunds.get(db, refund_id);
+  if (before.status === 'pending') {
+    const { name: org_name } = await organizations.get(db, org_id);
+    const start = { workflow: 'paymentRefund', workflow_id: refund_id, org_id, org_name };
+    const options = { update_id: 'result', isResultNeeded: false };
+    await ctx.temporal.update(start, 'result', { payment_refund_id: refund_id }, options);
+  }
+  return refundAnswer(await refunds.get(db, refund_id));
+}
+
+function refundAnswer(given: refunds.Refund) {
+  if (given.status === 'failed')
+    throw new AppError(
+      'refund_refused',
+      `The provider refused this refund, and the wallet has its money again. ${given.error_message ?? ''}`.trim(),
+    );
+  return {
+    payment_session_id: given.payment_session_id,
+    status: given.session_status,
+    provider_refund_id: given.provider_refund_id,
+    refund_status: given.status,
+    refunded_amount_nanos: given.amount_nanos,
+    currency: given.currency,
+  };
+}
+
+async function resolve(
+  ctx: Ctx,
+  { id: session_id, action, amount, reason: note }: z.infer<typeof resolution>,
+) {
+  const { db, principal } = ctx;
+  if (action === 'refund') {
+    await refundPayment(ctx, {
+      payment_session_id: session_id,
+      reason: note,
+      allow_negative: false,
+    });
+    return payments.getAny(db, session_id);
+  }
+  await payments.getAny(db, session_id);
+  await payments.resolve(db, {
+    ...{ id: session_id, note, amount_nanos: amount },
+    resolution: action === 'credit' ? 'credited' : 'closed',
+    by: principal.user_id ?? principal.id,
+  });
+  return payments.getAny(db, session_id);
+}

@@ -1,0 +1,58 @@
+import { z } from 'zod';
+import * as payments from '../domain/payments';
+import { member } from './access';
+import * as answers from './answers';
+import { id, positiveAmount } from './fields';
+import { deprecated } from './payment-webhooks';
+import { buyerOf, makeCheckout, ownOrder, settle } from './payments';
+import { type Ctx, route } from './route';
+
+const order = z.strictObject({
+  amount: positiveAmount('amount'),
+  target_wallet_owner_type: z.enum(['user', 'team', 'organization']).default('organization'),
+  target_wallet_owner_id: id.optional(),
+  return_url: z.string().min(1).max(2_000),
+  cancel_url: z.string().min(1).max(2_000),
+});
+const capture = z.strictObject({ order_id: id });
+
+/** PayPal-style names of old integrations. They are bound by person and organization, and carry no checkout_state. */
+export const legacyPaymentRoutes = [
+  route('post', '/v1/payments/create-order', member, order, createOrder, {
+    summary: 'Deprecated: create-checkout under its old name.',
+    status: 201,
+    is_idempotent: true,
+    answer: answers.legacyOrder,
+  }),
+  route('post', '/v1/payments/capture-order', member, capture, captureOrder, {
+    summary: 'Deprecated: confirm-checkout under its old name.',
+    answer: answers.legacyCapture,
+  }),
+];
+
+async function createOrder(ctx: Ctx, input: z.infer<typeof order>) {
+  deprecated(ctx, '/v1/payments/create-checkout');
+  const { session_id } = await makeCheckout(ctx, { ...input, surface: 'console' });
+  const { provider_order_id, approval_url, status } = await payments.approvalOf(ctx.db, session_id);
+  return { order_id: provider_order_id, approve_link: approval_url, status };
+}
+
+async function captureOrder(ctx: Ctx, { order_id }: z.infer<typeof capture>) {
+  deprecated(ctx, '/v1/payments/confirm-checkout');
+  const session = await ownOrder(ctx, order_id);
+  await settle(ctx, session);
+  const { status, provider_capture_id, amount_nanos, currency } = await payments.get(
+    ctx.db,
+    session.id,
+    buyerOf(ctx.principal, session.org_id),
+  );
+  const credit = await payments.creditOf(ctx.db, session.id);
+  return {
+    order_id,
+    status,
+    capture_id: provider_capture_id,
+    amount_nanos,
+    currency,
+    credited_amount_nanos: credit?.credited_amount_nanos ?? null,
+  };
+}

@@ -1,0 +1,66 @@
+import { z } from 'zod';
+import type { WebhookHeaders } from '../activities/provider';
+import { AppError } from '../domain/errors';
+import * as paymentEvents from '../domain/payment-events';
+import type { ProviderName } from '../domain/provider-currencies';
+import { open } from './access';
+import * as answers from './answers';
+import { type Ctx, readBytes, route } from './route';
+
+const named = z.object({ provider: z.enum(['payment_provider_a', 'payment_provider_b']) });
+const nothing = z.object({});
+
+export const webhookRoutes = [
+  route('post', '/v1/payments/webhooks/:provider', open, named, receive, {
+    summary: 'News of a payment, signed by its provider; stored before it is answered.',
+    is_raw: true,
+    answer: answers.received,
+  }),
+  route('post', '/v1/payments/webhook', open, nothing, receiveLegacy, {
+    summary: 'Deprecated: the webhook of payment_provider_a under its old address.',
+    is_raw: true,
+    answer: answers.received,
+  }),
+];
+
+/**
+ * Verifies the bytes as they came, stores the event with the message to its workflow, and says so. New, repeated and
+ * out-of-order events are all taken; a bad signature is 401; 503 where the event could not be verified or stored.
+ */
+async function receive(
+  { db, providerOf, log, http }: Ctx,
+  { provider: name }: { provider: ProviderName },
+) {
+  const body = await readBytes(http.req);
+  const provider = await providerOf(name);
+  const event = await provider
+    .verifyWebhook(http.headers as WebhookHeaders, body)
+    .catch((error) => {
+      log.warn({ err: error, provider: name }, 'a webhook could not be verified');
+      throw new AppError(
+        'unavailable',
+        'The webhook could not be verified now. Deliver it again.',
+        {
+          retry_after: 5,
+        },
+      );
+    });
+  if (event === undefined)
+    throw new AppError(
+      'signature_invalid',
+      `This webhook is not signed by ${name}, or no webhook secret is set for it.`,
+    );
+  await paymentEvents.record(db, { ...event, provider: name, body: body.toString('utf8') });
+  return { received: true };
+}
+
+function receiveLegacy(ctx: Ctx) {
+  deprecated(ctx, '/v1/payments/webhooks/payment_provider_a');
+  return receive(ctx, { provider: 'payment_provider_a' });
+}
+
+/** Says on an answer that its route is deprecated, and which one follows it. */
+export function deprecated({ http }: Ctx, successor: string): void {
+  http.set('deprecation', 'true');
+  http.set('link', `<${successor}>; rel="successor-version"`);
+}

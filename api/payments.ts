@@ -1,0 +1,365 @@
+import { z } from 'zod';
+import { AppError } from '../domain/errors';
+import { sha256 } from '../domain/ids';
+import * as members from '../domain/members';
+import { decimalText } from '../domain/money';
+import * as organizations from '../domain/organizations';
+import { activeProvider, getConfig } from '../domain/payment-config';
+import { getOrgSettings } from '../domain/payment-settings';
+import * as payments from '../domain/payments';
+import { minimumNanos, type ProviderName, stepNanos } from '../domain/provider-currencies';
+import type { Db } from '../domain/sql';
+import * as walletSettings from '../domain/wallet-settings';
+import type { Owner } from '../domain/wallets';
+import { actingOrg, isPlatformAdmin, member, type Principal, permission } from './access';
+import * as answers from './answers';
+import { id, instant, page, positiveAmount } from './fields';
+import { idempotencyKey } from './idempotency';
+import { allowedReturn } from './return-urls';
+import { type Ctx, route } from './route';
+
+const provider = z
+  .enum(['payment_provider_a', 'payment_provider_b'])
+  .describe('The payment provider.');
+const url = z.string().min(1).max(2_000);
+
+const checkout = z.strictObject({
+  org_id: id.optional(),
+  amount: positiveAmount('amount'),
+  target_wallet_owner_type: z.enum(['user', 'team', 'organization']),
+  target_wallet_owner_id: id.optional(),
+  surface: z.enum(['console', 'chat']),
+  return_url: url,
+  cancel_url: url,
+});
+const confirmation = z.strictObject({
+  payment_session_id: id,
+  provider_session_token: id,
+  checkout_state: id,
+  provider,
+});
+const one = z.strictObject({ id });
+export const sessionFilter = {
+  provider: provider.optional(),
+  status: z.enum(payments.statuses).optional(),
+  from_date: instant.optional(),
+  to_date: instant.optional(),
+  ...page,
+};
+const history = z.strictObject({ org_id: id.optional(), ...sessionFilter });
+
+export const paymentRoutes = [
+  route('post', '/v1/payments/create-checkout', member, checkout, createCheckout, {
+    summary: 'Make a hosted checkout for a top-up; send the buyer to its approval_url.',
+    status: 201,
+    is_idempotent: true,
+    answer: answers.checkout,
+  }),
+  route('post', '/v1/payments/confirm-checkout', member, confirmation, confirmCheckout, {
+    summary: 'The buyer is back from the provider: take the payment and credit the wallet, once.',
+    answer: answers.confirmation,
+  }),
+  route('get', '/v1/payments/sessions/:id', member, one, inspect, {
+    summary: 'A payment session of the caller.',
+    answer: answers.paymentSession,
+  }),
+  route('post', '/v1/payments/sessions/:id/cancel', member, one, cancel, {
+    summary: 'Give up a checkout that is not paid.',
+    answer: answers.paymentSession,
+  }),
+  route('get', '/v1/payments/history', permission('org:billing'), history, list, {
+    summary: "The organization's payment sessions, newest first.",
+    answer: answers.list({ sessions: answers.paymentHistoryItem }),
+  }),
+];
+
+const CHECKOUT_LABEL = 'checkout_state';
+
+async function createCheckout(ctx: Ctx, input: z.infer<typeof checkout>) {
+  const { session_id, buyer } = await makeCheckout(ctx, input);
+  const {
+    provider: name,
+    approval_url,
+    expires_at,
+  } = await payments.approvalOf(ctx.db, session_id);
+  return {
+    payment_session_id: session_id,
+    provider: name,
+    approval_url,
+    expires_at,
+    checkout_state: await stateOf(ctx, session_id, name, buyer),
+  };
+}
+
+/** Makes the session and waits for its checkout at the provider: the part that both families of routes share. */
+export async function makeCheckout(ctx: Ctx, input: z.infer<typeof checkout>) {
+  const { db, principal } = ctx;
+  const org_id = await actingOrg(db, principal, input.org_id);
+  const buyer = buyerOf(principal, org_id);
+  const once = await onceOf(ctx);
+  const session_id =
+    (once && (await payments.madeUnder(db, once))) ??
+    (await payments.create(db, { buyer, once, ...(await judged(db, principal, org_id, input)) }));
+  const before = await payments.approvalOf(db, session_id);
+  if (before.approval_url === null && before.status === 'created')
+    await ctx.temporal.update(await startOf(db, org_id, session_id), 'approval', {
+      payment_session_id: session_id,
+    });
+  const { approval_url, error_message } = await payments.approvalOf(db, session_id);
+  if (approval_url !== null) return { session_id, buyer };
+  throw new AppError(
+    'provider_error',
+    `The payment provider refused this checkout. ${error_message ?? ''}`.trim(),
+  );
+}
+
+/** The wish held against the organization's rules and the platform's provider. */
+async function judged(
+  db: Db,
+  principal: Principal,
+  org_id: string,
+  input: z.infer<typeof checkout>,
+) {
+  const settings = await getOrgSettings(db, org_id);
+  const { currency, wallet_user_topup_enabled } = await walletSettings.get(db, org_id);
+  const mayBill = isPlatformAdmin(principal) || principal.scopes.includes('org:billing');
+  if (!wallet_user_topup_enabled && !mayBill)
+    throw new AppError(
+      'permission_denied',
+      'This organization lets only people with org:billing top up its wallets.',
+    );
+  const owner = await targetOf(db, { principal, org_id, mayBill }, input);
+  if (!settings.topup_target_scopes.includes(owner.owner_type))
+    throw notAllowed(
+      `Top-ups of ${owner.owner_type} wallets are switched off here. Allowed: ${settings.topup_target_scopes.join(', ')}.`,
+    );
+  const name = await providerFor(db, currency);
+  requireAmount(input.amount, { ...settings, currency, name });
+  return {
+    provider: name,
+    surface: input.surface,
+    amount_nanos: input.amount,
+    currency,
+    owner,
+    return_url: allowedReturn(input.return_url, settings.return_origins, 'return_url'),
+    cancel_url: allowedReturn(input.cancel_url, settings.return_origins, 'cancel_url'),
+  };
+}
+
+interface Asker {
+  principal: Principal;
+  org_id: string;
+  mayBill: boolean;
+}
+
+/** Whose wallet: one's own, one's own team's (any team's for who may bill), the organization's. The chat surface knows only the last. */
+async function targetOf(
+  db: Db,
+  { principal, org_id, mayBill }: Asker,
+  { surface, ...input }: z.infer<typeof checkout>,
+): Promise<Owner> {
+  const { target_wallet_owner_type: owner_type, target_wallet_owner_id: owner_id } = input;
+  if (surface === 'chat') return { owner_type: 'organization' };
+  if (owner_type === 'organization') return { owner_type, owner_id };
+  if (owner_type === 'user') {
+    const own = principal.user_id;
+    if (own === null) throw notAllowed('This key stands for no person, so it has no user wallet.');
+    if (owner_id !== undefined && owner_id !== own)
+      throw notAllowed("You can top up your own wallet, not another person's.");
+    return { owner_type, owner_id: own };
+  }
+  if (owner_id === undefined)
+    throw new AppError('invalid_field', 'Name the team: target_wallet_owner_id.', {
+      param: 'target_wallet_owner_id',
+    });
+  const { user_id } = principal;
+  if (!mayBill && !(await members.isInTeam(db, { org_id, team_id: owner_id, user_id })))
+    throw notAllowed('You can top up the wallets of your own teams only.');
+  return { owner_type, owner_id };
+}
+
+function notAllowed(message: string): AppError {
+  return new AppError('target_not_allowed', message, { param: 'target_wallet_owner_type' });
+}
+
+/** The active provider, where it takes the organization's currency. */
+async function providerFor(db: Db, currency: string): Promise<ProviderName> {
+  const name = await activeProvider(db);
+  if (name === undefined)
+    throw new AppError(
+      'payment_not_configured',
+      'No payment provider is active. A platform admin must enable one: PUT /v1/admin/payments/config.',
+    );
+  const config = await getConfig(db);
+  if (config[name].supported_currencies.includes(currency)) return name;
+  throw new AppError(
+    'currency_not_supported',
+    `The active payment provider does not take ${currency}. A platform admin must add it to supported_currencies or choose another provider: PUT /v1/admin/payments/config.`,
+  );
+}
+
+interface Bounds {
+  min_topup_amount_nanos: bigint;
+  max_topup_amount_nanos: bigint;
+  currency: string;
+  name: ProviderName;
+}
+
+function requireAmount(
+  amount_nanos: bigint,
+  { min_topup_amount_nanos: min, max_topup_amount_nanos: max, currency, name }: Bounds,
+): void {
+  const told = (nanos: bigint) => `${decimalText(nanos)} ${currency}`;
+  const refuse = (message: string) => {
+    throw new AppError('invalid_field', message, { param: 'amount' });
+  };
+  if (amount_nanos < min || amount_nanos > max)
+    refuse(
+      `A top-up of ${told(amount_nanos)} is outside what this organization allows: ${told(min)} to ${told(max)}.`,
+    );
+  const step = stepNanos(name, currency);
+  if (amount_nanos % step !== 0n)
+    refuse(
+      `amount must be a whole number of ${told(step)}, the smallest step that ${name} can take.`,
+    );
+  const least = minimumNanos(name, currency);
+  if (amount_nanos < least) refuse(`${name} takes no payment below ${told(least)}.`);
+}
+
+async function confirmCheckout(ctx: Ctx, input: z.infer<typeof confirmation>) {
+  const { db } = ctx;
+  const session = await own(ctx, input.payment_session_id);
+  if (input.provider !== session.provider)
+    throw new AppError('invalid_field', `This session was made at ${session.provider}.`, {
+      param: 'provider',
+    });
+  const buyer = buyerOf(ctx.principal, session.org_id);
+  const isOurs = await ctx.secrets.isSigned(
+    input.checkout_state,
+    CHECKOUT_LABEL,
+    ...partsOf(session.id, session.provider, buyer),
+  );
+  if (!isOurs)
+    throw new AppError(
+      'checkout_state_invalid',
+      'checkout_state is not the one that create-checkout answered for this session.',
+      { param: 'checkout_state' },
+    );
+  if (input.provider_session_token !== session.provider_order_id)
+    throw new AppError(
+      'checkout_state_invalid',
+      'provider_session_token is not the one of this session.',
+      { param: 'provider_session_token' },
+    );
+  await settle(ctx, session);
+  return resultOf(db, session.id);
+}
+
+const terminal: readonly payments.SessionStatus[] = ['completed', 'refunded'];
+
+/** Lets the session's workflow ask the provider, and waits for what comes of it. A payment with an end is answered as it stands. */
+export async function settle(ctx: Ctx, { id: session_id, org_id }: payments.Session) {
+  const { attempt, checks, status } = await payments.approvalOf(ctx.db, session_id);
+  if (terminal.includes(status)) return;
+  await ctx.temporal.update(
+    await startOf(ctx.db, org_id, session_id),
+    'confirm',
+    { payment_session_id: session_id },
+    // All that confirm one state of a session wait for one look at the provider.
+    { update_id: `confirm-${attempt}.${checks}`, isResultNeeded: false },
+  );
+}
+
+/** What confirm answers: how the session stands, and its credit. */
+async function resultOf(db: Db, session_id: string) {
+  const session = await payments.getAny(db, session_id);
+  const credit = await payments.creditOf(db, session_id);
+  return {
+    payment_session_id: session.id,
+    provider: session.provider,
+    status: session.status,
+    wallet_id: session.wallet_id,
+    credited_amount_nanos: credit?.credited_amount_nanos ?? null,
+    wallet_balance_after_nanos: credit?.wallet_balance_after_nanos ?? null,
+    error_code: session.error_code,
+    error_message: session.error_message,
+  };
+}
+
+/** A session of the caller; of anybody for platform admins, who only read. */
+async function inspect({ db, principal }: Ctx, input: z.infer<typeof one>) {
+  if (isPlatformAdmin(principal)) return payments.getAny(db, input.id);
+  return payments.get(db, input.id, buyerOf(principal, requireOrg(principal)));
+}
+
+async function cancel(ctx: Ctx, input: z.infer<typeof one>) {
+  const session = await own(ctx, input.id);
+  if (session.status !== 'canceled')
+    await ctx.temporal.update(await startOf(ctx.db, session.org_id, session.id), 'cancel', {
+      payment_session_id: session.id,
+    });
+  const after = await payments.getAny(ctx.db, session.id);
+  if (after.status === 'canceled') return after;
+  throw new AppError('payment_state', `This payment is ${after.status}; it cannot be canceled.`);
+}
+
+async function list({ db, principal }: Ctx, { org_id, ...input }: z.infer<typeof history>) {
+  const { from_date: from, to_date: until, provider: name, status, ...window } = input;
+  const acting = await actingOrg(db, principal, org_id);
+  const filter = { org_id: acting, provider: name, status, from, until };
+  const { rows, ...envelope } = await payments.list(db, filter, window);
+  return { sessions: rows.map(historyItem), ...envelope };
+}
+
+function historyItem(session: payments.Session) {
+  const { id: session_id, user_id, provider: name, surface, amount_nanos, currency } = session;
+  const { status, provider_order_id, provider_capture_id, created_at } = session;
+  return {
+    ...{ id: session_id, user_id, provider: name, surface, amount_nanos, currency, status },
+    ...{ provider_order_id, provider_capture_id, created_at },
+  };
+}
+
+function own({ db, principal }: Ctx, session_id: string): Promise<payments.Session> {
+  if (principal.org_id === null) return payments.getMade(db, session_id, principal.id);
+  return payments.get(db, session_id, buyerOf(principal, principal.org_id));
+}
+
+/** A session of the caller by the order id that payment_provider_a gave it. */
+export function ownOrder({ db, principal }: Ctx, order_id: string): Promise<payments.Session> {
+  const buyer = buyerOf(principal, requireOrg(principal));
+  return payments.getByOrder(db, 'payment_provider_a', order_id, buyer);
+}
+
+function requireOrg({ org_id }: Principal): string {
+  if (org_id === null) throw new AppError('org_required', 'This key acts for no organization.');
+  return org_id;
+}
+
+export function buyerOf(principal: Principal, org_id: string): payments.Buyer {
+  return { org_id, user_id: principal.user_id, created_by: principal.id };
+}
+
+function stateOf({ secrets }: Ctx, session_id: string, name: ProviderName, buyer: payments.Buyer) {
+  return secrets.sign(CHECKOUT_LABEL, ...partsOf(session_id, name, buyer));
+}
+
+function partsOf(session_id: string, name: ProviderName, buyer: payments.Buyer): string[] {
+  return [session_id, buyer.user_id ?? buyer.created_by, buyer.org_id, name];
+}
+
+async function startOf(db: Db, org_id: string, workflow_id: string) {
+  const { name: org_name } = await organizations.get(db, org_id);
+  return { workflow: 'paymentSession', workflow_id, org_id, org_name };
+}
+
+/** The call's Idempotency-Key, hashed with its caller: it resumes the session that it made. */
+async function onceOf(ctx: Ctx) {
+  const key = idempotencyKey(ctx.http);
+  if (key === undefined) return undefined;
+  const { principal, http } = ctx;
+  return {
+    idempotency: await sha256(JSON.stringify([principal.id, http.path, key])),
+    body_sha256: await sha256(JSON.stringify(http.state.body)),
+  };
+}

@@ -1,0 +1,19 @@
+import { AppError } from '../domain/errors';
+
+/**
+ * The address a buyer is sent back to, as the browser will read it. Its origin must be one of the organization's; without
+ * user names, control characters and the spellings that browsers and parsers read differently. Throws `invalid_field`.
+ */
+export function allowedReturn(given: string, origins: readonly string[], param: string): string {
+  const refuse = (why: string) => new AppError('invalid_field', `${param} ${why}`, { param });
+  if (!/^https?:\/\/[^\\\s\p{Cc}]+$/u.test(given) || !URL.canParse(given))
+    throw refuse('must be a whole address such as https://console.example.com/return.');
+  const url = new URL(given);
+  if (url.username !== '' || url.password !== '' || /^https?:\/\/[^/?#]*@/.test(given))
+    throw refuse('may not hold a user name.');
+  if (origins.includes(url.origin)) return url.href;
+  const allowed = origins.length === 0 ? 'none is allowed yet' : `allowed: ${origins.join(', ')}`;
+  throw refuse(
+    `leads to ${url.origin}, where buyers may not be sent (${allowed}). An admin with org:billing sets return_origins: PUT /v1/payments/settings.`,
+  );
+}

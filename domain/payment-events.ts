@@ -1,0 +1,84 @@
+import type { ProviderName } from './provider-currencies';
+import { type Db, many, one } from './sql';
+
+/** A webhook of a provider whose signature is good. */
+export interface ReceivedEvent {
+  provider: ProviderName;
+  id: string;
+  type: string;
+  topic: 'payment' | 'refund' | 'other';
+  payment_session_id: string | null;
+  order_id: string | null;
+  capture_id: string | null;
+  /** The raw body. */
+  body: string;
+}
+
+// A session of ours that the event names, by our id, the provider's order or its capture.
+const sessionOf = `select s.id, s.org_id, s.status from payment_sessions s
+  where s.provider = e.provider and (s.id = e.named_session_id or s.provider_order_id = e.order_id or s.provider_capture_id = e.capture_id)
+  order by s.id = e.named_session_id desc nulls last limit 1`;
+
+/**
+ * Stores a webhook and tells its session's workflow, in one statement: what was stored is told, whatever dies in between.
+ * A repeated delivery changes nothing. News of a payment whose session is complete already is stored and not told.
+ */
+export async function record(db: Db, event: ReceivedEvent): Promise<void> {
+  await many(
+    db,
+    `with e as (
+       select :provider::text as provider, :payment_session_id::text as named_session_id, :order_id::text as order_id, :capture_id::text as capture_id
+     ), s as (select q.* from e cross join lateral (${sessionOf}) as q),
+     stored as (
+       insert into payment_events (provider, id, type, payment_session_id, named_session_id, order_id, capture_id, body, status)
+       select :provider, :id, :type, s.id, :payment_session_id, :order_id, :capture_id, :body,
+         case when :topic = 'other' or (:topic = 'payment' and s.status in ('completed', 'refunded')) then 'ignored'
+           when s.id is null then 'unknown' else 'sent' end
+       from (select 1) as always left join s on true
+       on conflict (provider, id) do nothing returning payment_session_id, status
+     )
+     select send_to_workflow(s.org_id, 'paymentSession', s.id, 'providerEvent', jsonb_build_object('payment_session_id', s.id))
+     from stored join s on s.id = stored.payment_session_id where stored.status = 'sent'`,
+    { ...event },
+  );
+}
+
+/** Looks again for the sessions of up to `limit` events that came before them; how many were found. */
+export async function matchUnknown(db: Db, limit: number): Promise<number> {
+  const rows = await many(
+    db,
+    `with found as (
+       select e.provider, e.id, q.id as session_id, q.org_id from payment_events e cross join lateral (${sessionOf}) as q
+       where e.status = 'unknown' and e.received_at > clock_timestamp() - interval '3 days' limit :limit
+     ), told as (
+       update payment_events e set status = 'sent', payment_session_id = f.session_id from found f
+       where e.provider = f.provider and e.id = f.id and e.status = 'unknown' returning f.session_id, f.org_id
+     )
+     select send_to_workflow(t.org_id, 'paymentSession', t.session_id, 'providerEvent', jsonb_build_object('payment_session_id', t.session_id))
+     from told t`,
+    { limit },
+  );
+  return rows.length;
+}
+
+/** Webhooks that name no session of ours, newest first, for operators. */
+export async function unknown(
+  db: Db,
+  limit: number,
+): Promise<{ provider: ProviderName; id: string; type: string; received_at: Date }[]> {
+  return many(
+    db,
+    `select provider, id, type, received_at from payment_events where status = 'unknown' order by received_at desc limit :limit`,
+    { limit },
+  );
+}
+
+/** Forgets webhooks after 90 days; how many. */
+export async function forget(db: Db): Promise<number> {
+  const { count } = await one<{ count: number }>(
+    db,
+    `with gone as (delete from payment_events where received_at < clock_timestamp() - interval '90 days' returning 1)
+     select count(*)::int as count from gone`,
+  );
+  return count;
+}

@@ -1,0 +1,144 @@
+import { AppError } from './errors';
+import { decimalText } from './money';
+import type { SessionStatus } from './payments';
+import type { ProviderName } from './provider-currencies';
+import { type Db, many, maybe, one } from './sql';
+
+export type RefundStatus = 'pending' | 'succeeded' | 'failed';
+
+/** A refund, with what is needed to ask the provider for it. */
+export interface Refund {
+  id: string;
+  org_id: string;
+  payment_session_id: string;
+  provider: ProviderName;
+  provider_order_id: string;
+  provider_capture_id: string;
+  amount_nanos: bigint;
+  currency: string;
+  reason: string;
+  status: RefundStatus;
+  session_status: SessionStatus;
+  provider_refund_id: string | null;
+  error_code: string | null;
+  error_message: string | null;
+  /** Until the provider is asked again. */
+  wait_ms: number | null;
+}
+
+/**
+ * Asks for a refund of all that can still go back; the id of the one that is under way or done where there is one.
+ * Throws 409 where nothing was captured, or all of it has gone back.
+ */
+export async function request(
+  db: Db,
+  wanted: {
+    payment_session_id: string;
+    reason: string;
+    by: string;
+    allow_negative: boolean;
+  },
+): Promise<string> {
+  const { code, refund_id } = await one<{ code: string | null; refund_id: string }>(
+    db,
+    'select code, refund_id from request_refund(:payment_session_id, :reason, :by, :allow_negative)',
+    wanted,
+  );
+  if (code === null) return refund_id;
+  const words: Record<string, string> = {
+    nothing_to_refund: 'All of this payment has gone back already, or is disputed.',
+    payment_not_refundable: 'Only a completed payment can be refunded; this one has no credit.',
+  };
+  throw new AppError('payment_state', words[code] ?? code);
+}
+
+export function get(db: Db, id: string): Promise<Refund> {
+  return one<Refund>(
+    db,
+    `select r.id, r.org_id, r.payment_session_id, s.provider, s.provider_order_id, s.provider_capture_id, r.amount_nanos,
+       r.currency, r.reason, r.status, s.status as session_status, r.provider_refund_id, r.error_code, r.error_message,
+       extract(epoch from greatest(r.next_check_at - clock_timestamp(), interval '0'))::float * 1000 as wait_ms
+     from payment_refunds r join payment_sessions s on s.id = r.payment_session_id where r.id = :id`,
+    { id },
+    'No refund',
+  );
+}
+
+/** Takes the refund from the wallet. Throws 409 with the spent amount where the credit does not cover it any more. */
+export async function debit(db: Db, id: string): Promise<void> {
+  const { code, spent_nanos } = await one<{ code: string | null; spent_nanos: bigint | null }>(
+    db,
+    'select code, spent_nanos from debit_refund(:id)',
+    { id },
+  );
+  if (code !== 'credit_spent') return;
+  const { currency } = await get(db, id);
+  const spent = spent_nanos === null ? 'Part' : `${decimalText(spent_nanos)} ${currency}`;
+  throw new AppError(
+    'credit_spent',
+    `${spent} of this top-up has been spent. Refund it anyway, into debt, with allow_negative: true.`,
+    { extra: { spent_amount: spent_nanos === null ? null : Number(decimalText(spent_nanos)) } },
+  );
+}
+
+/** Records what the provider answered; a definite no gives the money back to the wallet. */
+export async function record(
+  db: Db,
+  id: string,
+  answer: { status: RefundStatus; provider_refund_id: string | null; message: string | null },
+): Promise<void> {
+  await many(db, 'select from record_refund(:id, :status, :provider_refund_id, :message)', {
+    id,
+    ...answer,
+  });
+}
+
+/** What a refund's workflow knows of it. */
+export interface RefundProgress {
+  status: RefundStatus;
+  /** Until the provider is asked again. */
+  wait_ms: number | null;
+  /** One line for operators. */
+  summary: string;
+}
+
+export async function progress(db: Db, id: string): Promise<RefundProgress> {
+  const { status, wait_ms } = await get(db, id);
+  return { status, wait_ms, summary: await summary(db, id) };
+}
+
+/** One line for operators. */
+export async function summary(db: Db, id: string): Promise<string> {
+  const row = await maybe<{ line: string }>(
+    db,
+    `select to_char(r.amount_nanos / 1e9::numeric, 'FM9999999990.00') || ' ' || r.currency || ' refund of ' || r.payment_session_id
+       || ' for ' || o.name || ', ' || r.status || ': ' || r.reason as line
+     from payment_refunds r join organizations o on o.id = r.org_id where r.id = :id`,
+    { id },
+  );
+  return row?.line ?? id;
+}
+
+/** True while the provider's last word is awaited. */
+export async function isPending(db: Db, id: string): Promise<boolean> {
+  const row = await maybe(
+    db,
+    `select 1 from payment_refunds where id = :id and status = 'pending'`,
+    { id },
+  );
+  return row !== undefined;
+}
+
+/** Gives up to `limit` refunds that should have been asked for by now their workflow again. */
+export async function adoptDue(db: Db, limit: number): Promise<number> {
+  const rows = await many(
+    db,
+    `select send_to_workflow(q.org_id, 'paymentRefund', q.id, null, jsonb_build_object('payment_refund_id', q.id))
+     from (select r.id, r.org_id from payment_refunds r
+       where r.status = 'pending' and r.next_check_at < clock_timestamp() - interval '15 seconds'
+         and not exists (select 1 from outbox b where b.workflow_id = r.id and b.parked_at is null)
+       order by r.next_check_at limit :limit) as q`,
+    { limit },
+  );
+  return rows.length;
+}

@@ -1,0 +1,163 @@
+import type { SessionStatus } from './payments';
+import type { ProviderName } from './provider-currencies';
+import { type Db, many, maybe, one } from './sql';
+
+/** What is needed to call a session's provider. */
+export interface Called {
+  id: string;
+  status: SessionStatus;
+  provider: ProviderName;
+  provider_order_id: string | null;
+  /** The number of this call, committed before it is made: it orders what the answers say. */
+  reading: number;
+  amount_nanos: bigint;
+  currency: string;
+  return_url: string;
+  cancel_url: string;
+  provider_expires_at: Date;
+  is_overdue: boolean;
+  /** "Top-up of team Research" */
+  description: string;
+}
+
+/** Commits that a call to the provider begins; a session that waits for its buyer becomes capturing where it is to be taken. */
+export function begin(
+  db: Db,
+  id: string,
+  { is_capture }: { is_capture: boolean },
+): Promise<Called> {
+  return one<Called>(
+    db,
+    `select s.id, s.status, s.provider, s.provider_order_id, s.provider_calls as reading, s.amount_nanos, s.currency,
+       s.return_url, s.cancel_url, s.expires_at - interval '5 minutes' as provider_expires_at,
+       s.expires_at <= clock_timestamp() as is_overdue, ${target} as description
+     from begin_payment_call(:id, :is_capture) as s ${names} where s.id is not null`,
+    { id, is_capture },
+    'No payment session',
+  );
+}
+
+const target = `'Top-up of ' || case w.owner_type when 'team' then 'team ' || t.name when 'user' then u.name else o.name end`;
+const names = `join wallets w on w.id = s.wallet_id join organizations o on o.id = s.org_id
+  left join teams t on t.id = w.owner_team_id left join users u on u.id = w.owner_user_id`;
+
+export async function opened(
+  db: Db,
+  id: string,
+  { order_id, approval_url }: { order_id: string; approval_url: string },
+): Promise<void> {
+  await many(db, 'select from open_payment(:id, :order_id, :approval_url)', {
+    id,
+    order_id,
+    approval_url,
+  });
+}
+
+/** A provider's report in the database's words: amounts as text of nanos. */
+export interface Report {
+  status: string;
+  capture_id: string | null;
+  amount_nanos: bigint | null;
+  currency: string | null;
+  refunds: readonly object[];
+  disputes: readonly object[];
+}
+
+/** Records what the provider says: the one place where a payment becomes captured, safe to run any number of times at once. */
+export async function record(db: Db, id: string, report: Report, reading: number): Promise<void> {
+  const plain = JSON.stringify(report, (_, value) =>
+    typeof value === 'bigint' ? value.toString() : value,
+  );
+  await many(db, 'select from record_payment(:id, :plain, :reading)', { id, plain, reading });
+}
+
+/** Ends a session that nobody has paid; changes nothing where it has moved on. */
+export async function close(
+  db: Db,
+  id: string,
+  end: { to: 'canceled' | 'expired' | 'failed'; error_code: string; error_message: string },
+): Promise<void> {
+  await many(db, 'select from close_payment(:id, :to, :error_code, :error_message)', {
+    id,
+    ...end,
+  });
+}
+
+/** The provider gave no answer that says how things stand: it is asked again later. */
+export async function unknown(db: Db, id: string, error_message: string): Promise<void> {
+  await many(
+    db,
+    `update payment_sessions set error_code = 'provider_unavailable', error_message = :error_message, checks = checks + 1,
+       next_check_at = clock_timestamp() + payment_pause(checks)
+     where id = :id and (status in ('created', 'capturing') or next_check_at is not null)`,
+    { id, error_message },
+  );
+}
+
+/** Credits a captured payment; changes nothing where that is done. */
+export async function credit(db: Db, id: string): Promise<void> {
+  await many(db, 'select from credit_payment(:id)', { id });
+}
+
+/** Where a session stands, and what its workflow does next. */
+export interface Progress {
+  status: SessionStatus;
+  next: 'open' | 'wait' | 'credit' | 'end';
+  /** Until the provider is asked, or the session expires; null where only news can move it. */
+  wait_ms: number | null;
+  /** One line for operators. */
+  summary: string;
+}
+
+export async function progress(db: Db, id: string): Promise<Progress> {
+  return one<Progress>(
+    db,
+    `select s.status, p.next, p.wait_ms, ${line} as summary
+     from payment_sessions s cross join lateral payment_step(s) as p ${lineNames} where s.id = :id`,
+    { id },
+    'No payment session',
+  );
+}
+
+// "50.00 EUR top-up of team Research by A., waiting for the buyer"
+const line = `to_char(s.amount_nanos / 1e9::numeric, 'FM9999999990.00') || ' ' || s.currency || ' top-up of '
+  || case w.owner_type when 'team' then 'team ' || t.name when 'user' then u.name else o.name end
+  || coalesce(' by ' || b.name, '') || ', '
+  || case s.status when 'created' then 'waiting for the buyer' when 'capturing' then 'being taken at the provider'
+    when 'captured' then 'paid, to be credited' else s.status end
+  || case when s.is_late then ', late' else '' end || coalesce(' (' || s.error_code || ')', '')`;
+const lineNames = `${names} left join users b on b.id = s.user_id`;
+
+/** One line for operators. */
+export async function summary(db: Db, id: string): Promise<string> {
+  const row = await maybe<{ line: string }>(
+    db,
+    `select ${line} as line from payment_sessions s ${lineNames} where s.id = :id`,
+    { id },
+  );
+  return row?.line ?? id;
+}
+
+/** True where a workflow has something to do for the session. */
+export async function isUnfinished(db: Db, id: string): Promise<boolean> {
+  const row = await maybe(
+    db,
+    `select 1 from payment_sessions s cross join lateral payment_step(s) as p where s.id = :id and p.next <> 'end'`,
+    { id },
+  );
+  return row !== undefined;
+}
+
+/** Tells the workflows of up to `limit` sessions that should have been asked for by now. */
+export async function adoptDue(db: Db, limit: number): Promise<number> {
+  const rows = await many(
+    db,
+    `select send_to_workflow(q.org_id, 'paymentSession', q.id, 'providerEvent', jsonb_build_object('payment_session_id', q.id))
+     from (select s.id, s.org_id from payment_sessions s
+       where s.next_check_at < clock_timestamp() - interval '15 seconds'
+         and not exists (select 1 from outbox b where b.workflow_id = s.id and b.parked_at is null)
+       order by s.next_check_at limit :limit) as q`,
+    { limit },
+  );
+  return rows.length;
+}

@@ -1,0 +1,319 @@
+import { AppError } from './errors';
+import { isMadeBefore, type Page, pageOf, type Window } from './pages';
+import type { ProviderName } from './provider-currencies';
+import { type Db, many, maybe, one } from './sql';
+import * as wallets from './wallets';
+
+export const statuses = [
+  'created',
+  'capturing',
+  'captured',
+  'confirming',
+  'confirmed',
+  'completed',
+  'canceled',
+  'failed',
+  'refunded',
+  'expired',
+] as const;
+
+export type SessionStatus = (typeof statuses)[number];
+
+// The state table; `payment_moves` of the database is the same one, and `move_payment` refuses the rest.
+export const moves: Record<SessionStatus, readonly SessionStatus[]> = {
+  created: ['capturing', 'canceled', 'expired', 'failed'],
+  capturing: ['captured', 'created', 'failed'],
+  captured: ['confirming', 'failed'],
+  confirming: ['confirmed'],
+  confirmed: ['completed'],
+  completed: ['refunded'],
+  refunded: ['completed'],
+  canceled: ['captured'],
+  expired: ['captured'],
+  failed: ['captured'],
+};
+
+export type ErrorReason =
+  | 'provider_unavailable'
+  | 'not_approved'
+  | 'declined'
+  | 'amount_mismatch'
+  | 'canceled_by_buyer'
+  | 'session_expired'
+  | 'provider_error';
+
+/** A payment session as people see it. */
+export interface Session {
+  id: string;
+  org_id: string;
+  user_id: string | null;
+  provider: ProviderName;
+  surface: 'console' | 'chat';
+  provider_order_id: string | null;
+  provider_capture_id: string | null;
+  amount_nanos: bigint;
+  currency: string;
+  target_wallet_owner_type: wallets.OwnerType;
+  target_wallet_owner_id: string | null;
+  wallet_id: string;
+  status: SessionStatus;
+  wallet_transaction_id: string | null;
+  credited_amount_nanos: bigint;
+  /** What refunds and disputes have taken back from the wallet. */
+  refunded_amount_nanos: bigint;
+  late: boolean;
+  error_code: ErrorReason | null;
+  error_message: string | null;
+  created_at: Date;
+  updated_at: Date;
+  expires_at: Date;
+}
+
+const sessionColumns = `
+  s.id, s.org_id, s.user_id, s.provider, s.surface, s.provider_order_id, s.provider_capture_id, s.amount_nanos, s.currency,
+  s.target_wallet_owner_type, coalesce(w.owner_team_id, w.owner_user_id) as target_wallet_owner_id, s.wallet_id, s.status,
+  s.wallet_transaction_id, s.credited_nanos as credited_amount_nanos, s.debited_nanos as refunded_amount_nanos, s.is_late as late,
+  s.error_code, s.error_message, s.created_at, s.updated_at, s.expires_at`;
+
+const sessionRows = `select ${sessionColumns} from payment_sessions s join wallets w on w.id = s.wallet_id`;
+
+/** Whose sessions a caller reaches: a person's own; a key that stands for nobody, those it made. */
+export interface Buyer {
+  org_id: string;
+  user_id: string | null;
+  created_by: string;
+}
+
+const isOwn = `s.org_id = :org_id and case when :user_id::text is null then s.user_id is null and s.created_by = :created_by
+  else s.user_id = :user_id end`;
+
+/** One session of its buyer; another person's or organization's is `not_found`. */
+export function get(db: Db, id: string, buyer: Buyer): Promise<Session> {
+  return one<Session>(
+    db,
+    `${sessionRows} where s.id = :id and ${isOwn}`,
+    { id, ...buyer },
+    'No payment session',
+  );
+}
+
+/** The buyer's session by the provider's order id, as the legacy routes name it. */
+export function getByOrder(
+  db: Db,
+  provider: ProviderName,
+  order_id: string,
+  buyer: Buyer,
+): Promise<Session> {
+  return one<Session>(
+    db,
+    `${sessionRows} where s.provider = :provider and s.provider_order_id = :order_id and ${isOwn}`,
+    { provider, order_id, ...buyer },
+    'No payment session',
+  );
+}
+
+/** A session that a platform key made for an organization. */
+export function getMade(db: Db, id: string, created_by: string): Promise<Session> {
+  return one<Session>(
+    db,
+    `${sessionRows} where s.id = :id and s.user_id is null and s.created_by = :created_by`,
+    { id, created_by },
+    'No payment session',
+  );
+}
+
+/** Any session, for platform admins. */
+export function getAny(db: Db, id: string): Promise<Session> {
+  return one<Session>(db, `${sessionRows} where s.id = :id`, { id }, 'No payment session');
+}
+
+/** Which sessions a list shows: `from` inclusive, `until` exclusive. */
+export interface SessionFilter {
+  org_id?: string | undefined;
+  provider?: ProviderName | undefined;
+  status?: SessionStatus | undefined;
+  from?: Date | undefined;
+  until?: Date | undefined;
+}
+
+/** Sessions, newest first; of all organizations where none is named. */
+export function list(
+  db: Db,
+  { org_id, provider, status, from, until }: SessionFilter,
+  window: Window,
+): Promise<Page<Session>> {
+  return pageOf<Session>(
+    db,
+    `${sessionRows} where (:org_id::text is null or s.org_id = :org_id) and (:provider::text is null or s.provider = :provider)
+       and (:status::text is null or s.status = :status) and (:from::timestamptz is null or s.created_at >= :from)
+       and (:until::timestamptz is null or s.created_at < :until) and ${isMadeBefore('s.created_at')}
+     order by s.created_at desc, s.id desc`,
+    {
+      org_id: org_id ?? null,
+      provider: provider ?? null,
+      status: status ?? null,
+      from: from ?? null,
+      until: until ?? null,
+    },
+    window,
+  );
+}
+
+export interface NewSession {
+  buyer: Buyer;
+  provider: ProviderName;
+  surface: 'console' | 'chat';
+  amount_nanos: bigint;
+  currency: string;
+  owner: wallets.Owner;
+  return_url: string;
+  cancel_url: string;
+  /** The caller's Idempotency-Key hashed with who sent it, and the body's hash. */
+  once?: { idempotency: string; body_sha256: string } | undefined;
+}
+
+/**
+ * Makes a session and asks for its workflow, in one transaction; the id. The same Idempotency-Key within 7 days answers the
+ * session that it made; throws `idempotency_key_reused` for another body.
+ */
+export async function create(db: Db, wanted: NewSession): Promise<string> {
+  const { buyer, owner, once, ...columns } = wanted;
+  return db.transaction(async (trx) => {
+    await wallets.lock(trx, buyer.org_id);
+    const known = once && (await madeUnder(trx, once));
+    if (known) return known;
+    await requireCurrency(trx, buyer.org_id, wanted.currency);
+    const { wallet_id, owner_type } = await wallets.ensure(trx, buyer.org_id, owner);
+    const { id } = await one<{ id: string }>(
+      trx,
+      `insert into payment_sessions (org_id, user_id, created_by, provider, surface, amount_nanos, currency,
+         target_wallet_owner_type, wallet_id, return_url, cancel_url, idempotency, body_sha256)
+       values (:org_id, :user_id, :created_by, :provider, :surface, :amount_nanos, :currency, :owner_type, :wallet_id,
+         :return_url, :cancel_url, :idempotency, :body_sha256) returning id`,
+      {
+        ...buyer,
+        ...columns,
+        ...{ wallet_id, owner_type },
+        idempotency: once?.idempotency ?? null,
+        body_sha256: once?.body_sha256 ?? null,
+      },
+    );
+    // The caller starts the workflow by itself; this is for where it dies before it does.
+    await many(
+      trx,
+      `insert into outbox (org_id, workflow, workflow_id, input, next_at)
+       values (:org_id, 'paymentSession', :id, jsonb_build_object('payment_session_id', :id::text), clock_timestamp() + interval '5 seconds')`,
+      { org_id: buyer.org_id, id },
+    );
+    return id;
+  });
+}
+
+/** The session that was made under an Idempotency-Key in the last 7 days. Throws `idempotency_key_reused` for another body. */
+export async function madeUnder(
+  trx: Db,
+  once: { idempotency: string; body_sha256: string },
+): Promise<string | undefined> {
+  await many(
+    trx,
+    `update payment_sessions set idempotency = null where idempotency = :idempotency and created_at < clock_timestamp() - interval '7 days'`,
+    once,
+  );
+  const found = await maybe<{ id: string; body_sha256: string }>(
+    trx,
+    'select id, body_sha256 from payment_sessions where idempotency = :idempotency',
+    once,
+  );
+  if (found && found.body_sha256 !== once.body_sha256) {
+    throw new AppError(
+      'idempotency_key_reused',
+      'This Idempotency-Key was used with another body.',
+      { param: 'Idempotency-Key' },
+    );
+  }
+  return found?.id;
+}
+
+/** The currency that the amount was checked against is still the organization's. */
+async function requireCurrency(trx: Db, org_id: string, currency: string): Promise<void> {
+  const { currency: present } = await one<{ currency: string }>(
+    trx,
+    'select currency from organizations where id = :org_id',
+    { org_id },
+  );
+  if (present !== currency)
+    throw new AppError('unavailable', "The organization's currency has just changed. Repeat this.");
+}
+
+/** Where the checkout of a session is; `url` is null until the provider has made it. */
+export interface Approval {
+  provider: ProviderName;
+  status: SessionStatus;
+  attempt: number;
+  checks: number;
+  provider_order_id: string | null;
+  approval_url: string | null;
+  expires_at: Date;
+  error_code: ErrorReason | null;
+  error_message: string | null;
+}
+
+export function approvalOf(db: Db, id: string): Promise<Approval> {
+  return one<Approval>(
+    db,
+    `select provider, status, attempt, checks, provider_order_id, approval_url, expires_at, error_code, error_message
+     from payment_sessions where id = :id`,
+    { id },
+    'No payment session',
+  );
+}
+
+/** The credit of a completed session, with what the wallet held after it; undefined where there is none. */
+export function creditOf(
+  db: Db,
+  id: string,
+): Promise<{ credited_amount_nanos: bigint; wallet_balance_after_nanos: bigint } | undefined> {
+  return maybe(
+    db,
+    `select t.amount_nanos as credited_amount_nanos, t.balance_after_nanos as wallet_balance_after_nanos
+     from payment_sessions s join wallet_transactions t on t.id = s.wallet_transaction_id and t.wallet_id = s.wallet_id
+     where s.id = :id`,
+    { id },
+  );
+}
+
+export type Resolution = 'credited' | 'closed';
+
+/**
+ * An operator's decision about money that came in another amount or currency; a repeat changes nothing. Throws 409 where
+ * there is nothing to decide, and `invalid_field` where the amount to credit must be named.
+ */
+export async function resolve(
+  db: Db,
+  given: {
+    id: string;
+    resolution: Resolution;
+    amount_nanos?: bigint | undefined;
+    by: string;
+    note: string;
+  },
+): Promise<void> {
+  const { code } = await one<{ code: string | null }>(
+    db,
+    'select code from resolve_payment(:id, :resolution, :amount_nanos, :by, :note)',
+    { ...given, amount_nanos: given.amount_nanos ?? null },
+  );
+  if (code === null || code === 'repeated') return;
+  if (code === 'amount_needed') {
+    throw new AppError(
+      'invalid_field',
+      "amount is needed: the money came in another currency. Name what to credit, in the wallet's currency.",
+      { param: 'amount' },
+    );
+  }
+  const words =
+    code === 'refund_under_way'
+      ? 'A refund of this payment is under way or done.'
+      : 'This payment has no open mismatch to resolve.';
+  throw new AppError('payment_state', words);
+}

@@ -1,0 +1,216 @@
+import type { Server } from 'node:http';
+import { request } from 'undici';
+import { audit } from '../../domain/audit';
+import { putConfig } from '../../domain/payment-config';
+import { putOrgSettings } from '../../domain/payment-settings';
+import type { ProviderName } from '../../domain/provider-currencies';
+import { type Db, one } from '../../domain/sql';
+import { listen } from '../../http';
+import { createPaymentServerA, sandboxAccessA } from '../../sandbox/payment-provider-a';
+import { createPaymentServerB, sandboxAccessB } from '../../sandbox/payment-provider-b';
+import {
+  type Answer,
+  type CallApi,
+  makeTenant,
+  platformKey,
+  secrets,
+  serve,
+  type Tenant,
+} from './api';
+import { openTestDatabase } from './database';
+import { startWorker, type TestWorker } from './worker';
+
+export const return_url = 'http://127.0.0.1:3000/return';
+export const cancel_url = 'http://127.0.0.1:3000/cancel';
+
+/** A payment provider's sandbox, as its operator and its buyers use it. */
+export interface Sandbox {
+  url: string;
+  server: Server;
+  /** What a person at the provider does: pay, decline, expire, refund, open-dispute, resend... */
+  act(order: string, action: string, body?: object): Promise<Answer>;
+  /** A script of misbehaviour (sandbox/payment-faults.ts). */
+  fault(script: object): Promise<void>;
+  // biome-ignore lint/suspicious/noExplicitAny: the sandbox's own view of an order.
+  order(order: string): Promise<any>;
+}
+
+export interface PaymentWorld extends TestWorker {
+  db: Db;
+  database_url: string;
+  api_url: string;
+  call: CallApi;
+  admin: string;
+  sandboxes: Record<ProviderName, Sandbox>;
+  /** Chooses the provider of new sessions. */
+  use: (provider: ProviderName) => Promise<void>;
+  close: () => Promise<void>;
+}
+
+/** An API, a worker, an outbox that is sent, and both providers, whose webhooks reach the API. Closing proves the ledger. */
+export async function openPaymentWorld(): Promise<PaymentWorld> {
+  const { db, url: database_url, close: dropDatabase } = await openTestDatabase(20);
+  const worker = await startWorker(db);
+  const api = await serve({ db, temporal: worker.temporal });
+  const sandboxes = {
+    payment_provider_a: await open(createPaymentServerA({ ...hook(api.url, 'a') })),
+    payment_provider_b: await open(createPaymentServerB({ ...hook(api.url, 'b') })),
+  };
+  await configure(db, sandboxes);
+  const stopSending = keepSending(worker);
+  const close = async () => {
+    for (const { server } of Object.values(sandboxes)) {
+      server.closeAllConnections();
+      server.close();
+    }
+    await stopSending();
+    await api.close();
+    await worker.close();
+    const { broken } = await audit(db);
+    await dropDatabase();
+    expect(broken).toEqual([]);
+  };
+  const use = async (active_provider: ProviderName) => {
+    await putConfig(db, secrets, { active_provider });
+  };
+  const served = { api_url: api.url, call: api.call, admin: await platformKey(db) };
+  return { ...worker, db, database_url, ...served, sandboxes, use, close };
+}
+
+function hook(api_url: string, provider: 'a' | 'b') {
+  const webhook_url = `${api_url}/v1/payments/webhooks/payment_provider_${provider}`;
+  return { webhook_url, retry_ms: [50, 100, 200, 500, 1_000] };
+}
+
+async function open(server: Server): Promise<Sandbox> {
+  const url = `http://127.0.0.1:${await listen(server, 0)}`;
+  const ask = async (method: 'GET' | 'POST', path: string, body?: object): Promise<Answer> => {
+    const answer = await request(`${url}${path}`, {
+      method,
+      headers: { 'content-type': 'application/json' },
+      body: body === undefined ? null : JSON.stringify(body),
+    });
+    const text = await answer.body.text();
+    const { headers, statusCode: status } = answer;
+    return { status, headers, text, body: JSON.parse(text) };
+  };
+  return {
+    url,
+    server,
+    act: (order, action, body = {}) => ask('POST', `/sandbox/orders/${order}/${action}`, body),
+    fault: async (script) => {
+      expect((await ask('POST', '/sandbox/faults', script)).status).toBe(200);
+    },
+    order: async (order) => (await ask('GET', `/sandbox/orders/${order}`)).body.order,
+  };
+}
+
+async function configure(db: Db, sandboxes: Record<ProviderName, Sandbox>): Promise<void> {
+  const { webhook_secret, ...credentialsB } = sandboxAccessB;
+  await putConfig(db, secrets, {
+    payment_provider_a: {
+      enabled: true,
+      base_url: sandboxes.payment_provider_a.url,
+      credentials: {
+        client_id: sandboxAccessA.client_id,
+        client_secret: sandboxAccessA.client_secret,
+      },
+      webhook_secret: sandboxAccessA.webhook_id,
+    },
+    payment_provider_b: {
+      enabled: true,
+      base_url: sandboxes.payment_provider_b.url,
+      credentials: credentialsB,
+      webhook_secret,
+    },
+    active_provider: 'payment_provider_a',
+  });
+}
+
+/** Sends the outbox as the worker process does, every 20 ms. */
+function keepSending({ dispatch }: TestWorker): () => Promise<void> {
+  let stopped = false;
+  const running = (async () => {
+    while (!stopped) {
+      await dispatch().catch(() => undefined);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  })();
+  return async () => {
+    stopped = true;
+    await running;
+  };
+}
+
+/** A tenant whose buyers may come back to port 3000. */
+export async function makeBuyer(db: Db, currency = 'USD'): Promise<Tenant> {
+  const tenant = await makeTenant(db, currency);
+  await putOrgSettings(db, tenant.org_id, { return_origins: ['http://127.0.0.1:3000'] });
+  return tenant;
+}
+
+export interface Checkout {
+  payment_session_id: string;
+  provider: ProviderName;
+  approval_url: string;
+  checkout_state: string;
+  provider_session_token: string;
+}
+
+export const wish = {
+  amount: 50,
+  target_wallet_owner_type: 'organization',
+  surface: 'console',
+  return_url,
+  cancel_url,
+};
+
+/** A checkout of 50 for the organization, unless told otherwise, as its member makes it. */
+export async function createCheckout(
+  { call, db }: PaymentWorld,
+  { member_key }: Pick<Tenant, 'member_key'>,
+  more: object = {},
+): Promise<Checkout> {
+  const body = { ...wish, ...more };
+  const answer = await call('post', '/v1/payments/create-checkout', { key: member_key, body });
+  expect([answer.status, answer.body]).toEqual([201, expect.anything()]);
+  const { provider_order_id } = await one<{ provider_order_id: string }>(
+    db,
+    'select provider_order_id from payment_sessions where id = :id',
+    { id: answer.body.payment_session_id },
+  );
+  return { ...answer.body, provider_session_token: provider_order_id };
+}
+
+/** The buyer's click on Pay; where the provider sends them. */
+export async function pay(checkout: Pick<Checkout, 'approval_url'>): Promise<string> {
+  const page = await (await request(checkout.approval_url)).body.text();
+  const form = /<form[^>]*method="post"[^>]*>/i.exec(page)?.[0] ?? '';
+  const action = /action="([^"]*)"/.exec(form)?.[1] ?? '';
+  const to = new URL(action.replaceAll('&amp;', '&'), checkout.approval_url);
+  const answer = await request(to, { method: 'POST' });
+  await answer.body.dump();
+  expect(answer.statusCode).toBe(303);
+  return String(answer.headers.location);
+}
+
+export function confirm(
+  { call }: Pick<PaymentWorld, 'call'>,
+  { member_key }: Pick<Tenant, 'member_key'>,
+  checkout: Checkout,
+  more: object = {},
+): Promise<Answer> {
+  const { payment_session_id, provider, checkout_state, provider_session_token } = checkout;
+  const body = { payment_session_id, provider, checkout_state, provider_session_token, ...more };
+  return call('post', '/v1/payments/confirm-checkout', { key: member_key, body });
+}
+
+/** How a session stands, as its buyer sees it. */
+export async function sessionOf(
+  { call }: Pick<PaymentWorld, 'call'>,
+  { member_key }: Pick<Tenant, 'member_key'>,
+  { payment_session_id }: Pick<Checkout, 'payment_session_id'>,
+) {
+  return (await call('get', `/v1/payments/sessions/${payment_session_id}`, { key: member_key }))
+    .body;
+}
