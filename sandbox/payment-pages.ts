@@ -87,7 +87,7 @@ function page(wire: Wire, status: number, content: string): Answer {
 
 function style(colour: string): string {
   return `*{box-sizing:border-box}body{margin:0;background:#f2f4f7;color:#1c2430;font:16px/1.5 system-ui,sans-serif}
-main{max-width:26rem;margin:8vh auto 2rem;background:#fff;border-radius:14px;box-shadow:0 8px 30px #1c243022;overflow:hidden}
+main{width:min(26rem,100% - 2rem);margin:8vh auto 2rem;background:#fff;border-radius:14px;box-shadow:0 8px 30px #1c243022;overflow:hidden}
 header{background:${colour};color:#fff;padding:1rem 1.75rem;font-weight:600}section{padding:1.5rem 1.75rem}
 h1{font-size:1.1rem;font-weight:500;margin:0;overflow-wrap:anywhere}.money{font-size:2.4rem;font-weight:650;margin:.25rem 0 1.25rem}
 form{margin:0}.button{display:block;width:100%;padding:.75rem 1rem;border:1px solid #c8d0da;border-radius:9px;background:#fff;color:inherit;font:inherit;text-align:center;text-decoration:none;cursor:pointer}

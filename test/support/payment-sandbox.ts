@@ -7,10 +7,10 @@ import { sandboxAccessB } from '../../sandbox/payment-provider-b';
 import { until } from './until';
 
 /** The official client of provider A's wire, turned to another address: it has no setting for that. */
-export function paypalClient(url: string): Client {
+export function paypalClient(url: string, timeout = 5_000): Client {
   return new Client({
     environment: Environment.Sandbox,
-    timeout: 5_000,
+    timeout,
     clientCredentialsAuthCredentials: {
       oAuthClientId: sandboxAccessA.client_id,
       oAuthClientSecret: sandboxAccessA.client_secret,
