@@ -155,7 +155,7 @@ export async function adoptDue(db: Db, limit: number): Promise<number> {
     `select send_to_workflow(q.org_id, 'paymentSession', q.id, 'providerEvent', jsonb_build_object('payment_session_id', q.id))
      from (select s.id, s.org_id from payment_sessions s
        where s.next_check_at < clock_timestamp() - interval '15 seconds'
-         and not exists (select 1 from outbox b where b.workflow_id = s.id and b.parked_at is null)
+         and not exists (select 1 from outbox b where b.workflow_id = s.id and b.signal is not null and b.parked_at is null)
        order by s.next_check_at limit :limit) as q`,
     { limit },
   );
