@@ -169,10 +169,11 @@ async function sendRefund(db: Db, providerOf: ProviderOf, id: string): Promise<v
     const { status, provider_refund_id } = answer;
     await withRetry(() => refunds.record(db, id, { status, provider_refund_id, message: null }));
   } catch (error) {
-    const message = (error as Error).message;
+    const { message } = error as Error;
     const no = isProviderRefusal(error);
-    // Refused because it went back another way: then the wallet follows that, not our refund.
-    if (no) await look(db, provider, refund);
+    // Without an answer it may have been made; refused, the money may have gone back another way. Then the wallet follows that.
+    const looked = look(db, provider, refund);
+    await (no ? looked : looked.catch(() => undefined));
     const status = no ? 'failed' : 'pending';
     await withRetry(() => refunds.record(db, id, { status, provider_refund_id: null, message }));
   }
