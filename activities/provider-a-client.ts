@@ -1,6 +1,6 @@
 import { ApiError, Client, Environment } from '@paypal/paypal-server-sdk';
 import { type ProviderAccess, type ProviderRefusal, ProviderTrouble } from './provider';
-import { CALL_MS, lostWords } from './provider-calls';
+import { lostWords } from './provider-calls';
 
 /** A token is replaced so long before its end. */
 const TOKEN_MARGIN_MS = 60_000;
@@ -21,12 +21,15 @@ export interface Wire {
 }
 
 /** Provider A as it is reached: a client of the official package with a token, at the configured address. */
-export function createWire({ base_url, credentials, webhook_secrets }: ProviderAccess): Wire {
+export function createWire(
+  { base_url, credentials, webhook_secrets }: ProviderAccess,
+  call_ms: number,
+): Wire {
   const { client_id: oAuthClientId = '', client_secret: oAuthClientSecret = '' } = credentials;
   const options = {
     environment: Environment.Production,
-    timeout: CALL_MS,
-    unstable_httpClientOptions: { adapter: adapterTo(base_url) },
+    timeout: call_ms,
+    unstable_httpClientOptions: { adapter: adapterTo(base_url, call_ms) },
   };
   let good_until_ms = 0;
   let opened: Promise<Session> | undefined;
@@ -53,7 +56,7 @@ export function createWire({ base_url, credentials, webhook_secrets }: ProviderA
     });
     return opened;
   };
-  return { base_url, webhook_ids: webhook_secrets, session, forget };
+  return { base_url, webhook_ids: webhook_secrets.filter(Boolean), session, forget };
 }
 
 interface AxiosRequest {
@@ -64,7 +67,7 @@ interface AxiosRequest {
 }
 
 /** The package knows two addresses of its own; this sends its requests to the configured one. Never past a redirect. */
-function adapterTo(base_url: string) {
+function adapterTo(base_url: string, call_ms: number) {
   return async (config: AxiosRequest) => {
     const { pathname, search } = new URL(config.url);
     const response = await fetch(addressOf(base_url, `${pathname}${search}`), {
@@ -72,7 +75,7 @@ function adapterTo(base_url: string) {
       headers: config.headers.toJSON(),
       body: config.data ?? null,
       redirect: 'error',
-      signal: AbortSignal.timeout(CALL_MS),
+      signal: AbortSignal.timeout(call_ms),
     });
     const headers = Object.fromEntries(response.headers);
     const { status, statusText } = response;

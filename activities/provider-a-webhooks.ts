@@ -1,6 +1,9 @@
 import type { ProviderEvent, WebhookHeaders } from './provider';
 import { askJson, type Wire } from './provider-a-client';
 
+const OPENS = '{'.charCodeAt(0);
+const CLOSES = '}'.charCodeAt(0);
+
 const signatureHeaders = {
   transmission_id: 'paypal-transmission-id',
   transmission_time: 'paypal-transmission-time',
@@ -35,7 +38,7 @@ export async function verifyWebhook(
 }
 
 /** A certificate of elsewhere proves nothing. It is fetched by the provider, never by us. */
-function isOfProvider(cert_url: string, base_url: string): boolean {
+export function isOfProvider(cert_url: string, base_url: string): boolean {
   if (!URL.canParse(cert_url)) return false;
   const cert = new URL(cert_url);
   const base = new URL(base_url);
@@ -88,10 +91,11 @@ function eventOf(body: Buffer): ProviderEvent | undefined {
   return { id, type, topic: 'other', ...nothing };
 }
 
+/** Nothing stands around the object: what is put into another one keeps its bytes. */
 function parse(body: Buffer): Envelope | undefined {
+  if (body[0] !== OPENS || body.at(-1) !== CLOSES) return undefined;
   try {
-    const value: unknown = JSON.parse(body.toString());
-    return typeof value === 'object' && value !== null ? value : undefined;
+    return JSON.parse(body.toString()) as Envelope;
   } catch {
     return undefined;
   }

@@ -23,7 +23,7 @@ import {
 } from './provider';
 import { askJson, createWire, explain, issueOf, type Wire } from './provider-a-client';
 import { verifyWebhook } from './provider-a-webhooks';
-import { createCalls } from './provider-calls';
+import { CALL_MS, createCalls } from './provider-calls';
 
 // PayPal: Orders v2, Payments v2, Disputes v1, webhooks. The package has no disputes and no webhooks: those calls are ours.
 
@@ -31,9 +31,12 @@ const NAME = 'payment_provider_a';
 const DESCRIPTION_MAX = 127;
 const NOTE_MAX = 255;
 
-export function createProviderA(access: ProviderAccess): PaymentProvider {
-  const wire = createWire(access);
-  const calls = createCalls(NAME, access, (error) => explain(wire, error));
+export function createProviderA(access: ProviderAccess, call_ms = CALL_MS): PaymentProvider {
+  const wire = createWire(access, call_ms);
+  const calls = createCalls(NAME, access, {
+    explain: (error) => explain(wire, error),
+    call_ms,
+  });
   return {
     createCheckout: (request) => calls.run(() => createCheckout(wire, request)),
     read: (order_id) => calls.run((signal) => read(wire, order_id, signal)),

@@ -27,9 +27,9 @@ const LIFE_MIN_MS = 31 * 60_000;
 const METADATA_MAX = 500;
 const PAGE = 100;
 
-export function createProviderB(access: ProviderAccess): PaymentProvider {
-  const stripe = createClient(access);
-  const calls = createCalls(NAME, access, explain);
+export function createProviderB(access: ProviderAccess, call_ms = CALL_MS): PaymentProvider {
+  const stripe = createClient(access, call_ms);
+  const calls = createCalls(NAME, access, { explain, call_ms });
   return {
     createCheckout: (request) => calls.run(() => createCheckout(stripe, request)),
     read: (order_id) => calls.run(() => read(stripe, order_id)),
@@ -41,7 +41,7 @@ export function createProviderB(access: ProviderAccess): PaymentProvider {
   };
 }
 
-function createClient({ base_url, credentials }: ProviderAccess): Stripe {
+function createClient({ base_url, credentials }: ProviderAccess, call_ms: number): Stripe {
   const { protocol, hostname, port } = new URL(base_url);
   const isPlain = protocol === 'http:';
   // A client without a key cannot be made; one that is not configured is refused by the provider.
@@ -49,8 +49,12 @@ function createClient({ base_url, credentials }: ProviderAccess): Stripe {
     host: hostname,
     port: port || (isPlain ? 80 : 443),
     protocol: isPlain ? 'http' : 'https',
-    timeout: CALL_MS,
+    timeout: call_ms,
     maxNetworkRetries: 0,
+    // Node's own client asks once more where a connection is cut, whatever was said of retries; and no redirect gets the key.
+    httpClient: Stripe.createFetchHttpClient((url, init) =>
+      fetch(url, { ...init, redirect: 'error' }),
+    ),
     telemetry: false,
   });
 }

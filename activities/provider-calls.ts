@@ -26,24 +26,26 @@ export interface Calls {
 export function createCalls(
   name: string,
   { credentials, webhook_secrets }: ProviderAccess,
-  explain: Explain,
+  { explain, call_ms }: { explain: Explain; call_ms: number },
 ): Calls {
   const secrets = [...Object.values(credentials), ...webhook_secrets].filter(
     ({ length }) => length >= SECRET_MIN,
   );
   // A provider that repeats our credentials in its words must not get them into logs and histories.
   const clean = (text: string) =>
-    secrets.reduce((cleaned, secret) => cleaned.replaceAll(secret, '***'), text);
+    secrets
+      .reduce((cleaned, secret) => cleaned.replaceAll(secret, '***'), text)
+      .replace(/\b(Bearer|Basic) \S+/g, '$1 ***');
   const say = (text: string) => `${name}: ${clean(text).slice(0, MESSAGE_MAX)}`;
   return {
     async run(work) {
-      const signal = AbortSignal.timeout(CALL_MS);
+      const signal = AbortSignal.timeout(call_ms);
       try {
         return await Promise.race([work(signal), endOf(signal)]);
       } catch (error) {
         if (isProviderRefusal(error)) throw new ProviderRefusal(error.code, say(error.message));
         if (isProviderTrouble(error)) throw new ProviderTrouble(say(error.message));
-        if (signal.aborted) throw new ProviderTrouble(say(`no answer within ${CALL_MS / 1_000} s`));
+        if (signal.aborted) throw new ProviderTrouble(say(`no answer within ${call_ms} ms`));
         const { message, refusal } = explain(error);
         throw refusal
           ? new ProviderRefusal(refusal, say(message))
