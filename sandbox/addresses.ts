@@ -9,6 +9,9 @@ export interface Ports {
   temporal: number;
   temporal_ui: number;
   models: number;
+  payment_a: number;
+  payment_b: number;
+  shop: number;
   apis: number[];
   gateways: number[];
 }
@@ -18,6 +21,9 @@ const defaults = {
   TEMPORAL_PORT: 7233,
   TEMPORAL_UI_PORT: 8233,
   SANDBOX_MODELS_PORT: 8090,
+  SANDBOX_PAYMENT_A_PORT: 8091,
+  SANDBOX_PAYMENT_B_PORT: 8092,
+  SANDBOX_SHOP_PORT: 8093,
   API_PORT: 8080,
   GATEWAY_PORT: 8081,
 } as const;
@@ -42,6 +48,9 @@ export async function choosePorts(settings: Settings): Promise<Ports> {
     temporal: of('TEMPORAL_PORT'),
     temporal_ui: of('TEMPORAL_UI_PORT'),
     models: of('SANDBOX_MODELS_PORT'),
+    payment_a: of('SANDBOX_PAYMENT_A_PORT'),
+    payment_b: of('SANDBOX_PAYMENT_B_PORT'),
+    shop: of('SANDBOX_SHOP_PORT'),
     apis: [of('API_PORT'), ...further(settings.APIS)],
     gateways: [of('GATEWAY_PORT'), ...further(settings.GATEWAYS)],
   };

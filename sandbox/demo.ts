@@ -4,6 +4,7 @@ import { stringify } from 'yaml';
 import type { Ports, Settings } from './addresses';
 import { replaceFile } from './data-directory';
 import { models } from './model-answers';
+import { paymentWalk } from './payment-walk';
 import type { Seeded } from './seed';
 import { ticketWalk } from './ticket-walk';
 
@@ -26,7 +27,15 @@ export interface Demo extends Omit<Seeded, 'wallet_id' | 'models'> {
   temporal_address: string;
   temporal_ui_url: string | null;
   database_url: string;
-  sandbox: { models_url: string };
+  sandbox: {
+    models_url: string;
+    payment_provider_a_url: string;
+    payment_provider_b_url: string;
+    /** The page that tops up by a click, and where buyers come back to. */
+    shop_url: string;
+  };
+  return_url: string;
+  cancel_url: string;
 }
 
 const KEY_VARIABLE = 'SANDBOX_MODELS_KEY';
@@ -84,10 +93,13 @@ export interface Printed {
   /** The model that the calls name has a price. */
   is_priced: boolean;
   log_folder: string;
+  /** Where the printed commands keep the answer of create-checkout. */
+  checkout_file: string;
 }
 
 /** What a person reads when everything runs. */
-export function welcome(demo: Demo, { wallet_id, is_priced, log_folder }: Printed): string {
+export function welcome(demo: Demo, more: Printed): string {
+  const { wallet_id, is_priced, log_folder, checkout_file } = more;
   const { keys, api_url, gateway_url } = demo;
   const json = "-H 'content-type: application/json'";
   const chat = (flags: string, more: string) =>
@@ -103,6 +115,10 @@ ${rows([
   ['Temporal', `${demo.temporal_address}  (its page: ${demo.temporal_ui_url ?? 'not ours'})`],
   ['PostgreSQL', demo.database_url],
   ['Sandbox models', demo.sandbox.models_url],
+  [
+    'Sandbox payment',
+    `${demo.sandbox.payment_provider_a_url} (provider A)  ${demo.sandbox.payment_provider_b_url} (provider B)`,
+  ],
   ['Logs', `${log_folder}  (a line a request in gateway.log and api.log)`],
 ])}
 
@@ -130,6 +146,30 @@ Approve it in a second terminal, and watch the first one answer:
 Give the wallet its money back (the next npm start does it too):
   ${walk.refill}
 
+${topUp(demo, checkout_file)}
+
 All of this is in demo.json of the data directory. Ctrl-C stops everything.
 `;
+}
+
+/** The top-up, by a click and by commands. */
+function topUp(demo: Demo, checkout_file: string): string {
+  const walk = paymentWalk(demo, checkout_file);
+  return `Top up by a click; a call that waits for money goes on by it, too:
+  ${demo.sandbox.shop_url}/
+
+The same by hand. Make a checkout, and open the approval_url that it answers in a browser:
+  ${walk.create}
+
+Once it is paid there the provider's webhook completes it; this asks at once, as often as you like:
+  ${walk.confirm}
+
+What became of it:
+  ${walk.history}
+
+Send it back to its buyer:
+  ${walk.refund}
+
+The next checkout at the other provider:
+  ${walk.switch_provider}`;
 }

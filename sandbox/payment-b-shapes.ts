@@ -9,7 +9,7 @@ export interface WireB {
   metadata: Record<string, string>;
   payment_metadata: Record<string, string>;
   payment_description: string | null;
-  /** Null until the buyer has paid. */
+  /** Null until the buyer has tried to pay. */
   payment_intent: string | null;
 }
 
@@ -72,38 +72,38 @@ export function showSession(order: Order, base_url: string, expand: Expand = [])
 
 export function showIntent(order: Order, expand: Expand = []): object {
   const { payment_intent, payment_metadata, payment_description } = wireOf(order);
-  const taken = order.capture as Capture;
-  const charge = below(expand, 'latest_charge');
+  const taken = order.capture;
+  const { amount, currency, created_at } = taken ?? order;
+  const charge = taken && below(expand, 'latest_charge');
   const states = {
     completed: 'succeeded',
     pending: 'processing',
     failed: 'requires_payment_method',
   } as const;
+  const status = states[taken?.status ?? 'failed'];
+  const refusal = { type: 'card_error', code: 'card_declined', message: 'Your card was declined.' };
   return {
     id: payment_intent,
     object: 'payment_intent',
-    amount: taken.amount,
+    amount,
     amount_capturable: 0,
-    amount_received: taken.status === 'completed' ? taken.amount : 0,
+    amount_received: status === 'succeeded' ? amount : 0,
     canceled_at: null,
     cancellation_reason: null,
     capture_method: 'automatic_async',
     confirmation_method: 'automatic',
-    created: seconds(taken.created_at),
-    currency: taken.currency.toLowerCase(),
+    created: seconds(created_at),
+    currency: currency.toLowerCase(),
     customer: null,
     description: payment_description,
-    last_payment_error:
-      taken.status === 'failed'
-        ? { type: 'card_error', code: 'payment_intent_payment_attempt_failed' }
-        : null,
-    latest_charge: charge ? showCharge(order, charge) : taken.id,
+    last_payment_error: status === 'requires_payment_method' ? refusal : null,
+    latest_charge: charge ? showCharge(order, charge) : (taken?.id ?? null),
     livemode: false,
     metadata: payment_metadata,
     next_action: null,
-    payment_method: `pm_${order.id.slice(-24)}`,
+    payment_method: taken ? `pm_${order.id.slice(-24)}` : null,
     payment_method_types: ['card'],
-    status: states[taken.status],
+    status,
   };
 }
 

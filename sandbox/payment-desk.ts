@@ -15,8 +15,8 @@ export interface Desk {
   /** At B the buyer's approval takes the money at once. */
   captures_at_once: boolean;
   newId: (kind: 'capture' | 'refund' | 'dispute') => string;
-  /** What the provider's own wire adds to an order when its money is taken. */
-  whenTaken?: (order: Order) => void;
+  /** What the provider's own wire adds to an order when the buyer tries to pay. */
+  whenTried?: (order: Order) => void;
   /** "12.34" in the smallest units of this provider. */
   toUnits: (text: string, currency: string) => number;
   tell: (order: Order, happening: Happening) => void;
@@ -54,6 +54,7 @@ export function decline(desk: Desk, order: Order): void {
   expireIfDue(desk, order);
   if (order.status === 'paid' || order.status === 'expired') return;
   order.is_declined = true;
+  desk.whenTried?.(order);
   if (!desk.captures_at_once) order.status = 'approved';
   keep(desk, order, desk.captures_at_once ? undefined : { kind: 'approved' });
 }
@@ -69,7 +70,7 @@ export function capture(desk: Desk, order: Order, script?: Fault): Capture {
     currency,
     created_at: now(),
   };
-  desk.whenTaken?.(order);
+  desk.whenTried?.(order);
   order.capture = taken;
   order.status = 'paid';
   const kinds = { completed: 'captured', pending: 'pending', failed: 'denied' } as const;

@@ -74,15 +74,18 @@ function sum(wire: Wire, order: Order): string {
   return `<h1>${escaped(order.description)}</h1>${money}`;
 }
 
-function page(wire: Wire, status: number, content: string): Answer {
-  const { name, colour } = wire.page;
-  const body = `<!doctype html>
+function page({ page: look }: Wire, status: number, content: string): Answer {
+  return { status, body: htmlPage(look, content) };
+}
+
+/** A whole page of the sandbox: plain, and without anything from elsewhere. */
+export function htmlPage({ name, colour }: Pick<HostedPage, 'name' | 'colour'>, content: string) {
+  return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>${escaped(name)}</title><style>${style(colour)}</style></head>
 <body><main><header>${escaped(name)}</header><section>${content}</section>
 <footer>A sandbox on your own machine: no money moves.</footer></main></body></html>
 `;
-  return { status, body };
 }
 
 function style(colour: string): string {
@@ -96,7 +99,7 @@ form{margin:0}.button{display:block;width:100%;padding:.75rem 1rem;border:1px so
 footer{padding:.9rem 1.75rem;border-top:1px solid #e6eaef;color:#5b6675;font-size:.85rem}`;
 }
 
-function escaped(text: string): string {
+export function escaped(text: string): string {
   const names: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
   return text.replaceAll(/[&<>"]/g, (found) => names[found] as string);
 }

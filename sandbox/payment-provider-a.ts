@@ -183,8 +183,8 @@ function unauthorized(call: Call, access: Access): Answer | undefined {
   );
 }
 
-async function main(): Promise<void> {
-  const { env } = process;
+/** Starts it as its environment says. */
+export async function startPaymentServerA(env: NodeJS.ProcessEnv): Promise<void> {
   const server = createPaymentServerA({
     ...(env.SANDBOX_PAYMENT_A_CLIENT_ID && { client_id: env.SANDBOX_PAYMENT_A_CLIENT_ID }),
     ...(env.SANDBOX_PAYMENT_A_CLIENT_SECRET && {
@@ -201,7 +201,7 @@ async function main(): Promise<void> {
 }
 
 if (require.main === module) {
-  main().catch((error: Error) => {
+  startPaymentServerA(process.env).catch((error: Error) => {
     process.stderr.write(`${error.message}\n`);
     process.exit(1);
   });

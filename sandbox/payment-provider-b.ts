@@ -46,8 +46,8 @@ export function createPaymentServerB(options: OptionsB = {}): Server {
     captures_at_once: true,
     newId,
     toUnits,
-    whenTaken: ({ wire }) => {
-      wire.payment_intent = newId('intent');
+    whenTried: ({ wire }) => {
+      wire.payment_intent ??= newId('intent');
     },
     tell(order, happening) {
       for (const event of toEvents(order, happening, baseUrl(), () => newId('event')))
@@ -108,8 +108,8 @@ function unauthorized({ headers }: Call, secret_key: string): Answer | undefined
   );
 }
 
-async function main(): Promise<void> {
-  const { env } = process;
+/** Starts it as its environment says. */
+export async function startPaymentServerB(env: NodeJS.ProcessEnv): Promise<void> {
   const server = createPaymentServerB({
     ...(env.SANDBOX_PAYMENT_B_SECRET_KEY && { secret_key: env.SANDBOX_PAYMENT_B_SECRET_KEY }),
     ...(env.SANDBOX_PAYMENT_B_WEBHOOK_SECRET && {
@@ -125,7 +125,7 @@ async function main(): Promise<void> {
 }
 
 if (require.main === module) {
-  main().catch((error: Error) => {
+  startPaymentServerB(process.env).catch((error: Error) => {
     process.stderr.write(`${error.message}\n`);
     process.exit(1);
   });

@@ -1,11 +1,14 @@
 import path from 'node:path';
 import { openDatabase } from '../connections';
+import { createSecrets } from '../domain/secrets';
 import { migrate } from '../migrations';
 import type { Ports, Settings } from './addresses';
 import { type Demo, gatewayConfig, localUrl, logFolder, modelsKey, type Printed } from './demo';
 import { demoModels } from './demo-models';
 import { serverProgram, workerProgram } from './node-programs';
 import type { Output } from './output';
+import { paymentPlaces, startPayments } from './payment-programs';
+import { seedPayments } from './payment-seed';
 import { ensureDatabase, prepareCluster, useDatabase } from './postgres';
 import { secretsKey } from './secrets-key';
 import { type Seeded, seed } from './seed';
@@ -55,6 +58,7 @@ export async function startProduct(context: Context): Promise<Product> {
       startWorker(context, temporal, database),
     ),
     startModels(context),
+    starting_database.then(({ seeded }) => startPayments(context, seeded.keys.billing_admin)),
   ]);
   const { wallet_id, ...seeded } = database.seeded;
   const api_urls = context.ports.apis.map(localUrl);
@@ -79,31 +83,55 @@ export async function startProduct(context: Context): Promise<Product> {
     temporal_address: temporal.address,
     temporal_ui_url: temporal.ui_url,
     database_url: database.url,
-    sandbox: { models_url: localUrl(context.ports.models) },
+    ...sandboxPlaces(context.ports),
     ...seeded,
     ...named,
   });
-  return { demo, more: { wallet_id, is_priced, log_folder: logFolder(context.settings) } };
+  return {
+    demo,
+    more: {
+      wallet_id,
+      is_priced,
+      log_folder: logFolder(context.settings),
+      checkout_file: path.resolve(context.settings.DATA_DIR, 'checkout.json'),
+    },
+  };
 }
 
-async function startDatabase({ settings, ports, stack, output }: Context): Promise<Database> {
+/** The outside world, and where a buyer comes back to. */
+function sandboxPlaces(ports: Ports): Pick<Demo, 'sandbox' | 'return_url' | 'cancel_url'> {
+  const { urls, shop_url } = paymentPlaces(ports);
+  const sandbox = {
+    models_url: localUrl(ports.models),
+    payment_provider_a_url: urls.payment_provider_a,
+    payment_provider_b_url: urls.payment_provider_b,
+    shop_url,
+  };
+  return { sandbox, return_url: `${shop_url}/return`, cancel_url: `${shop_url}/canceled` };
+}
+
+async function startDatabase(context: Context): Promise<Database> {
+  const { settings, ports, stack, output } = context;
   const data_dir = path.resolve(settings.DATA_DIR);
   if (settings.DATABASE_URL) {
     await useDatabase(settings.DATABASE_URL);
-    return { url: settings.DATABASE_URL, seeded: await fill(settings.DATABASE_URL, data_dir) };
+    return { url: settings.DATABASE_URL, seeded: await fill(settings.DATABASE_URL, context) };
   }
   const { program, url, notes } = await prepareCluster({ data_dir, port: ports.postgres });
   for (const note of notes) output.log.warn(note);
   const server = await stack.run('servers', program);
   await ensureDatabase(url);
-  return { url, server, seeded: await fill(url, data_dir) };
+  return { url, server, seeded: await fill(url, context) };
 }
 
-async function fill(url: string, data_dir: string): Promise<Seeded> {
+async function fill(url: string, { settings, ports }: Context): Promise<Seeded> {
   const db = openDatabase(url, 2, 'svc start');
   try {
     await migrate(db);
-    return await seed(db, { data_dir });
+    const seeded = await seed(db, { data_dir: path.resolve(settings.DATA_DIR) });
+    const secrets = createSecrets(secretsKey(settings));
+    await seedPayments(db, secrets, seeded.organization_id, paymentPlaces(ports));
+    return seeded;
   } finally {
     await db.destroy();
   }

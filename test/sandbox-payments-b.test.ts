@@ -181,7 +181,11 @@ test('a declined card leaves the checkout open', async () => {
   const { id, url: page } = await create();
   const answer = await fetch(`${url}/checkout/${id}/decline`, { method: 'POST' });
   expect(await answer.text()).toContain('declined');
-  expect(await read(id)).toMatchObject({ status: 'open', payment_status: 'unpaid' });
+  expect(await read(id)).toMatchObject({
+    status: 'open',
+    payment_status: 'unpaid',
+    payment_intent: { status: 'requires_payment_method', last_payment_error: {} },
+  });
   expect((await pressFirst(page as string)).status).toBe(303);
   expect(await read(id)).toMatchObject({ payment_status: 'paid' });
 });

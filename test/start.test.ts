@@ -7,6 +7,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import type { Demo } from '../sandbox/demo';
 import { type Birth, birthOf, isAlive } from '../sandbox/leftovers';
+import { pressFirst } from './support/payment-sandbox';
 import { until } from './support/until';
 
 const root = path.join(__dirname, '..');
@@ -70,9 +71,33 @@ test('a step of the walk that has nothing to do says so, and changes nothing', a
   expect(JSON.parse(await shell(refill)).error).toMatchObject({ param: 'amount' });
 });
 
+test('the printed top-up is made, paid on its page, confirmed and sent back, and the page of the buyer answers', async () => {
+  const [create = '', confirm = '', history = '', refund = ''] = printedCalls(npm.output()).slice(
+    7,
+  );
+  const made = JSON.parse(await shell(create));
+  expect(JSON.parse(await shell(confirm))).toMatchObject({ error_code: 'not_approved' });
+  const pressed = await pressFirst(made.approval_url);
+  const back = pressed.headers.get('location') as string;
+  expect(back.startsWith(first.return_url)).toBe(true);
+  expect(await status(back)).toBe(200);
+  expect(await status(first.cancel_url)).toBe(200);
+  for (let times = 0; times < 2; times += 1)
+    expect(JSON.parse(await shell(confirm))).toMatchObject({
+      status: 'completed',
+      credited_amount: 25,
+    });
+  expect(JSON.parse(await shell(refund))).toMatchObject({ status: 'refunded' });
+  expect(JSON.parse(await shell(history)).sessions).toMatchObject([
+    { id: made.payment_session_id, status: 'refunded' },
+  ]);
+});
+
 test('nothing of it can be reached from another machine', async () => {
   const { api_url, gateway_urls, sandbox } = first;
-  for (const url of [api_url, ...gateway_urls, `${sandbox.models_url}/sandbox/requests`]) {
+  const { models_url, ...payment_urls } = sandbox;
+  const shown = [`${models_url}/sandbox/requests`, ...Object.values(payment_urls)];
+  for (const url of [api_url, ...gateway_urls, ...shown]) {
     // Loopback too, but another address: a server on all interfaces answers there.
     const elsewhere = url.replace('127.0.0.1', '127.0.0.2');
     expect([url, await status(elsewhere).catch(() => 'refused')]).toEqual([url, 'refused']);
