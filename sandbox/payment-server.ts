@@ -113,7 +113,7 @@ async function serve(wire: Wire, req: IncomingMessage, res: ServerResponse, arri
     base_url: url.origin,
   };
   if (call.path.startsWith('/sandbox/')) return send(res, operate(wire, call, arrivals));
-  const arrival = record(call, url, res, arrivals);
+  record(call, url, res, arrivals);
   const page = showPage(wire, call);
   if (page) return send(res, page);
   const found = match(wire.routes, call);
@@ -124,8 +124,8 @@ async function serve(wire: Wire, req: IncomingMessage, res: ServerResponse, arri
   const answer = obey(wire, found, call, script);
   if (script?.delay_ms) await sleep(script.delay_ms, undefined, { ref: false });
   if (script?.answer === 'reset') return res.destroy();
-  // Whoever asked waits until its own time is over; the number stays null.
-  if (script?.answer === 'timeout') return arrival;
+  // Whoever asked waits until its own time is over.
+  if (script?.answer === 'timeout') return;
   send(res, answer);
 }
 
@@ -191,7 +191,7 @@ function send(res: ServerResponse, { status, body, headers }: Answer): void {
   res.end(body === undefined || is_page ? body : JSON.stringify(body));
 }
 
-function record(call: Call, url: URL, res: ServerResponse, arrivals: Arrival[]): Arrival {
+function record(call: Call, url: URL, res: ServerResponse, arrivals: Arrival[]): void {
   const arrival: Arrival = {
     at: new Date().toISOString(),
     method: call.method,
@@ -205,7 +205,6 @@ function record(call: Call, url: URL, res: ServerResponse, arrivals: Arrival[]):
   });
   arrivals.push(arrival);
   if (arrivals.length > REQUESTS_KEPT) arrivals.shift();
-  return arrival;
 }
 
 async function read(req: IncomingMessage): Promise<Buffer> {
