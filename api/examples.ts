@@ -79,6 +79,17 @@ export const bodies: Record<string, object> = {
   },
   'post /v1/admin/payments/refund': { payment_session_id, reason: 'Paid twice' },
   'post /v1/admin/payments/:id/resolve': { action: 'credit', reason: 'The buyer paid in cents' },
+  'put /v1/payments/settings': {
+    ...{ min_topup_amount: 5, max_topup_amount: 500, allowed_topup_amounts: [10, 50, 100] },
+    return_origins: ['https://console.example.com'],
+  },
+  'put /v1/admin/payments/config': {
+    active_provider: 'payment_provider_b',
+    payment_provider_b: {
+      ...{ enabled: true, supported_currencies: ['EUR', 'USD'] },
+      ...{ secret_key: 'sk_test_...', webhook_secret: 'whsec_...' },
+    },
+  },
   'post /v1/payments/create-order': { amount: 50, ...pages },
   'post /v1/payments/capture-order': { order_id: '5O190127TN364715T' },
   'put /v1/agents/:id/usage-constraints/:cid': { max_value: 10 },

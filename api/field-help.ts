@@ -96,14 +96,38 @@ const help: Record<string, string> = {
   cancel_url: 'Where the buyer is sent after giving up: likewise.',
   approval_url: "The provider's page: send the buyer there.",
   checkout_state: 'What create-checkout answered; it binds the session to its buyer.',
-  provider_session_token:
-    'The token that the provider added to return_url: token at payment_provider_a, session_id at payment_provider_b.',
+  provider_session_token: 'The token that the provider added to return_url: its query value token.',
   provider_order_id: "The provider's id of the checkout.",
   provider_capture_id: "The provider's id of the money taken.",
   from_date: 'Made at or after this time; a bare date is midnight UTC.',
   to_date: 'Made before this time; a bare date is midnight UTC.',
   allow_negative: 'Refund a spent top-up too: its wallet goes into debt.',
   order_id: 'The id that payment_provider_a gave the order.',
+  active_provider: 'The provider of new checkouts; null: none, so nobody can top up.',
+  available_providers: 'Providers that are enabled and configured.',
+  payment_provider_configured: 'The active provider is enabled and configured.',
+  currency_supported_by_active_provider: "The active provider takes the organization's currency.",
+  allowed_topup_amounts: 'Amounts to offer, each between min_topup_amount and max_topup_amount.',
+  min_topup_amount: 'The least that may be topped up at once.',
+  max_topup_amount: 'The most that may be topped up at once.',
+  topup_target_scopes: 'Whose wallets may be topped up.',
+  return_origins:
+    'Where a buyer may be sent back to: origins such as https://console.example.com, exactly; http on this machine only.',
+  payment_provider_a: 'PayPal.',
+  payment_provider_b: 'Stripe.',
+  enabled: 'false stops new checkouts; those that are under way go on.',
+  supported_currencies: 'Currencies it takes. Before the first change: all it can.',
+  base_url: "The provider's address; before the first change its live one.",
+  configured: 'It has its credentials and its webhook secret. Secrets are never answered.',
+  client_id: 'Client id of the PayPal app. Write-only.',
+  client_secret: 'Secret of the PayPal app. Write-only.',
+  webhook_id:
+    'Id of the PayPal webhook, by which its signatures are checked. Write-only; the one before stays good for 72 hours.',
+  secret_key: 'Secret key of Stripe: sk_... Write-only.',
+  webhook_secret:
+    'Signing secret of the Stripe webhook: whsec_... Write-only; the one before stays good for 72 hours.',
+  previous_webhook_secret_until:
+    'Until when the webhook secret before the present one is good; null where none was replaced lately.',
   error_code:
     'provider_unavailable, not_approved, declined, amount_mismatch, canceled_by_buyer, session_expired or provider_error.',
   // Keys.

@@ -5,6 +5,7 @@ import { operationRoutes } from './operations';
 import { organizationRoutes } from './organizations';
 import { paymentAdminRoutes } from './payment-admin';
 import { legacyPaymentRoutes } from './payment-legacy';
+import { paymentSettingsRoutes } from './payment-settings';
 import { webhookRoutes } from './payment-webhooks';
 import { paymentRoutes } from './payments';
 import { pricingRoutes } from './pricing';
@@ -22,6 +23,7 @@ export const routes = [
   ...ticketRoutes,
   ...paymentRoutes,
   ...paymentAdminRoutes,
+  ...paymentSettingsRoutes,
   ...webhookRoutes,
   ...legacyPaymentRoutes,
   ...gatewayRoutes,

@@ -1,0 +1,206 @@
+import { z } from 'zod';
+import { fromNanos } from '../domain/money';
+import * as paymentConfig from '../domain/payment-config';
+import * as paymentSettings from '../domain/payment-settings';
+import { currenciesOf, type ProviderName, providerNames } from '../domain/provider-currencies';
+import * as walletSettings from '../domain/wallet-settings';
+import { actingOrg, permission, platformAdmin } from './access';
+import { flag, id, positiveAmount } from './fields';
+import { type Ctx, route } from './route';
+
+const provider = z.enum(providerNames).describe('The payment provider.');
+const scopes = z.enum(['user', 'team', 'organization']);
+const loopback = /^(127\.\d+\.\d+\.\d+|localhost|\[::1\])$/;
+
+/** An address of a server alone: over https, or over http where it is on this machine. */
+const origin = z
+  .string()
+  .max(300)
+  .superRefine((text, check) => {
+    const refuse = (message: string) => check.addIssue({ code: 'custom', message });
+    if (!URL.canParse(text)) return refuse('must be an origin such as https://example.com');
+    const url = new URL(text);
+    const isPlain = url.protocol === 'http:' && loopback.test(url.hostname);
+    if (url.protocol !== 'https:' && !isPlain)
+      return refuse('must begin with https://; http:// only on this machine');
+    if (url.origin === text) return undefined;
+    return refuse(`must be an origin alone, without path or user name, such as ${url.origin}`);
+  });
+
+const settingsQuery = z.strictObject({ org_id: id.optional() });
+const settingsBody = z.strictObject({
+  org_id: id.optional(),
+  allowed_topup_amounts: z.array(positiveAmount('allowed_topup_amounts')).max(20).optional(),
+  min_topup_amount: positiveAmount('min_topup_amount').optional(),
+  max_topup_amount: positiveAmount('max_topup_amount').optional(),
+  topup_target_scopes: z.array(scopes).min(1).optional(),
+  return_origins: z.array(origin).max(20).optional(),
+});
+const settingsAnswer = z.strictObject({
+  currency: id,
+  wallet_user_topup_enabled: z.boolean(),
+  active_provider: provider.nullable(),
+  available_providers: z.array(provider),
+  payment_provider_configured: z.boolean(),
+  currency_supported_by_active_provider: z.boolean(),
+  allowed_topup_amounts: z.array(z.number()),
+  min_topup_amount: z.number(),
+  max_topup_amount: z.number(),
+  topup_target_scopes: z.array(scopes),
+  return_origins: z.array(z.string()),
+});
+
+// Long enough for every provider's; a blank one would be none.
+const secret = z
+  .string()
+  .max(1_000)
+  .regex(/^[\x21-\x7e]{4,}$/, 'must be text without blanks, as the provider shows it')
+  .optional();
+
+function providerBody<Fields extends z.ZodRawShape>(name: ProviderName, fields: Fields) {
+  const currency = z
+    .string()
+    .refine((code) => currenciesOf(name).includes(code), `is no currency that ${name} can take`);
+  return z.strictObject({
+    enabled: flag.optional(),
+    supported_currencies: z.array(currency).min(1).optional(),
+    base_url: origin.optional(),
+    ...fields,
+  });
+}
+
+const configBody = z.strictObject({
+  active_provider: provider.nullable().optional(),
+  payment_provider_a: providerBody('payment_provider_a', {
+    client_id: secret,
+    client_secret: secret,
+    webhook_id: secret,
+  }).optional(),
+  payment_provider_b: providerBody('payment_provider_b', {
+    secret_key: secret,
+    webhook_secret: secret,
+  }).optional(),
+});
+const providerAnswer = z.strictObject({
+  enabled: z.boolean(),
+  supported_currencies: z.array(id),
+  base_url: z.url(),
+  configured: z.boolean(),
+  previous_webhook_secret_until: z.iso.datetime().nullable(),
+});
+const configAnswer = z.strictObject({
+  active_provider: provider.nullable(),
+  payment_provider_a: providerAnswer,
+  payment_provider_b: providerAnswer,
+});
+
+const billing = permission('org:billing');
+
+export const paymentSettingsRoutes = [
+  route('get', '/v1/payments/settings', billing, settingsQuery, getSettings, {
+    summary: "The organization's rules for top-ups, and whether it can be paid at all.",
+    answer: settingsAnswer,
+  }),
+  route('put', '/v1/payments/settings', billing, settingsBody, putSettings, {
+    summary: "Change the given rules for the organization's top-ups.",
+    answer: settingsAnswer,
+  }),
+  route('get', '/v1/admin/payments/config', platformAdmin, z.strictObject({}), getConfig, {
+    summary: 'The payment providers of the platform. Secrets are never answered.',
+    answer: configAnswer,
+  }),
+  route('put', '/v1/admin/payments/config', platformAdmin, configBody, putConfig, {
+    summary: 'Change what is given of the payment providers, and choose the active one.',
+    answer: configAnswer,
+  }),
+];
+
+async function getSettings({ db, principal }: Ctx, { org_id }: z.infer<typeof settingsQuery>) {
+  return settingsOf({ db }, await actingOrg(db, principal, org_id));
+}
+
+async function putSettings(
+  { db, principal }: Ctx,
+  { org_id: named, ...body }: z.infer<typeof settingsBody>,
+) {
+  const org_id = await actingOrg(db, principal, named);
+  const { allowed_topup_amounts, topup_target_scopes, return_origins } = body;
+  await paymentSettings.putOrgSettings(db, org_id, {
+    allowed_topup_amounts_nanos: once(allowed_topup_amounts),
+    min_topup_amount_nanos: body.min_topup_amount,
+    max_topup_amount_nanos: body.max_topup_amount,
+    topup_target_scopes: once(topup_target_scopes),
+    return_origins: once(return_origins),
+  });
+  return settingsOf({ db }, org_id);
+}
+
+/** A list with each of its values once. */
+function once<Value>(values: Value[] | undefined): Value[] | undefined {
+  return values && [...new Set(values)];
+}
+
+async function settingsOf({ db }: Pick<Ctx, 'db'>, org_id: string) {
+  const { currency, wallet_user_topup_enabled } = await walletSettings.get(db, org_id);
+  const { allowed_topup_amounts_nanos, ...settings } = await paymentSettings.getOrgSettings(
+    db,
+    org_id,
+  );
+  const config = await paymentConfig.getConfig(db);
+  const usable = paymentConfig.usableProviders(config);
+  const active = usable.find((name) => name === config.active_provider);
+  return {
+    currency,
+    wallet_user_topup_enabled,
+    active_provider: config.active_provider,
+    available_providers: usable,
+    payment_provider_configured: active !== undefined,
+    currency_supported_by_active_provider:
+      active !== undefined && config[active].supported_currencies.includes(currency),
+    ...settings,
+    allowed_topup_amounts: allowed_topup_amounts_nanos.map(fromNanos),
+  };
+}
+
+function getConfig({ db }: Ctx) {
+  return paymentConfig.getConfig(db);
+}
+
+async function putConfig(
+  { db, secrets, log, principal, request_id }: Ctx,
+  body: z.infer<typeof configBody>,
+) {
+  const { active_provider, payment_provider_a: a, payment_provider_b: b } = body;
+  const config = await paymentConfig.putConfig(db, secrets, {
+    active_provider,
+    payment_provider_a: a && changeOf(a, a.webhook_id, ['client_id', 'client_secret']),
+    payment_provider_b: b && changeOf(b, b.webhook_secret, ['secret_key']),
+  });
+  // Which fields, never what they are.
+  const fields = [...named('payment_provider_a', a), ...named('payment_provider_b', b)];
+  const what = { fields, active_provider: config.active_provider, by: principal.id, request_id };
+  log.info(what, 'the payment config has changed');
+  return config;
+}
+
+type ProviderBody = paymentConfig.ProviderChange & Record<string, unknown>;
+
+function changeOf(
+  body: ProviderBody,
+  webhook_secret: string | undefined,
+  credential_names: readonly string[],
+): paymentConfig.ProviderChange {
+  const { enabled, supported_currencies, base_url } = body;
+  const given = credential_names.filter((name) => body[name] !== undefined);
+  return {
+    enabled,
+    supported_currencies: once(supported_currencies),
+    base_url,
+    credentials: Object.fromEntries(given.map((name) => [name, String(body[name])])),
+    webhook_secret,
+  };
+}
+
+function named(name: ProviderName, body: object | undefined): string[] {
+  return Object.keys(body ?? {}).map((field) => `${name}.${field}`);
+}
