@@ -1,6 +1,11 @@
+import { randomBytes } from 'node:crypto';
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { accessOf, getConfig, putConfig } from '../domain/payment-config';
+import { getOrgSettings } from '../domain/payment-settings';
+import { createSecrets } from '../domain/secrets';
+import { seedPayments } from '../sandbox/payment-seed';
 import { seed } from '../sandbox/seed';
 import { startApi, type TestApi } from './support/api';
 
@@ -67,4 +72,38 @@ test('a lost data directory makes new keys and ends the old platform keys', asyn
   const admin = (key: string) => api.call('get', '/v1/admin/audit', { key });
   expect((await admin(lost.keys.platform_admin)).status).toBe(401);
   expect((await admin(found.keys.platform_admin)).body).toEqual({ clean: true, broken: [] });
+});
+
+const places = (port: number) => ({
+  urls: {
+    payment_provider_a: `http://127.0.0.1:${port}`,
+    payment_provider_b: `http://127.0.0.1:${port + 1}`,
+  },
+  shop_url: `http://127.0.0.1:${port + 2}`,
+});
+
+test('both sandbox providers are set up, move with their ports, and a provider of elsewhere stays as it is', async () => {
+  const { organization_id: org_id } = await seed(api.db, { data_dir });
+  const secrets = createSecrets(randomBytes(32).toString('base64'));
+  await seedPayments(api.db, secrets, org_id, places(20_100));
+  await seedPayments(api.db, secrets, org_id, places(20_200));
+  const config = await getConfig(api.db);
+  expect(config).toMatchObject({
+    active_provider: 'payment_provider_a',
+    payment_provider_a: { enabled: true, configured: true, base_url: 'http://127.0.0.1:20200' },
+    payment_provider_b: { enabled: true, configured: true, base_url: 'http://127.0.0.1:20201' },
+  });
+  const { return_origins } = await getOrgSettings(api.db, org_id);
+  expect(return_origins).toEqual(['http://127.0.0.1:3000', 'http://127.0.0.1:20202']);
+
+  await putConfig(api.db, secrets, {
+    payment_provider_b: { base_url: 'https://api.stripe.com', credentials: { secret_key: 'own' } },
+    active_provider: 'payment_provider_b',
+  });
+  await seedPayments(api.db, secrets, org_id, places(20_300));
+  expect((await getConfig(api.db)).active_provider).toBe('payment_provider_b');
+  expect(await accessOf(api.db, secrets, 'payment_provider_b')).toMatchObject({
+    base_url: 'https://api.stripe.com',
+    credentials: { secret_key: 'own' },
+  });
 });

@@ -93,6 +93,21 @@ test('the printed top-up is made, paid on its page, confirmed and sent back, and
   ]);
 });
 
+test('the printed page tops up by clicks alone', async () => {
+  const { shop_url } = first.sandbox;
+  expect(npm.output()).toContain(`\n  ${shop_url}/\n`);
+  expect(await (await fetch(`${shop_url}/`)).text()).toContain('Top up 10 USD');
+  const begun = await fetch(`${shop_url}/top-up`, {
+    method: 'POST',
+    body: new URLSearchParams({ amount: '10' }),
+    redirect: 'manual',
+  });
+  const pressed = await pressFirst(begun.headers.get('location') as string);
+  const back = pressed.headers.get('location') as string;
+  for (let times = 0; times < 2; times += 1)
+    expect(await (await fetch(back)).text()).toContain('<h1>Credited</h1><p class="money">10</p>');
+});
+
 test('nothing of it can be reached from another machine', async () => {
   const { api_url, gateway_urls, sandbox } = first;
   const { models_url, ...payment_urls } = sandbox;
