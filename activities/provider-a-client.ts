@@ -105,7 +105,8 @@ export async function askJson(
   if (response.ok) return JSON.parse(text);
   if (expected.includes(response.status)) return undefined;
   if (response.status === 401) forget();
-  throw new ProviderTrouble(`answered ${response.status} to ${path.split('?')[0]}`);
+  const why = response.status === 403 ? ': the app at the provider lacks this feature' : '';
+  throw new ProviderTrouble(`answered ${response.status} to ${path.split('?')[0]}${why}`);
 }
 
 // Definite refusals: the request was understood and nothing was done.

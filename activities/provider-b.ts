@@ -25,6 +25,7 @@ const TOLERANCE_S = 300;
 /** A checkout lives at least 30 minutes there; a little more, since its clock is not ours. */
 const LIFE_MIN_MS = 31 * 60_000;
 const METADATA_MAX = 500;
+const NAME_MAX = 250;
 const PAGE = 100;
 
 export function createProviderB(access: ProviderAccess, call_ms = CALL_MS): PaymentProvider {
@@ -62,6 +63,7 @@ function createClient({ base_url, credentials }: ProviderAccess, call_ms: number
 async function createCheckout(stripe: Stripe, request: CheckoutRequest): Promise<Checkout> {
   const { payment_session_id, currency, amount_nanos, expires_at } = request;
   const metadata = { payment_session_id };
+  const description = request.description.slice(0, NAME_MAX);
   const ends_ms = Math.max(expires_at.getTime(), Date.now() + LIFE_MIN_MS);
   const session = await stripe.checkout.sessions.create(
     {
@@ -72,13 +74,13 @@ async function createCheckout(stripe: Stripe, request: CheckoutRequest): Promise
           price_data: {
             currency: currency.toLowerCase(),
             unit_amount: Number(toWire(NAME, currency, amount_nanos)),
-            product_data: { name: request.description },
+            product_data: { name: description },
           },
         },
       ],
       client_reference_id: payment_session_id,
       metadata,
-      payment_intent_data: { metadata, description: request.description },
+      payment_intent_data: { metadata, description },
       success_url: withToken(request.return_url),
       cancel_url: request.cancel_url,
       expires_at: Math.floor(ends_ms / 1_000),

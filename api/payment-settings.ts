@@ -54,7 +54,7 @@ const settingsAnswer = z.strictObject({
 const secret = z
   .string()
   .max(1_000)
-  .regex(/^[\x21-\x7e]{4,}$/, 'must be text without blanks, as the provider shows it')
+  .regex(/^[\x21-\x7e]{6,}$/, 'must be text without blanks, as the provider shows it')
   .optional();
 
 function providerBody<Fields extends z.ZodRawShape>(name: ProviderName, fields: Fields) {

@@ -35,7 +35,10 @@ export type ConfigChange = { [Name in ProviderName]?: ProviderChange | undefined
 export interface ProviderAccess {
   base_url: string;
   credentials: Readonly<Record<string, string>>;
-  /** Webhook secrets that are good now: the present one, and the one it replaced for 72 h. None: no webhook is believed. */
+  /**
+   * Webhook secrets that are good now: the present one, and the one it replaced for 72 h. At provider A these are ids of
+   * webhooks. None: no webhook is believed.
+   */
   webhook_secrets: readonly string[];
 }
 

@@ -54,6 +54,17 @@ const demanded = `
   post /v1/agents/{id}/usage-constraints: agents:write
   put /v1/agents/{id}/usage-constraints/{cid}: agents:write
   delete /v1/agents/{id}/usage-constraints/{cid}: agents:write
+  post /v1/payments/create-checkout: member
+  post /v1/payments/confirm-checkout: member
+  get /v1/payments/sessions/{id}: member
+  get /v1/payments/history: org:billing
+  get /v1/payments/settings: org:billing
+  put /v1/payments/settings: org:billing
+  post /v1/payments/webhooks/{provider}: public
+  get /v1/admin/payments: platform:admin
+  get /v1/admin/payments/config: platform:admin
+  put /v1/admin/payments/config: platform:admin
+  post /v1/admin/payments/refund: platform:admin
   post /v1/gateway/wallets/reserve: control_plane
   post /v1/gateway/wallets/settle: control_plane
   post /v1/gateway/wallets/redeem-ticket: control_plane

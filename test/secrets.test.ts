@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { loadConfig } from '../config';
 import { createSecrets, isSecretsKey } from '../domain/secrets';
 
 const key = randomBytes(32).toString('base64');
@@ -61,4 +62,17 @@ test('a secrets key is 32 bytes of base64 and nothing else', () => {
     expect(isSecretsKey(text)).toBe(false);
     expect(() => createSecrets(text)).toThrow('32 bytes');
   }
+});
+
+test('an API or worker without a good secrets key says how to make one, and does not repeat it', () => {
+  const env = { DATABASE_URL: 'postgres://x', TEMPORAL_ADDRESS: '127.0.0.1:7233' };
+  for (const name of ['api', 'worker'] as const) {
+    for (const SVC_SECRETS_KEY of [undefined, '', 'too-short']) {
+      const load = () => loadConfig(name, { ...env, SVC_SECRETS_KEY });
+      expect(load).toThrow(/SVC_SECRETS_KEY .*openssl rand -base64 32/);
+      expect(load).not.toThrow('too-short');
+    }
+    expect(loadConfig(name, { ...env, SVC_SECRETS_KEY: key }).SVC_SECRETS_KEY).toBe(key);
+  }
+  expect(() => loadConfig('admin', env)).not.toThrow();
 });
