@@ -5,7 +5,12 @@ import * as steps from '../domain/payment-steps';
 import type { ProviderName } from '../domain/provider-currencies';
 import type { Secrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
-import { isProviderRefusal, type PaymentProvider, type PaymentReport } from './provider';
+import {
+  isProviderRefusal,
+  type PaymentProvider,
+  type PaymentReport,
+  type ReportedRefund,
+} from './provider';
 import { providerFor } from './providers';
 
 export type ProviderOf = (name: ProviderName) => Promise<PaymentProvider>;
@@ -59,26 +64,33 @@ export function createPaymentSteps(db: Db, providerOf: ProviderOf) {
   };
 }
 
+const OPEN_TRIES = 2;
+
+/** A checkout that could not be made is tried once more at once, then when the buyer or the clock asks again. */
 async function open(db: Db, providerOf: ProviderOf, id: string): Promise<void> {
-  const session = await withRetry(() => steps.begin(db, id, { is_capture: false }));
-  if (session.is_overdue) return close(db, providerOf, id, expired);
-  const provider = await providerOf(session.provider);
-  try {
-    const { amount_nanos, currency, description, return_url, cancel_url } = session;
-    const checkout = await provider.createCheckout({
-      ...{ payment_session_id: id, amount_nanos, currency, description, return_url, cancel_url },
-      key: keyOf(session),
-      expires_at: session.provider_expires_at,
-    });
-    await withRetry(() => steps.opened(db, id, checkout));
-  } catch (error) {
-    if (isProviderRefusal(error)) {
-      const end = { to: 'failed', error_code: 'provider_error' } as const;
-      return steps.close(db, id, { ...end, error_message: error.message });
+  for (let attempt = 1; ; attempt += 1) {
+    const session = await withRetry(() => steps.begin(db, id, { is_capture: false }));
+    if (session.is_overdue) return close(db, providerOf, id, expired);
+    try {
+      return await steps.opened(db, id, await makeCheckout(providerOf, session));
+    } catch (error) {
+      if (isProviderRefusal(error)) {
+        const end = { to: 'failed', error_code: 'provider_error' } as const;
+        return steps.close(db, id, { ...end, error_message: error.message });
+      }
+      if (attempt === OPEN_TRIES) return steps.unknown(db, id, (error as Error).message);
     }
-    await steps.unknown(db, id, (error as Error).message);
-    throw error;
   }
+}
+
+async function makeCheckout(providerOf: ProviderOf, session: Called) {
+  const { id, amount_nanos, currency, description, return_url, cancel_url } = session;
+  const provider = await providerOf(session.provider);
+  return provider.createCheckout({
+    ...{ payment_session_id: id, amount_nanos, currency, description, return_url, cancel_url },
+    key: keyOf(session),
+    expires_at: session.provider_expires_at,
+  });
 }
 
 const expired = {
@@ -158,25 +170,37 @@ async function sendRefund(db: Db, providerOf: ProviderOf, id: string): Promise<v
   const refund = await refunds.get(db, id);
   if (refund.status !== 'pending') return;
   const provider = await providerOf(refund.provider);
+  let isAsked = false;
   try {
+    if ((await look(db, provider, refund)) !== 'pending') return;
+    const { provider_refund_id: known } = refund;
     // What the provider knows already is not asked for again.
-    if ((await look(db, provider, refund)) !== 'pending' || refund.provider_refund_id) return;
+    if (known) return record(db, id, { status: 'pending', provider_refund_id: known });
+    isAsked = true;
     const { provider_order_id: order_id, provider_capture_id: capture_id } = refund;
     const { amount_nanos, currency, reason } = refund;
     const answer = await provider.refund({
       ...{ payment_refund_id: id, order_id, capture_id, amount_nanos, currency, reason },
     });
-    const { status, provider_refund_id } = answer;
-    await withRetry(() => refunds.record(db, id, { status, provider_refund_id, message: null }));
+    await record(db, id, answer);
   } catch (error) {
     const { message } = error as Error;
-    const no = isProviderRefusal(error);
+    // Only the refund itself can be refused: that it cannot be looked at says nothing.
+    const no = isAsked && isProviderRefusal(error);
     // Without an answer it may have been made; refused, the money may have gone back another way. Then the wallet follows that.
     const looked = look(db, provider, refund);
     await (no ? looked : looked.catch(() => undefined));
     const status = no ? 'failed' : 'pending';
     await withRetry(() => refunds.record(db, id, { status, provider_refund_id: null, message }));
   }
+}
+
+function record(
+  db: Db,
+  id: string,
+  { status, provider_refund_id }: Pick<ReportedRefund, 'status' | 'provider_refund_id'>,
+): Promise<void> {
+  return withRetry(() => refunds.record(db, id, { status, provider_refund_id, message: null }));
 }
 
 /** Records what the provider says of the payment's refunds; how ours stands after it. */

@@ -6,6 +6,7 @@ import { decimalText } from '../domain/money';
 import * as organizations from '../domain/organizations';
 import { activeProvider, getConfig } from '../domain/payment-config';
 import { getOrgSettings } from '../domain/payment-settings';
+import * as steps from '../domain/payment-steps';
 import * as payments from '../domain/payments';
 import { minimumNanos, type ProviderName, stepNanos } from '../domain/provider-currencies';
 import type { Db } from '../domain/sql';
@@ -17,6 +18,7 @@ import { id, instant, page, positiveAmount } from './fields';
 import { idempotencyKey } from './idempotency';
 import { allowedReturn } from './return-urls';
 import { type Ctx, route } from './route';
+import type { UpdateOptions } from './temporal';
 
 const provider = z
   .enum(['payment_provider_a', 'payment_provider_b'])
@@ -102,11 +104,15 @@ export async function makeCheckout(ctx: Ctx, input: z.infer<typeof checkout>) {
     (await payments.create(db, { buyer, once, ...(await judged(db, principal, org_id, input)) }));
   const before = await payments.approvalOf(db, session_id);
   if (before.approval_url === null && before.status === 'created')
-    await ctx.temporal.update(await startOf(db, org_id, session_id), 'approval', {
-      payment_session_id: session_id,
-    });
-  const { approval_url, error_message } = await payments.approvalOf(db, session_id);
+    await message(ctx, { org_id, session_id }, 'approval');
+  const { approval_url, status, error_message } = await payments.approvalOf(db, session_id);
   if (approval_url !== null) return { session_id, buyer };
+  if (status === 'created')
+    throw new AppError(
+      'unavailable',
+      'The payment provider does not answer. Repeat this with the same Idempotency-Key: it resumes the session.',
+      { retry_after: 5 },
+    );
   throw new AppError(
     'provider_error',
     `The payment provider refused this checkout. ${error_message ?? ''}`.trim(),
@@ -261,13 +267,9 @@ const terminal: readonly payments.SessionStatus[] = ['completed', 'refunded'];
 export async function settle(ctx: Ctx, { id: session_id, org_id }: payments.Session) {
   const { attempt, checks, status } = await payments.approvalOf(ctx.db, session_id);
   if (terminal.includes(status)) return;
-  await ctx.temporal.update(
-    await startOf(ctx.db, org_id, session_id),
-    'confirm',
-    { payment_session_id: session_id },
-    // All that confirm one state of a session wait for one look at the provider.
-    { update_id: `confirm-${attempt}.${checks}`, isResultNeeded: false },
-  );
+  // All that confirm one state of a session wait for one look at the provider.
+  const options = { update_id: `confirm-${attempt}.${checks}`, isResultNeeded: false };
+  await message(ctx, { org_id, session_id }, 'confirm', options);
 }
 
 /** What confirm answers: how the session stands, and its credit. */
@@ -295,9 +297,7 @@ async function inspect({ db, principal }: Ctx, input: z.infer<typeof one>) {
 async function cancel(ctx: Ctx, input: z.infer<typeof one>) {
   const session = await own(ctx, input.id);
   if (session.status !== 'canceled')
-    await ctx.temporal.update(await startOf(ctx.db, session.org_id, session.id), 'cancel', {
-      payment_session_id: session.id,
-    });
+    await message(ctx, { org_id: session.org_id, session_id: session.id }, 'cancel');
   const after = await payments.getAny(ctx.db, session.id);
   if (after.status === 'canceled') return after;
   throw new AppError('payment_state', `This payment is ${after.status}; it cannot be canceled.`);
@@ -348,9 +348,22 @@ function partsOf(session_id: string, name: ProviderName, buyer: payments.Buyer):
   return [session_id, buyer.user_id ?? buyer.created_by, buyer.org_id, name];
 }
 
-async function startOf(db: Db, org_id: string, workflow_id: string) {
+/** A message to the session's workflow, which is started where it does not run. */
+async function message(
+  { db, temporal }: Ctx,
+  { org_id, session_id }: { org_id: string; session_id: string },
+  name: 'approval' | 'confirm' | 'cancel',
+  options: UpdateOptions = {},
+): Promise<void> {
   const { name: org_name } = await organizations.get(db, org_id);
-  return { workflow: 'paymentSession', workflow_id, org_id, org_name };
+  const start = { workflow: 'paymentSession', workflow_id: session_id, org_id, org_name };
+  const isUnderWay = () => steps.isUnderWay(db, session_id);
+  await temporal.update(
+    start,
+    name,
+    { payment_session_id: session_id },
+    { isUnderWay, ...options },
+  );
 }
 
 /** The call's Idempotency-Key, hashed with its caller: it resumes the session that it made. */

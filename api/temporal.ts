@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   Client,
   Connection,
@@ -17,7 +18,7 @@ import type { Db } from '../domain/sql';
 /** Temporal takes a message in this time, or the caller is told to look and repeat. */
 const ACCEPT_MS = 2_000;
 const RESULT_MS = 25_000;
-const ATTEMPTS_MAX = 3;
+const ATTEMPTS_MAX = 5;
 
 export interface Temporal {
   /**
@@ -38,6 +39,8 @@ export interface UpdateOptions {
   update_id?: string;
   /** False where a row says how things stand: then the time a result takes, or a full workflow, is no failure. */
   isResultNeeded?: boolean;
+  /** True where a row shows that the workflow works on it: then it has taken the message though it has not said so yet. */
+  isUnderWay?: () => Promise<boolean>;
 }
 
 /** A client that connects when it is first used, and gives up soon where Temporal is away. */
@@ -69,8 +72,8 @@ async function update<Result>(client: Client, db: Db, message: Message): Promise
     try {
       return await send<Result>(client, db, message);
     } catch (error) {
-      // It ended as the message came: started anew, it reads its row and answers.
-      if (attempt < ATTEMPTS_MAX && hasJustEnded(error)) continue;
+      // It ended as the message came: started anew, it reads its row and answers. Or its task was undone by another message.
+      if (attempt < ATTEMPTS_MAX && (hasJustEnded(error) || isUndone(error))) continue;
       if (message.options?.isResultNeeded === false && isFull(error)) return undefined as Result;
       throw refusalOf(error) ?? error;
     }
@@ -82,13 +85,13 @@ async function send<Result>(
   db: Db,
   { start, name, input, options = {} }: Message,
 ): Promise<Result> {
-  const { update_id, isResultNeeded = true } = options;
+  const { update_id, isResultNeeded = true, isUnderWay } = options;
   const operation = new WithStartWorkflowOperation(start.workflow, {
     ...(await startOptions(db, start)),
     args: [input],
     workflowIdConflictPolicy: 'USE_EXISTING',
   });
-  const handle = await client.withDeadline(Date.now() + ACCEPT_MS, () =>
+  const accepting = client.withDeadline(Date.now() + ACCEPT_MS + RESULT_MS, () =>
     client.workflow.startUpdateWithStart(name, {
       args: [input],
       ...(update_id === undefined ? {} : { updateId: update_id }),
@@ -96,11 +99,25 @@ async function send<Result>(
       waitForStage: 'ACCEPTED',
     }),
   );
+  const handle = await inTime(accepting, isUnderWay);
   const result = client.withDeadline(Date.now() + RESULT_MS, () => handle.result());
   if (isResultNeeded) return (await result) as Result;
   return (await result.catch((error) => {
     if (!(error instanceof WorkflowUpdateRPCTimeoutOrCancelledError)) throw error;
   })) as Result;
+}
+
+/** What is accepted within 2 s, or later where its row shows that it was taken; else 503. */
+async function inTime<T>(
+  accepting: Promise<T>,
+  isUnderWay: () => Promise<boolean> = async () => false,
+): Promise<T> {
+  const late = Symbol();
+  const first = await Promise.race([accepting, sleep(ACCEPT_MS, late, { ref: false })]);
+  if (first !== late) return first as T;
+  if (await isUnderWay()) return accepting;
+  accepting.catch(() => undefined);
+  throw away();
 }
 
 function hasJustEnded(error: unknown): boolean {
@@ -109,13 +126,23 @@ function hasJustEnded(error: unknown): boolean {
   return cause instanceof ApplicationFailure && cause.type === 'AcceptedUpdateCompletedWorkflow';
 }
 
-// gRPC: RESOURCE_EXHAUSTED.
+// gRPC: FAILED_PRECONDITION, RESOURCE_EXHAUSTED.
+const UNDONE = 9;
 const EXHAUSTED = 8;
+
+/** Another message came while the task ran that would have ended the workflow: the task runs again, without this message. */
+function isUndone(error: unknown): boolean {
+  return grpcCode(error) === UNDONE;
+}
+
+function grpcCode(error: unknown): number | undefined {
+  const { code, cause } = error as { code?: number; cause?: { code?: number } };
+  return cause?.code ?? code;
+}
 
 /** The workflow takes no more messages at this moment. */
 function isFull(error: unknown): boolean {
-  const { cause } = error as { cause?: { code?: number } };
-  return error instanceof ServiceError && cause?.code === EXHAUSTED;
+  return grpcCode(error) === EXHAUSTED;
 }
 
 /** What the workflow refused with, as the API's own error; undefined where the failure is a bug. */
@@ -128,7 +155,10 @@ function refusalOf(error: unknown): AppError | undefined {
   }
   const is_away =
     error instanceof WorkflowUpdateRPCTimeoutOrCancelledError || error instanceof ServiceError;
-  if (!is_away) return undefined;
+  return is_away ? away() : undefined;
+}
+
+function away(): AppError {
   return new AppError(
     'unavailable',
     'Temporal did not answer in time. Look at how things stand before you repeat this.',

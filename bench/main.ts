@@ -5,6 +5,7 @@ import { growthRow } from './growth';
 import { httpLedgerRow } from './http-ledger';
 import { ledgerRow } from './ledger';
 import { memoryRow } from './memory';
+import { paymentRows } from './payments';
 import { ticketRows } from './tickets';
 
 /** One bar: what was measured, as a ratio within this run. */
@@ -25,6 +26,7 @@ const rows: Record<
   gateway: ({ cluster }) => gatewayRows(cluster),
   growth: async ({ cluster }) => [await growthRow(cluster)],
   tickets: ({ cluster }) => ticketRows(cluster),
+  payments: ({ cluster }) => paymentRows(cluster),
   memory: async ({ cluster }) => [await memoryRow(cluster)],
 };
 

@@ -22,7 +22,7 @@ export interface Refund {
   provider_refund_id: string | null;
   error_code: string | null;
   error_message: string | null;
-  /** Until the provider is asked again. */
+  /** Until the provider is asked again; null where only news can move it. */
   wait_ms: number | null;
 }
 
@@ -57,7 +57,8 @@ export function get(db: Db, id: string): Promise<Refund> {
     db,
     `select r.id, r.org_id, r.payment_session_id, s.provider, s.provider_order_id, s.provider_capture_id, r.amount_nanos,
        r.currency, r.reason, r.status, s.status as session_status, r.provider_refund_id, r.error_code, r.error_message,
-       extract(epoch from greatest(r.next_check_at - clock_timestamp(), interval '0'))::float * 1000 as wait_ms
+       case when r.next_check_at is not null
+         then extract(epoch from greatest(r.next_check_at - clock_timestamp(), interval '0'))::float * 1000 end as wait_ms
      from payment_refunds r join payment_sessions s on s.id = r.payment_session_id where r.id = :id`,
     { id },
     'No refund',

@@ -99,6 +99,16 @@ export async function credit(db: Db, id: string): Promise<void> {
   await many(db, 'select from credit_payment(:id)', { id });
 }
 
+/** True while its provider is being asked, or has just been: the workflow works on it. */
+export async function isUnderWay(db: Db, id: string): Promise<boolean> {
+  const row = await maybe(
+    db,
+    `select 1 from payment_sessions where id = :id and provider_called_at > clock_timestamp() - interval '30 seconds'`,
+    { id },
+  );
+  return row !== undefined;
+}
+
 /** Where a session stands, and what its workflow does next. */
 export interface Progress {
   status: SessionStatus;

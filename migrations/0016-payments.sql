@@ -20,6 +20,7 @@ create table payment_sessions (
   attempt integer not null default 1,
   -- Calls that were begun at the provider, committed before each of them.
   provider_calls integer not null default 0,
+  provider_called_at timestamptz,
   provider_order_id text,
   approval_url text,
   provider_capture_id text,
@@ -51,7 +52,7 @@ create table payment_sessions (
   -- Ours is 5 minutes after the provider's.
   expires_at timestamptz not null default clock_timestamp() + interval '1 hour',
   -- When somebody asks the provider next; null where nothing more can come but by webhook.
-  next_check_at timestamptz,
+  next_check_at timestamptz default clock_timestamp() + interval '1 minute',
   checks integer not null default 0
 );
 create unique index payment_sessions_order on payment_sessions (provider, provider_order_id) where provider_order_id is not null;
@@ -132,7 +133,9 @@ begin
     completed_at = case p_to when 'completed' then coalesce(q.completed_at, clock_timestamp()) else q.completed_at end,
     closed_at = case when p_to in ('canceled', 'expired', 'failed', 'refunded') then clock_timestamp() else q.closed_at end,
     checks = 0,
+    -- What ended before it had an order can be paid by nobody.
     next_check_at = case when p_to in ('completed', 'refunded') then null
+      when p_to in ('canceled', 'expired', 'failed') and q.provider_order_id is null then null
       when p_to in ('captured', 'confirming', 'confirmed') then clock_timestamp()
       else clock_timestamp() + payment_pause(0) end
   where q.id = p_id and p_to = any (payment_moves(q.status))
@@ -168,9 +171,10 @@ create function payment_step(s payment_sessions) returns table (next text, wait_
       when s.status = 'created' and s.provider_order_id is null then 'open'
       when s.status in ('created', 'capturing') then 'wait'
       else 'end' end,
-    greatest(0, extract(epoch from least(s.next_check_at, case when s.status = 'created'
-      and not (s.expires_at <= clock_timestamp() and s.error_code is not distinct from 'provider_unavailable') then s.expires_at end)
-      - clock_timestamp()) * 1000)
+    (select greatest(0, extract(epoch from d.due_at - clock_timestamp()) * 1000) from (select least(s.next_check_at,
+      case when s.status = 'created' and not (s.expires_at <= clock_timestamp()
+        and s.error_code is not distinct from 'provider_unavailable') then s.expires_at end) as due_at) as d
+     where d.due_at is not null)
 $$;
 
 -- Commits that a call to the provider begins. `reading` orders what the answers say: an answer to a question that was asked
@@ -183,7 +187,7 @@ begin
   if p_is_capture and s.status = 'created' then
     s := move_payment(p_id, 'capturing');
   end if;
-  update payment_sessions q set provider_calls = q.provider_calls + 1 where q.id = p_id returning * into s;
+  update payment_sessions q set provider_calls = q.provider_calls + 1, provider_called_at = clock_timestamp() where q.id = p_id returning * into s;
   return s;
 end $$;
 
@@ -268,7 +272,9 @@ begin
     where q.id = p_id returning * into s;
   end if;
   if p_reading > s.reading then
-    s := note_claims(s, p_report, p_reading);
+    -- An order that is not found any more says nothing of what went back.
+    s := note_claims(s, case when p_report ->> 'capture_id' is null
+      then jsonb_build_object('refunds', s.refunds, 'disputes', s.disputes) else p_report end, p_reading);
   end if;
   return s;
 end $$;

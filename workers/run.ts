@@ -9,6 +9,8 @@ export interface WorkerSpec {
   workflow_code: string;
 }
 
+const SLOTS = 200;
+
 /** The task queues of worker_lifecycle: what waits for people's money does not wait behind a burst of holds and tickets. */
 export const lifecycle_queues = ['payments', 'lifecycle'] as const;
 
@@ -24,6 +26,9 @@ function createWorker(spec: WorkerSpec, task_queue: string): Promise<Worker> {
     taskQueue: task_queue,
     activities: spec.activities,
     workflowBundle: { code: spec.workflow_code },
+    // A slow payment provider holds a task and its local activity; it must not hold up other people's payments.
+    maxConcurrentWorkflowTaskExecutions: SLOTS,
+    maxConcurrentLocalActivityExecutions: SLOTS,
     shutdownGraceTime: '5 seconds',
     shutdownForceTime: '7 seconds',
   });

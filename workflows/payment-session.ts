@@ -5,7 +5,6 @@ import {
   continueAsNew,
   defineSignal,
   defineUpdate,
-  proxyActivities,
   proxyLocalActivities,
   setCurrentDetails,
   setHandler,
@@ -32,31 +31,32 @@ export const cancel = defineUpdate<SessionStatus, [PaymentRef]>('cancel');
 /** The provider, or the clock of the reconciler, says that something may have happened. */
 export const providerEvent = defineSignal('providerEvent');
 
-const remote = {
-  startToCloseTimeout: '30 seconds',
-  retry: { maximumInterval: '1 minute' },
+// Local: each is a short look at the provider or a statement of SQL, done in the workflow's own task, so that a whole top-up
+// is two tasks of the server. Where one is run again after a crash it asks first.
+const step = {
+  startToCloseTimeout: '45 seconds',
+  retry: { maximumInterval: '30 seconds' },
 } as const;
-const { openCheckout } = proxyActivities<Activities>({
-  ...remote,
+const { openCheckout } = proxyLocalActivities<Activities>({
+  ...step,
   summary: 'Make the checkout at the provider',
 });
-const { collectPayment } = proxyActivities<Activities>({
-  ...remote,
+const { collectPayment } = proxyLocalActivities<Activities>({
+  ...step,
   summary: 'Ask the provider; take the money where the buyer approved it',
 });
-const { cancelPayment } = proxyActivities<Activities>({
-  ...remote,
+const { cancelPayment } = proxyLocalActivities<Activities>({
+  ...step,
   summary: 'Cancel the session, here and at the provider',
 });
-// One statement of SQL: run in the workflow's own task, so that the buyer's answer waits for no further round trip.
 const { creditPayment } = proxyLocalActivities<Activities>({
-  startToCloseTimeout: '10 seconds',
-  retry: { maximumInterval: '30 seconds' },
+  ...step,
   summary: 'Credit the wallet',
 });
 
 const Status = defineSearchAttributeKey('Status', 'KEYWORD');
 
+const waiting = { summary: 'Until the buyer, a webhook, the next look or the deadline' };
 // Timers are set anew after this long, so that a moved deadline is noticed.
 const SLEEP_MS_MAX = 24 * 3_600_000;
 
@@ -68,9 +68,16 @@ export async function paymentSession(ref: PaymentRef): Promise<SessionStatus> {
   let wanted = 0;
   let looked = 0;
   let isConfirmed = false;
+  // Tries to make the checkout that were asked for, and done.
+  let openings_wanted = 1;
+  let openings = 0;
 
   setHandler(approval, async () => {
-    await condition(() => progress !== undefined);
+    const mine = openings + 1;
+    openings_wanted = Math.max(openings_wanted, mine);
+    await condition(
+      () => openings >= mine || isOver || (openings > 0 && progress?.next !== 'open'),
+    );
     return statusOf(progress);
   });
   setHandler(confirm, async () => {
@@ -90,23 +97,22 @@ export async function paymentSession(ref: PaymentRef): Promise<SessionStatus> {
     wanted += 1;
   });
 
-  progress = await openCheckout(ref);
   for (;;) {
+    if (progress === undefined || (progress.next === 'open' && openings_wanted > openings)) {
+      progress = await openCheckout(ref);
+      openings += 1;
+    }
     setCurrentDetails(progress.summary);
-    if (progress.next === 'credit') {
-      progress = await creditPayment(ref);
+    if (progress.next === 'credit') progress = await creditPayment(ref);
+    if (progress.next === 'end' && looked >= wanted) break;
+    await continueWhenLong(ref, () => looked >= wanted);
+    const isWanted = () =>
+      wanted > looked || (progress?.next === 'open' && openings_wanted > openings);
+    await condition(isWanted, Math.min(progress.wait_ms ?? SLEEP_MS_MAX, SLEEP_MS_MAX), waiting);
+    if (progress.next === 'open' && wanted <= looked) {
+      openings_wanted = openings + 1;
       continue;
     }
-    if (progress.next === 'end' && looked >= wanted) break;
-    if (workflowInfo().continueAsNewSuggested && looked >= wanted) {
-      await condition(allHandlersFinished);
-      if (looked >= wanted) await continueAsNew<typeof paymentSession>(ref);
-    }
-    await condition(
-      () => wanted > looked,
-      Math.min(progress.wait_ms ?? SLEEP_MS_MAX, SLEEP_MS_MAX),
-      { summary: 'Until the buyer, a webhook, the next look or the deadline' },
-    );
     const upTo = wanted;
     const reason = isConfirmed ? 'confirm' : upTo > looked ? 'news' : 'clock';
     isConfirmed = false;
@@ -116,9 +122,15 @@ export async function paymentSession(ref: PaymentRef): Promise<SessionStatus> {
   }
   isOver = true;
   await condition(allHandlersFinished);
-  const status = statusOf(progress);
-  upsertSearchAttributes([{ key: Status, value: status }]);
-  return status;
+  upsertSearchAttributes([{ key: Status, value: progress.status }]);
+  return progress.status;
+}
+
+/** A history that has grown long goes on in a new run, once nobody waits for an answer of this one. */
+async function continueWhenLong(ref: PaymentRef, isQuiet: () => boolean): Promise<void> {
+  if (!workflowInfo().continueAsNewSuggested || !isQuiet()) return;
+  await condition(allHandlersFinished);
+  if (isQuiet()) await continueAsNew<typeof paymentSession>(ref);
 }
 
 function statusOf(progress: Progress | undefined): SessionStatus {

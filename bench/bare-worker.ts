@@ -1,0 +1,32 @@
+import path from 'node:path';
+import {
+  bundleWorkflowCode,
+  DefaultLogger,
+  NativeConnection,
+  Runtime,
+  Worker,
+} from '@temporalio/worker';
+import { NAMESPACE } from '../sandbox/temporal';
+
+// A worker of the bare workflow, as a process of its own like the product's.
+async function main(): Promise<void> {
+  Runtime.install({ logger: new DefaultLogger('ERROR') });
+  const connection = await NativeConnection.connect({
+    address: process.env.TEMPORAL_ADDRESS as string,
+  });
+  const { code } = await bundleWorkflowCode({
+    workflowsPath: path.join(__dirname, 'bare-workflow.ts'),
+    logger: new DefaultLogger('ERROR'),
+  });
+  const taskQueue = 'bare';
+  const worker = await Worker.create({
+    connection,
+    namespace: NAMESPACE,
+    taskQueue,
+    workflowBundle: { code },
+  });
+  await worker.run();
+  await connection.close();
+}
+
+void main();

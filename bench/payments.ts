@@ -1,0 +1,210 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client, Connection, WithStartWorkflowOperation } from '@temporalio/client';
+import { Pool } from 'undici';
+import { openDatabase } from '../connections';
+import * as organizations from '../domain/organizations';
+import { putConfig } from '../domain/payment-config';
+import { putOrgSettings } from '../domain/payment-settings';
+import { createSecrets } from '../domain/secrets';
+import * as tokens from '../domain/tokens';
+import { sandboxAccessB } from '../sandbox/payment-provider-b';
+import { freePorts } from '../sandbox/ports';
+import { launch } from '../sandbox/processes';
+import { NAMESPACE, pollersOf, prepareTemporal } from '../sandbox/temporal';
+import type { BenchCluster } from './cluster';
+import { median } from './load';
+import type { Row } from './main';
+import { end, startScript, waitFor } from './stack';
+
+const IN_FLIGHT = 8;
+const SECONDS = 5;
+const ROUNDS = 2;
+const CREATES = 60;
+
+interface Shop {
+  temporal_address: string;
+  /** Asks the API, as a buyer. */
+  ask: (path: string, body: object) => Promise<Record<string, string>>;
+  /** Calls the provider itself. */
+  provider: (path: string, body: string, headers?: Record<string, string>) => Promise<string>;
+  stop: () => Promise<void>;
+}
+
+/** What a top-up costs: whole sessions against a bare workflow on the same server, and what is added to the provider's time. */
+export async function paymentRows(cluster: BenchCluster): Promise<Row[]> {
+  const shop = await openShop(cluster);
+  try {
+    return [await sessionsRow(shop), await createRow(shop)];
+  } finally {
+    await shop.stop();
+  }
+}
+
+async function sessionsRow(shop: Shop): Promise<Row> {
+  const client = await bareClient(shop);
+  const rates: { whole: number[]; bare: number[] } = { whole: [], bare: [] };
+  await rate(() => bareSession(client), 1);
+  await rate(() => wholeSession(shop), 1);
+  for (let round = 0; round < ROUNDS; round += 1) {
+    rates.bare.push(await rate(() => bareSession(client), SECONDS));
+    rates.whole.push(await rate(() => wholeSession(shop), SECONDS));
+  }
+  await client.connection.close();
+  const [whole, bare] = [median(rates.whole), median(rates.bare)];
+  return {
+    measure: `whole top-ups a second, of a bare workflow with two updates, ${IN_FLIGHT} in flight`,
+    figure: `${whole.toFixed(1)} of ${bare.toFixed(1)}`,
+    ratio: whole / bare,
+    bar: 'at least 0.6',
+    isMet: whole / bare >= 0.6,
+  };
+}
+
+/** One buyer at a time: create-checkout, beside the call to the provider that it makes. */
+async function createRow(shop: Shop): Promise<Row> {
+  const ours: number[] = [];
+  const theirs: number[] = [];
+  for (let count = 0; count < CREATES; count += 1) {
+    const started_at = performance.now();
+    await shop.ask('create-checkout', wish);
+    const between = performance.now();
+    await shop.provider('/v1/checkout/sessions', providerCheckout(), {
+      authorization: `Bearer ${sandboxAccessB.secret_key}`,
+    });
+    ours.push(between - started_at);
+    theirs.push(performance.now() - between);
+  }
+  const added = median(ours) - median(theirs);
+  return {
+    measure: "create-checkout, added to the provider's own time, one at a time",
+    figure: `p50 ${added.toFixed(1)} ms added to ${median(theirs).toFixed(1)} ms`,
+    ratio: added / 1_000,
+    bar: 'shown',
+    isMet: true,
+  };
+}
+
+const pages = { return_url: 'http://127.0.0.1:3000/return', cancel_url: 'http://127.0.0.1:3000/' };
+const wish = { amount: 50, target_wallet_owner_type: 'organization', surface: 'console', ...pages };
+
+function providerCheckout(): string {
+  return new URLSearchParams({
+    mode: 'payment',
+    'line_items[0][price_data][currency]': 'usd',
+    'line_items[0][price_data][unit_amount]': '5000',
+    'line_items[0][price_data][product_data][name]': 'Top-up',
+    'line_items[0][quantity]': '1',
+    success_url: pages.return_url,
+    cancel_url: pages.cancel_url,
+  }).toString();
+}
+
+async function wholeSession({ ask, provider }: Shop): Promise<void> {
+  const made = await ask('create-checkout', wish);
+  const order = new URL(made.approval_url as string).pathname.split('/').at(-1) as string;
+  await provider(`/sandbox/orders/${order}/pay`, '{}', { 'content-type': 'application/json' });
+  const { payment_session_id, provider: name, checkout_state } = made;
+  const answer = await ask('confirm-checkout', {
+    ...{ payment_session_id, provider: name, checkout_state },
+    provider_session_token: order,
+  });
+  if (answer.status !== 'completed') throw new Error(`A top-up ended ${answer.status}.`);
+}
+
+async function bareClient({ temporal_address: address }: Shop): Promise<Client> {
+  const connection = await Connection.connect({ address });
+  return new Client({ connection, namespace: NAMESPACE });
+}
+
+async function bareSession(client: Client): Promise<void> {
+  const workflowId = `bare-${randomUUID()}`;
+  const startWorkflowOperation = new WithStartWorkflowOperation('bare', {
+    ...{ workflowId, taskQueue: 'bare', args: [], workflowIdConflictPolicy: 'USE_EXISTING' },
+  });
+  await client.workflow.executeUpdateWithStart('first', { startWorkflowOperation });
+  await client.workflow.getHandle(workflowId).executeUpdate('second');
+}
+
+/** How many a second, so many in flight. */
+async function rate(run: () => Promise<void>, seconds: number): Promise<number> {
+  const started_at = performance.now();
+  let done = 0;
+  const lane = async () => {
+    while (performance.now() - started_at < seconds * 1_000) {
+      await run();
+      done += 1;
+    }
+  };
+  await Promise.all(Array.from({ length: IN_FLIGHT }, lane));
+  return done / ((performance.now() - started_at) / 1_000);
+}
+
+async function openShop(cluster: BenchCluster): Promise<Shop> {
+  const database_url = await cluster.database(`bench_payments_${Date.now()}`);
+  const folder = mkdtempSync(path.join(tmpdir(), 'svc-bench-temporal-'));
+  const [t = 0, ui = 0, api = 0, provider = 0] = await freePorts(4);
+  const temporal = await launch(await prepareTemporal({ folder, port: t, ui_port: ui }));
+  const temporal_address = `127.0.0.1:${t}`;
+  const SVC_SECRETS_KEY = randomBytes(32).toString('base64');
+  const url = (port: number) => `http://127.0.0.1:${port}`;
+  const key = await seed(database_url, SVC_SECRETS_KEY, url(provider));
+  const env = {
+    ...{ DATABASE_URL: database_url, TEMPORAL_ADDRESS: temporal_address, SVC_SECRETS_KEY },
+    ...{ API_PORT: String(api), SANDBOX_PAYMENT_B_PORT: String(provider), LOG_LEVEL: 'error' },
+  };
+  const scripts = [
+    'sandbox/payment-provider-b.ts',
+    'api/main.ts',
+    'workers/lifecycle.ts',
+    'bench/bare-worker.ts',
+  ];
+  const children = scripts.map((script) => startScript(script, env));
+  await waitFor(`${url(provider)}/sandbox/orders`, true);
+  await waitFor(`${url(api)}/readyz`, true);
+  for (const queue of ['payments', 'bare'])
+    while ((await pollersOf(temporal_address, queue)).length === 0) await sleep(200);
+  const pools = { api: new Pool(url(api)), provider: new Pool(url(provider)) };
+  const send = async (pool: Pool, at: string, body: string, headers: Record<string, string>) => {
+    const answer = await pool.request({ path: at, method: 'POST', body, headers });
+    const text = await answer.body.text();
+    if (answer.statusCode >= 300) throw new Error(`${at} answered ${answer.statusCode}: ${text}`);
+    return text;
+  };
+  const json = { 'content-type': 'application/json', authorization: `Bearer ${key}` };
+  const form = { 'content-type': 'application/x-www-form-urlencoded' };
+  return {
+    temporal_address,
+    ask: async (at, body) =>
+      JSON.parse(await send(pools.api, `/v1/payments/${at}`, JSON.stringify(body), json)),
+    provider: (at, body, headers = {}) => send(pools.provider, at, body, { ...form, ...headers }),
+    async stop() {
+      for (const pool of Object.values(pools)) await pool.close();
+      for (const child of children.reverse()) await end(child);
+      await temporal.stop(5_000);
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** An organization with a buyer, and the provider where it is. */
+async function seed(database_url: string, secrets_key: string, base_url: string): Promise<string> {
+  const db = openDatabase(database_url, 2);
+  const { id: org_id } = await organizations.create(db, { name: 'Bench', currency: 'USD' });
+  await putOrgSettings(db, org_id, { return_origins: ['http://127.0.0.1:3000'] });
+  const { webhook_secret, ...credentials } = sandboxAccessB;
+  await putConfig(db, createSecrets(secrets_key), {
+    payment_provider_b: { enabled: true, base_url, credentials, webhook_secret },
+    active_provider: 'payment_provider_b',
+  });
+  const nobody = { user_id: null, team_id: null, agent_id: null };
+  const { key } = await tokens.issue(db, {
+    ...{ org_id, name: 'buyer', token_type: 'access', scopes: ['org:billing'], ...nobody },
+    ...{ allowed_models: null, max_budget_nanos: null, expires_at: null, created_by: 'bench' },
+  });
+  await db.destroy();
+  return key;
+}
