@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { isProviderTrouble } from '../activities/provider';
+import { createProviders } from '../activities/providers';
 import { currenciesOf, type ProviderName, providerNames } from '../domain/provider-currencies';
 import {
   CALL_MS,
@@ -322,7 +323,7 @@ test.each(providerNames)('%s: a slow provider is given up in time', async (name)
 });
 
 test.each([400, 404, 409, 422, 429, 500, 502, 503])(
-  'a %i that is not in the provider’s own words is no definite no',
+  "a %i that is not in the provider's own words is no definite no",
   async (status) => {
     const between = createServer((req, res) => {
       req.resume();
@@ -418,4 +419,30 @@ test.each(providerNames)('%s: every currency it is said to take is taken', async
   const { provider } = sandboxes[name];
   for (const currency of currenciesOf(name))
     await provider.createCheckout(wanted({ currency, amount_nanos: 1_000n * UNIT }));
+});
+
+test('a refused card at provider B leaves the checkout open for another one', async () => {
+  const session = {
+    ...{ id: 'cs_1', object: 'checkout.session', status: 'open', payment_status: 'unpaid' },
+    payment_intent: {
+      ...{ id: 'pi_1', object: 'payment_intent', status: 'requires_payment_method' },
+      last_payment_error: { code: 'card_declined' },
+    },
+  };
+  const server = createServer((req, res) => {
+    req.resume();
+    res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(session));
+  });
+  const { provider } = over(B, { ...sandboxes[B].access, base_url: await serveHere(server) });
+  expect(await provider.read('cs_1')).toMatchObject({ status: 'declined', capture_id: null });
+});
+
+test('one adapter serves a provider until its access changes', () => {
+  const providerFor = createProviders();
+  const { access } = sandboxes[B];
+  const first = providerFor(B, access);
+  expect(providerFor(B, structuredClone(access))).toBe(first);
+  expect(providerFor(A, sandboxes[A].access)).not.toBe(first);
+  expect(providerFor(B, access)).toBe(first);
+  expect(providerFor(B, { ...access, webhook_secrets: ['whsec_new'] })).not.toBe(first);
 });
