@@ -1,0 +1,213 @@
+import { request } from 'undici';
+import { one } from '../../domain/sql';
+import { refusal, type Tenant } from '../support/api';
+import {
+  type Checkout,
+  confirm,
+  createCheckout,
+  makeBuyer,
+  openPaymentWorld,
+  type PaymentWorld,
+  pay,
+  sessionOf,
+} from '../support/payments';
+import { until } from '../support/until';
+
+let world: PaymentWorld;
+let tenant: Tenant;
+
+beforeAll(async () => {
+  world = await openPaymentWorld();
+});
+beforeEach(async () => {
+  tenant = await makeBuyer(world.db);
+});
+afterAll(() => world.close());
+
+/** A completed top-up of 50, of which the provider tells nothing more by itself. */
+async function paid(): Promise<Checkout> {
+  const checkout = await createCheckout(world, tenant);
+  await silence(checkout);
+  await pay(checkout);
+  expect((await confirm(world, tenant, checkout)).body.status).toBe('completed');
+  return checkout;
+}
+
+const sandbox = () => world.sandboxes.payment_provider_a;
+
+function silence({ provider_session_token: order }: Checkout) {
+  return sandbox().fault({ on: 'webhook', order, times: 0, blocked: true });
+}
+
+function refund({ payment_session_id }: Checkout) {
+  const body = { payment_session_id, reason: 'The buyer asked for it' };
+  return world.call('post', '/v1/admin/payments/refund', { key: world.admin, body });
+}
+
+async function refundOf({ payment_session_id }: Checkout) {
+  return one<{ id: string; status: string; checks: number; next_check_at: Date | null }>(
+    world.db,
+    `select id, status, checks, next_check_at from payment_refunds where payment_session_id = :payment_session_id
+     order by created_at desc limit 1`,
+    { payment_session_id },
+  );
+}
+
+const describe = (id: string) => world.client.workflow.getHandle(id).describe();
+
+async function isOver(id: string): Promise<boolean> {
+  return (await describe(id)).status.name === 'COMPLETED';
+}
+
+/** Lets the workflow find that the time until its next check has gone by. */
+async function hurry(id: string): Promise<void> {
+  await world
+    .db('payment_refunds')
+    .where({ id })
+    .update({ next_check_at: new Date(Date.now() - 60_000) });
+  // The message that would start it, had its caller died, is of no use here.
+  await world.db('outbox').where({ workflow_id: id }).delete();
+  await world.client.workflow.getHandle(id).terminate('started anew by the reconciler');
+  await world.client.workflow.execute('reconcile', {
+    ...{ workflowId: `reconcile-${id}`, taskQueue: 'lifecycle' },
+  });
+}
+
+async function readsOf({ provider_session_token: order }: Checkout): Promise<number> {
+  const { requests } = (await (await request(`${sandbox().url}/sandbox/requests`)).body.json()) as {
+    requests: { method: string; path: string }[];
+  };
+  return requests.filter(
+    ({ method, path }) => method === 'GET' && path === `/v2/checkout/orders/${order}`,
+  ).length;
+}
+
+test('operators read what is refunded and why, and find it by organization, kind and status', async () => {
+  const checkout = await paid();
+  const answer = await refund(checkout);
+  expect(answer.body).toMatchObject({ status: 'refunded', refund_status: 'succeeded' });
+  const { id } = await refundOf(checkout);
+  await until(() => isOver(id));
+  const seen = await describe(id);
+  expect(await seen.staticSummary()).toMatch(
+    new RegExp(
+      `^50\\.00 USD refund of ${checkout.payment_session_id} for Org \\w+, pending: The buyer asked for it$`,
+    ),
+  );
+  expect(seen.searchAttributes).toMatchObject({
+    ...{ OrgId: [tenant.org_id], Kind: ['paymentRefund'], Status: ['succeeded'] },
+  });
+});
+
+test('a pending refund is asked for at its next check, no sooner, and the provider can still fail it', async () => {
+  const checkout = await paid();
+  const { provider_session_token: order } = checkout;
+  await sandbox().fault({ on: 'refund', order, result: 'pending' });
+  expect((await refund(checkout)).body).toMatchObject({
+    ...{ status: 'refunded', refund_status: 'pending' },
+  });
+  const { id } = await refundOf(checkout);
+  await hurry(id);
+  await until(async () => (await refundOf(checkout)).checks === 2);
+  expect((await refundOf(checkout)).next_check_at?.getTime()).toBeGreaterThan(Date.now() + 60_000);
+  const before = await readsOf(checkout);
+  await new Promise((resolve) => setTimeout(resolve, 1_500));
+  expect(await readsOf(checkout)).toBe(before);
+
+  await sandbox().act(order, 'fail-refund');
+  await hurry(id);
+  await until(() => isOver(id));
+  expect((await describe(id)).searchAttributes).toMatchObject({ Status: ['failed'] });
+  expect(await sessionOf(world, tenant, checkout)).toMatchObject({
+    ...{ status: 'completed', refunded_amount: 0 },
+  });
+});
+
+test('a refund that stays pending past the last check is left alone, until news come', async () => {
+  const checkout = await paid();
+  const { provider_session_token: order, payment_session_id } = checkout;
+  await sandbox().fault({ on: 'refund', order, result: 'pending' });
+  await refund(checkout);
+  const { id } = await refundOf(checkout);
+  await world.db('payment_refunds').where({ id }).update({ checks: 10 });
+  await hurry(id);
+  await until(async () => (await refundOf(checkout)).next_check_at === null);
+  const before = await readsOf(checkout);
+  await new Promise((resolve) => setTimeout(resolve, 1_500));
+  expect(await readsOf(checkout)).toBe(before);
+
+  await sandbox().act(order, 'settle-refund');
+  await world.client.workflow.signalWithStart('paymentSession', {
+    ...{ workflowId: payment_session_id, taskQueue: 'payments' },
+    args: [{ payment_session_id }],
+    signal: 'providerEvent',
+  });
+  await until(async () => (await sessionOf(world, tenant, checkout)).status === 'refunded');
+});
+
+test('a refund of spent credit is refused by its workflow, which ends', async () => {
+  const checkout = await paid();
+  const { team_id } = tenant;
+  const moved = await world.call('post', '/v1/wallets/allocate', {
+    ...{ key: tenant.billing_key, body: { team_id, amount: 20 } },
+  });
+  expect(moved.status).toBe(200);
+  const answer = await refund(checkout);
+  expect(refusal(answer)).toMatchObject({ status: 409, code: 'credit_spent' });
+  expect(answer.body.error.spent_amount ?? answer.body.spent_amount).toBe(20);
+  const { id, status } = await refundOf(checkout);
+  expect(status).toBe('failed');
+  await until(() => isOver(id));
+  expect((await describe(id)).searchAttributes).toMatchObject({ Status: ['failed'] });
+});
+
+test('a provider that cannot be asked how a refund stands has not refused it: nothing is given back', async () => {
+  const checkout = await paid();
+  const { provider_session_token: order } = checkout;
+  // It is made; nothing is heard of it, nor of the look that follows.
+  await sandbox().fault({ on: 'refund', order, answer: 'reset', delay_ms: 400 });
+  const answering = refund(checkout);
+  await until(async () => (await sandbox().order(order)).refunds.length === 1);
+  await sandbox().fault({ on: 'read', order, answer: 'reset' });
+  expect((await answering).body).toMatchObject({ refund_status: 'pending' });
+  const { id } = await refundOf(checkout);
+  const unreadable = { answer: 'error', status: 422, work: false, times: 2 };
+  await sandbox().fault({ on: 'read', order, ...unreadable });
+  await hurry(id);
+  await until(async () => (await refundOf(checkout)).checks === 2);
+  expect(await refundOf(checkout)).toMatchObject({ status: 'pending' });
+  expect(await sessionOf(world, tenant, checkout)).toMatchObject({ refunded_amount: 50 });
+  await hurry(id);
+  await until(() => isOver(id));
+  expect(await sessionOf(world, tenant, checkout)).toMatchObject({
+    ...{ status: 'refunded', refunded_amount: 50 },
+  });
+  expect((await sandbox().order(order)).refunds).toHaveLength(1);
+});
+
+test('a provider that does not know an order any more takes back no refund that it told of', async () => {
+  const checkout = await paid();
+  const { provider_session_token: order, payment_session_id } = checkout;
+  const news = () =>
+    world.client.workflow.signalWithStart('paymentSession', {
+      ...{ workflowId: payment_session_id, taskQueue: 'payments' },
+      args: [{ payment_session_id }],
+      signal: 'providerEvent',
+    });
+  await sandbox().act(order, 'refund', { amount: '20.00' });
+  await (await news()).result();
+  expect(await sessionOf(world, tenant, checkout)).toMatchObject({ refunded_amount: 20 });
+  // Another account's credentials, say: there is no such order.
+  await world
+    .db('payment_sessions')
+    .where({ id: payment_session_id })
+    .update({ provider_order_id: `${order}X` });
+  await (await news()).result();
+  expect(await sessionOf(world, tenant, checkout)).toMatchObject({
+    ...{ status: 'completed', refunded_amount: 20 },
+  });
+  await world
+    .db('payment_sessions')
+    .where({ id: payment_session_id })
+    .update({ provider_order_id: order });
+});
