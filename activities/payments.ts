@@ -119,9 +119,9 @@ async function collect(
   try {
     let report = await provider.read(order_id);
     const is_waiting = session.status === 'created' || session.status === 'capturing';
-    const is_paid = report.status === 'approved' || report.status === 'captured';
+    const is_unpaid = report.status === 'open' && reason === 'confirm';
     // Nothing is taken once a session has ended: then only what the provider took by itself counts.
-    if (is_waiting && (is_paid || reason === 'confirm')) {
+    if (is_waiting && (report.status === 'approved' || is_unpaid)) {
       session = await withRetry(() => steps.begin(db, id, { is_capture: true }));
       if (report.status === 'approved' && session.status === 'capturing')
         report = await capture(provider, order_id, keyOf(session));

@@ -27,8 +27,8 @@ const CREATES = 60;
 
 interface Shop {
   temporal_address: string;
-  /** Asks the API, as a buyer. */
-  ask: (path: string, body: object) => Promise<Record<string, string>>;
+  /** Asks the API, as a buyer of one of the organizations. */
+  ask: (path: string, body: object, buyer: number) => Promise<Record<string, string>>;
   /** Calls the provider itself. */
   provider: (path: string, body: string, headers?: Record<string, string>) => Promise<string>;
   stop: () => Promise<void>;
@@ -48,10 +48,10 @@ async function sessionsRow(shop: Shop): Promise<Row> {
   const client = await bareClient(shop);
   const rates: { whole: number[]; bare: number[] } = { whole: [], bare: [] };
   await rate(() => bareSession(client), 1);
-  await rate(() => wholeSession(shop), 1);
+  await rate((lane) => wholeSession(shop, lane), 1);
   for (let round = 0; round < ROUNDS; round += 1) {
     rates.bare.push(await rate(() => bareSession(client), SECONDS));
-    rates.whole.push(await rate(() => wholeSession(shop), SECONDS));
+    rates.whole.push(await rate((lane) => wholeSession(shop, lane), SECONDS));
   }
   await client.connection.close();
   const [whole, bare] = [median(rates.whole), median(rates.bare)];
@@ -70,7 +70,7 @@ async function createRow(shop: Shop): Promise<Row> {
   const theirs: number[] = [];
   for (let count = 0; count < CREATES; count += 1) {
     const started_at = performance.now();
-    await shop.ask('create-checkout', wish);
+    await shop.ask('create-checkout', wish, 0);
     const between = performance.now();
     await shop.provider('/v1/checkout/sessions', providerCheckout(), {
       authorization: `Bearer ${sandboxAccessB.secret_key}`,
@@ -103,15 +103,18 @@ function providerCheckout(): string {
   }).toString();
 }
 
-async function wholeSession({ ask, provider }: Shop): Promise<void> {
-  const made = await ask('create-checkout', wish);
+async function wholeSession({ ask, provider }: Shop, buyer: number): Promise<void> {
+  const made = await ask('create-checkout', wish, buyer);
   const order = new URL(made.approval_url as string).pathname.split('/').at(-1) as string;
   await provider(`/sandbox/orders/${order}/pay`, '{}', { 'content-type': 'application/json' });
   const { payment_session_id, provider: name, checkout_state } = made;
-  const answer = await ask('confirm-checkout', {
-    ...{ payment_session_id, provider: name, checkout_state },
+  const body = {
+    payment_session_id,
+    provider: name,
+    checkout_state,
     provider_session_token: order,
-  });
+  };
+  const answer = await ask('confirm-checkout', body, buyer);
   if (answer.status !== 'completed') throw new Error(`A top-up ended ${answer.status}.`);
 }
 
@@ -130,12 +133,12 @@ async function bareSession(client: Client): Promise<void> {
 }
 
 /** How many a second, so many in flight. */
-async function rate(run: () => Promise<void>, seconds: number): Promise<number> {
+async function rate(run: (lane: number) => Promise<void>, seconds: number): Promise<number> {
   const started_at = performance.now();
   let done = 0;
-  const lane = async () => {
+  const lane = async (_: unknown, number: number) => {
     while (performance.now() - started_at < seconds * 1_000) {
-      await run();
+      await run(number);
       done += 1;
     }
   };
@@ -151,7 +154,7 @@ async function openShop(cluster: BenchCluster): Promise<Shop> {
   const temporal_address = `127.0.0.1:${t}`;
   const SVC_SECRETS_KEY = randomBytes(32).toString('base64');
   const url = (port: number) => `http://127.0.0.1:${port}`;
-  const key = await seed(database_url, SVC_SECRETS_KEY, url(provider));
+  const keys = await seed(database_url, SVC_SECRETS_KEY, url(provider));
   const env = {
     ...{ DATABASE_URL: database_url, TEMPORAL_ADDRESS: temporal_address, SVC_SECRETS_KEY },
     ...{ API_PORT: String(api), SANDBOX_PAYMENT_B_PORT: String(provider), LOG_LEVEL: 'error' },
@@ -174,12 +177,15 @@ async function openShop(cluster: BenchCluster): Promise<Shop> {
     if (answer.statusCode >= 300) throw new Error(`${at} answered ${answer.statusCode}: ${text}`);
     return text;
   };
-  const json = { 'content-type': 'application/json', authorization: `Bearer ${key}` };
+  const json = (buyer: number) => ({
+    'content-type': 'application/json',
+    authorization: `Bearer ${keys[buyer]}`,
+  });
   const form = { 'content-type': 'application/x-www-form-urlencoded' };
   return {
     temporal_address,
-    ask: async (at, body) =>
-      JSON.parse(await send(pools.api, `/v1/payments/${at}`, JSON.stringify(body), json)),
+    ask: async (at, body, buyer) =>
+      JSON.parse(await send(pools.api, `/v1/payments/${at}`, JSON.stringify(body), json(buyer))),
     provider: (at, body, headers = {}) => send(pools.provider, at, body, { ...form, ...headers }),
     async stop() {
       for (const pool of Object.values(pools)) await pool.close();
@@ -190,21 +196,28 @@ async function openShop(cluster: BenchCluster): Promise<Shop> {
   };
 }
 
-/** An organization with a buyer, and the provider where it is. */
-async function seed(database_url: string, secrets_key: string, base_url: string): Promise<string> {
-  const db = openDatabase(database_url, 2);
-  const { id: org_id } = await organizations.create(db, { name: 'Bench', currency: 'USD' });
-  await putOrgSettings(db, org_id, { return_origins: ['http://127.0.0.1:3000'] });
+/** A buyer of an organization of its own for each that is in flight, and the provider where it is. */
+async function seed(url: string, secrets_key: string, base_url: string): Promise<string[]> {
+  const db = openDatabase(url, 2);
   const { webhook_secret, ...credentials } = sandboxAccessB;
   await putConfig(db, createSecrets(secrets_key), {
     payment_provider_b: { enabled: true, base_url, credentials, webhook_secret },
     active_provider: 'payment_provider_b',
   });
-  const nobody = { user_id: null, team_id: null, agent_id: null };
-  const { key } = await tokens.issue(db, {
-    ...{ org_id, name: 'buyer', token_type: 'access', scopes: ['org:billing'], ...nobody },
-    ...{ allowed_models: null, max_budget_nanos: null, expires_at: null, created_by: 'bench' },
-  });
+  const keys: string[] = [];
+  for (let buyer = 0; buyer < IN_FLIGHT; buyer += 1) {
+    const { id: org_id } = await organizations.create(db, {
+      name: `Bench ${buyer}`,
+      currency: 'USD',
+    });
+    await putOrgSettings(db, org_id, { return_origins: ['http://127.0.0.1:3000'] });
+    const nobody = { user_id: null, team_id: null, agent_id: null };
+    const { key } = await tokens.issue(db, {
+      ...{ org_id, name: 'buyer', token_type: 'access', scopes: ['org:billing'], ...nobody },
+      ...{ allowed_models: null, max_budget_nanos: null, expires_at: null, created_by: 'bench' },
+    });
+    keys.push(key);
+  }
   await db.destroy();
-  return key;
+  return keys;
 }

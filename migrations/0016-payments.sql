@@ -178,32 +178,29 @@ create function payment_step(s payment_sessions) returns table (next text, wait_
 $$;
 
 -- Commits that a call to the provider begins. `reading` orders what the answers say: an answer to a question that was asked
--- before another one's answer was recorded is old. A session that waits for its buyer becomes capturing where it is to be taken.
+-- before another one's answer was recorded is old. A session that waits for its buyer becomes capturing where it is to be taken;
+-- only that is a move, and takes the organization's lock.
 create function begin_payment_call(p_id text, p_is_capture boolean) returns payment_sessions language plpgsql as $$
 declare
   s payment_sessions;
 begin
-  s := lock_payment(p_id);
-  if p_is_capture and s.status = 'created' then
-    s := move_payment(p_id, 'capturing');
+  if p_is_capture then
+    s := lock_payment(p_id);
+    if s.status = 'created' then
+      s := move_payment(p_id, 'capturing');
+    end if;
   end if;
-  update payment_sessions q set provider_calls = q.provider_calls + 1, provider_called_at = clock_timestamp() where q.id = p_id returning * into s;
+  update payment_sessions q set provider_calls = q.provider_calls + 1, provider_called_at = clock_timestamp()
+  where q.id = p_id returning * into s;
   return s;
 end $$;
 
--- The provider has made the checkout.
-create function open_payment(p_id text, p_order_id text, p_approval_url text) returns payment_sessions language plpgsql as $$
-declare
-  s payment_sessions;
-begin
-  s := lock_payment(p_id);
-  if s.provider_order_id is null then
-    update payment_sessions q set provider_order_id = p_order_id, approval_url = p_approval_url, error_code = null,
-      error_message = null, updated_at = clock_timestamp(), checks = 0, next_check_at = clock_timestamp() + payment_pause(0)
-    where q.id = p_id returning * into s;
-  end if;
-  return s;
-end $$;
+-- The provider has made the checkout: the first one made is the one that the buyer is shown.
+create function open_payment(p_id text, p_order_id text, p_approval_url text) returns void language sql as $$
+  update payment_sessions q set provider_order_id = p_order_id, approval_url = p_approval_url, error_code = null,
+    error_message = null, updated_at = clock_timestamp(), checks = 0, next_check_at = clock_timestamp() + payment_pause(0)
+  where q.id = p_id and q.provider_order_id is null
+$$;
 
 -- Ends a session that nobody has paid: the buyer's wish, the deadline, or a definite no. Changes nothing where it has moved on.
 create function close_payment(p_id text, p_to text, p_code text, p_message text) returns payment_sessions language plpgsql as $$
