@@ -32,8 +32,7 @@ export function createPaymentSteps(db: Db, providerOf: ProviderOf) {
   return {
     /** Makes the checkout at the provider where there is none; fails the session on a definite no. */
     async openCheckout({ payment_session_id: id }: Ref): Promise<Progress> {
-      const { next } = await steps.progress(db, id);
-      if (next === 'open') await open(db, providerOf, id);
+      await open(db, providerOf, id);
       return steps.progress(db, id);
     },
     /** Asks the provider how the payment stands, takes the money where the buyer approved it, and records what came of it. */
@@ -70,6 +69,7 @@ const OPEN_TRIES = 2;
 async function open(db: Db, providerOf: ProviderOf, id: string): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
     const session = await withRetry(() => steps.begin(db, id, { is_capture: false }));
+    if (session.status !== 'created' || session.provider_order_id !== null) return;
     if (session.is_overdue) return close(db, providerOf, id, expired);
     try {
       return await steps.opened(db, id, await makeCheckout(providerOf, session));
@@ -117,7 +117,8 @@ async function collect(
   if (order_id === null) return is_overdue ? close(db, providerOf, id, expired) : undefined;
   const provider = await providerOf(session.provider);
   try {
-    let report = await provider.read(order_id);
+    const isFresh = reason === 'confirm' && session.is_fresh;
+    let report = await provider.read(order_id, { isFresh });
     const is_waiting = session.status === 'created' || session.status === 'capturing';
     const is_unpaid = report.status === 'open' && reason === 'confirm';
     // Nothing is taken once a session has ended: then only what the provider took by itself counts.

@@ -39,7 +39,7 @@ export function createProviderA(access: ProviderAccess, call_ms = CALL_MS): Paym
   });
   return {
     createCheckout: (request) => calls.run(() => createCheckout(wire, request)),
-    read: (order_id) => calls.run((signal) => read(wire, order_id, signal)),
+    read: (order_id, options) => calls.run((signal) => read(wire, order_id, signal, options)),
     capture: (order_id, key) => calls.run((signal) => capture(wire, order_id, key, signal)),
     // An order cannot be ended there: it is captured by nobody but us, and ends by itself.
     expire: async () => undefined,
@@ -80,12 +80,17 @@ async function createCheckout({ session }: Wire, request: CheckoutRequest): Prom
   return { order_id: order.id, approval_url: approval.href };
 }
 
-async function read(wire: Wire, order_id: string, signal: AbortSignal): Promise<PaymentReport> {
+async function read(
+  wire: Wire,
+  order_id: string,
+  signal: AbortSignal,
+  { isFresh = false } = {},
+): Promise<PaymentReport> {
   const { client } = await wire.session();
   const found = await new OrdersController(client).getOrder({ id: order_id }).catch(unlessGone);
   if (found === undefined) return nothingPaid('closed');
   const report = reportOf(found.result);
-  if (report.status !== 'captured' || report.capture_id === null) return report;
+  if (isFresh || report.status !== 'captured' || report.capture_id === null) return report;
   return { ...report, disputes: await disputesOf(wire, report.capture_id, signal) };
 }
 
@@ -218,16 +223,16 @@ interface Dispute {
 
 const DISPUTES = '/v1/customer/disputes';
 
-/** Disputes of a capture. In an inquiry buyer and seller talk: no money has moved. */
+/** Disputes of a capture; null where the app lacks that feature. In an inquiry buyer and seller talk: no money has moved. */
 async function disputesOf(
   wire: Wire,
   capture_id: string,
   signal: AbortSignal,
-): Promise<ReportedDispute[]> {
+): Promise<ReportedDispute[] | null> {
   const filter = `disputed_transaction_id=${encodeURIComponent(capture_id)}&page_size=50`;
-  const listed = (await askJson(wire, `${DISPUTES}?${filter}`, { signal })) as {
-    items?: Dispute[];
-  };
+  const asked = await askJson(wire, `${DISPUTES}?${filter}`, { expected: [403], signal });
+  if (asked === undefined) return null;
+  const listed = asked as { items?: Dispute[] };
   const claims = (listed.items ?? []).filter((one) => one.dispute_life_cycle_stage !== 'INQUIRY');
   return Promise.all(
     claims.map(async (one) => {

@@ -33,7 +33,8 @@ export interface PaymentReport {
   amount_nanos: bigint | null;
   currency: string | null;
   refunds: readonly ReportedRefund[];
-  disputes: readonly ReportedDispute[];
+  /** Null where the provider does not let this account ask: then what is known of them stays. */
+  disputes: readonly ReportedDispute[] | null;
 }
 
 export interface ReportedRefund {
@@ -86,8 +87,11 @@ export type WebhookHeaders = Readonly<Record<string, string | undefined>>;
 export interface PaymentProvider {
   /** The same key again gives the same checkout. */
   createCheckout(request: CheckoutRequest): Promise<Checkout>;
-  /** How the payment stands, with all refunds and disputes of its capture. */
-  read(order_id: string): Promise<PaymentReport>;
+  /**
+   * How the payment stands, with all refunds and disputes of its capture. `isFresh`: the buyer comes from paying, so that
+   * nothing can have gone back yet and the provider need not be asked for that.
+   */
+  read(order_id: string, options?: { isFresh?: boolean }): Promise<PaymentReport>;
   /** Takes an approved payment; the same `key` again captures once. Where the provider captures by itself: `read`. */
   capture(order_id: string, key: string): Promise<PaymentReport>;
   /** Ends a checkout that is not paid, where the provider can; never throws a refusal. */

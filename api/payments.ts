@@ -4,7 +4,7 @@ import { sha256 } from '../domain/ids';
 import * as members from '../domain/members';
 import { decimalText } from '../domain/money';
 import * as organizations from '../domain/organizations';
-import { activeProvider, getConfig } from '../domain/payment-config';
+import { getConfig, type PlatformConfig, usableProviders } from '../domain/payment-config';
 import { getOrgSettings } from '../domain/payment-settings';
 import * as steps from '../domain/payment-steps';
 import * as payments from '../domain/payments';
@@ -126,8 +126,11 @@ async function judged(
   org_id: string,
   input: z.infer<typeof checkout>,
 ) {
-  const settings = await getOrgSettings(db, org_id);
-  const { currency, wallet_user_topup_enabled } = await walletSettings.get(db, org_id);
+  const [settings, { currency, wallet_user_topup_enabled }, config] = await Promise.all([
+    getOrgSettings(db, org_id),
+    walletSettings.get(db, org_id),
+    getConfig(db),
+  ]);
   const mayBill = isPlatformAdmin(principal) || principal.scopes.includes('org:billing');
   if (!wallet_user_topup_enabled && !mayBill)
     throw new AppError(
@@ -139,7 +142,7 @@ async function judged(
     throw notAllowed(
       `Top-ups of ${owner.owner_type} wallets are switched off here. Allowed: ${settings.topup_target_scopes.join(', ')}.`,
     );
-  const name = await providerFor(db, currency);
+  const name = providerFor(config, currency);
   requireAmount(input.amount, { ...settings, currency, name });
   return {
     provider: name,
@@ -189,14 +192,13 @@ function notAllowed(message: string): AppError {
 }
 
 /** The active provider, where it takes the organization's currency. */
-async function providerFor(db: Db, currency: string): Promise<ProviderName> {
-  const name = await activeProvider(db);
+function providerFor(config: PlatformConfig, currency: string): ProviderName {
+  const name = usableProviders(config).find((usable) => usable === config.active_provider);
   if (name === undefined)
     throw new AppError(
       'payment_not_configured',
       'No payment provider is active. A platform admin must enable one: PUT /v1/admin/payments/config.',
     );
-  const config = await getConfig(db);
   if (config[name].supported_currencies.includes(currency)) return name;
   throw new AppError(
     'currency_not_supported',
@@ -332,7 +334,8 @@ export function ownOrder({ db, principal }: Ctx, order_id: string): Promise<paym
 }
 
 function requireOrg({ org_id }: Principal): string {
-  if (org_id === null) throw new AppError('org_required', 'This key acts for no organization.');
+  if (org_id === null)
+    throw new AppError('permission_denied', 'This key acts for no organization.');
   return org_id;
 }
 

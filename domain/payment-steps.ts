@@ -16,6 +16,8 @@ export interface Called {
   cancel_url: string;
   provider_expires_at: Date;
   is_overdue: boolean;
+  /** Made lately and not captured yet: nothing can have gone back. */
+  is_fresh: boolean;
   /** "Top-up of team Research" */
   description: string;
 }
@@ -30,7 +32,8 @@ export function begin(
     db,
     `select s.id, s.status, s.provider, s.provider_order_id, s.provider_calls as reading, s.amount_nanos, s.currency,
        s.return_url, s.cancel_url, s.expires_at - interval '5 minutes' as provider_expires_at,
-       s.expires_at <= clock_timestamp() as is_overdue, ${target} as description
+       s.expires_at <= clock_timestamp() as is_overdue,
+       s.provider_capture_id is null and s.created_at > clock_timestamp() - interval '10 minutes' as is_fresh, ${target} as description
      from begin_payment_call(:id, :is_capture) as s ${names} where s.id is not null`,
     { id, is_capture },
     'No payment session',
@@ -60,7 +63,7 @@ export interface Report {
   amount_nanos: bigint | null;
   currency: string | null;
   refunds: readonly object[];
-  disputes: readonly object[];
+  disputes: readonly object[] | null;
 }
 
 /** Records what the provider says: the one place where a payment becomes captured, safe to run any number of times at once. */

@@ -83,14 +83,16 @@ $$;
 create function note_claims(s payment_sessions, p_report jsonb, p_reading integer) returns payment_sessions language plpgsql as $$
 declare
   v_cause text;
+  -- A provider that may not be asked for disputes says nothing new of them.
+  v_disputes jsonb := coalesce(nullif(p_report -> 'disputes', 'null'), s.disputes);
 begin
   -- What is new or changed in the list names the cause.
   select c.id into v_cause from (
     select coalesce(r ->> 'payment_refund_id', r ->> 'provider_refund_id') as id, r as claim from jsonb_array_elements(p_report -> 'refunds') as r
     union all
-    select d ->> 'id', d from jsonb_array_elements(p_report -> 'disputes') as d
+    select d ->> 'id', d from jsonb_array_elements(v_disputes) as d
   ) as c where not s.refunds || s.disputes @> jsonb_build_array(c.claim) limit 1;
-  update payment_sessions q set refunds = p_report -> 'refunds', disputes = p_report -> 'disputes', reading = p_reading
+  update payment_sessions q set refunds = p_report -> 'refunds', disputes = v_disputes, reading = p_reading
   where q.id = s.id returning * into s;
   update payment_refunds o set status = r ->> 'status', provider_refund_id = coalesce(o.provider_refund_id, r ->> 'provider_refund_id'),
     updated_at = clock_timestamp(), next_check_at = case when r ->> 'status' = 'pending' then o.next_check_at end,

@@ -289,3 +289,12 @@ test('a completed top-up of nothing but a session that was never paid cannot be 
   const id = await makeSession();
   await expect(askRefund(id)).rejects.toMatchObject({ code: 'payment_state', status: 409 });
 });
+
+test('a provider that may not be asked for disputes leaves what is known of them', async () => {
+  const id = await completed();
+  const disputes = [{ id: 'dp_3', status: 'open', amount_nanos: 10n * UNIT }];
+  await tell(id, paid(id, { disputes }));
+  expect(await balance()).toBe(40n);
+  await tell(id, paid(id, { disputes: null }));
+  expect(await balance()).toBe(40n);
+});

@@ -214,7 +214,7 @@ test.each(providerNames)('%s: a dispute is open, then lost or won', async (name)
   for (const end of ['lost', 'won'] as const) {
     const { provider, order_id } = await paid(name);
     await act(name, order_id, 'open-dispute', { amount: '30.00' });
-    const [open] = (await provider.read(order_id)).disputes;
+    const [open] = (await provider.read(order_id)).disputes ?? [];
     expect(open).toMatchObject({ status: 'open', amount_nanos: 30n * UNIT });
     await act(name, order_id, end === 'lost' ? 'lose-dispute' : 'win-dispute');
     expect((await provider.read(order_id)).disputes).toEqual([{ ...open, status: end }]);
