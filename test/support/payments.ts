@@ -52,11 +52,7 @@ export async function openPaymentWorld(): Promise<PaymentWorld> {
   const { db, url: database_url, close: dropDatabase } = await openTestDatabase(20);
   const worker = await startWorker(db);
   const api = await serve({ db, temporal: worker.temporal });
-  const sandboxes = {
-    payment_provider_a: await open(createPaymentServerA({ ...hook(api.url, 'a') })),
-    payment_provider_b: await open(createPaymentServerB({ ...hook(api.url, 'b') })),
-  };
-  await configure(db, sandboxes);
+  const sandboxes = await openSandboxes(db, api.url);
   const stopSending = keepSending(worker);
   const close = async () => {
     for (const { server } of Object.values(sandboxes)) {
@@ -75,6 +71,19 @@ export async function openPaymentWorld(): Promise<PaymentWorld> {
   };
   const served = { api_url: api.url, call: api.call, admin: await platformKey(db) };
   return { ...worker, db, database_url, ...served, sandboxes, use, close };
+}
+
+/** Both providers, which the platform's config names, with their webhooks on their way to the API. */
+export async function openSandboxes(
+  db: Db,
+  api_url: string,
+): Promise<Record<ProviderName, Sandbox>> {
+  const sandboxes = {
+    payment_provider_a: await open(createPaymentServerA({ ...hook(api_url, 'a') })),
+    payment_provider_b: await open(createPaymentServerB({ ...hook(api_url, 'b') })),
+  };
+  await configure(db, sandboxes);
+  return sandboxes;
 }
 
 function hook(api_url: string, provider: 'a' | 'b') {
@@ -167,7 +176,7 @@ export const wish = {
 
 /** A checkout of 50 for the organization, unless told otherwise, as its member makes it. */
 export async function createCheckout(
-  { call, db }: PaymentWorld,
+  { call, db }: Pick<PaymentWorld, 'call' | 'db'>,
   { member_key }: Pick<Tenant, 'member_key'>,
   more: object = {},
 ): Promise<Checkout> {

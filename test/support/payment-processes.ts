@@ -1,0 +1,197 @@
+import { chmodSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { Client, Connection } from '@temporalio/client';
+import { request } from 'undici';
+import { audit } from '../../domain/audit';
+import { putConfig } from '../../domain/payment-config';
+import type { ProviderName } from '../../domain/provider-currencies';
+import { type Db, many, one } from '../../domain/sql';
+import { freePorts } from '../../sandbox/ports';
+import { launch, type Program, type Running, type Watch } from '../../sandbox/processes';
+import { NAMESPACE, prepareTemporal } from '../../sandbox/temporal';
+import { type CallApi, caller, platformKey, secrets, secrets_key } from './api';
+import { openTestDatabase } from './database';
+import { openSandboxes, type Sandbox } from './payments';
+import { until } from './until';
+
+const root = path.join(__dirname, '../..');
+
+/** A process of its own, which can be killed at any moment and started again. */
+export interface Part {
+  start: () => Promise<void>;
+  /** SIGKILL; resolves when it is gone. */
+  kill: () => Promise<void>;
+  /** Stops it from answering without ending it. */
+  pause: () => void;
+  resume: () => void;
+}
+
+export interface PaymentProcesses {
+  db: Db;
+  call: CallApi;
+  admin: string;
+  client: Client;
+  sandboxes: Record<ProviderName, Sandbox>;
+  api: Part;
+  worker: Part;
+  temporal: Part;
+  use: (provider: ProviderName) => Promise<void>;
+  /** Deletes all that Temporal has stored; it must not run. */
+  forgetStore: () => void;
+  /** Stalls what is written next of an organization at a step, and never commits it. */
+  stall: (org_id: string, step: Step) => Promise<void>;
+  /** Ends the stalled transactions without a commit, as the database does when their client is gone. */
+  undoStalls: () => Promise<void>;
+  close: () => Promise<void>;
+}
+
+/** What is about to be recorded: the checkout, a move of the session, the refund's debit, the provider's answer to it. */
+export type Step = 'opened' | 'capturing' | 'captured' | 'completed' | 'debited' | 'answered';
+
+/** API, worker and Temporal as processes; both sandbox providers in this one. Closing proves the ledger. */
+export async function openPaymentProcesses(): Promise<PaymentProcesses> {
+  const folder = mkdtempSync(path.join(tmpdir(), 'svc-payments-'));
+  chmodSync(folder, 0o755);
+  const { db, url: DATABASE_URL, close: dropDatabase } = await openTestDatabase();
+  await many(db, stalling);
+  const [port = 0, ui_port = 0, api_port = 0] = await freePorts(3);
+  const TEMPORAL_ADDRESS = `127.0.0.1:${port}`;
+  const env = {
+    ...{ ...process.env, DATABASE_URL, TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE: NAMESPACE },
+    ...{ SVC_SECRETS_KEY: secrets_key, API_PORT: String(api_port), LOG_LEVEL: 'info' },
+  };
+  const temporal = createPart(() => prepareTemporal({ folder, port, ui_port }));
+  const api = createPart(async (watch) => program('api/main.ts', env, 'api listens', watch));
+  const worker = createPart(async (watch) =>
+    program('workers/lifecycle.ts', env, 'worker_lifecycle runs', watch),
+  );
+  await Promise.all([temporal.start(), api.start(), worker.start()]);
+  const api_url = `http://127.0.0.1:${api_port}`;
+  const sandboxes = await openSandboxes(db, api_url);
+  const connection = Connection.lazy({ address: TEMPORAL_ADDRESS });
+  const close = async () => {
+    for (const { server } of Object.values(sandboxes)) {
+      server.closeAllConnections();
+      server.close();
+    }
+    await connection.close();
+    await Promise.all([worker.kill(), api.kill(), temporal.kill()]);
+    const { broken } = await audit(db);
+    await dropDatabase();
+    rmSync(folder, { recursive: true, force: true });
+    expect(broken).toEqual([]);
+  };
+  return {
+    ...{
+      db,
+      call: caller(api_url),
+      admin: await platformKey(db),
+      sandboxes,
+      api,
+      worker,
+      temporal,
+    },
+    client: new Client({ connection, namespace: NAMESPACE }),
+    use: async (active_provider) => void (await putConfig(db, secrets, { active_provider })),
+    forgetStore: () => {
+      for (const name of readdirSync(folder)) rmSync(path.join(folder, name), { force: true });
+    },
+    stall: async (org_id, step) =>
+      void (await many(db, 'insert into stalls values (:org_id, :step)', { org_id, step })),
+    undoStalls: async () => {
+      await many(db, 'delete from stalls');
+      await many(
+        db,
+        `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and ${sleeping}`,
+      );
+      await until(async () => (await stalledCount(db)) === 0);
+    },
+    close,
+  };
+}
+
+const sleeping = `wait_event = 'PgSleep'`;
+
+/** How many transactions stand still at a step. */
+export async function stalledCount(db: Db): Promise<number> {
+  const { n } = await one<{ n: number }>(
+    db,
+    `select count(*)::int as n from pg_stat_activity where datname = current_database() and ${sleeping}`,
+  );
+  return n;
+}
+
+const stalling = `
+  create table stalls (org_id text, step text);
+  create function stall() returns trigger language plpgsql as $$
+  declare
+    o jsonb := to_jsonb(old);
+    n jsonb := to_jsonb(new);
+  begin
+    if exists (select from stalls s where s.org_id = n ->> 'org_id' and s.step = case
+        when n ->> 'debited_at' is distinct from o ->> 'debited_at' then 'debited'
+        when n ->> 'provider_refund_id' is distinct from o ->> 'provider_refund_id' then 'answered'
+        when n ->> 'provider_order_id' is distinct from o ->> 'provider_order_id' then 'opened'
+        when n ->> 'status' is distinct from o ->> 'status' then n ->> 'status' end) then
+      perform pg_sleep(60);
+    end if;
+    return new;
+  end $$;
+  create trigger stall before update on payment_sessions for each row execute function stall();
+  create trigger stall before update on payment_refunds for each row execute function stall()`;
+
+function createPart(prepare: (watch: Watch) => Promise<Program>): Part {
+  let running: Running | undefined;
+  const signal = (name: NodeJS.Signals) => {
+    if (running) process.kill(running.pid, name);
+  };
+  return {
+    async start() {
+      const watch: Watch = {};
+      running = await launch(await prepare(watch), watch);
+    },
+    async kill() {
+      signal('SIGKILL');
+      await running?.ended;
+      running = undefined;
+    },
+    pause: () => signal('SIGSTOP'),
+    resume: () => signal('SIGCONT'),
+  };
+}
+
+/** A main file of ours, ready once it has said these words. */
+function program(file: string, env: NodeJS.ProcessEnv, words: string, watch: Watch): Program {
+  let isReady = false;
+  watch.onLine = (line) => {
+    isReady ||= line.includes(words);
+  };
+  return {
+    ...{ name: file, command: process.execPath, args: ['--require', 'tsx/cjs', file], env },
+    cwd: root,
+    stop_signals: ['SIGTERM', 'SIGKILL'],
+    isReady: async () => isReady,
+    ready_timeout_ms: 60_000,
+  };
+}
+
+/** What arrived at a provider and has no answer yet. */
+export async function unanswered({ url }: Sandbox): Promise<string[]> {
+  const { requests } = (await (await request(`${url}/sandbox/requests`)).body.json()) as {
+    requests: { path: string; body: string; status: number | null }[];
+  };
+  return requests
+    .filter(({ status }) => status === null)
+    .map((one) => `${one.path} ${decodeURIComponent(one.body)}`);
+}
+
+/** How often money was taken for an order, by the provider's own news of it. */
+export async function capturesOf({ url }: Sandbox, order: string): Promise<number> {
+  const { events } = (await (await request(`${url}/sandbox/events`)).body.json()) as {
+    events: { order_id: string; type: string }[];
+  };
+  const isCapture = ({ type }: { type: string }) =>
+    type === 'PAYMENT.CAPTURE.COMPLETED' || type === 'checkout.session.completed';
+  return events.filter((event) => event.order_id === order && isCapture(event)).length;
+}
