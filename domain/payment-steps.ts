@@ -90,7 +90,8 @@ export async function close(
 export async function unknown(db: Db, id: string, error_message: string): Promise<void> {
   await many(
     db,
-    `update payment_sessions set error_code = 'provider_unavailable', error_message = :error_message, checks = checks + 1,
+    `update payment_sessions set error_code = 'provider_unavailable', error_message = :error_message,
+       provider_called_at = null, checks = checks + 1,
        next_check_at = clock_timestamp() + payment_pause(checks)
      where id = :id and (status in ('created', 'capturing') or next_check_at is not null)`,
     { id, error_message },
@@ -102,7 +103,7 @@ export async function credit(db: Db, id: string): Promise<void> {
   await many(db, 'select from credit_payment(:id)', { id });
 }
 
-/** True while its provider is being asked, or has just been: the workflow works on it. */
+/** True while its provider is being asked: the workflow works on it. A call whose worker died counts for 30 s. */
 export async function isUnderWay(db: Db, id: string): Promise<boolean> {
   const row = await maybe(
     db,

@@ -20,6 +20,7 @@ create table payment_sessions (
   attempt integer not null default 1,
   -- Calls that were begun at the provider, committed before each of them.
   provider_calls integer not null default 0,
+  -- When the call that is under way began; null once its answer is recorded.
   provider_called_at timestamptz,
   provider_order_id text,
   approval_url text,
@@ -198,7 +199,8 @@ end $$;
 -- The provider has made the checkout: the first one made is the one that the buyer is shown.
 create function open_payment(p_id text, p_order_id text, p_approval_url text) returns void language sql as $$
   update payment_sessions q set provider_order_id = p_order_id, approval_url = p_approval_url, error_code = null,
-    error_message = null, updated_at = clock_timestamp(), checks = 0, next_check_at = clock_timestamp() + payment_pause(0)
+    error_message = null, provider_called_at = null, updated_at = clock_timestamp(), checks = 0,
+    next_check_at = clock_timestamp() + payment_pause(0)
   where q.id = p_id and q.provider_order_id is null
 $$;
 

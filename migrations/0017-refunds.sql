@@ -92,7 +92,8 @@ begin
     union all
     select d ->> 'id', d from jsonb_array_elements(v_disputes) as d
   ) as c where not s.refunds || s.disputes @> jsonb_build_array(c.claim) limit 1;
-  update payment_sessions q set refunds = p_report -> 'refunds', disputes = v_disputes, reading = p_reading
+  update payment_sessions q set refunds = p_report -> 'refunds', disputes = v_disputes, reading = p_reading,
+    provider_called_at = null
   where q.id = s.id returning * into s;
   update payment_refunds o set status = r ->> 'status', provider_refund_id = coalesce(o.provider_refund_id, r ->> 'provider_refund_id'),
     updated_at = clock_timestamp(), next_check_at = case when r ->> 'status' = 'pending' then o.next_check_at end,
