@@ -9,7 +9,8 @@ export async function openBrowser(): Promise<Browser> {
   if (own) return chromium.launch({ executablePath: own, args: ['--no-sandbox'] });
   return chromium.launch({
     executablePath: await sparticuz.executablePath(),
-    args: sparticuz.args,
+    // In one process the whole browser ends with its first page.
+    args: sparticuz.args.filter((arg) => arg !== '--single-process'),
   });
 }
 

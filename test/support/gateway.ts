@@ -88,7 +88,7 @@ export function gatewayKey(
   return makeKey(api.db, org_id, { token_type: 'gateway', ...more });
 }
 
-async function startGateway(given: {
+export async function startGateway(given: {
   api_urls: readonly string[];
   models_url: string;
   control_plane_token: string;
