@@ -86,14 +86,15 @@ export async function close(
   });
 }
 
-/** The provider gave no answer that says how things stand: it is asked again later. */
+/** The provider gave no answer that says how things stand: it is asked again later, after the end too, when there was news. */
 export async function unknown(db: Db, id: string, error_message: string): Promise<void> {
   await many(
     db,
-    `update payment_sessions set error_code = 'provider_unavailable', error_message = :error_message,
-       provider_called_at = null, checks = checks + 1,
-       next_check_at = clock_timestamp() + payment_pause(checks)
-     where id = :id and (status in ('created', 'capturing') or next_check_at is not null)`,
+    `update payment_sessions set provider_called_at = null, checks = checks + 1,
+       next_check_at = clock_timestamp() + payment_pause(checks),
+       error_code = case when status in ('created', 'capturing') then 'provider_unavailable' else error_code end,
+       error_message = case when status in ('created', 'capturing') then :error_message else error_message end
+     where id = :id`,
     { id, error_message },
   );
 }

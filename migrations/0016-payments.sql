@@ -266,6 +266,10 @@ begin
   if v_status = 'closed' and s.status in ('expired', 'canceled', 'failed') then
     -- It can never be paid any more.
     update payment_sessions q set next_check_at = null where q.id = p_id returning * into s;
+  elsif s.status = v_before and s.status in ('completed', 'refunded') then
+    -- Asked because there was news: now it is known.
+    update payment_sessions q set checks = 0, next_check_at = null where q.id = p_id and q.next_check_at is not null;
+    select * into s from payment_sessions q where q.id = p_id;
   elsif s.status = v_before and s.next_check_at is not null then
     update payment_sessions q set checks = q.checks + 1, next_check_at = clock_timestamp() + payment_pause(q.checks + 1)
     where q.id = p_id returning * into s;

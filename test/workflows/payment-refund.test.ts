@@ -1,5 +1,5 @@
 import { request } from 'undici';
-import { one } from '../../domain/sql';
+import { many, one } from '../../domain/sql';
 import { refusal, type Tenant } from '../support/api';
 import {
   type Checkout,
@@ -51,6 +51,15 @@ async function refundOf({ payment_session_id }: Checkout) {
      order by created_at desc limit 1`,
     { payment_session_id },
   );
+}
+
+/** News of the provider, as a webhook brings it. */
+function tell({ payment_session_id }: Checkout) {
+  return world.client.workflow.signalWithStart('paymentSession', {
+    ...{ workflowId: payment_session_id, taskQueue: 'payments' },
+    args: [{ payment_session_id }],
+    signal: 'providerEvent',
+  });
 }
 
 const describe = (id: string) => world.client.workflow.getHandle(id).describe();
@@ -125,7 +134,7 @@ test('a pending refund is asked for at its next check, no sooner, and the provid
 
 test('a refund that stays pending past the last check is left alone, until news come', async () => {
   const checkout = await paid();
-  const { provider_session_token: order, payment_session_id } = checkout;
+  const { provider_session_token: order } = checkout;
   await sandbox().fault({ on: 'refund', order, result: 'pending' });
   await refund(checkout);
   const { id } = await refundOf(checkout);
@@ -137,11 +146,7 @@ test('a refund that stays pending past the last check is left alone, until news 
   expect(await readsOf(checkout)).toBe(before);
 
   await sandbox().act(order, 'settle-refund');
-  await world.client.workflow.signalWithStart('paymentSession', {
-    ...{ workflowId: payment_session_id, taskQueue: 'payments' },
-    args: [{ payment_session_id }],
-    signal: 'providerEvent',
-  });
+  await tell(checkout);
   await until(async () => (await sessionOf(world, tenant, checkout)).status === 'refunded');
 });
 
@@ -188,21 +193,15 @@ test('a provider that cannot be asked how a refund stands has not refused it: no
 test('a provider that does not know an order any more takes back no refund that it told of', async () => {
   const checkout = await paid();
   const { provider_session_token: order, payment_session_id } = checkout;
-  const news = () =>
-    world.client.workflow.signalWithStart('paymentSession', {
-      ...{ workflowId: payment_session_id, taskQueue: 'payments' },
-      args: [{ payment_session_id }],
-      signal: 'providerEvent',
-    });
   await sandbox().act(order, 'refund', { amount: '20.00' });
-  await (await news()).result();
+  await (await tell(checkout)).result();
   expect(await sessionOf(world, tenant, checkout)).toMatchObject({ refunded_amount: 20 });
   // Another account's credentials, say: there is no such order.
   await world
     .db('payment_sessions')
     .where({ id: payment_session_id })
     .update({ provider_order_id: `${order}X` });
-  await (await news()).result();
+  await (await tell(checkout)).result();
   expect(await sessionOf(world, tenant, checkout)).toMatchObject({
     ...{ status: 'completed', refunded_amount: 20 },
   });
@@ -210,4 +209,22 @@ test('a provider that does not know an order any more takes back no refund that 
     .db('payment_sessions')
     .where({ id: payment_session_id })
     .update({ provider_order_id: order });
+});
+
+test('news of a refund at the provider, which then does not answer, is looked into again', async () => {
+  const checkout = await paid();
+  const { provider_session_token: order, payment_session_id: id } = checkout;
+  await sandbox().act(order, 'refund', { amount: '20.00' });
+  await sandbox().fault({ on: 'read', order, answer: 'reset' });
+  await (await tell(checkout)).result();
+  const unseen = await sessionOf(world, tenant, checkout);
+  expect(unseen).toMatchObject({ status: 'completed', refunded_amount: 0, error_code: null });
+  const soon = `next_check_at = next_check_at - interval '2 minutes'`;
+  await many(world.db, `update payment_sessions set ${soon} where id = :id`, { id });
+  await world.client.workflow.execute('reconcile', {
+    ...{ workflowId: `reconcile-${id}`, taskQueue: 'lifecycle' },
+  });
+  await until(async () => (await sessionOf(world, tenant, checkout)).refunded_amount === 20);
+  const [row] = await world.db('payment_sessions').where({ id });
+  expect(row).toMatchObject({ next_check_at: null, checks: 0 });
 });
