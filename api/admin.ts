@@ -5,6 +5,8 @@ import { openDatabase } from '../connections';
 import { audit } from '../domain/audit';
 import { isAppError } from '../domain/errors';
 import * as outbox from '../domain/outbox';
+import * as paymentEvents from '../domain/payment-events';
+import * as steps from '../domain/payment-steps';
 import type { Db } from '../domain/sql';
 import * as tickets from '../domain/tickets';
 import * as tokens from '../domain/tokens';
@@ -21,6 +23,11 @@ const commands: Record<string, { words: string; run: Command }> = {
     words:
       'list the open cost tickets; "tickets approve <id> [note]" credits what is missing, "tickets deny <id> [reason]" refuses',
     run: runTickets,
+  },
+  payments: {
+    words:
+      'list what a person must look at: payments of another amount, payments and refunds that hang, webhooks of nobody',
+    run: listPayments,
   },
   outbox: {
     words: 'list the messages to Temporal that were given up; "outbox resend" sends them once more',
@@ -127,6 +134,16 @@ async function runTickets(db: Db, [verb, id, ...words]: string[]): Promise<numbe
     ...(words.length > 0 ? { note: words.join(' ') } : {}),
   });
   print(await tickets.summary(db, id));
+  return 0;
+}
+
+async function listPayments(db: Db): Promise<number> {
+  const sessions = await steps.needAttention(db, LISTED_MAX);
+  for (const { id, line, why } of sessions) print(`${id}  ${line}: ${why}`);
+  const events = await paymentEvents.unknown(db, LISTED_MAX);
+  for (const { id, provider, type, received_at } of events)
+    print(`${id}  ${type} of ${provider}, ${received_at.toISOString()}: names no session of ours`);
+  if (sessions.length + events.length === 0) print('No payment needs a person.');
   return 0;
 }
 

@@ -153,6 +153,26 @@ export async function summary(db: Db, id: string): Promise<string> {
   return row?.line ?? id;
 }
 
+/** Payments that only a person can bring on, or that hang for an hour: oldest first, a line each with what is the matter. */
+export function needAttention(
+  db: Db,
+  limit: number,
+): Promise<{ id: string; line: string; why: string }[]> {
+  return many(
+    db,
+    `select s.id, ${line} as line, case when s.status = 'failed' then s.error_message
+         when r.id is not null then 'the refund ' || r.id || ' is pending at the provider since ' || iso_time(r.created_at)
+         else coalesce(s.error_message, 'the provider has not said how it ended') end as why
+     from payment_sessions s ${lineNames}
+     left join payment_refunds r on r.payment_session_id = s.id and r.status = 'pending' and r.created_at < clock_timestamp() - interval '1 hour'
+     where s.status = 'failed' and s.error_code = 'amount_mismatch' and s.resolution is null
+       or s.status in ('capturing', 'captured', 'confirming', 'confirmed') and s.updated_at < clock_timestamp() - interval '1 hour'
+       or r.id is not null
+     order by s.created_at, s.id limit :limit`,
+    { limit },
+  );
+}
+
 /** True where a workflow has something to do for the session. */
 export async function isUnfinished(db: Db, id: string): Promise<boolean> {
   const row = await maybe(

@@ -302,7 +302,7 @@ begin
   update payment_sessions q set credited_nanos = v_entry.amount_nanos, wallet_transaction_id = v_entry.id, error_code = null,
     error_message = null where q.id = p_id;
   s := move_payment(p_id, 'completed');
-  perform payment_event(s, 'payment.completed', jsonb_build_object('credited_nanos', s.credited_nanos::text,
+  perform payment_event(s, 'payment.completed', jsonb_build_object('credited_amount_nanos', s.credited_nanos::text,
     'transaction_id', s.wallet_transaction_id, 'late', s.is_late));
   return bring_debit(s, null);
 end $$;

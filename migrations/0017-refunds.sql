@@ -53,8 +53,8 @@ begin
   if v_target <> s.debited_nanos then
     select * into v_entry from post_entries(s.org_id, array[(s.wallet_id,
       case when v_target > s.debited_nanos then 'payment_refund' else 'payment_credit' end, s.debited_nanos - v_target, 0, null,
-      null, null, null, null, null, s.id, case when v_target > s.debited_nanos then 'taken back: ' else 'given back: ' end
-        || coalesce(p_cause, 'the provider''s report'))::ledger_entry]);
+      null, null, null, null, null, s.id, case when v_target > s.debited_nanos then '' else 'reversed: ' end
+        || case when p_cause like 'ref\_%' then 'refund ' else 'refund or dispute at the provider ' end || coalesce(p_cause, ''))::ledger_entry]);
     insert into payment_entries (transaction_id, payment_session_id, amount_nanos, cause_id)
     values (v_entry.id, s.id, v_entry.amount_nanos, coalesce(p_cause, 'report'));
     update payment_sessions q set debited_nanos = v_target, updated_at = clock_timestamp() where q.id = s.id returning * into s;
@@ -62,13 +62,13 @@ begin
   -- Refunded is what the provider has agreed to, to the last of it.
   if s.status = 'completed' and greatest(v_reported, v_foreign + v_accepted) >= s.captured_nanos then
     s := move_payment(s.id, 'refunded');
-    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_nanos', s.debited_nanos::text, 'cause_id', p_cause));
+    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_amount_nanos', s.debited_nanos::text, 'cause_id', p_cause));
   elsif s.status = 'refunded' and greatest(v_reported, v_foreign + v_accepted) < s.captured_nanos then
     s := move_payment(s.id, 'completed');
-    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_nanos', s.debited_nanos::text, 'cause_id', p_cause,
+    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_amount_nanos', s.debited_nanos::text, 'cause_id', p_cause,
       'reversed', true));
   elsif v_foreign > 0 and v_target > v_before then
-    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_nanos', s.debited_nanos::text, 'cause_id', p_cause));
+    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_amount_nanos', s.debited_nanos::text, 'cause_id', p_cause));
   end if;
   return s;
 end $$;
@@ -192,7 +192,7 @@ begin
   elsif s.status = 'failed' and s.resolution is null then
     update payment_sessions q set resolution = 'refunded', resolved_by = r.requested_by, resolution_note = r.reason,
       updated_at = clock_timestamp() where q.id = s.id returning * into s;
-    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_nanos', '0', 'cause_id', r.id));
+    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_amount_nanos', '0', 'cause_id', r.id));
   end if;
   perform bring_debit(s, p_refund_id);
   return r;
