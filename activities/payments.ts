@@ -120,9 +120,9 @@ async function collect(
     const isFresh = reason === 'confirm' && session.is_fresh;
     let report = await provider.read(order_id, { isFresh });
     const is_waiting = session.status === 'created' || session.status === 'capturing';
-    const is_unpaid = report.status === 'open' && reason === 'confirm';
+    const is_unpaid = report.status === 'open' || report.status === 'declined';
     // Nothing is taken once a session has ended: then only what the provider took by itself counts.
-    if (is_waiting && (report.status === 'approved' || is_unpaid)) {
+    if (is_waiting && (report.status === 'approved' || (is_unpaid && reason === 'confirm'))) {
       session = await withRetry(() => steps.begin(db, id, { is_capture: true }));
       if (report.status === 'approved' && session.status === 'capturing')
         report = await capture(provider, order_id, keyOf(session));

@@ -19,6 +19,9 @@ import type { Db } from '../domain/sql';
 const ACCEPT_MS = 2_000;
 const RESULT_MS = 25_000;
 const ATTEMPTS_MAX = 5;
+// gRPC: RESOURCE_EXHAUSTED. So answers Temporal, too, where a workflow that has just ended is started again within a second:
+// the tries outlast that second, and end within the time for accepting.
+const EXHAUSTED = 8;
 
 export interface Temporal {
   /**
@@ -41,6 +44,8 @@ export interface UpdateOptions {
   isResultNeeded?: boolean;
   /** True where a row shows that the workflow works on it: then it has taken the message though it has not said so yet. */
   isUnderWay?: () => Promise<boolean>;
+  /** True where a row shows that nothing is left to wait for: then a message that came too late is not sent again. */
+  isDone?: () => Promise<boolean>;
 }
 
 /** A client that connects when it is first used, and gives up soon where Temporal is away. */
@@ -48,7 +53,8 @@ export function openTemporal(
   { address, namespace }: { address: string; namespace: string },
   db: Db,
 ): Temporal {
-  const retry = { ...defaultGrpcRetryOptions({ maxAttempts: 3 }) };
+  const initialIntervalMs = ({ code }: { code: number }) => (code === EXHAUSTED ? 300 : 100);
+  const retry = defaultGrpcRetryOptions({ maxAttempts: 3, initialIntervalMs });
   const connection = Connection.lazy({
     address,
     interceptors: [makeGrpcRetryInterceptor(retry)],
@@ -73,7 +79,10 @@ async function update<Result>(client: Client, db: Db, message: Message): Promise
       return await send<Result>(client, db, message);
     } catch (error) {
       // It ended as the message came: started anew, it reads its row and answers. Or its task was undone by another message.
-      if (attempt < ATTEMPTS_MAX && (hasJustEnded(error) || isUndone(error))) continue;
+      if (attempt < ATTEMPTS_MAX && (hasJustEnded(error) || isUndone(error))) {
+        if (await message.options?.isDone?.()) return undefined as Result;
+        continue;
+      }
       if (message.options?.isResultNeeded === false && isFull(error)) return undefined as Result;
       throw refusalOf(error) ?? error;
     }
@@ -126,9 +135,8 @@ function hasJustEnded(error: unknown): boolean {
   return cause instanceof ApplicationFailure && cause.type === 'AcceptedUpdateCompletedWorkflow';
 }
 
-// gRPC: FAILED_PRECONDITION, RESOURCE_EXHAUSTED.
+// gRPC: FAILED_PRECONDITION.
 const UNDONE = 9;
-const EXHAUSTED = 8;
 
 /** Another message came while the task ran that would have ended the workflow: the task runs again, without this message. */
 function isUndone(error: unknown): boolean {

@@ -1,4 +1,5 @@
 import { request } from 'undici';
+import { providerNames } from '../../domain/provider-currencies';
 import { many, one } from '../../domain/sql';
 import type { Tenant } from '../support/api';
 import { type HistoryJson, replay, storedHistory } from '../support/history';
@@ -154,6 +155,23 @@ test('all who confirm at one moment wait for one look at the provider', async ()
   );
   expect(await readsOf(checkout)).toBe(before + 1);
 });
+
+test.each(providerNames)(
+  '%s: a refused means of payment is told to who confirms, and another one pays',
+  async (provider) => {
+    await world.use(provider);
+    const checkout = await createCheckout(world, tenant);
+    await world.sandboxes[provider].act(checkout.provider_session_token, 'decline');
+    for (let time = 0; time < 2; time += 1)
+      expect((await confirm(world, tenant, checkout)).body).toMatchObject({
+        ...{ status: 'created', error_code: 'declined', credited_amount: null },
+      });
+    await pay(checkout);
+    expect((await confirm(world, tenant, checkout)).body).toMatchObject({
+      ...{ status: 'completed', error_code: null, credited_amount: 50 },
+    });
+  },
+);
 
 test('a payment that stays pending past the last check is left alone, until news come', async () => {
   const sandbox = world.sandboxes.payment_provider_a;
