@@ -1,15 +1,15 @@
 import { defineSearchAttributeKey, TypedSearchAttributes } from '@temporalio/common';
+import * as organizations from '../domain/organizations';
 import * as refunds from '../domain/payment-refunds';
 import * as payments from '../domain/payment-steps';
 import type { Db } from '../domain/sql';
 import * as tickets from '../domain/tickets';
 
-/** What is started: the workflow's type and id, and whose it is. */
+/** What is started: the workflow's type and id, and the organization it belongs to. */
 export interface Start {
   workflow: string;
   workflow_id: string;
   org_id: string;
-  org_name: string;
 }
 
 interface Kind {
@@ -24,8 +24,8 @@ interface Kind {
 const kinds: Record<string, Kind> = {
   reservationLifetimes: {
     task_queue: 'lifecycle',
-    summary: async (_, { org_name }) =>
-      `Holds of organization ${org_name}: expires each at its deadline`,
+    summary: async (db, { org_id }) =>
+      `Holds of organization ${(await organizations.get(db, org_id)).name}: expires each at its deadline`,
     is_wanted: async () => true,
   },
   costTicket: {

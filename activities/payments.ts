@@ -7,6 +7,7 @@ import type { Secrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
 import {
   isProviderRefusal,
+  isProviderTrouble,
   type PaymentProvider,
   type PaymentReport,
   type ReportedRefund,
@@ -35,7 +36,7 @@ export function createPaymentSteps(db: Db, providerOf: ProviderOf) {
       await open(db, providerOf, id);
       return steps.progress(db, id);
     },
-    /** Asks the provider how the payment stands, takes the money where the buyer approved it, and records what came of it. */
+    /** Asks the provider how the payment stands, takes the money where the buyer approved it, records and credits it. */
     async collectPayment({ payment_session_id: id, reason }: Ref & { reason: Reason }) {
       await collect(db, providerOf, { id, reason });
       return steps.progress(db, id);
@@ -78,7 +79,7 @@ async function open(db: Db, providerOf: ProviderOf, id: string): Promise<void> {
         const end = { to: 'failed', error_code: 'provider_error' } as const;
         return steps.close(db, id, { ...end, error_message: error.message });
       }
-      if (attempt === OPEN_TRIES) return steps.unknown(db, id, (error as Error).message);
+      if (attempt === OPEN_TRIES) return steps.unknown(db, id, troubleOf(error));
     }
   }
 }
@@ -127,12 +128,20 @@ async function collect(
       if (report.status === 'approved' && session.status === 'capturing')
         report = await capture(provider, order_id, keyOf(session));
     }
-    await withRetry(() => steps.record(db, id, report, session.reading));
+    const status = await withRetry(() => steps.record(db, id, report, session.reading));
+    // Its own transaction: what was captured stays so, whatever keeps the credit from being written now.
+    if (status === 'captured') await withRetry(() => steps.credit(db, id));
     const is_taken = report.status === 'captured' || report.status === 'pending';
     if (is_overdue && !is_taken) await close(db, providerOf, id, expired);
   } catch (error) {
-    await steps.unknown(db, id, (error as Error).message);
+    await steps.unknown(db, id, troubleOf(error));
   }
+}
+
+/** Why a provider's answer is not known, in words for the session. Whatever else went wrong is none of the provider's doing. */
+function troubleOf(error: unknown): string {
+  if (isProviderTrouble(error) || isProviderRefusal(error)) return error.message;
+  throw error;
 }
 
 /** The report after a capture. A capture without an answer is asked for once, at once. */
@@ -163,7 +172,7 @@ async function close(db: Db, providerOf: ProviderOf, id: string, end: End): Prom
   try {
     await (await providerOf(provider)).expire(provider_order_id);
   } catch (error) {
-    await steps.unknown(db, id, (error as Error).message);
+    await steps.unknown(db, id, troubleOf(error));
   }
 }
 
@@ -185,7 +194,7 @@ async function sendRefund(db: Db, providerOf: ProviderOf, id: string): Promise<v
     });
     await record(db, id, answer);
   } catch (error) {
-    const { message } = error as Error;
+    const message = troubleOf(error);
     // Only the refund itself can be refused: that it cannot be looked at says nothing.
     const no = isAsked && isProviderRefusal(error);
     // Without an answer it may have been made; refused, the money may have gone back another way. Then the wallet follows that.

@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { AppError } from '../domain/errors';
-import * as organizations from '../domain/organizations';
 import * as refunds from '../domain/payment-refunds';
 import * as payments from '../domain/payments';
 import { platformAdmin } from './access';
@@ -59,9 +58,11 @@ async function refundPayment(ctx: Ctx, input: z.infer<typeof refund>) {
   });
   const before = await refunds.get(db, refund_id);
   if (before.status === 'pending') {
-    const { name: org_name } = await organizations.get(db, org_id);
-    const start = { workflow: 'paymentRefund', workflow_id: refund_id, org_id, org_name };
-    const options = { update_id: 'result', isResultNeeded: false };
+    const start = { workflow: 'paymentRefund', workflow_id: refund_id, org_id };
+    const options = {
+      ...{ update_id: 'result', isResultNeeded: false },
+      isDone: async () => (await refunds.get(db, refund_id)).status !== 'pending',
+    };
     await ctx.temporal.update(start, 'result', { payment_refund_id: refund_id }, options);
   }
   return refundAnswer(await refunds.get(db, refund_id));

@@ -3,7 +3,6 @@ import { AppError } from '../domain/errors';
 import { sha256 } from '../domain/ids';
 import * as members from '../domain/members';
 import { decimalText } from '../domain/money';
-import * as organizations from '../domain/organizations';
 import { getConfig, type PlatformConfig, usableProviders } from '../domain/payment-config';
 import { getOrgSettings } from '../domain/payment-settings';
 import * as steps from '../domain/payment-steps';
@@ -270,7 +269,11 @@ export async function settle(ctx: Ctx, { id: session_id, org_id }: payments.Sess
   const { attempt, checks, status } = await payments.approvalOf(ctx.db, session_id);
   if (terminal.includes(status)) return;
   // All that confirm one state of a session wait for one look at the provider.
-  const options = { update_id: `confirm-${attempt}.${checks}`, isResultNeeded: false };
+  const options = {
+    update_id: `confirm-${attempt}.${checks}`,
+    isResultNeeded: false,
+    isDone: async () => terminal.includes((await payments.approvalOf(ctx.db, session_id)).status),
+  };
   await message(ctx, { org_id, session_id }, 'confirm', options);
 }
 
@@ -358,8 +361,7 @@ async function message(
   name: 'approval' | 'confirm' | 'cancel',
   options: UpdateOptions = {},
 ): Promise<void> {
-  const { name: org_name } = await organizations.get(db, org_id);
-  const start = { workflow: 'paymentSession', workflow_id: session_id, org_id, org_name };
+  const start = { workflow: 'paymentSession', workflow_id: session_id, org_id };
   const isUnderWay = () => steps.isUnderWay(db, session_id);
   await temporal.update(
     start,

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import * as organizations from '../domain/organizations';
 import * as tickets from '../domain/tickets';
 import { actingOrg, isPlatformAdmin, ownOrg, permission } from './access';
 import * as answers from './answers';
@@ -68,7 +67,6 @@ type Decision = Pick<tickets.Verdict, 'verdict' | 'amount_nanos' | 'wallet_id' |
 async function decide(ctx: Ctx, { id: ticket_id, ...decision }: Decision) {
   const { db, temporal, principal } = ctx;
   const { org_id } = await tickets.get(db, ticket_id, ownOrg(principal));
-  const { name: org_name } = await organizations.get(db, org_id);
   const verdict: tickets.Verdict = {
     ...{ ticket_id, org_id, ...decision },
     id: randomUUID(),
@@ -77,7 +75,7 @@ async function decide(ctx: Ctx, { id: ticket_id, ...decision }: Decision) {
     valid_until: await tickets.verdictDeadline(db),
   };
   return onceElsewhere(ctx, org_id, async () => {
-    const start = { workflow: 'costTicket', workflow_id: ticket_id, org_id, org_name };
+    const start = { workflow: 'costTicket', workflow_id: ticket_id, org_id };
     await temporal.update(start, 'decide', { ...verdict });
     return tickets.get(db, ticket_id, org_id);
   });

@@ -4,8 +4,6 @@ import { type Db, many } from './sql';
 export interface Message {
   id: bigint;
   org_id: string;
-  /** The organization's name, for the summary that operators read. */
-  org_name: string;
   workflow: string;
   workflow_id: string;
   signal: string | null;
@@ -29,8 +27,8 @@ export function claim(db: Db, limit: number): Promise<Message[]> {
        order by t.is_payment desc, t.place, o.id limit :limit for update of o skip locked
      )
      update outbox o set attempts = o.attempts + 1, next_at = clock_timestamp() + :lease * interval '1 second'
-     from due, organizations g where o.id = due.id and g.id = o.org_id and o.next_at <= clock_timestamp()
-     returning o.id, o.org_id, g.name as org_name, o.workflow, o.workflow_id, o.signal, o.input, o.attempts`,
+     from due where o.id = due.id and o.next_at <= clock_timestamp()
+     returning o.id, o.org_id, o.workflow, o.workflow_id, o.signal, o.input, o.attempts`,
     { limit, lease: LEASE_SECONDS },
   );
 }

@@ -67,24 +67,22 @@ interface ProviderRow {
   previous_webhook_secret_until: Date | null;
 }
 
-/** A provider's row; one that was never set up is disabled and has nothing. */
+const rows = `
+  select p.name, p.enabled, p.supported_currencies, p.base_url, p.credentials, p.webhook_secret,
+    case when p.previous_webhook_secret_until > clock_timestamp() then p.previous_webhook_secret end as previous_webhook_secret,
+    case when p.previous_webhook_secret_until > clock_timestamp() then p.previous_webhook_secret_until end as previous_webhook_secret_until
+  from payment_providers p`;
+
 async function rowOf(db: Db, name: ProviderName): Promise<ProviderRow> {
-  const row = await maybe<ProviderRow>(
-    db,
-    `select name, enabled, supported_currencies, base_url, credentials, webhook_secret,
-       case when previous_webhook_secret_until > clock_timestamp() then previous_webhook_secret end as previous_webhook_secret,
-       case when previous_webhook_secret_until > clock_timestamp() then previous_webhook_secret_until end as previous_webhook_secret_until
-     from payment_providers where name = :name`,
-    { name },
-  );
-  if (row) return row;
+  const row = await maybe<ProviderRow>(db, `${rows} where p.name = :name`, { name });
+  return row ?? blank(name);
+}
+
+/** A provider that was never set up: disabled, and it has nothing. */
+function blank(name: ProviderName): ProviderRow {
   return {
-    ...{
-      name,
-      enabled: false,
-      supported_currencies: [...currenciesOf(name)],
-      base_url: liveUrls[name],
-    },
+    ...{ name, enabled: false, base_url: liveUrls[name] },
+    supported_currencies: [...currenciesOf(name)],
     ...{ credentials: {}, webhook_secret: null },
     ...{ previous_webhook_secret: null, previous_webhook_secret_until: null },
   };
@@ -96,20 +94,20 @@ function isConfigured({ name, credentials, webhook_secret }: ProviderRow): boole
 
 /** The platform's config as admins see it: whether secrets are there, never what they are. */
 export async function getConfig(db: Db): Promise<PlatformConfig> {
-  const chosen = await maybe<{ active_provider: ProviderName | null }>(
+  const found = await many<ProviderRow & { active_provider: ProviderName | null }>(
     db,
-    'select active_provider from payment_config',
+    `select r.*, c.active_provider from payment_config c full join (${rows}) as r on true`,
   );
-  const shown = async (name: ProviderName): Promise<ProviderConfig> => {
-    const row = await rowOf(db, name);
+  const shown = (name: ProviderName): ProviderConfig => {
+    const row = found.find((one) => one.name === name) ?? blank(name);
     const { enabled, supported_currencies, base_url, previous_webhook_secret_until } = row;
     const configured = isConfigured(row);
     return { enabled, supported_currencies, base_url, configured, previous_webhook_secret_until };
   };
   return {
-    active_provider: chosen?.active_provider ?? null,
-    payment_provider_a: await shown('payment_provider_a'),
-    payment_provider_b: await shown('payment_provider_b'),
+    active_provider: found[0]?.active_provider ?? null,
+    payment_provider_a: shown('payment_provider_a'),
+    payment_provider_b: shown('payment_provider_b'),
   };
 }
 

@@ -67,11 +67,21 @@ export interface Report {
 }
 
 /** Records what the provider says: the one place where a payment becomes captured, safe to run any number of times at once. */
-export async function record(db: Db, id: string, report: Report, reading: number): Promise<void> {
+export async function record(
+  db: Db,
+  id: string,
+  report: Report,
+  reading: number,
+): Promise<SessionStatus> {
   const plain = JSON.stringify(report, (_, value) =>
     typeof value === 'bigint' ? value.toString() : value,
   );
-  await many(db, 'select from record_payment(:id, :plain, :reading)', { id, plain, reading });
+  const { status } = await one<{ status: SessionStatus }>(
+    db,
+    'select status from record_payment(:id, :plain, :reading)',
+    { id, plain, reading },
+  );
+  return status;
 }
 
 /** Ends a session that nobody has paid; changes nothing where it has moved on. */

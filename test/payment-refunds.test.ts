@@ -30,7 +30,7 @@ async function completed(provider: (typeof providerNames)[number]): Promise<Chec
   await world.use(provider);
   const checkout = await createCheckout(world, tenant);
   await pay(checkout);
-  expect((await confirm(world, tenant, checkout)).body.status).toBe('completed');
+  expect((await confirm(world, tenant, checkout)).body).toMatchObject({ status: 'completed' });
   return checkout;
 }
 
