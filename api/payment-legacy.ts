@@ -32,8 +32,8 @@ export const legacyPaymentRoutes = [
 
 async function createOrder(ctx: Ctx, input: z.infer<typeof order>) {
   deprecated(ctx, '/v1/payments/create-checkout');
-  const { session_id } = await makeCheckout(ctx, { ...input, surface: 'console' });
-  const { provider_order_id, approval_url, status } = await payments.approvalOf(ctx.db, session_id);
+  const { approval } = await makeCheckout(ctx, { ...input, surface: 'console' });
+  const { provider_order_id, approval_url, status } = approval;
   return { order_id: provider_order_id, approve_link: approval_url, status };
 }
 
@@ -46,13 +46,13 @@ async function captureOrder(ctx: Ctx, { order_id }: z.infer<typeof capture>) {
     session.id,
     buyerOf(ctx.principal, session.org_id),
   );
-  const credit = await payments.creditOf(ctx.db, session.id);
+  const { credited_amount_nanos } = await payments.outcomeOf(ctx.db, session.id);
   return {
     order_id,
     status,
     capture_id: provider_capture_id,
     amount_nanos,
     currency,
-    credited_amount_nanos: credit?.credited_amount_nanos ?? null,
+    credited_amount_nanos,
   };
 }

@@ -77,18 +77,15 @@ export const paymentRoutes = [
 const CHECKOUT_LABEL = 'checkout_state';
 
 async function createCheckout(ctx: Ctx, input: z.infer<typeof checkout>) {
-  const { session_id, buyer } = await makeCheckout(ctx, input);
-  const {
-    provider: name,
-    approval_url,
-    expires_at,
-  } = await payments.approvalOf(ctx.db, session_id);
+  const { session_id, buyer, approval } = await makeCheckout(ctx, input);
+  const { provider: name, approval_url, expires_at } = approval;
+  const checkout_state = await stateOf(ctx, session_id, name, buyer);
   return {
     payment_session_id: session_id,
     provider: name,
     approval_url,
     expires_at,
-    checkout_state: await stateOf(ctx, session_id, name, buyer),
+    checkout_state,
   };
 }
 
@@ -101,11 +98,12 @@ export async function makeCheckout(ctx: Ctx, input: z.infer<typeof checkout>) {
   const session_id =
     (once && (await payments.madeUnder(db, once))) ??
     (await payments.create(db, { buyer, once, ...(await judged(db, principal, org_id, input)) }));
-  const before = await payments.approvalOf(db, session_id);
-  if (before.approval_url === null && before.status === 'created')
-    await message(ctx, { org_id, session_id }, 'approval');
-  const { approval_url, status, error_message } = await payments.approvalOf(db, session_id);
-  if (approval_url !== null) return { session_id, buyer };
+  // Only a session that is resumed can be further than this.
+  const isBegun = once && (await isOpened(db, session_id));
+  if (!isBegun) await message(ctx, { org_id, session_id }, 'approval');
+  const approval = await payments.approvalOf(db, session_id);
+  const { approval_url, status, error_message } = approval;
+  if (approval_url !== null) return { session_id, buyer, approval };
   if (status === 'created')
     throw new AppError(
       'unavailable',
@@ -116,6 +114,11 @@ export async function makeCheckout(ctx: Ctx, input: z.infer<typeof checkout>) {
     'provider_error',
     `The payment provider refused this checkout. ${error_message ?? ''}`.trim(),
   );
+}
+
+async function isOpened(db: Db, session_id: string): Promise<boolean> {
+  const { approval_url, status } = await payments.approvalOf(db, session_id);
+  return approval_url !== null || status !== 'created';
 }
 
 /** The wish held against the organization's rules and the platform's provider. */
@@ -259,7 +262,7 @@ async function confirmCheckout(ctx: Ctx, input: z.infer<typeof confirmation>) {
       { param: 'provider_session_token' },
     );
   await settle(ctx, session);
-  return resultOf(db, session.id);
+  return payments.outcomeOf(db, session.id);
 }
 
 const terminal: readonly payments.SessionStatus[] = ['completed', 'refunded'];
@@ -275,22 +278,6 @@ export async function settle(ctx: Ctx, { id: session_id, org_id }: payments.Sess
     isDone: async () => terminal.includes((await payments.approvalOf(ctx.db, session_id)).status),
   };
   await message(ctx, { org_id, session_id }, 'confirm', options);
-}
-
-/** What confirm answers: how the session stands, and its credit. */
-async function resultOf(db: Db, session_id: string) {
-  const session = await payments.getAny(db, session_id);
-  const credit = await payments.creditOf(db, session_id);
-  return {
-    payment_session_id: session.id,
-    provider: session.provider,
-    status: session.status,
-    wallet_id: session.wallet_id,
-    credited_amount_nanos: credit?.credited_amount_nanos ?? null,
-    wallet_balance_after_nanos: credit?.wallet_balance_after_nanos ?? null,
-    error_code: session.error_code,
-    error_message: session.error_message,
-  };
 }
 
 /** A session of the caller; of anybody for platform admins, who only read. */

@@ -24,6 +24,7 @@ async function main(): Promise<void> {
     namespace: NAMESPACE,
     taskQueue,
     workflowBundle: { code },
+    activities: { nothing: async () => undefined },
   });
   await worker.run();
   await connection.close();

@@ -179,17 +179,23 @@ export interface NewSession {
 export async function create(db: Db, wanted: NewSession): Promise<string> {
   const { buyer, owner, once, ...columns } = wanted;
   return db.transaction(async (trx) => {
-    await wallets.lock(trx, buyer.org_id);
+    await lockFor(trx, buyer.org_id, wanted.currency);
     const known = once && (await madeUnder(trx, once));
     if (known) return known;
-    await requireCurrency(trx, buyer.org_id, wanted.currency);
     const { wallet_id, owner_type } = await wallets.ensure(trx, buyer.org_id, owner);
+    // The caller starts the workflow by itself; the message is for where it dies before it does.
     const { id } = await one<{ id: string }>(
       trx,
-      `insert into payment_sessions (org_id, user_id, created_by, provider, surface, amount_nanos, currency,
-         target_wallet_owner_type, wallet_id, return_url, cancel_url, idempotency, body_sha256)
-       values (:org_id, :user_id, :created_by, :provider, :surface, :amount_nanos, :currency, :owner_type, :wallet_id,
-         :return_url, :cancel_url, :idempotency, :body_sha256) returning id`,
+      `with made as (
+         insert into payment_sessions (org_id, user_id, created_by, provider, surface, amount_nanos, currency,
+           target_wallet_owner_type, wallet_id, return_url, cancel_url, idempotency, body_sha256)
+         values (:org_id, :user_id, :created_by, :provider, :surface, :amount_nanos, :currency, :owner_type, :wallet_id,
+           :return_url, :cancel_url, :idempotency, :body_sha256) returning id, org_id
+       ), told as (
+         insert into outbox (org_id, workflow, workflow_id, input, next_at)
+         select org_id, 'paymentSession', id, jsonb_build_object('payment_session_id', id), clock_timestamp() + interval '5 seconds' from made
+       )
+       select id from made`,
       {
         ...buyer,
         ...columns,
@@ -197,13 +203,6 @@ export async function create(db: Db, wanted: NewSession): Promise<string> {
         idempotency: once?.idempotency ?? null,
         body_sha256: once?.body_sha256 ?? null,
       },
-    );
-    // The caller starts the workflow by itself; this is for where it dies before it does.
-    await many(
-      trx,
-      `insert into outbox (org_id, workflow, workflow_id, input, next_at)
-       values (:org_id, 'paymentSession', :id, jsonb_build_object('payment_session_id', :id::text), clock_timestamp() + interval '5 seconds')`,
-      { org_id: buyer.org_id, id },
     );
     return id;
   });
@@ -234,11 +233,11 @@ export async function madeUnder(
   return found?.id;
 }
 
-/** The currency that the amount was checked against is still the organization's. */
-async function requireCurrency(trx: Db, org_id: string, currency: string): Promise<void> {
+/** Takes the organization's lock; its currency must still be the one that the amount was checked against. */
+async function lockFor(trx: Db, org_id: string, currency: string): Promise<void> {
   const { currency: present } = await one<{ currency: string }>(
     trx,
-    'select currency from organizations where id = :org_id',
+    'select currency from lock_organization(:org_id)',
     { org_id },
   );
   if (present !== currency)
@@ -268,17 +267,27 @@ export function approvalOf(db: Db, id: string): Promise<Approval> {
   );
 }
 
-/** The credit of a completed session, with what the wallet held after it; undefined where there is none. */
-export function creditOf(
-  db: Db,
-  id: string,
-): Promise<{ credited_amount_nanos: bigint; wallet_balance_after_nanos: bigint } | undefined> {
-  return maybe(
+/** What a buyer is told who comes back: how the session stands, and its credit with what the wallet held after it. */
+export interface Outcome {
+  payment_session_id: string;
+  provider: ProviderName;
+  status: SessionStatus;
+  wallet_id: string;
+  credited_amount_nanos: bigint | null;
+  wallet_balance_after_nanos: bigint | null;
+  error_code: ErrorReason | null;
+  error_message: string | null;
+}
+
+export function outcomeOf(db: Db, id: string): Promise<Outcome> {
+  return one<Outcome>(
     db,
-    `select t.amount_nanos as credited_amount_nanos, t.balance_after_nanos as wallet_balance_after_nanos
-     from payment_sessions s join wallet_transactions t on t.id = s.wallet_transaction_id and t.wallet_id = s.wallet_id
+    `select s.id as payment_session_id, s.provider, s.status, s.wallet_id, t.amount_nanos as credited_amount_nanos,
+       t.balance_after_nanos as wallet_balance_after_nanos, s.error_code, s.error_message
+     from payment_sessions s left join wallet_transactions t on t.id = s.wallet_transaction_id and t.wallet_id = s.wallet_id
      where s.id = :id`,
     { id },
+    'No payment session',
   );
 }
 
