@@ -428,3 +428,29 @@ test('the old names of the routes work for old integrations, bound by person and
     credited_amount: 50,
   });
 });
+
+test.each([
+  ['payment_provider_a', 'JPY', 1_000],
+  ['payment_provider_a', 'HUF', 999],
+  ['payment_provider_b', 'JPY', 1_000],
+  ['payment_provider_b', 'KWD', 12.34],
+  ['payment_provider_b', 'HUF', 999],
+  ['payment_provider_b', 'ISK', 700],
+] as const)('%s takes and credits %s to the last digit: %d', async (provider, currency, amount) => {
+  await world.use(provider);
+  const { call, sandboxes } = world;
+  const buyer = await makeBuyer(world.db, currency);
+  const half = await create({ amount: amount + 0.001 }, buyer.member_key);
+  expect(refusal(half)).toMatchObject({ status: 422, param: 'amount' });
+  const checkout = await createCheckout(world, buyer, { amount });
+  await pay(checkout);
+  expect((await confirm(world, buyer, checkout)).body).toMatchObject({
+    ...{ status: 'completed', credited_amount: amount, wallet_balance_after: amount },
+  });
+  const { currency: taken } = await sandboxes[provider].order(checkout.provider_session_token);
+  expect(taken).toBe(currency);
+  const { payment_session_id } = checkout;
+  const body = { payment_session_id, reason: 'asked' };
+  const refund = await call('post', '/v1/admin/payments/refund', { key: world.admin, body });
+  expect(refund.body).toMatchObject({ status: 'refunded', refunded_amount: amount, currency });
+});
