@@ -129,7 +129,8 @@ export function openDispute(
   order: Order,
   given: { amount?: number; is_inquiry: boolean },
 ): Dispute {
-  if (!order.capture) throw new DeskRefusal('What is not captured cannot be disputed.');
+  if (order.capture?.status !== 'completed')
+    throw new DeskRefusal('What is not captured cannot be disputed.');
   const { amount, currency } = order.capture;
   const dispute: Dispute = {
     id: desk.newId('dispute'),

@@ -107,6 +107,8 @@ function aim(wire: Wire, call: Call): unknown {
 }
 
 function takeBack(wire: Wire, order: Order, { amount }: Wish, made_by: 'operator' | 'reversal') {
+  if (order.capture?.status !== 'completed')
+    throw new desk.DeskRefusal('What has not come cannot be taken back.');
   const left = desk.refundable(order);
   const units = amount === undefined ? left : toUnits(wire, order, amount);
   if (units <= 0 || units > left) throw new desk.DeskRefusal('So much cannot be taken back.');
