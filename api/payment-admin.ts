@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { AppError } from '../domain/errors';
 import * as refunds from '../domain/payment-refunds';
 import * as payments from '../domain/payments';
 import { platformAdmin } from './access';
 import * as answers from './answers';
 import { flag, id, positiveAmount } from './fields';
+import { onceElsewhere } from './idempotency';
 import { sessionFilter } from './payments';
 import { type Ctx, route } from './route';
 
@@ -29,10 +29,12 @@ export const paymentAdminRoutes = [
   }),
   route('post', '/v1/admin/payments/refund', platformAdmin, refund, refundPayment, {
     summary: 'Send a top-up back to its buyer and take it from the wallet.',
+    is_idempotent: true,
     answer: answers.paymentRefund,
   }),
   route('post', '/v1/admin/payments/:id/resolve', platformAdmin, resolution, resolve, {
     summary: 'Decide about money that came in another amount or currency.',
+    is_idempotent: true,
     answer: answers.paymentSession,
   }),
 ];
@@ -49,9 +51,13 @@ async function list(
 
 /** A repeat answers the refund that is under way or done. */
 async function refundPayment(ctx: Ctx, input: z.infer<typeof refund>) {
+  const { org_id } = await payments.getAny(ctx.db, input.payment_session_id);
+  return onceElsewhere(ctx, org_id, () => sendBack(ctx, org_id, input));
+}
+
+async function sendBack(ctx: Ctx, org_id: string, input: z.infer<typeof refund>) {
   const { db } = ctx;
   const { payment_session_id, allow_negative } = input;
-  const { org_id } = await payments.getAny(db, payment_session_id);
   const refund_id = await refunds.request(db, {
     ...{ payment_session_id, reason: input.reason, allow_negative },
     by: ctx.principal.user_id ?? ctx.principal.id,
@@ -69,11 +75,7 @@ async function refundPayment(ctx: Ctx, input: z.infer<typeof refund>) {
 }
 
 function refundAnswer(given: refunds.Refund) {
-  if (given.status === 'failed')
-    throw new AppError(
-      'refund_refused',
-      `The provider refused this refund, and the wallet has its money again. ${given.error_message ?? ''}`.trim(),
-    );
+  if (given.status === 'failed') throw refunds.refusalOf(given);
   return {
     payment_session_id: given.payment_session_id,
     status: given.session_status,
@@ -84,24 +86,25 @@ function refundAnswer(given: refunds.Refund) {
   };
 }
 
-async function resolve(
+async function resolve(ctx: Ctx, input: z.infer<typeof resolution>) {
+  const { org_id } = await payments.getAny(ctx.db, input.id);
+  return onceElsewhere(ctx, org_id, () => decide(ctx, org_id, input));
+}
+
+async function decide(
   ctx: Ctx,
+  org_id: string,
   { id: session_id, action, amount, reason: note }: z.infer<typeof resolution>,
 ) {
   const { db, principal } = ctx;
   if (action === 'refund') {
-    await refundPayment(ctx, {
-      payment_session_id: session_id,
-      reason: note,
-      allow_negative: false,
+    const wanted = { payment_session_id: session_id, reason: note, allow_negative: false };
+    await sendBack(ctx, org_id, wanted);
+  } else
+    await payments.resolve(db, {
+      ...{ id: session_id, note, amount_nanos: amount },
+      resolution: action === 'credit' ? 'credited' : 'closed',
+      by: principal.user_id ?? principal.id,
     });
-    return payments.getAny(db, session_id);
-  }
-  await payments.getAny(db, session_id);
-  await payments.resolve(db, {
-    ...{ id: session_id, note, amount_nanos: amount },
-    resolution: action === 'credit' ? 'credited' : 'closed',
-    by: principal.user_id ?? principal.id,
-  });
   return payments.getAny(db, session_id);
 }

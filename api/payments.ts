@@ -144,7 +144,14 @@ async function confirmCheckout(ctx: Ctx, input: z.infer<typeof confirmation>) {
   return payments.outcomeOf(db, session.id);
 }
 
-const terminal: readonly payments.SessionStatus[] = ['completed', 'refunded'];
+// What comes after one of these is told by webhook, or found by the session's own looks.
+const terminal: readonly payments.SessionStatus[] = [
+  'completed',
+  'refunded',
+  'canceled',
+  'expired',
+  'failed',
+];
 
 /** Lets the session's workflow ask the provider, and waits for what comes of it. A payment with an end is answered as it stands. */
 export async function settle(ctx: Ctx, { id: session_id, org_id }: payments.Session) {

@@ -1,5 +1,5 @@
 import { AppError } from './errors';
-import { decimalText } from './money';
+import { decimalText, fromNanos } from './money';
 import type { SessionStatus } from './payments';
 import type { ProviderName } from './provider-currencies';
 import { type Db, many, maybe, one } from './sql';
@@ -22,6 +22,7 @@ export interface Refund {
   provider_refund_id: string | null;
   error_code: string | null;
   error_message: string | null;
+  spent_nanos: bigint | null;
   /** Until the provider is asked again; null where only news can move it. */
   wait_ms: number | null;
 }
@@ -56,7 +57,7 @@ export function get(db: Db, id: string): Promise<Refund> {
   return one<Refund>(
     db,
     `select r.id, r.org_id, r.payment_session_id, s.provider, s.provider_order_id, s.provider_capture_id, r.amount_nanos,
-       r.currency, r.reason, r.status, s.status as session_status, r.provider_refund_id, r.error_code, r.error_message,
+       r.currency, r.reason, r.status, s.status as session_status, r.provider_refund_id, r.error_code, r.error_message, r.spent_nanos,
        case when r.next_check_at is not null
          then extract(epoch from greatest(r.next_check_at - clock_timestamp(), interval '0'))::float * 1000 end as wait_ms
      from payment_refunds r join payment_sessions s on s.id = r.payment_session_id where r.id = :id`,
@@ -65,20 +66,24 @@ export function get(db: Db, id: string): Promise<Refund> {
   );
 }
 
-/** Takes the refund from the wallet. Throws 409 with the spent amount where the credit does not cover it any more. */
+/** Takes the refund from the wallet. Throws `credit_spent` where the credit does not cover it any more. */
 export async function debit(db: Db, id: string): Promise<void> {
-  const { code, spent_nanos } = await one<{ code: string | null; spent_nanos: bigint | null }>(
-    db,
-    'select code, spent_nanos from debit_refund(:id)',
-    { id },
-  );
-  if (code !== 'credit_spent') return;
-  const { currency } = await get(db, id);
-  const spent = spent_nanos === null ? 'Part' : `${decimalText(spent_nanos)} ${currency}`;
-  throw new AppError(
-    'credit_spent',
-    `${spent} of this top-up has been spent. Refund it anyway, into debt, with allow_negative: true.`,
-    { extra: { spent_amount: spent_nanos === null ? null : Number(decimalText(spent_nanos)) } },
+  await many(db, 'select debit_refund(:id)', { id });
+  const refund = await get(db, id);
+  if (refund.error_code === 'credit_spent') throw refusalOf(refund);
+}
+
+/** Why a refund failed, for whoever asked for it. */
+export function refusalOf({ error_code, error_message, spent_nanos, currency }: Refund): AppError {
+  if (error_code === 'credit_spent' && spent_nanos !== null)
+    return new AppError(
+      'credit_spent',
+      `${decimalText(spent_nanos)} ${currency} of this top-up has been spent. Refund it anyway, into debt, with allow_negative: true.`,
+      { extra: { spent_amount: fromNanos(spent_nanos) } },
+    );
+  return new AppError(
+    'refund_refused',
+    `The provider refused this refund, and the wallet has its money again. ${error_message ?? ''}`.trim(),
   );
 }
 

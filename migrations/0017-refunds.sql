@@ -12,6 +12,8 @@ create table payment_refunds (
   status text not null default 'pending' check (status in ('pending', 'succeeded', 'failed')),
   -- It has left the wallet.
   debited_at timestamptz,
+  -- What of the credit was spent when that refused the refund.
+  spent_nanos bigint,
   provider_refund_id text,
   error_code text,
   error_message text,
@@ -139,32 +141,29 @@ begin
   return next;
 end $$;
 
--- Takes a refund from the wallet before the provider is asked. Where the credit was spent it is refused, unless the wallet
--- may go below zero; `spent_nanos` says how much is missing.
-create function debit_refund(p_refund_id text) returns table (code text, spent_nanos bigint) language plpgsql as $$
+-- Takes a refund from the wallet before the provider is asked. Where the credit was spent it fails instead, unless the wallet
+-- may go below zero.
+create function debit_refund(p_refund_id text) returns void language plpgsql as $$
 declare
   s payment_sessions;
   r payment_refunds;
-  w wallets;
+  v_spent bigint;
 begin
   select * into r from payment_refunds q where q.id = p_refund_id;
   s := lock_payment(r.payment_session_id);
   select * into r from payment_refunds q where q.id = p_refund_id;
-  select * into w from wallets q where q.id = s.wallet_id;
-  if r.status = 'failed' then
-    code := r.error_code;
-  elsif r.debited_at is null then
-    spent_nanos := greatest(0, least(share_of_credit(s, r.amount_nanos), s.credited_nanos - s.debited_nanos) - greatest(w.balance_nanos, 0));
-    if spent_nanos > 0 and not r.allow_negative then
-      code := 'credit_spent';
-      update payment_refunds q set status = 'failed', error_code = 'credit_spent', updated_at = clock_timestamp(),
-        next_check_at = null where q.id = r.id;
-    else
-      update payment_refunds q set debited_at = clock_timestamp() where q.id = r.id;
-      perform bring_debit(s, r.id);
-    end if;
+  if r.status <> 'pending' or r.debited_at is not null then
+    return;
   end if;
-  return next;
+  select least(share_of_credit(s, r.amount_nanos), s.credited_nanos - s.debited_nanos) - greatest(w.balance_nanos, 0)
+  into v_spent from wallets w where w.id = s.wallet_id;
+  if v_spent > 0 and not r.allow_negative then
+    update payment_refunds q set status = 'failed', error_code = 'credit_spent', spent_nanos = v_spent,
+      updated_at = clock_timestamp(), next_check_at = null where q.id = r.id;
+  else
+    update payment_refunds q set debited_at = clock_timestamp() where q.id = r.id;
+    perform bring_debit(s, r.id);
+  end if;
 end $$;
 
 -- What the provider answered to our refund. A definite no gives the money back to the wallet.
