@@ -25,6 +25,8 @@ export function openDatabase(url: string, pool_max = 10, application_name = 'svc
     },
     pool: { min: 0, max: pool_max },
     acquireConnectionTimeout: 5_000,
+    // What was sent belongs into no message: webhooks carry people's names, config carries secrets.
+    compileSqlOnError: false,
     log: silent,
   });
 }

@@ -85,12 +85,11 @@ function paymentActivities(db: Db, providerOf: ProviderOf) {
     /** How many payments, refunds and webhooks that waited for their session were taken up again. */
     adoptDuePayments: ({ limit }: { limit: number }) =>
       refusable(async () => {
-        const counts = [
-          await paymentSteps.adoptDue(db, limit),
-          await refunds.adoptDue(db, limit),
-          await paymentEvents.matchUnknown(db, limit),
-        ];
-        return Math.max(...counts);
+        // A whole page asks for another one, so what is left of it goes to the next kind.
+        let left = limit;
+        for (const adopt of [paymentSteps.adoptDue, refunds.adoptDue, paymentEvents.matchUnknown])
+          left -= left > 0 ? await adopt(db, left) : 0;
+        return limit - left;
       }),
   };
 }

@@ -10,6 +10,7 @@ import {
   isProviderTrouble,
   type PaymentProvider,
   type PaymentReport,
+  ProviderTrouble,
   type ReportedRefund,
 } from './provider';
 import { providerFor } from './providers';
@@ -48,8 +49,7 @@ export function createPaymentSteps(db: Db, providerOf: ProviderOf) {
     },
     /** Ends a session at the buyer's wish, at the provider too; one that is being paid stays as it is. */
     async cancelPayment({ payment_session_id: id }: Ref): Promise<Progress> {
-      const end = { error_code: 'canceled_by_buyer', error_message: 'Canceled by the buyer.' };
-      await close(db, providerOf, id, { to: 'canceled', ...end });
+      await close(db, providerOf, id, canceled);
       return steps.progress(db, id);
     },
     /** Takes a refund from the wallet; refused where the credit is spent. */
@@ -69,17 +69,19 @@ const OPEN_TRIES = 2;
 /** A checkout that could not be made is tried once more at once, then when the buyer or the clock asks again. */
 async function open(db: Db, providerOf: ProviderOf, id: string): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
+    const { status: before, provider_order_id } = await steps.placeOf(db, id);
+    if (before !== 'created' || provider_order_id !== null) return;
     const session = await withRetry(() => steps.begin(db, id, { is_capture: false }));
-    if (session.status !== 'created' || session.provider_order_id !== null) return;
     if (session.is_overdue) return close(db, providerOf, id, expired);
     try {
-      return await steps.opened(db, id, await makeCheckout(providerOf, session));
+      const status = await steps.opened(db, id, await makeCheckout(providerOf, session));
+      // Canceled while it was made: nobody is to pay it.
+      return status === 'created' ? undefined : expireThere(db, providerOf, id);
     } catch (error) {
-      if (isProviderRefusal(error)) {
-        const end = { to: 'failed', error_code: 'provider_error' } as const;
-        return steps.close(db, id, { ...end, error_message: error.message });
-      }
-      if (attempt === OPEN_TRIES) return steps.unknown(db, id, troubleOf(error));
+      const provider_message = troubleOf(error);
+      if (isProviderRefusal(error))
+        return void (await steps.close(db, id, { ...refused, provider_message }));
+      if (attempt === OPEN_TRIES) return steps.unknown(db, id, provider_message);
     }
   }
 }
@@ -94,10 +96,20 @@ async function makeCheckout(providerOf: ProviderOf, session: Called) {
   });
 }
 
+const canceled = {
+  to: 'canceled',
+  error_code: 'canceled_by_buyer',
+  error_message: 'Canceled by the buyer.',
+} as const;
 const expired = {
   to: 'expired',
   error_code: 'session_expired',
   error_message: 'The buyer did not pay in time. Create a new checkout.',
+} as const;
+const refused = {
+  to: 'failed',
+  error_code: 'provider_error',
+  error_message: 'The payment provider refused this payment. A platform admin sees why.',
 } as const;
 
 /**
@@ -113,29 +125,77 @@ async function collect(
   providerOf: ProviderOf,
   { id, reason }: { id: string; reason: Reason },
 ): Promise<void> {
-  let session = await withRetry(() => steps.begin(db, id, { is_capture: false }));
+  // Timers are set anew each day; what nobody is to be asked for any more is left alone until news come.
+  if (reason === 'clock' && !(await steps.isDue(db, id))) return;
+  const session = await withRetry(() => steps.begin(db, id, { is_capture: false }));
   const { provider_order_id: order_id, is_overdue } = session;
   if (order_id === null) return is_overdue ? close(db, providerOf, id, expired) : undefined;
   const provider = await providerOf(session.provider);
   try {
     const isFresh = reason === 'confirm' && session.is_fresh;
-    let report = await provider.read(order_id, { isFresh });
-    const is_waiting = session.status === 'created' || session.status === 'capturing';
-    const is_unpaid = report.status === 'open' || report.status === 'declined';
-    // Nothing is taken once a session has ended: then only what the provider took by itself counts.
-    if (is_waiting && (report.status === 'approved' || (is_unpaid && reason === 'confirm'))) {
-      session = await withRetry(() => steps.begin(db, id, { is_capture: true }));
-      if (report.status === 'approved' && session.status === 'capturing')
-        report = await capture(provider, order_id, keyOf(session));
-    }
-    const status = await withRetry(() => steps.record(db, id, report, session.reading));
+    const report = await provider.read(order_id, { isFresh });
+    if (report.status === 'gone' && !(is_overdue && session.status === 'created'))
+      throw unknownThere();
+    const taken = isToBeTaken(session, report, reason)
+      ? await take(db, provider, { id, order_id, report })
+      : { report, reading: session.reading };
+    if ('refusal' in taken) return void (await steps.close(db, id, taken.refusal));
+    const status = await withRetry(() => steps.record(db, id, taken.report, taken));
     // Its own transaction: what was captured stays so, whatever keeps the credit from being written now.
     if (status === 'captured') await withRetry(() => steps.credit(db, id));
-    const is_taken = report.status === 'captured' || report.status === 'pending';
-    if (is_overdue && !is_taken) await close(db, providerOf, id, expired);
+    const isOnItsWay = taken.report.status === 'captured' || taken.report.status === 'pending';
+    if (is_overdue && !isOnItsWay) await close(db, providerOf, id, expired);
   } catch (error) {
     await steps.unknown(db, id, troubleOf(error));
   }
+}
+
+/**
+ * Nothing is taken once a session has ended: then only what the provider took by itself counts. A declined payment is taken
+ * again only where its buyer is there, who may have paid another way meanwhile.
+ */
+function isToBeTaken(session: Called, { status }: PaymentReport, reason: Reason): boolean {
+  if (session.status !== 'created' && session.status !== 'capturing') return false;
+  if (status === 'open') return reason === 'confirm';
+  return status === 'approved' && !(reason === 'clock' && session.error_code === 'declined');
+}
+
+interface Taken {
+  report: PaymentReport;
+  reading: number;
+  is_asked?: boolean;
+}
+
+/** Takes an approved payment; one that is still open is only found to be not approved. */
+async function take(
+  db: Db,
+  provider: PaymentProvider,
+  { id, order_id, report }: { id: string; order_id: string; report: PaymentReport },
+): Promise<Taken | { refusal: steps.End }> {
+  const session = await withRetry(() => steps.begin(db, id, { is_capture: true }));
+  const { reading } = session;
+  const is_asked = true;
+  if (report.status !== 'approved' || session.status !== 'capturing')
+    return { report, reading, is_asked };
+  try {
+    return { report: await provider.capture(order_id, keyOf(session)), reading };
+  } catch (error) {
+    // A capture without an answer is asked for once, at once.
+    const after = await provider.read(order_id);
+    if (after.status === 'gone') throw unknownThere();
+    if (!isProviderRefusal(error) || after.status === 'captured' || after.status === 'pending')
+      return { report: after, reading };
+    if (error.code === 'declined') return { report: { ...after, status: 'declined' }, reading };
+    if (error.code === 'not_approved')
+      return { report: { ...after, status: 'open' }, reading, is_asked };
+    return { refusal: { ...refused, provider_message: error.message } };
+  }
+}
+
+function unknownThere(): ProviderTrouble {
+  return new ProviderTrouble(
+    'The provider does not know this checkout. Were its credentials changed to another account?',
+  );
 }
 
 /** Why a provider's answer is not known, in words for the session. Whatever else went wrong is none of the provider's doing. */
@@ -144,31 +204,15 @@ function troubleOf(error: unknown): string {
   throw error;
 }
 
-/** The report after a capture. A capture without an answer is asked for once, at once. */
-async function capture(
-  provider: PaymentProvider,
-  order_id: string,
-  key: string,
-): Promise<PaymentReport> {
-  try {
-    return await provider.capture(order_id, key);
-  } catch (error) {
-    const report = await provider.read(order_id);
-    if (!isProviderRefusal(error)) return report;
-    if (report.status === 'captured' || report.status === 'pending') return report;
-    if (error.code === 'declined') return { ...report, status: 'declined' };
-    if (error.code === 'not_approved') return { ...report, status: 'open' };
-    return { ...report, status: 'closed' };
-  }
+/** Ends a session here, then its checkout at the provider. Where that fails it ends there by itself, and is asked for. */
+async function close(db: Db, providerOf: ProviderOf, id: string, end: steps.End): Promise<void> {
+  const status = await withRetry(() => steps.close(db, id, end));
+  if (status === end.to) await expireThere(db, providerOf, id);
 }
 
-type End = { to: 'canceled' | 'expired'; error_code: string; error_message: string };
-
-/** Ends a session here, then its checkout at the provider. Where that fails it ends there by itself, and is asked for. */
-async function close(db: Db, providerOf: ProviderOf, id: string, end: End): Promise<void> {
-  await withRetry(() => steps.close(db, id, end));
-  const { provider, provider_order_id, status } = await steps.begin(db, id, { is_capture: false });
-  if (provider_order_id === null || status !== end.to) return;
+async function expireThere(db: Db, providerOf: ProviderOf, id: string): Promise<void> {
+  const { provider, provider_order_id } = await steps.placeOf(db, id);
+  if (provider_order_id === null) return;
   try {
     await (await providerOf(provider)).expire(provider_order_id);
   } catch (error) {
@@ -177,20 +221,23 @@ async function close(db: Db, providerOf: ProviderOf, id: string, end: End): Prom
 }
 
 async function sendRefund(db: Db, providerOf: ProviderOf, id: string): Promise<void> {
-  const refund = await refunds.get(db, id);
-  if (refund.status !== 'pending') return;
-  const provider = await providerOf(refund.provider);
+  const first = await refunds.get(db, id);
+  // Known to the provider, and past its last check: left alone until news come.
+  const isLeftAlone = first.provider_refund_id !== null && first.wait_ms === null;
+  if (first.status !== 'pending' || isLeftAlone) return;
+  const provider = await providerOf(first.provider);
   let isAsked = false;
   try {
-    if ((await look(db, provider, refund)) !== 'pending') return;
+    const refund = await look(db, provider, first);
+    if (refund.status !== 'pending') return;
     const { provider_refund_id: known } = refund;
     // What the provider knows already is not asked for again.
     if (known) return record(db, id, { status: 'pending', provider_refund_id: known });
     isAsked = true;
     const { provider_order_id: order_id, provider_capture_id: capture_id } = refund;
-    const { amount_nanos, currency, reason } = refund;
+    const { amount_nanos, currency } = refund;
     const answer = await provider.refund({
-      ...{ payment_refund_id: id, order_id, capture_id, amount_nanos, currency, reason },
+      ...{ payment_refund_id: id, order_id, capture_id, amount_nanos, currency },
     });
     await record(db, id, answer);
   } catch (error) {
@@ -198,7 +245,7 @@ async function sendRefund(db: Db, providerOf: ProviderOf, id: string): Promise<v
     // Only the refund itself can be refused: that it cannot be looked at says nothing.
     const no = isAsked && isProviderRefusal(error);
     // Without an answer it may have been made; refused, the money may have gone back another way. Then the wallet follows that.
-    const looked = look(db, provider, refund);
+    const looked = look(db, provider, first);
     await (no ? looked : looked.catch(() => undefined));
     const status = no ? 'failed' : 'pending';
     await withRetry(() => refunds.record(db, id, { status, provider_refund_id: null, message }));
@@ -214,13 +261,16 @@ function record(
 }
 
 /** Records what the provider says of the payment's refunds; how ours stands after it. */
-async function look(db: Db, provider: PaymentProvider, refund: refunds.Refund) {
-  const { payment_session_id } = refund;
+async function look(
+  db: Db,
+  provider: PaymentProvider,
+  { id, payment_session_id, provider_order_id }: refunds.Refund,
+): Promise<refunds.Refund> {
   const { reading } = await withRetry(() =>
     steps.begin(db, payment_session_id, { is_capture: false }),
   );
-  const report = await provider.read(refund.provider_order_id);
-  await withRetry(() => steps.record(db, payment_session_id, report, reading));
-  const { status } = await refunds.get(db, refund.id);
-  return status;
+  const report = await provider.read(provider_order_id);
+  if (report.status === 'gone') throw unknownThere();
+  await withRetry(() => steps.record(db, payment_session_id, report, { reading }));
+  return refunds.get(db, id);
 }

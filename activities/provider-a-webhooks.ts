@@ -23,8 +23,8 @@ export async function verifyWebhook(
   if (claims.some(([, value]) => !value)) return undefined;
   const claim = Object.fromEntries(claims) as Record<string, string>;
   if (!isOfProvider(claim.cert_url ?? '', wire.base_url)) return undefined;
-  const event = eventOf(body);
-  if (event === undefined) return undefined;
+  const envelope = parse(body);
+  if (envelope === undefined) return undefined;
   for (const webhook_id of wire.webhook_ids) {
     // The signature is over the bytes that came: they go on as they are, since another spelling of the same JSON has others.
     const start = JSON.stringify({ ...claim, webhook_id }).slice(0, -1);
@@ -32,7 +32,7 @@ export async function verifyWebhook(
     const path = '/v1/notifications/verify-webhook-signature';
     const answer = await askJson(wire, path, { body: asked, expected: [400, 422], signal });
     if ((answer as { verification_status?: string })?.verification_status === 'SUCCESS')
-      return event;
+      return eventOf(envelope);
   }
   return undefined;
 }
@@ -49,9 +49,9 @@ export function isOfProvider(cert_url: string, base_url: string): boolean {
 }
 
 interface Envelope {
-  id?: unknown;
-  event_type?: unknown;
-  resource?: Resource;
+  id: string;
+  event_type: string;
+  resource?: Resource | null;
 }
 
 interface Resource {
@@ -64,10 +64,9 @@ interface Resource {
   disputed_transactions?: { seller_transaction_id?: string }[];
 }
 
-/** What a webhook says; undefined where its bytes are no event. */
-function eventOf(body: Buffer): ProviderEvent | undefined {
-  const { id, event_type: type, resource = {} } = parse(body) ?? {};
-  if (typeof id !== 'string' || id === '' || typeof type !== 'string') return undefined;
+/** What a verified webhook says. */
+function eventOf({ id, event_type: type, resource: given }: Envelope): ProviderEvent {
+  const resource = given ?? {};
   const nothing = { payment_session_id: null, order_id: null, capture_id: null };
   if (/^CHECKOUT\.(ORDER|PAYMENT-APPROVAL)\./.test(type)) {
     const order_id = resource.order_id ?? resource.id ?? null;
@@ -91,11 +90,15 @@ function eventOf(body: Buffer): ProviderEvent | undefined {
   return { id, type, topic: 'other', ...nothing };
 }
 
-/** Nothing stands around the object: what is put into another one keeps its bytes. */
+/** Undefined where the bytes are no event. Nothing stands around the object: what is put into another one keeps its bytes. */
 function parse(body: Buffer): Envelope | undefined {
   if (body[0] !== OPENS || body.at(-1) !== CLOSES) return undefined;
   try {
-    return JSON.parse(body.toString()) as Envelope;
+    const envelope = JSON.parse(body.toString()) as Envelope;
+    const { id, event_type } = envelope;
+    return typeof id === 'string' && id !== '' && typeof event_type === 'string'
+      ? envelope
+      : undefined;
   } catch {
     return undefined;
   }

@@ -29,7 +29,6 @@ import { CALL_MS, createCalls } from './provider-calls';
 
 const NAME = 'payment_provider_a';
 const DESCRIPTION_MAX = 127;
-const NOTE_MAX = 255;
 
 export function createProviderA(access: ProviderAccess, call_ms = CALL_MS): PaymentProvider {
   const wire = createWire(access, call_ms);
@@ -88,7 +87,7 @@ async function read(
 ): Promise<PaymentReport> {
   const { client } = await wire.session();
   const found = await new OrdersController(client).getOrder({ id: order_id }).catch(unlessGone);
-  if (found === undefined) return nothingPaid('closed');
+  if (found === undefined) return nothingPaid('gone');
   const report = reportOf(found.result);
   if (isFresh || report.status !== 'captured' || report.capture_id === null) return report;
   return { ...report, disputes: await disputesOf(wire, report.capture_id, signal) };
@@ -133,7 +132,6 @@ async function refund(
       body: {
         amount: moneyOf(currency, amount_nanos),
         customId: payment_refund_id,
-        noteToPayer: request.reason.slice(0, NOTE_MAX),
       },
     });
     return refundOf(result, null);
@@ -172,7 +170,8 @@ function reportOf(order: Order): PaymentReport {
   const taken = unit?.payments?.captures?.at(-1);
   if (taken === undefined) return nothingPaid(known(orderStatuses, order.status));
   const status = known(captureStatuses, taken.status);
-  if (status === 'declined') return nothingPaid('declined');
+  // The order is over with it: nobody can try again.
+  if (status === 'declined') return nothingPaid('failed');
   const { currencyCode, value } = present(taken.amount);
   return {
     status,

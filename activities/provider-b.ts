@@ -24,7 +24,6 @@ const NAME = 'payment_provider_b';
 const TOLERANCE_S = 300;
 /** A checkout lives at least 30 minutes there; a little more, since its clock is not ours. */
 const LIFE_MIN_MS = 31 * 60_000;
-const METADATA_MAX = 500;
 const NAME_MAX = 250;
 const PAGE = 100;
 
@@ -105,7 +104,7 @@ async function read(
   const session = await stripe.checkout.sessions
     .retrieve(order_id, { expand: ['payment_intent'] })
     .catch(unlessMissing);
-  if (session === undefined) return nothingPaid('closed');
+  if (session === undefined) return nothingPaid('gone');
   const intent = session.payment_intent as Stripe.PaymentIntent | null;
   const status = statusOf(session, intent);
   if (intent === null || (status !== 'captured' && status !== 'pending'))
@@ -147,7 +146,7 @@ function statusOf(
   if (intent?.status === 'processing') return 'pending';
   // Paid by a slow means that failed in the end.
   if (intent?.status === 'requires_payment_method' || intent?.status === 'canceled')
-    return 'closed';
+    return 'failed';
   throw new ProviderTrouble(`told of a checkout that is ${session.status}, ${intent?.status}`);
 }
 
@@ -186,13 +185,13 @@ async function expire(stripe: Stripe, order_id: string): Promise<void> {
 }
 
 async function refund(stripe: Stripe, request: RefundRequest): Promise<ReportedRefund> {
-  const { payment_refund_id, capture_id, currency, amount_nanos, reason } = request;
+  const { payment_refund_id, capture_id, currency, amount_nanos } = request;
   try {
     const made = await stripe.refunds.create(
       {
         payment_intent: capture_id,
         amount: Number(toWire(NAME, currency, amount_nanos)),
-        metadata: { payment_refund_id, reason: reason.slice(0, METADATA_MAX) },
+        metadata: { payment_refund_id },
       },
       { idempotencyKey: payment_refund_id },
     );

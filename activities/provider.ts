@@ -22,9 +22,18 @@ export interface Checkout {
 /**
  * How a payment stands at its provider.
  * open: the buyer has not paid. approved: waits for our capture. pending: captured, the money is on its way.
- * captured: the money is there. declined: the capture was refused, the buyer may try again. closed: can never be paid any more.
+ * captured: the money is there. declined: the capture was refused, the buyer may try again. failed: it was refused for good.
+ * closed: can never be paid any more. gone: the provider does not know it, which says nothing.
  */
-export type PaymentStatus = 'open' | 'approved' | 'pending' | 'captured' | 'declined' | 'closed';
+export type PaymentStatus =
+  | 'open'
+  | 'approved'
+  | 'pending'
+  | 'captured'
+  | 'declined'
+  | 'failed'
+  | 'closed'
+  | 'gone';
 
 export interface PaymentReport {
   status: PaymentStatus;
@@ -61,7 +70,6 @@ export interface RefundRequest {
   capture_id: string;
   amount_nanos: bigint;
   currency: string;
-  reason: string;
 }
 
 /** A webhook whose signature is good. It is news, not truth: what happened is then asked by `read`. */

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { types as eventTypes } from '../domain/events';
 import { statuses as sessionStatuses } from '../domain/payments';
 import { scopes } from '../domain/tokens';
+import { paymentProvider } from './fields';
 
 // What the routes answer, as the OpenAPI page shows it; tests hold every answer against these. Money is in major units.
 
@@ -327,14 +328,11 @@ export const events = z.strictObject({
 
 export const recorded = z.strictObject({ recorded: z.int() });
 
-const provider = z
-  .enum(['payment_provider_a', 'payment_provider_b'])
-  .describe('The payment provider.');
 const sessionStatus = z.enum(sessionStatuses);
 
 export const checkout = z.strictObject({
   payment_session_id: id,
-  provider,
+  provider: paymentProvider,
   approval_url: z.url(),
   expires_at: time,
   checkout_state: z.string(),
@@ -342,7 +340,7 @@ export const checkout = z.strictObject({
 
 export const confirmation = z.strictObject({
   payment_session_id: id,
-  provider,
+  provider: paymentProvider,
   status: sessionStatus,
   wallet_id: id,
   credited_amount: money.nullable(),
@@ -354,7 +352,7 @@ export const confirmation = z.strictObject({
 export const paymentHistoryItem = z.strictObject({
   id,
   user_id: id.nullable(),
-  provider,
+  provider: paymentProvider,
   surface: z.enum(['console', 'chat']),
   amount: money,
   currency: id,
@@ -377,6 +375,21 @@ export const paymentSession = paymentHistoryItem.extend({
   error_message: z.string().nullable(),
   updated_at: time,
   expires_at: time,
+});
+
+export const adminPaymentSession = paymentSession.extend({
+  captured_amount: money.nullable().describe('What the provider took.'),
+  captured_currency: id.nullable(),
+  resolution: z
+    .enum(['credited', 'refunded', 'closed'])
+    .nullable()
+    .describe('What was decided about another amount or currency.'),
+  resolved_by: id.nullable(),
+  resolution_note: z.string().nullable(),
+  provider_message: z
+    .string()
+    .nullable()
+    .describe("The provider's own words about what went wrong."),
 });
 
 export const paymentRefund = z.strictObject({

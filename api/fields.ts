@@ -1,6 +1,7 @@
 import codes from 'currency-codes';
 import { z } from 'zod';
 import { toNanos } from '../domain/money';
+import { providerNames } from '../domain/provider-currencies';
 
 // The kinds of field that several route tables share.
 
@@ -8,6 +9,8 @@ export const id = z.string().min(1).max(200);
 export const text = z.string().max(1_000);
 export const name = z.string().trim().min(1, 'must not be empty').max(200);
 export const flag = z.boolean();
+
+export const paymentProvider = z.enum(providerNames).describe('The payment provider.');
 
 export const currency = z
   .string()

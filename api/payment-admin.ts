@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { AppError } from '../domain/errors';
 import * as refunds from '../domain/payment-refunds';
 import * as payments from '../domain/payments';
 import { platformAdmin } from './access';
@@ -25,7 +26,7 @@ const resolution = z.strictObject({
 export const paymentAdminRoutes = [
   route('get', '/v1/admin/payments', platformAdmin, listed, list, {
     summary: 'Payment sessions of all organizations, newest first.',
-    answer: answers.list({ sessions: answers.paymentSession }),
+    answer: answers.list({ sessions: answers.adminPaymentSession }),
   }),
   route('post', '/v1/admin/payments/refund', platformAdmin, refund, refundPayment, {
     summary: 'Send a top-up back to its buyer and take it from the wallet.',
@@ -35,7 +36,7 @@ export const paymentAdminRoutes = [
   route('post', '/v1/admin/payments/:id/resolve', platformAdmin, resolution, resolve, {
     summary: 'Decide about money that came in another amount or currency.',
     is_idempotent: true,
-    answer: answers.paymentSession,
+    answer: answers.adminPaymentSession,
   }),
 ];
 
@@ -45,7 +46,7 @@ async function list(
 ) {
   const { org_id, provider, status, ...window } = input;
   const filter = { org_id, provider, status, from, until };
-  const { rows, ...envelope } = await payments.list(db, filter, window);
+  const { rows, ...envelope } = await payments.listForAdmin(db, filter, window);
   return { sessions: rows, ...envelope };
 }
 
@@ -97,6 +98,10 @@ async function decide(
   { id: session_id, action, amount, reason: note }: z.infer<typeof resolution>,
 ) {
   const { db, principal } = ctx;
+  if (amount !== undefined && action !== 'credit')
+    throw new AppError('invalid_field', 'amount goes with action: credit only.', {
+      param: 'amount',
+    });
   if (action === 'refund') {
     const wanted = { payment_session_id: session_id, reason: note, allow_negative: false };
     await sendBack(ctx, org_id, wanted);
@@ -106,5 +111,5 @@ async function decide(
       resolution: action === 'credit' ? 'credited' : 'closed',
       by: principal.user_id ?? principal.id,
     });
-  return payments.getAny(db, session_id);
+  return payments.getForAdmin(db, session_id);
 }

@@ -5,9 +5,10 @@ import * as paymentEvents from '../domain/payment-events';
 import type { ProviderName } from '../domain/provider-currencies';
 import { open } from './access';
 import * as answers from './answers';
+import { paymentProvider } from './fields';
 import { type Ctx, readBytes, route } from './route';
 
-const named = z.object({ provider: z.enum(['payment_provider_a', 'payment_provider_b']) });
+const named = z.object({ provider: paymentProvider });
 const nothing = z.object({});
 
 export const webhookRoutes = [

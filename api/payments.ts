@@ -8,14 +8,11 @@ import type { Db } from '../domain/sql';
 import { actingOrg, isPlatformAdmin, member, type Principal, permission } from './access';
 import * as answers from './answers';
 import { judged } from './checkout-rules';
-import { id, instant, page, positiveAmount } from './fields';
+import { id, instant, page, paymentProvider, positiveAmount } from './fields';
 import { idempotencyKey } from './idempotency';
 import { type Ctx, route } from './route';
 import type { UpdateOptions } from './temporal';
 
-const provider = z
-  .enum(['payment_provider_a', 'payment_provider_b'])
-  .describe('The payment provider.');
 const url = z.string().min(1).max(2_000);
 
 const checkout = z.strictObject({
@@ -31,11 +28,11 @@ const confirmation = z.strictObject({
   payment_session_id: id,
   provider_session_token: id,
   checkout_state: id,
-  provider,
+  provider: paymentProvider,
 });
 const one = z.strictObject({ id });
 export const sessionFilter = {
-  provider: provider.optional(),
+  provider: paymentProvider.optional(),
   status: z.enum(payments.statuses).optional(),
   from_date: instant.optional(),
   to_date: instant.optional(),
@@ -88,7 +85,7 @@ export async function makeCheckout(ctx: Ctx, input: z.infer<typeof checkout>) {
   const { db, principal } = ctx;
   const org_id = await actingOrg(db, principal, input.org_id);
   const buyer = buyerOf(principal, org_id);
-  const once = await onceOf(ctx);
+  const once = await onceOf(ctx, org_id);
   const session_id =
     (once && (await payments.madeUnder(db, once))) ??
     (await payments.create(db, { buyer, once, ...(await judged(db, principal, org_id, input)) }));
@@ -174,7 +171,7 @@ async function inspect({ db, principal }: Ctx, input: z.infer<typeof one>) {
 
 async function cancel(ctx: Ctx, input: z.infer<typeof one>) {
   const session = await own(ctx, input.id);
-  if (session.status !== 'canceled')
+  if (!terminal.includes(session.status))
     await message(ctx, { org_id: session.org_id, session_id: session.id }, 'cancel');
   const after = await payments.getAny(ctx.db, session.id);
   if (after.status === 'canceled') return after;
@@ -203,10 +200,10 @@ function own({ db, principal }: Ctx, session_id: string): Promise<payments.Sessi
   return payments.get(db, session_id, buyerOf(principal, principal.org_id));
 }
 
-/** A session of the caller by the order id that payment_provider_a gave it. */
+/** A session of the caller by the order id that its provider gave it. */
 export function ownOrder({ db, principal }: Ctx, order_id: string): Promise<payments.Session> {
   const buyer = buyerOf(principal, requireOrg(principal));
-  return payments.getByOrder(db, 'payment_provider_a', order_id, buyer);
+  return payments.getByOrder(db, order_id, buyer);
 }
 
 function requireOrg({ org_id }: Principal): string {
@@ -245,12 +242,12 @@ async function message(
 }
 
 /** The call's Idempotency-Key, hashed with its caller: it resumes the session that it made. */
-async function onceOf(ctx: Ctx) {
+async function onceOf(ctx: Ctx, org_id: string) {
   const key = idempotencyKey(ctx.http);
   if (key === undefined) return undefined;
   const { principal, http } = ctx;
   return {
-    idempotency: await sha256(JSON.stringify([principal.id, http.path, key])),
+    idempotency: await sha256(JSON.stringify([org_id, principal.id, http.path, key])),
     body_sha256: await sha256(JSON.stringify(http.state.body)),
   };
 }

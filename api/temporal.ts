@@ -100,7 +100,8 @@ async function send<Result>(
     args: [input],
     workflowIdConflictPolicy: 'USE_EXISTING',
   });
-  const accepting = client.withDeadline(Date.now() + ACCEPT_MS + RESULT_MS, () =>
+  const give_up_at = Date.now() + RESULT_MS;
+  const accepting = client.withDeadline(give_up_at, () =>
     client.workflow.startUpdateWithStart(name, {
       args: [input],
       ...(update_id === undefined ? {} : { updateId: update_id }),
@@ -109,7 +110,7 @@ async function send<Result>(
     }),
   );
   const handle = await inTime(accepting, isUnderWay);
-  const result = client.withDeadline(Date.now() + RESULT_MS, () => handle.result());
+  const result = client.withDeadline(give_up_at, () => handle.result());
   if (isResultNeeded) return (await result) as Result;
   return (await result.catch((error) => {
     if (!(error instanceof WorkflowUpdateRPCTimeoutOrCancelledError)) throw error;

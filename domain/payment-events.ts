@@ -31,7 +31,8 @@ export async function record(db: Db, event: ReceivedEvent): Promise<void> {
      ), s as (select q.* from e cross join lateral (${sessionOf}) as q),
      stored as (
        insert into payment_events (provider, id, type, payment_session_id, named_session_id, order_id, capture_id, body, status)
-       select :provider, :id, :type, s.id, :payment_session_id, :order_id, :capture_id, :body,
+       select :provider, :id, :type, s.id, :payment_session_id, :order_id, :capture_id,
+         case when s.id is null and :topic <> 'other' then :body end,
          case when :topic = 'other' or (:topic = 'payment' and s.status in ('completed', 'refunded')) then 'ignored'
            when s.id is null then 'unknown' else 'sent' end
        from (select 1) as always left join s on true
@@ -51,7 +52,7 @@ export async function matchUnknown(db: Db, limit: number): Promise<number> {
        select e.provider, e.id, q.id as session_id, q.org_id from payment_events e cross join lateral (${sessionOf}) as q
        where e.status = 'unknown' and e.received_at > clock_timestamp() - interval '3 days' limit :limit
      ), told as (
-       update payment_events e set status = 'sent', payment_session_id = f.session_id from found f
+       update payment_events e set status = 'sent', payment_session_id = f.session_id, body = null from found f
        where e.provider = f.provider and e.id = f.id and e.status = 'unknown' returning f.session_id, f.org_id
      )
      select send_to_workflow(t.org_id, 'paymentSession', t.session_id, 'providerEvent', jsonb_build_object('payment_session_id', t.session_id))

@@ -1,4 +1,4 @@
-import type { SessionStatus } from './payments';
+import type { ErrorReason, SessionStatus } from './payments';
 import type { ProviderName } from './provider-currencies';
 import { type Db, many, maybe, one } from './sql';
 
@@ -8,6 +8,7 @@ export interface Called {
   status: SessionStatus;
   provider: ProviderName;
   provider_order_id: string | null;
+  error_code: ErrorReason | null;
   /** The number of this call, committed before it is made: it orders what the answers say. */
   reading: number;
   amount_nanos: bigint;
@@ -30,7 +31,7 @@ export function begin(
 ): Promise<Called> {
   return one<Called>(
     db,
-    `select s.id, s.status, s.provider, s.provider_order_id, s.provider_calls as reading, s.amount_nanos, s.currency,
+    `select s.id, s.status, s.provider, s.provider_order_id, s.error_code, s.provider_calls as reading, s.amount_nanos, s.currency,
        s.return_url, s.cancel_url, s.expires_at - interval '5 minutes' as provider_expires_at,
        s.expires_at <= clock_timestamp() as is_overdue,
        s.provider_capture_id is null and s.created_at > clock_timestamp() - interval '10 minutes' as is_fresh, ${target} as description
@@ -44,16 +45,41 @@ const target = `'Top-up of ' || case w.owner_type when 'team' then 'team ' || t.
 const names = `join wallets w on w.id = s.wallet_id join organizations o on o.id = s.org_id
   left join teams t on t.id = w.owner_team_id left join users u on u.id = w.owner_user_id`;
 
+/** The provider has made the checkout; how the session stands, which may have ended meanwhile. */
 export async function opened(
   db: Db,
   id: string,
-  { order_id, approval_url }: { order_id: string; approval_url: string },
-): Promise<void> {
-  await many(db, 'select from open_payment(:id, :order_id, :approval_url)', {
-    id,
-    order_id,
-    approval_url,
-  });
+  checkout: { order_id: string; approval_url: string },
+): Promise<SessionStatus> {
+  const { status } = await one<{ status: SessionStatus }>(
+    db,
+    'select status from open_payment(:id, :order_id, :approval_url)',
+    { id, ...checkout },
+  );
+  return status;
+}
+
+/** Where a session's checkout is, without a call to its provider. */
+export function placeOf(
+  db: Db,
+  id: string,
+): Promise<Pick<Called, 'provider' | 'provider_order_id' | 'status'>> {
+  return one(
+    db,
+    'select provider, provider_order_id, status from payment_sessions where id = :id',
+    { id },
+    'No payment session',
+  );
+}
+
+/** True where the provider is to be asked by now, or the session's time is over. */
+export async function isDue(db: Db, id: string): Promise<boolean> {
+  const row = await maybe(
+    db,
+    `select 1 from payment_sessions s cross join lateral payment_step(s) as p where s.id = :id and p.wait_ms <= 0`,
+    { id },
+  );
+  return row !== undefined;
 }
 
 /** A provider's report in the database's words: amounts as text of nanos. */
@@ -71,41 +97,64 @@ export async function record(
   db: Db,
   id: string,
   report: Report,
-  reading: number,
+  { reading, is_asked = false }: { reading: number; is_asked?: boolean },
 ): Promise<SessionStatus> {
   const plain = JSON.stringify(report, (_, value) =>
     typeof value === 'bigint' ? value.toString() : value,
   );
   const { status } = await one<{ status: SessionStatus }>(
     db,
-    'select status from record_payment(:id, :plain, :reading)',
-    { id, plain, reading },
+    'select status from record_payment(:id, :plain, :reading, :is_asked)',
+    { id, plain, reading, is_asked },
   );
   return status;
+}
+
+export interface End {
+  to: 'canceled' | 'expired' | 'failed';
+  error_code: ErrorReason;
+  error_message: string;
+  /** The provider's own words, for operators only. */
+  provider_message?: string;
 }
 
 /** Ends a session that nobody has paid; changes nothing where it has moved on. */
 export async function close(
   db: Db,
   id: string,
-  end: { to: 'canceled' | 'expired' | 'failed'; error_code: string; error_message: string },
-): Promise<void> {
-  await many(db, 'select from close_payment(:id, :to, :error_code, :error_message)', {
-    id,
-    ...end,
-  });
+  { provider_message, ...end }: End,
+): Promise<SessionStatus> {
+  const { status } = await one<{ status: SessionStatus }>(
+    db,
+    'select status from close_payment(:id, :to, :error_code, :error_message)',
+    { id, ...end },
+  );
+  if (provider_message !== undefined)
+    await many(
+      db,
+      'update payment_sessions set provider_message = :provider_message where id = :id',
+      {
+        id,
+        provider_message,
+      },
+    );
+  return status;
 }
 
-/** The provider gave no answer that says how things stand: it is asked again later, after the end too, when there was news. */
-export async function unknown(db: Db, id: string, error_message: string): Promise<void> {
+/**
+ * The provider gave no answer that says how things stand: it is asked again later, after the end too, when there was news.
+ * Its own words are for operators only.
+ */
+export async function unknown(db: Db, id: string, provider_message: string): Promise<void> {
   await many(
     db,
     `update payment_sessions set provider_called_at = null, checks = checks + 1,
-       next_check_at = clock_timestamp() + payment_pause(checks),
+       next_check_at = clock_timestamp() + payment_pause('created', checks), provider_message = :provider_message,
        error_code = case when status in ('created', 'capturing') then 'provider_unavailable' else error_code end,
-       error_message = case when status in ('created', 'capturing') then :error_message else error_message end
+       error_message = case when status in ('created', 'capturing')
+         then 'The payment provider did not say how this payment stands. It is asked again by itself.' else error_message end
      where id = :id`,
-    { id, error_message },
+    { id, provider_message },
   );
 }
 
@@ -172,10 +221,12 @@ export function needAttention(
     db,
     `select s.id, ${line} as line, case when s.status = 'failed' then s.error_message
          when r.id is not null then 'the refund ' || r.id || ' is pending at the provider since ' || iso_time(r.created_at)
-         else coalesce(s.error_message, 'the provider has not said how it ended') end as why
+         else coalesce(s.provider_message, s.error_message, 'the provider has not said how it ended') end as why
      from payment_sessions s ${lineNames}
      left join payment_refunds r on r.payment_session_id = s.id and r.status = 'pending' and r.created_at < clock_timestamp() - interval '1 hour'
      where s.status = 'failed' and s.error_code = 'amount_mismatch' and s.resolution is null
+         and not exists (select 1 from payment_refunds q where q.payment_session_id = s.id and q.status = 'pending')
+       or s.status = 'created' and s.expires_at < clock_timestamp() - interval '10 minutes'
        or s.status in ('capturing', 'captured', 'confirming', 'confirmed') and s.updated_at < clock_timestamp() - interval '1 hour'
        or r.id is not null
      order by s.created_at, s.id limit :limit`,

@@ -97,17 +97,12 @@ export function get(db: Db, id: string, buyer: Buyer): Promise<Session> {
   );
 }
 
-/** The buyer's session by the provider's order id, as the legacy routes name it. */
-export function getByOrder(
-  db: Db,
-  provider: ProviderName,
-  order_id: string,
-  buyer: Buyer,
-): Promise<Session> {
+/** The buyer's session by its provider's order id, as the legacy routes name it. */
+export function getByOrder(db: Db, order_id: string, buyer: Buyer): Promise<Session> {
   return one<Session>(
     db,
-    `${sessionRows} where s.provider = :provider and s.provider_order_id = :order_id and ${isOwn}`,
-    { provider, order_id, ...buyer },
+    `${sessionRows} where s.provider_order_id = :order_id and ${isOwn} order by s.created_at desc limit 1`,
+    { order_id, ...buyer },
     'No payment session',
   );
 }
@@ -127,6 +122,32 @@ export function getAny(db: Db, id: string): Promise<Session> {
   return one<Session>(db, `${sessionRows} where s.id = :id`, { id }, 'No payment session');
 }
 
+/** What only platform admins see of a session: what was taken, what was decided, and the provider's own words. */
+export interface AdminSession extends Session {
+  captured_amount_nanos: bigint | null;
+  captured_currency: string | null;
+  resolution: Resolution | 'refunded' | null;
+  resolved_by: string | null;
+  resolution_note: string | null;
+  provider_message: string | null;
+}
+
+const adminRows = `select ${sessionColumns}, s.captured_nanos as captured_amount_nanos, s.captured_currency, s.resolution, s.resolved_by,
+  s.resolution_note, s.provider_message from payment_sessions s join wallets w on w.id = s.wallet_id`;
+
+export function getForAdmin(db: Db, id: string): Promise<AdminSession> {
+  return one<AdminSession>(db, `${adminRows} where s.id = :id`, { id }, 'No payment session');
+}
+
+/** Sessions of all organizations, newest first, as platform admins see them. */
+export function listForAdmin(
+  db: Db,
+  filter: SessionFilter,
+  window: Window,
+): Promise<Page<AdminSession>> {
+  return pageOf<AdminSession>(db, `${adminRows} ${filtered}`, bindings(filter), window);
+}
+
 /** Which sessions a list shows: `from` inclusive, `until` exclusive. */
 export interface SessionFilter {
   org_id?: string | undefined;
@@ -136,27 +157,25 @@ export interface SessionFilter {
   until?: Date | undefined;
 }
 
-/** Sessions, newest first; of all organizations where none is named. */
+const filtered = `where (:org_id::text is null or s.org_id = :org_id) and (:provider::text is null or s.provider = :provider)
+  and (:status::text is null or s.status = :status) and (:from::timestamptz is null or s.created_at >= :from)
+  and (:until::timestamptz is null or s.created_at < :until) and ${isMadeBefore('s.created_at')}
+  order by s.created_at desc, s.id desc`;
+
+function bindings({ org_id, provider, status, from, until }: SessionFilter) {
+  return {
+    ...{ org_id: org_id ?? null, provider: provider ?? null, status: status ?? null },
+    ...{ from: from ?? null, until: until ?? null },
+  };
+}
+
+/** An organization's sessions, newest first. */
 export function list(
   db: Db,
-  { org_id, provider, status, from, until }: SessionFilter,
+  filter: SessionFilter & { org_id: string },
   window: Window,
 ): Promise<Page<Session>> {
-  return pageOf<Session>(
-    db,
-    `${sessionRows} where (:org_id::text is null or s.org_id = :org_id) and (:provider::text is null or s.provider = :provider)
-       and (:status::text is null or s.status = :status) and (:from::timestamptz is null or s.created_at >= :from)
-       and (:until::timestamptz is null or s.created_at < :until) and ${isMadeBefore('s.created_at')}
-     order by s.created_at desc, s.id desc`,
-    {
-      org_id: org_id ?? null,
-      provider: provider ?? null,
-      status: status ?? null,
-      from: from ?? null,
-      until: until ?? null,
-    },
-    window,
-  );
+  return pageOf<Session>(db, `${sessionRows} ${filtered}`, bindings(filter), window);
 }
 
 export interface NewSession {
@@ -319,6 +338,11 @@ export async function resolve(
       "amount is needed: the money came in another currency. Name what to credit, in the wallet's currency.",
       { param: 'amount' },
     );
+  }
+  if (code === 'amount_not_captured') {
+    throw new AppError('invalid_field', 'amount is above what the provider took.', {
+      param: 'amount',
+    });
   }
   const words =
     code === 'refund_under_way'

@@ -2,9 +2,9 @@ import codes from 'currency-codes';
 import { decimalText, NANOS_PER_UNIT } from './money';
 
 /** The two payment providers, by the names of the specification. */
-export type ProviderName = 'payment_provider_a' | 'payment_provider_b';
+export const providerNames = ['payment_provider_a', 'payment_provider_b'] as const;
 
-export const providerNames: readonly ProviderName[] = ['payment_provider_a', 'payment_provider_b'];
+export type ProviderName = (typeof providerNames)[number];
 
 interface Currencies {
   /** What can be paid in. */

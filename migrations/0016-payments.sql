@@ -31,6 +31,8 @@ create table payment_sessions (
   is_late boolean not null default false,
   error_code text,
   error_message text,
+  -- The provider's own words, for operators only.
+  provider_message text,
   credited_nanos bigint not null default 0,
   wallet_transaction_id text,
   -- The provider's newest list of refunds and disputes, and the number of the reading that brought it.
@@ -47,9 +49,6 @@ create table payment_sessions (
   body_sha256 text,
   created_at timestamptz not null default clock_timestamp(),
   updated_at timestamptz not null default clock_timestamp(),
-  captured_at timestamptz,
-  completed_at timestamptz,
-  closed_at timestamptz,
   -- Ours is 5 minutes after the provider's.
   expires_at timestamptz not null default clock_timestamp() + interval '1 hour',
   -- When somebody asks the provider next; null where nothing more can come but by webhook.
@@ -73,7 +72,8 @@ create table payment_events (
   capture_id text,
   -- The session that the event itself names; it may be none of ours.
   named_session_id text,
-  body text not null,
+  -- Kept only while nobody knows whose it is.
+  body text,
   -- unknown: no session of ours is named; it is looked for again, and shown.
   status text not null check (status in ('sent', 'unknown', 'ignored')),
   received_at timestamptz not null default clock_timestamp(),
@@ -107,10 +107,16 @@ create function payment_moves(p_from text) returns text[] language sql immutable
     else '{captured}' end::text[]
 $$;
 
--- When a payment that nobody tells of is asked for: after 1 minute, 5 minutes, 1 hour, then daily for a week.
-create function payment_pause(p_checks integer) returns interval language sql immutable as $$
-  select case p_checks when 0 then interval '1 minute' when 1 then interval '5 minutes' when 2 then interval '1 hour'
-    else case when p_checks < 10 then interval '1 day' end end
+-- When a payment that nobody tells of is asked for: after 1 minute, 5 minutes, 1 hour, then daily for a week. One that is
+-- credited, for refunds and disputes of which no webhook came: after a day, a week and a month.
+create function payment_pause(p_status text, p_checks integer) returns interval language sql immutable as $$
+  select case
+    when p_status in ('completed', 'refunded') then case p_checks when 0 then interval '1 day' when 1 then interval '7 days'
+      when 2 then interval '30 days' end
+    when p_checks = 0 then interval '1 minute'
+    when p_checks = 1 then interval '5 minutes'
+    when p_checks = 2 then interval '1 hour'
+    when p_checks < 10 then interval '1 day' end
 $$;
 
 -- The session under its organization's lock, which orders all its moves and money.
@@ -129,16 +135,15 @@ declare
   s payment_sessions;
 begin
   update payment_sessions q set status = p_to, updated_at = clock_timestamp(),
+    error_code = case p_to when 'capturing' then null else q.error_code end,
+    error_message = case p_to when 'capturing' then null else q.error_message end,
     attempt = q.attempt + (q.status = 'capturing' and p_to = 'created')::int,
-    captured_at = case p_to when 'captured' then clock_timestamp() else q.captured_at end,
-    completed_at = case p_to when 'completed' then coalesce(q.completed_at, clock_timestamp()) else q.completed_at end,
-    closed_at = case when p_to in ('canceled', 'expired', 'failed', 'refunded') then clock_timestamp() else q.closed_at end,
     checks = 0,
     -- What ended before it had an order can be paid by nobody.
-    next_check_at = case when p_to in ('completed', 'refunded') then null
+    next_check_at = case when p_to in ('completed', 'refunded') then clock_timestamp() + payment_pause(p_to, 0)
       when p_to in ('canceled', 'expired', 'failed') and q.provider_order_id is null then null
       when p_to in ('captured', 'confirming', 'confirmed') then clock_timestamp()
-      else clock_timestamp() + payment_pause(0) end
+      else clock_timestamp() + payment_pause(p_to, 0) end
   where q.id = p_id and p_to = any (payment_moves(q.status))
   returning * into s;
   if s.id is null then
@@ -159,7 +164,10 @@ declare
   s payment_sessions;
 begin
   s := move_payment(p_id, 'failed');
-  update payment_sessions q set error_code = p_code, error_message = p_message where q.id = p_id returning * into s;
+  update payment_sessions q set error_code = p_code, error_message = p_message, provider_called_at = null,
+    -- Where there is nothing to resume, its key makes a new session.
+    idempotency = case when q.provider_order_id is null then null else q.idempotency end
+  where q.id = p_id returning * into s;
   perform payment_event(s, 'payment.failed', jsonb_build_object('error_code', p_code, 'error_message', p_message));
   return s;
 end $$;
@@ -196,12 +204,16 @@ begin
   return s;
 end $$;
 
--- The provider has made the checkout: the first one made is the one that the buyer is shown.
-create function open_payment(p_id text, p_order_id text, p_approval_url text) returns void language sql as $$
-  update payment_sessions q set provider_order_id = p_order_id, approval_url = p_approval_url, error_code = null,
-    error_message = null, provider_called_at = null, updated_at = clock_timestamp(), checks = 0,
-    next_check_at = clock_timestamp() + payment_pause(0)
-  where q.id = p_id and q.provider_order_id is null
+-- The provider has made the checkout: the first one made is the one that the buyer is shown. Its order is kept also where the
+-- session has ended meanwhile, so that it is found if it is paid.
+create function open_payment(p_id text, p_order_id text, p_approval_url text) returns payment_sessions language sql as $$
+  update payment_sessions q set provider_order_id = coalesce(q.provider_order_id, p_order_id),
+    approval_url = coalesce(q.approval_url, p_approval_url), provider_called_at = null, updated_at = clock_timestamp(),
+    error_code = case q.status when 'created' then null else q.error_code end,
+    error_message = case q.status when 'created' then null else q.error_message end,
+    checks = 0, next_check_at = clock_timestamp() + payment_pause(q.status, 0)
+  where q.id = p_id
+  returning *
 $$;
 
 -- Ends a session that nobody has paid: the buyer's wish, the deadline, or a definite no. Changes nothing where it has moved on.
@@ -217,13 +229,65 @@ begin
     return fail_payment(p_id, p_code, p_message);
   end if;
   s := move_payment(p_id, p_to);
-  update payment_sessions q set error_code = p_code, error_message = p_message where q.id = p_id returning * into s;
+  update payment_sessions q set error_code = p_code, error_message = p_message, provider_called_at = null,
+    idempotency = case when q.provider_order_id is null then null else q.idempotency end
+  where q.id = p_id returning * into s;
+  return s;
+end $$;
+
+-- The provider has the money. Another amount or currency than asked for is never credited by itself.
+create function take_payment(s payment_sessions, p_report jsonb) returns payment_sessions language plpgsql as $$
+declare
+  v_before text := s.status;
+begin
+  if s.status = 'created' then
+    s := move_payment(s.id, 'capturing');
+  end if;
+  s := move_payment(s.id, 'captured');
+  update payment_sessions q set provider_capture_id = p_report ->> 'capture_id',
+    captured_nanos = (p_report ->> 'amount_nanos')::bigint, captured_currency = p_report ->> 'currency',
+    is_late = v_before in ('canceled', 'expired', 'failed'), error_code = null, error_message = null, provider_message = null
+  where q.id = s.id returning * into s;
+  if s.captured_nanos <> s.amount_nanos or s.captured_currency <> s.currency then
+    s := fail_payment(s.id, 'amount_mismatch', 'Asked for ' || trim_scale(s.amount_nanos / 1e9::numeric) || ' ' || s.currency
+      || ', the provider took ' || trim_scale(s.captured_nanos / 1e9::numeric) || ' ' || s.captured_currency
+      || '. Nothing was credited; a platform admin decides.');
+  end if;
+  return s;
+end $$;
+
+-- The provider has not got the money: back to the buyer, or to an end that the provider has said.
+create function return_payment(s payment_sessions, p_status text) returns payment_sessions language plpgsql as $$
+begin
+  if p_status = 'failed' then
+    return close_payment(s.id, 'failed', 'declined', 'The payment failed at the provider. Create a new checkout.');
+  end if;
+  if p_status = 'pending' and s.status = 'created' then
+    return move_payment(s.id, 'capturing');
+  end if;
+  if p_status in ('open', 'declined', 'closed') and s.status = 'capturing' then
+    s := move_payment(s.id, 'created');
+  end if;
+  if p_status = 'declined' and s.status = 'created' then
+    update payment_sessions q set error_code = 'declined',
+      error_message = 'The payment was declined. The buyer may try again with another means of payment.'
+    where q.id = s.id returning * into s;
+  end if;
+  if p_status = 'closed' then
+    s := close_payment(s.id, 'expired', 'session_expired', 'The checkout has ended at the provider. Create a new one.');
+    -- It can never be paid any more.
+    update payment_sessions q set next_check_at = null where q.id = s.id and q.status in ('expired', 'canceled', 'failed')
+      and q.provider_capture_id is null;
+    select * into s from payment_sessions q where q.id = s.id;
+  end if;
   return s;
 end $$;
 
 -- What a provider reports, however it was learned: the one place where a payment becomes captured. Safe to run any number of
--- times at once. `p_reading` is `provider_calls` as it was when the question was asked.
-create function record_payment(p_id text, p_report jsonb, p_reading integer) returns payment_sessions language plpgsql as $$
+-- times at once. `p_reading` is `provider_calls` as it was when the question was asked. `p_is_asked`: the money was asked for,
+-- so a payment that is still open was not approved.
+create function record_payment(p_id text, p_report jsonb, p_reading integer, p_is_asked boolean) returns payment_sessions
+language plpgsql as $$
 declare
   s payment_sessions;
   v_status text := p_report ->> 'status';
@@ -231,51 +295,27 @@ declare
 begin
   s := lock_payment(p_id);
   v_before := s.status;
+  update payment_sessions q set provider_called_at = null where q.id = p_id returning * into s;
   if v_status = 'captured' and s.provider_capture_id is null then
-    if s.status = 'created' then
-      s := move_payment(p_id, 'capturing');
-    end if;
-    s := move_payment(p_id, 'captured');
-    update payment_sessions q set provider_capture_id = p_report ->> 'capture_id',
-      captured_nanos = (p_report ->> 'amount_nanos')::bigint, captured_currency = p_report ->> 'currency',
-      is_late = v_before in ('canceled', 'expired', 'failed'), error_code = null, error_message = null
-    where q.id = p_id returning * into s;
-    if s.captured_nanos <> s.amount_nanos or s.captured_currency <> s.currency then
-      s := fail_payment(p_id, 'amount_mismatch', 'Asked for ' || trim_scale(s.amount_nanos / 1e9::numeric) || ' ' || s.currency
-        || ', the provider took ' || trim_scale(s.captured_nanos / 1e9::numeric) || ' ' || s.captured_currency
-        || '. Nothing was credited; a platform admin decides.');
-      -- The provider has said all it can.
-      update payment_sessions q set next_check_at = null where q.id = p_id returning * into s;
-    end if;
+    s := take_payment(s, p_report);
   elsif p_reading <= s.reading then
     return s;
-  elsif v_status = 'pending' and s.status = 'created' then
-    s := move_payment(p_id, 'capturing');
-  elsif v_status in ('open', 'declined', 'closed') and s.status = 'capturing' then
-    s := move_payment(p_id, 'created');
-    update payment_sessions q set error_code = case v_status when 'open' then 'not_approved' when 'declined' then 'declined'
-        else 'session_expired' end,
-      error_message = case v_status when 'open' then 'The buyer has not approved this payment at the provider yet.'
-        when 'declined' then 'The payment was declined. The buyer may try again with another means of payment.'
-        else 'The checkout has ended at the provider.' end
+  else
+    s := return_payment(s, v_status);
+    if s.status = 'created' and v_status = 'open' and p_is_asked then
+      update payment_sessions q set error_code = 'not_approved',
+        error_message = 'The buyer has not approved this payment at the provider yet.' where q.id = p_id returning * into s;
+    elsif s.status in ('created', 'capturing') and s.error_code = 'provider_unavailable' then
+      update payment_sessions q set error_code = null, error_message = null, provider_message = null
+      where q.id = p_id returning * into s;
+    end if;
+  end if;
+  if s.status = v_before and s.next_check_at is not null then
+    update payment_sessions q set checks = q.checks + 1, next_check_at = clock_timestamp() + payment_pause(q.status, q.checks + 1)
     where q.id = p_id returning * into s;
   end if;
-  if v_status = 'closed' and s.status = 'created' then
-    s := close_payment(p_id, 'expired', 'session_expired', 'The checkout has ended at the provider. Create a new one.');
-  end if;
-  if v_status = 'closed' and s.status in ('expired', 'canceled', 'failed') then
-    -- It can never be paid any more.
-    update payment_sessions q set next_check_at = null where q.id = p_id returning * into s;
-  elsif s.status = v_before and s.status in ('completed', 'refunded') then
-    -- Asked because there was news: now it is known.
-    update payment_sessions q set checks = 0, next_check_at = null where q.id = p_id and q.next_check_at is not null;
-    select * into s from payment_sessions q where q.id = p_id;
-  elsif s.status = v_before and s.next_check_at is not null then
-    update payment_sessions q set checks = q.checks + 1, next_check_at = clock_timestamp() + payment_pause(q.checks + 1)
-    where q.id = p_id returning * into s;
-  end if;
+  -- An answer without a capture says nothing of what went back.
   if p_reading > s.reading then
-    -- An order that is not found any more says nothing of what went back.
     s := note_claims(s, case when p_report ->> 'capture_id' is null
       then jsonb_build_object('refunds', s.refunds, 'disputes', s.disputes) else p_report end, p_reading);
   end if;

@@ -72,6 +72,33 @@ begin
   elsif v_foreign > 0 and v_target > v_before then
     perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_amount_nanos', s.debited_nanos::text, 'cause_id', p_cause));
   end if;
+  -- An open dispute is looked at daily, whatever webhooks come.
+  if s.status in ('completed', 'refunded') and s.disputes @> '[{"status": "open"}]' then
+    update payment_sessions q set checks = 0, next_check_at = clock_timestamp() + payment_pause(q.status, 0)
+    where q.id = s.id returning * into s;
+  end if;
+  return follow_mismatch(s, greatest(v_reported, v_foreign + v_accepted));
+end $$;
+
+-- Money of another amount or currency that went back is decided about; where it comes back after all, it is not.
+create function follow_mismatch(s payment_sessions, p_returned_nanos numeric) returns payment_sessions language plpgsql as $$
+declare
+  r payment_refunds;
+  v_is_back boolean;
+begin
+  if s.status <> 'failed' or s.error_code is distinct from 'amount_mismatch' or coalesce(s.resolution, 'refunded') <> 'refunded' then
+    return s;
+  end if;
+  select * into r from payment_refunds q where q.payment_session_id = s.id and q.status in ('pending', 'succeeded');
+  v_is_back := r.status = 'succeeded' or r.id is null and p_returned_nanos >= s.captured_nanos;
+  if v_is_back and s.resolution is null then
+    update payment_sessions q set resolution = 'refunded', resolved_by = coalesce(r.requested_by, 'provider'),
+      resolution_note = r.reason, updated_at = clock_timestamp() where q.id = s.id returning * into s;
+    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_amount_nanos', '0', 'cause_id', r.id));
+  elsif not coalesce(v_is_back, false) and s.resolution is not null then
+    update payment_sessions q set resolution = null, resolved_by = null, resolution_note = null, updated_at = clock_timestamp()
+    where q.id = s.id returning * into s;
+  end if;
   return s;
 end $$;
 
@@ -93,16 +120,18 @@ begin
     select coalesce(r ->> 'payment_refund_id', r ->> 'provider_refund_id') as id, r as claim from jsonb_array_elements(p_report -> 'refunds') as r
     union all
     select d ->> 'id', d from jsonb_array_elements(v_disputes) as d
-  ) as c where not s.refunds || s.disputes @> jsonb_build_array(c.claim) limit 1;
+  ) as c where not s.refunds || s.disputes @> jsonb_build_array(c.claim) order by c.id limit 1;
   update payment_sessions q set refunds = p_report -> 'refunds', disputes = v_disputes, reading = p_reading,
     provider_called_at = null
   where q.id = s.id returning * into s;
+  -- A refund that succeeded can only fail; an older list does not make it pending again.
   update payment_refunds o set status = r ->> 'status', provider_refund_id = coalesce(o.provider_refund_id, r ->> 'provider_refund_id'),
-    updated_at = clock_timestamp(), next_check_at = case when r ->> 'status' = 'pending' then o.next_check_at end,
+    updated_at = clock_timestamp(), next_check_at = null,
     error_code = case r ->> 'status' when 'failed' then 'provider_error' end,
     error_message = case r ->> 'status' when 'failed' then 'The provider could not carry out the refund.' end
   from jsonb_array_elements(p_report -> 'refunds') as r
-  where o.id = r ->> 'payment_refund_id' and o.payment_session_id = s.id and o.status <> 'failed' and o.status <> r ->> 'status';
+  where o.id = r ->> 'payment_refund_id' and o.payment_session_id = s.id and r ->> 'status' <> 'pending'
+    and (o.status = 'pending' or o.status = 'succeeded' and r ->> 'status' = 'failed');
   update payment_refunds o set provider_refund_id = r ->> 'provider_refund_id'
   from jsonb_array_elements(p_report -> 'refunds') as r
   where o.id = r ->> 'payment_refund_id' and o.payment_session_id = s.id and o.provider_refund_id is null;
@@ -178,7 +207,7 @@ begin
   update payment_refunds q set status = p_status, provider_refund_id = coalesce(p_provider_refund_id, q.provider_refund_id),
     updated_at = clock_timestamp(),
     error_code = case p_status when 'failed' then 'provider_error' end, error_message = p_message,
-    checks = q.checks + 1, next_check_at = case p_status when 'pending' then clock_timestamp() + payment_pause(q.checks) end
+    checks = q.checks + 1, next_check_at = case p_status when 'pending' then clock_timestamp() + payment_pause('pending', q.checks) end
   where q.id = p_refund_id and q.status in ('pending', p_status) returning * into r;
   if r.id is null then
     select * into r from payment_refunds q where q.id = p_refund_id;
@@ -188,10 +217,6 @@ begin
     -- The list that we have may be older than this no.
     update payment_sessions q set refunds = (select coalesce(jsonb_agg(c), '[]') from jsonb_array_elements(q.refunds) as c
       where c ->> 'payment_refund_id' is distinct from p_refund_id) where q.id = s.id returning * into s;
-  elsif s.status = 'failed' and s.resolution is null then
-    update payment_sessions q set resolution = 'refunded', resolved_by = r.requested_by, resolution_note = r.reason,
-      updated_at = clock_timestamp() where q.id = s.id returning * into s;
-    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_amount_nanos', '0', 'cause_id', r.id));
   end if;
   perform bring_debit(s, p_refund_id);
   return r;
@@ -210,6 +235,7 @@ begin
     when exists (select 1 from payment_refunds r where r.payment_session_id = p_id and r.status in ('pending', 'succeeded'))
       then 'refund_under_way'
     when p_resolution = 'credited' and p_amount_nanos is null and s.captured_currency <> s.currency then 'amount_needed'
+    when p_amount_nanos > s.captured_nanos and s.captured_currency = s.currency then 'amount_not_captured'
     end;
   if code is null then
     update payment_sessions q set resolution = p_resolution, resolved_by = p_by, resolution_note = p_note,

@@ -204,3 +204,65 @@ test('the page of a checkout is what a buyer clicks: its first form pays', async
     'http://127.0.0.1:3000/return',
   );
 });
+
+async function capturesAsked(order: string): Promise<number> {
+  const { url } = world.sandboxes.payment_provider_a;
+  const { requests } = (await (await fetch(`${url}/sandbox/requests`)).json()) as {
+    requests: { path: string }[];
+  };
+  return requests.filter(({ path }) => path === `/v2/checkout/orders/${order}/capture`).length;
+}
+
+test('a declined payment is not taken by the clock: only with its buyer there', async () => {
+  const sandbox = world.sandboxes.payment_provider_a;
+  const { id, order } = await open('payment_provider_a');
+  await sandbox.act(order, 'decline');
+  await happen('confirm', id);
+  expect(await payments.getAny(world.db, id)).toMatchObject({
+    status: 'created',
+    error_code: 'declined',
+  });
+  const asked = await capturesAsked(order);
+  await world
+    .db('payment_sessions')
+    .where({ id })
+    .update({ next_check_at: new Date(0) });
+  await happen('poll', id);
+  expect(await capturesAsked(order)).toBe(asked);
+  await sandbox.act(order, 'pay');
+  await happen('webhook', id);
+  expect((await payments.getAny(world.db, id)).status).toBe('completed');
+});
+
+test('a capture that the provider refuses for good fails the session, which is found if it is paid after all', async () => {
+  const sandbox = world.sandboxes.payment_provider_a;
+  const { id, order } = await open('payment_provider_a');
+  await sandbox.act(order, 'pay');
+  await sandbox.fault({ order, on: 'capture', answer: 'error', status: 422, work: false });
+  await happen('webhook', id);
+  const failed = await payments.getForAdmin(world.db, id);
+  expect(failed).toMatchObject({
+    status: 'failed',
+    error_code: 'provider_error',
+    provider_message: expect.stringContaining('422'),
+  });
+  expect(failed.error_message).not.toContain('422');
+});
+
+test.each(providerNames)(
+  '%s: a provider that does not know a checkout any more says nothing of it',
+  async (provider) => {
+    const { id, order } = await open(provider);
+    await world.sandboxes[provider].act(order, 'pay');
+    const hide = (provider_order_id: string) =>
+      world.db('payment_sessions').where({ id }).update({ provider_order_id });
+    await hide(provider === 'payment_provider_a' ? 'NEVERMADE' : 'cs_never_made');
+    await happen('webhook', id);
+    const lost = await payments.getForAdmin(world.db, id);
+    expect(lost).toMatchObject({ status: 'created', error_code: 'provider_unavailable' });
+    expect(lost.provider_message).toContain('credentials');
+    await hide(order);
+    await happen('webhook', id);
+    expect((await payments.getAny(world.db, id)).status).toBe('completed');
+  },
+);

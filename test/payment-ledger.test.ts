@@ -51,7 +51,7 @@ function paid(id: string, more: Partial<steps.Report> = {}): steps.Report {
 
 async function tell(id: string, report: steps.Report): Promise<payments.Session> {
   const { reading } = await steps.begin(db, id, { is_capture: false });
-  await steps.record(db, id, report, reading);
+  await steps.record(db, id, report, { reading });
   return payments.getAny(db, id);
 }
 
@@ -152,7 +152,7 @@ test('a declined or unapproved payment goes back to its buyer, and each try is a
     ['open', 'not_approved', 3],
   ] as const) {
     const { reading } = await steps.begin(db, id, { is_capture: true });
-    await steps.record(db, id, { ...nothing, status }, reading);
+    await steps.record(db, id, { ...nothing, status }, { reading, is_asked: true });
     expect(await payments.getAny(db, id)).toMatchObject({ status: 'created', error_code });
     expect(await payments.approvalOf(db, id)).toMatchObject({ attempt });
   }
@@ -169,7 +169,7 @@ test('an answer that is older than what is known changes nothing', async () => {
   const refund = { provider_refund_id: 're_1', payment_refund_id: null, status: 'succeeded' };
   await tell(id, paid(id, { refunds: [{ ...refund, amount_nanos: 20n * UNIT }] }));
   expect(await balance()).toBe(30n);
-  await steps.record(db, id, paid(id), old.reading);
+  await steps.record(db, id, paid(id), old);
   expect(await balance()).toBe(30n);
 });
 

@@ -254,3 +254,69 @@ test.each(['credit', 'refund', 'close'])(
     expect([answer.body.status, await balance(), (await refundsAt(checkout)).length]).toEqual(end);
   },
 );
+
+async function mismatched(): Promise<Checkout> {
+  await world.use('payment_provider_b');
+  const checkout = await createCheckout(world, tenant);
+  const order = checkout.provider_session_token;
+  await world.sandboxes.payment_provider_b.fault({ on: 'capture', order, amount: '49.00' });
+  await pay(checkout);
+  expect((await confirm(world, tenant, checkout)).body.status).toBe('failed');
+  return checkout;
+}
+
+function resolve({ payment_session_id }: Checkout, body: object) {
+  return world.call('post', `/v1/admin/payments/${payment_session_id}/resolve`, {
+    key: world.admin,
+    body: { reason: 'seen in the books', ...body },
+  });
+}
+
+async function resolutionOf({ payment_session_id }: Checkout): Promise<string | null> {
+  const { body } = await world.call('get', `/v1/admin/payments?org_id=${tenant.org_id}`, {
+    key: world.admin,
+  });
+  return body.sessions.find(({ id }: { id: string }) => id === payment_session_id).resolution;
+}
+
+test('a refund of a mismatch that the provider fails later waits for an operator again', async () => {
+  const checkout = await mismatched();
+  const sandbox = world.sandboxes.payment_provider_b;
+  const order = checkout.provider_session_token;
+  await sandbox.fault({ on: 'refund', order, result: 'pending' });
+  expect((await resolve(checkout, { action: 'refund' })).body).toMatchObject({
+    status: 'failed',
+    resolution: null,
+  });
+  expect(refusal(await resolve(checkout, { action: 'credit' }))).toMatchObject({ status: 409 });
+  await sandbox.act(order, 'settle-refund');
+  await until(async () => (await resolutionOf(checkout)) === 'refunded', 15_000);
+  await sandbox.act(order, 'fail-refund');
+  await until(async () => (await resolutionOf(checkout)) === null, 15_000);
+  expect((await resolve(checkout, { action: 'credit' })).body).toMatchObject({
+    status: 'completed',
+    resolution: 'credited',
+  });
+  expect(await balance()).toBe(49);
+});
+
+test('a refund of a mismatch whose answer is lost is decided once it is found', async () => {
+  const checkout = await mismatched();
+  const order = checkout.provider_session_token;
+  await world.sandboxes.payment_provider_b.fault({ on: 'refund', order, answer: 'reset' });
+  expect((await resolve(checkout, { action: 'refund' })).body).toMatchObject({
+    resolution: 'refunded',
+    captured_amount: 49,
+  });
+  expect(await refundsAt(checkout)).toHaveLength(1);
+});
+
+test('a decision names no amount that was not taken, and none where none is credited', async () => {
+  const checkout = await mismatched();
+  for (const body of [
+    { action: 'credit', amount: 50 },
+    { action: 'close', amount: 49 },
+  ])
+    expect(refusal(await resolve(checkout, body))).toMatchObject({ status: 422, param: 'amount' });
+  expect((await resolve(checkout, { action: 'credit', amount: 40 })).body.credited_amount).toBe(40);
+});

@@ -401,33 +401,40 @@ test('people with org:billing see what was paid, admins see all, members see nei
   expect((await call('get', '/v1/admin/payments', { key: tenant.billing_key })).status).toBe(403);
 });
 
-test('the old names of the routes work for old integrations, bound by person and organization', async () => {
-  const { call } = world;
-  const made = await call('post', '/v1/payments/create-order', {
-    key: tenant.member_key,
-    body: { amount: 50, return_url, cancel_url: return_url },
-  });
-  expect([made.status, made.headers.deprecation, made.headers.link]).toEqual([
-    201,
-    'true',
-    '</v1/payments/create-checkout>; rel="successor-version"',
-  ]);
-  await pay({ approval_url: made.body.approve_link });
-  const body = { order_id: made.body.order_id };
-  const stranger = await makeBuyer(world.db);
-  expect(
-    (await call('post', '/v1/payments/capture-order', { key: stranger.member_key, body })).status,
-  ).toBe(404);
-  const taken = await call('post', '/v1/payments/capture-order', { key: tenant.member_key, body });
-  expect(taken.body).toEqual({
-    ...body,
-    status: 'completed',
-    capture_id: expect.any(String),
-    amount: 50,
-    currency: 'USD',
-    credited_amount: 50,
-  });
-});
+test.each(providerNames)(
+  '%s: the old names of the routes work for old integrations, bound by person and organization',
+  async (provider) => {
+    const { call } = world;
+    await world.use(provider);
+    const made = await call('post', '/v1/payments/create-order', {
+      key: tenant.member_key,
+      body: { amount: 50, return_url, cancel_url: return_url },
+    });
+    expect([made.status, made.headers.deprecation, made.headers.link]).toEqual([
+      201,
+      'true',
+      '</v1/payments/create-checkout>; rel="successor-version"',
+    ]);
+    await pay({ approval_url: made.body.approve_link });
+    const body = { order_id: made.body.order_id };
+    const stranger = await makeBuyer(world.db);
+    expect(
+      (await call('post', '/v1/payments/capture-order', { key: stranger.member_key, body })).status,
+    ).toBe(404);
+    const taken = await call('post', '/v1/payments/capture-order', {
+      key: tenant.member_key,
+      body,
+    });
+    expect(taken.body).toEqual({
+      ...body,
+      status: 'completed',
+      capture_id: expect.any(String),
+      amount: 50,
+      currency: 'USD',
+      credited_amount: 50,
+    });
+  },
+);
 
 test.each([
   ['payment_provider_a', 'JPY', 1_000],
@@ -453,4 +460,19 @@ test.each([
   const body = { payment_session_id, reason: 'asked' };
   const refund = await call('post', '/v1/admin/payments/refund', { key: world.admin, body });
   expect(refund.body).toMatchObject({ status: 'refunded', refunded_amount: amount, currency });
+});
+
+test('a session that the provider refused is not resumed: its key makes a new one', async () => {
+  const headers = { 'idempotency-key': 'refused once' };
+  const refusedOnce = { on: 'create', answer: 'error', status: 422, work: false };
+  await world.sandboxes.payment_provider_a.fault(refusedOnce);
+  const first = await create({}, tenant.member_key, headers);
+  expect(refusal(first)).toMatchObject({ status: 502, code: 'provider_error' });
+  // What the provider said is for operators.
+  const { body } = await world.call('get', `/v1/admin/payments?org_id=${tenant.org_id}`, {
+    key: world.admin,
+  });
+  expect(body.sessions[0].provider_message).toContain('422');
+  expect(first.text).not.toContain('422');
+  expect((await create({}, tenant.member_key, headers)).status).toBe(201);
 });

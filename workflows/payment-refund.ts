@@ -19,7 +19,7 @@ export interface RefundRef {
 export const refundResult = defineUpdate<RefundStatus, [RefundRef]>('result');
 
 const remote = {
-  startToCloseTimeout: '30 seconds',
+  startToCloseTimeout: '60 seconds',
   retry: { maximumInterval: '1 minute' },
 } as const;
 const { debitRefund } = proxyActivities<Activities>({

@@ -97,6 +97,8 @@ export async function paymentSession(ref: PaymentRef): Promise<SessionStatus> {
     wanted += 1;
   });
 
+  const isWanted = () =>
+    wanted > looked || (progress?.next === 'open' && openings_wanted > openings);
   for (;;) {
     if (progress === undefined || (progress.next === 'open' && openings_wanted > openings)) {
       progress = await openCheckout(ref);
@@ -104,10 +106,11 @@ export async function paymentSession(ref: PaymentRef): Promise<SessionStatus> {
     }
     setCurrentDetails(progress.summary);
     if (progress.next === 'credit') progress = await creditPayment(ref);
-    if (progress.next === 'end' && looked >= wanted) break;
-    await continueWhenLong(ref, () => looked >= wanted);
-    const isWanted = () =>
-      wanted > looked || (progress?.next === 'open' && openings_wanted > openings);
+    isOver = progress.next === 'end' && looked >= wanted;
+    // News may come while the last answers are given.
+    if (isOver) await condition(() => allHandlersFinished() || isWanted());
+    if (isOver && !isWanted()) break;
+    await continueWhenLong(ref, isWanted);
     await condition(isWanted, Math.min(progress.wait_ms ?? SLEEP_MS_MAX, SLEEP_MS_MAX), waiting);
     if (progress.next === 'open' && wanted <= looked) {
       openings_wanted = openings + 1;
@@ -120,17 +123,15 @@ export async function paymentSession(ref: PaymentRef): Promise<SessionStatus> {
     if (progress.next === 'credit') progress = await creditPayment(ref);
     looked = upTo;
   }
-  isOver = true;
-  await condition(allHandlersFinished);
   upsertSearchAttributes([{ key: Status, value: progress.status }]);
   return progress.status;
 }
 
 /** A history that has grown long goes on in a new run, once nobody waits for an answer of this one. */
-async function continueWhenLong(ref: PaymentRef, isQuiet: () => boolean): Promise<void> {
-  if (!workflowInfo().continueAsNewSuggested || !isQuiet()) return;
-  await condition(allHandlersFinished);
-  if (isQuiet()) await continueAsNew<typeof paymentSession>(ref);
+async function continueWhenLong(ref: PaymentRef, isWanted: () => boolean): Promise<void> {
+  if (!workflowInfo().continueAsNewSuggested || isWanted()) return;
+  await condition(() => allHandlersFinished() || isWanted());
+  if (!isWanted()) await continueAsNew<typeof paymentSession>(ref);
 }
 
 function statusOf(progress: Progress | undefined): SessionStatus {

@@ -112,7 +112,6 @@ function operator(sandboxes: Record<ProviderName, Sandbox>) {
       capture_id: report.capture_id as string,
       amount_nanos: asked.amount_nanos,
       currency: asked.currency,
-      reason: 'The buyer asked for it',
     };
     return { provider, asked, order_id, report, refund };
   }
