@@ -48,6 +48,8 @@ export function createApp(gateway: Gateway): Koa {
   app.use(conventions(gateway.log));
   app.use(async (ctx) => {
     const { path } = ctx;
+    // Anthropic's clients read the id under this name.
+    ctx.set('request-id', ctx.state.request_id as string);
     if (ctx.method === 'GET' && path === '/svc/health') ctx.body = { status: 'ok' };
     else if (ctx.method === 'GET' && path === '/readyz') await answerReady(ctx, gateway);
     else await serve(ctx, gateway, path);

@@ -4,11 +4,7 @@ import rawBody from 'raw-body';
 import { AppError } from '../domain/errors';
 import type { Body } from './usage';
 
-const INT_MAX = 2_147_483_647;
-const CHOICES_MAX = 128;
 const MODEL_CHARACTERS_MAX = 256;
-/** What an organization allows where neither the request nor the price caps the output, unless it says otherwise. */
-export const DEFAULT_MAX_COMPLETION_TOKENS = 4_096;
 // Every parser behind this gateway takes as much; the strictest in use, that of protocol buffers, stops here.
 const NESTING_MAX = 100;
 // Ten times what the longest conversations have. Millions of keys take seconds to parse, and of texts to count.
@@ -18,7 +14,9 @@ const KEY_SHOWN_CHARACTERS = 64;
 // What this gateway decides on; the upstream must not read another value of it than was checked here.
 const deciding = spellings(
   ...['model', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'n', 'best_of'],
-  ...['messages', 'input', 'tools', 'functions', 'response_format', 'prediction'],
+  ...['max_output_tokens', 'background', 'stream_format', 'speed', 'previous_response_id'],
+  ...['messages', 'input', 'tools', 'functions', 'response_format', 'prediction', 'prompt'],
+  ...['system', 'instructions', 'conversation', 'text'],
 );
 const deciding_options = spellings('include_usage');
 
@@ -98,16 +96,25 @@ function checkMembers(text: string, open: number, names: Spellings): Map<string,
 /** The body with usage asked for in its stream; all else stays as the client wrote it. */
 export function askForUsage(raw: Buffer, text: string, body: Body, span: Span | undefined): Buffer {
   if (span === undefined) {
-    const brace = raw.indexOf(0x7b) + 1;
-    const asked = Buffer.from('"stream_options":{"include_usage":true},');
-    return Buffer.concat([raw.subarray(0, brace), asked, raw.subarray(brace)]);
+    return withMember(raw, '"stream_options":{"include_usage":true}');
   }
   const options = { ...(body.stream_options as Body | null), include_usage: true };
   return Buffer.from(text.slice(0, span.start) + JSON.stringify(options) + text.slice(span.end));
 }
 
-/** The model's name; 422 where it is missing. */
-export function modelOf({ model }: Body): string {
+/** The body with the model named that it leaves to the provider, so that both take the same. */
+export function nameModel(raw: Buffer, model: string): Buffer {
+  return withMember(raw, `"model":${JSON.stringify(model)}`);
+}
+
+function withMember(raw: Buffer, member: string): Buffer {
+  const brace = raw.indexOf(0x7b) + 1;
+  return Buffer.concat([raw.subarray(0, brace), Buffer.from(`${member},`), raw.subarray(brace)]);
+}
+
+/** The model's name; 422 where it is missing and the family has no model of its own. */
+export function modelOf(body: Body, otherwise?: string): string {
+  const { model = otherwise } = body;
   if (typeof model === 'string' && model !== '' && model.length <= MODEL_CHARACTERS_MAX)
     return model;
   throw invalid('model', 'Name a model in "model", as GET /v1/models lists them.');
@@ -124,35 +131,8 @@ export function streamOf({ stream, stream_options }: Body): boolean {
   throw invalid('stream_options.include_usage', '"include_usage" must be true or false.');
 }
 
-/** The most output the client allows, for all its choices; null where it says nothing. */
-export function completionCap(body: Body): number | null {
-  const caps = [number(body, 'max_completion_tokens'), number(body, 'max_tokens')];
-  const given = caps.filter((cap) => cap !== undefined);
-  // Of `best_of` tries, which some providers take here too, all are paid for.
-  const tries = Math.max(choices(body, 'n'), choices(body, 'best_of'));
-  if (given.length > 0) return Math.min(Math.max(...given) * tries, INT_MAX);
-  // A reserve that says nothing holds for one choice.
-  return tries === 1 ? null : DEFAULT_MAX_COMPLETION_TOKENS * tries;
-}
-
-function choices(body: Body, name: string): number {
-  const count = number(body, name) ?? 1;
-  if (count <= CHOICES_MAX) return count;
-  throw invalid(name, `"${name}" may be at most ${CHOICES_MAX}.`);
-}
-
 function isFlag(value: unknown): boolean {
   return value === undefined || value === null || typeof value === 'boolean';
-}
-
-// Nothing here is less than one; zero is "no limit" to some providers.
-function number(body: Body, name: string): number | undefined {
-  const value = body[name];
-  if (value === undefined || value === null) return undefined;
-  if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= INT_MAX) {
-    return value as number;
-  }
-  throw invalid(name, `"${name}" must be a whole number from 1 to ${INT_MAX}.`);
 }
 
 function invalid(param: string, message: string): AppError {

@@ -11,19 +11,23 @@ const SWEEP_MS = 250;
 const LIFE_MIN_MS = 1_500;
 // What the control plane takes in one call; the rest goes with the next sweep.
 const EXTENDS_MAX = 1_000;
+// Far above what any model reads; the ledger takes whole numbers only.
+const TOKENS_MAX = 1_000_000_000_000;
 // Above this a digest takes milliseconds and goes to the thread pool.
 const DIGEST_INLINE_BYTES = 262_144;
 
 /** The stage that counts what goes upstream, and reads how the client wants it paid. */
 export async function estimate(call: Call): Promise<void> {
-  const { gateway, family, request } = call;
+  const { gateway, family, request, target } = call;
   call.agent_id = call.identity.agent_id ?? agentOf(call);
   call.payment = paymentOf(call);
   const input = family.input(request.body);
   const counted = gateway.tokenizer.count(input.texts, encodingOf(request.model));
   const text_tokens = typeof counted === 'number' ? counted : await counted;
+  const unseen_tokens = input.unseen * gateway.settings.estimates.unseen_input_tokens;
+  const tokens = Math.ceil(text_tokens * target.token_factor) + input.tokens + unseen_tokens;
   // Nothing that goes upstream is free to ask.
-  call.estimated_prompt_tokens = Math.max(1, text_tokens + input.tokens);
+  call.estimated_prompt_tokens = Math.max(1, Math.min(tokens, TOKENS_MAX));
 }
 
 /** The stage that holds the estimated cost, waiting for money where it must, and settles or releases it when the call ends. */

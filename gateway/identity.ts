@@ -65,11 +65,12 @@ export async function confirmKey({ key, gateway }: Call): Promise<void> {
 /** The gateway key of a request: as bearer, or in x-api-key as Anthropic's clients send it. */
 export function keyOf(headers: IncomingHttpHeaders): string {
   const { authorization = '', 'x-api-key': api_key } = headers;
-  const given = /^bearer\s+(\S+)\s*$/i.exec(authorization)?.[1] ?? String(api_key ?? '');
-  if (gateway_key.test(given)) return given;
+  const bearer = /^bearer\s+(\S+)\s*$/i.exec(authorization)?.[1];
+  const given = [bearer, api_key].find((one) => gateway_key.test(String(one)));
+  if (typeof given === 'string') return given;
   throw new AppError(
     'invalid_credential',
-    given === ''
+    bearer === undefined && api_key === undefined
       ? 'Send a gateway key: "Authorization: Bearer svc_gk_...".'
       : 'This is not a gateway key. Gateway keys start with svc_gk_.',
   );

@@ -1,41 +1,12 @@
 import type { Duplex } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+import { type Measured, nothing_measured, type Reader } from './reader';
 import { type Frame, newSseState, readFrames, unfinished } from './sse';
-import {
-  type Body,
-  chatAudio,
-  chatText,
-  endsChoice,
-  isUsageOnly,
-  openaiUsage,
-  type Usage,
-} from './usage';
+import type { Body, Usage } from './usage';
 
-// Text kept to be counted where usage never comes, and what is kept of a JSON answer to find its usage.
-const TEXT_MAX_CHARACTERS = 1_048_576;
+// What is kept of a JSON answer to find its usage.
 const JSON_MAX_BYTES = 1_048_576;
 const ENDS_BYTES = 65_536;
-
-/** What an answer was worth, as far as it came. */
-export interface Measured {
-  usage: Usage | undefined;
-  /** The text delivered, for answers without usage. */
-  text: string;
-  /** The tokens of sound delivered, likewise. */
-  audio_tokens: number;
-  /** The stream said that it is over. */
-  is_done: boolean;
-  /** A choice came to its end. */
-  has_finish: boolean;
-}
-
-export const nothing_measured: Measured = {
-  usage: undefined,
-  text: '',
-  audio_tokens: 0,
-  is_done: false,
-  has_finish: false,
-};
 
 /** Reads a stream beside its bytes. */
 export interface StreamMeter {
@@ -46,13 +17,14 @@ export interface StreamMeter {
   measured(): Measured;
 }
 
-/** The meter of a chat stream. `hides_usage` drops the extra chunk that a client did not ask for. */
-export function createStreamMeter(hides_usage: boolean): StreamMeter {
+/** The meter of a stream. `hides_usage` drops the extra chunk that a client did not ask for. */
+export function createStreamMeter(reader: Reader, hides_usage: boolean): StreamMeter {
   const state = newSseState();
   const found: Measured = { ...nothing_measured };
+  const readEvent = reader.openStream(found);
   let is_dropped = false;
   const isKept = (frame: Frame): boolean => {
-    if (!frame.is_tail) is_dropped = readChunk(frame, found) && hides_usage;
+    if (!frame.is_tail) is_dropped = readFrame(frame, found, readEvent) && hides_usage;
     return !is_dropped;
   };
   return {
@@ -74,11 +46,11 @@ export interface JsonMeter {
   measured(): Promise<Measured>;
 }
 
-export function createJsonMeter(encoding: string | undefined): JsonMeter {
+export function createJsonMeter(reader: Reader, encoding: string | undefined): JsonMeter {
   const decoder = decoderOf(encoding);
   const kept = newEnds();
   if (decoder === undefined) {
-    return { push: (chunk) => keep(kept, chunk), measured: async () => measureJson(kept) };
+    return { push: (chunk) => keep(kept, chunk), measured: async () => measureJson(reader, kept) };
   }
   decoder.on('data', (chunk: Buffer) => keep(kept, chunk));
   const done = new Promise<void>((resolve) => decoder.once('close', resolve));
@@ -88,7 +60,7 @@ export function createJsonMeter(encoding: string | undefined): JsonMeter {
     async measured() {
       decoder.end();
       await done;
-      return measureJson(kept);
+      return measureJson(reader, kept);
     },
   };
 }
@@ -101,19 +73,14 @@ export function decoderOf(encoding: string | undefined): Duplex | undefined {
 }
 
 /** Takes one frame into account; true for the chunk that carries nothing but usage. */
-function readChunk({ data }: Frame, found: Measured): boolean {
+function readFrame({ data }: Frame, found: Measured, readEvent: (event: Body) => boolean): boolean {
   if (data === undefined) return false;
   if (data === '[DONE]') {
     found.is_done = true;
     return false;
   }
-  const chunk = objectOf(data);
-  if (chunk === undefined) return false;
-  found.usage = openaiUsage(chunk.usage) ?? found.usage;
-  if (found.text.length < TEXT_MAX_CHARACTERS) found.text += chatText(chunk);
-  found.audio_tokens += chatAudio(chunk);
-  if (endsChoice(chunk)) found.has_finish = true;
-  return isUsageOnly(chunk);
+  const event = objectOf(data);
+  return event !== undefined && readEvent(event);
 }
 
 /** The bytes of successive frames, without a copy where they lie in the chunk itself. */
@@ -150,27 +117,23 @@ function keep(kept: Ends, chunk: Buffer): void {
   kept.bytes = tail.length;
 }
 
-function measureJson({ chunks, head }: Ends): Measured {
+function measureJson(reader: Reader, { chunks, head }: Ends): Measured {
   const text = Buffer.concat(chunks).toString('utf8');
   if (head !== undefined) {
-    const usage = usageIn(text) ?? usageIn(head.toString('utf8'));
+    const usage = usageIn(reader, text) ?? usageIn(reader, head.toString('utf8'));
     return { ...nothing_measured, usage, text };
   }
   const answer = objectOf(text);
   if (answer === undefined) return { ...nothing_measured, text };
-  const audio_tokens = chatAudio(answer);
-  return {
-    ...nothing_measured,
-    usage: openaiUsage(answer.usage),
-    text: chatText(answer),
-    audio_tokens,
-  };
+  const found = { ...nothing_measured };
+  reader.readAnswer(answer, found);
+  return found;
 }
 
 /** The usage object in a part of a JSON text too long to parse. */
-function usageIn(part: string): Usage | undefined {
+function usageIn(reader: Reader, part: string): Usage | undefined {
   const found = [...part.matchAll(/"usage"\s*:\s*(\{(?:[^{}]|\{[^{}]*\})*\})/g)].at(-1)?.[1];
-  return found === undefined ? undefined : openaiUsage(objectOf(found));
+  return found === undefined ? undefined : reader.usageOf(objectOf(found));
 }
 
 function objectOf(text: string): Body | undefined {

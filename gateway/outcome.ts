@@ -1,7 +1,7 @@
-import { DEFAULT_MAX_COMPLETION_TOKENS } from './body';
 import type { Call, Outcome } from './call';
+import { DEFAULT_MAX_COMPLETION_TOKENS } from './caps';
 import type { Price } from './control-plane';
-import type { Measured } from './meter';
+import type { Measured } from './reader';
 import { encodingOf } from './tokenizer';
 import { nothing_used } from './usage';
 
@@ -20,11 +20,15 @@ export async function outcomeOf(call: Call, measured: Measured): Promise<Outcome
   const { usage, text } = measured;
   const audio_output_tokens = Math.ceil(measured.audio_tokens);
   const is_silent = text === '' && audio_output_tokens === 0;
-  if (usage !== undefined && (usage.completion_tokens > 0 || is_silent)) {
+  // It failed before it had said anything, so it did not bill for it either.
+  if (measured.has_failed && is_silent && usage === undefined) return refused;
+  const is_told = usage !== undefined && !measured.is_usage_partial;
+  if (is_told && (usage.completion_tokens > 0 || is_silent)) {
     return { outcome: 'completed', usage, usage_source: 'upstream' };
   }
   const prompt_tokens = usage?.prompt_tokens ?? call.estimated_prompt_tokens;
-  const completion_tokens = await estimatedCompletion(call, text, audio_output_tokens);
+  const estimated = await estimatedCompletion(call, text, audio_output_tokens);
+  const completion_tokens = Math.max(usage?.completion_tokens ?? 0, estimated);
   return {
     outcome: 'completed',
     usage: { ...nothing_used, ...usage, prompt_tokens, completion_tokens, audio_output_tokens },
@@ -46,7 +50,7 @@ async function estimatedCompletion(
   const { request, target, gateway, family } = call;
   if (!family.has_output) return 0;
   const text_tokens = await gateway.tokenizer.count([text], encodingOf(request.model));
-  const counted = text_tokens + audio_tokens;
+  const counted = Math.ceil(text_tokens * target.token_factor) + audio_tokens;
   const prices = await gateway.control_plane.prices();
   const price = prices && bestMatch(prices, target.provider, request.model);
   // Where no price list could be had, the model may be one that reasons.

@@ -1,4 +1,4 @@
-import { askForUsage, checkKeys, modelOf, parseBody, readBody, streamOf } from './body';
+import { askForUsage, checkKeys, modelOf, nameModel, parseBody, readBody, streamOf } from './body';
 import { estimate, reserve } from './budget';
 import type { Call, Stage } from './call';
 import { confirmKey, identify } from './identity';
@@ -30,17 +30,19 @@ async function readRequest(call: Call): Promise<void> {
   const text = raw.toString('utf8');
   const body = parseBody(text);
   const span = checkKeys(text);
+  family.check?.(body);
   const is_stream = family.may_stream && streamOf(body);
-  const hides_usage = is_stream && !asksForUsage(body);
+  const hides_usage = is_stream && family.usage_is_asked && !asksForUsage(body);
   call.request = {
     raw,
     body,
     is_stream,
     hides_usage,
-    model: modelOf(body),
+    model: modelOf(body, family.default_model),
     max_completion_tokens: family.max_completion_tokens(body),
     upstream: hides_usage ? askForUsage(raw, text, body, span) : raw,
   };
+  if (body.model === undefined) call.request.upstream = nameModel(raw, call.request.model);
 }
 
 function asksForUsage({ stream_options }: Body): boolean {

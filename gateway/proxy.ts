@@ -1,16 +1,15 @@
 import type { Dispatcher } from 'undici';
-import { AppError } from '../domain/errors';
+import { AppError, toErrorBody } from '../domain/errors';
 import type { Call } from './call';
 import {
   createJsonMeter,
   createStreamMeter,
   decoderOf,
   type JsonMeter,
-  type Measured,
-  nothing_measured,
   type StreamMeter,
 } from './meter';
 import { outcomeOf, refused } from './outcome';
+import { type Measured, nothing_measured } from './reader';
 import { refusalOf, upstreamError } from './upstream-errors';
 import { Valve } from './valve';
 
@@ -197,7 +196,7 @@ function refusal(call: Call, status: number, headers: Headers): Answer {
 
 function jsonAnswer(call: Call, valve: Valve, status: number, headers: Headers): Answer {
   const encoding = headers['content-encoding'] as string | undefined;
-  const meter: JsonMeter = createJsonMeter(encoding);
+  const meter: JsonMeter = createJsonMeter(call.family.reader, encoding);
   const head = picked(headers);
   if (encoding) head['content-encoding'] = encoding;
   const length = headers['content-length'];
@@ -231,7 +230,7 @@ function streamAnswer(
   headers: Headers,
   onBroken: (error: Error) => void,
 ): Answer {
-  const meter: StreamMeter = createStreamMeter(call.request.hides_usage);
+  const meter: StreamMeter = createStreamMeter(call.family.reader, call.request.hides_usage);
   const decoder = decoderOf(headers['content-encoding'] as string | undefined);
   if (!call.client_is_gone) {
     open(call, status, { ...picked(headers), 'x-accel-buffering': 'no' });
@@ -246,11 +245,15 @@ function streamAnswer(
     async end(error) {
       if (decoder !== undefined) await valve.decoded(error);
       if (endsWell(meter.measured(), error)) valve.write(meter.rest());
-      else valve.write(Buffer.from(call.family.errorFrame(upstreamError(error))));
+      else valve.write(Buffer.from(errorFrame(call, upstreamError(error), meter.measured())));
       valve.end();
       return meter.measured();
     },
   };
+}
+
+function errorFrame({ family, ctx }: Call, error: AppError, found: Measured): string {
+  return family.errorFrame(toErrorBody(error, ctx.state.request_id as string), found);
 }
 
 // Some providers never send [DONE]; then a finished choice and a clean end are enough. Some send usage so far with every

@@ -16,7 +16,7 @@ const target = z.strictObject({
   provider: z.string().min(1),
   /** Whose wire it speaks. */
   shape: z.enum(['openai', 'anthropic']),
-  /** As that provider's official SDK takes it: OpenAI's with `/v1`. */
+  /** As that provider's official SDK takes it: OpenAI's with `/v1`, Anthropic's without. */
   base_url: z.url({ protocol: /^https?$/ }),
   api_key_env: z.string().min(1),
   models: z.array(z.string().min(1)).min(1),
@@ -26,6 +26,8 @@ const target = z.strictObject({
   timeout_ms: milliseconds.optional(),
   /** False for upstreams that refuse `stream_options`: their streams are then billed by count. */
   stream_usage: z.boolean().default(true),
+  /** How many of its tokens one of ours is, where the gateway counts; 1.2 for the shape `anthropic`, else 1. */
+  token_factor: z.number().min(0.1).max(10).optional(),
 });
 
 const timeouts = z.strictObject({
@@ -46,11 +48,17 @@ const costTickets = z.strictObject({
   held_per_key_max: z.int().min(0).max(100_000).default(50),
 });
 
+const estimates = z.strictObject({
+  /** Held for each piece of input that only the provider sees: an earlier response, a stored file, a tool that it runs. */
+  unseen_input_tokens: z.int().min(0).max(10_000_000).default(4_096),
+});
+
 // One row a section; later sections (rate limits, policies, identity) are further rows.
 const sections = z.strictObject({
   providers: z.strictObject({ targets: z.array(target).min(1) }),
   timeouts: timeouts.prefault({}),
   cost_tickets: costTickets.prefault({}),
+  estimates: estimates.prefault({}),
   body_limit_bytes: z
     .int()
     .min(1_024)

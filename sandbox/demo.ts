@@ -3,7 +3,7 @@ import path from 'node:path';
 import { stringify } from 'yaml';
 import type { Ports, Settings } from './addresses';
 import { replaceFile } from './data-directory';
-import { models } from './model-answers';
+import { message_models, models } from './model-answers';
 import { paymentWalk } from './payment-walk';
 import type { Seeded } from './seed';
 import { ticketWalk } from './ticket-walk';
@@ -65,20 +65,23 @@ export function removeDemo(settings: Settings): void {
 /** The gateway's configuration: the given file, or one that knows the sandbox's models, written at each start. */
 export function gatewayConfig(settings: Settings, ports: Ports, seeded: Seeded): string {
   if (settings.GATEWAY_CONFIG) return path.resolve(settings.GATEWAY_CONFIG);
-  const target = {
-    id: 'sandbox',
-    provider: seeded.provider,
-    shape: 'openai',
-    base_url: `${localUrl(ports.models)}/v1`,
-    api_key_env: KEY_VARIABLE,
-    models: [...models],
-  };
+  const url = localUrl(ports.models);
+  const targets = [
+    {
+      ...{ id: 'sandbox', provider: seeded.provider, shape: 'openai', base_url: `${url}/v1` },
+      ...{ api_key_env: KEY_VARIABLE, models: [...models] },
+    },
+    {
+      ...{ id: 'sandbox-messages', provider: 'anthropic', shape: 'anthropic', base_url: url },
+      ...{ api_key_env: KEY_VARIABLE, models: [...message_models] },
+    },
+  ];
   // Stopping has little time: streams under way are cut and settled while the control plane still runs.
   const timeouts = { drain_ms: 1_000 };
   const note =
     'Written at each npm start. To use your own, copy it and name the copy in GATEWAY_CONFIG.';
   const file = path.resolve(settings.DATA_DIR, 'gateway.yaml');
-  writeFileSync(file, `# ${note}\n${stringify({ providers: { targets: [target] }, timeouts })}`);
+  writeFileSync(file, `# ${note}\n${stringify({ providers: { targets }, timeouts })}`);
   return file;
 }
 

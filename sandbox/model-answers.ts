@@ -1,15 +1,15 @@
 import { createHash } from 'node:crypto';
-import { countTokens, decode, encode } from 'gpt-tokenizer/encoding/o200k_base';
 import { type Faults, figure, withoutFaults } from './model-faults';
+import { count, deltas, firstTokens, plainWords, textOf } from './model-words';
 
 /** What the sandbox serves; the seed prices the same names. */
 export const models = ['gpt-4o-mini', 'gpt-4o', 'o4-mini', 'text-embedding-3-small'] as const;
+/** What it serves on Anthropic's wire. */
+export const message_models = ['claude-sonnet-4-5'] as const;
 
 const reasoning_models = new Set(['o4-mini']);
 const REASONING_TOKENS = 64;
-const PIECE_CHARACTERS = 500;
 const CREATED = 1_735_689_600;
-const as_text = { disallowedSpecial: new Set<string>() };
 
 interface Message {
   role: string;
@@ -56,7 +56,7 @@ interface Answer {
 /** Text of the last message of a role, parts joined. */
 export function lastText(messages: Message[], role = 'user'): string {
   const message = messages.findLast((entry) => entry.role === role);
-  return message ? textOf(message) : '';
+  return textOf(message?.content);
 }
 
 /** A chat completion as JSON. */
@@ -161,13 +161,10 @@ function answerTo(request: ChatRequest, faults: Faults): Answer {
 }
 
 function wordsOf(request: ChatRequest, said: string, faults: Faults): string {
-  if (faults['big-line']) return 'x'.repeat(figure(faults, 'size', 1_000_000));
-  if (faults.chunks) return 'word '.repeat(figure(faults, 'count', 200)).trimEnd();
   const last = request.messages.at(-1);
-  if (last?.role === 'tool') return `The tool answered: ${textOf(last)}`;
-  const echo = said.length > 400 ? `${said.slice(0, 400)}...` : said;
-  if (request.response_format?.type.startsWith('json')) return JSON.stringify({ echo });
-  return `You said: ${echo || 'nothing'}. This is ${request.model} of the sandbox.`;
+  if (last?.role === 'tool') return `The tool answered: ${textOf(last.content)}`;
+  const is_json = request.response_format?.type.startsWith('json') === true;
+  return plainWords(request.model, said, faults, is_json);
 }
 
 /** One call of the first tool; one of each where the user says "all" and parallel calls are not forbidden. */
@@ -191,8 +188,7 @@ function argumentsOf(tool: Tool, said: string): Record<string, unknown> {
 
 function deltasOf(answer: Answer, faults: Faults): Record<string, unknown>[] {
   if (answer.tool_calls.length > 0) return toolDeltas(answer.tool_calls);
-  if (faults['big-line']) return [{ content: answer.text }];
-  return (answer.text.match(/\s*\S+\s*?|\s+/g) ?? []).map((content) => ({ content }));
+  return deltas(answer.text, faults).map((content) => ({ content }));
 }
 
 /** Parallel calls arrive interleaved, as real providers send them. */
@@ -250,40 +246,8 @@ function said({ text, tool_calls }: Answer): number {
 /** Three tokens a message and three for the answer's start, as the provider documents. */
 function promptTokens({ messages, tools }: ChatRequest): number {
   const spoken = messages.reduce(
-    (sum, message) => sum + 3 + count(message.role) + count(textOf(message)),
+    (sum, message) => sum + 3 + count(message.role) + count(textOf(message.content)),
     3,
   );
   return spoken + (tools?.length ? count(JSON.stringify(tools)) : 0);
-}
-
-function textOf({ content }: Message): string {
-  if (typeof content === 'string') return content;
-  return (content ?? []).map((part) => part.text ?? '').join('');
-}
-
-/** Real token counts; a text that spells a special token is text. */
-function count(input: string | number[]): number {
-  if (typeof input !== 'string') return input.length;
-  let total = 0;
-  for (const piece of pieces(input)) total += countTokens(piece, as_text);
-  return total;
-}
-
-function firstTokens(text: string, limit: number): string {
-  let kept = '';
-  let left = limit;
-  for (const piece of pieces(text)) {
-    const tokens = encode(piece, as_text);
-    kept += decode(tokens.slice(0, left));
-    left -= tokens.length;
-    if (left <= 0) break;
-  }
-  return kept;
-}
-
-/** One unbroken run takes quadratic time, so long texts are counted piece by piece. */
-function* pieces(text: string): Generator<string> {
-  for (let at = 0; at < text.length; at += PIECE_CHARACTERS) {
-    yield text.slice(at, at + PIECE_CHARACTERS);
-  }
 }

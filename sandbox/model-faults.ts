@@ -14,7 +14,8 @@ import { createBrotliCompress, createGzip, constants as zlib } from 'node:zlib';
  * chunks count=200          that many content frames                  big-line size=1000000     one frame of that many characters
  * no-usage                  usage never comes                         usage-last       usage on the last frame that has a choice
  * usage-each                usage so far with every chunk
- * usage prompt= completion= cached= reasoning=                        other figures than the counted ones
+ * usage prompt= completion= cached= reasoning=                        other figures than the counted ones; write=, write1h=
+ *                                                                     and searches= on Anthropic's wire
  * gzip, br                  compressed although identity was asked    crlf, cr         line ends of the stream
  * bytes                     one byte a write                          html, redirect, plain   200 with a page; 302; an error that is not JSON
  */
@@ -50,12 +51,16 @@ export function figure(faults: Faults, name: string, otherwise: number): number 
 }
 
 /** Answers in place of the model where a fault asks for it; true where nothing more is to be sent. */
-export function answeredByFault(res: ServerResponse, faults: Faults): boolean {
+export function answeredByFault(
+  res: ServerResponse,
+  faults: Faults,
+  refuseWith: typeof refuse = refuse,
+): boolean {
   if (faults.reset) res.destroy();
   else if (faults.html) page(res, 200);
   else if (faults.plain) page(res, figure(faults, 'status', 502));
   else if (faults.redirect) res.writeHead(302, { location: 'http://127.0.0.1:9/elsewhere' }).end();
-  else if (faults.error) refuse(res, figure(faults, 'status', 500), 'A fault was asked for.');
+  else if (faults.error) refuseWith(res, figure(faults, 'status', 500), 'A fault was asked for.');
   else return Boolean(faults.silence) && figure(faults, 'after', 0) === 0;
   return true;
 }
@@ -65,13 +70,18 @@ function page(res: ServerResponse, status: number): void {
   res.end('<!doctype html><title>Welcome</title><p>This is a page, not a model.');
 }
 
-/** An error in the provider's own shape. */
+/** An error in OpenAI's shape. */
 export function refuse(res: ServerResponse, status: number, message: string, code = 'sandbox') {
   const type = status >= 500 ? 'server_error' : 'invalid_request_error';
+  sendError(res, status, { error: { message, type, param: null, code } });
+}
+
+/** A body that tells an error, with what each provider sends along. */
+export function sendError(res: ServerResponse, status: number, body: object): void {
   const headers: Record<string, string> = { 'content-type': 'application/json' };
   if (status === 429) headers['retry-after'] = '1';
   res.writeHead(status, headers);
-  res.end(JSON.stringify({ error: { message, type, param: null, code } }));
+  res.end(JSON.stringify(body));
 }
 
 /** Sends a JSON body, compressed, slow, cut or byte by byte as asked. */
@@ -90,10 +100,31 @@ export async function sendJson(res: ServerResponse, body: unknown, faults: Fault
   res.destroy();
 }
 
-/** Sends a stream of `data:` frames with the faults asked for. `sent` is told each frame that left. */
+/** The frames of a stream, and the one in which its wire tells an error. */
+export interface Frames {
+  frames: readonly string[];
+  error: string;
+}
+
+const broken = { message: 'The model broke.', type: 'server_error', param: null, code: 'broken' };
+
+/** Unnamed frames of these texts, as OpenAI sends them. */
+export function dataFrames(texts: readonly string[]): Frames {
+  const frame = (text: string) => `data: ${text}\n\n`;
+  return { frames: texts.map(frame), error: frame(JSON.stringify({ error: broken })) };
+}
+
+/** Frames named by the `type` of these events. */
+export function namedFrames(events: readonly { type: string }[], error: { type: string }): Frames {
+  const frame = (event: { type: string }) =>
+    `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;
+  return { frames: events.map(frame), error: frame(error) };
+}
+
+/** Sends a stream with the faults asked for. `sent` is told each frame that left. */
 export async function sendFrames(
   res: ServerResponse,
-  frames: readonly string[],
+  { frames, error }: Frames,
   faults: Faults,
   sent: () => void,
 ): Promise<void> {
@@ -103,8 +134,8 @@ export async function sendFrames(
   await comments(out, res, faults);
   for (const [index, frame] of frames.entries()) {
     if (res.destroyed) return;
-    if (index === after && (await interrupted(out, res, faults))) return;
-    await write(out, res, Buffer.from(withLineEnds(`data: ${frame}\n\n`, faults)), faults);
+    if (index === after && (await interrupted(out, res, faults, error))) return;
+    await write(out, res, Buffer.from(withLineEnds(frame, faults)), faults);
     sent();
     if (delay_ms > 0) await sleep(delay_ms);
   }
@@ -159,19 +190,18 @@ async function comments(out: Sink, res: ServerResponse, faults: Faults): Promise
 }
 
 /** Ends, cuts or silences a stream in its middle; true where no frame follows. */
-async function interrupted(out: Sink, res: ServerResponse, faults: Faults): Promise<boolean> {
+async function interrupted(
+  out: Sink,
+  res: ServerResponse,
+  faults: Faults,
+  error: string,
+): Promise<boolean> {
   // What was written before leaves first.
   await sleep(5);
   if (faults.cut) res.destroy();
   else if (faults.end) out.end();
   else if (faults['error-frame']) {
-    const error = {
-      message: 'The model broke.',
-      type: 'server_error',
-      param: null,
-      code: 'broken',
-    };
-    out.write(Buffer.from(`data: ${JSON.stringify({ error })}\n\n`));
+    out.write(Buffer.from(withLineEnds(error, faults)));
     out.end();
   } else return Boolean(faults.silence);
   return true;

@@ -17,7 +17,15 @@ import {
   modelObject,
   models,
 } from './model-answers';
-import { answeredByFault, faultsOf, refuse, sendFrames, sendJson } from './model-faults';
+import {
+  answeredByFault,
+  dataFrames,
+  faultsOf,
+  refuse,
+  sendFrames,
+  sendJson,
+} from './model-faults';
+import { answerMessage } from './model-messages';
 
 const REQUESTS_KEPT = 200;
 const BODY_KEPT_BYTES = 65_536;
@@ -36,30 +44,42 @@ export interface Arrival {
 }
 
 /**
- * A model provider on this machine: the OpenAI wire with deterministic answers, real token counts, and faults on demand
+ * A model provider on this machine: the wires of OpenAI and Anthropic with deterministic answers, real token counts, and faults on demand
  * (see model-faults.ts). GET /sandbox/requests shows the last requests, DELETE forgets them.
  */
 export function createModelServer(): Server {
   const arrivals: Arrival[] = [];
+  const cache = new Set<string>();
   const server = createServer((req, res) => {
-    void serve(req, res, arrivals).catch(() => res.destroy());
+    void serve(req, res, { arrivals, cache }).catch(() => res.destroy());
   });
   server.keepAliveTimeout = 60_000;
   return server;
 }
 
-async function serve(req: IncomingMessage, res: ServerResponse, arrivals: Arrival[]) {
+/** What the server remembers. */
+interface Memory {
+  arrivals: Arrival[];
+  /** Digests of the prompts that Anthropic's clients had cached. */
+  cache: Set<string>;
+}
+
+async function serve(req: IncomingMessage, res: ServerResponse, { arrivals, cache }: Memory) {
   const path = (req.url ?? '/').split('?')[0] ?? '/';
   if (path === '/sandbox/requests') return showArrivals(req, res, arrivals);
   const bytes = await read(req);
   const body = parse(bytes);
   const arrival = record(req, res, { path, body, body_bytes: bytes.length }, arrivals);
+  const onFrame = () => {
+    arrival.frames_sent += 1;
+  };
+  if (path === '/v1/messages') return answerMessage({ req, res, body, cache, onFrame });
   if (!/^Bearer \S+/.test(req.headers.authorization ?? '')) {
     return refuse(res, 401, 'A bearer key is required.', 'invalid_api_key');
   }
   if (req.method === 'GET') return answerGet(res, path);
   if (body === undefined) return refuse(res, 400, 'The body is not JSON.');
-  if (path === '/v1/chat/completions') return chat(req, res, body as ChatRequest, arrival);
+  if (path === '/v1/chat/completions') return chat(req, res, body as ChatRequest, onFrame);
   if (path === '/v1/embeddings') return embed(req, res, body as EmbeddingRequest);
   refuse(res, 404, `There is no ${path}.`, 'unknown_url');
 }
@@ -68,7 +88,7 @@ async function chat(
   req: IncomingMessage,
   res: ServerResponse,
   body: ChatRequest,
-  arrival: Arrival,
+  onFrame: () => void,
 ) {
   if (!isKnown(body.model))
     return refuse(res, 404, `There is no model ${body.model}.`, 'model_not_found');
@@ -76,9 +96,7 @@ async function chat(
   const faults = faultsOf(header(req), lastText(body.messages));
   if (answeredByFault(res, faults)) return;
   if (!body.stream) return sendJson(res, chatCompletion(body, faults), faults);
-  await sendFrames(res, chatFrames(body, faults), faults, () => {
-    arrival.frames_sent += 1;
-  });
+  await sendFrames(res, dataFrames(chatFrames(body, faults)), faults, onFrame);
 }
 
 async function embed(req: IncomingMessage, res: ServerResponse, body: EmbeddingRequest) {

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { request } from 'undici';
 import { many } from '../../domain/sql';
+import { routes } from '../../gateway/routes';
 import { arrivals, chat, forgetArrivals, openWorld, post, type World } from '../support/gateway';
 
 let world: World;
@@ -88,9 +89,7 @@ test('without a key nothing of the body is looked at: 401 comes before it is sen
 
 test('each proxy route asks for a key before all else', async () => {
   for (const [method, url] of [
-    ['POST', path],
-    ['POST', '/v1/embeddings'],
-    ['GET', '/v1/models'],
+    ...routes.map((route) => [route.method, route.path] as const),
     ['GET', '/v1/models/gpt-4o'],
   ] as const) {
     const answer = await request(world.url + url, { method });

@@ -1,6 +1,7 @@
-import { completionCap } from '../../gateway/body';
+import { completionCap } from '../../gateway/caps';
+import { chatInput } from '../../gateway/chat';
 import { countTexts } from '../../gateway/tokenizer';
-import { type Body, chatInput } from '../../gateway/usage';
+import type { Body } from '../../gateway/usage';
 
 const words = 'long '.repeat(1_000);
 const user = (content: unknown) => [{ role: 'user', content }];

@@ -110,7 +110,15 @@ test('a key over its budget is 403 without a ticket, and nothing goes upstream',
 });
 
 test('allowed_models: null is all, a list is that list, an empty list is none; the model list says exactly what may be called', async () => {
-  const all = ['gpt-4o-mini', 'gpt-4o', 'o4-mini', 'text-embedding-3-small', 'unpriced'];
+  const all = [
+    'gpt-4o-mini',
+    'gpt-4o',
+    'o4-mini',
+    'text-embedding-3-small',
+    'unpriced',
+    'claude-sonnet-4-5',
+    'unpriced-claude',
+  ];
   for (const [allowed_models, may] of [
     [null, all],
     [['gpt-4o', 'unknown'], ['gpt-4o']],

@@ -8,6 +8,7 @@ import {
   gatewayKey,
   lastCharge,
   lastEntries,
+  message,
   openHolds,
   openWorld,
   post,
@@ -126,13 +127,14 @@ test('each priced route is refused at balance zero, and nothing goes upstream', 
   await forgetArrivals(world.models_url);
   const bodies: Record<string, object> = {
     '/v1/chat/completions': chat('Hello'),
+    '/v1/messages': message('Hello'),
     '/v1/embeddings': { model: 'text-embedding-3-small', input: 'Hello' },
   };
   const priced = routes.filter(({ method }) => method === 'POST').map((route) => route.path);
   expect(Object.keys(bodies).sort()).toEqual([...priced].sort());
   for (const priced_path of priced) {
     for (const more of [{}, { stream: true }]) {
-      const body = { ...bodies[priced_path], ...(priced_path === path ? more : {}) };
+      const body = { ...bodies[priced_path], ...more };
       expect((await post(world.url + priced_path, key, body)).status).toBe(402);
     }
   }

@@ -40,11 +40,16 @@ export interface World {
 }
 
 // The list prices of the sandbox's models, as the demo seeds them.
-const prices = [
+const prices: { provider?: string; model: string; [column: string]: unknown }[] = [
   { model: 'gpt-4o-mini', input_per_1m: 0.15, cached_input_per_1m: 0.075, output_per_1m: 0.6 },
   { model: 'gpt-4o', input_per_1m: 2.5, output_per_1m: 10 },
   { model: 'o4-mini', input_per_1m: 1.1, output_per_1m: 4.4, reasoning: true },
   { model: 'text-embedding-3-small', input_per_1m: 0.02, output_per_1m: 0 },
+  {
+    ...{ provider: 'anthropic', model: 'claude-sonnet-4-5', input_per_1m: 3, output_per_1m: 15 },
+    ...{ cached_input_per_1m: 0.3, cache_write_per_1m: 3.75, cache_write_1h_per_1m: 6 },
+    per_tool_call: 0.01,
+  },
 ];
 
 export async function openWorld(): Promise<World> {
@@ -101,14 +106,19 @@ export async function startGateway(given: {
     shape: 'openai',
     base_url: `${given.models_url}/v1`,
     api_key_env: 'TEST_MODELS_KEY',
-    models: [...prices.map(({ model }) => model), 'unpriced'],
+    models: [...prices.filter(({ provider }) => !provider).map(({ model }) => model), 'unpriced'],
     ...given.target,
+  };
+  const messages = {
+    ...{ id: 'sandbox-messages', provider: 'anthropic', shape: 'anthropic' },
+    ...{ base_url: given.models_url, api_key_env: 'TEST_MODELS_KEY' },
+    models: ['claude-sonnet-4-5', 'unpriced-claude'],
   };
   const settings = parseSettings(
     // Only the tests of holding wait for money.
     JSON.stringify({
       cost_tickets: { hold_ms: 0 },
-      providers: { targets: [target] },
+      providers: { targets: [target, messages] },
       ...given.settings,
     }),
   );
@@ -227,6 +237,11 @@ export async function post(
     bytes,
     text: bytes.toString('utf8'),
   };
+}
+
+export function message(content: string, more: object = {}) {
+  const messages = [{ role: 'user', content }];
+  return { model: 'claude-sonnet-4-5', max_tokens: 64, messages, ...more };
 }
 
 export function chat(content: string, more: object = {}) {

@@ -1,0 +1,61 @@
+import { AppError } from '../domain/errors';
+import { promptsOf } from './completions';
+import type { Body } from './usage';
+
+const INT_MAX = 2_147_483_647;
+const CHOICES_MAX = 128;
+/** What an organization allows where neither the request nor the price caps the output, unless it says otherwise. */
+export const DEFAULT_MAX_COMPLETION_TOKENS = 4_096;
+// What the provider itself allows where a legacy completion says nothing.
+const LEGACY_MAX_TOKENS = 16;
+
+/** The most output a chat allows, for all its choices; null where it says nothing. */
+export function completionCap(body: Body): number | null {
+  const caps = [number(body, 'max_completion_tokens'), number(body, 'max_tokens')];
+  const given = caps.filter((cap) => cap !== undefined);
+  // Of `best_of` tries, which some providers take here too, all are paid for.
+  const tries = Math.max(choices(body, 'n'), choices(body, 'best_of'));
+  if (given.length > 0) return Math.min(Math.max(...given) * tries, INT_MAX);
+  // A reserve that says nothing holds for one choice.
+  return tries === 1 ? null : DEFAULT_MAX_COMPLETION_TOKENS * tries;
+}
+
+function choices(body: Body, name: string): number {
+  const count = number(body, name) ?? 1;
+  if (count <= CHOICES_MAX) return count;
+  throw invalid(name, `"${name}" may be at most ${CHOICES_MAX}.`);
+}
+
+/** The cap of a message, which its wire demands; zero is legal, it warms a cache. */
+export function messageCap(body: Body): number {
+  const cap = number(body, 'max_tokens', 0);
+  if (cap !== undefined) return cap;
+  throw invalid('max_tokens', '"max_tokens" is missing: say how much the answer may have at most.');
+}
+
+/** The cap of a response; null where it says nothing. */
+export function responseCap(body: Body): number | null {
+  return number(body, 'max_output_tokens') ?? null;
+}
+
+/** The cap of a legacy completion: for all tries of all its prompts. */
+export function legacyCap(body: Body): number {
+  const { count } = promptsOf(body);
+  const cap = number(body, 'max_tokens', 0) ?? LEGACY_MAX_TOKENS;
+  const tries = Math.max(choices(body, 'n'), choices(body, 'best_of'));
+  return Math.min(cap * tries * count, INT_MAX);
+}
+
+// Zero is "no limit" to some providers of chat, so it is not taken there.
+function number(body: Body, name: string, least = 1): number | undefined {
+  const value = body[name];
+  if (value === undefined || value === null) return undefined;
+  if (Number.isInteger(value) && (value as number) >= least && (value as number) <= INT_MAX) {
+    return value as number;
+  }
+  throw invalid(name, `"${name}" must be a whole number from ${least} to ${INT_MAX}.`);
+}
+
+function invalid(param: string, message: string): AppError {
+  return new AppError('invalid_field', message, { param });
+}

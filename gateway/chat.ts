@@ -1,0 +1,152 @@
+import { addFile, addMessages, addText, type Input, newInput, type Parts } from './input';
+import { addDelivered, type Reader } from './reader';
+import { type Body, isObject, listOf, stringOf, type Usage, whole, withinTotals } from './usage';
+
+// The provider's documented overhead of the answer's start.
+const ANSWER_TOKENS = 3;
+// A picture in low detail, and one of usual size in high detail.
+const IMAGE_LOW_TOKENS = 85;
+const IMAGE_TOKENS = 1_105;
+// Base64 characters a token of spoken sound takes; settling corrects it.
+const AUDIO_CHARACTERS_PER_TOKEN = 2_000;
+
+/** The input of a chat completion. */
+export function chatInput(body: Body): Input {
+  const input = newInput(ANSWER_TOKENS);
+  addMessages(input, body.messages, 'messages', parts);
+  for (const name of ['tools', 'functions', 'response_format', 'prediction']) {
+    addText(input, body[name]);
+  }
+  return input;
+}
+
+const parts: Parts = {
+  image_url: { image_url: (input, value) => addImage(input, isObject(value) && value.detail) },
+  input_audio: { input_audio: (input, value) => addSound(input, value) },
+  file: { file: (input, value) => addFile(input, isObject(value) ? value.file_data : undefined) },
+};
+
+/** A picture by the detail it is looked at in. */
+export function addImage(input: Input, detail: unknown): void {
+  input.tokens += detail === 'low' ? IMAGE_LOW_TOKENS : IMAGE_TOKENS;
+}
+
+/** Spoken input, `{data, format}`. */
+export function addSound(input: Input, value: unknown): void {
+  input.tokens += isObject(value) ? Math.ceil(soundTokens(stringOf(value.data))) : 0;
+}
+
+/** The tokens of sound in Base64, fractions included. */
+export function soundTokens(data: string): number {
+  return data.length / AUDIO_CHARACTERS_PER_TOKEN;
+}
+
+/** How the answers of chat completions are read. */
+export const chatReader: Reader = {
+  readAnswer(answer, found) {
+    found.usage = openaiUsage(answer.usage);
+    found.text = chatText(answer);
+    found.audio_tokens = chatAudio(answer);
+  },
+  usageOf: openaiUsage,
+  openStream: (found) => (chunk) => {
+    found.usage = openaiUsage(chunk.usage) ?? found.usage;
+    addDelivered(found, chatText(chunk));
+    found.audio_tokens += chatAudio(chunk);
+    if (endsChoice(chunk)) found.has_finish = true;
+    return isUsageOnly(chunk);
+  },
+};
+
+/** The usage object of chat completions, completions and embeddings; undefined where it says nothing. */
+export function openaiUsage(value: unknown): Usage | undefined {
+  const usage = value as OpenaiUsage | null | undefined;
+  const prompt_tokens = whole(usage?.prompt_tokens);
+  if (usage == null || prompt_tokens === 0) return undefined;
+  // Some compatible providers leave reasoning out of completion_tokens but not out of the total.
+  const said = whole(usage.completion_tokens);
+  const completion_tokens = Math.max(said, whole(usage.total_tokens) - prompt_tokens);
+  const input = usage.prompt_tokens_details;
+  const output = usage.completion_tokens_details;
+  return withinTotals({
+    prompt_tokens,
+    completion_tokens,
+    cached_tokens: whole(input?.cached_tokens),
+    cache_write_tokens: whole(input?.cache_write_tokens),
+    reasoning_tokens: whole(output?.reasoning_tokens),
+    audio_input_tokens: whole(input?.audio_tokens),
+    audio_output_tokens: whole(output?.audio_tokens),
+  });
+}
+
+/** The text that one chunk of a chat stream, or one whole answer, delivers. */
+function chatText(chunk: Body): string {
+  let text = '';
+  for (const part of partsOf(chunk)) {
+    const audio = part.audio as Body | null | undefined;
+    text += spoken(part.content) + stringOf(part.refusal) + stringOf(audio?.transcript);
+    // Some providers say the same thought under several names.
+    text +=
+      stringOf(part.reasoning_content) ||
+      stringOf(part.reasoning) ||
+      spoken(part.reasoning_details);
+    text += called(part.function_call);
+    if (part.tool_calls == null) continue;
+    for (const call of listOf(part.tool_calls)) text += called(call.function) + called(call.custom);
+  }
+  return text;
+}
+
+/** The tokens of sound that it delivers, fractions included. */
+function chatAudio(chunk: Body): number {
+  let characters = 0;
+  for (const { audio } of partsOf(chunk)) {
+    if (audio != null) characters += stringOf((audio as Body).data).length;
+  }
+  return characters / AUDIO_CHARACTERS_PER_TOKEN;
+}
+
+/** True where a chunk of a stream ends one of its choices. */
+export function endsChoice(chunk: Body): boolean {
+  return listOf(chunk.choices).some(({ finish_reason }) => typeof finish_reason === 'string');
+}
+
+/** True for the extra chunk that only carries usage; some providers send it with a choice, which is content. */
+export function isUsageOnly(chunk: Body): boolean {
+  return Array.isArray(chunk.choices) && chunk.choices.length === 0 && chunk.usage != null;
+}
+
+// Runs for every chunk, so it makes no list but the one it gives.
+function partsOf({ choices }: Body): Body[] {
+  const parts: Body[] = [];
+  if (!Array.isArray(choices)) return parts;
+  for (const choice of choices) {
+    const part = choice?.delta ?? choice?.message;
+    if (typeof part === 'object' && part !== null) parts.push(part);
+  }
+  return parts;
+}
+
+/** A text, or the texts of a list of parts; a thought holds parts of its own. */
+function spoken(content: unknown, levels = 2): string {
+  if (!Array.isArray(content) || levels === 0) return stringOf(content);
+  let text = '';
+  for (const part of listOf(content)) {
+    text += stringOf(part.text) + stringOf(part.refusal) + spoken(part.thinking, levels - 1);
+  }
+  return text;
+}
+
+function called(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return '';
+  const { name, arguments: given, input } = value as Body;
+  return stringOf(name) + stringOf(given) + stringOf(input);
+}
+
+interface OpenaiUsage {
+  prompt_tokens?: unknown;
+  completion_tokens?: unknown;
+  total_tokens?: unknown;
+  prompt_tokens_details?: Body | null;
+  completion_tokens_details?: Body | null;
+}

@@ -1,0 +1,44 @@
+import { openaiUsage } from './chat';
+import { type Input, newInput, wrong } from './input';
+import type { Reader } from './reader';
+import type { Body } from './usage';
+
+/** The input of an embedding: one text, several, or tokens, which are counted by their number. */
+export function embeddingInput({ input }: Body): Input {
+  return textsOrTokens('input', input).input;
+}
+
+/** A text, several, a list of tokens, or several such lists; and how many that are. */
+export function textsOrTokens(name: string, value: unknown): { input: Input; count: number } {
+  const input = newInput();
+  if (typeof value === 'string') input.texts.push(value);
+  else if (!Array.isArray(value) || value.length === 0) throw wrongTexts(name);
+  else addTexts(input, name, value);
+  const is_one = !Array.isArray(value) || value.every(Number.isInteger);
+  return { input, count: is_one ? 1 : value.length };
+}
+
+function addTexts(input: Input, name: string, entries: unknown[]): void {
+  for (const entry of entries) {
+    if (typeof entry === 'string') input.texts.push(entry);
+    else if (Number.isInteger(entry)) input.tokens += 1;
+    else if (Array.isArray(entry) && entry.every(Number.isInteger)) input.tokens += entry.length;
+    else throw wrongTexts(name);
+  }
+}
+
+function wrongTexts(name: string) {
+  return wrong(
+    name,
+    `${name} must be a text, a list of texts, a list of tokens, or a list of such lists.`,
+  );
+}
+
+/** How answers that hold usage and no text are read. */
+export const embeddingReader: Reader = {
+  readAnswer(answer, found) {
+    found.usage = openaiUsage(answer.usage);
+  },
+  usageOf: openaiUsage,
+  openStream: () => () => false,
+};

@@ -1,0 +1,130 @@
+import type { ErrorBody } from '../domain/errors';
+import { completionCap, legacyCap, messageCap, responseCap } from './caps';
+import { chatInput, chatReader } from './chat';
+import { completionReader, promptInput } from './completions';
+import { embeddingInput, embeddingReader } from './embeddings';
+import { type Input, wrong } from './input';
+import { messageInput, messageReader } from './messages';
+import type { Shape } from './providers';
+import type { Measured, Reader } from './reader';
+import { checkResponse, responseInput, responseReader } from './responses';
+import type { Body } from './usage';
+
+/** What distinguishes one family of proxy routes from another. */
+export interface Family {
+  name: string;
+  /** The wire that its bodies speak; only targets of this shape serve it. */
+  shape: Shape;
+  /** Behind the target's base URL. */
+  upstream_path: string;
+  may_stream: boolean;
+  /** Its streams tell their usage only where `stream_options` asks for it. */
+  usage_is_asked: boolean;
+  has_output: boolean;
+  /** For bodies that name none. */
+  default_model?: string;
+  /** Refuses what this family does not take. */
+  check?(body: Body): void;
+  input(body: Body): Input;
+  max_completion_tokens(body: Body): number | null;
+  reader: Reader;
+  /** How a broken stream tells its client; both majors of the official SDK throw on it. */
+  errorFrame(body: ErrorBody, found: Measured): string;
+}
+
+export const chat: Family = {
+  name: 'chat_completions',
+  shape: 'openai',
+  upstream_path: '/chat/completions',
+  may_stream: true,
+  usage_is_asked: true,
+  has_output: true,
+  input: chatInput,
+  max_completion_tokens: completionCap,
+  reader: chatReader,
+  errorFrame: dataFrame,
+};
+
+export const responses: Family = {
+  name: 'responses',
+  shape: 'openai',
+  upstream_path: '/responses',
+  may_stream: true,
+  usage_is_asked: false,
+  has_output: true,
+  check: checkResponse,
+  input: responseInput,
+  max_completion_tokens: responseCap,
+  reader: responseReader,
+  errorFrame: numberedFrame,
+};
+
+export const messages: Family = {
+  name: 'messages',
+  shape: 'anthropic',
+  upstream_path: '/v1/messages',
+  may_stream: true,
+  usage_is_asked: false,
+  has_output: true,
+  check: refuseResponseFormat,
+  input: messageInput,
+  max_completion_tokens: messageCap,
+  reader: messageReader,
+  errorFrame: namedFrame,
+};
+
+export const embeddings: Family = {
+  name: 'embeddings',
+  shape: 'openai',
+  upstream_path: '/embeddings',
+  may_stream: false,
+  usage_is_asked: false,
+  has_output: false,
+  input: embeddingInput,
+  max_completion_tokens: () => 0,
+  reader: embeddingReader,
+  errorFrame: dataFrame,
+};
+
+export const completions: Family = {
+  name: 'completions',
+  shape: 'openai',
+  upstream_path: '/completions',
+  may_stream: true,
+  usage_is_asked: true,
+  has_output: true,
+  input: promptInput,
+  max_completion_tokens: legacyCap,
+  reader: completionReader,
+  errorFrame: dataFrame,
+};
+
+function refuseResponseFormat({ response_format }: Body): void {
+  if (response_format === undefined) return;
+  throw wrong(
+    'response_format',
+    'Messages do not take "response_format": describe the form in the prompt, or use a tool.',
+  );
+}
+
+function dataFrame({ error }: ErrorBody): string {
+  return `data: ${JSON.stringify({ error })}\n\n`;
+}
+
+function namedFrame(body: ErrorBody): string {
+  return `event: error\ndata: ${JSON.stringify(body)}\n\n`;
+}
+
+/** The wire's flat event, with `error` again inside: without it the older major of the SDK does not throw. */
+function numberedFrame({ error }: ErrorBody, { sequence_number }: Measured): string {
+  const { code, message, param } = error;
+  const event = {
+    type: 'error',
+    code,
+    message,
+    param,
+    sequence_number: sequence_number + 1,
+    error,
+  };
+  return `event: error\ndata: ${JSON.stringify(event)}\n\n`;
+}

@@ -1,0 +1,78 @@
+import { AppError } from '../domain/errors';
+import { type Body, isObject } from './usage';
+
+/** What goes upstream: texts to be counted, and tokens known without counting. */
+export interface Input {
+  texts: string[];
+  tokens: number;
+  /** Pieces that the provider reads and the gateway does not: an earlier answer, a stored file. Each adds a surcharge. */
+  unseen: number;
+}
+
+/** The members of parts, by the parts' types, that are counted in another way than as text. */
+export type Parts = Readonly<Record<string, Readonly<Record<string, Count>>>>;
+export type Count = (input: Input, value: unknown, part: Body) => void;
+
+// The providers' documented overheads: of a message with its role, and of a name.
+const MESSAGE_TOKENS = 4;
+const NAME_TOKENS = 1;
+const LABEL_CHARACTERS_MAX = 64;
+const labels = new Set(['role', 'type', 'tool_call_id', 'call_id', 'tool_use_id', 'id', 'status']);
+// Base64 characters a token of attached files takes; settling corrects it.
+const FILE_CHARACTERS_PER_TOKEN = 4;
+
+export function newInput(tokens = 0): Input {
+  return { texts: [], tokens, unseen: 0 };
+}
+
+/** The messages, or items, of a conversation. */
+export function addMessages(input: Input, messages: unknown, name: string, parts: Parts): void {
+  if (!Array.isArray(messages)) throw wrong(name, `"${name}" must be a list of messages.`);
+  for (const [at, message] of messages.entries()) {
+    if (!isObject(message)) throw wrong(`${name}[${at}]`, 'Each message must be an object.');
+    input.tokens += MESSAGE_TOKENS;
+    if (message.name !== undefined) input.tokens += NAME_TOKENS;
+    addMembers(input, message, parts);
+  }
+}
+
+export function addContent(input: Input, content: unknown, parts: Parts): void {
+  for (const part of Array.isArray(content) ? content : [content]) {
+    if (isObject(part)) addMembers(input, part, parts);
+    else addText(input, part);
+  }
+}
+
+export function addText(input: Input, value: unknown): void {
+  if (value === undefined || value === null) return;
+  input.texts.push(typeof value === 'string' ? value : JSON.stringify(value));
+}
+
+/** An attached file: its content where it is in the body, else a piece that only the provider sees. */
+export function addFile(input: Input, data: unknown): void {
+  if (typeof data === 'string') input.tokens += Math.ceil(data.length / FILE_CHARACTERS_PER_TOKEN);
+  else input.unseen += 1;
+}
+
+export function wrong(param: string, message: string): AppError {
+  return new AppError('invalid_field', message, { param });
+}
+
+// Whatever a provider may read is counted, known to us or not: too much is given back by the settlement, too little may
+// be more than the wallet has.
+function addMembers(input: Input, object: Body, parts: Parts): void {
+  const type = String(object.type);
+  const known = Object.hasOwn(parts, type) ? parts[type] : undefined;
+  for (const [name, value] of Object.entries(object)) {
+    if (known !== undefined && Object.hasOwn(known, name)) known[name]?.(input, value, object);
+    else if (name === 'content' || name === 'output') addContent(input, value, parts);
+    else if (!isLabel(name, value)) addText(input, value);
+  }
+}
+
+/** The members whose tokens are those of the message itself. */
+function isLabel(name: string, value: unknown): boolean {
+  if (name === 'cache_control') return true;
+  if (!labels.has(name)) return false;
+  return typeof value === 'string' && value.length <= LABEL_CHARACTERS_MAX;
+}

@@ -1,0 +1,144 @@
+import {
+  addContent,
+  addFile,
+  addMessages,
+  addText,
+  type Input,
+  newInput,
+  type Parts,
+} from './input';
+import { addDelivered, type Measured, type Reader } from './reader';
+import { type Body, isObject, listOf, stringOf, type Usage, whole, withinTotals } from './usage';
+
+// The provider's documented overhead of the instructions that come with tools.
+const TOOLS_TOKENS = 346;
+// The largest picture it looks at.
+const IMAGE_TOKENS = 1_600;
+
+/** The input of a message. */
+export function messageInput(body: Body): Input {
+  const input = newInput();
+  addMessages(input, body.messages, 'messages', parts);
+  addContent(input, body.system, parts);
+  const tools = listOf(body.tools);
+  if (tools.length > 0) input.tokens += TOOLS_TOKENS;
+  addText(input, body.tools);
+  // Tools that the provider runs bring texts that only it sees, as do the servers and the container it is pointed to.
+  input.unseen += tools.filter(isHosted).length + listOf(body.mcp_servers).length;
+  if (body.container != null) input.unseen += 1;
+  return input;
+}
+
+function isHosted({ type }: Body): boolean {
+  return typeof type === 'string' && /^(web_|code_execution|mcp_)/.test(type);
+}
+
+const parts: Parts = {
+  image: {
+    source: (input) => {
+      input.tokens += IMAGE_TOKENS;
+    },
+  },
+  document: { source: addDocument },
+  thinking: { signature: addFile },
+  redacted_thinking: { data: addFile },
+};
+
+function addDocument(input: Input, source: unknown): void {
+  if (!isObject(source)) addText(input, source);
+  else if (source.type === 'text') addText(input, source.data);
+  else if (source.type === 'content') addContent(input, source.content, parts);
+  else addFile(input, source.data);
+}
+
+/** How the answers of Messages are read. */
+export const messageReader: Reader = {
+  readAnswer(answer, found) {
+    found.usage = messageUsage(answer.usage);
+    found.text = listOf(answer.content).map(blockText).join('');
+  },
+  usageOf: messageUsage,
+  openStream(found) {
+    const usage: Body = {};
+    return (event) => {
+      readEvent(event, usage, found);
+      return false;
+    };
+  },
+};
+
+/** A usage object, whose `input_tokens` leave out what was read from a cache or written to it; undefined where it says nothing. */
+function messageUsage(value: unknown): Usage | undefined {
+  if (!isObject(value)) return undefined;
+  const split = isObject(value.cache_creation) ? value.cache_creation : {};
+  const written_1h = whole(split.ephemeral_1h_input_tokens);
+  const written = Math.max(
+    whole(value.cache_creation_input_tokens),
+    whole(split.ephemeral_5m_input_tokens) + written_1h,
+  );
+  const read = whole(value.cache_read_input_tokens);
+  const prompt_tokens = whole(value.input_tokens) + written + read;
+  if (prompt_tokens === 0) return undefined;
+  const details = isObject(value.output_tokens_details) ? value.output_tokens_details : {};
+  const tools = isObject(value.server_tool_use) ? value.server_tool_use : {};
+  return withinTotals({
+    prompt_tokens,
+    completion_tokens: whole(value.output_tokens),
+    cached_tokens: read,
+    cache_write_tokens: written - written_1h,
+    cache_write_1h_tokens: written_1h,
+    reasoning_tokens: whole(details.thinking_tokens),
+    audio_input_tokens: 0,
+    audio_output_tokens: 0,
+    // Fetching pages has no price of its own.
+    tool_calls: whole(tools.web_search_requests),
+  });
+}
+
+function readEvent(event: Body, usage: Body, found: Measured): void {
+  const { type, delta } = event;
+  if (type === 'content_block_delta') {
+    if (isObject(delta)) addDelivered(found, deltaText(delta));
+  } else if (type === 'content_block_start') {
+    if (isObject(event.content_block)) addDelivered(found, blockText(event.content_block));
+  } else if (type === 'message_start') {
+    found.is_usage_partial = true;
+    if (isObject(event.message)) addUsage(event.message.usage, usage, found);
+  } else if (type === 'message_delta') {
+    addUsage(event.usage, usage, found);
+    // Only the one that says why the answer ends tells the whole output.
+    if (!isObject(delta) || delta.stop_reason == null) return;
+    if (isObject(event.usage)) found.is_usage_partial = false;
+  } else if (type === 'message_stop') found.is_done = true;
+  else if (type === 'error') {
+    found.is_done = true;
+    found.has_failed = true;
+  }
+}
+
+/** Figures are totals, never steps, and one that is left out stands: the largest of each counts. */
+function addUsage(told: unknown, usage: Body, found: Measured): void {
+  if (!isObject(told)) return;
+  larger(told, usage);
+  found.usage = messageUsage(usage);
+}
+
+function larger(told: Body, kept: Body): void {
+  for (const [name, value] of Object.entries(told)) {
+    if (isObject(value)) {
+      const inner = isObject(kept[name]) ? kept[name] : {};
+      larger(value, inner);
+      kept[name] = inner;
+    } else if (whole(value) > whole(kept[name])) kept[name] = value;
+  }
+}
+
+/** The text of a content block: words, thoughts, and calls of tools. */
+function blockText({ text, thinking, name, input }: Body): string {
+  const call = isObject(input) && Object.keys(input).length > 0 ? JSON.stringify(input) : '';
+  return stringOf(text) + stringOf(thinking) + stringOf(name) + call;
+}
+
+function deltaText({ text, thinking, partial_json }: Body): string {
+  return stringOf(text) + stringOf(thinking) + stringOf(partial_json);
+}

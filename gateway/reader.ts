@@ -1,0 +1,48 @@
+import type { Body, Usage } from './usage';
+
+/** What an answer was worth, as far as it came. */
+export interface Measured {
+  usage: Usage | undefined;
+  /** Figures so far, of a stream that tells them again at its end. */
+  is_usage_partial: boolean;
+  /** The text delivered, for answers without usage. */
+  text: string;
+  /** The tokens of sound delivered, likewise. */
+  audio_tokens: number;
+  /** The stream said that it is over. */
+  is_done: boolean;
+  /** A choice came to its end. */
+  has_finish: boolean;
+  /** The provider itself said that it failed. */
+  has_failed: boolean;
+  /** The number of the last event, in streams that number them. */
+  sequence_number: number;
+}
+
+export const nothing_measured: Measured = {
+  usage: undefined,
+  is_usage_partial: false,
+  text: '',
+  audio_tokens: 0,
+  is_done: false,
+  has_finish: false,
+  has_failed: false,
+  sequence_number: 0,
+};
+
+/** How the answers of one family are read beside their bytes. */
+export interface Reader {
+  /** Takes a whole JSON answer into account. */
+  readAnswer(answer: Body, found: Measured): void;
+  /** What a usage object says; undefined where it says nothing. */
+  usageOf(value: unknown): Usage | undefined;
+  /** Opens a stream: what takes its events into account, and is true for one that carries nothing but usage. */
+  openStream(found: Measured): (event: Body) => boolean;
+}
+
+// Text kept to be counted where usage never comes.
+const TEXT_MAX_CHARACTERS = 1_048_576;
+
+export function addDelivered(found: Measured, text: string): void {
+  if (found.text.length < TEXT_MAX_CHARACTERS) found.text += text;
+}

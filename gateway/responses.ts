@@ -1,0 +1,133 @@
+import { addImage, addSound, soundTokens } from './chat';
+import { addFile, addMessages, addText, type Input, newInput, type Parts, wrong } from './input';
+import { addDelivered, type Measured, type Reader } from './reader';
+import { type Body, isObject, listOf, stringOf, type Usage, whole, withinTotals } from './usage';
+
+const ANSWER_TOKENS = 3;
+const MESSAGE_TOKENS = 4;
+const own_tools = new Set(['function', 'custom', 'namespace']);
+// What the provider runs itself and bills by number.
+const billed_calls = new Set(['web_search_call', 'file_search_call']);
+
+/** The input of a response. */
+export function responseInput(body: Body): Input {
+  const input = newInput(ANSWER_TOKENS);
+  if (Array.isArray(body.input)) addItems(input, body.input);
+  else if (typeof body.input === 'string') {
+    input.tokens += MESSAGE_TOKENS;
+    addText(input, body.input);
+  } else if (body.input != null) {
+    throw wrong('input', '"input" must be a text or a list of items.');
+  }
+  for (const name of ['instructions', 'tools', 'text', 'prompt']) addText(input, body[name]);
+  // What the provider keeps or fetches, only it sees.
+  for (const name of ['previous_response_id', 'conversation', 'prompt']) {
+    if (body[name] != null) input.unseen += 1;
+  }
+  input.unseen += listOf(body.tools).filter(({ type }) => !own_tools.has(String(type))).length;
+  return input;
+}
+
+function addItems(input: Input, items: unknown[]): void {
+  const isReference = (item: unknown): boolean =>
+    isObject(item) &&
+    (item.type === 'item_reference' || (item.type == null && item.role === undefined));
+  addMessages(input, items, 'input', parts);
+  input.unseen += items.filter(isReference).length;
+}
+
+const parts: Parts = {
+  input_image: {
+    image_url: (input, _, part) => addImage(input, part.detail),
+    file_id: (input, _, part) => addImage(input, part.detail),
+  },
+  computer_screenshot: { image_url: (input) => addImage(input, 'high') },
+  input_audio: { input_audio: addSound },
+  input_file: {
+    file_data: addFile,
+    file_id: (input) => addFile(input, undefined),
+    file_url: (input) => addFile(input, undefined),
+  },
+  reasoning: { encrypted_content: addFile },
+  compaction: { encrypted_content: addFile },
+  image_generation_call: { result: (input) => addImage(input, 'high') },
+};
+
+/** Refuses what could not be billed: an answer that comes later, by another call. */
+export function checkResponse({ background }: Body): void {
+  if (background === undefined || background === null || background === false) return;
+  throw wrong('background', 'This gateway does not take "background": ask for a stream instead.');
+}
+
+/** How the answers of Responses are read; the event that ends a stream carries the whole answer. */
+export const responseReader: Reader = {
+  readAnswer: readResponse,
+  usageOf: responseUsage,
+  openStream: (found) => (event) => {
+    readEvent(event, found);
+    return false;
+  },
+};
+
+const ends = new Set(['response.completed', 'response.incomplete', 'response.failed']);
+
+function readEvent(event: Body, found: Measured): void {
+  const type = stringOf(event.type);
+  found.sequence_number = whole(event.sequence_number);
+  if (type.endsWith('.delta')) {
+    const delta = stringOf(event.delta);
+    if (type === 'response.audio.delta') found.audio_tokens += soundTokens(delta);
+    else addDelivered(found, delta);
+  } else if (type === 'response.output_item.added') {
+    if (isObject(event.item)) addDelivered(found, stringOf(event.item.name));
+  } else if (ends.has(type)) {
+    const { text, audio_tokens } = found;
+    if (isObject(event.response)) readResponse(event.response, found);
+    // What was delivered on the way counts, whatever the last event repeats of it.
+    if (text !== '') found.text = text;
+    if (audio_tokens > 0) found.audio_tokens = audio_tokens;
+    found.is_done = true;
+    if (type === 'response.failed') found.has_failed = true;
+  } else if (type === 'error') {
+    found.is_done = true;
+    found.has_failed = true;
+  }
+}
+
+function readResponse(answer: Body, found: Measured): void {
+  const output = listOf(answer.output);
+  found.usage = responseUsage(answer.usage);
+  const tool_calls = output.filter(({ type }) => billed_calls.has(String(type))).length;
+  if (found.usage !== undefined && tool_calls > 0) found.usage.tool_calls = tool_calls;
+  found.text = output.map(itemText).join('');
+  if (answer.status === 'failed') found.has_failed = true;
+}
+
+/** A usage object; undefined where it says nothing. */
+function responseUsage(value: unknown): Usage | undefined {
+  if (!isObject(value)) return undefined;
+  const prompt_tokens = whole(value.input_tokens);
+  if (prompt_tokens === 0) return undefined;
+  const input = isObject(value.input_tokens_details) ? value.input_tokens_details : {};
+  const output = isObject(value.output_tokens_details) ? value.output_tokens_details : {};
+  return withinTotals({
+    prompt_tokens,
+    completion_tokens: Math.max(
+      whole(value.output_tokens),
+      whole(value.total_tokens) - prompt_tokens,
+    ),
+    cached_tokens: whole(input.cached_tokens),
+    cache_write_tokens: whole(input.cache_write_tokens),
+    reasoning_tokens: whole(output.reasoning_tokens),
+    audio_input_tokens: whole(input.audio_tokens),
+    audio_output_tokens: whole(output.audio_tokens),
+  });
+}
+
+/** The text of an output item: words, summaries of thoughts, and calls of tools. */
+function itemText(item: Body): string {
+  const parts_text = [...listOf(item.content), ...listOf(item.summary)]
+    .map(({ text, refusal }) => stringOf(text) + stringOf(refusal))
+    .join('');
+  return parts_text + stringOf(item.name) + stringOf(item.arguments) + stringOf(item.input);
+}
