@@ -19,7 +19,9 @@ export function responseInput(body: Body): Input {
   } else if (body.input != null) {
     throw wrong('input', '"input" must be a text or a list of items.');
   }
-  for (const name of ['instructions', 'tools', 'text', 'prompt']) addText(input, body[name]);
+  for (const name of ['instructions', 'tools', 'text', 'response_format', 'prompt']) {
+    addText(input, body[name]);
+  }
   // What the provider keeps or fetches, only it sees.
   for (const name of ['previous_response_id', 'conversation', 'prompt']) {
     if (body[name] != null) input.unseen += 1;

@@ -1,6 +1,6 @@
 import type { Context } from 'koa';
 import { type Gateway, runCall } from './call';
-import { chat, embeddings, type Family, messages } from './families';
+import { chat, embeddings, type Family, messages, responses } from './families';
 import { listModels, showModel } from './models';
 import { priced } from './pipeline';
 import type { Shape } from './providers';
@@ -16,6 +16,7 @@ export interface Route {
 
 const proxied: readonly Route[] = [
   proxy('/v1/chat/completions', chat),
+  proxy('/v1/responses', responses),
   proxy('/v1/messages', messages),
   proxy('/v1/embeddings', embeddings),
 ];

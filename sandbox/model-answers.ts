@@ -7,7 +7,7 @@ export const models = ['gpt-4o-mini', 'gpt-4o', 'o4-mini', 'text-embedding-3-sma
 /** What it serves on Anthropic's wire. */
 export const message_models = ['claude-sonnet-4-5'] as const;
 
-const reasoning_models = new Set(['o4-mini']);
+export const reasoning_models = new Set(['o4-mini']);
 const REASONING_TOKENS = 64;
 const CREATED = 1_735_689_600;
 

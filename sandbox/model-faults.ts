@@ -17,6 +17,7 @@ import { createBrotliCompress, createGzip, constants as zlib } from 'node:zlib';
  * usage prompt= completion= cached= reasoning=                        other figures than the counted ones; write=, write1h=
  *                                                                     and searches= on Anthropic's wire
  * gzip, br                  compressed although identity was asked    crlf, cr         line ends of the stream
+ * fail                      Responses only: the answer says that it failed, without usage
  * bytes                     one byte a write                          html, redirect, plain   200 with a page; 302; an error that is not JSON
  */
 export type Faults = Readonly<Record<string, number | true>>;

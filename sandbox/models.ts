@@ -26,6 +26,14 @@ import {
   sendJson,
 } from './model-faults';
 import { answerMessage } from './model-messages';
+import {
+  type History,
+  type ResponseRequest,
+  respond,
+  responseFrames,
+  responseObject,
+  saidIn,
+} from './model-responses';
 
 const REQUESTS_KEPT = 200;
 const BODY_KEPT_BYTES = 65_536;
@@ -50,8 +58,9 @@ export interface Arrival {
 export function createModelServer(): Server {
   const arrivals: Arrival[] = [];
   const cache = new Set<string>();
+  const history: History = new Map();
   const server = createServer((req, res) => {
-    void serve(req, res, { arrivals, cache }).catch(() => res.destroy());
+    void serve(req, res, { arrivals, cache, history }).catch(() => res.destroy());
   });
   server.keepAliveTimeout = 60_000;
   return server;
@@ -62,9 +71,11 @@ interface Memory {
   arrivals: Arrival[];
   /** Digests of the prompts that Anthropic's clients had cached. */
   cache: Set<string>;
+  history: History;
 }
 
-async function serve(req: IncomingMessage, res: ServerResponse, { arrivals, cache }: Memory) {
+async function serve(req: IncomingMessage, res: ServerResponse, memory: Memory) {
+  const { arrivals, cache, history } = memory;
   const path = (req.url ?? '/').split('?')[0] ?? '/';
   if (path === '/sandbox/requests') return showArrivals(req, res, arrivals);
   const bytes = await read(req);
@@ -80,6 +91,9 @@ async function serve(req: IncomingMessage, res: ServerResponse, { arrivals, cach
   if (req.method === 'GET') return answerGet(res, path);
   if (body === undefined) return refuse(res, 400, 'The body is not JSON.');
   if (path === '/v1/chat/completions') return chat(req, res, body as ChatRequest, onFrame);
+  if (path === '/v1/responses') {
+    return response({ req, res, body: body as ResponseRequest, history, onFrame });
+  }
   if (path === '/v1/embeddings') return embed(req, res, body as EmbeddingRequest);
   refuse(res, 404, `There is no ${path}.`, 'unknown_url');
 }
@@ -97,6 +111,27 @@ async function chat(
   if (answeredByFault(res, faults)) return;
   if (!body.stream) return sendJson(res, chatCompletion(body, faults), faults);
   await sendFrames(res, dataFrames(chatFrames(body, faults)), faults, onFrame);
+}
+
+async function response(given: {
+  req: IncomingMessage;
+  res: ServerResponse;
+  body: ResponseRequest;
+  history: History;
+  onFrame: () => void;
+}) {
+  const { req, res, body, history } = given;
+  if (!isKnown(body.model))
+    return refuse(res, 404, `There is no model ${body.model}.`, 'model_not_found');
+  const earlier = body.previous_response_id;
+  if (earlier && !history.has(earlier)) {
+    return refuse(res, 400, `There is no response ${earlier}.`, 'previous_response_not_found');
+  }
+  const faults = faultsOf(header(req), saidIn(body));
+  if (answeredByFault(res, faults)) return;
+  const answer = respond(body, faults, history);
+  if (!body.stream) return sendJson(res, responseObject(body, answer), faults);
+  await sendFrames(res, responseFrames(body, answer, faults), faults, given.onFrame);
 }
 
 async function embed(req: IncomingMessage, res: ServerResponse, body: EmbeddingRequest) {

@@ -128,6 +128,7 @@ test('each priced route is refused at balance zero, and nothing goes upstream', 
   const bodies: Record<string, object> = {
     '/v1/chat/completions': chat('Hello'),
     '/v1/messages': message('Hello'),
+    '/v1/responses': { model: 'gpt-4o-mini', input: 'Hello', max_output_tokens: 64 },
     '/v1/embeddings': { model: 'text-embedding-3-small', input: 'Hello' },
   };
   const priced = routes.filter(({ method }) => method === 'POST').map((route) => route.path);
