@@ -137,12 +137,16 @@ async function runTickets(db: Db, [verb, id, ...words]: string[]): Promise<numbe
   return 0;
 }
 
-async function listPayments(db: Db): Promise<number> {
+async function listPayments(db: Db, [verb]: string[]): Promise<number> {
+  if (verb !== undefined)
+    throw new ConfigError('Say: payments. Decisions and refunds go through the API.');
   const sessions = await steps.needAttention(db, LISTED_MAX);
   for (const { id, line, why } of sessions) print(`${id}  ${line}: ${why}`);
-  const events = await paymentEvents.unknown(db, LISTED_MAX);
-  for (const { id, provider, type, received_at } of events)
-    print(`${id}  ${type} of ${provider}, ${received_at.toISOString()}: names no session of ours`);
+  const events = await paymentEvents.unknown(db);
+  for (const { provider, type, count, newest } of events)
+    print(
+      `${count} ${type} of ${provider} name no session of ours, the newest of ${newest.toISOString()}`,
+    );
   if (sessions.length + events.length === 0) print('No payment needs a person.');
   return 0;
 }

@@ -343,6 +343,7 @@ export const confirmation = z.strictObject({
   provider: paymentProvider,
   status: sessionStatus,
   wallet_id: id,
+  currency: id,
   credited_amount: money.nullable(),
   wallet_balance_after: money.nullable(),
   error_code: z.string().nullable(),
@@ -386,6 +387,20 @@ export const adminPaymentSession = paymentSession.extend({
     .describe('What was decided about another amount or currency.'),
   resolved_by: id.nullable(),
   resolution_note: z.string().nullable(),
+  open_disputes: z.int().describe('Disputes that wait for an answer at the provider.'),
+  refunds: z.array(
+    z.strictObject({
+      id,
+      status: z.enum(['pending', 'succeeded', 'failed']),
+      amount: money,
+      currency: id,
+      reason: z.string(),
+      requested_by: id,
+      provider_refund_id: id.nullable(),
+      error_message: z.string().nullable(),
+      created_at: time,
+    }),
+  ),
   provider_message: z
     .string()
     .nullable()

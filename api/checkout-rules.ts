@@ -93,7 +93,9 @@ function providerFor(config: PlatformConfig, currency: string): ProviderName {
   if (name === undefined)
     throw new AppError(
       'payment_not_configured',
-      'No payment provider is active. A platform admin must enable one: PUT /v1/admin/payments/config.',
+      config.active_provider === null
+        ? 'No payment provider is active. A platform admin must enable one: PUT /v1/admin/payments/config.'
+        : `${config.active_provider} is active but switched off, or lacks credentials. A platform admin must mend that: PUT /v1/admin/payments/config.`,
     );
   if (config[name].supported_currencies.includes(currency)) return name;
   throw new AppError(

@@ -96,6 +96,7 @@ function operation(row: Route): Schema {
     description: `Access: ${row.access.label}.`,
     tags: [tagOf(row)],
     operationId: operationId(row),
+    ...(row.is_deprecated ? { deprecated: true } : {}),
     ...(row.access.label === 'public' ? { security: [] } : {}),
     ...(parameters.length > 0 ? { parameters } : {}),
     ...(row.is_raw ? { requestBody: providerEvent } : {}),

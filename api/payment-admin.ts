@@ -9,7 +9,12 @@ import { onceElsewhere } from './idempotency';
 import { sessionFilter } from './payments';
 import { type Ctx, route } from './route';
 
-const reason = z.string().trim().min(1, 'must not be empty').max(255);
+const reason = z
+  .string()
+  .trim()
+  .min(1, 'must not be empty')
+  .max(255)
+  .describe('Why, for whoever asks later. The buyer is not told it.');
 const listed = z.strictObject({ org_id: id.optional(), ...sessionFilter });
 const refund = z.strictObject({
   payment_session_id: id,
@@ -18,8 +23,14 @@ const refund = z.strictObject({
 });
 const resolution = z.strictObject({
   id,
-  action: z.enum(['credit', 'refund', 'close']),
-  amount: positiveAmount('amount').optional(),
+  action: z
+    .enum(['credit', 'refund', 'close'])
+    .describe(
+      'credit: what was taken is credited. refund: it is sent back. close: it stays as it is.',
+    ),
+  amount: positiveAmount('amount')
+    .optional()
+    .describe("What to credit, in the wallet's currency: needed where another currency was taken."),
   reason,
 });
 

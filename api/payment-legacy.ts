@@ -22,10 +22,12 @@ export const legacyPaymentRoutes = [
     summary: 'Deprecated: create-checkout under its old name.',
     status: 201,
     is_idempotent: true,
+    is_deprecated: true,
     answer: answers.legacyOrder,
   }),
   route('post', '/v1/payments/capture-order', member, capture, captureOrder, {
     summary: 'Deprecated: confirm-checkout under its old name.',
+    is_deprecated: true,
     answer: answers.legacyCapture,
   }),
 ];

@@ -50,17 +50,31 @@ const settingsAnswer = z.strictObject({
   return_origins: z.array(z.string()),
 });
 
-// Long enough for every provider's; a blank one would be none.
-const secret = z
-  .string()
-  .max(1_000)
-  .regex(/^[\x21-\x7e]{6,}$/, 'must be text without blanks, as the provider shows it')
-  .optional();
+/** A value as the provider shows it. An example's dots are none, and a key of another kind would be found out by a buyer. */
+function secret(form: RegExp, words: string) {
+  return z
+    .string()
+    .max(1_000)
+    .regex(
+      /^[\x21-\x7e]{6,}$/,
+      'must be at least 6 characters without blanks, as the provider shows it',
+    )
+    .refine(
+      (given) => !given.endsWith('...'),
+      'is an example; enter the value that the provider shows',
+    )
+    .regex(form, words)
+    .optional();
+}
+const any = secret(/./, '');
 
 function providerBody<Fields extends z.ZodRawShape>(name: ProviderName, fields: Fields) {
   const currency = z
     .string()
-    .refine((code) => currenciesOf(name).includes(code), `is no currency that ${name} can take`);
+    .refine(
+      (code) => currenciesOf(name).includes(code),
+      `must be a currency that ${name} takes, such as USD`,
+    );
   return z.strictObject({
     enabled: flag.optional(),
     supported_currencies: z.array(currency).min(1).optional(),
@@ -72,13 +86,13 @@ function providerBody<Fields extends z.ZodRawShape>(name: ProviderName, fields: 
 const configBody = z.strictObject({
   active_provider: provider.nullable().optional(),
   payment_provider_a: providerBody('payment_provider_a', {
-    client_id: secret,
-    client_secret: secret,
-    webhook_id: secret,
+    client_id: any,
+    client_secret: any,
+    webhook_id: any,
   }).optional(),
   payment_provider_b: providerBody('payment_provider_b', {
-    secret_key: secret,
-    webhook_secret: secret,
+    secret_key: secret(/^(sk|rk)_/, 'must be a secret key, sk_..., or a restricted one, rk_...'),
+    webhook_secret: secret(/^whsec_/, "must be the webhook endpoint's signing secret, whsec_..."),
   }).optional(),
 });
 const providerAnswer = z.strictObject({

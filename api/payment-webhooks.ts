@@ -20,6 +20,7 @@ export const webhookRoutes = [
   route('post', '/v1/payments/webhook', open, nothing, receiveLegacy, {
     summary: 'Deprecated: the webhook of payment_provider_a under its old address.',
     is_raw: true,
+    is_deprecated: true,
     answer: answers.received,
   }),
 ];
@@ -33,19 +34,14 @@ async function receive(
   { provider: name }: { provider: ProviderName },
 ) {
   const body = await readBytes(http.req);
-  const provider = await providerOf(name);
-  const event = await provider
-    .verifyWebhook(http.headers as WebhookHeaders, body)
-    .catch((error) => {
-      log.warn({ err: error, provider: name }, 'a webhook could not be verified');
-      throw new AppError(
-        'unavailable',
-        'The webhook could not be verified now. Deliver it again.',
-        {
-          retry_after: 5,
-        },
-      );
+  const headers = http.headers as WebhookHeaders;
+  const verified = providerOf(name).then((provider) => provider.verifyWebhook(headers, body));
+  const event = await verified.catch((error) => {
+    log.warn({ err: error, provider: name }, 'a webhook could not be verified');
+    throw new AppError('unavailable', 'The webhook could not be verified now. Deliver it again.', {
+      retry_after: 5,
     });
+  });
   if (event === undefined)
     throw new AppError(
       'signature_invalid',
@@ -60,8 +56,11 @@ function receiveLegacy(ctx: Ctx) {
   return receive(ctx, { provider: 'payment_provider_a' });
 }
 
+// RFC 9745: since when, in seconds of Unix time. The aliases are as old as version 1.5.0.
+const DEPRECATED_SINCE = '@1795737600';
+
 /** Says on an answer that its route is deprecated, and which one follows it. */
 export function deprecated({ http }: Ctx, successor: string): void {
-  http.set('deprecation', 'true');
+  http.set('deprecation', DEPRECATED_SINCE);
   http.set('link', `<${successor}>; rel="successor-version"`);
 }

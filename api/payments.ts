@@ -98,7 +98,7 @@ export async function makeCheckout(ctx: Ctx, input: z.infer<typeof checkout>) {
   if (status === 'created')
     throw new AppError(
       'unavailable',
-      'The payment provider does not answer. Repeat this with the same Idempotency-Key: it resumes the session.',
+      'The payment provider has not made the checkout yet. Repeat this with the same Idempotency-Key: it resumes the session. If this lasts, a platform admin sees why: GET /v1/admin/payments.',
       { retry_after: 5 },
     );
   throw new AppError(

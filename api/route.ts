@@ -55,6 +55,8 @@ export interface Route<Input extends z.ZodObject = z.ZodObject> {
   is_idempotent: boolean;
   /** The handler reads the body's bytes itself: signatures are over them. */
   is_raw: boolean;
+  /** Another route has taken its place. */
+  is_deprecated: boolean;
 }
 
 export interface RouteWords {
@@ -63,6 +65,7 @@ export interface RouteWords {
   answer?: z.ZodType;
   is_idempotent?: boolean;
   is_raw?: boolean;
+  is_deprecated?: boolean;
 }
 
 /** A row of a route table: access, then one parse of path, query and body, then the handler, whose result is the answer. */
@@ -74,7 +77,7 @@ export function route<Input extends z.ZodObject>(
   handler: (ctx: Ctx, input: z.infer<Input>) => unknown,
   words: RouteWords,
 ): Route {
-  const defaults = { status: 200, is_idempotent: false, is_raw: false };
+  const defaults = { status: 200, is_idempotent: false, is_raw: false, is_deprecated: false };
   const row = { method, path, access, input, handler, ...defaults, ...words };
   return row as unknown as Route;
 }

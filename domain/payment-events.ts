@@ -62,15 +62,15 @@ export async function matchUnknown(db: Db, limit: number): Promise<number> {
   return rows.length;
 }
 
-/** Webhooks that name no session of ours, newest first, for operators. */
+/** Webhooks that name no session of ours, of the last three days, counted by kind: another shop on the same account sends many. */
 export async function unknown(
   db: Db,
-  limit: number,
-): Promise<{ provider: ProviderName; id: string; type: string; received_at: Date }[]> {
+): Promise<{ provider: ProviderName; type: string; count: number; newest: Date }[]> {
   return many(
     db,
-    `select provider, id, type, received_at from payment_events where status = 'unknown' order by received_at desc limit :limit`,
-    { limit },
+    `select provider, type, count(*)::int as count, max(received_at) as newest from payment_events
+     where status = 'unknown' and received_at > clock_timestamp() - interval '3 days'
+     group by provider, type order by provider, type`,
   );
 }
 

@@ -219,12 +219,15 @@ export function needAttention(
 ): Promise<{ id: string; line: string; why: string }[]> {
   return many(
     db,
-    `select s.id, ${line} as line, case when s.status = 'failed' then s.error_message
+    `select s.id, ${line} as line, case when s.disputes @> '[{"status": "open"}]' then 'a dispute is open: answer it at the provider, in time'
+         when s.status = 'failed' then s.error_message
          when r.id is not null then 'the refund ' || r.id || ' is pending at the provider since ' || iso_time(r.created_at)
          else coalesce(s.provider_message, s.error_message, 'the provider has not said how it ended') end as why
      from payment_sessions s ${lineNames}
      left join payment_refunds r on r.payment_session_id = s.id and r.status = 'pending' and r.created_at < clock_timestamp() - interval '1 hour'
-     where s.status = 'failed' and s.error_code = 'amount_mismatch' and s.resolution is null
+     where s.disputes @> '[{"status": "open"}]'
+       or s.error_code = 'provider_unavailable' and s.status in ('created', 'capturing')
+       or s.status = 'failed' and s.error_code = 'amount_mismatch' and s.resolution is null
          and not exists (select 1 from payment_refunds q where q.payment_session_id = s.id and q.status = 'pending')
        or s.status = 'created' and s.expires_at < clock_timestamp() - interval '10 minutes'
        or s.status in ('capturing', 'captured', 'confirming', 'confirmed') and s.updated_at < clock_timestamp() - interval '1 hour'

@@ -130,10 +130,30 @@ export interface AdminSession extends Session {
   resolved_by: string | null;
   resolution_note: string | null;
   provider_message: string | null;
+  /** Open at the provider: a person answers them there, in time. */
+  open_disputes: number;
+  refunds: AdminRefund[];
+}
+
+export interface AdminRefund {
+  id: string;
+  status: 'pending' | 'succeeded' | 'failed';
+  amount_nanos: string;
+  currency: string;
+  reason: string;
+  requested_by: string;
+  provider_refund_id: string | null;
+  error_message: string | null;
+  created_at: string;
 }
 
 const adminRows = `select ${sessionColumns}, s.captured_nanos as captured_amount_nanos, s.captured_currency, s.resolution, s.resolved_by,
-  s.resolution_note, s.provider_message from payment_sessions s join wallets w on w.id = s.wallet_id`;
+  s.resolution_note, s.provider_message,
+  (select count(*)::int from jsonb_array_elements(s.disputes) as d where d ->> 'status' = 'open') as open_disputes,
+  (select coalesce(jsonb_agg(jsonb_build_object('id', r.id, 'status', r.status, 'amount_nanos', r.amount_nanos::text, 'currency', r.currency,
+    'reason', r.reason, 'requested_by', r.requested_by, 'provider_refund_id', r.provider_refund_id, 'error_message', r.error_message,
+    'created_at', iso_time(r.created_at)) order by r.created_at), '[]') from payment_refunds r where r.payment_session_id = s.id) as refunds
+  from payment_sessions s join wallets w on w.id = s.wallet_id`;
 
 export function getForAdmin(db: Db, id: string): Promise<AdminSession> {
   return one<AdminSession>(db, `${adminRows} where s.id = :id`, { id }, 'No payment session');
@@ -292,6 +312,7 @@ export interface Outcome {
   provider: ProviderName;
   status: SessionStatus;
   wallet_id: string;
+  currency: string;
   credited_amount_nanos: bigint | null;
   wallet_balance_after_nanos: bigint | null;
   error_code: ErrorReason | null;
@@ -301,7 +322,7 @@ export interface Outcome {
 export function outcomeOf(db: Db, id: string): Promise<Outcome> {
   return one<Outcome>(
     db,
-    `select s.id as payment_session_id, s.provider, s.status, s.wallet_id, t.amount_nanos as credited_amount_nanos,
+    `select s.id as payment_session_id, s.provider, s.status, s.wallet_id, s.currency, t.amount_nanos as credited_amount_nanos,
        t.balance_after_nanos as wallet_balance_after_nanos, s.error_code, s.error_message
      from payment_sessions s left join wallet_transactions t on t.id = s.wallet_transaction_id and t.wallet_id = s.wallet_id
      where s.id = :id`,

@@ -39,6 +39,7 @@ declare
   v_target bigint;
   v_entry wallet_transactions;
   v_before bigint := s.debited_nanos;
+  v_is_dispute boolean := s.disputes @> jsonb_build_array(jsonb_build_object('id', p_cause));
 begin
   select coalesce(sum(c.amount_nanos), 0), coalesce(sum(c.amount_nanos) filter (where not c.is_own), 0)
   into v_reported, v_foreign from (
@@ -56,7 +57,8 @@ begin
     select * into v_entry from post_entries(s.org_id, array[(s.wallet_id,
       case when v_target > s.debited_nanos then 'payment_refund' else 'payment_credit' end, s.debited_nanos - v_target, 0, null,
       null, null, null, null, null, s.id, case when v_target > s.debited_nanos then '' else 'reversed: ' end
-        || case when p_cause like 'ref\_%' then 'refund ' else 'refund or dispute at the provider ' end || coalesce(p_cause, ''))::ledger_entry]);
+        || case when p_cause like 'ref\_%' then 'refund ' when v_is_dispute then 'dispute at the provider '
+          else 'refund at the provider ' end || coalesce(p_cause, ''))::ledger_entry]);
     insert into payment_entries (transaction_id, payment_session_id, amount_nanos, cause_id)
     values (v_entry.id, s.id, v_entry.amount_nanos, coalesce(p_cause, 'report'));
     update payment_sessions q set debited_nanos = v_target, updated_at = clock_timestamp() where q.id = s.id returning * into s;
@@ -64,13 +66,13 @@ begin
   -- Refunded is what the provider has agreed to, to the last of it.
   if s.status = 'completed' and greatest(v_reported, v_foreign + v_accepted) >= s.captured_nanos then
     s := move_payment(s.id, 'refunded');
-    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_amount_nanos', s.debited_nanos::text, 'cause_id', p_cause));
+    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_amount_nanos', s.debited_nanos::text, 'cause', case when v_is_dispute then 'dispute' else 'refund' end, 'cause_id', p_cause));
   elsif s.status = 'refunded' and greatest(v_reported, v_foreign + v_accepted) < s.captured_nanos then
     s := move_payment(s.id, 'completed');
-    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_amount_nanos', s.debited_nanos::text, 'cause_id', p_cause,
+    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_amount_nanos', s.debited_nanos::text, 'cause', case when v_is_dispute then 'dispute' else 'refund' end, 'cause_id', p_cause,
       'reversed', true));
   elsif v_foreign > 0 and v_target > v_before then
-    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_amount_nanos', s.debited_nanos::text, 'cause_id', p_cause));
+    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_amount_nanos', s.debited_nanos::text, 'cause', case when v_is_dispute then 'dispute' else 'refund' end, 'cause_id', p_cause));
   end if;
   -- An open dispute is looked at daily, whatever webhooks come.
   if s.status in ('completed', 'refunded') and s.disputes @> '[{"status": "open"}]' then

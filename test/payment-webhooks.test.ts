@@ -203,7 +203,7 @@ test('provider A: a tampered body, missing headers and a foreign certificate are
     body,
     headers: { ...headers, 'content-type': 'application/json' },
   });
-  expect([old.status, old.headers.deprecation]).toEqual([200, 'true']);
+  expect([old.status, old.headers.deprecation]).toEqual([200, '@1795737600']);
   await until(
     async () => (await sessionOf(world, tenant, checkout)).status === 'completed',
     15_000,

@@ -66,6 +66,7 @@ test.each(providerNames)(
       provider,
       status: 'completed',
       wallet_id: tenant.wallet_id,
+      currency: 'USD',
       credited_amount: 50,
       wallet_balance_after: 50,
       error_code: null,
@@ -412,7 +413,7 @@ test.each(providerNames)(
     });
     expect([made.status, made.headers.deprecation, made.headers.link]).toEqual([
       201,
-      'true',
+      '@1795737600',
       '</v1/payments/create-checkout>; rel="successor-version"',
     ]);
     await pay({ approval_url: made.body.approve_link });
