@@ -13,14 +13,15 @@ const AUDIO_CHARACTERS_PER_TOKEN = 2_000;
 /** The input of a chat completion. */
 export function chatInput(body: Body): Input {
   const input = newInput(ANSWER_TOKENS);
-  addMessages(input, body.messages, 'messages', parts);
+  addMessages(input, body.messages, 'messages', chatParts);
   for (const name of ['tools', 'functions', 'response_format', 'prediction']) {
     addText(input, body[name]);
   }
   return input;
 }
 
-const parts: Parts = {
+/** The parts of messages on OpenAI's wire that are more than text. */
+export const chatParts: Parts = {
   image_url: { image_url: (input, value) => addImage(input, isObject(value) && value.detail) },
   input_audio: { input_audio: (input, value) => addSound(input, value) },
   file: { file: (input, value) => addFile(input, isObject(value) ? value.file_data : undefined) },

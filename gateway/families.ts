@@ -5,6 +5,7 @@ import { completionReader, promptInput } from './completions';
 import { embeddingInput, embeddingReader } from './embeddings';
 import { type Input, wrong } from './input';
 import { messageInput, messageReader } from './messages';
+import { moderationInput } from './moderations';
 import type { Shape } from './providers';
 import type { Measured, Reader } from './reader';
 import { checkResponse, responseInput, responseReader } from './responses';
@@ -96,6 +97,21 @@ export const completions: Family = {
   input: promptInput,
   max_completion_tokens: legacyCap,
   reader: completionReader,
+  errorFrame: dataFrame,
+};
+
+export const moderations: Family = {
+  name: 'moderations',
+  shape: 'openai',
+  upstream_path: '/moderations',
+  may_stream: false,
+  usage_is_asked: false,
+  has_output: false,
+  default_model: 'omni-moderation-latest',
+  input: moderationInput,
+  max_completion_tokens: () => 0,
+  // Answers without usage: the estimate is charged, where there is a price.
+  reader: embeddingReader,
   errorFrame: dataFrame,
 };
 

@@ -1,6 +1,14 @@
 import type { Context } from 'koa';
 import { type Gateway, runCall } from './call';
-import { chat, embeddings, type Family, messages, responses } from './families';
+import {
+  chat,
+  completions,
+  embeddings,
+  type Family,
+  messages,
+  moderations,
+  responses,
+} from './families';
 import { listModels, showModel } from './models';
 import { priced } from './pipeline';
 import type { Shape } from './providers';
@@ -19,6 +27,8 @@ const proxied: readonly Route[] = [
   proxy('/v1/responses', responses),
   proxy('/v1/messages', messages),
   proxy('/v1/embeddings', embeddings),
+  proxy('/v1/completions', completions),
+  proxy('/v1/moderations', moderations),
 ];
 
 /** A model is callable where some family speaks its target's wire. */

@@ -18,6 +18,15 @@ import {
   models,
 } from './model-answers';
 import {
+  type CompletionRequest,
+  completion,
+  completionFrames,
+  type ModerationRequest,
+  moderatedText,
+  moderation,
+  promptText,
+} from './model-completions';
+import {
   answeredByFault,
   dataFrames,
   faultsOf,
@@ -94,6 +103,10 @@ async function serve(req: IncomingMessage, res: ServerResponse, memory: Memory) 
   if (path === '/v1/responses') {
     return response({ req, res, body: body as ResponseRequest, history, onFrame });
   }
+  if (path === '/v1/completions') {
+    return complete(req, res, body as CompletionRequest, onFrame);
+  }
+  if (path === '/v1/moderations') return moderate(req, res, body as ModerationRequest);
   if (path === '/v1/embeddings') return embed(req, res, body as EmbeddingRequest);
   refuse(res, 404, `There is no ${path}.`, 'unknown_url');
 }
@@ -132,6 +145,27 @@ async function response(given: {
   const answer = respond(body, faults, history);
   if (!body.stream) return sendJson(res, responseObject(body, answer), faults);
   await sendFrames(res, responseFrames(body, answer, faults), faults, given.onFrame);
+}
+
+async function complete(
+  req: IncomingMessage,
+  res: ServerResponse,
+  body: CompletionRequest,
+  onFrame: () => void,
+) {
+  if (!isKnown(body.model))
+    return refuse(res, 404, `There is no model ${body.model}.`, 'model_not_found');
+  const faults = faultsOf(header(req), promptText(body));
+  if (answeredByFault(res, faults)) return;
+  if (!body.stream) return sendJson(res, completion(body, faults), faults);
+  await sendFrames(res, dataFrames(completionFrames(body, faults)), faults, onFrame);
+}
+
+async function moderate(req: IncomingMessage, res: ServerResponse, body: ModerationRequest) {
+  if (body.input === undefined) return refuse(res, 400, 'input is required.');
+  const faults = faultsOf(header(req), moderatedText(body));
+  if (answeredByFault(res, faults)) return;
+  await sendJson(res, moderation(body), faults);
 }
 
 async function embed(req: IncomingMessage, res: ServerResponse, body: EmbeddingRequest) {

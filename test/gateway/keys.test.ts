@@ -115,6 +115,7 @@ test('allowed_models: null is all, a list is that list, an empty list is none; t
     'gpt-4o',
     'o4-mini',
     'text-embedding-3-small',
+    'omni-moderation-latest',
     'unpriced',
     'claude-sonnet-4-5',
     'unpriced-claude',

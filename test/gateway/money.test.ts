@@ -130,6 +130,9 @@ test('each priced route is refused at balance zero, and nothing goes upstream', 
     '/v1/messages': message('Hello'),
     '/v1/responses': { model: 'gpt-4o-mini', input: 'Hello', max_output_tokens: 64 },
     '/v1/embeddings': { model: 'text-embedding-3-small', input: 'Hello' },
+    '/v1/completions': { model: 'gpt-4o-mini', prompt: 'Hello' },
+    // The one that is usual is free.
+    '/v1/moderations': { model: 'gpt-4o-mini', input: 'Hello' },
   };
   const priced = routes.filter(({ method }) => method === 'POST').map((route) => route.path);
   expect(Object.keys(bodies).sort()).toEqual([...priced].sort());

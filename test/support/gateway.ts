@@ -45,6 +45,7 @@ const prices: { provider?: string; model: string; [column: string]: unknown }[] 
   { model: 'gpt-4o', input_per_1m: 2.5, output_per_1m: 10 },
   { model: 'o4-mini', input_per_1m: 1.1, output_per_1m: 4.4, reasoning: true },
   { model: 'text-embedding-3-small', input_per_1m: 0.02, output_per_1m: 0 },
+  { model: 'omni-moderation-latest', free: true },
   {
     ...{ provider: 'anthropic', model: 'claude-sonnet-4-5', input_per_1m: 3, output_per_1m: 15 },
     ...{ cached_input_per_1m: 0.3, cache_write_per_1m: 3.75, cache_write_1h_per_1m: 6 },
