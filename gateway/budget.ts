@@ -24,6 +24,7 @@ export async function estimate(call: Call): Promise<void> {
   const input = family.input(request.body);
   const counted = gateway.tokenizer.count(input.texts, encodingOf(request.model));
   const text_tokens = typeof counted === 'number' ? counted : await counted;
+  call.units = family.units?.(request.body, text_tokens);
   const unseen_tokens = input.unseen * gateway.settings.estimates.unseen_input_tokens;
   const tokens = Math.ceil(text_tokens * target.token_factor) + input.tokens + unseen_tokens;
   // Nothing that goes upstream is free to ask.
@@ -49,6 +50,7 @@ export async function reserve(call: Call): Promise<void> {
     model: request.model,
     estimated_prompt_tokens: call.estimated_prompt_tokens,
     max_completion_tokens: request.max_completion_tokens,
+    units: call.units,
     request_body_hash: await bodyHash(request.raw),
   });
   const letGo = gateway.holds.keep(org_id, call.reservation);
@@ -59,6 +61,7 @@ export async function reserve(call: Call): Promise<void> {
       ...nothing_used,
       prompt_tokens: call.estimated_prompt_tokens,
       completion_tokens: completionCeiling(call),
+      ...call.units,
     };
     gateway.control_plane.settle({ org_id, reservation_id, ...call.outcome }, held_for);
   });

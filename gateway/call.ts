@@ -10,6 +10,7 @@ import type { Identities } from './identity';
 import type { Providers, Target } from './providers';
 import type { Settings } from './settings';
 import type { Settlement } from './settlements';
+import type { Units } from './speech';
 import type { Tokenizer } from './tokenizer';
 import type { Body } from './usage';
 
@@ -63,6 +64,7 @@ export interface Call {
   agent_id: string | null;
   payment: Payment;
   estimated_prompt_tokens: number;
+  units: Units | undefined;
   /** reserve */
   reservation: Reservation;
   /** forward; until then a call that ends was canceled. */

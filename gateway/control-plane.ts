@@ -5,6 +5,7 @@ import type { Logger } from '../log';
 import { type Flights, openFlights } from './flights';
 import { errorOf, isLost, isRefusedCall, type Reply } from './replies';
 import { openSettlements, type Settlement, type Settlements } from './settlements';
+import type { Units } from './speech';
 import type { Usage } from './usage';
 
 /** Who a gateway key is. Whether it is still valid, only a reserve or a verify can tell. */
@@ -32,6 +33,7 @@ export interface ReserveRequest {
   model: string;
   estimated_prompt_tokens: number;
   max_completion_tokens: number | null;
+  units: Units | undefined;
   request_body_hash: string;
 }
 

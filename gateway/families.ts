@@ -9,6 +9,7 @@ import { moderationInput } from './moderations';
 import type { Shape } from './providers';
 import type { Measured, Reader } from './reader';
 import { checkResponse, responseInput, responseReader } from './responses';
+import { secondsIn, speechInput, speechReader, speechUnits, type Units } from './speech';
 import type { Body } from './usage';
 
 /** What distinguishes one family of proxy routes from another. */
@@ -28,6 +29,12 @@ export interface Family {
   check?(body: Body): void;
   input(body: Body): Input;
   max_completion_tokens(body: Body): number | null;
+  /** What is priced besides tokens, known from the request. */
+  units?(body: Body, text_tokens: number): Units;
+  /** How long so many bytes of an answer last, where they tell. */
+  secondsIn?(body: Body, bytes: number): number | undefined;
+  /** Its answers are bytes, where they are no event stream. */
+  is_binary?: boolean;
   reader: Reader;
   /** How a broken stream tells its client; both majors of the official SDK throw on it. */
   errorFrame(body: ErrorBody, found: Measured): string;
@@ -112,6 +119,22 @@ export const moderations: Family = {
   max_completion_tokens: () => 0,
   // Answers without usage: the estimate is charged, where there is a price.
   reader: embeddingReader,
+  errorFrame: dataFrame,
+};
+
+export const speech: Family = {
+  name: 'audio_speech',
+  shape: 'openai',
+  upstream_path: '/audio/speech',
+  may_stream: false,
+  usage_is_asked: false,
+  has_output: false,
+  is_binary: true,
+  input: speechInput,
+  max_completion_tokens: () => 0,
+  units: speechUnits,
+  secondsIn,
+  reader: speechReader,
   errorFrame: dataFrame,
 };
 

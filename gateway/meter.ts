@@ -40,13 +40,25 @@ export function createStreamMeter(reader: Reader, hides_usage: boolean): StreamM
   };
 }
 
-/** Reads a JSON answer beside its bytes, through its compression where there is one. */
-export interface JsonMeter {
+/** Reads a whole answer beside its bytes. */
+export interface AnswerMeter {
   push(chunk: Buffer): void;
   measured(): Promise<Measured>;
 }
 
-export function createJsonMeter(reader: Reader, encoding: string | undefined): JsonMeter {
+/** The meter of an answer whose bytes are not read, only counted. */
+export function createByteMeter(): AnswerMeter {
+  const found = { ...nothing_measured };
+  return {
+    push(chunk) {
+      found.bytes += chunk.length;
+    },
+    measured: async () => found,
+  };
+}
+
+/** The meter of JSON, through its compression where there is one. */
+export function createJsonMeter(reader: Reader, encoding: string | undefined): AnswerMeter {
   const decoder = decoderOf(encoding);
   const kept = newEnds();
   if (decoder === undefined) {

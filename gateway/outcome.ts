@@ -3,7 +3,7 @@ import { DEFAULT_MAX_COMPLETION_TOKENS } from './caps';
 import type { Price } from './control-plane';
 import type { Measured } from './reader';
 import { encodingOf } from './tokenizer';
-import { nothing_used } from './usage';
+import { nothing_used, type Usage } from './usage';
 
 /** The upstream refused or never answered: everything held goes back. */
 export const refused: Outcome = {
@@ -24,16 +24,33 @@ export async function outcomeOf(call: Call, measured: Measured): Promise<Outcome
   if (measured.has_failed && is_silent && usage === undefined) return refused;
   const is_told = usage !== undefined && !measured.is_usage_partial;
   if (is_told && (usage.completion_tokens > 0 || is_silent)) {
-    return { outcome: 'completed', usage, usage_source: 'upstream' };
+    return { outcome: 'completed', usage: spoken(call, usage), usage_source: 'upstream' };
   }
   const prompt_tokens = usage?.prompt_tokens ?? call.estimated_prompt_tokens;
   const estimated = await estimatedCompletion(call, text, audio_output_tokens);
   const completion_tokens = Math.max(usage?.completion_tokens ?? 0, estimated);
+  const counted = {
+    ...nothing_used,
+    ...usage,
+    prompt_tokens,
+    completion_tokens,
+    audio_output_tokens,
+  };
   return {
     outcome: 'completed',
-    usage: { ...nothing_used, ...usage, prompt_tokens, completion_tokens, audio_output_tokens },
+    usage: spoken(call, counted, measured),
     usage_source: 'estimated',
   };
+}
+
+/** Adds what is priced besides tokens. How long a sound is counts only where its tokens are not told. */
+function spoken({ units, request, family }: Call, usage: Usage, untold?: Measured): Usage {
+  if (units === undefined) return usage;
+  const { characters, seconds: at_most } = units;
+  if (untold === undefined) return { ...usage, characters };
+  const heard = untold.bytes > 0 ? family.secondsIn?.(request.body, untold.bytes) : undefined;
+  const seconds = untold.is_usage_partial ? at_most : (heard ?? at_most);
+  return { ...usage, characters, seconds };
 }
 
 /** The completion that the hold was made for: as the reserve said, else what a control plane that does not say assumes. */

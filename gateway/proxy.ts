@@ -2,10 +2,11 @@ import type { Dispatcher } from 'undici';
 import { AppError, toErrorBody } from '../domain/errors';
 import type { Call } from './call';
 import {
+  type AnswerMeter,
+  createByteMeter,
   createJsonMeter,
   createStreamMeter,
   decoderOf,
-  type JsonMeter,
   type StreamMeter,
 } from './meter';
 import { outcomeOf, refused } from './outcome';
@@ -98,7 +99,7 @@ class Exchange implements Dispatcher.DispatchHandler {
       const valve = new Valve(this.call, controller);
       this.answer = is_stream
         ? streamAnswer(this.call, valve, status, headers, (error) => controller.abort(error))
-        : jsonAnswer(this.call, valve, status, headers);
+        : wholeAnswer(this.call, valve, status, headers);
     }
   }
 
@@ -194,9 +195,11 @@ function refusal(call: Call, status: number, headers: Headers): Answer {
   };
 }
 
-function jsonAnswer(call: Call, valve: Valve, status: number, headers: Headers): Answer {
+/** JSON, or bytes that are only counted. */
+function wholeAnswer(call: Call, valve: Valve, status: number, headers: Headers): Answer {
+  const { is_binary, reader } = call.family;
   const encoding = headers['content-encoding'] as string | undefined;
-  const meter: JsonMeter = createJsonMeter(call.family.reader, encoding);
+  const meter: AnswerMeter = is_binary ? createByteMeter() : createJsonMeter(reader, encoding);
   const head = picked(headers);
   if (encoding) head['content-encoding'] = encoding;
   const length = headers['content-length'];
@@ -212,13 +215,16 @@ function jsonAnswer(call: Call, valve: Valve, status: number, headers: Headers):
       valve.write(chunk);
       meter.push(chunk);
     },
-    isMeasured: () => false,
+    // What bytes are worth was known before they came.
+    isMeasured: () => is_binary === true,
     async end(error) {
       if (error !== undefined && !has_begun && !call.client_is_gone) throw upstreamError(error);
       begin();
       if (error === undefined) valve.end();
       else call.ctx.res.destroy();
-      return meter.measured();
+      const measured = await meter.measured();
+      measured.is_usage_partial = error !== undefined;
+      return measured;
     },
   };
 }

@@ -3,8 +3,10 @@ import type { Body, Usage } from './usage';
 /** What an answer was worth, as far as it came. */
 export interface Measured {
   usage: Usage | undefined;
-  /** Figures so far, of a stream that tells them again at its end. */
+  /** Figures so far, of an answer that would have told them again at its end. */
   is_usage_partial: boolean;
+  /** The bytes delivered, of answers that are nothing else. */
+  bytes: number;
   /** The text delivered, for answers without usage. */
   text: string;
   /** The tokens of sound delivered, likewise. */
@@ -22,6 +24,7 @@ export interface Measured {
 export const nothing_measured: Measured = {
   usage: undefined,
   is_usage_partial: false,
+  bytes: 0,
   text: '',
   audio_tokens: 0,
   is_done: false,

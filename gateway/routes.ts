@@ -8,6 +8,7 @@ import {
   messages,
   moderations,
   responses,
+  speech,
 } from './families';
 import { listModels, showModel } from './models';
 import { priced } from './pipeline';
@@ -29,6 +30,7 @@ const proxied: readonly Route[] = [
   proxy('/v1/embeddings', embeddings),
   proxy('/v1/completions', completions),
   proxy('/v1/moderations', moderations),
+  proxy('/v1/audio/speech', speech),
 ];
 
 /** A model is callable where some family speaks its target's wire. */

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Writable } from 'node:stream';
 import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises';
-import { createBrotliCompress, createGzip, constants as zlib } from 'node:zlib';
+import { createBrotliCompress, createGzip, type Gzip, constants as zlib } from 'node:zlib';
 
 /**
  * Misbehaviour on demand. Two ways ask for it: the header `x-sandbox-fault: cut after=3; slow delay=20`, and, because a gateway
@@ -86,10 +86,19 @@ export function sendError(res: ServerResponse, status: number, body: object): vo
 }
 
 /** Sends a JSON body, compressed, slow, cut or byte by byte as asked. */
-export async function sendJson(res: ServerResponse, body: unknown, faults: Faults): Promise<void> {
-  const bytes = Buffer.from(JSON.stringify(body));
+export function sendJson(res: ServerResponse, body: unknown, faults: Faults): Promise<void> {
+  return sendBytes(res, Buffer.from(JSON.stringify(body)), faults, 'application/json');
+}
+
+/** The same of any bytes. */
+export async function sendBytes(
+  res: ServerResponse,
+  bytes: Buffer,
+  faults: Faults,
+  content_type: string,
+): Promise<void> {
   if (faults.slow) await sleep(figure(faults, 'delay', 20));
-  const out = open(res, faults, 'application/json');
+  const out = open(res, faults, content_type);
   if (!faults.cut) {
     await write(out, res, bytes, faults);
     out.end();
@@ -198,6 +207,7 @@ async function interrupted(
   error: string,
 ): Promise<boolean> {
   // What was written before leaves first.
+  if ('flush' in out) await new Promise<void>((resolve) => (out as Gzip).flush(resolve));
   await sleep(5);
   if (faults.cut) res.destroy();
   else if (faults.end) out.end();

@@ -31,6 +31,7 @@ import {
   dataFrames,
   faultsOf,
   refuse,
+  sendBytes,
   sendFrames,
   sendJson,
 } from './model-faults';
@@ -43,6 +44,7 @@ import {
   responseObject,
   saidIn,
 } from './model-responses';
+import { type SpeechRequest, speech, speechFrames } from './model-speech';
 
 const REQUESTS_KEPT = 200;
 const BODY_KEPT_BYTES = 65_536;
@@ -107,6 +109,7 @@ async function serve(req: IncomingMessage, res: ServerResponse, memory: Memory) 
     return complete(req, res, body as CompletionRequest, onFrame);
   }
   if (path === '/v1/moderations') return moderate(req, res, body as ModerationRequest);
+  if (path === '/v1/audio/speech') return speak(req, res, body as SpeechRequest, onFrame);
   if (path === '/v1/embeddings') return embed(req, res, body as EmbeddingRequest);
   refuse(res, 404, `There is no ${path}.`, 'unknown_url');
 }
@@ -166,6 +169,22 @@ async function moderate(req: IncomingMessage, res: ServerResponse, body: Moderat
   const faults = faultsOf(header(req), moderatedText(body));
   if (answeredByFault(res, faults)) return;
   await sendJson(res, moderation(body), faults);
+}
+
+async function speak(
+  req: IncomingMessage,
+  res: ServerResponse,
+  body: SpeechRequest,
+  onFrame: () => void,
+) {
+  if (!isKnown(body.model))
+    return refuse(res, 404, `There is no model ${body.model}.`, 'model_not_found');
+  if (!body.input || !body.voice) return refuse(res, 400, 'input and voice are required.');
+  const faults = faultsOf(header(req), body.input);
+  if (answeredByFault(res, faults)) return;
+  const { bytes, content_type } = speech(body);
+  if (body.stream_format !== 'sse') return sendBytes(res, bytes, faults, content_type);
+  await sendFrames(res, dataFrames(speechFrames(body, faults)), faults, onFrame);
 }
 
 async function embed(req: IncomingMessage, res: ServerResponse, body: EmbeddingRequest) {

@@ -133,6 +133,7 @@ test('each priced route is refused at balance zero, and nothing goes upstream', 
     '/v1/completions': { model: 'gpt-4o-mini', prompt: 'Hello' },
     // The one that is usual is free.
     '/v1/moderations': { model: 'gpt-4o-mini', input: 'Hello' },
+    '/v1/audio/speech': { model: 'gpt-4o-mini-tts', input: 'Hello', voice: 'alloy' },
   };
   const priced = routes.filter(({ method }) => method === 'POST').map((route) => route.path);
   expect(Object.keys(bodies).sort()).toEqual([...priced].sort());

@@ -47,6 +47,10 @@ const prices: { provider?: string; model: string; [column: string]: unknown }[] 
   { model: 'text-embedding-3-small', input_per_1m: 0.02, output_per_1m: 0 },
   { model: 'omni-moderation-latest', free: true },
   {
+    ...{ model: 'gpt-4o-mini-tts', input_per_1m: 0.6, output_per_1m: 0 },
+    ...{ audio_output_per_1m: 12, per_minute: 0.015 },
+  },
+  {
     ...{ provider: 'anthropic', model: 'claude-sonnet-4-5', input_per_1m: 3, output_per_1m: 15 },
     ...{ cached_input_per_1m: 0.3, cache_write_per_1m: 3.75, cache_write_1h_per_1m: 6 },
     per_tool_call: 0.01,

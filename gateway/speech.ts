@@ -1,0 +1,83 @@
+import { type Input, newInput, wrong } from './input';
+import type { Measured, Reader } from './reader';
+import { type Body, isObject, stringOf, type Usage, whole, withinTotals } from './usage';
+
+/** What speech is priced by besides tokens. */
+export interface Units {
+  characters: number;
+  seconds: number;
+}
+
+// Two and a half words a second, in any language about as many tokens; rather too slow, as settling gives back.
+const TOKENS_PER_SECOND = 3;
+const SPEED_MIN = 0.25;
+const SPEED_MAX = 4;
+// Of the uncompressed formats, 24,000 samples of two bytes; other formats do not tell their length by their size.
+const BYTES_PER_SECOND = 48_000;
+const uncompressed = new Set(['pcm', 'wav']);
+
+/** The input of a speech. */
+export function speechInput({ input, instructions }: Body): Input {
+  if (typeof input !== 'string' || input === '') {
+    throw wrong('input', '"input" must be the text to be spoken.');
+  }
+  const found = newInput();
+  found.texts.push(input);
+  if (instructions != null) found.texts.push(stringOf(instructions));
+  return found;
+}
+
+/** The characters of a speech, and how long it may take at most. */
+export function speechUnits({ input, speed }: Body, tokens: number): Units {
+  let characters = 0;
+  for (const _ of stringOf(input)) characters += 1;
+  return { characters, seconds: Math.ceil(tokens / TOKENS_PER_SECOND / slowest(speed)) };
+}
+
+/** How long so many bytes of speech last; undefined where the format does not tell. */
+export function secondsIn({ response_format }: Body, bytes: number): number | undefined {
+  if (!uncompressed.has(stringOf(response_format))) return undefined;
+  return bytes / BYTES_PER_SECOND;
+}
+
+// Some models do not speak faster when they are asked to.
+function slowest(speed: unknown): number {
+  if (speed === undefined || speed === null) return 1;
+  if (typeof speed === 'number' && speed >= SPEED_MIN && speed <= SPEED_MAX) {
+    return Math.min(speed, 1);
+  }
+  throw wrong('speed', `"speed" must be a number from ${SPEED_MIN} to ${SPEED_MAX}.`);
+}
+
+/** How speech is read: its bytes say nothing, the last event of its stream has the usage. */
+export const speechReader: Reader = {
+  readAnswer: () => undefined,
+  usageOf: speechUsage,
+  openStream: (found) => (event) => {
+    readEvent(event, found);
+    return false;
+  },
+};
+
+function readEvent({ type, usage, error }: Body, found: Measured): void {
+  if (type === 'speech.audio.done') {
+    found.usage = speechUsage(usage);
+    found.is_done = true;
+  } else if (error != null) found.has_failed = true;
+}
+
+/** A usage object: text in, sound out. */
+function speechUsage(value: unknown): Usage | undefined {
+  if (!isObject(value)) return undefined;
+  const completion_tokens = whole(value.output_tokens);
+  if (completion_tokens === 0) return undefined;
+  return withinTotals({
+    prompt_tokens: whole(value.input_tokens),
+    completion_tokens,
+    cached_tokens: 0,
+    cache_write_tokens: 0,
+    reasoning_tokens: 0,
+    audio_input_tokens: 0,
+    audio_output_tokens: completion_tokens,
+  });
+}
