@@ -4,7 +4,7 @@ import type { Called, Progress } from '../domain/payment-steps';
 import * as steps from '../domain/payment-steps';
 import type { ProviderName } from '../domain/provider-currencies';
 import type { Secrets } from '../domain/secrets';
-import { type Db, withRetry } from '../domain/sql';
+import { type Db, isTransient, isUnreachable, withRetry } from '../domain/sql';
 import {
   isProviderRefusal,
   isProviderTrouble,
@@ -19,11 +19,25 @@ export type ProviderOf = (name: ProviderName) => Promise<PaymentProvider>;
 
 /** The providers as the platform's config says now. */
 export function openProviders(db: Db, secrets: Secrets): ProviderOf {
-  return async (name) => providerFor(name, await accessOf(db, secrets, name));
+  return async (name) => {
+    const access = await accessOf(db, secrets, name).catch((error) => {
+      if (isUnreachable(error) || isTransient(error)) throw error;
+      throw new ProviderTrouble(
+        `The credentials of ${name} cannot be read: ${(error as Error).message}`,
+      );
+    });
+    return providerFor(name, access);
+  };
 }
 
 /** Why the provider is asked: somebody says that the buyer has paid, a webhook, or the clock. */
 export type Reason = 'confirm' | 'news' | 'clock';
+
+interface Look {
+  reason: Reason;
+  /** A webhook is waiting too: then all is asked, since something may have gone back. */
+  has_news?: boolean;
+}
 
 interface Ref {
   payment_session_id: string;
@@ -38,8 +52,8 @@ export function createPaymentSteps(db: Db, providerOf: ProviderOf) {
       return steps.progress(db, id);
     },
     /** Asks the provider how the payment stands, takes the money where the buyer approved it, records and credits it. */
-    async collectPayment({ payment_session_id: id, reason }: Ref & { reason: Reason }) {
-      await collect(db, providerOf, { id, reason });
+    async collectPayment({ payment_session_id: id, ...look }: Ref & Look) {
+      await collect(db, providerOf, { id, ...look });
       return steps.progress(db, id);
     },
     /** Credits the wallet, once. */
@@ -123,16 +137,16 @@ function keyOf({ id, reading }: Pick<Called, 'id' | 'reading'>): string {
 async function collect(
   db: Db,
   providerOf: ProviderOf,
-  { id, reason }: { id: string; reason: Reason },
+  { id, reason, has_news = false }: Look & { id: string },
 ): Promise<void> {
   // Timers are set anew each day; what nobody is to be asked for any more is left alone until news come.
   if (reason === 'clock' && !(await steps.isDue(db, id))) return;
   const session = await withRetry(() => steps.begin(db, id, { is_capture: false }));
   const { provider_order_id: order_id, is_overdue } = session;
   if (order_id === null) return is_overdue ? close(db, providerOf, id, expired) : undefined;
-  const provider = await providerOf(session.provider);
   try {
-    const isFresh = reason === 'confirm' && session.is_fresh;
+    const provider = await providerOf(session.provider);
+    const isFresh = reason === 'confirm' && !has_news && session.is_fresh;
     const report = await provider.read(order_id, { isFresh });
     if (report.status === 'gone' && !(is_overdue && session.status === 'created'))
       throw unknownThere();

@@ -195,6 +195,7 @@ function refundOf(
     payment_refund_id: customId && customId !== order_name ? customId : null,
     status: refundStatuses[present(status) as keyof typeof refundStatuses] ?? 'failed',
     amount_nanos: fromWire(NAME, currencyCode, value),
+    currency: currencyCode,
   };
 }
 
@@ -254,5 +255,6 @@ function disputeOf({ dispute_id, dispute_amount, dispute_outcome }: Dispute): Re
   const status = outcomes[dispute_outcome?.outcome_code ?? ''] ?? 'open';
   const lost = status === 'lost' ? dispute_outcome?.amount_refunded : undefined;
   const { currency_code, value } = lost ?? dispute_amount;
-  return { id: dispute_id, status, amount_nanos: fromWire(NAME, currency_code, value) };
+  const amount_nanos = fromWire(NAME, currency_code, value);
+  return { id: dispute_id, status, amount_nanos, currency: currency_code };
 }

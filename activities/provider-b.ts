@@ -8,7 +8,7 @@ import {
   type PaymentStatus,
   type ProviderAccess,
   type ProviderEvent,
-  type ProviderRefusal,
+  ProviderRefusal,
   ProviderTrouble,
   type RefundRequest,
   type ReportedDispute,
@@ -163,6 +163,7 @@ function refundOf({ id, status, amount, currency, metadata }: Stripe.Refund): Re
     payment_refund_id: metadata?.payment_refund_id ?? null,
     status: known,
     amount_nanos: fromWire(NAME, currency.toUpperCase(), amount),
+    currency: currency.toUpperCase(),
   };
 }
 
@@ -174,7 +175,8 @@ const disputeStatuses: Record<string, ReportedDispute['status']> = {
 function disputeOf({ id, status, amount, currency }: Stripe.Dispute): ReportedDispute[] {
   const known = disputeStatuses[status];
   if (known === undefined) return [];
-  return [{ id, status: known, amount_nanos: fromWire(NAME, currency.toUpperCase(), amount) }];
+  const amount_nanos = fromWire(NAME, currency.toUpperCase(), amount);
+  return [{ id, status: known, amount_nanos, currency: currency.toUpperCase() }];
 }
 
 /** A checkout that is paid or over stays as it is. */
@@ -190,7 +192,7 @@ async function refund(stripe: Stripe, request: RefundRequest): Promise<ReportedR
     const made = await stripe.refunds.create(
       {
         payment_intent: capture_id,
-        amount: Number(toWire(NAME, currency, amount_nanos)),
+        amount: refundable(currency, amount_nanos),
         metadata: { payment_refund_id },
       },
       { idempotencyKey: payment_refund_id },
@@ -203,6 +205,15 @@ async function refund(stripe: Stripe, request: RefundRequest): Promise<ReportedR
     const made = refunds.find((known) => known.payment_refund_id === payment_refund_id);
     if (made) return made;
     throw error;
+  }
+}
+
+/** An amount that the provider's own digits cannot say can only be sent back at its site. */
+function refundable(currency: string, amount_nanos: bigint): number {
+  try {
+    return Number(toWire(NAME, currency, amount_nanos));
+  } catch (error) {
+    throw new ProviderRefusal('provider_error', (error as Error).message);
   }
 }
 
@@ -259,7 +270,7 @@ interface Subject {
 }
 
 function eventOf({ id, type, data }: Stripe.Event): ProviderEvent {
-  const about = data.object as Subject;
+  const about = ((data as { object?: unknown } | undefined)?.object ?? {}) as Subject;
   const intent = about.payment_intent ?? null;
   const capture_id = typeof intent === 'string' ? intent : (intent?.id ?? null);
   const named = about.client_reference_id ?? about.metadata?.payment_session_id ?? null;

@@ -52,6 +52,7 @@ export interface ReportedRefund {
   payment_refund_id: string | null;
   status: RefundStatus;
   amount_nanos: bigint;
+  currency: string;
 }
 
 export interface ReportedDispute {
@@ -59,6 +60,7 @@ export interface ReportedDispute {
   /** Money of an open or lost dispute has left us. An inquiry that moved no money is not reported. */
   status: 'open' | 'lost' | 'won';
   amount_nanos: bigint;
+  currency: string;
 }
 
 export type RefundStatus = 'pending' | 'succeeded' | 'failed';

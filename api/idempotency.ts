@@ -47,7 +47,11 @@ export async function onceElsewhere<T>(
   if (wanted === undefined) return action();
   const known = await storedAnswers.claim(ctx.db, wanted);
   if (known) return replay(ctx, known);
-  const given = await answerOf(ctx, action);
+  const given = await answerOf(ctx, action).catch(async (error) => {
+    // Nothing is kept of it: the key is free for a body that is right.
+    await storedAnswers.release(ctx.db, wanted);
+    throw error;
+  });
   await storedAnswers.keep(ctx.db, wanted, given);
   return replay(ctx, given);
 }

@@ -47,8 +47,22 @@ async function receive(
       'signature_invalid',
       `This webhook is not signed by ${name}, or no webhook secret is set for it.`,
     );
-  await paymentEvents.record(db, { ...event, provider: name, body: body.toString('utf8') });
+  // Neither an event that has no name nor a character that no text may have is worth a retry.
+  if (typeof event.id === 'string')
+    await paymentEvents.record(
+      db,
+      storable({ ...event, provider: name, body: body.toString('utf8') }),
+    );
   return { received: true };
+}
+
+function storable(event: paymentEvents.ReceivedEvent): paymentEvents.ReceivedEvent {
+  const NUL = String.fromCharCode(0);
+  const entries = Object.entries(event).map(([name, value]) => [
+    name,
+    typeof value === 'string' ? value.replaceAll(NUL, '') : value,
+  ]);
+  return Object.fromEntries(entries) as paymentEvents.ReceivedEvent;
 }
 
 function receiveLegacy(ctx: Ctx) {

@@ -94,6 +94,11 @@ export async function makeCheckout(ctx: Ctx, input: z.infer<typeof checkout>) {
   if (!isBegun) await message(ctx, { org_id, session_id }, 'approval');
   const approval = await payments.approvalOf(db, session_id);
   const { approval_url, status, error_message } = approval;
+  if (status === 'canceled' || status === 'expired')
+    throw new AppError(
+      'payment_state',
+      `The session of this Idempotency-Key is ${status}. Send another key for a new checkout.`,
+    );
   if (approval_url !== null) return { session_id, buyer, approval };
   if (status === 'created')
     throw new AppError(
@@ -248,6 +253,6 @@ async function onceOf(ctx: Ctx, org_id: string) {
   const { principal, http } = ctx;
   return {
     idempotency: await sha256(JSON.stringify([org_id, principal.id, http.path, key])),
-    body_sha256: await sha256(JSON.stringify(http.state.body)),
+    body_sha256: await sha256(JSON.stringify([http.query, http.state.body])),
   };
 }

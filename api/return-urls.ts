@@ -11,6 +11,8 @@ export function allowedReturn(given: string, origins: readonly string[], param: 
   const url = new URL(given);
   if (url.username !== '' || url.password !== '' || /^https?:\/\/[^/?#]*@/.test(given))
     throw refuse('may not hold a user name.');
+  if (url.searchParams.has('token'))
+    throw refuse('may not carry a token of its own: the provider adds one.');
   if (origins.includes(url.origin)) return url.href;
   const allowed = origins.length === 0 ? 'none is allowed yet' : `allowed: ${origins.join(', ')}`;
   throw refuse(

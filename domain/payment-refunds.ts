@@ -48,6 +48,8 @@ export async function request(
   if (code === null) return refund_id;
   const words: Record<string, string> = {
     nothing_to_refund: 'All of this payment has gone back already, or is disputed.',
+    refunded_in_part:
+      "This payment was refunded once. What is left of it can be sent back at the provider's own site; the wallet follows.",
     payment_not_refundable: 'Only a completed payment can be refunded; this one has no credit.',
   };
   throw new AppError('payment_state', words[code] ?? code);

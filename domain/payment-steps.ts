@@ -230,7 +230,7 @@ export function needAttention(
        or s.status = 'failed' and s.error_code = 'amount_mismatch' and s.resolution is null
          and not exists (select 1 from payment_refunds q where q.payment_session_id = s.id and q.status = 'pending')
        or s.status = 'created' and s.expires_at < clock_timestamp() - interval '10 minutes'
-       or s.status in ('capturing', 'captured', 'confirming', 'confirmed') and s.updated_at < clock_timestamp() - interval '1 hour'
+       or s.status in ('capturing', 'captured', 'confirming', 'confirmed') and s.updated_at < clock_timestamp() - interval '10 minutes'
        or r.id is not null
      order by s.created_at, s.id limit :limit`,
     { limit },

@@ -245,7 +245,8 @@ begin
   end if;
   s := move_payment(s.id, 'captured');
   update payment_sessions q set provider_capture_id = p_report ->> 'capture_id',
-    captured_nanos = (p_report ->> 'amount_nanos')::bigint, captured_currency = p_report ->> 'currency',
+    -- Above what a wallet can hold it is another amount than any that was asked for.
+    captured_nanos = least((p_report ->> 'amount_nanos')::numeric, 9000000000000000000)::bigint, captured_currency = p_report ->> 'currency',
     is_late = v_before in ('canceled', 'expired', 'failed'), error_code = null, error_message = null, provider_message = null
   where q.id = s.id returning * into s;
   if s.captured_nanos <> s.amount_nanos or s.captured_currency <> s.currency then
@@ -331,6 +332,13 @@ declare
 begin
   s := lock_payment(p_id);
   if s.status <> 'captured' then
+    return s;
+  end if;
+  if (select w.balance_nanos::numeric + w.reserved_nanos + coalesce(p_amount_nanos, s.captured_nanos) > 9000000000000000000
+    from wallets w where w.id = s.wallet_id) then
+    update payment_sessions q set next_check_at = clock_timestamp() + interval '5 minutes',
+      provider_message = 'The wallet cannot hold this much more. Make room in it, or refund the payment.'
+    where q.id = p_id returning * into s;
     return s;
   end if;
   s := move_payment(p_id, 'confirming');

@@ -26,6 +26,13 @@ create unique index payment_refunds_one on payment_refunds (payment_session_id) 
 create index payment_refunds_session on payment_refunds (payment_session_id);
 create index payment_refunds_due on payment_refunds (next_check_at) where next_check_at is not null;
 
+-- What a refund or dispute has taken of a capture. In another currency than the captured one nobody can say how much that is:
+-- then all of it, until a person has looked.
+create function claim_amount(s payment_sessions, p_claim jsonb) returns numeric language sql immutable as $$
+  select case when coalesce(p_claim ->> 'currency', s.captured_currency) = s.captured_currency
+    then (p_claim ->> 'amount_nanos')::numeric else s.captured_nanos end
+$$;
+
 -- Brings the wallet to what refunds and disputes have taken: the more of what the provider reports (refunded, and disputed
 -- while open or lost) and of our own refunds, pending or succeeded, beside those that the provider knows and we did not ask
 -- for. What went back is in what was captured; the wallet gives the same share of what was credited, never more. Run any number
@@ -43,11 +50,11 @@ declare
 begin
   select coalesce(sum(c.amount_nanos), 0), coalesce(sum(c.amount_nanos) filter (where not c.is_own), 0)
   into v_reported, v_foreign from (
-    select (r ->> 'amount_nanos')::numeric as amount_nanos,
+    select claim_amount(s, r) as amount_nanos,
       exists (select 1 from payment_refunds o where o.id = r ->> 'payment_refund_id') as is_own
     from jsonb_array_elements(s.refunds) as r where r ->> 'status' <> 'failed'
     union all
-    select (d ->> 'amount_nanos')::numeric, false from jsonb_array_elements(s.disputes) as d where d ->> 'status' in ('open', 'lost')
+    select claim_amount(s, d), false from jsonb_array_elements(s.disputes) as d where d ->> 'status' in ('open', 'lost')
   ) as c;
   select coalesce(sum(r.amount_nanos), 0), coalesce(sum(r.amount_nanos) filter (where r.provider_refund_id is not null), 0)
   into v_own, v_accepted from payment_refunds r
@@ -149,16 +156,21 @@ declare
   v_left numeric;
 begin
   s := lock_payment(p_id);
+  -- What our own refunds have not taken, nor anything that the provider knows beside them.
+  v_left := s.captured_nanos - (
+    select coalesce(sum(claim_amount(s, c)), 0) from jsonb_array_elements(s.refunds || s.disputes) as c
+    where c ->> 'status' in ('pending', 'succeeded', 'open', 'lost')
+      and not exists (select 1 from payment_refunds o where o.id = c ->> 'payment_refund_id')
+  ) - (select coalesce(sum(r.amount_nanos), 0) from payment_refunds r
+    where r.payment_session_id = p_id and r.status in ('pending', 'succeeded'));
   select r.id into refund_id from payment_refunds r where r.payment_session_id = p_id and r.status in ('pending', 'succeeded');
   if refund_id is not null then
+    code := case when v_left > 0 then 'refunded_in_part' end;
     return next;
     return;
   end if;
-  v_left := s.captured_nanos - (
-    select coalesce(sum((c ->> 'amount_nanos')::numeric), 0) from jsonb_array_elements(s.refunds || s.disputes) as c
-    where c ->> 'status' in ('pending', 'succeeded', 'open', 'lost'));
   code := case
-    when s.status = 'completed' or s.status = 'failed' and s.error_code = 'amount_mismatch' and s.resolution is null then
+    when s.status in ('completed', 'captured') or s.status = 'failed' and s.error_code = 'amount_mismatch' and s.resolution is null then
       case when v_left <= 0 then 'nothing_to_refund' end
     when s.status = 'refunded' then 'nothing_to_refund'
     else 'payment_not_refundable' end;

@@ -298,3 +298,29 @@ test('a provider that may not be asked for disputes leaves what is known of them
   await tell(id, paid(id, { disputes: null }));
   expect(await balance()).toBe(40n);
 });
+
+test('a dispute in another currency takes all of the payment: nobody can say how much it is', async () => {
+  const id = await completed();
+  const dispute = { id: 'dp_9', status: 'open', amount_nanos: 500n * UNIT, currency: 'JPY' };
+  await tell(id, paid(id, { disputes: [dispute] }));
+  expect(await balance()).toBe(0n);
+  await tell(id, paid(id, { disputes: [{ ...dispute, status: 'won' }] }));
+  expect(await balance()).toBe(50n);
+});
+
+test('a payment that was refunded in part only says so when it is refunded again', async () => {
+  const id = await completed();
+  const dispute = { id: 'dp_8', status: 'open', amount_nanos: 20n * UNIT, currency: 'USD' };
+  await tell(id, paid(id, { disputes: [dispute] }));
+  const refund_id = await askRefund(id);
+  await refunds.debit(db, refund_id);
+  await refunds.record(db, refund_id, {
+    status: 'succeeded',
+    provider_refund_id: 're_8',
+    message: null,
+  });
+  expect(await askRefund(id)).toBe(refund_id);
+  await tell(id, paid(id, { disputes: [{ ...dispute, status: 'won' }] }));
+  expect(await balance()).toBe(20n);
+  await expect(askRefund(id)).rejects.toMatchObject({ code: 'payment_state', status: 409 });
+});

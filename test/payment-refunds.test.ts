@@ -320,3 +320,23 @@ test('a decision names no amount that was not taken, and none where none is cred
     expect(refusal(await resolve(checkout, body))).toMatchObject({ status: 422, param: 'amount' });
   expect((await resolve(checkout, { action: 'credit', amount: 40 })).body.credited_amount).toBe(40);
 });
+
+test('a decision that is refused with 422 leaves its Idempotency-Key free', async () => {
+  await world.use('payment_provider_b');
+  const checkout = await createCheckout(world, tenant);
+  const order = checkout.provider_session_token;
+  await world.sandboxes.payment_provider_b.fault({ on: 'capture', order, currency: 'EUR' });
+  await pay(checkout);
+  await confirm(world, tenant, checkout);
+  const decide = (more: object) =>
+    world.call('post', `/v1/admin/payments/${checkout.payment_session_id}/resolve`, {
+      key: world.admin,
+      body: { action: 'credit', reason: 'seen', ...more },
+      headers: { 'idempotency-key': `decide ${order}` },
+    });
+  expect(refusal(await decide({}))).toMatchObject({ status: 422, param: 'amount' });
+  expect((await decide({ amount: 33.33 })).body).toMatchObject({
+    status: 'completed',
+    credited_amount: 33.33,
+  });
+});

@@ -294,6 +294,7 @@ test.each([
   ' http://127.0.0.1:3000/',
   'http://127.0.0.1:3000/\u0009x',
   'http://2130706433:3001/',
+  'http://127.0.0.1:3000/return?token=mine',
 ])('a buyer is never sent to %j', async (url) => {
   expect(refusal(await create({ return_url: url }))).toMatchObject({
     status: 422,
@@ -476,4 +477,104 @@ test('a session that the provider refused is not resumed: its key makes a new on
   expect(body.sessions[0].provider_message).toContain('422');
   expect(first.text).not.toContain('422');
   expect((await create({}, tenant.member_key, headers)).status).toBe(201);
+});
+
+test('a wallet that cannot hold the payment keeps it for a person, and holds up nobody', async () => {
+  const { db, call, admin } = world;
+  const checkout = await createCheckout(world, tenant);
+  const { org_id, wallet_id } = tenant;
+  const fill = `select from credit(:org_id, :wallet_id, :nanos, 'full')`;
+  await many(db, fill, { org_id, wallet_id, nanos: 8_999_999_990_000_000_000n });
+  await pay(checkout);
+  expect((await confirm(world, tenant, checkout)).body).toMatchObject({
+    status: 'captured',
+    credited_amount: null,
+  });
+  const { body } = await call('get', `/v1/admin/payments?org_id=${org_id}`, { key: admin });
+  expect(body.sessions[0].provider_message).toContain('Make room');
+  const reason = 'no room';
+  const refund = { payment_session_id: checkout.payment_session_id, reason };
+  const back = await call('post', '/v1/admin/payments/refund', { key: admin, body: refund });
+  expect(back.body).toMatchObject({ refund_status: 'succeeded', refunded_amount: 50 });
+  expect(await entriesOf(checkout)).toEqual([]);
+});
+
+test('a capture of more than any wallet can hold is another amount', async () => {
+  await world.use('payment_provider_b');
+  const checkout = await createCheckout(world, tenant);
+  const order = checkout.provider_session_token;
+  await world.sandboxes.payment_provider_b.fault({ on: 'capture', order, amount: '9999999999.00' });
+  await pay(checkout);
+  expect((await confirm(world, tenant, checkout)).body).toMatchObject({
+    status: 'failed',
+    error_code: 'amount_mismatch',
+  });
+});
+
+test('credentials that cannot be read are told at once, to operators in words', async () => {
+  const { db, call, admin } = world;
+  const before = await db('payment_providers').where({ name: 'payment_provider_a' }).first();
+  const sealed_elsewhere = JSON.stringify({
+    client_id: 'v1.AAAAAAAA.AAAA.AAAA',
+    client_secret: 'v1.AAAAAAAA.AAAA.AAAA',
+  });
+  await db('payment_providers')
+    .where({ name: 'payment_provider_a' })
+    .update({ credentials: sealed_elsewhere });
+  const started_at = Date.now();
+  const refused = await create({});
+  expect([refused.status, Date.now() - started_at < 5_000]).toEqual([503, true]);
+  const hook = await call('post', '/v1/payments/webhooks/payment_provider_a', {
+    body: '{}',
+    headers: { 'paypal-transmission-id': 'x' },
+  });
+  expect(hook.status).toBe(503);
+  const { body } = await call('get', `/v1/admin/payments?org_id=${tenant.org_id}`, { key: admin });
+  expect(body.sessions[0].provider_message).toContain('SVC_SECRETS_KEY');
+  await db('payment_providers')
+    .where({ name: 'payment_provider_a' })
+    .update({ credentials: JSON.stringify(before.credentials) });
+});
+
+test('an Idempotency-Key is of one organization and one request, its query included', async () => {
+  const { call, admin, db } = world;
+  const headers = { 'idempotency-key': 'of one' };
+  const other = await makeBuyer(db);
+  const ask = (query: string) =>
+    call('post', `/v1/payments/create-checkout?${query}`, { key: admin, body: wish, headers });
+  const [mine, theirs] = [
+    await ask(`org_id=${tenant.org_id}`),
+    await ask(`org_id=${other.org_id}`),
+  ];
+  expect([mine.status, theirs.status]).toEqual([201, 201]);
+  expect(theirs.body.payment_session_id).not.toBe(mine.body.payment_session_id);
+  const team = { ...wish, target_wallet_owner_type: 'team' };
+  const again = { key: tenant.member_key, body: team, headers };
+  expect(
+    (
+      await call(
+        'post',
+        `/v1/payments/create-checkout?target_wallet_owner_id=${tenant.team_id}`,
+        again,
+      )
+    ).status,
+  ).toBe(201);
+  expect(
+    refusal(
+      await call('post', '/v1/payments/create-checkout?target_wallet_owner_id=team_x', again),
+    ),
+  ).toMatchObject({ status: 422, code: 'idempotency_key_reused' });
+});
+
+test('the key of a canceled checkout does not bring it back', async () => {
+  const headers = { 'idempotency-key': 'canceled' };
+  const { body } = await create({}, tenant.member_key, headers);
+  await world.call('post', `/v1/payments/sessions/${body.payment_session_id}/cancel`, {
+    key: tenant.member_key,
+    body: {},
+  });
+  expect(refusal(await create({}, tenant.member_key, headers))).toMatchObject({
+    status: 409,
+    code: 'payment_state',
+  });
 });

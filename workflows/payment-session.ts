@@ -1,5 +1,6 @@
 import { defineSearchAttributeKey } from '@temporalio/common';
 import {
+  ActivityFailure,
   allHandlersFinished,
   condition,
   continueAsNew,
@@ -32,11 +33,10 @@ export const cancel = defineUpdate<SessionStatus, [PaymentRef]>('cancel');
 export const providerEvent = defineSignal('providerEvent');
 
 // Local: each is a short look at the provider or a statement of SQL, done in the workflow's own task, so that a whole top-up
-// is two tasks of the server. Where one is run again after a crash it asks first.
-const step = {
-  startToCloseTimeout: '45 seconds',
-  retry: { maximumInterval: '30 seconds' },
-} as const;
+// is two tasks of the server. Where one is run again after a crash it asks first. What goes on failing is tried again by the
+// clock, so that it holds no task meanwhile.
+const step = { startToCloseTimeout: '45 seconds', retry: { maximumAttempts: 3 } } as const;
+const PAUSE_MS = 60_000;
 const { openCheckout } = proxyLocalActivities<Activities>({
   ...step,
   summary: 'Make the checkout at the provider',
@@ -60,24 +60,26 @@ const waiting = { summary: 'Until the buyer, a webhook, the next look or the dea
 // Timers are set anew after this long, so that a moved deadline is noticed.
 const SLEEP_MS_MAX = 24 * 3_600_000;
 
-/** One top-up: makes the checkout, waits for the buyer, a webhook or the deadline, takes the money, credits it once. */
+/**
+ * One top-up: makes the checkout, waits for the buyer, a webhook or the deadline, takes the money, credits it once. It counts how
+ * often somebody asked for a look at the provider, also while last answers are given, and up to which of them was looked;
+ * likewise for tries to make the checkout.
+ */
 export async function paymentSession(ref: PaymentRef): Promise<SessionStatus> {
   let progress: Progress | undefined;
   let isOver = false;
-  // How often somebody asked for a look at the provider, and up to which of them was looked.
   let wanted = 0;
   let looked = 0;
   let isConfirmed = false;
-  // Tries to make the checkout that were asked for, and done.
+  let has_news = false;
   let openings_wanted = 1;
   let openings = 0;
+  const isOpened = () => openings > 0 && progress?.next !== 'open';
 
   setHandler(approval, async () => {
     const mine = openings + 1;
     openings_wanted = Math.max(openings_wanted, mine);
-    await condition(
-      () => openings >= mine || isOver || (openings > 0 && progress?.next !== 'open'),
-    );
+    await condition(() => openings >= mine || isOver || isOpened());
     return statusOf(progress);
   });
   setHandler(confirm, async () => {
@@ -88,26 +90,25 @@ export async function paymentSession(ref: PaymentRef): Promise<SessionStatus> {
     return statusOf(progress);
   });
   setHandler(cancel, async () => {
-    const { status } = await cancelPayment(ref);
-    // Whoever waits for the buyer sees it in the row.
+    const { status } = await tried(() => cancelPayment(ref), progress);
     wanted += 1;
     return status;
   });
   setHandler(providerEvent, () => {
     wanted += 1;
+    has_news = true;
   });
 
   const isWanted = () =>
     wanted > looked || (progress?.next === 'open' && openings_wanted > openings);
   for (;;) {
     if (progress === undefined || (progress.next === 'open' && openings_wanted > openings)) {
-      progress = await openCheckout(ref);
+      progress = await tried(() => openCheckout(ref), progress);
       openings += 1;
     }
     setCurrentDetails(progress.summary);
-    if (progress.next === 'credit') progress = await creditPayment(ref);
+    if (progress.next === 'credit') progress = await tried(() => creditPayment(ref), progress);
     isOver = progress.next === 'end' && looked >= wanted;
-    // News may come while the last answers are given.
     if (isOver) await condition(() => allHandlersFinished() || isWanted());
     if (isOver && !isWanted()) break;
     await continueWhenLong(ref, isWanted);
@@ -118,13 +119,27 @@ export async function paymentSession(ref: PaymentRef): Promise<SessionStatus> {
     }
     const upTo = wanted;
     const reason = isConfirmed ? 'confirm' : upTo > looked ? 'news' : 'clock';
-    isConfirmed = false;
-    progress = await collectPayment({ ...ref, reason });
-    if (progress.next === 'credit') progress = await creditPayment(ref);
+    const look = { ...ref, reason, has_news } as const;
+    [isConfirmed, has_news] = [false, false];
+    progress = await tried(() => collectPayment(look), progress);
     looked = upTo;
   }
   upsertSearchAttributes([{ key: Status, value: progress.status }]);
   return progress.status;
+}
+
+/** What a step comes to; a pause where it failed inside us, whatever the row says. */
+async function tried(
+  run: () => Promise<Progress>,
+  before: Progress | undefined,
+): Promise<Progress> {
+  try {
+    return await run();
+  } catch (error) {
+    if (!(error instanceof ActivityFailure)) throw error;
+    const { status = 'created', summary = 'not begun yet' } = before ?? {};
+    return { status, summary, next: 'wait', wait_ms: PAUSE_MS };
+  }
 }
 
 /** A history that has grown long goes on in a new run, once nobody waits for an answer of this one. */
