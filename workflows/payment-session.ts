@@ -102,7 +102,7 @@ export async function paymentSession(ref: PaymentRef): Promise<SessionStatus> {
   const isWanted = () =>
     wanted > looked || (progress?.next === 'open' && openings_wanted > openings);
   for (;;) {
-    if (progress === undefined || (progress.next === 'open' && openings_wanted > openings)) {
+    if (progress === undefined || progress.next === 'open') {
       progress = await tried(() => openCheckout(ref), progress);
       openings += 1;
     }
@@ -113,10 +113,7 @@ export async function paymentSession(ref: PaymentRef): Promise<SessionStatus> {
     if (isOver && !isWanted()) break;
     await continueWhenLong(ref, isWanted);
     await condition(isWanted, Math.min(progress.wait_ms ?? SLEEP_MS_MAX, SLEEP_MS_MAX), waiting);
-    if (progress.next === 'open' && wanted <= looked) {
-      openings_wanted = openings + 1;
-      continue;
-    }
+    if (progress.next === 'open' && wanted <= looked) continue;
     const upTo = wanted;
     const reason = isConfirmed ? 'confirm' : upTo > looked ? 'news' : 'clock';
     const look = { ...ref, reason, has_news } as const;
