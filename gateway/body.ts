@@ -14,9 +14,9 @@ const KEY_SHOWN_CHARACTERS = 64;
 // What this gateway decides on; the upstream must not read another value of it than was checked here.
 const deciding = spellings(
   ...['model', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'n', 'best_of'],
-  ...['max_output_tokens', 'background', 'stream_format', 'speed', 'previous_response_id'],
+  ...['max_output_tokens', 'background', 'stream_format', 'speed', 'fallbacks'],
   ...['messages', 'input', 'tools', 'functions', 'response_format', 'prediction', 'prompt'],
-  ...['system', 'instructions', 'conversation', 'text'],
+  ...['system', 'instructions', 'conversation', 'previous_response_id', 'text'],
 );
 const deciding_options = spellings('include_usage');
 

@@ -3,8 +3,8 @@ import { completionCap, legacyCap, messageCap, responseCap } from './caps';
 import { chatInput, chatReader } from './chat';
 import { completionReader, promptInput } from './completions';
 import { embeddingInput, embeddingReader } from './embeddings';
-import { type Input, wrong } from './input';
-import { messageInput, messageReader } from './messages';
+import type { Input } from './input';
+import { checkMessage, messageInput, messageReader } from './messages';
 import { moderationInput } from './moderations';
 import type { Shape } from './providers';
 import type { Measured, Reader } from './reader';
@@ -74,7 +74,7 @@ export const messages: Family = {
   may_stream: true,
   usage_is_asked: false,
   has_output: true,
-  check: refuseResponseFormat,
+  check: checkMessage,
   input: messageInput,
   max_completion_tokens: messageCap,
   reader: messageReader,
@@ -137,14 +137,6 @@ export const speech: Family = {
   reader: speechReader,
   errorFrame: dataFrame,
 };
-
-function refuseResponseFormat({ response_format }: Body): void {
-  if (response_format === undefined) return;
-  throw wrong(
-    'response_format',
-    'Messages do not take "response_format": describe the form in the prompt, or use a tool.',
-  );
-}
 
 function dataFrame({ error }: ErrorBody): string {
   return `data: ${JSON.stringify({ error })}\n\n`;

@@ -6,9 +6,19 @@ import {
   type Input,
   newInput,
   type Parts,
+  wrong,
 } from './input';
 import { addDelivered, type Measured, type Reader } from './reader';
-import { type Body, isObject, listOf, stringOf, type Usage, whole, withinTotals } from './usage';
+import {
+  type Body,
+  isObject,
+  listOf,
+  nothing_used,
+  stringOf,
+  type Usage,
+  whole,
+  withinTotals,
+} from './usage';
 
 // The provider's documented overhead of the instructions that come with tools.
 const TOOLS_TOKENS = 346;
@@ -23,10 +33,30 @@ export function messageInput(body: Body): Input {
   const tools = listOf(body.tools);
   if (tools.length > 0) input.tokens += TOOLS_TOKENS;
   addText(input, body.tools);
+  addText(input, body.output_config);
   // Tools that the provider runs bring texts that only it sees, as do the servers and the container it is pointed to.
   input.unseen += tools.filter(isHosted).length + listOf(body.mcp_servers).length;
   if (body.container != null) input.unseen += 1;
   return input;
+}
+
+/** Refuses what Messages do not take, and what would be answered by another model, or at another price, than was checked. */
+export function checkMessage({ response_format, speed, fallbacks, tools }: Body): void {
+  if (response_format !== undefined) {
+    throw wrong(
+      'response_format',
+      'Messages do not take "response_format": describe the form in the prompt, or use a tool.',
+    );
+  }
+  if (speed != null && speed !== 'standard') {
+    throw wrong('speed', 'There is no price here for another "speed" than "standard".');
+  }
+  if (fallbacks != null) {
+    throw wrong('fallbacks', 'This gateway does not take "fallbacks": name the model in "model".');
+  }
+  if (listOf(tools).some(({ type, model }) => model != null && type != null && type !== 'custom')) {
+    throw wrong('tools', 'There is no price here for tools that ask a model of their own.');
+  }
 }
 
 function isHosted({ type }: Body): boolean {
@@ -70,29 +100,34 @@ export const messageReader: Reader = {
 /** A usage object, whose `input_tokens` leave out what was read from a cache or written to it; undefined where it says nothing. */
 function messageUsage(value: unknown): Usage | undefined {
   if (!isObject(value)) return undefined;
-  const split = isObject(value.cache_creation) ? value.cache_creation : {};
-  const written_1h = whole(split.ephemeral_1h_input_tokens);
-  const written = Math.max(
-    whole(value.cache_creation_input_tokens),
-    whole(split.ephemeral_5m_input_tokens) + written_1h,
-  );
-  const read = whole(value.cache_read_input_tokens);
-  const prompt_tokens = whole(value.input_tokens) + written + read;
-  if (prompt_tokens === 0) return undefined;
+  const used = { ...nothing_used, cache_write_1h_tokens: 0, tool_calls: 0 };
+  addShare(value, used);
+  // What making a conversation shorter took stands beside the other figures, not in them.
+  for (const share of listOf(value.iterations)) {
+    if (share.type === 'compaction') addShare(share, used);
+  }
+  if (used.prompt_tokens === 0) return undefined;
   const details = isObject(value.output_tokens_details) ? value.output_tokens_details : {};
   const tools = isObject(value.server_tool_use) ? value.server_tool_use : {};
-  return withinTotals({
-    prompt_tokens,
-    completion_tokens: whole(value.output_tokens),
-    cached_tokens: read,
-    cache_write_tokens: written - written_1h,
-    cache_write_1h_tokens: written_1h,
-    reasoning_tokens: whole(details.thinking_tokens),
-    audio_input_tokens: 0,
-    audio_output_tokens: 0,
-    // Fetching pages has no price of its own.
-    tool_calls: whole(tools.web_search_requests),
-  });
+  used.reasoning_tokens = whole(details.thinking_tokens);
+  // Fetching pages has no price of its own.
+  used.tool_calls = whole(tools.web_search_requests);
+  return withinTotals(used);
+}
+
+function addShare(share: Body, used: Usage & { cache_write_1h_tokens: number }): void {
+  const split = isObject(share.cache_creation) ? share.cache_creation : {};
+  const written_1h = whole(split.ephemeral_1h_input_tokens);
+  const written = Math.max(
+    whole(share.cache_creation_input_tokens),
+    whole(split.ephemeral_5m_input_tokens) + written_1h,
+  );
+  const read = whole(share.cache_read_input_tokens);
+  used.prompt_tokens += whole(share.input_tokens) + written + read;
+  used.completion_tokens += whole(share.output_tokens);
+  used.cached_tokens += read;
+  used.cache_write_tokens += written - written_1h;
+  used.cache_write_1h_tokens += written_1h;
 }
 
 function readEvent(event: Body, usage: Body, found: Measured): void {
@@ -129,7 +164,7 @@ function larger(told: Body, kept: Body): void {
       const inner = isObject(kept[name]) ? kept[name] : {};
       larger(value, inner);
       kept[name] = inner;
-    } else if (whole(value) > whole(kept[name])) kept[name] = value;
+    } else if (Array.isArray(value) || whole(value) > whole(kept[name])) kept[name] = value;
   }
 }
 

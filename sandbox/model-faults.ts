@@ -14,8 +14,8 @@ import { createBrotliCompress, createGzip, type Gzip, constants as zlib } from '
  * chunks count=200          that many content frames                  big-line size=1000000     one frame of that many characters
  * no-usage                  usage never comes                         usage-last       usage on the last frame that has a choice
  * usage-each                usage so far with every chunk
- * usage prompt= completion= cached= reasoning=                        other figures than the counted ones; write=, write1h=
- *                                                                     and searches= on Anthropic's wire
+ * usage prompt= completion= cached= reasoning=                        other figures than the counted ones; write=, write1h=,
+ *                                                                     searches= and compaction= on Anthropic's wire
  * gzip, br                  compressed although identity was asked    crlf, cr         line ends of the stream
  * fail                      Responses only: the answer says that it failed, without usage
  * bytes                     one byte a write                          html, redirect, plain   200 with a page; 302; an error that is not JSON

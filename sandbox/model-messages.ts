@@ -127,10 +127,10 @@ function messageFrames(
     }
     events.push(event('content_block_stop', { index }));
   }
-  const { output_tokens, output_tokens_details, server_tool_use } = usage ?? {};
+  const { cache_creation: _, service_tier: __, ...totals } = usage ?? {};
   // Of the input it says nothing that the first event has not said.
   const told = { input_tokens: null, cache_creation_input_tokens: null };
-  const last = { ...told, output_tokens, output_tokens_details, server_tool_use };
+  const last = { ...totals, ...told };
   const delta = { stop_reason: answer.stop_reason, stop_sequence: null };
   events.push(event('message_delta', { delta, ...(usage && { usage: last }) }));
   events.push(event('message_stop', {}));
@@ -232,7 +232,16 @@ function usageOf(
       web_fetch_requests: 0,
     },
     service_tier: 'standard',
+    ...compacted(faults),
   };
+}
+
+/** What a conversation took to be made shorter, where a fault asks for it; not in the other figures. */
+function compacted(faults: Faults): object {
+  const input_tokens = figure(faults, 'compaction', 0);
+  if (input_tokens === 0) return {};
+  const share = { type: 'compaction', input_tokens, output_tokens: input_tokens / 10 };
+  return { iterations: [{ type: 'message' }, share] };
 }
 
 function known(cache: Set<string>, text: string): boolean {

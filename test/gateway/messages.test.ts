@@ -140,6 +140,18 @@ test('all figures at once, in JSON and in a stream: input, cache read, both writ
   }
 });
 
+test('what making a conversation shorter took is charged too, in JSON and in a stream', async () => {
+  const fault = 'usage prompt=100 completion=50 compaction=1000';
+  for (const stream of [false, true]) {
+    const body = message(`Hello [[fault:${fault}]]`, { stream });
+    await post(world.url + path, world.key, body, versioned);
+    expect(await last()).toMatchObject({
+      ...exact,
+      actual_cost_nanos: (100n + 1_000n) * 3_000n + (50n + 100n) * 15_000n,
+    });
+  }
+});
+
 test('tools and thoughts arrive untouched, in JSON and in a stream', async () => {
   const tools = ['weather', 'time'].map((name) => ({
     ...{ name, input_schema: { type: 'object' as const, properties: { city: {} } } },
@@ -193,6 +205,9 @@ test('a client that names no version gets the oldest; version and beta of one th
 
 test.each<[string, number, object, string]>([
   ['response_format', 422, { response_format: { type: 'json_object' } }, 'response_format'],
+  ['a speed at another price', 422, { speed: 'fast' }, 'speed'],
+  ['models to fall back on', 422, { fallbacks: [{ model: 'claude-opus-4-8' }] }, 'fallbacks'],
+  ['a tool that asks a model', 422, { tools: [{ type: 'advisor_1', model: 'x' }] }, 'tools'],
   ['no cap', 422, { max_tokens: undefined }, 'max_tokens'],
   ['a cap below zero', 422, { max_tokens: -1 }, 'max_tokens'],
   ['no messages', 422, { messages: undefined }, 'messages'],
