@@ -109,6 +109,12 @@ async function happen(happening: Happening, payment_session_id: string): Promise
       .db('payment_sessions')
       .where({ id: payment_session_id })
       .update({ expires_at: new Date(0) });
+  if (happening === 'poll')
+    await many(
+      world.db,
+      'update payment_sessions set next_check_at = to_timestamp(0) where id = :id and next_check_at is not null',
+      { id: payment_session_id },
+    );
   if (happening === 'poll' || happening === 'deadline')
     await steps.collectPayment({ ...ref, reason: 'clock' });
   const { status } = await payments.approvalOf(world.db, payment_session_id);
