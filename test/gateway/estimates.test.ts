@@ -1,5 +1,7 @@
 import { completionCap } from '../../gateway/caps';
 import { chatInput } from '../../gateway/chat';
+import { messageInput } from '../../gateway/messages';
+import { responseInput } from '../../gateway/responses';
 import { countTexts } from '../../gateway/tokenizer';
 import type { Body } from '../../gateway/usage';
 
@@ -37,4 +39,35 @@ test.each<[object, number | null]>([
   [{ best_of: 2 }, 2 * 4_096],
 ])('what may be said in all is held for: %j', (body, cap) => {
   expect(completionCap(body as Body)).toBe(cap);
+});
+
+test('a file in the body is counted by its size, one that only the provider sees as unseen', () => {
+  const file = (value: object) => chatInput({ messages: user([{ type: 'file', file: value }]) });
+  expect(file({ file_data: 'A'.repeat(4_000) }).tokens).toBeGreaterThanOrEqual(1_000);
+  expect(file({ file_data: 'A' }).unseen).toBe(0);
+  expect(file({ file_id: 'file_1' }).unseen).toBe(1);
+});
+
+test.each<[string, object]>([
+  ['a picture', { type: 'image', source: { type: 'base64', data: 'A' }, text: words }],
+  ['a document', { type: 'document', source: { type: 'text', data: words } }],
+  ['a document in parts', { type: 'document', source: { type: 'content', content: words } }],
+  ['the result of a tool', { type: 'tool_result', tool_use_id: 'a', content: words }],
+  ['a result in parts', { type: 'tool_result', content: [{ type: 'text', text: words }] }],
+  ['a part of unknown type', { type: 'other', other: { words } }],
+  ['a part named as an object has members', { type: 'constructor', words }],
+])('the words of a message are held for, wherever they stand: %s', (_, part) => {
+  const { texts } = messageInput({ messages: user([part]) });
+  expect(countTexts(texts, 'o200k_base')).toBeGreaterThanOrEqual(1_000);
+});
+
+test.each<[string, object]>([
+  ['a picture', { type: 'input_image', image_url: 'a', text: words }],
+  ['a call', { type: 'function_call', name: 'f', arguments: words }],
+  ['what a tool answered', { type: 'function_call_output', output: words }],
+  ['a summary', { type: 'reasoning', summary: [{ type: 'summary_text', text: words }] }],
+  ['content under another type', { type: 'input_file', role: 'user', content: words }],
+])('the words of an item are held for, wherever they stand: %s', (_, item) => {
+  const { texts } = responseInput({ input: [item] });
+  expect(countTexts(texts, 'o200k_base')).toBeGreaterThanOrEqual(1_000);
 });
