@@ -1,4 +1,12 @@
-import { addFile, addMessages, addText, type Input, newInput, type Parts } from './input';
+import {
+  addFile,
+  addMessages,
+  addText,
+  countedParts,
+  type Input,
+  newInput,
+  type Parts,
+} from './input';
 import { addDelivered, type Reader } from './reader';
 import { type Body, isObject, listOf, stringOf, type Usage, whole, withinTotals } from './usage';
 
@@ -21,11 +29,11 @@ export function chatInput(body: Body): Input {
 }
 
 /** The parts of messages on OpenAI's wire that are more than text. */
-export const chatParts: Parts = {
+export const chatParts: Parts = countedParts({
   image_url: { image_url: (input, value) => addImage(input, isObject(value) && value.detail) },
   input_audio: { input_audio: (input, value) => addSound(input, value) },
   file: { file: (input, value) => addFile(input, isObject(value) ? value.file_data : undefined) },
-};
+});
 
 /** A picture by the detail it is looked at in. */
 export function addImage(input: Input, detail: unknown): void {

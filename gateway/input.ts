@@ -10,7 +10,7 @@ export interface Input {
 }
 
 /** The members of parts, by the parts' types, that are counted in another way than as text. */
-export type Parts = Readonly<Record<string, Readonly<Record<string, Count>>>>;
+export type Parts = ReadonlyMap<unknown, Readonly<Record<string, Count>>>;
 export type Count = (input: Input, value: unknown, part: Body) => void;
 
 // The providers' documented overheads: of a message with its role, and of a name.
@@ -20,6 +20,10 @@ const LABEL_CHARACTERS_MAX = 64;
 const labels = new Set(['role', 'type', 'tool_call_id', 'call_id', 'tool_use_id', 'id', 'status']);
 // Base64 characters a token of attached files takes; settling corrects it.
 const FILE_CHARACTERS_PER_TOKEN = 4;
+
+export function countedParts(members: Record<string, Record<string, Count>>): Parts {
+  return new Map(Object.entries(members));
+}
 
 export function newInput(tokens = 0): Input {
   return { texts: [], tokens, unseen: 0 };
@@ -61,8 +65,7 @@ export function wrong(param: string, message: string): AppError {
 // Whatever a provider may read is counted, known to us or not: too much is given back by the settlement, too little may
 // be more than the wallet has.
 function addMembers(input: Input, object: Body, parts: Parts): void {
-  const type = String(object.type);
-  const known = Object.hasOwn(parts, type) ? parts[type] : undefined;
+  const known = parts.get(object.type);
   for (const [name, value] of Object.entries(object)) {
     if (known !== undefined && Object.hasOwn(known, name)) known[name]?.(input, value, object);
     else if (name === 'content' || name === 'output') addContent(input, value, parts);

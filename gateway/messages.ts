@@ -3,6 +3,7 @@ import {
   addFile,
   addMessages,
   addText,
+  countedParts,
   type Input,
   newInput,
   type Parts,
@@ -63,7 +64,7 @@ function isHosted({ type }: Body): boolean {
   return typeof type === 'string' && /^(web_|code_execution|mcp_)/.test(type);
 }
 
-const parts: Parts = {
+const parts: Parts = countedParts({
   image: {
     source: (input) => {
       input.tokens += IMAGE_TOKENS;
@@ -72,7 +73,7 @@ const parts: Parts = {
   document: { source: addDocument },
   thinking: { signature: addFile },
   redacted_thinking: { data: addFile },
-};
+});
 
 function addDocument(input: Input, source: unknown): void {
   if (!isObject(source)) addText(input, source);

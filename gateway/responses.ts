@@ -1,5 +1,14 @@
 import { addImage, addSound, soundTokens } from './chat';
-import { addFile, addMessages, addText, type Input, newInput, type Parts, wrong } from './input';
+import {
+  addFile,
+  addMessages,
+  addText,
+  countedParts,
+  type Input,
+  newInput,
+  type Parts,
+  wrong,
+} from './input';
 import { addDelivered, type Measured, type Reader } from './reader';
 import { type Body, isObject, listOf, stringOf, type Usage, whole, withinTotals } from './usage';
 
@@ -38,7 +47,7 @@ function addItems(input: Input, items: unknown[]): void {
   input.unseen += items.filter(isReference).length;
 }
 
-const parts: Parts = {
+const parts: Parts = countedParts({
   input_image: {
     image_url: (input, _, part) => addImage(input, part.detail),
     file_id: (input, _, part) => addImage(input, part.detail),
@@ -53,7 +62,7 @@ const parts: Parts = {
   reasoning: { encrypted_content: addFile },
   compaction: { encrypted_content: addFile },
   image_generation_call: { result: (input) => addImage(input, 'high') },
-};
+});
 
 /** Refuses what could not be billed: an answer that comes later, by another call. */
 export function checkResponse({ background }: Body): void {
