@@ -50,23 +50,18 @@ const settingsAnswer = z.strictObject({
   return_origins: z.array(z.string()),
 });
 
-/** A value as the provider shows it. An example's dots are none, and a key of another kind would be found out by a buyer. */
-function secret(form: RegExp, words: string) {
-  return z
-    .string()
-    .max(1_000)
-    .regex(
-      /^[\x21-\x7e]{6,}$/,
-      'must be at least 6 characters without blanks, as the provider shows it',
-    )
-    .refine(
-      (given) => !given.endsWith('...'),
-      'is an example; enter the value that the provider shows',
-    )
-    .regex(form, words)
-    .optional();
-}
-const any = secret(/./, '');
+// A value as the provider shows it. An example's dots are none, and a key of another kind would be found out by a buyer.
+const credential = z
+  .string()
+  .max(1_000)
+  .regex(
+    /^[\x21-\x7e]{6,}$/,
+    'must be at least 6 characters without blanks, as the provider shows it',
+  )
+  .refine(
+    (given) => !given.endsWith('...'),
+    'is an example; enter the value that the provider shows',
+  );
 
 function providerBody<Fields extends z.ZodRawShape>(name: ProviderName, fields: Fields) {
   const currency = z
@@ -86,13 +81,17 @@ function providerBody<Fields extends z.ZodRawShape>(name: ProviderName, fields: 
 const configBody = z.strictObject({
   active_provider: provider.nullable().optional(),
   payment_provider_a: providerBody('payment_provider_a', {
-    client_id: any,
-    client_secret: any,
-    webhook_id: any,
+    client_id: credential.optional(),
+    client_secret: credential.optional(),
+    webhook_id: credential.optional(),
   }).optional(),
   payment_provider_b: providerBody('payment_provider_b', {
-    secret_key: secret(/^(sk|rk)_/, 'must be a secret key, sk_..., or a restricted one, rk_...'),
-    webhook_secret: secret(/^whsec_/, "must be the webhook endpoint's signing secret, whsec_..."),
+    secret_key: credential
+      .regex(/^(sk|rk)_/, 'must be a secret key, sk_..., or a restricted one, rk_...')
+      .optional(),
+    webhook_secret: credential
+      .regex(/^whsec_/, "must be the webhook endpoint's signing secret, whsec_...")
+      .optional(),
   }).optional(),
 });
 const providerAnswer = z.strictObject({
