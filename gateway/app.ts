@@ -8,8 +8,8 @@ import type { Gateway } from './call';
 import type { ControlPlane } from './control-plane';
 import { openHeldCalls } from './held-calls';
 import { openIdentities } from './identity';
-import { openProviders } from './providers';
 import { routes } from './routes';
+import { closeRunning, openRunning } from './running';
 import type { Settings } from './settings';
 import { encodingOf, openTokenizer } from './tokenizer';
 
@@ -30,11 +30,11 @@ export function openGateway({
     for (const model of models) tokenizer.warm(encodingOf(model));
   }
   return {
-    ...{ settings, control_plane, log, tokenizer },
-    providers: openProviders(settings),
+    ...{ control_plane, log, tokenizer },
+    running: openRunning(settings),
     identities: openIdentities(control_plane),
     holds: openHolds(control_plane),
-    held_calls: openHeldCalls(settings),
+    held_calls: openHeldCalls(),
     calls: new Set(),
     is_draining: false,
   };
@@ -61,8 +61,8 @@ export function createApp(gateway: Gateway): Koa {
 export async function drain(gateway: Gateway): Promise<void> {
   gateway.is_draining = true;
   gateway.held_calls.endAll();
-  const { calls, control_plane, settings } = gateway;
-  const end_at = performance.now() + settings.timeouts.drain_ms;
+  const { calls, control_plane } = gateway;
+  const end_at = performance.now() + gateway.running.settings.timeouts.drain_ms;
   while (calls.size > 0 && performance.now() < end_at) await pause();
   for (const call of calls) call.abort?.(new AppError('unavailable', 'This gateway stops.'));
   const settled_by = Math.max(end_at, performance.now() + SETTLE_MS);
@@ -76,7 +76,7 @@ const SETTLE_MS = 5_000;
 export async function closeGateway(gateway: Gateway): Promise<void> {
   gateway.holds.close();
   gateway.tokenizer.close();
-  await gateway.providers.close();
+  await closeRunning(gateway.running);
   await gateway.control_plane.close();
 }
 

@@ -25,7 +25,7 @@ export async function estimate(call: Call): Promise<void> {
   const counted = gateway.tokenizer.count(input.texts, encodingOf(request.model));
   const text_tokens = typeof counted === 'number' ? counted : await counted;
   call.units = family.units?.(request.body, text_tokens);
-  const unseen_tokens = input.unseen * gateway.settings.estimates.unseen_input_tokens;
+  const unseen_tokens = input.unseen * call.running.settings.estimates.unseen_input_tokens;
   const tokens = Math.ceil(text_tokens * target.token_factor) + input.tokens + unseen_tokens;
   // Nothing that goes upstream is free to ask.
   call.estimated_prompt_tokens = Math.max(1, Math.min(tokens, TOKENS_MAX));

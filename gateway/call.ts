@@ -7,8 +7,8 @@ import type { ControlPlane, Identity, Reservation } from './control-plane';
 import type { Family } from './families';
 import type { HeldCalls, Payment } from './held-calls';
 import type { Identities } from './identity';
-import type { Providers, Target } from './providers';
-import type { Settings } from './settings';
+import type { Target } from './providers';
+import { enter, leave, type Running } from './running';
 import type { Settlement } from './settlements';
 import type { Units } from './speech';
 import type { Tokenizer } from './tokenizer';
@@ -16,8 +16,8 @@ import type { Body } from './usage';
 
 /** What the process has open; every call works with it. */
 export interface Gateway {
-  settings: Settings;
-  providers: Providers;
+  /** What the present configuration makes; a reload puts another in its place. */
+  running: Running;
   control_plane: ControlPlane;
   identities: Identities;
   holds: Holds;
@@ -49,6 +49,8 @@ export type Outcome = Required<Pick<Settlement, 'outcome'>> &
 export interface Call {
   readonly ctx: Context;
   readonly gateway: Gateway;
+  /** The configuration that it began with. */
+  readonly running: Running;
   readonly family: Family;
   /** Random, minted here: it makes the reserve safe to repeat. The client's x-request-id is only a label. */
   readonly request_id: string;
@@ -88,6 +90,7 @@ export async function runCall(
   const call = {
     ctx,
     gateway,
+    running: gateway.running,
     family,
     request_id: newId('req'),
     client_is_gone: false,
@@ -102,11 +105,13 @@ export async function runCall(
     for (const step of leavings) step();
   });
   gateway.calls.add(call);
+  enter(call.running);
   try {
     for (const stage of stages) await stage(call);
   } finally {
     for (const end of ends.reverse()) end();
     gateway.calls.delete(call);
+    leave(call.running);
     addToLine(ctx, lineOf(call));
   }
 }

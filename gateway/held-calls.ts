@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Context } from 'koa';
 import { AppError, isAppError } from '../domain/errors';
-import type { Call, Gateway } from './call';
+import type { Call } from './call';
 import type { RedeemRequest, Reservation, ReserveRequest } from './control-plane';
 
 const HOLD_HEADER = 'x-svc-hold-ms';
@@ -28,7 +28,7 @@ export interface HeldCalls {
   endAll(): void;
 }
 
-export function openHeldCalls({ cost_tickets }: Gateway['settings']): HeldCalls {
+export function openHeldCalls(): HeldCalls {
   const waits = new Set<AbortController>();
   const byKey = new Map<string, number>();
   const count = (key_id: string, change: 1 | -1): void => {
@@ -39,6 +39,7 @@ export function openHeldCalls({ cost_tickets }: Gateway['settings']): HeldCalls 
   return {
     hold(call, wait) {
       const { key_id } = call.identity;
+      const { cost_tickets } = call.running.settings;
       const held_by_key = byKey.get(key_id) ?? 0;
       if (call.gateway.is_draining || call.client_is_gone) return undefined;
       if (waits.size >= cost_tickets.held_max) return undefined;
@@ -152,9 +153,9 @@ function redeemOf(
 }
 
 /** How long this call may be held: its header, else the configuration. */
-function holdTime({ ctx, gateway }: Call): number {
+function holdTime({ ctx, running }: Call): number {
   const given = ctx.req.headers[HOLD_HEADER] as string | undefined;
-  if (given === undefined) return gateway.settings.cost_tickets.hold_ms;
+  if (given === undefined) return running.settings.cost_tickets.hold_ms;
   const hold_ms = /^\d{1,7}$/.test(given) ? Number(given) : Number.NaN;
   if (hold_ms <= HOLD_MS_MAX) return hold_ms;
   throw new AppError(

@@ -9,14 +9,14 @@ const CREATED = 1_735_689_600;
 
 /** The stage that refuses a model the key may not use, and finds who serves it. */
 export function chooseTarget(call: Call): void {
-  const { identity, request, gateway, family } = call;
+  const { identity, request, running, family } = call;
   const { model } = request;
   if (!mayUse(identity.allowed_models, model)) {
     throw new AppError('model_not_allowed', `This key may not use the model "${model}".`, {
       param: 'model',
     });
   }
-  const target = gateway.providers.find(model, family.shape);
+  const target = running.providers.find(model, family.shape);
   if (target === undefined) throw unknownModel(model);
   call.target = target;
 }
@@ -53,11 +53,11 @@ interface Model {
 
 async function callable(
   ctx: Context,
-  { control_plane, providers }: Gateway,
+  { control_plane, running }: Gateway,
   shapes: ReadonlySet<Shape>,
 ): Promise<Model[]> {
   const { allowed_models } = await control_plane.verify(keyOf(ctx.req.headers));
-  return providers.models(shapes).filter(({ model }) => mayUse(allowed_models, model));
+  return running.providers.models(shapes).filter(({ model }) => mayUse(allowed_models, model));
 }
 
 function mayUse(allowed: readonly string[] | null, model: string): boolean {

@@ -25,8 +25,8 @@ export const priced: readonly Stage[] = [
 
 /** Reads and checks the body, once. */
 async function readRequest(call: Call): Promise<void> {
-  const { ctx, gateway, family } = call;
-  const raw = await readBody(ctx.req, gateway.settings.body_limit_bytes);
+  const { ctx, running, family } = call;
+  const raw = await readBody(ctx.req, running.settings.body_limit_bytes);
   const text = raw.toString('utf8');
   const body = parseBody(text);
   const span = checkKeys(text);

@@ -1,0 +1,48 @@
+import { createHash } from 'node:crypto';
+import { openProviders, type Providers } from './providers';
+import type { Settings } from './settings';
+
+/** What one configuration makes. A call keeps to the one that it began with, so a reload never changes a call under way. */
+export interface Running {
+  /** Names the configuration, by its content. */
+  version: string;
+  settings: Settings;
+  providers: Providers;
+  /** The calls that began with it. */
+  calls: number;
+  /** Another one has taken its place: it closes with its last call. */
+  is_replaced: boolean;
+}
+
+export function openRunning(settings: Settings): Running {
+  return {
+    version: versionOf(settings),
+    settings,
+    providers: openProviders(settings),
+    calls: 0,
+    is_replaced: false,
+  };
+}
+
+export function enter(running: Running): void {
+  running.calls += 1;
+}
+
+export function leave(running: Running): void {
+  running.calls -= 1;
+  if (running.is_replaced && running.calls === 0) void closeRunning(running);
+}
+
+/** Ends what a configuration had open, once no call needs it. */
+export function replace(running: Running): void {
+  running.is_replaced = true;
+  if (running.calls === 0) void closeRunning(running);
+}
+
+export async function closeRunning({ providers }: Running): Promise<void> {
+  await providers.close();
+}
+
+function versionOf(settings: Settings): string {
+  return createHash('sha256').update(JSON.stringify(settings)).digest('hex').slice(0, 16);
+}
