@@ -6,7 +6,7 @@ export interface Logged {
   /** `/v1/tokens/:name`; a request of no route shows its path. */
   route?: string;
   org_id?: string | null | undefined;
-  key_id?: string | undefined;
+  key_id?: string | null | undefined;
   user_id?: string | null | undefined;
   /** The code of a refusal. */
   code?: string;

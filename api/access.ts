@@ -4,7 +4,7 @@ import * as members from '../domain/members';
 import * as organizations from '../domain/organizations';
 import type { Db } from '../domain/sql';
 import * as tokens from '../domain/tokens';
-import type { VerifyJwt } from './jwt';
+import type { VerifyJwt } from '../jwt';
 import type { Keyring } from './keyring';
 
 export type Scope = tokens.Scope;
@@ -129,7 +129,10 @@ async function authenticate(http: Context, { db, keys, jwt }: Sources): Promise<
       'invalid_credential',
       'Send an access key: Authorization: Bearer svc_ak_...',
     );
-  if (jwt && !key.startsWith('svc_')) return person(http, db, await jwt(key));
+  if (jwt && !key.startsWith('svc_')) {
+    const { iss: issuer = '', sub: subject } = await jwt(key);
+    return person(http, db, { issuer, subject });
+  }
   const token = await keys.check(key);
   if (token.token_type !== 'access') {
     throw new AppError(

@@ -90,6 +90,7 @@ export const bodies: Record<string, object> = {
   'post /v1/payments/create-order': { amount: 50, ...pages },
   'post /v1/payments/capture-order': { order_id: '5O190127TN364715T' },
   'put /v1/agents/:id/usage-constraints/:cid': { max_value: 10 },
+  'post /v1/gateway/keys/verify': { key: 'svc_gk_...' },
   'post /v1/gateway/wallets/reserve': reserve,
   'post /v1/gateway/wallets/settle': settle,
   'post /v1/gateway/wallets/extend': extend,

@@ -3,6 +3,7 @@ import { AppError, isAppError, toErrorBody } from '../domain/errors';
 import { newId } from '../domain/ids';
 import * as reservations from '../domain/reservations';
 import { withRetry } from '../domain/sql';
+import * as tokens from '../domain/tokens';
 import { API_VERSION, toRefusal, toWire } from '../http';
 import { controlPlane, requireGatewayVersion } from './access';
 import * as answers from './answers';
@@ -115,6 +116,13 @@ const extendBody = z.strictObject({
     .max(1_000),
 });
 
+const verifyBody = z
+  .strictObject({ key: id.optional(), org_id: id.optional(), key_id: id.optional() })
+  .refine(({ key, org_id, key_id }) => (key ? !org_id && !key_id : org_id && key_id), {
+    path: ['key'],
+    message: 'is needed, or org_id with key_id where the gateway has another proof of who calls',
+  });
+
 const batchBody = z.strictObject({
   items: z
     .array(
@@ -151,17 +159,10 @@ export const gatewayRoutes = [
     summary:
       'Many reserves, settlements and extensions in one call; the answer is one NDJSON line an item, as each is done.',
   }),
-  route(
-    'post',
-    '/v1/gateway/keys/verify',
-    controlPlane,
-    z.strictObject({ key: z.string().min(1).max(200) }),
-    verify,
-    {
-      summary: 'Who a gateway key is, if it is valid now.',
-      answer: answers.keyOwner,
-    },
-  ),
+  route('post', '/v1/gateway/keys/verify', controlPlane, verifyBody, verify, {
+    summary: 'Who a gateway key is, if it is valid now.',
+    answer: answers.keyOwner,
+  }),
 ];
 
 async function reserve({ lanes, http }: Ctx, body: z.infer<typeof reserveBody>) {
@@ -217,9 +218,11 @@ async function extend({ db }: Ctx, { items }: z.infer<typeof extendBody>) {
   return { results: items.map((item) => results.get(item.org_id)?.get(item.reservation_id)) };
 }
 
-async function verify({ keys, http }: Ctx, { key }: { key: string }) {
+async function verify({ keys, db, http }: Ctx, given: z.infer<typeof verifyBody>) {
   requireGatewayVersion(http);
-  const token = await keys.check(key).catch((error) => {
+  const { key, org_id: of_org = '', key_id: by_id = '' } = given;
+  const found = key ? keys.check(key) : tokens.findLivingById(db, of_org, by_id);
+  const token = await found.catch((error) => {
     // The gateway tells a refused key from a refusal of its own credential by the field that is named.
     throw isAppError(error) && error.code === 'invalid_credential'
       ? refusedKey(error.message)

@@ -272,6 +272,20 @@ export async function findLiving(
   return new Map(found.map((token) => [token.hash, withinRole(token)]));
 }
 
+/** The living token of an organization by its id, with its newest secret; `invalid_credential` where there is none. */
+export async function findLivingById(db: Db, org_id: string, id: string): Promise<LivingToken> {
+  const found = await maybe<{ hash: string }>(
+    db,
+    `select s.hash from token_secrets s join tokens t on t.id = s.token_id
+     where t.id = :id and t.org_id = :org_id and coalesce(s.expires_at > clock_timestamp(), true)
+     order by s.expires_at desc nulls first limit 1`,
+    { id, org_id },
+  );
+  const token = found && (await findLiving(db, [found.hash])).get(found.hash);
+  if (token === undefined) throw invalidKey();
+  return token;
+}
+
 function withinRole({ hash: _, role, is_unnoted: __, ...token }: FoundToken): LivingToken {
   if (role === null) return token;
   return { ...token, scopes: token.scopes.filter((scope) => roleScopes[role].includes(scope)) };

@@ -6,8 +6,9 @@ import { addToLine } from '../request-log';
 import { openHolds } from './budget';
 import type { Gateway } from './call';
 import type { ControlPlane } from './control-plane';
+import { openEvents } from './events';
 import { openHeldCalls } from './held-calls';
-import { openIdentities } from './identity';
+import { openIdentities } from './identities';
 import { routes } from './routes';
 import { closeRunning, openRunning } from './running';
 import type { Settings } from './settings';
@@ -26,14 +27,16 @@ export function openGateway({
   log: Logger;
 }): Gateway {
   const tokenizer = openTokenizer();
+  const identities = openIdentities();
   for (const { models } of settings.providers.targets) {
     for (const model of models) tokenizer.warm(encodingOf(model));
   }
   return {
     ...{ control_plane, log, tokenizer },
-    running: openRunning(settings),
-    identities: openIdentities(control_plane),
+    running: openRunning(settings, { identities, control_plane }),
+    identities,
     holds: openHolds(control_plane),
+    events: openEvents(control_plane, log),
     held_calls: openHeldCalls(),
     calls: new Set(),
     is_draining: false,
@@ -72,9 +75,11 @@ export async function drain(gateway: Gateway): Promise<void> {
 }
 
 const SETTLE_MS = 5_000;
+const EVENTS_MS = 2_000;
 
 export async function closeGateway(gateway: Gateway): Promise<void> {
   gateway.holds.close();
+  await gateway.events.close(EVENTS_MS);
   gateway.tokenizer.close();
   await closeRunning(gateway.running);
   await gateway.control_plane.close();

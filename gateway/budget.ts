@@ -31,11 +31,15 @@ export async function estimate(call: Call): Promise<void> {
   call.estimated_prompt_tokens = Math.max(1, Math.min(tokens, TOKENS_MAX));
 }
 
+const nobody = { user_id: null, team_id: null };
+
 /** The stage that holds the estimated cost, waiting for money where it must, and settles or releases it when the call ends. */
 export async function reserve(call: Call): Promise<void> {
   const { gateway, identity, family, request, target } = call;
   if (call.client_is_gone) return;
-  const { org_id, user_id, team_id, key_id, secret_id } = identity;
+  const { org_id, key_id, secret_id, proof } = identity;
+  // Anybody can send the headers of header_soft, so the organization pays.
+  const { user_id, team_id } = proof === 'header_soft' ? nobody : identity;
   // Written out, here and wherever each call passes: members that follow a spread cost V8 a microsecond and 100 bytes each.
   call.reservation = await pay(call, {
     org_id,

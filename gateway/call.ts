@@ -4,9 +4,10 @@ import type { Logger } from '../log';
 import { addToLine } from '../request-log';
 import type { Holds } from './budget';
 import type { ControlPlane, Identity, Reservation } from './control-plane';
+import type { Events } from './events';
 import type { Family } from './families';
 import type { HeldCalls, Payment } from './held-calls';
-import type { Identities } from './identity';
+import type { Identities } from './identities';
 import type { Target } from './providers';
 import { enter, leave, type Running } from './running';
 import type { Settlement } from './settlements';
@@ -23,6 +24,7 @@ export interface Gateway {
   holds: Holds;
   held_calls: HeldCalls;
   tokenizer: Tokenizer;
+  events: Events;
   log: Logger;
   /** The calls under way, which a stop waits for. */
   calls: Set<Call>;
@@ -54,9 +56,10 @@ export interface Call {
   readonly family: Family;
   /** Random, minted here: it makes the reserve safe to repeat. The client's x-request-id is only a label. */
   readonly request_id: string;
+  /** Milliseconds of `performance.now()`. */
+  readonly began_at: number;
   client_is_gone: boolean;
   /** identify */
-  key: string;
   identity: Identity;
   /** readRequest */
   request: ClientRequest;
@@ -93,6 +96,7 @@ export async function runCall(
     running: gateway.running,
     family,
     request_id: newId('req'),
+    began_at: performance.now(),
     client_is_gone: false,
     outcome: { outcome: 'canceled' },
     onEnd: (step: () => void) => void ends.push(step),
@@ -121,7 +125,8 @@ function lineOf({ identity, target, request, reservation, outcome }: Partial<Cal
   const settled = reservation && outcome;
   return {
     org_id: identity?.org_id,
-    key_id: identity?.key_id,
+    key_id: identity?.key_id ?? undefined,
+    identity_proof_method: identity?.proof,
     provider: target?.provider,
     model: target && request?.model,
     is_stream: target && request?.is_stream,

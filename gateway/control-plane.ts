@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, type ErrorCode } from '../domain/errors';
+import type { GatewayEvent } from '../domain/events';
 import { API_VERSION } from '../http';
 import type { Logger } from '../log';
 import { type Flights, openFlights } from './flights';
@@ -9,7 +10,7 @@ import type { Units } from './speech';
 import type { Usage } from './usage';
 
 /** Who a gateway key is. Whether it is still valid, only a reserve or a verify can tell. */
-export interface Identity {
+export interface KeyOwner {
   key_id: string;
   secret_id: string;
   org_id: string;
@@ -20,13 +21,23 @@ export interface Identity {
   allowed_models: readonly string[] | null;
 }
 
+/** The proof that stands on every event and span (specification: Authentication, rule 4). */
+export type Proof = 'header_soft' | 'gateway_key' | 'signed_assertion';
+
+/** Who calls. In header_soft user and team are what the headers say: counted, never paid from. */
+export interface Identity extends Omit<KeyOwner, 'key_id' | 'secret_id'> {
+  proof: Proof;
+  key_id: string | null;
+  secret_id: string | null;
+}
+
 export interface ReserveRequest {
   org_id: string;
   user_id: string | null;
   team_id: string | null;
   agent_id: string | null;
-  key_id: string;
-  secret_id: string;
+  key_id: string | null;
+  secret_id: string | null;
   request_id: string;
   family: string;
   provider: string;
@@ -48,8 +59,8 @@ export interface Reservation {
 export interface RedeemRequest {
   ticket_id: string;
   org_id: string;
-  key_id: string;
-  secret_id: string;
+  key_id: string | null;
+  secret_id: string | null;
   user_id: string | null;
   team_id: string | null;
   agent_id: string | null;
@@ -75,7 +86,8 @@ export interface Price {
 
 /** The machine routes of the control plane, as the gateway uses them. */
 export interface ControlPlane {
-  verify(key: string): Promise<Identity>;
+  /** By the key itself, or by its id where another proof names it. Throws `invalid_credential`. */
+  verify(key: { key: string } | { org_id: string; key_id: string }): Promise<KeyOwner>;
   /** Throws the refusal; one with the code `insufficient_balance` carries the cost ticket. */
   reserve(request: ReserveRequest): Promise<Reservation>;
   /** Undefined where the answer was lost or the wait given up: ask again with the same ids. */
@@ -86,6 +98,8 @@ export interface ControlPlane {
    */
   settle(settlement: Settlement, estimate?: Usage): void;
   extend(items: { org_id: string; reservation_id: string }[]): Promise<ExtendResult[]>;
+  /** Events that happened here; those that were told before change nothing. */
+  tell(events: readonly GatewayEvent[], timeout_ms: number): Promise<'taken' | 'refused' | 'away'>;
   /** The price list, at worst that of a while ago; undefined where none was ever had. */
   prices(): Promise<readonly Price[] | undefined>;
   isReady(): Promise<boolean>;
@@ -119,6 +133,7 @@ export function openControlPlane(
     redeem: (request, signal) => redeem({ flights, log }, request, signal),
     settle: settlements.send,
     extend: (items) => extend(flights, items),
+    tell: (events, timeout_ms) => tell(flights, events, timeout_ms),
     prices: cached(PRICES_FRESH_MS, () => prices(flights)),
     isReady: async () => (await ready()) === true,
     now: () => flights.now(),
@@ -127,9 +142,9 @@ export function openControlPlane(
   };
 }
 
-async function verify(flights: Flights, log: Logger, key: string): Promise<Identity> {
-  const reply = await flights.request('POST', '/v1/gateway/keys/verify', { key });
-  if (reply?.status === 200) return reply.body as unknown as Identity;
+async function verify(flights: Flights, log: Logger, key: object): Promise<KeyOwner> {
+  const reply = await flights.request('POST', '/v1/gateway/keys/verify', key);
+  if (reply?.status === 200) return reply.body as unknown as KeyOwner;
   if (reply === undefined) throw away();
   // A refused key is named as the field that is wrong; any other 401 is about this gateway's own credential.
   if (isRefusedKey(reply))
@@ -194,6 +209,17 @@ async function extend(
   const reply = await flights.submit('extend', { items }, EXTEND_TIMEOUT_MS);
   if (reply.status !== 200) return [];
   return (reply as Reply).body.results as ExtendResult[];
+}
+
+async function tell(
+  flights: Flights,
+  items: readonly GatewayEvent[],
+  timeout_ms: number,
+): Promise<'taken' | 'refused' | 'away'> {
+  const patience = { timeout_ms: Math.max(1, timeout_ms) };
+  const reply = await flights.request('POST', '/v1/gateway/events', { items }, patience);
+  if (reply === undefined || isRefusedCall(reply) || reply.status === 429) return 'away';
+  return reply.status < 400 ? 'taken' : 'refused';
 }
 
 async function prices(flights: Flights): Promise<readonly Price[] | undefined> {

@@ -38,7 +38,8 @@ export function openHeldCalls(): HeldCalls {
   };
   return {
     hold(call, wait) {
-      const { key_id } = call.identity;
+      // Callers without a key are told apart by what their headers say.
+      const key_id = call.identity.key_id ?? `user ${call.identity.user_id}`;
       const { cost_tickets } = call.running.settings;
       const held_by_key = byKey.get(key_id) ?? 0;
       if (call.gateway.is_draining || call.client_is_gone) return undefined;

@@ -1,71 +1,153 @@
 import { hash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '../domain/errors';
+import { createJwtVerifier, type VerifyJwt } from '../jwt';
 import type { Call } from './call';
-import type { ControlPlane, Identity } from './control-plane';
+import type { ControlPlane, Identity, KeyOwner } from './control-plane';
+import { type Identities, rememberedUntil } from './identities';
+import type { Settings } from './settings';
 
-const KNOWN_MAX = 10_000;
-const KNOWN_MS = 30_000;
-const gateway_key = /^svc_gk_[0-9A-Za-z]{20,100}$/;
-
-/** Remembers who a key is, never that it is valid: that is asked with every reserve. */
-export interface Identities {
-  who(key: string): Identity | Promise<Identity>;
-  forget(key: string): void;
+/** How callers of one configuration prove who they are. */
+export interface Identifier {
+  /** Who calls, from memory where that is fresh. Throws `invalid_credential`. */
+  who(headers: IncomingHttpHeaders): Identity | Promise<Identity>;
+  /** The same, asked now: a key revoked a moment ago is refused. */
+  confirm(headers: IncomingHttpHeaders): Promise<Identity>;
 }
 
-export function openIdentities(control_plane: ControlPlane): Identities {
-  const known = new Map<string, { who: Identity | Promise<Identity>; until: number }>();
-  const ask = (digest: string, key: string): Promise<Identity> => {
-    // Calls that come with the key while it is asked about wait for the same answer.
-    const asked = control_plane.verify(key).then(
-      (who) => {
-        remember(known, digest, who);
-        return who;
-      },
-      (error: unknown) => {
-        known.delete(digest);
-        throw error;
-      },
-    );
-    remember(known, digest, asked);
-    return asked;
-  };
-  return {
-    who(key) {
-      const digest = digestOf(key);
-      const found = known.get(digest);
-      if (found !== undefined && found.until > performance.now()) return found.who;
-      return ask(digest, key);
-    },
-    forget: (key) => void known.delete(digestOf(key)),
-  };
+export function openIdentifier(
+  settings: Pick<Settings, 'identity'> & Headers,
+  given: { identities: Identities; control_plane: ControlPlane },
+): Identifier {
+  const { mode } = settings.identity;
+  if (mode === 'gateway_key') return byKey(given);
+  return mode === 'header_soft' ? byHeader(settings) : byAssertion(settings, given);
+}
+
+/** Where header_soft reads who calls. */
+interface Headers {
+  user_rate_limit?: { header: string };
+  team_rate_limit?: { header: string };
 }
 
 /** The stage that says who calls, before anything else of the request is looked at. */
 export async function identify(call: Call): Promise<void> {
-  call.key = keyOf(call.ctx.req.headers);
-  const who = call.gateway.identities.who(call.key);
+  const who = call.running.identifier.who(call.ctx.req.headers);
   call.identity = who instanceof Promise ? await who : who;
 }
 
 /**
  * Before a refusal leaves that no reserve has confirmed: a key revoked a moment ago is told so, whatever else is wrong.
  */
-export async function confirmKey({ key, gateway }: Call): Promise<void> {
+export async function confirmKey({ ctx, running }: Call): Promise<void> {
   try {
-    await gateway.control_plane.verify(key);
+    await running.identifier.confirm(ctx.req.headers);
   } catch (error) {
-    if ((error as AppError).code !== 'invalid_credential') return;
-    gateway.identities.forget(key);
-    throw error;
+    if ((error as AppError).code === 'invalid_credential') throw error;
   }
 }
 
+const gateway_key = /^svc_gk_[0-9A-Za-z]{20,100}$/;
+
+/** A gateway key, as bearer or in x-api-key. What it is bound to says who calls; no header of the client changes that. */
+function byKey({ identities, control_plane }: Given): Identifier {
+  return {
+    who: (headers) => {
+      const key = keyOf(headers);
+      return identities.who(digestOf(key), async () => {
+        const owner = await control_plane.verify({ key });
+        return { identity: { ...owner, proof: 'gateway_key' } };
+      });
+    },
+    async confirm(headers) {
+      const key = keyOf(headers);
+      try {
+        return { ...(await control_plane.verify({ key })), proof: 'gateway_key' };
+      } catch (error) {
+        if ((error as AppError).code === 'invalid_credential') identities.forget(digestOf(key));
+        throw error;
+      }
+    },
+  };
+}
+
+/** Whoever reaches the gateway may call; what the headers say of user and team is counted, never paid from. */
+function byHeader({
+  identity: { org_id = '' },
+  user_rate_limit: { header: user_header } = { header: 'X-User-Id' },
+  team_rate_limit: { header: team_header } = { header: 'X-Team-Id' },
+}: Pick<Settings, 'identity'> & Headers): Identifier {
+  const who = (headers: IncomingHttpHeaders): Identity => ({
+    proof: 'header_soft',
+    org_id,
+    key_id: null,
+    secret_id: null,
+    user_id: labelOf(headers, user_header),
+    team_id: labelOf(headers, team_header),
+    agent_id: null,
+    allowed_models: null,
+  });
+  return { who, confirm: async (headers) => who(headers) };
+}
+
+type Given = { identities: Identities; control_plane: ControlPlane };
+
+/** A JWT of the configured issuer: `sub` is the user, `kt_key_id` and `kt_team_id` may name a gateway key and a team. */
+function byAssertion({ identity }: Pick<Settings, 'identity'>, given: Given): Identifier {
+  const { org_id = '', issuer = '', audience = '', jwks_url = '' } = identity;
+  const verify = createJwtVerifier({ issuer, audience, jwks_url });
+  const ask = (jwt: string) => assertion({ ...given, verify, org_id }, jwt);
+  return {
+    who(headers) {
+      const jwt = bearerOf(headers);
+      return given.identities.who(digestOf(jwt), () => ask(jwt));
+    },
+    confirm: async (headers) => (await ask(bearerOf(headers))).identity,
+  };
+}
+
+async function assertion(
+  { verify, control_plane, org_id }: Given & { verify: VerifyJwt; org_id: string },
+  jwt: string,
+): Promise<{ identity: Identity; until: number }> {
+  const { sub, exp, kt_key_id, kt_team_id } = await verify(jwt);
+  const key_id = claim(kt_key_id, 'kt_key_id');
+  const team_id = claim(kt_team_id, 'kt_team_id');
+  const key: Partial<KeyOwner> = key_id ? await control_plane.verify({ org_id, key_id }) : {};
+  const { agent_id = null, allowed_models = null } = key;
+  if (key.user_id != null && key.user_id !== sub) throw foreignKey('user');
+  if (key.team_id != null && team_id !== null && key.team_id !== team_id) throw foreignKey('team');
+  const identity: Identity = {
+    proof: 'signed_assertion',
+    org_id,
+    key_id,
+    // The key's own secrets may change; the assertion names the key.
+    secret_id: null,
+    user_id: sub,
+    team_id: team_id ?? key.team_id ?? null,
+    agent_id,
+    allowed_models,
+  };
+  return { identity, until: rememberedUntil(exp * 1_000) };
+}
+
+function foreignKey(whose: string): AppError {
+  return new AppError(
+    'invalid_credential',
+    `The key that this assertion names is bound to another ${whose}.`,
+  );
+}
+
+function claim(value: unknown, name: string): string | null {
+  if (value === undefined || value === null) return null;
+  if (typeof value === 'string' && value !== '' && value.length <= LABEL_MAX) return value;
+  throw new AppError('invalid_credential', `The claim ${name} of this assertion is not an id.`);
+}
+
 /** The gateway key of a request: as bearer, or in x-api-key as Anthropic's clients send it. */
-export function keyOf(headers: IncomingHttpHeaders): string {
+function keyOf(headers: IncomingHttpHeaders): string {
   const { authorization = '', 'x-api-key': api_key } = headers;
-  const bearer = /^bearer\s+(\S+)\s*$/i.exec(authorization)?.[1];
+  const bearer = bearer_form.exec(authorization)?.[1];
   const given = [bearer, api_key].find((one) => gateway_key.test(String(one)));
   if (typeof given === 'string') return given;
   throw new AppError(
@@ -76,15 +158,31 @@ export function keyOf(headers: IncomingHttpHeaders): string {
   );
 }
 
-function remember(
-  known: Map<string, { who: Identity | Promise<Identity>; until: number }>,
-  digest: string,
-  who: Identity | Promise<Identity>,
-): void {
-  known.delete(digest);
-  known.set(digest, { who, until: performance.now() + KNOWN_MS });
-  const oldest = known.keys().next();
-  if (known.size > KNOWN_MAX && oldest.value !== undefined) known.delete(oldest.value);
+const bearer_form = /^bearer\s+(\S+)\s*$/i;
+const jwt_form = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+const JWT_MAX_CHARACTERS = 16_384;
+
+/** The JWT of a request: as bearer, or in x-api-key as Anthropic's older clients send what they are given. */
+function bearerOf({ authorization = '', 'x-api-key': api_key }: IncomingHttpHeaders): string {
+  const given = [bearer_form.exec(authorization)?.[1], api_key].find((one) =>
+    jwt_form.test(String(one)),
+  );
+  if (typeof given === 'string' && given.length <= JWT_MAX_CHARACTERS) return given;
+  throw new AppError(
+    'invalid_credential',
+    'Send a signed assertion of your identity provider: "Authorization: Bearer <JWT>".',
+  );
+}
+
+const LABEL_MAX = 200;
+
+function labelOf(headers: IncomingHttpHeaders, name: string): string | null {
+  const value = headers[name.toLowerCase()];
+  if (typeof value !== 'string' || value === '') return null;
+  if (value.length <= LABEL_MAX) return value;
+  throw new AppError('invalid_field', `${name} is longer than ${LABEL_MAX} characters.`, {
+    param: name,
+  });
 }
 
 function digestOf(key: string): string {

@@ -1,7 +1,6 @@
 import type { Context } from 'koa';
 import { AppError } from '../domain/errors';
 import type { Call, Gateway } from './call';
-import { keyOf } from './identity';
 import type { Shape } from './providers';
 
 // Until a provider says otherwise; both official SDKs want the member.
@@ -53,10 +52,10 @@ interface Model {
 
 async function callable(
   ctx: Context,
-  { control_plane, running }: Gateway,
+  { running }: Gateway,
   shapes: ReadonlySet<Shape>,
 ): Promise<Model[]> {
-  const { allowed_models } = await control_plane.verify(keyOf(ctx.req.headers));
+  const { allowed_models } = await running.identifier.confirm(ctx.req.headers);
   return running.providers.models(shapes).filter(({ model }) => mayUse(allowed_models, model));
 }
 

@@ -1,6 +1,7 @@
 import { askForUsage, checkKeys, modelOf, nameModel, parseBody, readBody, streamOf } from './body';
 import { estimate, reserve } from './budget';
 import type { Call, Stage } from './call';
+import type { Told } from './events';
 import { confirmKey, identify } from './identity';
 import { chooseTarget } from './models';
 import { forward } from './proxy';
@@ -13,6 +14,7 @@ import type { Body } from './usage';
 export const priced: readonly Stage[] = [
   // The limit by IP address belongs here, before anybody is known.
   identify,
+  tellAtEnd,
   confirmed(readRequest),
   confirmed(chooseTarget),
   leaveUnasked,
@@ -20,8 +22,34 @@ export const priced: readonly Stage[] = [
   // The limits of key, group, user, team and all belong here, then those of policy packs, then the input policy.
   reserve, // What no wallet covers waits for money here. Settles at the end.
   forward, // Retry and fallback belong into it, the output policy beside its meter.
-  // Events belong here.
 ];
+
+/** The event of a request that was paid for, once its settlement is on its way. */
+function tellAtEnd(call: Call): void {
+  call.onEnd(() => {
+    if (call.reservation !== undefined) call.gateway.events.emit(call, completed(call));
+  });
+}
+
+function completed({ family, target, request, reservation, outcome, ctx, began_at }: Call): Told {
+  return {
+    type: 'request.completed',
+    payload: {
+      family: family.name,
+      provider: target.provider,
+      model: request.model,
+      is_stream: request.is_stream,
+      reservation_id: reservation.reservation_id,
+      outcome: outcome.outcome,
+      usage_source: outcome.usage_source ?? null,
+      prompt_tokens: outcome.usage?.prompt_tokens ?? 0,
+      completion_tokens: outcome.usage?.completion_tokens ?? 0,
+      // An error's answer is written later.
+      status: ctx.res.headersSent ? ctx.res.statusCode : null,
+      duration_ms: Math.round(performance.now() - began_at),
+    },
+  };
+}
 
 /** Reads and checks the body, once. */
 async function readRequest(call: Call): Promise<void> {

@@ -1,4 +1,7 @@
 import { createHash } from 'node:crypto';
+import type { ControlPlane } from './control-plane';
+import type { Identities } from './identities';
+import { type Identifier, openIdentifier } from './identity';
 import { openProviders, type Providers } from './providers';
 import type { Settings } from './settings';
 
@@ -8,17 +11,23 @@ export interface Running {
   version: string;
   settings: Settings;
   providers: Providers;
+  identifier: Identifier;
   /** The calls that began with it. */
   calls: number;
   /** Another one has taken its place: it closes with its last call. */
   is_replaced: boolean;
 }
 
-export function openRunning(settings: Settings): Running {
+/** `given` is what outlives a configuration. */
+export function openRunning(
+  settings: Settings,
+  given: { identities: Identities; control_plane: ControlPlane },
+): Running {
   return {
     version: versionOf(settings),
     settings,
     providers: openProviders(settings),
+    identifier: openIdentifier(settings, given),
     calls: 0,
     is_replaced: false,
   };

@@ -3,6 +3,7 @@ import { parse, YAMLParseError } from 'yaml';
 import { z } from 'zod';
 import { ConfigError, namedVariable } from '../config';
 import { HOLD_MS_MAX } from './held-calls';
+import { identitySettings } from './identity-settings';
 
 const MEBIBYTE = 1_048_576;
 // 20 MiB of content and a little for the JSON around it.
@@ -59,6 +60,7 @@ const sections = z.strictObject({
   timeouts: timeouts.prefault({}),
   cost_tickets: costTickets.prefault({}),
   estimates: estimates.prefault({}),
+  identity: identitySettings.prefault({}),
   body_limit_bytes: z
     .int()
     .min(1_024)

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import { type CryptoKey, exportJWK, generateKeyPair, SignJWT } from 'jose';
-import { createJwtVerifier } from '../api/jwt';
 import { loadConfig } from '../config';
 import * as members from '../domain/members';
 import type { Db } from '../domain/sql';
 import { roleScopes } from '../domain/tokens';
 import { listen } from '../http';
+import { createJwtVerifier } from '../jwt';
 import { type CallApi, makeTenant, refusal, serve, startApi, type Tenant } from './support/api';
 
 const issuer = 'https://id.example';

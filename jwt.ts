@@ -1,13 +1,8 @@
-import { createRemoteJWKSet, errors, jwtVerify } from 'jose';
-import { AppError } from '../domain/errors';
+import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify } from 'jose';
+import { AppError } from './domain/errors';
 
-/** Who a JWT is about. */
-export interface Identity {
-  issuer: string;
-  subject: string;
-}
-
-export type VerifyJwt = (jwt: string) => Promise<Identity>;
+/** Gives the claims of a JWT that is the issuer's, valid now, and has `exp` and `sub`; throws `invalid_credential`. */
+export type VerifyJwt = (jwt: string) => Promise<JWTPayload & { sub: string; exp: number }>;
 
 export interface JwtIssuer {
   issuer: string;
@@ -15,6 +10,8 @@ export interface JwtIssuer {
   jwks_url: string;
   /** How long an unknown key id fetches nothing after a fetch, so that forged tokens cannot make us ask all the time. */
   cooldown_ms?: number;
+  /** How old keys may be before they are asked for again: how long one that was withdrawn still counts. */
+  fresh_ms?: number;
 }
 
 // Signatures only: a shared secret in a key set would let every reader of it sign.
@@ -30,18 +27,34 @@ const algorithms = [
   'EdDSA',
 ];
 
-/** Verifies JWTs of one issuer. Its keys are cached and fetched again when a token names an unknown one. */
+/**
+ * Verifies JWTs of one issuer. Its keys are fetched again when a token names an unknown one, and once they are old: beside
+ * the requests, so that an issuer that is away stops nobody whose key is known.
+ */
 export function createJwtVerifier({
   issuer,
   audience,
   jwks_url,
   cooldown_ms = 30_000,
+  fresh_ms = 600_000,
 }: JwtIssuer): VerifyJwt {
   const keys = createRemoteJWKSet(new URL(jwks_url), {
     timeoutDuration: 2_000,
     cooldownDuration: cooldown_ms,
+    cacheMaxAge: Number.POSITIVE_INFINITY,
   });
+  let renew_at = Date.now() + fresh_ms;
+  const renewOld = (): void => {
+    if (Date.now() < renew_at) return;
+    renew_at = Date.now() + Math.min(cooldown_ms, fresh_ms);
+    const renewed = () => {
+      renew_at = Date.now() + fresh_ms;
+    };
+    // The keys at hand stay good while the issuer is away.
+    keys.reload().then(renewed, () => undefined);
+  };
   return async (jwt) => {
+    renewOld();
     try {
       const { payload } = await jwtVerify(jwt, keys, {
         issuer,
@@ -49,7 +62,7 @@ export function createJwtVerifier({
         algorithms,
         requiredClaims: ['exp', 'sub'],
       });
-      return { issuer, subject: payload.sub as string };
+      return payload as JWTPayload & { sub: string; exp: number };
     } catch (error) {
       throw isForged(error)
         ? new AppError(

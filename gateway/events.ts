@@ -1,0 +1,150 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { EventType, GatewayEvent } from '../domain/events';
+import { newId } from '../domain/ids';
+import type { Logger } from '../log';
+import type { Call } from './call';
+import type { ControlPlane, Identity } from './control-plane';
+
+type Type = Extract<EventType, `rate_limit.${string}` | `request.${string}`>;
+
+/** What happened, and to which call. */
+export interface Told {
+  type: Type;
+  /** Events filtered by `action` are those that refused something. */
+  action?: 'rate_limited' | 'blocked';
+  payload: Record<string, unknown>;
+}
+
+/** Tells the control plane what happened, in batches and off the path of any request. */
+export interface Events {
+  emit(call: Pick<Call, 'identity' | 'request_id' | 'ctx'> & Partial<Call>, told: Told): void;
+  /** What waits to be sent. */
+  count(): number;
+  /** What was given up because the control plane was away too long. */
+  dropped(): number;
+  /** Sends what waits, as far as the control plane takes it within the time. */
+  close(within_ms: number): Promise<void>;
+}
+
+// What the control plane takes in one call.
+const BATCH_MAX = 500;
+const LINGER_MS = 250;
+const REST_MS = 1_000;
+const SEND_TIMEOUT_MS = 5_000;
+const WAITING_MAX = 20_000;
+
+type Teller = Pick<ControlPlane, 'tell' | 'now'>;
+
+export function openEvents(control_plane: Teller, log: Logger): Events {
+  return new EventBuffer(control_plane, log);
+}
+
+class EventBuffer implements Events {
+  private readonly control_plane: Teller;
+  private readonly log: Logger;
+  private waiting: GatewayEvent[] = [];
+  private lost = 0;
+  private is_closing = false;
+  private timer: NodeJS.Timeout | undefined;
+  private sending: Promise<void> | undefined;
+
+  constructor(control_plane: Teller, log: Logger) {
+    this.control_plane = control_plane;
+    this.log = log;
+  }
+
+  emit({ identity, request_id, agent_id, ctx }: Parameters<Events['emit']>[0], told: Told): void {
+    if (this.waiting.length >= WAITING_MAX) this.makeRoom();
+    this.waiting.push({
+      id: newId('evt', Math.floor(this.control_plane.now())),
+      org_id: identity.org_id,
+      type: told.type,
+      action: told.action ?? null,
+      agent_id: agent_id ?? identity.agent_id,
+      request_id,
+      trace_label: ctx.state.request_id as string,
+      payload: { ...told.payload, ...proofOf(identity) },
+    });
+    if (this.waiting.length >= BATCH_MAX) this.sendSoon(0);
+    else this.sendSoon(LINGER_MS);
+  }
+
+  count(): number {
+    return this.waiting.length;
+  }
+
+  dropped(): number {
+    return this.lost;
+  }
+
+  async close(within_ms: number): Promise<void> {
+    this.is_closing = true;
+    clearTimeout(this.timer);
+    const end_at = performance.now() + within_ms;
+    await Promise.race([this.sending, sleep(within_ms, undefined, { ref: false })]);
+    while (this.waiting.length > 0 && performance.now() < end_at) {
+      if (!(await this.sendBatch(end_at - performance.now()))) break;
+    }
+    this.lost += this.waiting.length;
+    if (this.lost > 0) this.log.warn({ events: this.lost }, 'events were lost');
+    this.waiting = [];
+  }
+
+  private sendSoon(delay_ms: number): void {
+    if (this.is_closing || this.sending !== undefined || (this.timer !== undefined && delay_ms > 0))
+      return;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      this.timer = undefined;
+      this.sending = this.send().finally(() => {
+        this.sending = undefined;
+        if (this.waiting.length > 0) this.sendSoon(LINGER_MS);
+      });
+    }, delay_ms);
+  }
+
+  /** Sends what waits; where the control plane is away it rests, and nothing is given up. */
+  private async send(): Promise<void> {
+    let is_taken: boolean;
+    do {
+      is_taken = await this.sendBatch(SEND_TIMEOUT_MS);
+      if (!is_taken) await sleep(REST_MS, undefined, { ref: false });
+    } while (!this.is_closing && (!is_taken || this.waiting.length >= BATCH_MAX));
+  }
+
+  private async sendBatch(timeout_ms: number): Promise<boolean> {
+    const batch = this.waiting.slice(0, BATCH_MAX);
+    if (!(await this.tell(batch, timeout_ms))) return false;
+    const sent = new Set(batch);
+    this.waiting = this.waiting.filter((event) => !sent.has(event));
+    return true;
+  }
+
+  /** What is refused for what it holds would be refused for ever: its neighbours go without it. */
+  private async tell(batch: GatewayEvent[], timeout_ms: number): Promise<boolean> {
+    const result = await this.control_plane.tell(batch, timeout_ms);
+    if (result !== 'refused') return result === 'taken';
+    if (batch.length === 1) {
+      this.lost += 1;
+      this.log.error({ type: batch[0]?.type }, 'an event was refused');
+      return true;
+    }
+    const half = Math.ceil(batch.length / 2);
+    const is_taken = await this.tell(batch.slice(0, half), timeout_ms);
+    return (await this.tell(batch.slice(half), timeout_ms)) && is_taken;
+  }
+
+  /** Passed checks go first: a refusal or a finished request tells more. */
+  private makeRoom(): void {
+    const passed = this.waiting.findIndex(({ type }) => type === 'rate_limit.checked');
+    this.waiting.splice(Math.max(0, passed), 1);
+    if (this.lost === 0) this.log.warn('events are dropped, the control plane is away');
+    this.lost += 1;
+  }
+}
+
+/** Who called, and how that was proved; what nobody proved is no identity (specification: Authentication, rule 4). */
+function proofOf({ proof, user_id, key_id, team_id }: Identity) {
+  if (proof === 'header_soft') return { identity_proof_method: proof };
+  return { identity_proof_method: proof, identity_context: { user_id, key_id, team_id } };
+}
