@@ -26,6 +26,8 @@ export interface Span {
   end: number;
 }
 
+export type Spans = ReadonlyMap<string, Span>;
+
 /** Reads a request's bytes, which must be UTF-8, as parsers differ in what they make of others; 413 above the limit, by the declared length where there is one. */
 export async function readBody(req: IncomingMessage, limit: number): Promise<Buffer> {
   const { 'content-type': type = '', 'content-encoding': coding } = req.headers;
@@ -63,14 +65,15 @@ export function parseBody(text: string): Body {
 
 /**
  * Refuses a body that names a deciding key twice or in another spelling: parsers differ in which one they take, and some
- * ignore case and underscores. Gives the place of `stream_options`, the one value that is ever edited.
+ * ignore case and underscores. Gives their places.
  */
-export function checkKeys(text: string): Span | undefined {
-  const options = checkMembers(text, text.indexOf('{'), deciding).get('stream_options');
+export function checkKeys(text: string): Spans {
+  const spans = checkMembers(text, text.indexOf('{'), deciding);
+  const options = spans.get('stream_options');
   if (options !== undefined && text[options.start] === '{') {
     checkMembers(text, options.start, deciding_options);
   }
-  return options;
+  return spans;
 }
 
 /** The places of the deciding values in the object that starts here. */
@@ -91,25 +94,6 @@ function checkMembers(text: string, open: number, names: Spellings): Map<string,
     if (text[at] === ',') at = next(text, at + 1);
   }
   return found;
-}
-
-/** The body with usage asked for in its stream; all else stays as the client wrote it. */
-export function askForUsage(raw: Buffer, text: string, body: Body, span: Span | undefined): Buffer {
-  if (span === undefined) {
-    return withMember(raw, '"stream_options":{"include_usage":true}');
-  }
-  const options = { ...(body.stream_options as Body | null), include_usage: true };
-  return Buffer.from(text.slice(0, span.start) + JSON.stringify(options) + text.slice(span.end));
-}
-
-/** The body with the model named that it leaves to the provider, so that both take the same. */
-export function nameModel(raw: Buffer, model: string): Buffer {
-  return withMember(raw, `"model":${JSON.stringify(model)}`);
-}
-
-function withMember(raw: Buffer, member: string): Buffer {
-  const brace = raw.indexOf(0x7b) + 1;
-  return Buffer.concat([raw.subarray(0, brace), Buffer.from(`${member},`), raw.subarray(brace)]);
 }
 
 /** The model's name; 422 where it is missing and the family has no model of its own. */

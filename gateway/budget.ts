@@ -4,6 +4,7 @@ import type { Call } from './call';
 import type { ControlPlane, Reservation } from './control-plane';
 import { pay, paymentOf } from './held-calls';
 import { completionCeiling } from './outcome';
+import type { Priced } from './providers';
 import { encodingOf } from './tokenizer';
 import { nothing_used } from './usage';
 
@@ -18,15 +19,17 @@ const DIGEST_INLINE_BYTES = 262_144;
 
 /** The stage that counts what goes upstream, and reads how the client wants it paid. */
 export async function estimate(call: Call): Promise<void> {
-  const { gateway, family, request, target } = call;
+  const { gateway, family, request, candidates } = call;
   call.agent_id = call.identity.agent_id ?? agentOf(call);
   call.payment = paymentOf(call);
   const input = family.input(request.body);
-  const counted = gateway.tokenizer.count(input.texts, encodingOf(request.model));
+  const counted = gateway.tokenizer.count(input.texts, encodingOf(call.model));
   const text_tokens = typeof counted === 'number' ? counted : await counted;
   call.units = family.units?.(request.body, text_tokens);
   const unseen_tokens = input.unseen * call.running.settings.estimates.unseen_input_tokens;
-  const tokens = Math.ceil(text_tokens * target.token_factor) + input.tokens + unseen_tokens;
+  // Whoever serves in the end, the hold covers it.
+  const factor = Math.max(...candidates.map(({ target }) => target.token_factor));
+  const tokens = Math.ceil(text_tokens * factor) + input.tokens + unseen_tokens;
   // Nothing that goes upstream is free to ask.
   call.estimated_prompt_tokens = Math.max(1, Math.min(tokens, TOKENS_MAX));
 }
@@ -35,7 +38,8 @@ const nobody = { user_id: null, team_id: null };
 
 /** The stage that holds the estimated cost, waiting for money where it must, and settles or releases it when the call ends. */
 export async function reserve(call: Call): Promise<void> {
-  const { gateway, identity, family, request, target } = call;
+  const { gateway, identity, family, request, prices } = call;
+  const [price, ...fallbacks] = prices as [Priced, ...Priced[]];
   if (call.client_is_gone) return;
   const { org_id, key_id, secret_id, proof } = identity;
   // Anybody can send the headers of header_soft, so the organization pays.
@@ -50,8 +54,9 @@ export async function reserve(call: Call): Promise<void> {
     agent_id: call.agent_id,
     request_id: call.request_id,
     family: family.name,
-    provider: target.provider,
-    model: request.model,
+    provider: price.provider,
+    model: price.model,
+    fallbacks: fallbacks.length > 0 ? fallbacks : undefined,
     estimated_prompt_tokens: call.estimated_prompt_tokens,
     max_completion_tokens: request.max_completion_tokens,
     units: call.units,
@@ -67,8 +72,17 @@ export async function reserve(call: Call): Promise<void> {
       completion_tokens: completionCeiling(call),
       ...call.units,
     };
-    gateway.control_plane.settle({ org_id, reservation_id, ...call.outcome }, held_for);
+    gateway.control_plane.settle(
+      { org_id, reservation_id, ...servedBy(call, price), ...call.outcome },
+      held_for,
+    );
   });
+}
+
+/** Who served, where it is not who the reservation names. */
+function servedBy({ target, model }: Call, price: Priced): Partial<Priced> {
+  if (target.provider === price.provider && model === price.model) return {};
+  return { provider: target.provider, model };
 }
 
 /** The open holds, prolonged every third of their life while their streams run. */

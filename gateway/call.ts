@@ -8,7 +8,8 @@ import type { Events } from './events';
 import type { Family } from './families';
 import type { HeldCalls, Payment } from './held-calls';
 import type { Identities } from './identities';
-import type { Target } from './providers';
+import type { Outgoing } from './outgoing';
+import type { Candidate, Priced, Target } from './providers';
 import { enter, leave, type Running } from './running';
 import type { Settlement } from './settlements';
 import type { Units } from './speech';
@@ -37,11 +38,8 @@ export interface ClientRequest {
   body: Body;
   model: string;
   is_stream: boolean;
-  /** The client did not ask for usage in its stream, so the chunk that carries it is not shown. */
-  hides_usage: boolean;
   max_completion_tokens: number | null;
-  /** What goes upstream: the client's bytes, with usage asked for in streams. */
-  upstream: Buffer;
+  outgoing: Outgoing;
 }
 
 export type Outcome = Required<Pick<Settlement, 'outcome'>> &
@@ -63,8 +61,12 @@ export interface Call {
   identity: Identity;
   /** readRequest */
   request: ClientRequest;
-  /** chooseTarget */
+  /** chooseTargets */
+  candidates: readonly Candidate[];
+  prices: readonly Priced[];
+  /** The candidate that serves now, and what it calls the model. */
   target: Target;
+  model: string;
   /** estimate */
   agent_id: string | null;
   payment: Payment;
@@ -121,14 +123,14 @@ export async function runCall(
 }
 
 /** What the log says of a call: whose it was, who served it, and what it was settled at, as far as it came; the log leaves out what is undefined. */
-function lineOf({ identity, target, request, reservation, outcome }: Partial<Call>) {
+function lineOf({ identity, target, model, request, reservation, outcome }: Partial<Call>) {
   const settled = reservation && outcome;
   return {
     org_id: identity?.org_id,
     key_id: identity?.key_id ?? undefined,
     identity_proof_method: identity?.proof,
     provider: target?.provider,
-    model: target && request?.model,
+    model: target && model,
     is_stream: target && request?.is_stream,
     reservation_id: reservation?.reservation_id,
     outcome: settled?.outcome,

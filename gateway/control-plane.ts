@@ -4,6 +4,7 @@ import type { GatewayEvent } from '../domain/events';
 import { API_VERSION } from '../http';
 import type { Logger } from '../log';
 import { type Flights, openFlights } from './flights';
+import type { Priced } from './providers';
 import { errorOf, isLost, isRefusedCall, type Reply } from './replies';
 import { openSettlements, type Settlement, type Settlements } from './settlements';
 import type { Units } from './speech';
@@ -42,6 +43,8 @@ export interface ReserveRequest {
   family: string;
   provider: string;
   model: string;
+  /** Who else may serve: their prices are frozen too, and the dearest is held. */
+  fallbacks: readonly Priced[] | undefined;
   estimated_prompt_tokens: number;
   max_completion_tokens: number | null;
   units: Units | undefined;

@@ -1,23 +1,32 @@
 import type { Context } from 'koa';
 import { AppError } from '../domain/errors';
 import type { Call, Gateway } from './call';
-import type { Shape } from './providers';
+import type { Candidate, Listed, Shape } from './providers';
 
 // Until a provider says otherwise; both official SDKs want the member.
 const CREATED = 1_735_689_600;
 
-/** The stage that refuses a model the key may not use, and finds who serves it. */
-export function chooseTarget(call: Call): void {
+/** The stage that refuses a model the key may not use, and finds who serves it, in the order in which they are tried. */
+export function chooseTargets(call: Call): void {
   const { identity, request, running, family } = call;
   const { model } = request;
-  if (!mayUse(identity.allowed_models, model)) {
-    throw new AppError('model_not_allowed', `This key may not use the model "${model}".`, {
-      param: 'model',
-    });
+  const route = running.providers.route(model, family.shape, identity.allowed_models);
+  if (route === undefined) {
+    // An unknown model is told from a forbidden one only where nothing is forbidden.
+    if (identity.allowed_models === null) throw unknownModel(model);
+    const is_unknown =
+      identity.allowed_models.includes(model) && !running.providers.knows(model, family.shape);
+    throw is_unknown ? unknownModel(model) : notAllowed(model);
   }
-  const target = running.providers.find(model, family.shape);
-  if (target === undefined) throw unknownModel(model);
+  call.prices = route.prices;
+  call.candidates = running.providers.order(route);
+  serveBy(call, call.candidates[0] as Candidate);
+}
+
+/** Makes a candidate the one that the call speaks to now. */
+export function serveBy(call: Call, { target, model }: Candidate): void {
   call.target = target;
+  call.model = model;
 }
 
 /** GET /v1/models: exactly what the key may call. Its validity is asked every time. */
@@ -45,22 +54,19 @@ export async function showModel(
   ctx.body = wantsAnthropic(ctx) ? anthropicModel(found) : openaiModel(found);
 }
 
-interface Model {
-  model: string;
-  provider: string;
-}
-
 async function callable(
   ctx: Context,
   { running }: Gateway,
   shapes: ReadonlySet<Shape>,
-): Promise<Model[]> {
+): Promise<Listed[]> {
   const { allowed_models } = await running.identifier.confirm(ctx.req.headers);
-  return running.providers.models(shapes).filter(({ model }) => mayUse(allowed_models, model));
+  return running.providers.models(shapes, allowed_models);
 }
 
-function mayUse(allowed: readonly string[] | null, model: string): boolean {
-  return allowed === null || allowed.includes(model);
+function notAllowed(model: string): AppError {
+  return new AppError('model_not_allowed', `This key may not use the model "${model}".`, {
+    param: 'model',
+  });
 }
 
 function unknownModel(model: string): AppError {
@@ -74,11 +80,11 @@ function wantsAnthropic(ctx: Context): boolean {
   return ctx.get('anthropic-version') !== '';
 }
 
-function openaiModel({ model, provider }: Model) {
+function openaiModel({ model, provider }: Listed) {
   return { id: model, object: 'model', created: CREATED, owned_by: provider };
 }
 
-function anthropicModel({ model }: Model) {
+function anthropicModel({ model }: Listed) {
   const created_at = new Date(CREATED * 1_000).toISOString();
   return { type: 'model', id: model, display_name: model, created_at };
 }

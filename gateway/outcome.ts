@@ -64,12 +64,12 @@ async function estimatedCompletion(
   text: string,
   audio_tokens: number,
 ): Promise<number> {
-  const { request, target, gateway, family } = call;
+  const { model, target, gateway, family } = call;
   if (!family.has_output) return 0;
-  const text_tokens = await gateway.tokenizer.count([text], encodingOf(request.model));
+  const text_tokens = await gateway.tokenizer.count([text], encodingOf(model));
   const counted = Math.ceil(text_tokens * target.token_factor) + audio_tokens;
   const prices = await gateway.control_plane.prices();
-  const price = prices && bestMatch(prices, target.provider, request.model);
+  const price = prices && bestMatch(prices, target.provider, model);
   // Where no price list could be had, the model may be one that reasons.
   if (prices !== undefined && !price?.reasoning) return counted;
   return Math.max(counted, completionCeiling(call, price));

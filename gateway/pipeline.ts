@@ -1,11 +1,10 @@
-import { askForUsage, checkKeys, modelOf, nameModel, parseBody, readBody, streamOf } from './body';
+import { checkKeys, modelOf, parseBody, readBody, streamOf } from './body';
 import { estimate, reserve } from './budget';
 import type { Call, Stage } from './call';
 import type { Told } from './events';
+import { forward } from './forward';
 import { confirmKey, identify } from './identity';
-import { chooseTarget } from './models';
-import { forward } from './proxy';
-import type { Body } from './usage';
+import { chooseTargets } from './models';
 
 /**
  * The whole story of a priced request, in order. A stage may throw an AppError, and registers with `call.onEnd` what must
@@ -16,8 +15,7 @@ export const priced: readonly Stage[] = [
   identify,
   tellAtEnd,
   confirmed(readRequest),
-  confirmed(chooseTarget),
-  leaveUnasked,
+  confirmed(chooseTargets),
   confirmed(estimate),
   // The limits of key, group, user, team and all belong here, then those of policy packs, then the input policy.
   reserve, // What no wallet covers waits for money here. Settles at the end.
@@ -31,13 +29,22 @@ function tellAtEnd(call: Call): void {
   });
 }
 
-function completed({ family, target, request, reservation, outcome, ctx, began_at }: Call): Told {
+function completed({
+  family,
+  target,
+  model,
+  request,
+  reservation,
+  outcome,
+  ctx,
+  began_at,
+}: Call): Told {
   return {
     type: 'request.completed',
     payload: {
       family: family.name,
       provider: target.provider,
-      model: request.model,
+      model,
       is_stream: request.is_stream,
       reservation_id: reservation.reservation_id,
       outcome: outcome.outcome,
@@ -57,31 +64,16 @@ async function readRequest(call: Call): Promise<void> {
   const raw = await readBody(ctx.req, running.settings.body_limit_bytes);
   const text = raw.toString('utf8');
   const body = parseBody(text);
-  const span = checkKeys(text);
+  const spans = checkKeys(text);
   family.check?.(body);
-  const is_stream = family.may_stream && streamOf(body);
-  const hides_usage = is_stream && family.usage_is_asked && !asksForUsage(body);
   call.request = {
     raw,
     body,
-    is_stream,
-    hides_usage,
+    is_stream: family.may_stream && streamOf(body),
     model: modelOf(body, family.default_model),
     max_completion_tokens: family.max_completion_tokens(body),
-    upstream: hides_usage ? askForUsage(raw, text, body, span) : raw,
+    outgoing: { bytes: raw, spans },
   };
-  if (body.model === undefined) call.request.upstream = nameModel(raw, call.request.model);
-}
-
-function asksForUsage({ stream_options }: Body): boolean {
-  return (stream_options as Body | null | undefined)?.include_usage === true;
-}
-
-/** Some providers refuse `stream_options`: they get the client's own bytes, and their streams are billed by count. */
-function leaveUnasked({ target, request }: Call): void {
-  if (target.stream_usage || !request.hides_usage) return;
-  request.upstream = request.raw;
-  request.hides_usage = false;
 }
 
 /** A stage before the reserve: the key may be known from a minute ago, so a refusal first asks whether it is still valid. */

@@ -1,4 +1,5 @@
 import { Pool } from 'undici';
+import { type Breaker, openBreaker } from './breaker';
 import { providerKey, type Settings, type TargetSettings } from './settings';
 
 /** Whose wire a family or a target speaks. */
@@ -20,14 +21,43 @@ export interface Target {
   headers: Readonly<Record<string, string>>;
   first_byte_ms: number;
   pool: Pool;
+  breaker: Breaker;
+}
+
+/** One way to serve a request: a target, and what it calls the model. */
+export interface Candidate {
+  target: Target;
+  model: string;
+}
+
+/** Every way to serve what a client calls by one name. */
+export interface Route {
+  /** By model, in the order in which models are tried; within a model targets share by weight. */
+  tiers: readonly (readonly Candidate[])[];
+  /** What each way may cost, in the file's order: the first names the reservation, the others are frozen with it. */
+  prices: readonly Priced[];
+}
+
+export interface Priced {
+  provider: string;
+  model: string;
 }
 
 export interface Providers {
-  /** A target that serves the model in this shape, by weight; undefined where none does. */
-  find(model: string, shape: Shape): Target | undefined;
-  /** Every model that some route reaches, with its provider, in the file's order. */
-  models(shapes: ReadonlySet<Shape>): { model: string; provider: string }[];
+  /** How a model, or a group of them, is served in this shape to whoever may use these models; undefined where it is not. */
+  route(name: string, shape: Shape, allowed: readonly string[] | null): Route | undefined;
+  /** The order in which this request tries them: by weight, with open circuits last. */
+  order(route: Route): readonly Candidate[];
+  /** True for what a client may name, allowed or not. */
+  knows(name: string, shape: Shape): boolean;
+  /** Every model and group that some path reaches, with its provider, in the file's order. */
+  models(shapes: ReadonlySet<Shape>, allowed: readonly string[] | null): Listed[];
   close(): Promise<void>;
+}
+
+export interface Listed {
+  model: string;
+  provider: string;
 }
 
 const USER_AGENT = 'svc-gateway';
@@ -35,23 +65,53 @@ const USER_AGENT = 'svc-gateway';
 const ANTHROPIC_VERSION = '2023-06-01';
 // Anthropic's tokenizer is not public; measured by its users, it makes up to a fifth more tokens of a text.
 const token_factors: Record<Shape, number> = { openai: 1, anthropic: 1.2 };
+// What the control plane freezes in one reserve, the first price included.
+const PRICES_MAX = 17;
+// The owner of what no single provider serves.
+const GROUP_OWNER = 'svc';
 
 /** The upstream table. `random` gives [0, 1). */
 export function openProviders(settings: Settings, random: () => number = Math.random): Providers {
   const targets = settings.providers.targets.map((row) => open(row, settings));
+  const groups = new Map(settings.model_groups.map(({ name, models }) => [name, models]));
+  const { models: fallbacks } = settings.providers.fallback;
+  const routeOf = (name: string, shape: Shape, allowed: readonly string[] | null) => {
+    const first = groups.get(name) ?? [name];
+    const names = new Set([...first, ...(fallbacks[name] ?? [])]);
+    const tiers = [...names]
+      .filter((model) => mayUse(allowed, model))
+      .map((model) => serving(targets, model, shape));
+    return newRoute(tiers.filter(({ length }) => length > 0));
+  };
+  // Keys without a list of models share their routes.
+  const open_routes = new Map<string, Route | undefined>();
+  const openRoute = (name: string, shape: Shape): Route | undefined => {
+    const key = `${shape} ${name}`;
+    const known = open_routes.get(key);
+    if (known !== undefined) return known;
+    const route = routeOf(name, shape, null);
+    if (route !== undefined) open_routes.set(key, route);
+    return route;
+  };
   return {
-    find(model, shape) {
-      const serving = targets.filter((row) => row.shape === shape && row.models.includes(model));
-      return serving.length < 2 ? serving[0] : byWeight(serving, random());
+    route(name, shape, allowed) {
+      if (allowed === null) return openRoute(name, shape);
+      // A fallback never serves a key that may not use what it asked for.
+      if (!groups.has(name) && !allowed.includes(name)) return undefined;
+      return routeOf(name, shape, allowed);
     },
-    models(shapes) {
+    order: (route) => ordered(route, random),
+    knows: (name, shape) => openRoute(name, shape) !== undefined,
+    models(shapes, allowed) {
       const reachable = targets.filter(({ shape }) => shapes.has(shape));
-      const pairs = reachable.flatMap(({ models, provider }) =>
-        models.map((model): [string, string] => [model, provider]),
+      const served = reachable.flatMap(({ models, provider }) =>
+        models.map((model): Listed => ({ model, provider })),
       );
-      return [...new Map(pairs.reverse())]
-        .reverse()
-        .map(([model, provider]) => ({ model, provider }));
+      const usable = served.filter(({ model }) => mayUse(allowed, model));
+      const of_groups = [...groups]
+        .filter(([, models]) => usable.some(({ model }) => models.includes(model)))
+        .map(([model]): Listed => ({ model, provider: GROUP_OWNER }));
+      return firstOfEach([...usable, ...of_groups]);
     },
     async close() {
       await Promise.all(targets.map(({ pool }) => pool.destroy()));
@@ -59,7 +119,56 @@ export function openProviders(settings: Settings, random: () => number = Math.ra
   };
 }
 
-function open(row: TargetSettings, { timeouts }: Settings): Target {
+function mayUse(allowed: readonly string[] | null, model: string): boolean {
+  return allowed === null || allowed.includes(model);
+}
+
+function serving(targets: readonly Target[], model: string, shape: Shape): Candidate[] {
+  return targets
+    .filter((target) => target.shape === shape && target.models.includes(model))
+    .map((target) => ({ target, model }));
+}
+
+function newRoute(tiers: Candidate[][]): Route | undefined {
+  if (tiers.length === 0) return undefined;
+  const ways = tiers.flat().map(({ target: { provider }, model }) => ({ provider, model }));
+  const distinct = new Map(ways.map((way) => [`${way.provider} ${way.model}`, way]));
+  return { tiers, prices: [...distinct.values()].slice(0, PRICES_MAX) };
+}
+
+function ordered({ tiers, prices }: Route, random: () => number): readonly Candidate[] {
+  const [first] = tiers;
+  if (tiers.length === 1 && first?.length === 1) return first;
+  const all = tiers.flatMap((tier) => shuffled(tier, random));
+  const frozen = all.filter(({ target: { provider }, model }) =>
+    prices.some((price) => price.provider === provider && price.model === model),
+  );
+  const isOpen = ({ target }: Candidate) => target.breaker.opensIn() > 0;
+  return [...frozen.filter((one) => !isOpen(one)), ...frozen.filter(isOpen)];
+}
+
+/** Each target's chance to be next is its share of the weight that is left. */
+function shuffled(tier: readonly Candidate[], random: () => number): Candidate[] {
+  const left = [...tier];
+  const result: Candidate[] = [];
+  while (left.length > 0) {
+    let at = random() * left.reduce((sum, { target }) => sum + target.weight, 0);
+    let index = left.findIndex(({ target }) => {
+      at -= target.weight;
+      return at < 0;
+    });
+    if (index < 0) index = left.length - 1;
+    result.push(...left.splice(index, 1));
+  }
+  return result;
+}
+
+function firstOfEach(listed: Listed[]): Listed[] {
+  const seen = new Set<string>();
+  return listed.filter(({ model }) => !seen.has(model) && seen.add(model));
+}
+
+function open(row: TargetSettings, { timeouts, circuit_breaker }: Settings): Target {
   const url = new URL(row.base_url);
   // Each HTTP/1.1 stream holds a connection, so their number is not limited here.
   const pool = new Pool(url.origin, {
@@ -70,6 +179,7 @@ function open(row: TargetSettings, { timeouts }: Settings): Target {
   return {
     ...{ id, provider, shape, models, weight, stream_usage, pool },
     token_factor: row.token_factor ?? token_factors[shape],
+    breaker: openBreaker(circuit_breaker),
     base_path: url.pathname.replace(/\/+$/, ''),
     headers: { ...credential(row), 'user-agent': USER_AGENT, 'accept-encoding': 'identity' },
     first_byte_ms: row.timeout_ms ?? timeouts.first_byte_ms,
@@ -80,14 +190,4 @@ function credential(row: TargetSettings): Record<string, string> {
   const key = providerKey(row);
   if (row.shape === 'openai') return { authorization: `Bearer ${key}` };
   return { 'x-api-key': key, 'anthropic-version': ANTHROPIC_VERSION };
-}
-
-function byWeight(serving: Target[], at: number): Target | undefined {
-  const total = serving.reduce((sum, { weight }) => sum + weight, 0);
-  let left = at * total;
-  for (const target of serving) {
-    left -= target.weight;
-    if (left < 0) return target;
-  }
-  return serving.at(-1);
 }

@@ -10,8 +10,10 @@ import {
   type StreamMeter,
 } from './meter';
 import { outcomeOf, refused } from './outcome';
+import { asksUsage } from './outgoing';
+import type { Candidate } from './providers';
 import { type Measured, nothing_measured } from './reader';
-import { refusalOf, upstreamError } from './upstream-errors';
+import { isOfTarget, upstreamError } from './upstream-errors';
 import { Valve } from './valve';
 
 // How long and how much is read on behalf of a client that has gone, for the usage at the answer's end.
@@ -19,8 +21,6 @@ const DRAIN_MS = 30_000;
 const DRAIN_BYTES = 1_048_576;
 const ERROR_BODY_MAX_BYTES = 1_048_576;
 
-// All that goes from the client to the upstream besides the body; its key, cookies and identity never do.
-const upstream_headers = ['accept', 'openai-beta', 'anthropic-version', 'anthropic-beta'];
 // All that comes back.
 const client_headers = [
   'content-type',
@@ -32,40 +32,30 @@ const client_headers = [
   'x-should-retry',
 ];
 
+const empty = Buffer.alloc(0);
 type Controller = Dispatcher.DispatchController;
 type Headers = Record<string, string | string[] | undefined>;
 
-/** The stage that sends the request upstream and streams the answer back; it ends when both sides are done. */
-export async function forward(call: Call): Promise<void> {
-  const { target, family, request, ctx } = call;
-  if (call.client_is_gone) return;
-  const headers: Record<string, string> = { 'content-type': 'application/json', ...target.headers };
-  for (const name of upstream_headers) {
-    const value = ctx.req.headers[name];
-    if (typeof value === 'string') headers[name] = value;
-  }
-  const exchange = new Exchange(call);
-  call.onClientGone(() => exchange.clientGone());
-  call.abort = (reason) => exchange.abort(reason);
-  target.pool.dispatch(
-    {
-      method: 'POST',
-      path: `${target.base_path}${family.upstream_path}`,
-      headers,
-      body: request.upstream,
-      headersTimeout: target.first_byte_ms,
-    },
-    exchange,
-  );
-  await exchange.done;
+/** What came in the place of an answer. */
+export type Trouble = {
+  /** The provider may have answered: the request was sent, and its end was not heard. */
+  is_uncertain: boolean;
+} & ({ error: AppError; refusal?: never } | { error?: never; refusal: Refusal });
+
+interface Refusal {
+  status: number;
+  headers: Headers;
+  body: Buffer;
 }
 
 /** One request to an upstream and its answer to the client. undici calls the `on` methods as things happen. */
-class Exchange implements Dispatcher.DispatchHandler {
-  readonly done: Promise<void>;
-  private resolve!: () => void;
+export class Exchange implements Dispatcher.DispatchHandler {
+  readonly done: Promise<Trouble | undefined>;
+  private resolve!: (trouble: Trouble | undefined) => void;
   private reject!: (error: unknown) => void;
   private readonly call: Call;
+  private readonly candidate: Candidate;
+  private refusal: Refusal | undefined;
   private controller: Controller | undefined;
   private has_given_up = false;
   private is_over = false;
@@ -73,8 +63,10 @@ class Exchange implements Dispatcher.DispatchHandler {
   private drained_bytes = 0;
   private drain_timer: NodeJS.Timeout | undefined;
 
-  constructor(call: Call) {
+  constructor(call: Call, candidate: Candidate) {
     this.call = call;
+    this.candidate = candidate;
+    call.onClientGone(() => this.clientGone());
     this.done = new Promise((resolve, reject) => {
       this.resolve = resolve;
       this.reject = reject;
@@ -91,11 +83,13 @@ class Exchange implements Dispatcher.DispatchHandler {
   onResponseStart(controller: Controller, status: number, headers: Headers): void {
     if (status < 200) return;
     if (status >= 300) {
-      this.answer = refusal(this.call, status, headers);
+      this.refusal = { status, headers, body: empty };
+      this.answer = collected(this.refusal);
     } else if (/^text\/html/i.test(String(headers['content-type'] ?? ''))) {
       controller.abort(new AppError('upstream_failed', 'The provider answered with a web page.'));
     } else {
       const is_stream = /^text\/event-stream/i.test(String(headers['content-type'] ?? ''));
+      this.candidate.target.breaker.succeeded();
       const valve = new Valve(this.call, controller);
       this.answer = is_stream
         ? streamAnswer(this.call, valve, status, headers, (error) => controller.abort(error))
@@ -143,25 +137,36 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.is_over = true;
     clearTimeout(this.drain_timer);
     try {
-      await this.settleWith(error);
-      this.resolve();
+      const trouble = await this.settleWith(error);
+      this.report(trouble);
+      this.resolve(trouble);
     } catch (failure) {
       this.reject(failure);
     }
   }
 
-  private async settleWith(error: Error | undefined): Promise<void> {
-    const { call, answer } = this;
+  private async settleWith(error: Error | undefined): Promise<Trouble | undefined> {
+    const { call, answer, refusal } = this;
+    if (refusal !== undefined) return { is_uncertain: false, refusal };
     if (answer === undefined) {
       // Without a word until we gave up, the provider may have done its whole work; a plain failure costs nothing.
-      if (this.has_given_up) {
-        call.outcome = await outcomeOf(call, nothing_measured);
-      }
-      if (call.client_is_gone) return;
-      throw upstreamError(error);
+      if (this.has_given_up) call.outcome = await outcomeOf(call, nothing_measured);
+      const is_sent = this.controller !== undefined && error?.name !== 'AppError';
+      return { is_uncertain: is_sent, error: upstreamError(error) };
     }
     const measured = await answer.end(error);
-    if (measured !== undefined) call.outcome = await outcomeOf(call, measured);
+    if (measured === undefined) return { is_uncertain: true, error: upstreamError(error) };
+    call.outcome = await outcomeOf(call, measured);
+    return undefined;
+  }
+
+  /** What this attempt says of its target. */
+  private report(trouble: Trouble | undefined): void {
+    const { breaker } = this.candidate.target;
+    if (this.call.client_is_gone) breaker.abandoned();
+    else if (trouble === undefined) breaker.succeeded();
+    else if (trouble.refusal === undefined || isOfTarget(trouble.refusal.status)) breaker.failed();
+    else breaker.succeeded();
   }
 }
 
@@ -174,24 +179,15 @@ interface Answer {
   end(error: Error | undefined): Promise<Measured | undefined>;
 }
 
-/** An error status: its body is passed on where it is the family's, else put into our own words. */
-function refusal(call: Call, status: number, headers: Headers): Answer {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
+/** The body of an error status, as far as anybody reads it. */
+function collected(refusal: Refusal): Answer {
   return {
     push(chunk) {
-      bytes += chunk.length;
-      if (bytes <= ERROR_BODY_MAX_BYTES) chunks.push(chunk);
+      if (refusal.body.length + chunk.length > ERROR_BODY_MAX_BYTES) return;
+      refusal.body = Buffer.concat([refusal.body, chunk]);
     },
     isMeasured: () => true,
-    async end() {
-      if (call.client_is_gone) return undefined;
-      const body = refusalOf(status, headers, Buffer.concat(chunks));
-      call.ctx.set(picked(headers));
-      call.ctx.status = status;
-      call.ctx.body = body;
-      return undefined;
-    },
+    end: async () => undefined,
   };
 }
 
@@ -218,7 +214,7 @@ function wholeAnswer(call: Call, valve: Valve, status: number, headers: Headers)
     // What bytes are worth was known before they came.
     isMeasured: () => is_binary === true,
     async end(error) {
-      if (error !== undefined && !has_begun && !call.client_is_gone) throw upstreamError(error);
+      if (error !== undefined && !has_begun && !call.client_is_gone) return undefined;
       begin();
       if (error === undefined) valve.end();
       else call.ctx.res.destroy();
@@ -236,7 +232,7 @@ function streamAnswer(
   headers: Headers,
   onBroken: (error: Error) => void,
 ): Answer {
-  const meter: StreamMeter = createStreamMeter(call.family.reader, call.request.hides_usage);
+  const meter: StreamMeter = createStreamMeter(call.family.reader, asksUsage(call, call));
   const decoder = decoderOf(headers['content-encoding'] as string | undefined);
   if (!call.client_is_gone) {
     open(call, status, { ...picked(headers), 'x-accel-buffering': 'no' });
@@ -279,7 +275,7 @@ function open({ ctx, gateway }: Call, status: number, headers: Record<string, st
   ctx.res.writeHead(status, headers);
 }
 
-function picked(headers: Headers): Record<string, string> {
+export function picked(headers: Headers): Record<string, string> {
   const kept: Record<string, string> = {};
   for (const name of client_headers) {
     const value = headers[name];

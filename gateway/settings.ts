@@ -31,6 +31,38 @@ const target = z.strictObject({
   token_factor: z.number().min(0.1).max(10).optional(),
 });
 
+const names = z.array(z.string().min(1)).min(1);
+
+const fallback = z.strictObject({
+  /** How often one target is asked again, before the next one is. */
+  retries: z.int().min(0).max(5).default(0),
+  /** Before a target is asked again; doubles each time. */
+  backoff_ms: milliseconds.default(200),
+  /**
+   * Also after a failure that may have been an answer: a request that was sent and broke off, or timed out. The provider may
+   * bill for both; the client is charged for the one that answers.
+   */
+  after_uncertain: z.boolean().default(false),
+  /** Models that stand in for a model, or a group, in this order. */
+  models: z.record(z.string().min(1), names).default({}),
+});
+
+const circuitBreaker = z.strictObject({
+  enabled: z.boolean().default(true),
+  /** So many failures of a target one after the other open its circuit. */
+  failures: z.int().min(1).max(1_000).default(5),
+  /** How long nothing is sent there then; after it one request tries. */
+  open_ms: milliseconds.default(30_000),
+});
+
+const modelGroup = z.strictObject({
+  /** What clients call it; no model has this name. */
+  name: z.string().min(1),
+  description: z.string().optional(),
+  /** Tried in this order. */
+  models: names,
+});
+
 const timeouts = z.strictObject({
   connect_ms: milliseconds.default(5_000),
   /** A reasoning model that does not stream may think for minutes. */
@@ -56,7 +88,12 @@ const estimates = z.strictObject({
 
 // One row a section; later sections (rate limits, policies, identity) are further rows.
 const sections = z.strictObject({
-  providers: z.strictObject({ targets: z.array(target).min(1) }),
+  providers: z.strictObject({
+    targets: z.array(target).min(1),
+    fallback: fallback.prefault({}),
+  }),
+  circuit_breaker: circuitBreaker.prefault({}),
+  model_groups: z.array(modelGroup).default([]),
   timeouts: timeouts.prefault({}),
   cost_tickets: costTickets.prefault({}),
   estimates: estimates.prefault({}),
@@ -89,7 +126,7 @@ export function parseSettings(text: string, file = 'gateway.yaml'): Settings {
     const problems = parsed.error.issues.flatMap(described);
     throw new ConfigError(`${file} is not a gateway configuration:\n${problems.join('\n')}`);
   }
-  const problem = repeatedId(parsed.data) ?? missingKey(parsed.data);
+  const problem = repeatedId(parsed.data) ?? missingKey(parsed.data) ?? unservedModel(parsed.data);
   if (problem !== undefined) throw new ConfigError(`${file}: ${problem}`);
   return parsed.data;
 }
@@ -129,4 +166,26 @@ function missingKey({ providers }: Settings): string | undefined {
   if (at < 0) return undefined;
   const name = providers.targets[at]?.api_key_env;
   return `providers.targets[${at}].api_key_env: the environment variable ${name} is not set.`;
+}
+
+/** Groups and fallbacks name models that some target serves; a group's own name is none of them. */
+function unservedModel({ providers, model_groups }: Settings): string | undefined {
+  const served = new Set(providers.targets.flatMap(({ models }) => models));
+  const groups = new Set<string>();
+  for (const [at, { name, models }] of model_groups.entries()) {
+    if (served.has(name) || groups.has(name)) {
+      return `model_groups[${at}].name: "${name}" is already the name of a model or group.`;
+    }
+    groups.add(name);
+    const unknown = models.find((model) => !served.has(model));
+    if (unknown) return `model_groups[${at}].models: no target serves "${unknown}".`;
+  }
+  for (const [name, models] of Object.entries(providers.fallback.models)) {
+    const unknown = models.find((model) => !served.has(model));
+    if (!served.has(name) && !groups.has(name)) {
+      return `providers.fallback.models: "${name}" is no model that a target serves, and no group.`;
+    }
+    if (unknown) return `providers.fallback.models.${name}: no target serves "${unknown}".`;
+  }
+  return undefined;
 }

@@ -8,6 +8,9 @@ export interface Settlement {
   org_id: string;
   reservation_id?: string;
   request_id?: string;
+  /** Who served, where that is a fallback of the reserve. */
+  provider?: string;
+  model?: string;
   outcome: 'completed' | 'failed' | 'canceled';
   usage?: Usage;
   usage_source?: 'upstream' | 'estimated';

@@ -6,6 +6,11 @@ const timed_out = /^UND_ERR_(HEADERS|BODY|CONNECT)_TIMEOUT$/;
 // These statuses speak of the gateway's own account with the provider, not of the client's.
 const about_gateway = new Set([401, 402, 407]);
 
+/** True where a status says that the target itself is in trouble, or this gateway with it: others may do better. */
+export function isOfTarget(status: number): boolean {
+  return status >= 500 || status < 400 || about_gateway.has(status);
+}
+
 const decoders: Record<string, (bytes: Buffer, options: { maxOutputLength: number }) => Buffer> = {
   gzip: gunzipSync,
   br: brotliDecompressSync,

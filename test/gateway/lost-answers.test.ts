@@ -44,6 +44,8 @@ async function known() {
   const key = await gatewayKey(world.api, org.org_id);
   expect((await post(gateway.url + path, key, chat('Hello'))).status).toBe(200);
   await lastCharge(world, org.org_id);
+  // Nothing but the call of the test travels over the wire.
+  await until(() => gateway.gateway.events.count() === 0);
   await forgetArrivals(world.models_url);
   return { ...org, key, before: await balance(world.api.db, org.org_wallet) };
 }

@@ -1,0 +1,55 @@
+export interface BreakerSettings {
+  enabled: boolean;
+  /** So many failures one after the other open the circuit. */
+  failures: number;
+  /** How long nothing is sent then. */
+  open_ms: number;
+}
+
+const TRYING_MS = 1_000;
+
+/** Keeps requests from a target that fails all of them. */
+export interface Breaker {
+  /** False while the circuit is open. After its time one request may try; the others wait for its end. */
+  mayPass(): boolean;
+  succeeded(): void;
+  failed(): void;
+  /** Neither: the request ended before it showed anything. */
+  abandoned(): void;
+  /** Milliseconds until a request may pass; 0 where one may now. */
+  opensIn(): number;
+}
+
+export function openBreaker(
+  { enabled, failures: failures_max, open_ms }: BreakerSettings,
+  now: () => number = () => performance.now(),
+): Breaker {
+  let failures = 0;
+  let open_until = 0;
+  let is_trying = false;
+  return {
+    mayPass() {
+      if (!enabled || failures < failures_max) return true;
+      if (is_trying || now() < open_until) return false;
+      is_trying = true;
+      return true;
+    },
+    succeeded() {
+      failures = 0;
+      is_trying = false;
+    },
+    failed() {
+      failures += 1;
+      is_trying = false;
+      if (failures >= failures_max) open_until = now() + open_ms;
+    },
+    abandoned() {
+      is_trying = false;
+    },
+    opensIn() {
+      if (!enabled || failures < failures_max) return 0;
+      // Whoever tries now may close it soon.
+      return Math.max(is_trying ? TRYING_MS : 0, open_until - now());
+    },
+  };
+}

@@ -1,0 +1,92 @@
+import { AppError } from '../domain/errors';
+import type { Call } from './call';
+import { serveBy } from './models';
+import { sentTo } from './outgoing';
+import type { Candidate } from './providers';
+import { Exchange, picked, type Trouble } from './proxy';
+import { isOfTarget, refusalOf } from './upstream-errors';
+
+// All that goes from the client to the upstream besides the body; its key, cookies and identity never do.
+const upstream_headers = ['accept', 'openai-beta', 'anthropic-version', 'anthropic-beta'];
+// Refusals that another target, or a later moment, may not repeat: an unknown model, a time-out, too many requests.
+const elsewhere = new Set([404, 408, 425, 429]);
+
+/**
+ * The stage that sends the request upstream and streams the answer back; it ends when both sides are done. Until a byte of an
+ * answer has come, what fails goes to the next candidate: the client is charged for the one that answers, once.
+ */
+export async function forward(call: Call): Promise<void> {
+  const { retries, backoff_ms } = call.running.settings.providers.fallback;
+  let trouble: Trouble | undefined;
+  for (const candidate of call.candidates) {
+    const { breaker } = candidate.target;
+    for (let tried = 0; tried <= retries; tried += 1) {
+      if (call.client_is_gone || !breaker.mayPass()) break;
+      serveBy(call, candidate);
+      trouble = await exchange(call, candidate);
+      if (trouble === undefined || !mayGoOn(call, trouble)) return conclude(call, trouble);
+      if (tried < retries) await pause(call, backoff_ms * 2 ** tried);
+    }
+  }
+  if (trouble === undefined && !call.client_is_gone) throw allOpen(call);
+  return conclude(call, trouble);
+}
+
+/** One attempt: undefined where the client has got its answer, or has gone. */
+async function exchange(call: Call, candidate: Candidate): Promise<Trouble | undefined> {
+  const { target } = candidate;
+  const { family, ctx } = call;
+  const headers: Record<string, string> = { 'content-type': 'application/json', ...target.headers };
+  for (const name of upstream_headers) {
+    const value = ctx.req.headers[name];
+    if (typeof value === 'string') headers[name] = value;
+  }
+  const attempt = new Exchange(call, candidate);
+  call.abort = (reason) => attempt.abort(reason);
+  target.pool.dispatch(
+    {
+      method: 'POST',
+      path: `${target.base_path}${family.upstream_path}`,
+      headers,
+      body: sentTo(call, candidate),
+      headersTimeout: target.first_byte_ms,
+    },
+    attempt,
+  );
+  return attempt.done;
+}
+
+/** True where another attempt may help: nothing of an answer has come, and nobody can have billed for it. */
+function mayGoOn(call: Call, trouble: Trouble): boolean {
+  if (call.client_is_gone || call.gateway.is_draining) return false;
+  const { refusal } = trouble;
+  if (refusal !== undefined) return isOfTarget(refusal.status) || elsewhere.has(refusal.status);
+  return !trouble.is_uncertain || call.running.settings.providers.fallback.after_uncertain;
+}
+
+/** Tells the client what the last attempt came to. */
+function conclude(call: Call, trouble: Trouble | undefined): void {
+  if (trouble === undefined || call.client_is_gone) return;
+  if (trouble.error !== undefined) throw trouble.error;
+  const { status, headers, body } = trouble.refusal;
+  const told = refusalOf(status, headers, body);
+  call.ctx.set(picked(headers));
+  call.ctx.status = status;
+  call.ctx.body = told;
+}
+
+function pause({ onClientGone }: Call, ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms);
+    onClientGone(resolve);
+  });
+}
+
+function allOpen({ candidates, request }: Call): AppError {
+  const soonest = Math.min(...candidates.map(({ target }) => target.breaker.opensIn()));
+  return new AppError(
+    'unavailable',
+    `Every provider of the model "${request.model}" fails at present. Repeat the request shortly.`,
+    { retry_after: Math.ceil(soonest / 1_000) },
+  );
+}
