@@ -48,7 +48,11 @@ export function sendError(ctx: Context, error: unknown, log: Logger): void {
 }
 
 /** What the caller is told: the refusal itself, 503 for a trouble that passes, 500 for a bug. The log gets the cause and the id. */
-export function toRefusal(ctx: Context, error: unknown, log: Logger): AppError {
+export function toRefusal(
+  ctx: Pick<Context, 'state' | 'path'>,
+  error: unknown,
+  log: Logger,
+): AppError {
   if (isAppError(error)) return error;
   if (isTransient(error)) return busy();
   if (isUnreachable(error)) {

@@ -1,5 +1,16 @@
-import type { Context } from 'koa';
+import type { Writable } from 'node:stream';
 import type { Logger } from './log';
+
+/** What is served: a request with its answer, or one frame of a socket. */
+export interface Served {
+  readonly method: string;
+  readonly path: string;
+  readonly state: Record<string, unknown>;
+  readonly res: Pick<Writable, 'closed' | 'writableFinished' | 'once'> & {
+    readonly headersSent: boolean;
+    statusCode: number;
+  };
+}
 
 /** What services add to a request's line while they serve it, in `ctx.state.logged`: ids and names, never what was said. */
 export interface Logged {
@@ -23,7 +34,7 @@ const key = /svc_[a-z]k_\w+/g;
  * the client has. The lines hold what is named here and nothing a client wrote but the path of no route, so their logger
  * does without the censor of the others, which costs more than the line.
  */
-export function createRequestLog(log: Logger): (ctx: Context) => () => void {
+export function createRequestLog(log: Logger): (ctx: Served) => () => void {
   const lines = log.child({}, { redact: ['key', 'authorization'] });
   return (ctx) => {
     if (!lines.isLevelEnabled('info') || unlogged.has(ctx.path)) return noLine;
@@ -37,14 +48,14 @@ export function createRequestLog(log: Logger): (ctx: Context) => () => void {
 }
 
 /** Adds to the line of a request. */
-export function addToLine(ctx: Context, more: Logged): void {
+export function addToLine(ctx: Pick<Served, 'state'>, more: Logged): void {
   ctx.state.logged = Object.assign(ctx.state.logged ?? {}, more);
 }
 
 // What nginx calls a request whose client went before its answer began.
 const CLIENT_GONE = 499;
 
-function lineOf({ method, path, state, res }: Context, duration_ms: number) {
+function lineOf({ method, path, state, res }: Served, duration_ms: number) {
   const { route, ...more } = (state.logged ?? {}) as Logged;
   return {
     method,

@@ -2,6 +2,7 @@
 const statuses = {
   invalid_json: 400,
   invalid_request: 400,
+  websocket_connection_limit_reached: 400,
   invalid_credential: 401,
   signature_invalid: 401,
   insufficient_balance: 402,
@@ -40,8 +41,10 @@ const statuses = {
   model_not_priced: 422,
   exchange_rate_missing: 422,
   org_required: 422,
+  upgrade_required: 426,
   version_not_supported: 426,
   usage_constraint_exceeded: 429,
+  websocket_stream_limit_reached: 429,
   internal_error: 500,
   upstream_failed: 502,
   provider_error: 502,
@@ -51,6 +54,11 @@ const statuses = {
 } as const;
 
 export type ErrorCode = keyof typeof statuses;
+
+/** The status of a code, where only that is left of an error. */
+export function statusOf(code: string): number {
+  return Object.hasOwn(statuses, code) ? statuses[code as ErrorCode] : statuses.internal_error;
+}
 
 export interface ErrorDetails {
   /** The field that is wrong, as the client named it: `amount`, `usage.prompt_tokens`. */

@@ -12,6 +12,7 @@ import { openIdentities } from './identities';
 import { routes } from './routes';
 import { closeRunning, openRunning } from './running';
 import type { Settings } from './settings';
+import { openSockets } from './sockets';
 import { encodingOf, openTokenizer } from './tokenizer';
 
 const POLL_MS = 20;
@@ -38,6 +39,7 @@ export function openGateway({
     holds: openHolds(control_plane),
     events: openEvents(control_plane, log),
     held_calls: openHeldCalls(),
+    sockets: openSockets(),
     calls: new Set(),
     is_draining: false,
   };
@@ -64,17 +66,23 @@ export function createApp(gateway: Gateway): Koa {
 export async function drain(gateway: Gateway): Promise<void> {
   gateway.is_draining = true;
   gateway.held_calls.endAll();
+  gateway.sockets.drain();
   const { calls, control_plane } = gateway;
   const end_at = performance.now() + gateway.running.settings.timeouts.drain_ms;
   while (calls.size > 0 && performance.now() < end_at) await pause();
   for (const call of calls) call.abort?.(new AppError('unavailable', 'This gateway stops.'));
   const settled_by = Math.max(end_at, performance.now() + SETTLE_MS);
+  // What is cut here settles like any call whose client has gone.
+  const cutting = gateway.sockets.close(end_at - performance.now() + SOCKETS_MS);
   while (calls.size + control_plane.unsettled() > 0 && performance.now() < settled_by) {
     await pause();
   }
+  await cutting;
 }
 
 const SETTLE_MS = 5_000;
+// For the closing handshake.
+const SOCKETS_MS = 1_000;
 const EVENTS_MS = 2_000;
 
 export async function closeGateway(gateway: Gateway): Promise<void> {

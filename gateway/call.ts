@@ -1,8 +1,8 @@
-import type { Context } from 'koa';
 import { newId } from '../domain/ids';
 import type { Logger } from '../log';
 import { addToLine } from '../request-log';
 import type { Holds } from './budget';
+import type { ClientSide } from './client-side';
 import type { ControlPlane, Identity, Reservation } from './control-plane';
 import type { Events } from './events';
 import type { Family } from './families';
@@ -12,6 +12,7 @@ import type { Outgoing } from './outgoing';
 import type { Candidate, Priced, Target } from './providers';
 import { enter, leave, type Running } from './running';
 import type { Settlement } from './settlements';
+import type { Sockets } from './sockets';
 import type { Units } from './speech';
 import type { Tokenizer } from './tokenizer';
 import type { Body } from './usage';
@@ -26,6 +27,7 @@ export interface Gateway {
   held_calls: HeldCalls;
   tokenizer: Tokenizer;
   events: Events;
+  sockets: Sockets;
   log: Logger;
   /** The calls under way, which a stop waits for. */
   calls: Set<Call>;
@@ -47,7 +49,7 @@ export type Outcome = Required<Pick<Settlement, 'outcome'>> &
 
 /** One proxied request. Each stage fills the fields under its name; later stages rely on them. */
 export interface Call {
-  readonly ctx: Context;
+  readonly ctx: ClientSide;
   readonly gateway: Gateway;
   /** The configuration that it began with. */
   readonly running: Running;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Context } from 'koa';
 import { AppError, isAppError } from '../domain/errors';
 import type { Call } from './call';
+import type { ClientSide } from './client-side';
 import type { RedeemRequest, Reservation, ReserveRequest } from './control-plane';
 
 const HOLD_HEADER = 'x-svc-hold-ms';
@@ -166,7 +166,7 @@ function holdTime({ ctx, running }: Call): number {
   );
 }
 
-function ticketHeader({ req }: Context): string | undefined {
+function ticketHeader({ req }: ClientSide): string | undefined {
   const ticket_id = req.headers[TICKET_HEADER] as string | undefined;
   if (ticket_id === undefined) return undefined;
   if (ticket_id !== '' && ticket_id.length <= TICKET_LENGTH_MAX) return ticket_id;

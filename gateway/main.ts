@@ -6,6 +6,7 @@ import { createLog } from '../log';
 import { closeGateway, createApp, drain, openGateway } from './app';
 import { openControlPlane } from './control-plane';
 import { loadSettings } from './settings';
+import { attachSockets } from './sockets';
 
 // Longer than a balancer keeps an idle connection, so that it never sends into a closing one.
 const KEEP_ALIVE_MS = 65_000;
@@ -23,6 +24,7 @@ async function main(): Promise<void> {
   const control_plane = openControlPlane({ urls, token }, log);
   const gateway = openGateway({ settings, control_plane, log });
   const server = createServer(createApp(gateway).callback());
+  attachSockets(server, gateway);
   server.keepAliveTimeout = KEEP_ALIVE_MS;
   const port = await listen(server, config.GATEWAY_PORT, {
     host: config.GATEWAY_HOST,

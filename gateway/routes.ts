@@ -1,4 +1,5 @@
 import type { Context } from 'koa';
+import { AppError } from '../domain/errors';
 import { type Gateway, runCall } from './call';
 import {
   chat,
@@ -13,6 +14,7 @@ import {
 import { listModels, showModel } from './models';
 import { priced } from './pipeline';
 import type { Shape } from './providers';
+import { socket_paths } from './socket-frames';
 
 export interface Route {
   method: 'GET' | 'POST';
@@ -40,6 +42,7 @@ const shapes: ReadonlySet<Shape> = new Set(
 
 export const routes: readonly Route[] = [
   ...proxied,
+  ...socket_paths.map(socketOnly),
   { method: 'GET', path: '/v1/models', serve: (ctx, gateway) => listModels(ctx, gateway, shapes) },
   {
     method: 'GET',
@@ -47,6 +50,21 @@ export const routes: readonly Route[] = [
     serve: (ctx, gateway, id) => showModel(ctx, gateway, shapes, id),
   },
 ];
+
+/** A socket's path, asked as plain HTTP. */
+function socketOnly(path: string): Route {
+  return {
+    method: 'GET',
+    path,
+    serve: async (ctx) => {
+      ctx.set({ connection: 'upgrade', upgrade: 'websocket' });
+      throw new AppError(
+        'upgrade_required',
+        'This is the path of a WebSocket: ask for the upgrade.',
+      );
+    },
+  };
+}
 
 function proxy(path: string, family: Family): Route {
   return {

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { ConfigError, namedVariable } from '../config';
 import { HOLD_MS_MAX } from './held-calls';
 import { identitySettings } from './identity-settings';
+import { socketSettings } from './socket-settings';
 
 const MEBIBYTE = 1_048_576;
 // 20 MiB of content and a little for the JSON around it.
@@ -98,6 +99,7 @@ const sections = z.strictObject({
   cost_tickets: costTickets.prefault({}),
   estimates: estimates.prefault({}),
   identity: identitySettings.prefault({}),
+  sockets: socketSettings.prefault({}),
   body_limit_bytes: z
     .int()
     .min(1_024)

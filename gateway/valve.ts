@@ -1,14 +1,14 @@
-import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import type { Call } from './call';
+import type { ClientResponse } from './client-side';
 
 type Controller = Dispatcher.DispatchController;
 
 /** Writes to the client no faster than it reads; one that does not read at all is left after the idle time-out. */
 export class Valve {
   private readonly call: Call;
-  private readonly res: ServerResponse;
+  private readonly res: ClientResponse;
   private readonly controller: Controller;
   private decoder: Duplex | undefined;
   private stalled: NodeJS.Timeout | undefined;

@@ -7,6 +7,7 @@ import { closeGateway, createApp, drain, openGateway } from '../../gateway/app';
 import type { Gateway } from '../../gateway/call';
 import { openControlPlane } from '../../gateway/control-plane';
 import { parseSettings } from '../../gateway/settings';
+import { attachSockets } from '../../gateway/sockets';
 import { listen } from '../../http';
 import { createLog } from '../../log';
 import { createModelServer } from '../../sandbox/models';
@@ -136,6 +137,7 @@ export async function startGateway(given: {
   );
   const gateway = openGateway({ settings, control_plane, log });
   const server = createServer(createApp(gateway).callback());
+  attachSockets(server, gateway);
   const url = `http://127.0.0.1:${await listen(server, 0)}`;
   let is_closed = false;
   const close = async () => {

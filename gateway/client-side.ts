@@ -1,0 +1,29 @@
+import type { IncomingMessage } from 'node:http';
+import type { Writable } from 'node:stream';
+
+/** Where a call came from and where its answer goes: Koa's context of an HTTP request, or one frame of a socket. */
+export interface ClientSide {
+  readonly method: string;
+  readonly path: string;
+  /** The request, of a frame the one that opened its socket. */
+  readonly req: IncomingMessage;
+  readonly res: ClientResponse;
+  readonly state: Record<string, unknown>;
+  /** The body, where it did not come as that of an HTTP request. */
+  readonly given?: Buffer;
+  /** What answers where nobody has taken over `res`. */
+  status: number;
+  body: unknown;
+  /** False once `res` is written to. */
+  respond?: boolean | undefined;
+  set(fields: Record<string, string | string[]>): void;
+  set(name: string, value: string | string[]): void;
+}
+
+/** Takes a head, then the bytes of a body or of an event stream. */
+export interface ClientResponse extends Writable {
+  readonly headersSent: boolean;
+  statusCode: number;
+  writeHead(status: number, headers: Record<string, string>): unknown;
+  flushHeaders(): void;
+}

@@ -1,0 +1,130 @@
+import type { IncomingMessage } from 'node:http';
+import { AppError, errorHeaders } from '../domain/errors';
+import { newId } from '../domain/ids';
+import { toRefusal } from '../http';
+import { addToLine, type createRequestLog } from '../request-log';
+import { type Gateway, type Outcome, runCall, type Stage } from './call';
+import type { ClientSide } from './client-side';
+import { priced } from './pipeline';
+import { errorFrame, type Protocol, refusalFrame } from './socket-frames';
+import { type Link, SocketResponse } from './socket-response';
+
+/** The socket that a frame came from. */
+export interface Opened {
+  gateway: Gateway;
+  /** The request that opened it. */
+  request: IncomingMessage;
+  protocol: Protocol;
+  link: Link;
+  /** Begins the line of a frame in the log. */
+  begin: ReturnType<typeof createRequestLog>;
+}
+
+// A ticket pays for one call, so each frame brings its own.
+const TICKET_HEADER = 'x-svc-cost-ticket';
+
+/** One frame that asks, and its answer: a call like that of an HTTP request. */
+export class SocketCall implements ClientSide {
+  readonly method = 'FRAME';
+  readonly path: string;
+  readonly req: IncomingMessage;
+  readonly res: SocketResponse;
+  readonly state: Record<string, unknown>;
+  given: Buffer = Buffer.alloc(0);
+  status = 404;
+  body: unknown;
+  respond = true;
+  private readonly headers: Record<string, string | string[]> = {};
+  private readonly opened: Opened;
+  private readonly finish: () => void;
+
+  constructor(opened: Opened, stream_id: string | undefined) {
+    const { protocol, request, link } = opened;
+    this.opened = opened;
+    this.path = protocol.route;
+    this.state = { request_id: newId('req'), logged: { route: protocol.route } };
+    this.res = new SocketResponse(link, protocol, stream_id);
+    const { [TICKET_HEADER]: _, ...headers } = request.headers;
+    // The request as it was, with headers of this frame's own.
+    this.req = Object.create(request, { headers: { value: headers } }) as IncomingMessage;
+    this.finish = opened.begin(this);
+  }
+
+  get request_id(): string {
+    return this.state.request_id as string;
+  }
+
+  ask(body: Buffer, cost_ticket: string | undefined): void {
+    this.given = body;
+    if (cost_ticket !== undefined) this.req.headers[TICKET_HEADER] = cost_ticket;
+  }
+
+  get(name: string): string {
+    return String(this.req.headers[name.toLowerCase()] ?? '');
+  }
+
+  set(name: string | Record<string, string | string[]>, value: string | string[] = ''): void {
+    if (typeof name === 'string') this.headers[name.toLowerCase()] = value;
+    else for (const [one, its] of Object.entries(name)) this.set(one, its);
+  }
+
+  /** Runs the pipeline. What it refuses is told in a frame, and given back. */
+  async run(): Promise<AppError | undefined> {
+    const { gateway, protocol } = this.opened;
+    let outcome: Outcome | undefined;
+    const keepOutcome: Stage = (call) =>
+      call.onEnd(() => {
+        outcome = call.outcome;
+      });
+    const stages = [keepOutcome, ...priced];
+    try {
+      await runCall({ ctx: this, gateway, family: protocol.family }, stages);
+      await this.conclude(outcome);
+      return undefined;
+    } catch (error) {
+      return this.refuse(error);
+    }
+  }
+
+  /** Tells in a frame why there is no answer, or no whole one. */
+  refuse(error: unknown): AppError {
+    const known = toRefusal(this, error, this.opened.gateway.log);
+    addToLine(this, { code: known.code });
+    this.set(errorHeaders(known));
+    const { request_id, headers } = this;
+    this.end(known.status, errorFrame(known, { request_id, headers }));
+    return known;
+  }
+
+  /** The client has gone, or is sent away. */
+  leave(): void {
+    this.res.destroy();
+    this.finish();
+  }
+
+  private async conclude(outcome: Outcome | undefined): Promise<void> {
+    const { res, opened } = this;
+    if (!res.headersSent) {
+      const { status, headers, body } = this;
+      if (Buffer.isBuffer(body)) this.end(status, refusalFrame(body, { status, headers }));
+      return;
+    }
+    if (!res.closed) await new Promise((resolve) => res.once('close', resolve));
+    if (!res.writableFinished) {
+      throw new AppError('upstream_failed', 'The answer broke off before it was complete.');
+    }
+    if (opened.protocol.done !== undefined && outcome !== undefined && !res.has_failed) {
+      res.say(JSON.stringify(opened.protocol.done(outcome)));
+    }
+    this.finish();
+  }
+
+  private end(status: number, frame: string): void {
+    const { res } = this;
+    if (!res.headersSent) res.statusCode = status;
+    res.headersSent = true;
+    res.say(frame);
+    res.end();
+    this.finish();
+  }
+}

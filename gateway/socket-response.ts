@@ -1,0 +1,80 @@
+import { Writable } from 'node:stream';
+import type { ClientResponse } from './client-side';
+import { frameOfEvent, inLane, type Protocol } from './socket-frames';
+import { type Frame, newSseState, readFrames, unfinished } from './sse';
+
+// Of an answer that its provider did not stream, as asked.
+const WHOLE_MAX_BYTES = 64 * 1_048_576;
+
+/** Where frames go, no faster than they are read. */
+export interface Link {
+  send(text: string): void;
+  /** Runs the step once there is room for more. */
+  whenRoom(step: () => void): void;
+}
+
+/** Takes an answer as an HTTP response would, and sends each of its events as a frame. */
+export class SocketResponse extends Writable implements ClientResponse {
+  headersSent = false;
+  statusCode = 200;
+  /** An error frame stands in it. */
+  has_failed = false;
+  private readonly link: Link;
+  private readonly protocol: Protocol;
+  private readonly stream_id: string | undefined;
+  private readonly sse = newSseState();
+  private whole: Buffer[] | undefined;
+  private whole_bytes = 0;
+
+  constructor(link: Link, protocol: Protocol, stream_id: string | undefined) {
+    super();
+    this.link = link;
+    this.protocol = protocol;
+    this.stream_id = stream_id;
+  }
+
+  writeHead(status: number, headers: Record<string, string>): this {
+    this.headersSent = true;
+    this.statusCode = status;
+    if (!/^text\/event-stream/i.test(headers['content-type'] ?? '')) this.whole = [];
+    return this;
+  }
+
+  /** A frame has no head. */
+  flushHeaders(): void {}
+
+  /** Sends a frame by itself: a refusal, or the end. */
+  say(frame: string): void {
+    this.link.send(inLane(frame, this.stream_id));
+  }
+
+  override _write(chunk: Buffer, _encoding: string, done: (error?: Error) => void): void {
+    if (this.whole === undefined) {
+      for (const frame of readFrames(this.sse, chunk)) this.pass(frame);
+      this.link.whenRoom(done);
+      return;
+    }
+    this.whole_bytes += chunk.length;
+    if (this.whole_bytes > WHOLE_MAX_BYTES) this.destroy();
+    else this.whole.push(chunk);
+    done();
+  }
+
+  override _final(done: (error?: Error) => void): void {
+    if (this.whole !== undefined && this.whole.length > 0) {
+      this.say(this.protocol.whole(Buffer.concat(this.whole).toString('utf8')));
+    }
+    // The last event of a stream may lack its empty line.
+    if (unfinished(this.sse).length > 0) {
+      for (const frame of readFrames(this.sse, Buffer.from('\n\n'))) this.pass(frame);
+    }
+    done();
+  }
+
+  private pass({ data }: Frame): void {
+    if (data === undefined || data === '[DONE]') return;
+    const { text, is_error } = frameOfEvent(data);
+    if (is_error) this.has_failed = true;
+    this.say(text);
+  }
+}

@@ -1,0 +1,198 @@
+import type { RawData } from 'ws';
+import { WebSocket } from 'ws';
+import { AppError } from '../domain/errors';
+import { createRequestLog } from '../request-log';
+import { parseBody } from './body';
+import { type Opened, SocketCall } from './socket-call';
+import { asked, laneOf } from './socket-frames';
+import type { Link } from './socket-response';
+import type { SocketSettings } from './socket-settings';
+
+// Above the first the answers of a client that reads slowly are held back, below the second they go on.
+const UNREAD_MAX_BYTES = 1_048_576;
+const UNREAD_LOW_BYTES = 262_144;
+
+// Close codes: clients open another connection after the first, and none after the others.
+const GOING_AWAY = 1001;
+const NOT_TEXT = 1003;
+const NOT_ALLOWED = 1008;
+
+interface Ending {
+  code: number;
+  /** What frames are told meanwhile. */
+  error: AppError;
+}
+
+/** One connection: its frames run through the pipeline, in order within a lane, lanes side by side. */
+export class SocketSession implements Link {
+  private readonly ws: WebSocket;
+  private readonly opened: Opened;
+  private readonly settings: SocketSettings;
+  /** What waits, by the lane that runs. */
+  private readonly lanes = new Map<string, SocketCall[]>();
+  private readonly running = new Set<SocketCall>();
+  private waiting_frames = 0;
+  private waiting_bytes = 0;
+  private steps: (() => void)[] = [];
+  private ending: Ending | undefined;
+  private is_alive = true;
+  private readonly pings: NodeJS.Timeout;
+  private readonly lifetime: NodeJS.Timeout;
+
+  constructor(ws: WebSocket, opened: Omit<Opened, 'link' | 'begin'>) {
+    this.ws = ws;
+    this.opened = { ...opened, link: this, begin: createRequestLog(opened.gateway.log) };
+    this.settings = opened.gateway.running.settings.sockets;
+    const { ping_ms, lifetime_ms } = this.settings;
+    this.pings = setInterval(() => void this.ping(), ping_ms).unref();
+    this.lifetime = setTimeout(() => this.growOld(), lifetime_ms).unref();
+    ws.on('message', (data, is_binary) => this.take(data, is_binary));
+    ws.on('pong', () => {
+      this.is_alive = true;
+    });
+    ws.on('error', (error) => opened.gateway.log.debug({ err: error }, 'a socket broke'));
+    ws.on('close', () => this.closed());
+  }
+
+  send(text: string): void {
+    this.ws.send(text, this.onSent);
+  }
+
+  whenRoom(step: () => void): void {
+    if (this.ws.bufferedAmount <= UNREAD_MAX_BYTES) step();
+    else this.steps.push(step);
+  }
+
+  /** This gateway stops: no further frame is taken, and what runs may end. */
+  drain(): void {
+    const error = new AppError('unavailable', 'This gateway stops; connect again.');
+    this.leave({ code: GOING_AWAY, error });
+  }
+
+  terminate(): void {
+    this.ws.terminate();
+  }
+
+  private readonly onSent = (): void => {
+    if (this.steps.length === 0 || this.ws.bufferedAmount > UNREAD_LOW_BYTES) return;
+    const { steps } = this;
+    this.steps = [];
+    for (const step of steps) step();
+  };
+
+  private take(data: RawData, is_binary: boolean): void {
+    if (this.ws.readyState !== WebSocket.OPEN) return;
+    if (is_binary) {
+      this.ws.close(NOT_TEXT, 'Send text frames.');
+      return;
+    }
+    let call: SocketCall | undefined;
+    try {
+      const frame = parseBody(data.toString());
+      const stream_id = laneOf(frame);
+      call = new SocketCall(this.opened, stream_id);
+      if (this.ending !== undefined) throw this.ending.error;
+      const { body, cost_ticket } = asked(frame, this.opened.protocol);
+      call.ask(body, cost_ticket);
+      this.enqueue(call, stream_id ?? '');
+    } catch (error) {
+      call ??= new SocketCall(this.opened, undefined);
+      call.refuse(error);
+    }
+  }
+
+  private enqueue(call: SocketCall, lane: string): void {
+    const waiting = this.lanes.get(lane);
+    if (waiting === undefined) {
+      if (this.lanes.size >= this.settings.lanes_max) throw tooMany('lanes');
+      this.lanes.set(lane, []);
+      void this.run(call, lane);
+      return;
+    }
+    const bytes = this.waiting_bytes + call.given.length;
+    const { body_limit_bytes } = this.opened.gateway.running.settings;
+    if (this.waiting_frames >= this.settings.waiting_max || bytes > body_limit_bytes) {
+      throw tooMany('waiting frames');
+    }
+    this.waiting_frames += 1;
+    this.waiting_bytes = bytes;
+    waiting.push(call);
+  }
+
+  private async run(first: SocketCall, lane: string): Promise<void> {
+    for (let call: SocketCall | undefined = first; call !== undefined; call = this.next(lane)) {
+      this.running.add(call);
+      const refusal = await call.run();
+      this.running.delete(call);
+      if (refusal?.status === 401) this.leave({ code: NOT_ALLOWED, error: refusal });
+    }
+    this.lanes.delete(lane);
+    this.closeWhereIdle();
+  }
+
+  private next(lane: string): SocketCall | undefined {
+    const call = this.lanes.get(lane)?.shift();
+    if (call === undefined) return undefined;
+    this.waiting_frames -= 1;
+    this.waiting_bytes -= call.given.length;
+    return call;
+  }
+
+  /** Refuses what waits and what comes, and closes once nothing runs. */
+  private leave(ending: Ending): void {
+    if (this.ending !== undefined) return;
+    this.ending = ending;
+    for (const lane of this.lanes.keys()) {
+      for (let call = this.next(lane); call !== undefined; call = this.next(lane)) {
+        call.refuse(ending.error);
+      }
+    }
+    this.closeWhereIdle();
+  }
+
+  private closeWhereIdle(): void {
+    if (this.ending === undefined || this.running.size > 0) return;
+    this.ws.close(this.ending.code, this.ending.error.message);
+  }
+
+  private growOld(): void {
+    const error = new AppError(
+      'websocket_connection_limit_reached',
+      'This connection has reached its age limit. Open another one.',
+    );
+    if (this.ending === undefined) new SocketCall(this.opened, undefined).refuse(error);
+    this.leave({ code: GOING_AWAY, error });
+  }
+
+  private async ping(): Promise<void> {
+    if (!this.is_alive) {
+      this.ws.terminate();
+      return;
+    }
+    this.is_alive = false;
+    this.ws.ping();
+    const { gateway, request } = this.opened;
+    try {
+      await gateway.running.identifier.who(request.headers);
+    } catch (error) {
+      const { status } = error as AppError;
+      if (status === 401) this.leave({ code: NOT_ALLOWED, error: error as AppError });
+    }
+  }
+
+  private closed(): void {
+    clearInterval(this.pings);
+    clearTimeout(this.lifetime);
+    for (const lane of this.lanes.keys()) while (this.next(lane)) {}
+    for (const call of this.running) call.leave();
+    this.steps = [];
+  }
+}
+
+function tooMany(what: string): AppError {
+  return new AppError(
+    'websocket_stream_limit_reached',
+    `This connection has too many ${what}. Wait for an answer, or open another one.`,
+    { retry_after: 1 },
+  );
+}

@@ -1,0 +1,157 @@
+import { type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { WebSocketServer } from 'ws';
+import { AppError, errorHeaders, toErrorBody } from '../domain/errors';
+import { newId } from '../domain/ids';
+import { toRefusal } from '../http';
+import type { Gateway } from './call';
+import type { Identity } from './control-plane';
+import { checkOrigin } from './origins';
+import { protocolOf } from './socket-frames';
+import { SocketSession } from './socket-session';
+
+/** The open sockets of this gateway. */
+export interface Sockets {
+  /** By the key whose they are. */
+  sessions: Map<SocketSession, string>;
+  /** Takes no further frame; each socket closes once its answers are complete. */
+  drain(): void;
+  /** Cuts what is still open after a while. */
+  close(within_ms: number): Promise<void>;
+}
+
+const POLL_MS = 10;
+
+export function openSockets(): Sockets {
+  const sessions: Sockets['sessions'] = new Map();
+  return {
+    sessions,
+    drain() {
+      for (const session of sessions.keys()) session.drain();
+    },
+    async close(within_ms) {
+      const end_at = performance.now() + within_ms;
+      while (sessions.size > 0 && performance.now() < end_at) await sleep(POLL_MS);
+      for (const session of sessions.keys()) session.terminate();
+      sessions.clear();
+    },
+  };
+}
+
+/** Answers the requests of a server that ask for a socket. */
+export function attachSockets(server: Server, gateway: Gateway): void {
+  server.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
+    if (request.headers.upgrade?.toLowerCase() !== 'websocket') {
+      serveAsHttp(server, { request, socket, head });
+      return;
+    }
+    socket.on('error', () => socket.destroy());
+    upgrade(gateway, { request, socket, head }).catch((error: unknown) =>
+      refuse(gateway, { request, socket }, error),
+    );
+  });
+}
+
+interface Upgrade {
+  request: IncomingMessage;
+  socket: Duplex;
+  head: Buffer;
+}
+
+async function upgrade(gateway: Gateway, { request, socket, head }: Upgrade): Promise<void> {
+  const path = pathOf(request);
+  const protocol = request.method === 'GET' ? protocolOf(path) : undefined;
+  if (protocol === undefined) throw new AppError('not_found', `There is no socket at ${path}.`);
+  const { settings, identifier } = gateway.running;
+  checkOrigin(request.headers, settings.sockets);
+  const identity = await identifier.confirm(request.headers);
+  const key = keyOf(identity);
+  checkRoom(gateway, key);
+  const server = new WebSocketServer({
+    noServer: true,
+    perMessageDeflate: false,
+    maxPayload: settings.body_limit_bytes,
+    clientTracking: false,
+  });
+  // A handshake that is not one is answered by the server itself.
+  server.handleUpgrade(request, socket, head, (ws) => {
+    const session = new SocketSession(ws, { gateway, request, protocol });
+    gateway.sockets.sessions.set(session, key);
+    ws.once('close', () => gateway.sockets.sessions.delete(session));
+    if (gateway.is_draining) session.drain();
+  });
+}
+
+function checkRoom({ is_draining, sockets, running }: Gateway, key: string): void {
+  if (is_draining) throw new AppError('unavailable', 'This gateway stops; connect again.');
+  const { connections_max, connections_per_key_max } = running.settings.sockets;
+  const { sessions } = sockets;
+  if (sessions.size >= connections_max) {
+    throw new AppError('overloaded', 'This gateway has as many sockets as it takes.');
+  }
+  let own = 0;
+  for (const owner of sessions.values()) if (owner === key) own += 1;
+  if (own < connections_per_key_max) return;
+  throw new AppError(
+    'websocket_connection_limit_reached',
+    `This key has ${own} sockets open, which is as many as one key may have.`,
+    { status: 429, retry_after: 1 },
+  );
+}
+
+/** Callers without a key are told apart by what their headers say. */
+function keyOf({ key_id, user_id }: Identity): string {
+  return key_id ?? `user ${user_id}`;
+}
+
+/** A whole HTTP answer, as the handshake never came to be. */
+function refuse(
+  { log }: Gateway,
+  { request, socket }: Omit<Upgrade, 'head'>,
+  error: unknown,
+): void {
+  const request_id = newId('req');
+  const path = pathOf(request);
+  const known = toRefusal({ state: { request_id }, path }, error, log);
+  const { status, code } = known;
+  log.info({ method: 'GET', path, status, code, request_id }, 'request');
+  const body = JSON.stringify(toErrorBody(known, request_id));
+  const headers = {
+    ...errorHeaders(known),
+    'x-request-id': request_id,
+    'request-id': request_id,
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': String(Buffer.byteLength(body)),
+    connection: 'close',
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.end(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n${body}`,
+    () => socket.destroy(),
+  );
+}
+
+function pathOf({ url = '/' }: IncomingMessage): string {
+  return url.split('?')[0] ?? '/';
+}
+
+/**
+ * An offer of another protocol, as some clients make with every request (h2c), may be ignored: the request is put back
+ * without it and read as any other.
+ */
+function serveAsHttp(server: Server, { request, socket, head }: Upgrade): void {
+  const { method, url, httpVersion, rawHeaders } = request;
+  const lines = [`${method} ${url} HTTP/${httpVersion}`];
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] as string;
+    if (!offers.has(name.toLowerCase())) lines.push(`${name}: ${rawHeaders[at + 1]}`);
+  }
+  // Header bytes are latin1 to Node, in both directions.
+  const again = Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1');
+  socket.unshift(Buffer.concat([again, head]));
+  server.emit('connection', socket);
+}
+
+const offers = new Set(['upgrade', 'connection', 'http2-settings']);
