@@ -1,9 +1,10 @@
 import { AppError } from '../domain/errors';
+import { picked } from './answers';
 import type { Call } from './call';
 import { serveBy } from './models';
 import { sentTo } from './outgoing';
 import type { Candidate } from './providers';
-import { Exchange, picked, type Trouble } from './proxy';
+import { Exchange, type Trouble } from './proxy';
 import { isOfTarget, refusalOf } from './upstream-errors';
 
 // All that goes from the client to the upstream besides the body; its key, cookies and identity never do.
