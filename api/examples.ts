@@ -90,6 +90,24 @@ export const bodies: Record<string, object> = {
   'post /v1/payments/create-order': { amount: 50, ...pages },
   'post /v1/payments/capture-order': { order_id: '5O190127TN364715T' },
   'put /v1/agents/:id/usage-constraints/:cid': { max_value: 10 },
+  'put /v1/admin/gateway-config': {
+    config: {
+      providers: {
+        targets: [
+          {
+            ...{ id: 'openai', provider: 'openai', shape: 'openai' },
+            ...{ base_url: 'https://api.openai.com/v1', api_key_env: 'OPENAI_API_KEY' },
+            models: ['gpt-4o-mini'],
+          },
+        ],
+      },
+    },
+    note: 'Without gpt-4o',
+  },
+  'post /v1/gateway/config/report': {
+    ...{ id: 'a random id', host: 'gateway-1', config_version: 3, config_hash: '1f0c2c1e5a774a5e' },
+    ...{ refused_version: null, error: null, started_at: '2027-01-31T00:00:00Z' },
+  },
   'post /v1/gateway/keys/verify': { key: 'svc_gk_...' },
   'post /v1/gateway/wallets/reserve': reserve,
   'post /v1/gateway/wallets/settle': settle,

@@ -1,6 +1,7 @@
 import { constraintRoutes } from './constraints';
 import { eventRoutes } from './events';
 import { gatewayRoutes } from './gateway';
+import { gatewayConfigRoutes } from './gateway-config';
 import { operationRoutes } from './operations';
 import { organizationRoutes } from './organizations';
 import { paymentAdminRoutes } from './payment-admin';
@@ -27,6 +28,7 @@ export const routes = [
   ...webhookRoutes,
   ...legacyPaymentRoutes,
   ...gatewayRoutes,
+  ...gatewayConfigRoutes,
   ...eventRoutes,
   ...operationRoutes,
 ];

@@ -36,6 +36,7 @@ const statuses = {
   unsupported_media_type: 415,
   invalid_field: 422,
   unknown_field: 422,
+  invalid_configuration: 422,
   amount_too_large: 422,
   idempotency_key_reused: 422,
   model_not_priced: 422,

@@ -1,10 +1,11 @@
 import Koa, { type Context } from 'koa';
 import { AppError } from '../domain/errors';
-import { conventions } from '../http';
+import { API_VERSION, conventions } from '../http';
 import type { Logger } from '../log';
 import { addToLine } from '../request-log';
 import { openHolds } from './budget';
 import type { Gateway } from './call';
+import { mayReload, warm } from './configuration';
 import type { ControlPlane } from './control-plane';
 import { openEvents } from './events';
 import { openHeldCalls } from './held-calls';
@@ -13,7 +14,7 @@ import { routes } from './routes';
 import { closeRunning, openRunning } from './running';
 import type { Settings } from './settings';
 import { openSockets } from './sockets';
-import { encodingOf, openTokenizer } from './tokenizer';
+import { openTokenizer } from './tokenizer';
 
 const POLL_MS = 20;
 
@@ -29,9 +30,7 @@ export function openGateway({
 }): Gateway {
   const tokenizer = openTokenizer();
   const identities = openIdentities();
-  for (const { models } of settings.providers.targets) {
-    for (const model of models) tokenizer.warm(encodingOf(model));
-  }
+  warm({ tokenizer }, settings);
   return {
     ...{ control_plane, log, tokenizer },
     running: openRunning(settings, { identities, control_plane }),
@@ -55,7 +54,8 @@ export function createApp(gateway: Gateway): Koa {
     const { path } = ctx;
     // Anthropic's clients read the id under this name.
     ctx.set('request-id', ctx.state.request_id as string);
-    if (ctx.method === 'GET' && path === '/svc/health') ctx.body = { status: 'ok' };
+    if (ctx.method === 'GET' && path === '/svc/health') answerHealth(ctx, gateway);
+    else if (ctx.method === 'POST' && path === '/svc/config/reload') await reload(ctx, gateway);
     else if (ctx.method === 'GET' && path === '/readyz') await answerReady(ctx, gateway);
     else await serve(ctx, gateway, path);
   });
@@ -86,6 +86,7 @@ const SOCKETS_MS = 1_000;
 const EVENTS_MS = 2_000;
 
 export async function closeGateway(gateway: Gateway): Promise<void> {
+  gateway.configuration?.close();
   gateway.holds.close();
   await gateway.events.close(EVENTS_MS);
   gateway.tokenizer.close();
@@ -125,6 +126,21 @@ function decoded(text: string): string {
   } catch {
     return text;
   }
+}
+
+function answerHealth(ctx: Context, { running }: Gateway): void {
+  ctx.body = { status: 'ok', version: API_VERSION, config_version: running.version };
+}
+
+/** Reads the configuration again. Takes the token of a service of this installation, as gateways have one. */
+async function reload(ctx: Context, { control_plane, configuration, log }: Gateway): Promise<void> {
+  if (!(await mayReload(control_plane, ctx.get('authorization'), log))) {
+    throw new AppError('invalid_credential', 'Send a token with the scope control_plane.');
+  }
+  if (configuration === undefined) {
+    throw new AppError('unavailable', 'This gateway is starting. Repeat the request shortly.');
+  }
+  ctx.body = { status: 'reloaded', ...(await configuration.reload()) };
 }
 
 async function answerReady(ctx: Context, { control_plane, is_draining }: Gateway): Promise<void> {

@@ -3,6 +3,7 @@ import type { Logger } from '../log';
 import { addToLine } from '../request-log';
 import type { Holds } from './budget';
 import type { ClientSide } from './client-side';
+import type { Configuration } from './configuration';
 import type { ControlPlane, Identity, Reservation } from './control-plane';
 import type { Events } from './events';
 import type { Family } from './families';
@@ -27,6 +28,8 @@ export interface Gateway {
   held_calls: HeldCalls;
   tokenizer: Tokenizer;
   events: Events;
+  /** Absent until the process has begun to serve. */
+  configuration?: Configuration;
   sockets: Sockets;
   log: Logger;
   /** The calls under way, which a stop waits for. */

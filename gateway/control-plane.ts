@@ -1,3 +1,4 @@
+import { hash, timingSafeEqual } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, type ErrorCode } from '../domain/errors';
 import type { GatewayEvent } from '../domain/events';
@@ -87,6 +88,12 @@ export interface Price {
   max_output_tokens?: number | null;
 }
 
+export interface PolledConfiguration {
+  etag: string;
+  version: number;
+  config: object;
+}
+
 /** The machine routes of the control plane, as the gateway uses them. */
 export interface ControlPlane {
   /** By the key itself, or by its id where another proof names it. Throws `invalid_credential`. */
@@ -103,6 +110,12 @@ export interface ControlPlane {
   extend(items: { org_id: string; reservation_id: string }[]): Promise<ExtendResult[]>;
   /** Events that happened here; those that were told before change nothing. */
   tell(events: readonly GatewayEvent[], timeout_ms: number): Promise<'taken' | 'refused' | 'away'>;
+  /** The configuration to run, where it is another than the one with this ETag; undefined where it is not, or there is none. */
+  configuration(etag: string | undefined): Promise<PolledConfiguration | undefined>;
+  /** Tells what this gateway runs; false where that was not heard. */
+  report(state: object): Promise<boolean>;
+  /** True where the control plane takes a token as a service's, or, while it is away, where it is this gateway's own. */
+  isService(token: string): Promise<boolean>;
   /** The price list, at worst that of a while ago; undefined where none was ever had. */
   prices(): Promise<readonly Price[] | undefined>;
   isReady(): Promise<boolean>;
@@ -137,6 +150,9 @@ export function openControlPlane(
     settle: settlements.send,
     extend: (items) => extend(flights, items),
     tell: (events, timeout_ms) => tell(flights, events, timeout_ms),
+    configuration: (etag) => configuration(flights, etag),
+    report: async (state) => (await flights.request('POST', REPORT_PATH, state))?.status === 200,
+    isService: (other) => isService(flights, { token, other }),
     prices: cached(PRICES_FRESH_MS, () => prices(flights)),
     isReady: async () => (await ready()) === true,
     now: () => flights.now(),
@@ -223,6 +239,31 @@ async function tell(
   const reply = await flights.request('POST', '/v1/gateway/events', { items }, patience);
   if (reply === undefined || isRefusedCall(reply) || reply.status === 429) return 'away';
   return reply.status < 400 ? 'taken' : 'refused';
+}
+
+const CONFIG_PATH = '/v1/gateway/config';
+const REPORT_PATH = '/v1/gateway/config/report';
+
+async function configuration(
+  flights: Flights,
+  etag: string | undefined,
+): Promise<PolledConfiguration | undefined> {
+  const headers = etag === undefined ? {} : { 'if-none-match': etag };
+  const reply = await flights.request('GET', CONFIG_PATH, undefined, { headers });
+  if (reply?.status !== 200) return undefined;
+  const { version, config } = reply.body as { version: number; config: object };
+  return { etag: `"${version}"`, version, config };
+}
+
+async function isService(
+  flights: Flights,
+  { token, other }: { token: string; other: string },
+): Promise<boolean> {
+  const headers = { authorization: `Bearer ${other}` };
+  const reply = await flights.request('GET', CONFIG_PATH, undefined, { headers });
+  if (reply !== undefined) return reply.status === 200 || reply.status === 404;
+  const digest = (text: string) => hash('sha256', text, 'buffer');
+  return timingSafeEqual(digest(token), digest(other));
 }
 
 async function prices(flights: Flights): Promise<readonly Price[] | undefined> {

@@ -19,10 +19,12 @@ export interface Flights {
   close(): Promise<void>;
 }
 
-/** How long an answer may take, and who may give the call up before. */
+/** How long an answer may take, who may give the call up before, and what it says. */
 export interface Patience {
-  timeout_ms: number;
+  timeout_ms?: number;
   signal?: AbortSignal;
+  /** Beside the gateway's own, or in their place. */
+  headers?: Readonly<Record<string, string>>;
 }
 
 export interface Address {
@@ -100,7 +102,7 @@ class FlightControl implements Flights {
     method: 'GET' | 'POST',
     path: string,
     body?: object,
-    patience: Patience = { timeout_ms: REQUEST_TIMEOUT_MS },
+    patience: Patience = {},
   ): Promise<Reply | undefined> {
     for (let tries = 0; tries < this.pools.length + 1; tries += 1) {
       const at = this.current;
@@ -124,10 +126,10 @@ class FlightControl implements Flights {
   private async ask(
     at: number,
     { method, path, body }: { method: 'GET' | 'POST'; path: string; body: object | undefined },
-    { timeout_ms, signal }: Patience,
+    { timeout_ms = REQUEST_TIMEOUT_MS, signal, headers }: Patience,
   ): Promise<Reply> {
     const answer = await this.poolAt(at).request({
-      ...{ method, path, headers: this.headers },
+      ...{ method, path, headers: headers ? { ...this.headers, ...headers } : this.headers },
       body: body === undefined ? null : JSON.stringify(body),
       ...{ headersTimeout: timeout_ms, bodyTimeout: timeout_ms },
       ...(signal ? { signal } : {}),

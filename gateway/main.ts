@@ -4,6 +4,7 @@ import { ConfigError, loadConfig } from '../config';
 import { listen } from '../http';
 import { createLog } from '../log';
 import { closeGateway, createApp, drain, openGateway } from './app';
+import { openConfiguration } from './configuration';
 import { openControlPlane } from './control-plane';
 import { loadSettings } from './settings';
 import { attachSockets } from './sockets';
@@ -23,6 +24,7 @@ async function main(): Promise<void> {
   const { CONTROL_PLANE_URL: urls, CONTROL_PLANE_TOKEN: token } = config;
   const control_plane = openControlPlane({ urls, token }, log);
   const gateway = openGateway({ settings, control_plane, log });
+  gateway.configuration = openConfiguration(gateway, { file: config.GATEWAY_CONFIG });
   const server = createServer(createApp(gateway).callback());
   attachSockets(server, gateway);
   server.keepAliveTimeout = KEEP_ALIVE_MS;

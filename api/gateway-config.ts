@@ -1,0 +1,111 @@
+import { z } from 'zod';
+import { AppError } from '../domain/errors';
+import * as configs from '../domain/gateway-config';
+import { controlPlane, platformAdmin } from './access';
+import * as answers from './answers';
+import { id, instant, page } from './fields';
+import { type Ctx, route } from './route';
+
+const CONFIG_MAX_CHARACTERS = 1_000_000;
+
+const nothing = z.strictObject({});
+const paged = z.strictObject(page);
+const change = z.strictObject({
+  config: z
+    .record(z.string(), z.unknown())
+    .refine((config) => JSON.stringify(config).length <= CONFIG_MAX_CHARACTERS, {
+      message: `may have at most ${CONFIG_MAX_CHARACTERS} characters`,
+    })
+    .describe(
+      "A whole configuration, as in the gateway's YAML file. Secrets are named by environment variable.",
+    ),
+  note: z.string().trim().max(500).optional(),
+});
+const report = z.strictObject({
+  id: z.string().min(1).max(200).describe('Made by the gateway when it starts.'),
+  host: id.describe('The machine it runs on.'),
+  config_version: z.int().min(1).nullable().describe('What it runs; null: its own file.'),
+  config_hash: id.describe('Names the running configuration by its content.'),
+  refused_version: z.int().min(1).nullable().describe('The newest version that it refused.'),
+  error: z.string().max(10_000).nullable().describe('Why it refused that version.'),
+  started_at: instant.describe('When its process began.'),
+});
+
+export const gatewayConfigRoutes = [
+  route('get', '/v1/admin/gateway-config', platformAdmin, nothing, show, {
+    summary: 'The configuration that gateways are to run, and what each of them runs.',
+    answer: answers.gatewayConfig,
+  }),
+  route('put', '/v1/admin/gateway-config', platformAdmin, change, put, {
+    summary:
+      'Give gateways another configuration, in place of their file. Each takes it within seconds, or keeps its own and says why.',
+    answer: answers.gatewayConfigVersion,
+  }),
+  route('get', '/v1/admin/gateway-config/versions', platformAdmin, paged, versions, {
+    summary: 'All versions, newest first. Going back is putting an old one again.',
+    answer: answers.list({ versions: answers.gatewayConfigVersion }),
+  }),
+  route('get', '/v1/gateway/config', controlPlane, nothing, poll, {
+    summary: 'What a gateway is to run. Carries an ETag; 404 where it runs its own file.',
+    answer: answers.polledConfig,
+  }),
+  route('post', '/v1/gateway/config/report', controlPlane, report, note, {
+    summary: 'What a gateway runs.',
+    answer: answers.nothing,
+  }),
+];
+
+async function show({ db }: Ctx) {
+  const current = await configs.current(db);
+  if (current === undefined) return { version: null, config: null, gateways: await states(db) };
+  return { ...shown(current), gateways: await states(db) };
+}
+
+async function put({ db, principal }: Ctx, { config, note: why }: z.infer<typeof change>) {
+  const by = principal.user_id ?? principal.id;
+  return shown(await configs.put(db, { config, note: why ?? null, by }));
+}
+
+async function versions({ db }: Ctx, window: z.infer<typeof paged>) {
+  const { rows, ...envelope } = await configs.versions(db, window);
+  return { versions: rows.map(shown), ...envelope };
+}
+
+async function poll({ db, http }: Ctx) {
+  const current = await configs.current(db);
+  if (current === undefined)
+    throw new AppError('not_found', 'Gateways run their own files: PUT /v1/admin/gateway-config.');
+  http.set('etag', `"${current.version}"`);
+  http.status = 200;
+  if (http.fresh) {
+    http.status = 304;
+    http.body = null;
+    return undefined;
+  }
+  const { version, config } = shown(current);
+  return { version, config };
+}
+
+async function note({ db, http }: Ctx, given: z.infer<typeof report>) {
+  const software_version = http.get('x-svc-gateway-version') || null;
+  const { config_version, refused_version } = given;
+  await configs.report(db, {
+    ...given,
+    software_version,
+    config_version: config_version === null ? null : BigInt(config_version),
+    refused_version: refused_version === null ? null : BigInt(refused_version),
+  });
+  return {};
+}
+
+async function states(db: Ctx['db']) {
+  return (await configs.running(db)).map((state) => ({
+    ...state,
+    config_version: state.config_version === null ? null : Number(state.config_version),
+    refused_version: state.refused_version === null ? null : Number(state.refused_version),
+  }));
+}
+
+function shown({ version, ...row }: configs.GatewayConfig) {
+  return { version: Number(version), ...row };
+}

@@ -1,0 +1,150 @@
+import { hostname } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ConfigError } from '../config';
+import { AppError } from '../domain/errors';
+import type { Logger } from '../log';
+import type { Gateway } from './call';
+import type { ControlPlane } from './control-plane';
+import { openRunning, replace } from './running';
+import { loadSettings, parseSettings, type Settings } from './settings';
+import { encodingOf } from './tokenizer';
+
+/** Where the gateway's configuration comes from, and how it is changed while calls are under way. */
+export interface Configuration {
+  /** Reads file and control plane again. A bad configuration changes nothing: 422 `invalid_configuration` says what is wrong. */
+  reload(): Promise<Reloaded>;
+  close(): void;
+}
+
+export interface Reloaded {
+  version: string;
+  previous_version: string;
+  source: 'file' | 'control_plane';
+}
+
+const POLL_MS = 5_000;
+const REPORT_MS = 60_000;
+const ERROR_MAX_CHARACTERS = 2_000;
+
+/** What the control plane has, and what was last said to it. */
+interface Polled {
+  etag: string | undefined;
+  version: number | null;
+  refused_version: number | null;
+  error: string | null;
+}
+
+/** The configuration of a gateway: its file, until the control plane has one, which is then asked for all the time. */
+export function openConfiguration(
+  gateway: Gateway,
+  { file, poll_ms = POLL_MS }: { file: string; poll_ms?: number },
+): Configuration {
+  const { control_plane, log } = gateway;
+  const id = crypto.randomUUID();
+  const started_at = new Date();
+  const polled: Polled = { etag: undefined, version: null, refused_version: null, error: null };
+  const over = new AbortController();
+  let reported = '';
+  let report_at = 0;
+  const report = async (): Promise<void> => {
+    const state = {
+      ...{ id, host: hostname(), started_at, config_hash: gateway.running.version },
+      config_version: polled.version,
+      refused_version: polled.refused_version,
+      error: polled.error,
+    };
+    const text = JSON.stringify(state);
+    if (text === reported && performance.now() < report_at) return;
+    if (!(await control_plane.report(state))) return;
+    reported = text;
+    report_at = performance.now() + REPORT_MS;
+  };
+  const poll = async (): Promise<void> => {
+    await take(gateway, polled);
+    await report();
+  };
+  const pollOn = async (): Promise<void> => {
+    while (!over.signal.aborted) {
+      await poll().catch((error) => log.error({ err: error }, 'the configuration poll failed'));
+      await sleep(poll_ms, undefined, { signal: over.signal, ref: false }).catch(() => undefined);
+    }
+  };
+  void pollOn();
+  return {
+    async reload() {
+      const previous_version = gateway.running.version;
+      polled.etag = undefined;
+      await take(gateway, polled);
+      if (polled.error !== null) throw invalid(polled.error);
+      // The control plane's stands above the file.
+      if (polled.version === null) apply(gateway, readFile(file));
+      void report().catch(() => undefined);
+      return {
+        version: gateway.running.version,
+        previous_version,
+        source: polled.version === null ? 'file' : 'control_plane',
+      };
+    },
+    close: () => over.abort(),
+  };
+}
+
+/** Loads the encodings of a configuration's models ahead of the first request. */
+export function warm({ tokenizer }: Pick<Gateway, 'tokenizer'>, { providers }: Settings): void {
+  for (const { models } of providers.targets) {
+    for (const model of models) tokenizer.warm(encodingOf(model));
+  }
+}
+
+/** Asks the control plane, and runs what it has where that is new and good. */
+async function take(gateway: Gateway, polled: Polled): Promise<void> {
+  const answer = await gateway.control_plane.configuration(polled.etag);
+  if (answer === undefined) return;
+  polled.etag = answer.etag;
+  try {
+    const settings = parseSettings(JSON.stringify(answer.config), `version ${answer.version}`);
+    apply(gateway, settings);
+    Object.assign(polled, { version: answer.version, refused_version: null, error: null });
+    gateway.log.info({ version: answer.version }, "the control plane's configuration runs");
+  } catch (error) {
+    const { message } = error as Error;
+    polled.refused_version = answer.version;
+    polled.error = message.slice(0, ERROR_MAX_CHARACTERS);
+    gateway.log.error({ version: answer.version }, `a configuration was refused: ${message}`);
+  }
+}
+
+/** Puts a configuration in the place of the running one, for the calls that begin from now on. */
+function apply(gateway: Gateway, settings: Settings): void {
+  const next = openRunning(settings, gateway);
+  const { running } = gateway;
+  warm(gateway, settings);
+  gateway.running = next;
+  replace(running);
+}
+
+function readFile(file: string): Settings {
+  try {
+    return loadSettings(file);
+  } catch (error) {
+    if (error instanceof ConfigError) throw invalid(error.message);
+    throw error;
+  }
+}
+
+function invalid(message: string): AppError {
+  return new AppError('invalid_configuration', message);
+}
+
+/** True for the token of a gateway or another service of this installation: what may reload. */
+export async function mayReload(
+  control_plane: ControlPlane,
+  authorization: string,
+  log: Logger,
+): Promise<boolean> {
+  const token = /^bearer\s+(\S+)\s*$/i.exec(authorization)?.[1];
+  if (token === undefined) return false;
+  const is_service = await control_plane.isService(token);
+  if (!is_service) log.warn('a reload was refused');
+  return is_service;
+}
