@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { ConfigError, namedVariable } from '../config';
 import { HOLD_MS_MAX } from './held-calls';
 import { identitySettings } from './identity-settings';
+import { packName, policiesSettings, policyProblem, policySettings } from './policy-settings';
 import { socketSettings } from './socket-settings';
 
 const MEBIBYTE = 1_048_576;
@@ -100,6 +101,10 @@ const sections = z.strictObject({
   estimates: estimates.prefault({}),
   identity: identitySettings.prefault({}),
   sockets: socketSettings.prefault({}),
+  /** Names this set of policies in refusals and events. */
+  pack: packName.optional(),
+  policies: policiesSettings.prefault({}),
+  policy: policySettings.prefault({}),
   body_limit_bytes: z
     .int()
     .min(1_024)
@@ -128,7 +133,11 @@ export function parseSettings(text: string, file = 'gateway.yaml'): Settings {
     const problems = parsed.error.issues.flatMap(described);
     throw new ConfigError(`${file} is not a gateway configuration:\n${problems.join('\n')}`);
   }
-  const problem = repeatedId(parsed.data) ?? missingKey(parsed.data) ?? unservedModel(parsed.data);
+  const problem =
+    repeatedId(parsed.data) ??
+    missingKey(parsed.data) ??
+    unservedModel(parsed.data) ??
+    policyProblem(parsed.data);
   if (problem !== undefined) throw new ConfigError(`${file}: ${problem}`);
   return parsed.data;
 }

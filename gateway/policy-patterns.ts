@@ -1,0 +1,205 @@
+import { RE2JS } from 're2js';
+
+export const builtins = [
+  'email',
+  'credit_card',
+  'us_ssn',
+  'iban',
+  'api_key',
+  'jwt',
+  'private_key',
+] as const;
+type Builtin = (typeof builtins)[number];
+
+/** Where something stands in a text: from the first character, to the one behind the last. */
+export interface Range {
+  start: number;
+  end: number;
+}
+
+/** Finds one kind of text, in time that grows with the text alone. */
+export interface Pattern {
+  name: string;
+  find(text: string, from: number): Range[];
+  /** Where a match may be in the making at the text's end; the text's length where none can be. */
+  tail(text: string): number;
+}
+
+/** The operator's own pattern, by RE2: no pattern takes more than linear time. */
+export function ownPattern(own: { name: string; pattern: string; max_length: number }): Pattern {
+  const compiled = RE2JS.compile(own.pattern);
+  return {
+    name: own.name,
+    find(text, from) {
+      const matcher = compiled.matcher(text);
+      const found: Range[] = [];
+      for (let at = from; at <= text.length && matcher.find(at); ) {
+        const range = { start: matcher.start(), end: matcher.end() };
+        if (range.end > range.start) found.push(range);
+        at = Math.max(range.end, range.start + 1);
+      }
+      return found;
+    },
+    tail: (text) => Math.max(0, text.length - own.max_length + 1),
+  };
+}
+
+export function builtinPattern(name: Builtin): Pattern {
+  return { name, ...made[name] };
+}
+
+// These run on the engine of the language: each begins where something else ends and repeats one class at a time, so that
+// nothing is tried twice over a long text.
+const made: Record<Builtin, Omit<Pattern, 'name'>> = {
+  email: {
+    find: (text, from) =>
+      text.includes('@')
+        ? matched(
+            /(?<![\p{L}\p{N}_.%+-])[\p{L}\p{N}_.%+-]+@(?:[\p{L}\p{N}-]+\.)+\p{L}{2,}/gu,
+            text,
+            from,
+          )
+        : [],
+    tail: (text) => tailOf(text, { most: 320, is: /[\p{L}\p{N}_.%+@-]/u }),
+  },
+  credit_card: {
+    find: (text, from) => matched(/\d(?:[ -]?\d){12,}/g, text, from).flatMap(cardsIn(text)),
+    tail: (text) => tailOf(text, { most: 48, is: /[\d -]/, first: /\d/ }),
+  },
+  us_ssn: {
+    find: (text, from) =>
+      matched(/(?<![\d-])(?!000|666|9)\d{3}([ -])(?!00)\d{2}\1(?!0000)\d{4}(?![\d-])/g, text, from),
+    tail: (text) => tailOf(text, { most: 12, is: /[\d -]/, first: /\d/ }),
+  },
+  iban: {
+    find: (text, from) =>
+      matched(/(?<![A-Z0-9])[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}/g, text, from).flatMap(ibanIn(text)),
+    tail: (text) => tailOf(text, { most: 44, is: /[A-Z0-9 ]/, first: /[A-Z]/ }),
+  },
+  api_key: {
+    find: (text, from) => matched(api_key, text, from),
+    tail: (text) => tailOf(text, { most: 256, is: /[\w-]/ }),
+  },
+  jwt: {
+    find: (text, from) => matched(/(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?/g, text, from),
+    tail: (text) => tailOf(text, { most: 1_024, is: /[\w.-]/ }),
+  },
+  private_key: {
+    find: (text, from) => (text.includes('-----BEGIN') ? matched(private_key, text, from) : []),
+    tail: (text) => tailOf(text, { most: 64, is: /[A-Z -]/, first: /-/ }),
+  },
+};
+
+const api_key = new RegExp(
+  `(?<![A-Za-z0-9_])(?:${[
+    'sk-[\\w-]{20,}',
+    'svc_[ag]k_[A-Za-z0-9]{20,}',
+    '(?:AKIA|ASIA)[A-Z0-9]{16}',
+    'gh[opsur]_[A-Za-z0-9]{36,}',
+    'github_pat_\\w{22,}',
+    'glpat-[\\w-]{20,}',
+    'xox[abeprs]-[A-Za-z0-9-]{10,}',
+    'AIza[\\w-]{35}',
+    '[rs]k_(?:live|test)_[A-Za-z0-9]{16,}',
+    'npm_[A-Za-z0-9]{36}',
+    'hf_[A-Za-z0-9]{30,}',
+  ].join('|')})`,
+  'g',
+);
+
+// With its body, so that a redaction takes the key and not its title.
+const private_key =
+  /-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[\w+/=\s\\:,.]|-(?!----END))*(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?/g;
+
+function matched(regex: RegExp, text: string, from: number): Range[] {
+  const found: Range[] = [];
+  regex.lastIndex = from;
+  for (let match = regex.exec(text); match !== null; match = regex.exec(text)) {
+    found.push({ start: match.index, end: match.index + match[0].length });
+  }
+  return found;
+}
+
+/** Where the run of these characters at the text's end begins, counted from the first one that a match may begin with. */
+function tailOf(text: string, { most, is, first }: { most: number; is: RegExp; first?: RegExp }) {
+  const least = Math.max(0, text.length - most);
+  let at = text.length;
+  while (at > least && is.test(text[at - 1] as string)) at -= 1;
+  while (first !== undefined && at < text.length && !first.test(text[at] as string)) at += 1;
+  return at;
+}
+
+const CARD_DIGITS_MIN = 13;
+const CARD_DIGITS_MAX = 19;
+
+/** The numbers of cards in a run of digits: they begin and end where a group of digits does. */
+function cardsIn(text: string): (run: Range) => Range[] {
+  return ({ start, end }) => {
+    const cards: Range[] = [];
+    for (let at = start; at < end; at += 1) {
+      if (at > 0 && isDigit(text, at - 1)) continue;
+      const card = isDigit(text, at) && cardAt(text, at, end);
+      if (!card) continue;
+      cards.push({ start: at, end: card });
+      at = card - 1;
+    }
+    return cards;
+  };
+}
+
+function cardAt(text: string, start: number, end: number): number | undefined {
+  let digits = '';
+  for (let at = start; at < end && digits.length < CARD_DIGITS_MAX; at += 1) {
+    if (!isDigit(text, at)) continue;
+    digits += text[at];
+    if (digits.length >= CARD_DIGITS_MIN && !isDigit(text, at + 1) && isLuhn(digits)) return at + 1;
+  }
+  return undefined;
+}
+
+function isDigit(text: string, at: number): boolean {
+  const code = text.charCodeAt(at);
+  return code >= 0x30 && code <= 0x39;
+}
+
+function isLuhn(digits: string): boolean {
+  let sum = 0;
+  for (let at = 0; at < digits.length; at += 1) {
+    const digit = Number(digits[digits.length - 1 - at]);
+    const doubled = at % 2 === 1 ? digit * 2 : digit;
+    sum += doubled > 9 ? doubled - 9 : doubled;
+  }
+  return sum % 10 === 0 && /[1-9]/.test(digits);
+}
+
+// The registry's lengths by country; without them every hundredth text of the form would pass for one.
+const iban_lengths = new Map(
+  (
+    'AD24AE23AL28AT20AZ28BA20BE16BG22BH22BR29CH21CR22CY28CZ24DE22DK18DO28EE20EG29ES24FI18FO18FR27GB22GE22GI23GL18' +
+    'GR27GT28HR21HU28IE22IL23IQ23IS26IT27JO30KW30KZ20LB28LI21LT20LU20LV21MC27MD24ME22MK19MR27MT31MU30NL18NO15PK24' +
+    'PL28PS29PT25QA29RO24RS22SA24SC31SE24SI19SK24SM27ST25SV28TN24TR26UA29VA22VG24XK20'
+  )
+    .match(/.{4}/g)
+    ?.map((row) => [row.slice(0, 2), Number(row.slice(2))]),
+);
+
+function ibanIn(text: string): (run: Range) => Range[] {
+  return ({ start, end }) => {
+    const length = iban_lengths.get(text.slice(start, start + 2)) ?? Infinity;
+    let compact = '';
+    let at = start;
+    for (; at < end && compact.length < length; at += 1) {
+      if (text[at] !== ' ') compact += text[at];
+    }
+    return compact.length === length && isMod97(compact) ? [{ start, end: at }] : [];
+  };
+}
+
+function isMod97(iban: string): boolean {
+  let rest = 0;
+  for (const character of iban.slice(4) + iban.slice(0, 4)) {
+    const value = Number.parseInt(character, 36);
+    rest = (rest * (value > 9 ? 100 : 10) + value) % 97;
+  }
+  return rest === 1;
+}

@@ -1,0 +1,131 @@
+import { RE2JS } from 're2js';
+import { z } from 'zod';
+import { builtins } from './policy-patterns';
+
+const TEXT_MAX = 500;
+const PATTERN_MAX = 2_000;
+const MATCH_MAX = 4_096;
+
+/** What a chain may run. */
+export const kinds = ['rbac', 'agent-firewall', 'dlp-filter'] as const;
+export type Kind = (typeof kinds)[number];
+
+const text = z.string().min(1).max(TEXT_MAX);
+const regex = z.string().min(1).max(PATTERN_MAX).refine(compiles, {
+  error: 'is no regular expression of RE2: it knows neither back references nor look-around',
+});
+
+const ownPattern = z.strictObject({
+  /** Names the rule in events and refusals. */
+  name: z.string().regex(/^[\w.-]{1,64}$/, 'takes letters, digits, ".", "_" and "-"'),
+  pattern: regex,
+  /** The longest text it is to find, in characters: a stream is held back by as much. */
+  max_length: z.int().min(1).max(MATCH_MAX).default(128),
+});
+
+const dlpFilter = z.strictObject({
+  action: z.enum(['block', 'redact']).default('block'),
+  stages: z
+    .array(z.enum(['input', 'output']))
+    .min(1)
+    .default(['input', 'output']),
+  /** Found in any case and spelling of Unicode, inside words too. */
+  blocked_terms: z
+    .array(text.refine((term) => term.trim() !== '', { error: 'is empty' }))
+    .max(10_000)
+    .default([]),
+  /** Names of built-in patterns, and the operator's own. */
+  detect_patterns: z
+    .array(z.union([z.enum(builtins), ownPattern]))
+    .max(200)
+    .default([]),
+});
+
+/** Names of tools; `*` stands for any characters. */
+const tools = z.array(z.string().min(1).max(200)).max(1_000);
+
+const windows = z.strictObject({
+  requests_per_minute: z.int().min(1).optional(),
+  requests_per_hour: z.int().min(1).optional(),
+  requests_per_day: z.int().min(1).optional(),
+});
+
+const rateLimit = z.strictObject({
+  per_user: windows.optional(),
+  per_team: windows.optional(),
+  global: windows.optional(),
+  on_exceed: z.enum(['block', 'queue']).default('block'),
+  /** What a refusal tells to wait; where absent, the time until a repeat passes. */
+  retry_after_seconds: z.int().min(1).max(86_400).optional(),
+  /** Makes the minute a token bucket: so many at once, then one after the other. */
+  burst_size: z.int().min(1).optional(),
+});
+
+const agentFirewall = z.strictObject({
+  tools: z.strictObject({ allow: tools.optional(), deny: tools.default([]) }).prefault({}),
+  rate_limit: rateLimit.optional(),
+  max_actions_per_session: z.int().min(1).optional(),
+  max_cost_per_session_usd: z.number().min(0).max(9_000_000_000).optional(),
+});
+
+const rbac = z.strictObject({
+  required_headers: z
+    .array(
+      z
+        .strictObject({
+          name: z.string().regex(/^[\w!#$%&'*+.^`|~-]{1,200}$/, 'is no name of a header'),
+          values: z.array(text).min(1).optional(),
+          /** Matches the whole value. */
+          pattern: regex.optional(),
+        })
+        .refine(({ values, pattern }) => values === undefined || pattern === undefined, {
+          error: 'takes either values or a pattern',
+        }),
+    )
+    .min(1),
+});
+
+export type DlpSettings = z.infer<typeof dlpFilter>;
+export type FirewallSettings = z.infer<typeof agentFirewall>;
+export type PackRateLimit = z.infer<typeof rateLimit>;
+export type RbacSettings = z.infer<typeof rbac>;
+
+/** `policies`: which kinds run, in this order. */
+export const policiesSettings = z.strictObject({
+  chain: z
+    .array(z.enum(kinds))
+    .refine((chain) => new Set(chain).size === chain.length, { error: 'names a kind twice' })
+    .default([]),
+});
+
+/** `policy`: what each kind does. */
+export const policySettings = z.strictObject({
+  rbac: rbac.optional(),
+  'agent-firewall': agentFirewall.optional(),
+  'dlp-filter': dlpFilter.optional(),
+  /** Whether prompt caching may be asked for. */
+  cache_control: z.enum(['allow', 'strip']).default('allow'),
+});
+
+export const packName = z.string().min(1).max(200);
+
+/** What is wrong where the chain and the sections do not fit each other. */
+export function policyProblem(settings: {
+  policies: z.infer<typeof policiesSettings>;
+  policy: z.infer<typeof policySettings>;
+}): string | undefined {
+  const { chain } = settings.policies;
+  const at = chain.findIndex((kind) => settings.policy[kind] === undefined);
+  if (at >= 0) return `policies.chain[${at}]: there is no section policy.${chain[at]}.`;
+  const unused = kinds.find((kind) => settings.policy[kind] && !chain.includes(kind));
+  return unused && `policy.${unused}: policies.chain does not name it, so it would never run.`;
+}
+
+function compiles(pattern: string): boolean {
+  try {
+    RE2JS.compile(pattern);
+    return true;
+  } catch {
+    return false;
+  }
+}

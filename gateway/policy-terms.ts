@@ -1,0 +1,170 @@
+import type { Range } from './policy-patterns';
+
+/** A term that was found; `rule` is its number in the list. */
+export interface FoundTerm extends Range {
+  rule: number;
+}
+
+/** Many terms, looked for in one pass however many they are. */
+export interface Terms {
+  /** `partial` is where a term may be in the making at the text's end, else the text's length. */
+  find(text: string, from: number): { found: FoundTerm[]; partial: number };
+}
+
+const SPACE = 0x20;
+
+/** Terms in any case, with or without accents, any white space for theirs. */
+export function openTerms(list: readonly string[]): Terms {
+  const trie = newTrie(list.map((term) => unitsOf(term.normalize('NFKC').trim())));
+  const ring = new Int32Array(trie.longest + 1);
+  return {
+    find(text, from) {
+      const found: FoundTerm[] = [];
+      let state = 0;
+      let count = 0;
+      let after_space = false;
+      const step = (unit: number, at: number, end: number): void => {
+        if (unit === SPACE && after_space) return;
+        after_space = unit === SPACE;
+        state = trie.next[state * trie.width + (trie.classes.get(unit) ?? 0)] as number;
+        ring[count % ring.length] = at;
+        count += 1;
+        const rule = trie.rules[state] as number;
+        if (rule < 0) return;
+        const length = trie.lengths[rule] as number;
+        found.push({ rule, start: ring[(count - length) % ring.length] as number, end });
+      };
+      for (let at = from; at < text.length; ) {
+        const code = text.charCodeAt(at);
+        if (code < 0x80) {
+          step(ascii[code] as number, at, at + 1);
+          at += 1;
+        } else at = stepOver(text, at, step);
+      }
+      const depth = trie.depths[state] as number;
+      const partial = depth === 0 ? text.length : (ring[(count - depth) % ring.length] as number);
+      return { found, partial };
+    },
+  };
+}
+
+// Upper case is made lower case, and what stands between words a space.
+const ascii = Uint8Array.from({ length: 128 }, (_, code) => {
+  if (code >= 0x41 && code <= 0x5a) return code + 0x20;
+  return code <= 0x20 || code === 0x7f ? SPACE : code;
+});
+
+function stepOver(
+  text: string,
+  at: number,
+  step: (unit: number, at: number, end: number) => void,
+): number {
+  const code = text.codePointAt(at) as number;
+  const end = at + (code > 0xffff ? 2 : 1);
+  const units = foldOf(code);
+  for (let unit = 0; unit < units.length; unit += 1) step(units.charCodeAt(unit), at, end);
+  return end;
+}
+
+const folded = new Map<number, string>();
+const FOLDED_MAX = 20_000;
+// Marks that stand over the letters of alphabets; those of other scripts make other letters.
+const accents = /[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]/g;
+
+function foldOf(code: number): string {
+  const known = folded.get(code);
+  if (known !== undefined) return known;
+  const character = String.fromCodePoint(code);
+  const is_syllable = code >= 0xac00 && code <= 0xd7a3;
+  const letters = is_syllable ? character : character.normalize('NFKD').replace(accents, '');
+  // Upper case first: it is what the long s and the sharp s share with their letters.
+  const fold = letters.toUpperCase().toLowerCase().replace(/\s+/g, ' ');
+  if (folded.size >= FOLDED_MAX) folded.clear();
+  folded.set(code, fold);
+  return fold;
+}
+
+/** The units that a term is looked for by. */
+function unitsOf(term: string): number[] {
+  const units: number[] = [];
+  for (const character of term.replace(/[\p{Cf}\p{Default_Ignorable_Code_Point}]/gu, '')) {
+    const code = character.codePointAt(0) as number;
+    const fold = code < 0x80 ? String.fromCharCode(ascii[code] as number) : foldOf(code);
+    for (let at = 0; at < fold.length; at += 1) {
+      const unit = fold.charCodeAt(at);
+      if (unit !== SPACE || units.at(-1) !== SPACE) units.push(unit);
+    }
+  }
+  return units;
+}
+
+/** The automaton of Aho and Corasick, with every transition written out. */
+interface Trie {
+  /** The columns of `next` by unit; 0 is every unit that no term has. */
+  classes: Map<number, number>;
+  width: number;
+  next: Int32Array;
+  /** The longest term that ends in a state, or -1. */
+  rules: Int32Array;
+  depths: Int32Array;
+  lengths: number[];
+  longest: number;
+}
+
+function newTrie(terms: readonly number[][]): Trie {
+  const classes = new Map<number, number>();
+  for (const unit of terms.flat()) if (!classes.has(unit)) classes.set(unit, classes.size + 1);
+  const width = classes.size + 1;
+  const states = 1 + terms.reduce((sum, { length }) => sum + length, 0);
+  const trie: Trie = {
+    ...{ classes, width },
+    next: new Int32Array(states * width),
+    rules: new Int32Array(states).fill(-1),
+    depths: new Int32Array(states),
+    lengths: terms.map(({ length }) => length),
+    longest: Math.max(1, ...terms.map(({ length }) => length)),
+  };
+  plant(trie, terms);
+  link(trie);
+  return trie;
+}
+
+function plant({ next, rules, depths, classes, width }: Trie, terms: readonly number[][]): void {
+  let made = 0;
+  for (const [rule, units] of terms.entries()) {
+    let state = 0;
+    for (const unit of units) {
+      const at = state * width + (classes.get(unit) as number);
+      if (next[at] === 0) {
+        made += 1;
+        next[at] = made;
+        depths[made] = (depths[state] as number) + 1;
+      }
+      state = next[at] as number;
+    }
+    // A term of nothing but invisible characters is none.
+    if (state !== 0 && rules[state] === -1) rules[state] = rule;
+  }
+}
+
+/** Completes the transitions: where a term breaks off, the longest end of it that begins another one goes on. */
+function link({ next, rules, width }: Trie): void {
+  const fallbacks = new Int32Array(rules.length);
+  const queue: number[] = [];
+  for (let unit = 0; unit < width; unit += 1)
+    if (next[unit] !== 0) queue.push(next[unit] as number);
+  for (let at = 0; at < queue.length; at += 1) {
+    const state = queue[at] as number;
+    const fallback = fallbacks[state] as number;
+    if (rules[state] === -1) rules[state] = rules[fallback] as number;
+    for (let unit = 0; unit < width; unit += 1) {
+      const child = next[state * width + unit] as number;
+      const other = next[fallback * width + unit] as number;
+      if (child === 0) next[state * width + unit] = other;
+      else {
+        fallbacks[child] = other;
+        queue.push(child);
+      }
+    }
+  }
+}
