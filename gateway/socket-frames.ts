@@ -126,8 +126,8 @@ export function frameOfEvent(data: string): { text: string; is_error: boolean } 
   if (is_flat && typeof event.status === 'number') return { text: data, is_error: true };
   const { code = null, message = '', param = null } = event;
   const error = isObject(event.error) ? event.error : { type: 'api_error', code, message, param };
-  const { type: _, error: __, ...more } = event;
-  const frame = { ...(is_flat ? more : {}), type: 'error', status: PROVIDER_FAILED, error };
+  const { sequence_number } = event;
+  const frame = { type: 'error', status: PROVIDER_FAILED, error, sequence_number };
   return { text: JSON.stringify(frame), is_error: true };
 }
 

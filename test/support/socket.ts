@@ -11,6 +11,8 @@ export interface Client {
   send(frame: object | string): void;
   /** The frames of a lane up to the one of this type, and takes them away. */
   answer(last: string, stream_id?: string): Promise<Frame[]>;
+  /** Waits for a frame. */
+  some(wanted: (frame: Frame) => unknown): Promise<void>;
   /** How the socket was closed. */
   closed: Promise<{ code: number; reason: string }>;
 }
@@ -25,6 +27,7 @@ export function connect(url: string, headers: Record<string, string>): Promise<C
   const client: Client = {
     ...{ ws, frames, closed },
     send: (frame) => ws.send(typeof frame === 'string' ? frame : JSON.stringify(frame)),
+    some: (wanted) => until(() => frames.some((frame) => Boolean(wanted(frame))), 10_000),
     async answer(last, stream_id) {
       const isOf = (frame: Frame) => stream_id === undefined || frame.stream_id === stream_id;
       const isLast = (frame: Frame) => isOf(frame) && frame.type === last;
