@@ -14,6 +14,7 @@ import { routes } from './routes';
 import { closeRunning, openRunning } from './running';
 import type { Settings } from './settings';
 import { openSockets } from './sockets';
+import { openSound } from './sound';
 import { openTokenizer } from './tokenizer';
 
 const POLL_MS = 20;
@@ -36,6 +37,7 @@ export function openGateway({
     running: openRunning(settings, { identities, control_plane }),
     identities,
     holds: openHolds(control_plane),
+    sound: openSound(),
     events: openEvents(control_plane, log),
     held_calls: openHeldCalls(),
     sockets: openSockets(),
@@ -90,6 +92,7 @@ export async function closeGateway(gateway: Gateway): Promise<void> {
   gateway.holds.close();
   await gateway.events.close(EVENTS_MS);
   gateway.tokenizer.close();
+  gateway.sound.close();
   await closeRunning(gateway.running);
   await gateway.control_plane.close();
 }

@@ -30,24 +30,34 @@ export type Spans = ReadonlyMap<string, Span>;
 
 /** Reads a request's bytes, which must be UTF-8, as parsers differ in what they make of others; 413 above the limit, by the declared length where there is one. */
 export async function readBody(req: IncomingMessage, limit: number): Promise<Buffer> {
-  const { 'content-type': type = '', 'content-encoding': coding } = req.headers;
+  const { 'content-type': type = '' } = req.headers;
   if (!/^application\/([\w.-]+\+)?json\s*(;|$)/i.test(type)) {
     throw new AppError('unsupported_media_type', 'Send the body as content-type application/json.');
   }
+  const raw = await readBytes(req, limit);
+  if (isUtf8(raw)) return raw;
+  throw new AppError('invalid_json', 'The body is not UTF-8, as JSON must be.');
+}
+
+/** A request's bytes; 413 above the limit, by the declared length where there is one. */
+export async function readBytes(req: IncomingMessage, limit: number): Promise<Buffer> {
+  const { 'content-length': declared, 'content-encoding': coding } = req.headers;
   if (coding !== undefined && coding.toLowerCase() !== 'identity') {
     throw new AppError('unsupported_media_type', 'Send the body without content-encoding.');
   }
-  const declared = req.headers['content-length'];
-  let raw: Buffer;
   try {
-    raw = await rawBody(req, { limit, ...(declared ? { length: Number(declared) } : {}) });
+    return await rawBody(req, { limit, ...(declared ? { length: Number(declared) } : {}) });
   } catch (error) {
     // What still comes is read and dropped; unread, it would stand before the connection's next request.
     req.resume();
     throw unreadable(error, limit);
   }
-  if (isUtf8(raw)) return raw;
-  throw new AppError('invalid_json', 'The body is not UTF-8, as JSON must be.');
+}
+
+/** Refuses the name of a form's part that a lenient parser may take for another that is decided on. */
+export function checkName(name: string): void {
+  const right = deciding.get(folded(name));
+  if (right !== undefined && right !== name) throw misspelled(name, right);
 }
 
 /** The object that a body holds; none that is nested too deeply, or of too many pieces, for what reads it later. */

@@ -14,6 +14,7 @@ import type { Candidate, Priced, Target } from './providers';
 import { enter, leave, type Running } from './running';
 import type { Settlement } from './settlements';
 import type { Sockets } from './sockets';
+import type { Sound } from './sound';
 import type { Units } from './speech';
 import type { Tokenizer } from './tokenizer';
 import type { Body } from './usage';
@@ -27,6 +28,7 @@ export interface Gateway {
   holds: Holds;
   held_calls: HeldCalls;
   tokenizer: Tokenizer;
+  sound: Sound;
   events: Events;
   /** Absent until the process has begun to serve. */
   configuration?: Configuration;

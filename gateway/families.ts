@@ -1,4 +1,5 @@
 import type { ErrorBody } from '../domain/errors';
+import type { Call, ClientRequest } from './call';
 import { completionCap, legacyCap, messageCap, responseCap } from './caps';
 import { chatInput, chatReader } from './chat';
 import { completionReader, promptInput } from './completions';
@@ -10,6 +11,12 @@ import type { Shape } from './providers';
 import type { Measured, Reader } from './reader';
 import { checkResponse, responseInput, responseReader } from './responses';
 import { secondsIn, speechInput, speechReader, speechUnits, type Units } from './speech';
+import {
+  readTranscription,
+  transcriptionInput,
+  transcriptionReader,
+  transcriptionUnits,
+} from './transcriptions';
 import type { Body } from './usage';
 
 /** What distinguishes one family of proxy routes from another. */
@@ -25,6 +32,8 @@ export interface Family {
   has_output: boolean;
   /** For bodies that name none. */
   default_model?: string;
+  /** Reads a request that is no JSON. */
+  read?(call: Call): Promise<ClientRequest>;
   /** Refuses what this family does not take. */
   check?(body: Body): void;
   input(body: Body): Input;
@@ -135,6 +144,22 @@ export const speech: Family = {
   units: speechUnits,
   secondsIn,
   reader: speechReader,
+  errorFrame: dataFrame,
+};
+
+export const transcriptions: Family = {
+  name: 'audio_transcriptions',
+  shape: 'openai',
+  upstream_path: '/audio/transcriptions',
+  may_stream: true,
+  usage_is_asked: false,
+  has_output: true,
+  read: readTranscription,
+  input: transcriptionInput,
+  // Known with the length of the sound.
+  max_completion_tokens: () => 0,
+  units: transcriptionUnits,
+  reader: transcriptionReader,
   errorFrame: dataFrame,
 };
 

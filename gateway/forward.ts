@@ -37,7 +37,10 @@ export async function forward(call: Call): Promise<void> {
 async function exchange(call: Call, candidate: Candidate): Promise<Trouble | undefined> {
   const { target } = candidate;
   const { family, ctx } = call;
-  const headers: Record<string, string> = { 'content-type': 'application/json', ...target.headers };
+  const headers: Record<string, string> = {
+    'content-type': call.request.outgoing.content_type ?? 'application/json',
+    ...target.headers,
+  };
   for (const name of upstream_headers) {
     const value = ctx.req.headers[name];
     if (typeof value === 'string') headers[name] = value;

@@ -1,5 +1,6 @@
 import type { Span, Spans } from './body';
 import type { Call, ClientRequest } from './call';
+import { renamed } from './forms';
 import type { Candidate } from './providers';
 import type { Body } from './usage';
 
@@ -8,6 +9,10 @@ export interface Outgoing {
   bytes: Buffer;
   /** Where its deciding members stand, in characters of its text. */
   spans: Spans;
+  /** `application/json` where absent. */
+  content_type?: string;
+  /** What lies between the parts of a form. */
+  delimiter?: string;
 }
 
 interface Edit {
@@ -24,6 +29,7 @@ export function sentTo(call: Pick<Call, 'request' | 'family'>, candidate: Candid
   const { body, outgoing } = request;
   const asks = asksUsage(call, candidate);
   if (!asks && body.model === candidate.model) return outgoing.bytes;
+  if (outgoing.delimiter !== undefined) return renamed(outgoing, candidate.model);
   const text = outgoing.bytes.toString('utf8');
   const edits: Edit[] = [];
   if (body.model !== candidate.model) {

@@ -1,6 +1,6 @@
 import { checkKeys, modelOf, parseBody, readBody, streamOf } from './body';
 import { estimate, reserve } from './budget';
-import type { Call, Stage } from './call';
+import type { Call, ClientRequest, Stage } from './call';
 import type { Told } from './events';
 import { forward } from './forward';
 import { confirmKey, identify } from './identity';
@@ -60,13 +60,16 @@ function completed({
 
 /** Reads and checks the body, once. */
 async function readRequest(call: Call): Promise<void> {
-  const { ctx, running, family } = call;
+  call.request = await (call.family.read ?? readJson)(call);
+}
+
+async function readJson({ ctx, running, family }: Call): Promise<ClientRequest> {
   const raw = ctx.given ?? (await readBody(ctx.req, running.settings.body_limit_bytes));
   const text = raw.toString('utf8');
   const body = parseBody(text);
   const spans = checkKeys(text);
   family.check?.(body);
-  call.request = {
+  return {
     raw,
     body,
     is_stream: family.may_stream && streamOf(body),

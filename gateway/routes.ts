@@ -10,6 +10,7 @@ import {
   moderations,
   responses,
   speech,
+  transcriptions,
 } from './families';
 import { listModels, showModel } from './models';
 import { priced } from './pipeline';
@@ -33,6 +34,7 @@ const proxied: readonly Route[] = [
   proxy('/v1/completions', completions),
   proxy('/v1/moderations', moderations),
   proxy('/v1/audio/speech', speech),
+  proxy('/v1/audio/transcriptions', transcriptions),
 ];
 
 /** A model is callable where some family speaks its target's wire. */

@@ -11,6 +11,9 @@ const MEBIBYTE = 1_048_576;
 // 20 MiB of content and a little for the JSON around it.
 const BODY_LIMIT_BYTES = 20 * MEBIBYTE + 16_384;
 
+// 25 MB, as the providers take, and the form around it.
+const AUDIO_LIMIT_BYTES = 26 * MEBIBYTE;
+
 const milliseconds = z.int().min(1).max(3_600_000);
 
 const target = z.strictObject({
@@ -110,6 +113,12 @@ const sections = z.strictObject({
     .min(1_024)
     .max(256 * MEBIBYTE)
     .default(BODY_LIMIT_BYTES),
+  /** Of forms that hold a sound file. */
+  audio_limit_bytes: z
+    .int()
+    .min(1_024)
+    .max(256 * MEBIBYTE)
+    .default(AUDIO_LIMIT_BYTES),
 });
 
 export type Settings = z.infer<typeof sections>;

@@ -9,5 +9,5 @@ interface Question {
 
 // The thread that counts the tokens of long texts, one question after another.
 parentPort?.on('message', ({ id, texts, encoding }: Question) => {
-  parentPort?.postMessage({ id, count: countTexts(texts, encoding) });
+  parentPort?.postMessage({ id, answer: countTexts(texts, encoding) });
 });

@@ -1,5 +1,5 @@
-import { Worker } from 'node:worker_threads';
 import type { GptEncoding } from 'gpt-tokenizer/GptEncoding';
+import { startThread, type Thread } from './thread';
 
 export type Encoding = 'o200k_base' | 'cl100k_base';
 
@@ -10,7 +10,6 @@ const COUNTED_MAX_TEXTS = 10_000;
 const BYTES_PER_TOKEN = 3;
 // An unbroken run takes quadratic time: 100,000 letters 5 s. Cut at 256 the count grows by 0.3 % at most.
 const RUN_MAX = 256;
-const THREAD_QUEUE_MAX = 64;
 
 // Text that spells a special token is text: the default throws.
 const as_text = { disallowedSpecial: new Set<string>() };
@@ -32,9 +31,18 @@ export function encodingOf(model: string): Encoding {
     : 'o200k_base';
 }
 
+interface Question {
+  texts: readonly string[];
+  encoding: Encoding;
+}
+
 /** Opens the tokenizer; its thread starts with the first text that needs it. */
 export function openTokenizer(): Tokenizer {
-  let thread: Thread | undefined;
+  let thread: Thread<Question, number> | undefined;
+  const start = () =>
+    startThread<Question, number>(require.resolve('./tokenizer-thread.ts'), () => {
+      thread = undefined;
+    });
   return {
     count(texts, encoding) {
       // A text of a letter takes a whole token, a character at most three bytes.
@@ -42,10 +50,8 @@ export function openTokenizer(): Tokenizer {
       const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
       if (bytes > COUNTED_MAX_BYTES) return Math.ceil(bytes / BYTES_PER_TOKEN);
       if (effort(texts, bytes) <= INLINE_MAX) return countTexts(texts, encoding);
-      thread ??= startThread(() => {
-        thread = undefined;
-      });
-      return thread.count(texts, encoding).catch(() => Math.ceil(bytes / BYTES_PER_TOKEN));
+      thread ??= start();
+      return thread.ask({ texts, encoding }).catch(() => Math.ceil(bytes / BYTES_PER_TOKEN));
     },
     warm: encode,
     close: () => thread?.stop(),
@@ -117,44 +123,4 @@ function kindOf(code: number): 'sign' | 'blank' | 'line_end' {
 
 function isHighSurrogate(code: number): boolean {
   return code >= 0xd800 && code <= 0xdbff;
-}
-
-interface Thread {
-  count(texts: readonly string[], encoding: Encoding): Promise<number>;
-  stop(): void;
-}
-
-interface Waiting {
-  resolve(count: number): void;
-  reject(error: Error): void;
-}
-
-function startThread(onGone: () => void): Thread {
-  const worker = new Worker(require.resolve('./tokenizer-thread.ts'), {
-    execArgv: ['--require', require.resolve('tsx/cjs')],
-  });
-  worker.unref();
-  const waiting = new Map<number, Waiting>();
-  let last_id = 0;
-  worker.on('message', ({ id, count }: { id: number; count: number }) => {
-    waiting.get(id)?.resolve(count);
-    waiting.delete(id);
-  });
-  const gone = () => {
-    for (const { reject } of waiting.values()) reject(new Error('The tokenizer thread has ended.'));
-    waiting.clear();
-    onGone();
-  };
-  worker.on('error', gone);
-  worker.on('exit', gone);
-  return {
-    count(texts, encoding) {
-      if (waiting.size >= THREAD_QUEUE_MAX) return Promise.reject(new Error('The thread is busy.'));
-      last_id += 1;
-      const id = last_id;
-      worker.postMessage({ id, texts, encoding });
-      return new Promise((resolve, reject) => waiting.set(id, { resolve, reject }));
-    },
-    stop: () => void worker.terminate(),
-  };
 }

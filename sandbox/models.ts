@@ -45,6 +45,7 @@ import {
   saidIn,
 } from './model-responses';
 import { type SpeechRequest, speech, speechFrames } from './model-speech';
+import { transcribe } from './model-transcriptions';
 
 const REQUESTS_KEPT = 200;
 const BODY_KEPT_BYTES = 65_536;
@@ -100,6 +101,12 @@ async function serve(req: IncomingMessage, res: ServerResponse, memory: Memory) 
     return refuse(res, 401, 'A bearer key is required.', 'invalid_api_key');
   }
   if (req.method === 'GET') return answerGet(res, path);
+  if (path === '/v1/audio/transcriptions') {
+    const onForm = (form: object) => {
+      arrival.body = form;
+    };
+    return transcribe({ req, res, bytes, onForm, onFrame });
+  }
   if (body === undefined) return refuse(res, 400, 'The body is not JSON.');
   if (path === '/v1/chat/completions') return chat(req, res, body as ChatRequest, onFrame);
   if (path === '/v1/responses') {

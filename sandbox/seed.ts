@@ -72,6 +72,13 @@ const prices: (Partial<pricing.Price> & { provider: string; model: string })[] =
   { provider: 'openai', model: 'whisper-1', per_minute: 0.006 },
   {
     provider: 'openai',
+    model: 'gpt-4o-mini-transcribe',
+    input_per_1m: 1.25,
+    audio_input_per_1m: 3,
+    output_per_1m: 5,
+  },
+  {
+    provider: 'openai',
     model: 'gpt-4o-mini-tts',
     input_per_1m: 0.6,
     audio_output_per_1m: 12,

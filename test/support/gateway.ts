@@ -47,6 +47,11 @@ const prices: { provider?: string; model: string; [column: string]: unknown }[] 
   { model: 'o4-mini', input_per_1m: 1.1, output_per_1m: 4.4, reasoning: true },
   { model: 'text-embedding-3-small', input_per_1m: 0.02, output_per_1m: 0 },
   { model: 'omni-moderation-latest', free: true },
+  { model: 'whisper-1', input_per_1m: 0, output_per_1m: 0, per_minute: 0.006 },
+  {
+    ...{ model: 'gpt-4o-mini-transcribe', input_per_1m: 1.25, output_per_1m: 5 },
+    audio_input_per_1m: 3,
+  },
   {
     ...{ model: 'gpt-4o-mini-tts', input_per_1m: 0.6, output_per_1m: 0 },
     ...{ audio_output_per_1m: 12, per_minute: 0.015 },
