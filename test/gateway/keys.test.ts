@@ -116,6 +116,7 @@ test('allowed_models: null is all, a list is that list, an empty list is none; t
     'o4-mini',
     'text-embedding-3-small',
     'omni-moderation-latest',
+    ...['whisper-1', 'gpt-4o-mini-transcribe'],
     'gpt-4o-mini-tts',
     'unpriced',
     'claude-sonnet-4-5',
