@@ -15,6 +15,7 @@ const statuses = {
   ticket_denied: 403,
   not_found: 404,
   model_not_found: 404,
+  session_not_found: 404,
   already_exists: 409,
   request_canceled: 409,
   currency_in_use: 409,

@@ -71,8 +71,10 @@ export async function drain(gateway: Gateway): Promise<void> {
   gateway.sockets.drain();
   const { calls, control_plane } = gateway;
   const end_at = performance.now() + gateway.running.settings.timeouts.drain_ms;
+  const stops = new AppError('unavailable', 'This gateway stops.');
+  for (const call of calls) if (call.is_listening) call.abort?.(stops);
   while (calls.size > 0 && performance.now() < end_at) await pause();
-  for (const call of calls) call.abort?.(new AppError('unavailable', 'This gateway stops.'));
+  for (const call of calls) call.abort?.(stops);
   const settled_by = Math.max(end_at, performance.now() + SETTLE_MS);
   // What is cut here settles like any call whose client has gone.
   const cutting = gateway.sockets.close(end_at - performance.now() + SOCKETS_MS);

@@ -62,15 +62,19 @@ export function checkName(name: string): void {
 
 /** The object that a body holds; none that is nested too deeply, or of too many pieces, for what reads it later. */
 export function parseBody(text: string): Body {
+  const body = parseText(text);
+  if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body as Body;
+  throw new AppError('invalid_request', 'The body must be a JSON object.');
+}
+
+/** Any value, within the same bounds. */
+export function parseText(text: string): unknown {
   checkStructure(text);
-  let body: unknown;
   try {
-    body = JSON.parse(text);
+    return JSON.parse(text) as unknown;
   } catch {
     throw new AppError('invalid_json', 'The body is not valid JSON.');
   }
-  if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body as Body;
-  throw new AppError('invalid_request', 'The body must be a JSON object.');
 }
 
 /**
@@ -84,6 +88,24 @@ export function checkKeys(text: string): Spans {
     checkMembers(text, options.start, deciding_options);
   }
   return spans;
+}
+
+/** The same for one object or a list of them, and for the object that each holds under a key. */
+export function checkEach(
+  text: string,
+  names: Spellings,
+  inner: { key: string; names: Spellings },
+): void {
+  let at = next(text, 0);
+  if (text[at] === '[') at = next(text, at + 1);
+  while (text[at] === '{') {
+    const span = checkMembers(text, at, names).get(inner.key);
+    if (span !== undefined && text[span.start] === '{') {
+      checkMembers(text, span.start, inner.names);
+    }
+    at = next(text, valueEnd(text, at));
+    if (text[at] === ',') at = next(text, at + 1);
+  }
 }
 
 /** The places of the deciding values in the object that starts here. */
@@ -134,9 +156,9 @@ function invalid(param: string, message: string): AppError {
 }
 
 /** The right spelling of keys by what a lenient parser may take for them, and by themselves. */
-type Spellings = ReadonlyMap<string, string>;
+export type Spellings = ReadonlyMap<string, string>;
 
-function spellings(...names: string[]): Spellings {
+export function spellings(...names: string[]): Spellings {
   return new Map(
     names.flatMap((name): [string, string][] => [
       [name, name],

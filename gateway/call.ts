@@ -64,6 +64,8 @@ export interface Call {
   /** Milliseconds of `performance.now()`. */
   readonly began_at: number;
   client_is_gone: boolean;
+  /** It waits for what may never come, so that a stop ends it at once. */
+  is_listening?: boolean;
   /** identify */
   identity: Identity;
   /** readRequest */

@@ -1,4 +1,4 @@
-import { hash, timingSafeEqual } from 'node:crypto';
+import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, type ErrorCode } from '../domain/errors';
 import type { GatewayEvent } from '../domain/events';
@@ -119,6 +119,8 @@ export interface ControlPlane {
   /** The price list, at worst that of a while ago; undefined where none was ever had. */
   prices(): Promise<readonly Price[] | undefined>;
   isReady(): Promise<boolean>;
+  /** A signature that every gateway with the same token makes, and nobody else can. */
+  sign(text: string): string;
   /** What the control plane's clock says, in milliseconds. */
   now(): number;
   unsettled(): number;
@@ -155,6 +157,7 @@ export function openControlPlane(
     isService: (other) => isService(flights, { token, other }),
     prices: cached(PRICES_FRESH_MS, () => prices(flights)),
     isReady: async () => (await ready()) === true,
+    sign: (text) => createHmac('sha256', token).update(text).digest('base64url'),
     now: () => flights.now(),
     unsettled: settlements.count,
     close: () => flights.close(),

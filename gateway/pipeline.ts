@@ -10,17 +10,22 @@ import { chooseTargets } from './models';
  * The whole story of a priced request, in order. A stage may throw an AppError, and registers with `call.onEnd` what must
  * happen however the call ends.
  */
-export const priced: readonly Stage[] = [
-  // The limit by IP address belongs here, before anybody is known.
-  identify,
-  tellAtEnd,
-  confirmed(readRequest),
-  confirmed(chooseTargets),
-  confirmed(estimate),
-  // The limits of key, group, user, team and all belong here, then those of policy packs, then the input policy.
-  reserve, // What no wallet covers waits for money here. Settles at the end.
-  forward, // Retry and fallback belong into it, the output policy beside its meter.
-];
+export const priced: readonly Stage[] = pipelineOf(readRequest, chooseTargets, forward);
+
+/** The same stages, for what is read, served and sent in another way. */
+export function pipelineOf(read: Stage, choose: Stage, send: Stage): readonly Stage[] {
+  return [
+    // The limit by IP address belongs here, before anybody is known.
+    identify,
+    tellAtEnd,
+    confirmed(read),
+    confirmed(choose),
+    confirmed(estimate),
+    // The limits of key, group, user, team and all belong here, then those of policy packs, then the input policy.
+    reserve, // What no wallet covers waits for money here. Settles at the end.
+    send, // Retry and fallback belong into it, the output policy beside its meter.
+  ];
+}
 
 /** The event of a request that was paid for, once its settlement is on its way. */
 function tellAtEnd(call: Call): void {

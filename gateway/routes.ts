@@ -12,13 +12,14 @@ import {
   speech,
   transcriptions,
 } from './families';
+import { serveMcp } from './mcp';
 import { listModels, showModel } from './models';
 import { priced } from './pipeline';
 import type { Shape } from './providers';
 import { socket_paths } from './socket-frames';
 
 export interface Route {
-  method: 'GET' | 'POST';
+  method: 'GET' | 'POST' | 'DELETE';
   /** A path that ends in `/:id` takes the rest, because model names may hold slashes. */
   path: string;
   /** What its priced requests are. */
@@ -42,9 +43,12 @@ const shapes: ReadonlySet<Shape> = new Set(
   proxied.flatMap(({ family }) => (family ? [family.shape] : [])),
 );
 
+const mcp_methods = ['GET', 'POST', 'DELETE'] as const;
+
 export const routes: readonly Route[] = [
   ...proxied,
   ...socket_paths.map(socketOnly),
+  ...mcp_methods.flatMap(mcpRoutes),
   { method: 'GET', path: '/v1/models', serve: (ctx, gateway) => listModels(ctx, gateway, shapes) },
   {
     method: 'GET',
@@ -53,12 +57,18 @@ export const routes: readonly Route[] = [
   },
 ];
 
+/** Without a name it is the first server. */
+function mcpRoutes(method: Route['method']): Route[] {
+  return ['/mcp', '/mcp/:id'].map((path) => ({ method, path, serve: serveMcp }));
+}
+
 /** A socket's path, asked as plain HTTP. */
 function socketOnly(path: string): Route {
   return {
     method: 'GET',
     path,
-    serve: async (ctx) => {
+    serve: async (ctx, { running }) => {
+      await running.identifier.who(ctx.req.headers);
       ctx.set({ connection: 'upgrade', upgrade: 'websocket' });
       throw new AppError(
         'upgrade_required',

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { ControlPlane } from './control-plane';
 import type { Identities } from './identities';
 import { type Identifier, openIdentifier } from './identity';
+import { type McpServers, openMcpServers } from './mcp-servers';
 import { openProviders, type Providers } from './providers';
 import type { Settings } from './settings';
 
@@ -11,6 +12,7 @@ export interface Running {
   version: string;
   settings: Settings;
   providers: Providers;
+  mcp: McpServers;
   identifier: Identifier;
   /** The calls that began with it. */
   calls: number;
@@ -27,6 +29,7 @@ export function openRunning(
     version: versionOf(settings),
     settings,
     providers: openProviders(settings),
+    mcp: openMcpServers(settings),
     identifier: openIdentifier(settings, given),
     calls: 0,
     is_replaced: false,
@@ -48,8 +51,8 @@ export function replace(running: Running): void {
   if (running.calls === 0) void closeRunning(running);
 }
 
-export async function closeRunning({ providers }: Running): Promise<void> {
-  await providers.close();
+export async function closeRunning({ providers, mcp }: Running): Promise<void> {
+  await Promise.all([providers.close(), mcp.close()]);
 }
 
 function versionOf(settings: Settings): string {

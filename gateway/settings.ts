@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { ConfigError, namedVariable } from '../config';
 import { HOLD_MS_MAX } from './held-calls';
 import { identitySettings } from './identity-settings';
+import { mcpSettings } from './mcp-settings';
 import { packName, policiesSettings, policyProblem, policySettings } from './policy-settings';
 import { socketSettings } from './socket-settings';
 
@@ -104,6 +105,7 @@ const sections = z.strictObject({
   estimates: estimates.prefault({}),
   identity: identitySettings.prefault({}),
   sockets: socketSettings.prefault({}),
+  mcp: mcpSettings.prefault({}),
   /** Names this set of policies in refusals and events. */
   pack: packName.optional(),
   policies: policiesSettings.prefault({}),

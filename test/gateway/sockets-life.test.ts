@@ -222,7 +222,9 @@ describe('a client that reads slowly', () => {
 
 describe('plain HTTP', () => {
   it('at the path of a socket is told to ask for one', async () => {
-    const answer = await request(`${world.url}/v1/chat/completions/ws`);
+    const answer = await request(`${world.url}/v1/chat/completions/ws`, {
+      headers: bearer(world.key),
+    });
     expect(answer.statusCode).toBe(426);
     expect(answer.headers.upgrade).toBe('websocket');
     await answer.body.dump();

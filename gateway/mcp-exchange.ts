@@ -1,0 +1,236 @@
+import type { Dispatcher } from 'undici';
+import { AppError } from '../domain/errors';
+import type { Call } from './call';
+import { type Answered, nothingAnswered, outcomeOfTool, readAnswer } from './mcp-answers';
+import { rpcErrors } from './mcp-messages';
+import { newSseState, readFrames, unfinished } from './sse';
+import { upstreamError } from './upstream-errors';
+import { Valve } from './valve';
+
+type Controller = Dispatcher.DispatchController;
+type Headers = Record<string, string | string[] | undefined>;
+
+/** One HTTP request to an MCP server. */
+export interface Sent {
+  method: 'GET' | 'POST' | 'DELETE';
+  headers: Record<string, string>;
+  body: Buffer | null;
+  /** The ids of its requests, as JSON. */
+  ids: readonly string[];
+  /** The tool calls among them, by their ids. */
+  paid: ReadonlyMap<string, Call>;
+  /** A client that goes has not cancelled. */
+  goes_on: boolean;
+  sealSession(session: string): string;
+}
+
+// What is kept of a JSON answer to find out how it answers; a longer one is a result.
+const JSON_MAX_BYTES = 16 * 1_048_576;
+// All that comes back, besides the protocol's own.
+const client_headers = ['content-type', 'cache-control', 'allow', 'retry-after'];
+// These statuses speak of the gateway's own credential with the server.
+const about_gateway = new Set([401, 402, 407]);
+
+/** Sends a request to an MCP server and its answer to the client, as it comes. undici calls the `on` methods. */
+export class McpExchange implements Dispatcher.DispatchHandler {
+  readonly done: Promise<void>;
+  private resolve!: () => void;
+  private reject!: (error: unknown) => void;
+  /** The first of the calls that travel in this request: they share one client. */
+  private readonly call: Call;
+  private readonly sent: Sent;
+  private readonly answered: Answered = nothingAnswered();
+  private readonly sse = newSseState();
+  private controller: Controller | undefined;
+  private valve: Valve | undefined;
+  private form: 'stream' | 'whole' | undefined;
+  private chunks: Buffer[] = [];
+  private bytes = 0;
+  private is_over = false;
+  private is_abandoned = false;
+  private is_stopped = false;
+  private wrote_at = 0;
+  private keep_alive: NodeJS.Timeout | undefined;
+  private detached: NodeJS.Timeout | undefined;
+
+  constructor(call: Call, sent: Sent) {
+    this.call = call;
+    this.sent = sent;
+    this.done = new Promise((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
+    });
+    call.onClientGone(() => this.clientGone());
+    call.abort = (reason) => {
+      this.is_stopped = true;
+      this.controller?.abort(reason);
+    };
+  }
+
+  onRequestStart(controller: Controller): void {
+    this.controller = controller;
+    if (this.call.client_is_gone) controller.abort(new Error('The client has gone.'));
+    else this.settle();
+  }
+
+  onResponseStart(controller: Controller, status: number, headers: Headers): void {
+    if (status < 200) return;
+    const trouble = troubleOf(status, headers);
+    if (trouble !== undefined) {
+      controller.abort(new AppError('upstream_failed', trouble));
+      return;
+    }
+    const type = String(headers['content-type'] ?? '');
+    this.form = /^text\/event-stream/i.test(type) ? 'stream' : 'whole';
+    this.valve = new Valve(this.call, controller);
+    if (this.call.client_is_gone) return;
+    const { ctx } = this.call;
+    ctx.respond = false;
+    ctx.res.writeHead(status, this.headersBack(headers));
+    if (this.form === 'whole') return;
+    this.valve.flushSoon();
+    const { keep_alive_ms } = this.call.running.settings.mcp;
+    this.keep_alive = setInterval(() => this.keepAlive(keep_alive_ms), keep_alive_ms);
+  }
+
+  onResponseData(_controller: Controller, chunk: Buffer): void {
+    if (this.form === 'stream') this.passFrames(chunk);
+    else this.passBytes(chunk);
+    if (this.call.client_is_gone && this.isAnswered()) this.giveUp();
+  }
+
+  onResponseEnd(): void {
+    this.finish(undefined);
+  }
+
+  onResponseError(_controller: Controller, error: Error): void {
+    this.finish(error);
+  }
+
+  /** Whole events only, so that a comment never falls into one. */
+  private passFrames(chunk: Buffer): void {
+    const frames = readFrames(this.sse, chunk);
+    for (const { data, bytes } of frames) {
+      if (/^id:/m.test(bytes.toString('latin1', 0, ID_LOOKED_FOR_BYTES))) {
+        this.answered.is_resumable = true;
+      }
+      if (data !== undefined) readAnswer(data, this.answered);
+    }
+    this.wrote_at = performance.now();
+    this.valve?.write(Buffer.concat(frames.map(({ bytes }) => bytes)));
+  }
+
+  private passBytes(chunk: Buffer): void {
+    this.valve?.write(chunk);
+    this.bytes += chunk.length;
+    if (this.sent.paid.size > 0 && this.bytes <= JSON_MAX_BYTES) this.chunks.push(chunk);
+  }
+
+  private keepAlive(every_ms: number): void {
+    if (performance.now() - this.wrote_at < every_ms / 2) return;
+    this.valve?.write(Buffer.from(': keep-alive\n\n'));
+  }
+
+  private clientGone(): void {
+    if (this.is_over || this.controller === undefined) return;
+    if (!this.sent.goes_on || this.isAnswered()) {
+      this.giveUp();
+      return;
+    }
+    this.detached = setTimeout(() => this.giveUp(), this.call.running.settings.mcp.detached_ms);
+    this.controller.resume();
+  }
+
+  private isAnswered(): boolean {
+    return this.sent.ids.every((id) => this.answered.results.has(id));
+  }
+
+  private giveUp(): void {
+    this.is_abandoned = true;
+    this.controller?.abort(new Error('The client has gone.'));
+  }
+
+  private finish(error: Error | undefined): void {
+    if (this.is_over) return;
+    this.is_over = true;
+    clearInterval(this.keep_alive);
+    clearTimeout(this.detached);
+    try {
+      this.conclude(error);
+      this.resolve();
+    } catch (failure) {
+      this.reject(failure);
+    }
+  }
+
+  private conclude(error: Error | undefined): void {
+    const { form, call, valve } = this;
+    if (form === 'whole') this.readWhole(error);
+    // Whoever stops or leaves before an answer does not know what the tool did; it is paid for.
+    if (this.is_stopped && this.controller !== undefined) this.is_abandoned = true;
+    this.settle();
+    if (form === undefined) {
+      if (!call.client_is_gone) throw upstreamError(error);
+    } else if (form === 'whole') {
+      if (error === undefined) valve?.end();
+      else call.ctx.res.destroy();
+    } else {
+      this.endStream(error);
+    }
+  }
+
+  private readWhole(error: Error | undefined): void {
+    if (error !== undefined) return;
+    if (this.bytes <= JSON_MAX_BYTES) {
+      readAnswer(Buffer.concat(this.chunks).toString('utf8'), this.answered);
+    } else for (const id of this.sent.ids) this.answered.results.set(id, true);
+  }
+
+  /** A client must not wait for an answer that never comes; one that can fetch it later is left to do so. */
+  private endStream(error: Error | undefined): void {
+    if (error === undefined) this.valve?.write(unfinished(this.sse));
+    const missing = this.sent.ids.filter((id) => !this.answered.results.has(id));
+    if (missing.length > 0 && !this.answered.is_resumable && !this.call.is_listening) {
+      const request_id = this.call.ctx.state.request_id as string;
+      const errors = rpcErrors(upstreamError(error), { ids: missing, request_id });
+      const text = errors.map((told) => `event: message\ndata: ${told}\n\n`).join('');
+      this.valve?.write(Buffer.from(text));
+    }
+    this.valve?.end();
+  }
+
+  private settle(): void {
+    for (const [id, call] of this.sent.paid) {
+      call.outcome = outcomeOfTool(id, this.answered, this.is_abandoned);
+    }
+  }
+
+  private headersBack(headers: Headers): Record<string, string> {
+    const back: Record<string, string> = {};
+    for (const name of Object.keys(headers)) {
+      const value = headers[name];
+      if (typeof value !== 'string') continue;
+      if (name === 'mcp-session-id') back[name] = this.sent.sealSession(value);
+      else if (name.startsWith('mcp-') || client_headers.includes(name)) back[name] = value;
+    }
+    if (this.form === 'stream') back['x-accel-buffering'] = 'no';
+    else if (typeof headers['content-length'] === 'string') {
+      back['content-length'] = headers['content-length'];
+    }
+    return back;
+  }
+}
+
+// An event's id stands before its data.
+const ID_LOOKED_FOR_BYTES = 512;
+
+function troubleOf(status: number, headers: Headers): string | undefined {
+  if (about_gateway.has(status)) return "The server refused this gateway's own account.";
+  if (status >= 300 && status < 400)
+    return 'The server redirects elsewhere, which is not followed.';
+  if ((headers['content-encoding'] ?? 'identity') !== 'identity') {
+    return 'The server compressed its answer, which it was not asked for.';
+  }
+  const is_page = /^text\/html/i.test(String(headers['content-type'] ?? ''));
+  return is_page ? 'The server answered with a web page.' : undefined;
+}

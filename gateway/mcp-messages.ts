@@ -1,0 +1,94 @@
+import { AppError } from '../domain/errors';
+import { checkEach, parseText, spellings } from './body';
+import { type Body, isObject } from './usage';
+
+/** One JSON-RPC message of a client, as far as this gateway decides on it. */
+export interface Message {
+  /** As JSON; undefined for notifications and answers. */
+  id: string | undefined;
+  method: string | undefined;
+  params: Body;
+}
+
+export interface ToolCall extends Message {
+  id: string;
+  tool: string;
+}
+
+/** What a request carries: one message, or several in the one protocol version that has batches. */
+export interface Messages {
+  all: readonly Message[];
+  is_batch: boolean;
+}
+
+const TOOL_CHARACTERS_MAX = 200;
+const BATCH_MAX = 100;
+
+const deciding = spellings('jsonrpc', 'id', 'method', 'params');
+const deciding_params = spellings('name', 'arguments');
+
+/** Reads a body. What a server could read differently than it was read here is refused. */
+export function readMessages(text: string): Messages {
+  const value = parseText(text);
+  const is_batch = Array.isArray(value);
+  const objects = is_batch ? (value as unknown[]) : [value];
+  if (!objects.every(isObject) || objects.length === 0 || objects.length > BATCH_MAX) {
+    throw new AppError('invalid_request', 'The body must be a JSON-RPC message.');
+  }
+  checkEach(text, deciding, { key: 'params', names: deciding_params });
+  return { all: objects.map(messageOf), is_batch };
+}
+
+/** The calls of tools among messages; refused where one says too little. */
+export function toolCalls({ all }: Messages): ToolCall[] {
+  return all.filter(({ method }) => method === 'tools/call').map(toolCall);
+}
+
+function messageOf({ id, method, params }: Body): Message {
+  return {
+    id: id === undefined || method === undefined ? undefined : JSON.stringify(id),
+    method: typeof method === 'string' ? method : undefined,
+    params: isObject(params) ? params : {},
+  };
+}
+
+function toolCall(message: Message): ToolCall {
+  const { id, params } = message;
+  const { name } = params;
+  // Some servers would run it, and nobody would hear of it.
+  if (id === undefined || id === 'null') {
+    throw new AppError('invalid_request', 'A tool is called by a request, which has an "id".');
+  }
+  if (typeof name !== 'string' || name === '' || name.length > TOOL_CHARACTERS_MAX) {
+    throw new AppError('invalid_field', 'Name a tool in "params.name".', { param: 'params.name' });
+  }
+  return { ...message, id, tool: name };
+}
+
+/** The newest protocol says so with every request: it has no sessions, and whoever goes cancels. */
+export function isModern(version: string | string[] | undefined): boolean {
+  return typeof version === 'string' && /^\d{4}-\d\d-\d\d$/.test(version) && version >= MODERN;
+}
+
+const MODERN = '2026-07-28';
+
+// The codes of JSON-RPC and of MCP's own servers, where there are any.
+const rpc_codes: Record<string, number> = {
+  invalid_json: -32_700,
+  invalid_request: -32_600,
+  invalid_field: -32_602,
+  session_not_found: -32_001,
+};
+const REFUSED = -32_000;
+
+/** A refusal as the answer to each request of a body, for clients that read nothing else. */
+export function rpcErrors(
+  error: AppError,
+  { ids, request_id }: { ids: readonly string[]; request_id: string },
+): string[] {
+  const { code, status, message, details } = error;
+  const { param, extra } = details;
+  const data = { code, status, ...(param ? { param } : {}), ...extra, request_id };
+  const told = JSON.stringify({ code: rpc_codes[code] ?? REFUSED, message, data });
+  return ids.map((id) => `{"jsonrpc":"2.0","id":${id},"error":${told}}`);
+}

@@ -1,0 +1,51 @@
+import { Pool } from 'undici';
+import { namedVariable } from '../config';
+import { openBreaker } from './breaker';
+import type { McpServerSettings } from './mcp-settings';
+import type { Target } from './providers';
+import type { Settings } from './settings';
+
+/** The MCP servers behind this gateway. */
+export interface McpServers {
+  /** By its name; the first one where none is given. */
+  find(name: string): Target | undefined;
+  close(): Promise<void>;
+}
+
+/** The provider of all tools in the price list. */
+export const MCP_PROVIDER = 'mcp';
+
+export function openMcpServers(settings: Settings): McpServers {
+  const servers = settings.mcp.servers.map((row) => open(row, settings));
+  return {
+    find: (name) => (name === '' ? servers[0] : servers.find(({ id }) => id === name)),
+    async close() {
+      await Promise.all(servers.map(({ pool }) => pool.destroy()));
+    },
+  };
+}
+
+function open(row: McpServerSettings, { timeouts, circuit_breaker }: Settings): Target {
+  const url = new URL(row.url);
+  const key = row.api_key_env && namedVariable(row.api_key_env);
+  return {
+    ...{ id: row.name, provider: MCP_PROVIDER, shape: 'openai', models: [], weight: 1 },
+    ...{ stream_usage: false, token_factor: 1 },
+    breaker: openBreaker(circuit_breaker),
+    base_path: `${url.pathname}${url.search}`,
+    headers: {
+      ...lowered(row.headers),
+      ...(key ? { authorization: `Bearer ${key}` } : {}),
+      ...{ 'user-agent': 'svc-gateway', 'accept-encoding': 'identity' },
+    },
+    first_byte_ms: timeouts.first_byte_ms,
+    // Tools may be silent for long, and streams of notices always are.
+    pool: new Pool(url.origin, { connect: { timeout: timeouts.connect_ms }, bodyTimeout: 0 }),
+  };
+}
+
+function lowered(headers: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]),
+  );
+}

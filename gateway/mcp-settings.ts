@@ -1,0 +1,46 @@
+import { z } from 'zod';
+import { namedVariable } from '../config';
+
+const server = z.strictObject({
+  /** Its path is `/mcp/<name>`, and its tools are priced as `<name>/<tool>`. */
+  name: z.string().regex(/^[A-Za-z0-9._-]{1,64}$/),
+  url: z.url({ protocol: /^https?$/ }),
+  /** The server's own credential, sent as bearer. A client's key never goes upstream. */
+  api_key_env: z
+    .string()
+    .min(1)
+    .refine((name) => namedVariable(name), { error: 'this environment variable is not set' })
+    .optional(),
+  /** Sent with every request; nothing secret. */
+  headers: z
+    .record(z.string().regex(/^[A-Za-z0-9-]+$/), z.string())
+    .refine(
+      (headers) => !Object.keys(headers).some((name) => /^(authorization|cookie)$/i.test(name)),
+      {
+        error: 'a credential is named in api_key_env',
+      },
+    )
+    .default({}),
+});
+
+/** The section `mcp`. */
+export const mcpSettings = z.strictObject({
+  /** The first one is also at `/mcp`. */
+  servers: z
+    .array(server)
+    .refine((rows) => new Set(rows.map(({ name }) => name)).size === rows.length, {
+      error: 'a name is used twice',
+    })
+    .default([]),
+  /** Browsers name the page that calls; of no other page they are let in. */
+  allowed_origins: z.array(z.string().min(1)).default([]),
+  /** The names under which this gateway is reached, with their ports; empty is any. */
+  allowed_hosts: z.array(z.string().min(1)).default([]),
+  /** Between two comments in an idle stream, which keep connections open. */
+  keep_alive_ms: z.int().min(1).max(3_600_000).default(15_000),
+  /** How long the answer to a client that has gone is waited for, in protocol versions where going is no cancellation. */
+  detached_ms: z.int().min(1).max(3_600_000).default(300_000),
+});
+
+export type McpSettings = z.infer<typeof mcpSettings>;
+export type McpServerSettings = McpSettings['servers'][number];

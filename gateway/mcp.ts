@@ -1,0 +1,207 @@
+import type { Context } from 'koa';
+import { AppError, errorHeaders } from '../domain/errors';
+import { toRefusal } from '../http';
+import { addToLine } from '../request-log';
+import { readBody } from './body';
+import { type Call, type Gateway, runCall, type Stage } from './call';
+import { McpExchange, type Sent } from './mcp-exchange';
+import { mcp } from './mcp-family';
+import {
+  isModern,
+  type Messages,
+  readMessages,
+  rpcErrors,
+  type ToolCall,
+  toolCalls,
+} from './mcp-messages';
+import { sealSession, unsealSession } from './mcp-sessions';
+import { openMeeting } from './meetings';
+import { checkOrigin } from './origins';
+import { pipelineOf } from './pipeline';
+import type { Target } from './providers';
+
+/** One HTTP request of an MCP client. */
+interface Asked {
+  ctx: Context;
+  server: Target;
+  raw: Buffer | null;
+  messages: Messages;
+  is_modern: boolean;
+}
+
+const none: Messages = { all: [], is_batch: false };
+// The notices of a server, which may never come.
+const LISTEN = 'subscriptions/listen';
+
+/**
+ * `/mcp` and `/mcp/<name>`: the protocol passes as it is, in all its versions; each call of a tool is paid for. Refusals have
+ * their HTTP status and are JSON-RPC errors, as some clients read the one and some the other.
+ */
+export async function serveMcp(ctx: Context, gateway: Gateway, name: string): Promise<void> {
+  const seen: { messages: Messages } = { messages: none };
+  try {
+    await serve(ctx, gateway, name, seen);
+  } catch (error) {
+    refuse(ctx, gateway, seen.messages, error);
+  }
+}
+
+async function serve(
+  ctx: Context,
+  gateway: Gateway,
+  name: string,
+  seen: { messages: Messages },
+): Promise<void> {
+  const { running } = gateway;
+  const { headers } = ctx.req;
+  checkOrigin(headers, running.settings.mcp);
+  const server = running.mcp.find(name);
+  if (server === undefined) throw new AppError('not_found', 'There is no such MCP server here.');
+  // Before a body is read; whether the key is still valid, the calls ask.
+  await running.identifier.who(headers);
+  let raw: Buffer | null = null;
+  if (ctx.method === 'POST') {
+    raw = await readBody(ctx.req, running.settings.body_limit_bytes);
+    seen.messages = readMessages(raw.toString('utf8'));
+  }
+  const { messages } = seen;
+  const is_modern = isModern(headers['mcp-protocol-version']);
+  const asked: Asked = { ctx, server, raw, messages, is_modern };
+  const tool_calls = toolCalls(messages);
+  if (tool_calls.length > 0) await callTools(gateway, asked, tool_calls);
+  else await runCall({ ctx, gateway, family: mcp }, free(asked));
+}
+
+/** What is asked without a tool is free, and only for those whose key is valid now. */
+function free(asked: Asked): readonly Stage[] {
+  const { ctx, messages } = asked;
+  const is_listening = ctx.method === 'GET' || messages.all.some(({ method }) => method === LISTEN);
+  return [
+    async (call) => {
+      call.identity = await call.running.identifier.confirm(ctx.req.headers);
+      call.is_listening = is_listening;
+    },
+    (call) => send(asked, call, new Map()),
+  ];
+}
+
+/** Each tool call of a request is a call of its own; they meet once all are paid for, and travel together. */
+async function callTools(
+  gateway: Gateway,
+  asked: Asked,
+  tool_calls: readonly ToolCall[],
+): Promise<void> {
+  const { ctx } = asked;
+  const meeting = openMeeting<Call>(tool_calls.length, (calls) => {
+    const paid = new Map(tool_calls.map(({ id }, at) => [id, calls[at] as Call]));
+    return send(asked, calls[0] as Call, paid);
+  });
+  const runs = tool_calls.map((tool_call, at) => {
+    const stages = pipelineOf(
+      (call) => readTool(call, asked, tool_call),
+      (call) => chooseTool(call, asked),
+      (call) => meeting.arrive(at, call),
+    );
+    return runCall({ ctx, gateway, family: mcp }, stages).catch((error: unknown) => {
+      meeting.fail(error);
+      throw error;
+    });
+  });
+  const ended = await Promise.allSettled(runs);
+  const failed = ended.find(({ status }) => status === 'rejected');
+  if (failed !== undefined) throw meeting.failure();
+}
+
+/** The stage that says what is asked: the tool and its arguments, whatever else the message holds. */
+function readTool(call: Call, { server, raw }: Asked, { tool, params }: ToolCall): void {
+  call.request = {
+    // A repeat has another id, and is the same call.
+    raw: Buffer.from(JSON.stringify([server.id, tool, params.arguments ?? null])),
+    body: params,
+    is_stream: false,
+    model: `${server.id}/${tool}`,
+    max_completion_tokens: 0,
+    outgoing: { bytes: raw as Buffer, spans: new Map() },
+  };
+}
+
+/** The stage that refuses a tool the key may not use: a key's list of models names tools as `<server>/<tool>`, or `<server>/*`. */
+function chooseTool(call: Call, { server }: Asked): void {
+  const { model } = call.request;
+  const { allowed_models } = call.identity;
+  if (allowed_models !== null && !allowed_models.some((one) => isNamed(one, server.id, model))) {
+    throw new AppError('model_not_allowed', `This key may not use the tool "${model}".`, {
+      param: 'params.name',
+    });
+  }
+  call.candidates = [{ target: server, model }];
+  call.prices = [{ provider: server.provider, model }];
+  call.target = server;
+  call.model = model;
+}
+
+function isNamed(allowed: string, server: string, model: string): boolean {
+  return allowed === model || allowed === `${server}/*`;
+}
+
+async function send(
+  { ctx, server, raw, messages, is_modern }: Asked,
+  call: Call,
+  paid: Sent['paid'],
+): Promise<void> {
+  const owner = {
+    identity: call.identity,
+    server: server.id,
+    control_plane: call.gateway.control_plane,
+  };
+  const headers = headersUp(ctx, server);
+  const session = headers['mcp-session-id'];
+  // The newest protocol has none, and servers are to ignore one.
+  if (is_modern) delete headers['mcp-session-id'];
+  else if (session !== undefined) headers['mcp-session-id'] = unsealSession(session, owner);
+  if (call.client_is_gone) return;
+  const method = ctx.method as Sent['method'];
+  const exchange = new McpExchange(call, {
+    method,
+    headers,
+    body: raw,
+    ids: messages.all.flatMap(({ id }) => id ?? []),
+    paid,
+    goes_on: method === 'POST' && !is_modern,
+    sealSession: (id) => sealSession(id, owner),
+  });
+  server.pool.dispatch(
+    { method, path: server.base_path, headers, body: raw, headersTimeout: server.first_byte_ms },
+    exchange,
+  );
+  await exchange.done;
+}
+
+const passed_headers = ['accept', 'content-type', 'last-event-id'];
+
+/** The protocol's own headers. The client's key, cookies and identity never go to a server. */
+function headersUp(ctx: Context, server: Target): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const [name, value] of Object.entries(ctx.req.headers)) {
+    if (typeof value !== 'string') continue;
+    if (name.startsWith('mcp-') || passed_headers.includes(name)) headers[name] = value;
+  }
+  return Object.assign(headers, server.headers);
+}
+
+function refuse(ctx: Context, { log }: Gateway, messages: Messages, error: unknown): void {
+  const known = toRefusal(ctx, error, log);
+  addToLine(ctx, { code: known.code });
+  if (ctx.res.headersSent) {
+    ctx.res.destroy();
+    return;
+  }
+  const { all, is_batch } = messages;
+  const ids = all.flatMap(({ id }) => id ?? []);
+  const request_id = ctx.state.request_id as string;
+  const told = rpcErrors(known, { ids: ids.length > 0 ? ids : ['null'], request_id });
+  ctx.status = known.status;
+  ctx.set(errorHeaders(known));
+  ctx.type = 'json';
+  ctx.body = is_batch ? `[${told.join(',')}]` : told[0];
+}
