@@ -6,14 +6,17 @@ import {
   createJsonMeter,
   createStreamMeter,
   decoderOf,
-  type StreamMeter,
 } from './meter';
 import { asksUsage } from './outgoing';
+import { blocked, type Checked, checkAnswer, guardStream } from './policy';
 import type { Measured } from './reader';
 import { upstreamError } from './upstream-errors';
 import type { Valve } from './valve';
 
 const ERROR_BODY_MAX_BYTES = 1_048_576;
+// A longer answer cannot be looked at as a whole.
+const CHECKED_MAX_BYTES = 32 * 1_048_576;
+const too_long: Checked = { violation: { policy: 'dlp-filter', rule: 'length' } };
 
 // All that comes back.
 const client_headers = [
@@ -40,8 +43,12 @@ export interface Answer {
   push(chunk: Buffer): void;
   /** All that a settlement needs is known. */
   isMeasured(): boolean;
-  /** Ends the client's response; undefined where nothing is to be charged. Throws what the client is told instead. */
+  /** Ends the client's response; undefined where nothing is to be charged. */
   end(error: Error | undefined): Promise<Measured | undefined>;
+  /** The client will get no more of it, whatever still comes. */
+  isRefused?(): boolean;
+  /** What the client is told in its place, although it is charged. */
+  refusal?(): AppError | undefined;
 }
 
 /** The body of an error status, as far as anybody reads it. */
@@ -90,33 +97,112 @@ export function wholeAnswer(call: Call, valve: Valve, status: number, headers: H
   };
 }
 
-/** The events of a stream, as its provider sends them. */
+/** The events of a stream, as its provider sends them. `onBlocked` is told that the client will get no more of it. */
 export function streamAnswer(
   call: Call,
   valve: Valve,
-  status: number,
-  headers: Headers,
-  onBroken: (error: Error) => void,
+  { status, headers }: { status: number; headers: Headers },
+  { onBroken, onBlocked }: { onBroken: (error: Error) => void; onBlocked: () => void },
 ): Answer {
-  const meter: StreamMeter = createStreamMeter(call.family.reader, asksUsage(call, call));
+  const guard = guardStream(call);
+  const meter = createStreamMeter(call.family.reader, asksUsage(call, call), guard);
   const decoder = decoderOf(headers['content-encoding'] as string | undefined);
-  if (!call.client_is_gone) {
+  let has_begun = false;
+  let refusal: AppError | undefined;
+  const begin = (): void => {
+    if (has_begun || call.client_is_gone) return;
+    has_begun = true;
     open(call, status, { ...picked(headers), 'x-accel-buffering': 'no' });
     valve.flushSoon();
-  }
-  const pass = (chunk: Buffer): void => valve.write(meter.push(chunk));
+  };
+  const give = (bytes: Buffer): void => {
+    if (bytes.length > 0) begin();
+    if (refusal === undefined) valve.write(bytes);
+    const violation = guard?.violation();
+    if (violation === undefined || refusal !== undefined) return;
+    refusal = blocked(call, violation, 'output');
+    // Where nothing was sent yet, the refusal is the whole answer.
+    if (has_begun) endWith(refusal);
+    onBlocked();
+  };
+  const endWith = (error: AppError): void => {
+    valve.write(Buffer.from(errorFrame(call, error, meter.measured())));
+    valve.end();
+  };
+  const pass = (chunk: Buffer): void => give(meter.push(chunk));
+  // What is looked at may yet be refused, with a status of its own.
+  if (guard === undefined) begin();
   // A stream is always given on as plain text: frames cannot be dropped or added under compression.
   if (decoder !== undefined) valve.decode(decoder, pass, onBroken);
   return {
     push: (chunk) => (decoder === undefined ? pass(chunk) : valve.feed(chunk)),
     isMeasured: () => isWhole(meter.measured()),
+    isRefused: () => refusal !== undefined,
     async end(error) {
       if (decoder !== undefined) await valve.decoded(error);
-      if (endsWell(meter.measured(), error)) valve.write(meter.rest());
-      else valve.write(Buffer.from(errorFrame(call, upstreamError(error), meter.measured())));
-      valve.end();
+      const is_well = endsWell(meter.measured(), error);
+      if (refusal === undefined && is_well) give(meter.rest());
+      if (refusal === undefined) {
+        begin();
+        if (is_well) valve.end();
+        else endWith(upstreamError(error));
+      }
       return meter.measured();
     },
+    refusal: () => (has_begun ? undefined : refusal),
+  };
+}
+
+/** A whole JSON answer, which is looked at before any of it is given on. */
+export function checkedAnswer(
+  call: Call,
+  valve: Valve,
+  { status, headers }: { status: number; headers: Headers },
+): Answer {
+  const decoder = decoderOf(headers['content-encoding'] as string | undefined);
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  let refusal: AppError | undefined;
+  let is_broken = false;
+  const keep = (chunk: Buffer): void => {
+    bytes += chunk.length;
+    if (bytes <= CHECKED_MAX_BYTES) chunks.push(chunk);
+  };
+  if (decoder !== undefined) {
+    valve.decode(decoder, keep, () => {
+      is_broken = true;
+    });
+  }
+  const check = async (plain: Buffer): Promise<void> => {
+    const text = plain.toString('utf8');
+    const { violation, text: checked } =
+      bytes > CHECKED_MAX_BYTES ? too_long : await checkAnswer(call, text);
+    if (violation !== undefined) refusal = blocked(call, violation, 'output');
+    else if (!call.client_is_gone) {
+      const body = checked === text ? plain : Buffer.from(checked);
+      open(call, status, { ...picked(headers), 'content-length': String(body.length) });
+      valve.write(body);
+      valve.end();
+    }
+  };
+  return {
+    push: (chunk) => (decoder === undefined ? keep(chunk) : valve.feed(chunk)),
+    isMeasured: () => false,
+    async end(error) {
+      if (decoder !== undefined) await valve.decoded(error);
+      const plain = Buffer.concat(chunks);
+      const meter = createJsonMeter(call.family.reader, undefined);
+      meter.push(plain);
+      const measured = await meter.measured();
+      // What broke off is not given on, as nobody could look at it, but was delivered to this gateway.
+      const has_failed = error !== undefined || is_broken;
+      measured.is_usage_partial = has_failed;
+      if (!has_failed) await check(plain);
+      else if (plain.length === 0 && !call.client_is_gone) return undefined;
+      else refusal = upstreamError(error);
+      return measured;
+    },
+    refusal: () => refusal,
   };
 }
 

@@ -16,7 +16,7 @@ const deciding = spellings(
   ...['model', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'n', 'best_of'],
   ...['max_output_tokens', 'background', 'stream_format', 'speed', 'fallbacks'],
   ...['messages', 'input', 'tools', 'functions', 'response_format', 'prediction', 'prompt'],
-  ...['system', 'instructions', 'conversation', 'previous_response_id', 'text'],
+  ...['system', 'instructions', 'conversation', 'previous_response_id', 'text', 'session_id'],
 );
 const deciding_options = spellings('include_usage');
 
@@ -26,7 +26,12 @@ export interface Span {
   end: number;
 }
 
-export type Spans = ReadonlyMap<string, Span>;
+/** A member: its value, and where its name begins. */
+export interface Member extends Span {
+  key: number;
+}
+
+export type Spans = ReadonlyMap<string, Member>;
 
 /** Reads a request's bytes, which must be UTF-8, as parsers differ in what they make of others; 413 above the limit, by the declared length where there is one. */
 export async function readBody(req: IncomingMessage, limit: number): Promise<Buffer> {
@@ -109,8 +114,8 @@ export function checkEach(
 }
 
 /** The places of the deciding values in the object that starts here. */
-function checkMembers(text: string, open: number, names: Spellings): Map<string, Span> {
-  const found = new Map<string, Span>();
+function checkMembers(text: string, open: number, names: Spellings): Map<string, Member> {
+  const found = new Map<string, Member>();
   for (let at = next(text, open + 1); text[at] === '"'; ) {
     const key_end = stringEnd(text, at);
     const key = JSON.parse(text.slice(at, key_end)) as string;
@@ -120,7 +125,7 @@ function checkMembers(text: string, open: number, names: Spellings): Map<string,
     if (name !== undefined) {
       if (key !== name) throw misspelled(key, name);
       if (found.has(name)) throw repeated(name);
-      found.set(name, { start, end });
+      found.set(name, { key: at, start, end });
     }
     at = next(text, end);
     if (text[at] === ',') at = next(text, at + 1);

@@ -60,6 +60,8 @@ export async function reserve(call: Call): Promise<void> {
     estimated_prompt_tokens: call.estimated_prompt_tokens,
     max_completion_tokens: request.max_completion_tokens,
     units: call.units,
+    session_id: call.session_id,
+    session_limits: call.family.talk && call.running.policies.session_limits,
     request_body_hash: await bodyHash(request.raw),
   });
   const letGo = gateway.holds.keep(org_id, call.reservation);

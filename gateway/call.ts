@@ -70,6 +70,8 @@ export interface Call {
   identity: Identity;
   /** readRequest */
   request: ClientRequest;
+  /** takeMembers */
+  session_id: string | undefined;
   /** chooseTargets */
   candidates: readonly Candidate[];
   prices: readonly Priced[];

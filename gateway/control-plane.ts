@@ -5,6 +5,7 @@ import type { GatewayEvent } from '../domain/events';
 import { API_VERSION } from '../http';
 import type { Logger } from '../log';
 import { type Flights, openFlights } from './flights';
+import type { SessionLimits } from './policy-firewall';
 import type { Priced } from './providers';
 import { errorOf, isLost, isRefusedCall, type Reply } from './replies';
 import { openSettlements, type Settlement, type Settlements } from './settlements';
@@ -49,6 +50,9 @@ export interface ReserveRequest {
   estimated_prompt_tokens: number;
   max_completion_tokens: number | null;
   units: Units | undefined;
+  session_id: string | undefined;
+  /** What the session may come to, this call included. */
+  session_limits: SessionLimits | undefined;
   request_body_hash: string;
 }
 

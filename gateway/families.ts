@@ -7,6 +7,9 @@ import { embeddingInput, embeddingReader } from './embeddings';
 import type { Input } from './input';
 import { checkMessage, messageInput, messageReader } from './messages';
 import { moderationInput } from './moderations';
+import { chatTalk } from './policy-chat';
+import { responsesTalk } from './policy-responses';
+import type { Talk } from './policy-talk';
 import type { Shape } from './providers';
 import type { Measured, Reader } from './reader';
 import { checkResponse, responseInput, responseReader } from './responses';
@@ -45,6 +48,10 @@ export interface Family {
   /** Its answers are bytes, where they are no event stream. */
   is_binary?: boolean;
   reader: Reader;
+  /** How policies read it; they run over no other families (specification: proxy routes, rule 1). */
+  talk?: Talk;
+  /** Its wire has no `response_format`: the same stands in `text`. */
+  format_in_text?: boolean;
   /** How a broken stream tells its client; both majors of the official SDK throw on it. */
   errorFrame(body: ErrorBody, found: Measured): string;
 }
@@ -59,6 +66,7 @@ export const chat: Family = {
   input: chatInput,
   max_completion_tokens: completionCap,
   reader: chatReader,
+  talk: chatTalk,
   errorFrame: dataFrame,
 };
 
@@ -73,6 +81,8 @@ export const responses: Family = {
   input: responseInput,
   max_completion_tokens: responseCap,
   reader: responseReader,
+  talk: responsesTalk,
+  format_in_text: true,
   errorFrame: numberedFrame,
 };
 

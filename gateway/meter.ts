@@ -1,7 +1,8 @@
 import type { Duplex } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+import type { StreamGuard } from './policy-stream';
 import { type Measured, nothing_measured, type Reader } from './reader';
-import { type Frame, newSseState, readFrames, unfinished } from './sse';
+import { type Frame, lastFrame, newSseState, readFrames, unfinished } from './sse';
 import type { Body, Usage } from './usage';
 
 // What is kept of a JSON answer to find its usage.
@@ -12,13 +13,17 @@ const ENDS_BYTES = 65_536;
 export interface StreamMeter {
   /** Takes bytes from the upstream and gives the whole frames that go to the client. */
   push(chunk: Buffer): Buffer;
-  /** The bytes of a frame that never ended. */
+  /** The stream is over: what is left of it, a frame that never ended. */
   rest(): Buffer;
   measured(): Measured;
 }
 
-/** The meter of a stream. `hides_usage` drops the extra chunk that a client did not ask for. */
-export function createStreamMeter(reader: Reader, hides_usage: boolean): StreamMeter {
+/** The meter of a stream. `hides_usage` drops the extra chunk that a client did not ask for; `guard` holds back and drops more. */
+export function createStreamMeter(
+  reader: Reader,
+  hides_usage: boolean,
+  guard?: StreamGuard,
+): StreamMeter {
   const state = newSseState();
   const found: Measured = { ...nothing_measured };
   const readEvent = reader.openStream(found);
@@ -31,11 +36,12 @@ export function createStreamMeter(reader: Reader, hides_usage: boolean): StreamM
     push(chunk) {
       const frames = readFrames(state, chunk);
       const kept = frames.filter(isKept);
+      if (guard !== undefined) return guard.push(kept);
       // Frames that lie behind one another in one chunk, the usual case, go on as they came.
       if (kept.length === frames.length && kept.length > 0) return joined(chunk, kept);
       return Buffer.concat(kept.map(({ bytes }) => bytes));
     },
-    rest: () => unfinished(state),
+    rest: () => (guard === undefined ? unfinished(state) : guard.end(lastFrame(state))),
     measured: () => found,
   };
 }

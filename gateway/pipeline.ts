@@ -5,6 +5,8 @@ import type { Told } from './events';
 import { forward } from './forward';
 import { confirmKey, identify } from './identity';
 import { chooseTargets } from './models';
+import { checkInput, tellSessionLimits } from './policy';
+import { takeMembers } from './request-members';
 
 /**
  * The whole story of a priced request, in order. A stage may throw an AppError, and registers with `call.onEnd` what must
@@ -19,10 +21,12 @@ export function pipelineOf(read: Stage, choose: Stage, send: Stage): readonly St
     identify,
     tellAtEnd,
     confirmed(read),
+    confirmed(takeMembers),
     confirmed(choose),
     confirmed(estimate),
-    // The limits of key, group, user, team and all belong here, then those of policy packs, then the input policy.
-    reserve, // What no wallet covers waits for money here. Settles at the end.
+    // The limits of key, group, user, team and all belong here, then those of policy packs.
+    confirmed(checkInput),
+    tellSessionLimits(reserve), // What no wallet covers waits for money here. Settles at the end.
     send, // Retry and fallback belong into it, the output policy beside its meter.
   ];
 }

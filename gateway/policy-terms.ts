@@ -16,36 +16,71 @@ const SPACE = 0x20;
 /** Terms in any case, with or without accents, any white space for theirs. */
 export function openTerms(list: readonly string[]): Terms {
   const trie = newTrie(list.map((term) => unitsOf(term.normalize('NFKC').trim())));
-  const ring = new Int32Array(trie.longest + 1);
+  const of_ascii = Uint32Array.from(ascii, (unit) => trie.classes.get(unit) ?? 0);
   return {
     find(text, from) {
-      const found: FoundTerm[] = [];
-      let state = 0;
-      let count = 0;
-      let after_space = false;
-      const step = (unit: number, at: number, end: number): void => {
-        if (unit === SPACE && after_space) return;
-        after_space = unit === SPACE;
-        state = trie.next[state * trie.width + (trie.classes.get(unit) ?? 0)] as number;
-        ring[count % ring.length] = at;
-        count += 1;
-        const rule = trie.rules[state] as number;
-        if (rule < 0) return;
-        const length = trie.lengths[rule] as number;
-        found.push({ rule, start: ring[(count - length) % ring.length] as number, end });
-      };
+      const walk = newWalk(trie);
       for (let at = from; at < text.length; ) {
         const code = text.charCodeAt(at);
-        if (code < 0x80) {
-          step(ascii[code] as number, at, at + 1);
-          at += 1;
-        } else at = stepOver(text, at, step);
+        if (code >= 0x80) {
+          at = stepOver(trie, walk, text, at);
+          continue;
+        }
+        const is_space = ascii[code] === SPACE;
+        if (!is_space || !walk.after_space) step(trie, walk, of_ascii[code] as number, at, at + 1);
+        walk.after_space = is_space;
+        at += 1;
       }
-      const depth = trie.depths[state] as number;
-      const partial = depth === 0 ? text.length : (ring[(count - depth) % ring.length] as number);
-      return { found, partial };
+      return { found: walk.found, partial: startAt(walk, trie.depths[walk.state] as number, text) };
     },
   };
+}
+
+/** Where one pass over a text stands. */
+interface Walk {
+  state: number;
+  /** The places of the last units, as many as the longest term has. */
+  ring: Int32Array;
+  count: number;
+  /** Runs of white space are one space. */
+  after_space: boolean;
+  found: FoundTerm[];
+}
+
+function newWalk({ longest }: Trie): Walk {
+  const ring = new Int32Array(longest + 1);
+  return { state: 0, ring, count: 0, after_space: false, found: [] };
+}
+
+function step(trie: Trie, walk: Walk, column: number, at: number, end: number): void {
+  const { ring } = walk;
+  walk.state = trie.next[walk.state * trie.width + column] as number;
+  // No term goes on here, so nobody will ask for this place.
+  if (walk.state === 0) return;
+  ring[walk.count % ring.length] = at;
+  walk.count += 1;
+  const rule = trie.rules[walk.state] as number;
+  if (rule < 0) return;
+  const length = trie.lengths[rule] as number;
+  walk.found.push({ rule, start: ring[(walk.count - length) % ring.length] as number, end });
+}
+
+function stepOver(trie: Trie, walk: Walk, text: string, at: number): number {
+  const code = text.codePointAt(at) as number;
+  const end = at + (code > 0xffff ? 2 : 1);
+  const units = foldOf(code);
+  for (let index = 0; index < units.length; index += 1) {
+    const unit = units.charCodeAt(index);
+    const is_space = unit === SPACE;
+    if (!is_space || !walk.after_space) step(trie, walk, trie.classes.get(unit) ?? 0, at, end);
+    walk.after_space = is_space;
+  }
+  return end;
+}
+
+/** Where the last units of a walk begin. */
+function startAt({ ring, count }: Walk, units: number, text: string): number {
+  return units === 0 ? text.length : (ring[(count - units) % ring.length] as number);
 }
 
 // Upper case is made lower case, and what stands between words a space.
@@ -53,18 +88,6 @@ const ascii = Uint8Array.from({ length: 128 }, (_, code) => {
   if (code >= 0x41 && code <= 0x5a) return code + 0x20;
   return code <= 0x20 || code === 0x7f ? SPACE : code;
 });
-
-function stepOver(
-  text: string,
-  at: number,
-  step: (unit: number, at: number, end: number) => void,
-): number {
-  const code = text.codePointAt(at) as number;
-  const end = at + (code > 0xffff ? 2 : 1);
-  const units = foldOf(code);
-  for (let unit = 0; unit < units.length; unit += 1) step(units.charCodeAt(unit), at, end);
-  return end;
-}
 
 const folded = new Map<number, string>();
 const FOLDED_MAX = 20_000;

@@ -84,7 +84,7 @@ function cleaned(text: string): View {
 }
 
 const escapes =
-  /\\+(?:u\{([0-9a-f]{1,6})\}|u([0-9a-f]{4})|x([0-9a-f]{2})|([^\\]))|((?:%[0-9a-f]{2})+)|&#x([0-9a-f]{1,6});|&#(\d{1,7});/gi;
+  /(?<!\\)\\+(?:u\{([0-9a-f]{1,6})\}|u([0-9a-f]{4})|x([0-9a-f]{2})|([^\\]))|((?:%[0-9a-f]{2})+)|&#x([0-9a-f]{1,6});|&#(\d{1,7});/gi;
 
 function unescaped(text: string): View | undefined {
   let undone = '';

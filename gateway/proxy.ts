@@ -2,6 +2,7 @@ import type { Dispatcher } from 'undici';
 import { AppError } from '../domain/errors';
 import {
   type Answer,
+  checkedAnswer,
   collected,
   type Headers,
   type Refusal,
@@ -10,6 +11,7 @@ import {
 } from './answers';
 import type { Call } from './call';
 import { outcomeOf, refused } from './outcome';
+import { isGuarded } from './policy';
 import type { Candidate } from './providers';
 import { nothing_measured } from './reader';
 import { isOfTarget, upstreamError } from './upstream-errors';
@@ -71,15 +73,21 @@ export class Exchange implements Dispatcher.DispatchHandler {
       const is_stream = /^text\/event-stream/i.test(String(headers['content-type'] ?? ''));
       this.candidate.target.breaker.succeeded();
       const valve = new Valve(this.call, controller);
+      const head = { status, headers };
       this.answer = is_stream
-        ? streamAnswer(this.call, valve, status, headers, (error) => controller.abort(error))
-        : wholeAnswer(this.call, valve, status, headers);
+        ? streamAnswer(this.call, valve, head, {
+            onBroken: (error) => controller.abort(error),
+            onBlocked: () => this.clientGone(),
+          })
+        : isGuarded(this.call)
+          ? checkedAnswer(this.call, valve, head)
+          : wholeAnswer(this.call, valve, status, headers);
     }
   }
 
   onResponseData(_controller: Controller, chunk: Buffer): void {
     this.answer?.push(chunk);
-    if (!this.call.client_is_gone) return;
+    if (!this.call.client_is_gone && !this.answer?.isRefused?.()) return;
     this.drained_bytes += chunk.length;
     if (this.drained_bytes > DRAIN_BYTES || this.answer?.isMeasured()) this.giveUp();
   }
@@ -92,7 +100,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     void this.finish(error);
   }
 
-  /** The client went away: what the upstream still says is read for its usage, within bounds. */
+  /** The client went away, or gets no more: what the upstream still says is read for its usage, within bounds. */
   clientGone(): void {
     if (this.is_over || this.controller === undefined) return;
     if (this.answer?.isMeasured()) {
@@ -137,6 +145,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
     const measured = await answer.end(error);
     if (measured === undefined) return { is_uncertain: true, error: upstreamError(error) };
     call.outcome = await outcomeOf(call, measured);
+    const told = answer.refusal?.();
+    if (told !== undefined && !call.client_is_gone) throw told;
     return undefined;
   }
 

@@ -3,6 +3,7 @@ import type { ControlPlane } from './control-plane';
 import type { Identities } from './identities';
 import { type Identifier, openIdentifier } from './identity';
 import { type McpServers, openMcpServers } from './mcp-servers';
+import { openPolicies, type Policies } from './policy';
 import { openProviders, type Providers } from './providers';
 import type { Settings } from './settings';
 
@@ -14,6 +15,7 @@ export interface Running {
   providers: Providers;
   mcp: McpServers;
   identifier: Identifier;
+  policies: Policies;
   /** The calls that began with it. */
   calls: number;
   /** Another one has taken its place: it closes with its last call. */
@@ -31,6 +33,7 @@ export function openRunning(
     providers: openProviders(settings),
     mcp: openMcpServers(settings),
     identifier: openIdentifier(settings, given),
+    policies: openPolicies(settings),
     calls: 0,
     is_replaced: false,
   };

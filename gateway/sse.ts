@@ -63,6 +63,12 @@ export function unfinished(state: SseState): Buffer {
   return Buffer.concat(state.parts);
 }
 
+/** The frame that never ended, as if it had; undefined where there is none. */
+export function lastFrame(state: SseState): Frame | undefined {
+  const bytes = unfinished(state);
+  return bytes.length > 0 ? frameOf(bytes, false) : undefined;
+}
+
 function lineEnd(lf: number, cr: number): number {
   if (lf < 0) return cr;
   return cr < 0 ? lf : Math.min(lf, cr);

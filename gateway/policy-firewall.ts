@@ -1,0 +1,55 @@
+import type { FirewallSettings } from './policy-settings';
+
+/** Which tools an agent may be offered and may call. */
+export interface Firewall {
+  /** The rule that forbids a tool. */
+  forbids(name: string): string | undefined;
+}
+
+export interface SessionLimits {
+  max_actions?: number;
+  max_cost_usd?: number;
+}
+
+export function openFirewall({ tools: { allow, deny } }: FirewallSettings): Firewall {
+  const denied = deny.map(matcherOf);
+  const allowed = allow?.map(matcherOf);
+  return {
+    forbids(name) {
+      const at = denied.findIndex((matches) => matches(name));
+      if (at >= 0) return `tools.deny[${at}]`;
+      return allowed?.some((matches) => matches(name)) === false ? 'tools.allow' : undefined;
+    },
+  };
+}
+
+/** What rides on a reserve, where the pack limits sessions. */
+export function sessionLimits(settings: FirewallSettings | undefined): SessionLimits | undefined {
+  const { max_actions_per_session: max_actions, max_cost_per_session_usd: max_cost_usd } =
+    settings ?? {};
+  if (max_actions === undefined && max_cost_usd === undefined) return undefined;
+  return {
+    ...(max_actions !== undefined && { max_actions }),
+    ...(max_cost_usd !== undefined && { max_cost_usd }),
+  };
+}
+
+/** Compares names in any case; `*` stands for any characters. */
+function matcherOf(pattern: string): (name: string) => boolean {
+  const parts = pattern.toLowerCase().split('*');
+  const [first = '', ...rest] = parts;
+  if (rest.length === 0) return (name) => name.toLowerCase() === first;
+  const last = rest.pop() as string;
+  return (given) => {
+    const name = given.toLowerCase();
+    if (name.length < first.length + last.length) return false;
+    if (!name.startsWith(first) || !name.endsWith(last)) return false;
+    let at = first.length;
+    for (const part of rest) {
+      const found = name.indexOf(part, at);
+      if (found < 0 || found + part.length > name.length - last.length) return false;
+      at = found + part.length;
+    }
+    return true;
+  };
+}

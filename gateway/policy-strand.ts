@@ -1,0 +1,119 @@
+import type { Inspector, Match } from './policy-inspector';
+
+/** What stands where something was taken out. */
+export const REPLACEMENT = '[redacted]';
+
+// Far above any window: more is only held where somebody stretches a match without end.
+const HELD_MAX = 16_384;
+// What a pattern may look back at, to tell a word's beginning.
+const CONTEXT = 2;
+
+/** A piece of what is said, in the order in which it came. */
+export interface Slot {
+  strand: Strand;
+  from: number;
+  to: number;
+  text: string;
+  edits: { start: number; end: number; text: string }[];
+}
+
+/**
+ * One text that comes in pieces: the content of a choice, the arguments of a call. Holds back the end in which something that
+ * must not pass may be in the making, so that no part of it is given on.
+ */
+export class Strand {
+  /** Before this place all is decided. */
+  safe = 0;
+  private readonly inspector: Inspector;
+  private readonly redacts: boolean;
+  private text = '';
+  private base = 0;
+  private slots: Slot[] = [];
+
+  constructor(inspector: Inspector, redacts: boolean) {
+    this.inspector = inspector;
+    this.redacts = redacts;
+  }
+
+  push(text: string): Slot {
+    const from = this.base + this.text.length;
+    const slot: Slot = { strand: this, from, to: from + text.length, text, edits: [] };
+    this.text += text;
+    this.slots.push(slot);
+    return slot;
+  }
+
+  /** Looks at what is not decided; gives the rule that blocks. `is_final` where nothing follows. */
+  look(is_final: boolean): string | undefined {
+    const end = this.base + this.text.length;
+    if (this.safe === end) return undefined;
+    const { matches, safe } = this.inspector.look(this.text, this.safe - this.base, is_final);
+    const blocking = this.redacts ? undefined : matches.find(({ is_open }) => !is_open);
+    if (blocking !== undefined) return blocking.rule;
+    const limit = decided(matches, safe);
+    if (this.text.length - limit > HELD_MAX) return this.overflow(matches);
+    if (this.redacts) this.redact(matches, limit);
+    this.advance(limit);
+    return undefined;
+  }
+
+  /** More is held than any window: what is certainly a match blocks, and the rest goes on. */
+  private overflow(matches: readonly Match[]): string | undefined {
+    const stretched = matches.find(({ is_open }) => is_open);
+    if (stretched !== undefined) return stretched.rule;
+    const limit = this.text.length - HELD_MAX / 2;
+    if (this.redacts) this.redact(matches, limit);
+    this.advance(limit);
+    return undefined;
+  }
+
+  private redact(matches: readonly Match[], limit: number): void {
+    let from = 0;
+    for (const { start, end } of matches.toSorted((a, b) => a.start - b.start || b.end - a.end)) {
+      if (end > limit) continue;
+      // What overlaps the one before is one with it.
+      const replacement = start < from ? '' : REPLACEMENT;
+      if (end > from) this.cut(Math.max(start, from), end, replacement);
+      from = Math.max(from, end);
+    }
+  }
+
+  private cut(start: number, end: number, replacement: string): void {
+    let text = replacement;
+    for (const slot of this.slots) {
+      const at = Math.max(this.base + start, slot.from);
+      const to = Math.min(this.base + end, slot.to);
+      if (at >= to) continue;
+      slot.edits.push({ start: at - slot.from, end: to - slot.from, text });
+      text = '';
+    }
+  }
+
+  private advance(limit: number): void {
+    this.safe = this.base + limit;
+    const cut = Math.max(0, limit - CONTEXT);
+    this.text = this.text.slice(cut);
+    this.base += cut;
+    if (this.slots.length > 0) this.slots = this.slots.filter(({ to }) => to > this.safe);
+  }
+}
+
+/** What a slot says once it is decided. */
+export function decidedText({ text, edits }: Slot): string {
+  let result = '';
+  let from = 0;
+  for (const edit of edits) {
+    result += text.slice(from, edit.start) + edit.text;
+    from = edit.end;
+  }
+  return result + text.slice(from);
+}
+
+/** Up to where all is decided: no match that ends behind it, or may still grow, begins before it. */
+function decided(matches: readonly Match[], safe: number): number {
+  let limit = safe;
+  for (const { start, end, is_open } of matches.toSorted((a, b) => b.start - a.start)) {
+    if (is_open || end > limit) limit = Math.min(limit, start);
+  }
+  return limit;
+}

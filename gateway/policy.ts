@@ -1,0 +1,204 @@
+import { AppError } from '../domain/errors';
+import { checkKeys } from './body';
+import { estimate } from './budget';
+import type { Call, Stage } from './call';
+import { checkJson, checkText, type Dlp, openDlp, type Verdict } from './policy-dlp';
+import { type Firewall, openFirewall, type SessionLimits, sessionLimits } from './policy-firewall';
+import { openRbac, type Rbac } from './policy-rbac';
+import type { Kind } from './policy-settings';
+import {
+  openStreamGuard,
+  type StreamGuard,
+  type Violation,
+  watchCalls,
+  watchText,
+} from './policy-stream';
+import type { Talk } from './policy-talk';
+import type { Settings } from './settings';
+import { type Body, isObject } from './usage';
+
+/** What one configuration makes of its pack. */
+export interface Policies {
+  pack: string | undefined;
+  chain: readonly Kind[];
+  rbac: Rbac | undefined;
+  firewall: Firewall | undefined;
+  dlp: Dlp | undefined;
+  session_limits: SessionLimits | undefined;
+  allows_cache_control: boolean;
+  /** The kinds of the chain that look at answers. */
+  output: readonly Kind[];
+}
+
+export function openPolicies({ pack, policies, policy }: Settings): Policies {
+  const { rbac, 'agent-firewall': firewall, 'dlp-filter': filter } = policy;
+  const dlp = filter && openDlp(filter);
+  const looksAt = (kind: Kind): boolean =>
+    kind === 'dlp-filter' ? dlp?.stages.includes('output') === true : kind === 'agent-firewall';
+  return {
+    pack,
+    chain: policies.chain,
+    rbac: rbac && openRbac(rbac),
+    firewall: firewall && openFirewall(firewall),
+    dlp,
+    session_limits: sessionLimits(firewall),
+    allows_cache_control: policy.cache_control === 'allow',
+    output: policies.chain.filter(looksAt),
+  };
+}
+
+/** The stage that runs the chain over a request; what it redacts is counted again, for the hold is of what goes upstream. */
+export async function checkInput(call: Call): Promise<void> {
+  const { running, family } = call;
+  if (family.talk === undefined) return;
+  for (const kind of running.policies.chain) {
+    const rule = await input[kind](call, running.policies, family.talk);
+    if (rule !== undefined) throw blocked(call, { policy: kind, rule }, 'input');
+  }
+}
+
+type InputCheck = (
+  call: Call,
+  policies: Policies,
+  talk: Talk,
+) => string | undefined | Promise<string | undefined>;
+
+const input: Record<Kind, InputCheck> = {
+  rbac: ({ ctx }, { rbac }) => rbac?.broken(ctx.req.headers),
+  'agent-firewall': (call, { firewall, session_limits }, talk) => {
+    if (session_limits !== undefined && call.session_id === undefined) throw sessionMissing();
+    for (const name of talk.offeredBy(call.request.body)) {
+      const rule = firewall?.forbids(name);
+      if (rule !== undefined) return rule;
+    }
+    return undefined;
+  },
+  'dlp-filter': (call, { dlp }) =>
+    dlp?.stages.includes('input') ? filtered(call, dlp) : undefined,
+};
+
+async function filtered(call: Call, dlp: Dlp): Promise<string | undefined> {
+  const { request } = call;
+  const given = request.outgoing.bytes.toString('utf8');
+  const { rule, text } = await checkJson(dlp, given);
+  if (rule !== undefined || text === given) return rule;
+  request.body = JSON.parse(text) as Body;
+  request.outgoing = { bytes: Buffer.from(text), spans: checkKeys(text) };
+  await estimate(call);
+  return undefined;
+}
+
+/** What stands between a stream and its client; undefined where no policy looks at answers. */
+export function guardStream({ running, family }: Call): StreamGuard | undefined {
+  const { output, dlp, firewall } = running.policies;
+  const { talk } = family;
+  if (talk === undefined || output.length === 0) return undefined;
+  const watchers = output.map((kind) =>
+    kind === 'dlp-filter' ? watchText(dlp as Dlp, talk) : watchCalls(firewall as Firewall, talk),
+  );
+  return openStreamGuard(watchers, output.includes('dlp-filter') ? dlp : undefined, talk);
+}
+
+/** True where answers are read whole before they are given on. */
+export function isGuarded({ running, family }: Call): boolean {
+  return family.talk !== undefined && running.policies.output.length > 0;
+}
+
+/** What was found in a whole answer, or what of it goes to the client. */
+export type Checked = { violation: Violation; text?: never } | { violation?: never; text: string };
+
+/** Runs the chain over a whole answer. */
+export async function checkAnswer({ running, family }: Call, given: string): Promise<Checked> {
+  const { output, dlp, firewall } = running.policies;
+  const talk = family.talk as Talk;
+  const answer = objectOf(given);
+  let text = given;
+  for (const policy of output) {
+    let verdict: Verdict = { text };
+    if (policy === 'agent-firewall') {
+      const rule = forbidden(firewall as Firewall, answer && talk.callsOf(answer));
+      if (rule !== undefined) verdict = { rule };
+    } else if (answer === undefined) verdict = checkText(dlp as Dlp, text);
+    else verdict = await checkJson(dlp as Dlp, text, talk.roots);
+    if (verdict.rule !== undefined) return { violation: { policy, rule: verdict.rule } };
+    text = verdict.text;
+  }
+  return { text };
+}
+
+function forbidden(firewall: Firewall, names: readonly string[] = []): string | undefined {
+  for (const name of names) {
+    const rule = firewall.forbids(name);
+    if (rule !== undefined) return rule;
+  }
+  return undefined;
+}
+
+const words = {
+  input: 'This request was blocked by',
+  output: 'The answer to this request was blocked by',
+};
+
+/** Tells that a policy blocked, and makes the refusal of it. Neither holds the words that broke the rule. */
+export function blocked(
+  call: Call,
+  { policy, rule }: Violation,
+  stage: 'input' | 'output',
+): AppError {
+  const { pack } = call.running.policies;
+  call.gateway.events.emit(call, {
+    type: 'request.blocked',
+    action: 'blocked',
+    payload: {
+      policy,
+      rule,
+      stage,
+      pack: pack ?? null,
+      family: call.family.name,
+      model: call.model,
+    },
+  });
+  const of_pack = pack === undefined ? '' : ` of the pack "${pack}"`;
+  return new AppError(
+    `${stage}_blocked`,
+    `${words[stage]} the policy ${policy}${of_pack}, rule ${rule}.`,
+    { extra: { type: 'policy_violation', policy } },
+  );
+}
+
+/** Tells where the limits of a session, which the ledger counts, refused a reserve. */
+export function tellSessionLimits(reserve: Stage): Stage {
+  return async (call) => {
+    try {
+      await reserve(call);
+    } catch (error) {
+      if (!isSpentSession(error)) throw error;
+      const { code, message, details } = error;
+      const rule = 'session_limits';
+      blocked(call, { policy: 'agent-firewall', rule }, 'input');
+      const extra = { ...details.extra, type: 'policy_violation', policy: 'agent-firewall' };
+      throw new AppError(code, message, { ...details, extra });
+    }
+  };
+}
+
+function isSpentSession(error: unknown): error is AppError {
+  return error instanceof AppError && error.code === 'session_limit_exceeded';
+}
+
+function sessionMissing(): AppError {
+  return new AppError(
+    'invalid_field',
+    'The policy agent-firewall limits sessions: name one in "session_id" or x-session-id.',
+    { param: 'session_id' },
+  );
+}
+
+function objectOf(text: string): Body | undefined {
+  try {
+    const value = JSON.parse(text) as unknown;
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

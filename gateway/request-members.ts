@@ -1,0 +1,125 @@
+import { AppError } from '../domain/errors';
+import { checkKeys, type Spans } from './body';
+import type { Call, ClientRequest } from './call';
+import { type Body, isObject } from './usage';
+
+const SESSION_HEADER = 'x-session-id';
+const SESSION_LENGTH_MAX = 200;
+
+/**
+ * The stage that reads what the specification adds to the providers' wires, and takes it out of what goes upstream, where it
+ * would be refused: a session's name, prompt caching that policy forbids, structured output asked for in the one form.
+ */
+export function takeMembers(call: Call): void {
+  const { ctx, family, running, request } = call;
+  const named = sessionId(ctx.req.headers[SESSION_HEADER], SESSION_HEADER);
+  call.session_id = named;
+  if (family.talk === undefined) return;
+  const { body } = request;
+  if (body.session_id !== undefined) {
+    call.session_id = sessionId(body.session_id ?? undefined, 'session_id') ?? named;
+    if (named !== undefined && named !== call.session_id) throw mismatch();
+    remove(request, 'session_id');
+  }
+  if (!running.policies.allows_cache_control && strip(body)) rewrite(request, JSON.stringify(body));
+  if (body.response_format == null) return;
+  const format = formatOf(body.response_format);
+  if (family.format_in_text) moveFormat(request, format);
+}
+
+function sessionId(value: unknown, param: string): string | undefined {
+  if (value === undefined) return undefined;
+  if (typeof value === 'string' && value !== '' && value.length <= SESSION_LENGTH_MAX) return value;
+  throw wrong(param, `"${param}" must be a text of 1 to ${SESSION_LENGTH_MAX} characters.`);
+}
+
+function mismatch(): AppError {
+  return new AppError(
+    'session_id_mismatch',
+    `"session_id" and ${SESSION_HEADER} name different sessions: send one of them, or the same in both.`,
+    { param: 'session_id' },
+  );
+}
+
+/** Takes a member out of the body; all other bytes stay. */
+function remove(request: ClientRequest, name: string): void {
+  delete request.body[name];
+  const { bytes, spans } = request.outgoing;
+  const member = spans.get(name);
+  if (member === undefined) return;
+  const text = bytes.toString('utf8');
+  const behind = text.slice(member.end).match(/^\s*,/)?.[0].length;
+  const before = text.slice(0, member.key).match(/,\s*$/)?.[0].length ?? 0;
+  const start = behind === undefined ? member.key - before : member.key;
+  const end = member.end + (behind ?? 0);
+  const left: Spans = new Map(
+    [...spans]
+      .filter(([other]) => other !== name)
+      .map(([other, at]) => [other, at.key < start ? at : moved(at, start - end)]),
+  );
+  request.outgoing = { bytes: Buffer.from(text.slice(0, start) + text.slice(end)), spans: left };
+}
+
+function moved(at: { key: number; start: number; end: number }, by: number) {
+  return { key: at.key + by, start: at.start + by, end: at.end + by };
+}
+
+function rewrite(request: ClientRequest, text: string): void {
+  request.outgoing = { bytes: Buffer.from(text), spans: checkKeys(text) };
+}
+
+/** Deletes every `cache_control`, but not what a schema describes under this name; true where there was one. */
+function strip(value: unknown, is_named_freely = false): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  let found = false;
+  for (const [name, member] of Object.entries(value)) {
+    if (name === 'cache_control' && !is_named_freely) {
+      delete (value as Body)[name];
+      found = true;
+    } else if (strip(member, name === 'properties')) found = true;
+  }
+  return found;
+}
+
+interface Format {
+  type: 'text' | 'json_object' | 'json_schema';
+  json_schema?: Body;
+}
+
+function formatOf(value: unknown): Format {
+  const { type, json_schema: given } = isObject(value) ? value : {};
+  if (type === 'text' || type === 'json_object') return { type };
+  if (type !== 'json_schema') {
+    throw wrong('response_format.type', 'It must be "json_object" or "json_schema".');
+  }
+  const at = 'response_format.json_schema';
+  if (!isObject(given)) throw wrong(at, 'It must be an object with "name", "strict" and "schema".');
+  if (typeof given.name !== 'string' || given.name === '') throw wrong(`${at}.name`, 'Name it.');
+  if (given.strict != null && typeof given.strict !== 'boolean') {
+    throw wrong(`${at}.strict`, 'It must be true or false.');
+  }
+  if (given.schema !== undefined && !isObject(given.schema)) {
+    throw wrong(`${at}.schema`, 'It must be an object, a JSON Schema.');
+  }
+  return { type, json_schema: given };
+}
+
+/** Responses take the format in `text`, flat. */
+function moveFormat(request: ClientRequest, { type, json_schema }: Format): void {
+  const { text = null } = request.body;
+  if (text !== null && !isObject(text)) throw wrong('text', '"text" must be an object.');
+  if (text?.format != null) {
+    throw wrong('response_format', 'Give either "response_format" or "text.format", not both.');
+  }
+  remove(request, 'response_format');
+  if (request.body.text !== undefined) remove(request, 'text');
+  request.body.text = { ...text, format: { type, ...json_schema } };
+  const left = request.outgoing.bytes.toString('utf8');
+  const open = left.indexOf('{') + 1;
+  const member = `"text":${JSON.stringify(request.body.text)},`;
+  rewrite(request, left.slice(0, open) + member + left.slice(open));
+}
+
+function wrong(param: string, message: string): AppError {
+  return new AppError('invalid_field', message, { param });
+}
