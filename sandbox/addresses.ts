@@ -12,6 +12,7 @@ export interface Ports {
   payment_a: number;
   payment_b: number;
   shop: number;
+  mcp: number;
   apis: number[];
   gateways: number[];
 }
@@ -24,6 +25,7 @@ const defaults = {
   SANDBOX_PAYMENT_A_PORT: 8091,
   SANDBOX_PAYMENT_B_PORT: 8092,
   SANDBOX_SHOP_PORT: 8093,
+  SANDBOX_MCP_PORT: 8094,
   API_PORT: 8080,
   GATEWAY_PORT: 8081,
 } as const;
@@ -51,6 +53,7 @@ export async function choosePorts(settings: Settings): Promise<Ports> {
     payment_a: of('SANDBOX_PAYMENT_A_PORT'),
     payment_b: of('SANDBOX_PAYMENT_B_PORT'),
     shop: of('SANDBOX_SHOP_PORT'),
+    mcp: of('SANDBOX_MCP_PORT'),
     apis: [of('API_PORT'), ...further(settings.APIS)],
     gateways: [of('GATEWAY_PORT'), ...further(settings.GATEWAYS)],
   };

@@ -29,6 +29,7 @@ export interface Demo extends Omit<Seeded, 'wallet_id' | 'models'> {
   database_url: string;
   sandbox: {
     models_url: string;
+    mcp_url: string;
     payment_provider_a_url: string;
     payment_provider_b_url: string;
     /** The page that tops up by a click, and where buyers come back to. */
@@ -42,6 +43,10 @@ const KEY_VARIABLE = 'SANDBOX_MODELS_KEY';
 
 export function localUrl(port: number): string {
   return `http://127.0.0.1:${port}`;
+}
+
+export function mcpUrl({ mcp }: Ports): string {
+  return `${localUrl(mcp)}/mcp`;
 }
 
 export function demoFile(settings: Settings): string {
@@ -76,12 +81,13 @@ export function gatewayConfig(settings: Settings, ports: Ports, seeded: Seeded):
       ...{ api_key_env: KEY_VARIABLE, models: [...message_models] },
     },
   ];
+  const mcp = { servers: [{ name: 'sandbox', url: mcpUrl(ports) }] };
   // Stopping has little time: streams under way are cut and settled while the control plane still runs.
   const timeouts = { drain_ms: 1_000 };
   const note =
     'Written at each npm start. To use your own, copy it and name the copy in GATEWAY_CONFIG.';
   const file = path.resolve(settings.DATA_DIR, 'gateway.yaml');
-  writeFileSync(file, `# ${note}\n${stringify({ providers: { targets }, timeouts })}`);
+  writeFileSync(file, `# ${note}\n${stringify({ providers: { targets }, mcp, timeouts })}`);
   return file;
 }
 
@@ -118,6 +124,7 @@ ${rows([
   ['Temporal', `${demo.temporal_address}  (its page: ${demo.temporal_ui_url ?? 'not ours'})`],
   ['PostgreSQL', demo.database_url],
   ['Sandbox models', demo.sandbox.models_url],
+  ['Sandbox tools', `${demo.sandbox.mcp_url}  (MCP; priced through ${gateway_url}/mcp)`],
   [
     'Sandbox payment',
     `${demo.sandbox.payment_provider_a_url} (provider A)  ${demo.sandbox.payment_provider_b_url} (provider B)`,

@@ -11,8 +11,9 @@ const SLOW_MS_MAX = 60_000;
 export function createMcpServer(): Server {
   const handler = toNodeHandler(createMcpHandler(tools));
   return createServer((req, res) => {
-    if (req.url?.split('?')[0] === '/mcp') void handler(req as NodeIncomingMessageLike, res);
-    else res.writeHead(404).end();
+    const path = req.url?.split('?')[0];
+    if (path === '/mcp') void handler(req as NodeIncomingMessageLike, res);
+    else res.writeHead(path === '/sandbox/health' ? 200 : 404).end();
   });
 }
 

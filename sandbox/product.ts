@@ -3,7 +3,15 @@ import { openDatabase } from '../connections';
 import { createSecrets } from '../domain/secrets';
 import { migrate } from '../migrations';
 import type { Ports, Settings } from './addresses';
-import { type Demo, gatewayConfig, localUrl, logFolder, modelsKey, type Printed } from './demo';
+import {
+  type Demo,
+  gatewayConfig,
+  localUrl,
+  logFolder,
+  mcpUrl,
+  modelsKey,
+  type Printed,
+} from './demo';
 import { demoModels } from './demo-models';
 import { serverProgram, workerProgram } from './node-programs';
 import type { Output } from './output';
@@ -58,6 +66,7 @@ export async function startProduct(context: Context): Promise<Product> {
       startWorker(context, temporal, database),
     ),
     startModels(context),
+    startTools(context),
     starting_database.then(({ seeded }) => startPayments(context, seeded.keys.billing_admin)),
   ]);
   const { wallet_id, ...seeded } = database.seeded;
@@ -103,6 +112,7 @@ function sandboxPlaces(ports: Ports): Pick<Demo, 'sandbox' | 'return_url' | 'can
   const { urls, shop_url } = paymentPlaces(ports);
   const sandbox = {
     models_url: localUrl(ports.models),
+    mcp_url: mcpUrl(ports),
     payment_provider_a_url: urls.payment_provider_a,
     payment_provider_b_url: urls.payment_provider_b,
     shop_url,
@@ -163,6 +173,16 @@ function startModels({ ports, stack }: Context): Promise<Kept> {
     script: 'sandbox/models.ts',
     env: { SANDBOX_MODELS_PORT: String(ports.models) },
     ready_url: `${localUrl(ports.models)}/sandbox/requests`,
+  });
+  return stack.run('services', program);
+}
+
+function startTools({ ports, stack }: Context): Promise<Kept> {
+  const program = serverProgram({
+    name: 'sandbox-mcp',
+    script: 'sandbox/mcp-server.ts',
+    env: { SANDBOX_MCP_PORT: String(ports.mcp) },
+    ready_url: `${localUrl(ports.mcp)}/sandbox/health`,
   });
   return stack.run('services', program);
 }

@@ -85,6 +85,7 @@ const prices: (Partial<pricing.Price> & { provider: string; model: string })[] =
     per_minute: 0.015,
   },
   { provider: 'openai', model: 'omni-moderation-latest', free: true },
+  { provider: 'mcp', model: '*', per_request: 0.001 },
 ];
 
 const SAVINGS = 'Savings';
