@@ -28,8 +28,10 @@ export function openInspector({ blocked_terms, detect_patterns }: DlpSettings): 
   );
   return {
     look(text, from, is_final) {
-      const result: Inspected = { matches: [], safe: is_final ? text.length : openFrom(text) };
-      for (const view of viewsOf(text)) {
+      // What is not yet a character is neither: it may go on with a term, or end it.
+      const end = is_final ? text.length : openFrom(text);
+      const result: Inspected = { matches: [], safe: end };
+      for (const view of viewsOf(end < text.length ? text.slice(0, end) : text)) {
         if (terms !== undefined) lookForTerms(terms, view, from, result);
         for (const pattern of patterns) lookForPattern(pattern, view, { from, is_final }, result);
       }

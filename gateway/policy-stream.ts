@@ -136,8 +136,9 @@ export function watchCalls(firewall: Firewall, talk: Talk): Watcher {
     const pending = open.get(call);
     if (pending === undefined) return undefined;
     open.delete(call);
-    pending.is_settled = true;
-    return firewall.forbids(pending.name);
+    const rule = firewall.forbids(pending.name);
+    pending.is_settled = rule === undefined;
+    return rule;
   };
   const seeOne = (entry: Entry, { call, name, is_whole }: Called): string | undefined => {
     const pending = open.get(call);
