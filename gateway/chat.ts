@@ -77,11 +77,15 @@ export function openaiUsage(value: unknown): Usage | undefined {
   const completion_tokens = Math.max(said, whole(usage.total_tokens) - prompt_tokens);
   const input = usage.prompt_tokens_details;
   const output = usage.completion_tokens_details;
+  // Two figures that only our own translation of another wire tells.
+  const written_1h = whole(input?.cache_write_1h_tokens);
   return withinTotals({
     prompt_tokens,
     completion_tokens,
     cached_tokens: whole(input?.cached_tokens),
-    cache_write_tokens: whole(input?.cache_write_tokens),
+    cache_write_tokens: Math.max(0, whole(input?.cache_write_tokens) - written_1h),
+    cache_write_1h_tokens: written_1h,
+    tool_calls: whole(usage.server_tool_calls),
     reasoning_tokens: whole(output?.reasoning_tokens),
     audio_input_tokens: whole(input?.audio_tokens),
     audio_output_tokens: whole(output?.audio_tokens),
@@ -158,4 +162,5 @@ interface OpenaiUsage {
   total_tokens?: unknown;
   prompt_tokens_details?: Body | null;
   completion_tokens_details?: Body | null;
+  server_tool_calls?: unknown;
 }

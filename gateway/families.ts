@@ -20,13 +20,16 @@ import {
   transcriptionReader,
   transcriptionUnits,
 } from './transcriptions';
+import { chatOverMessages, type Translation } from './unified';
 import type { Body } from './usage';
 
 /** What distinguishes one family of proxy routes from another. */
 export interface Family {
   name: string;
-  /** The wire that its bodies speak; only targets of this shape serve it. */
-  shape: Shape;
+  /** The wires of the targets that serve it; the first is the one that its own bodies speak. */
+  shapes: readonly Shape[];
+  /** How it speaks to the others. */
+  translations?: Partial<Record<Shape, Translation>>;
   /** Behind the target's base URL. */
   upstream_path: string;
   may_stream: boolean;
@@ -58,7 +61,7 @@ export interface Family {
 
 export const chat: Family = {
   name: 'chat_completions',
-  shape: 'openai',
+  shapes: ['openai'],
   upstream_path: '/chat/completions',
   may_stream: true,
   usage_is_asked: true,
@@ -70,9 +73,17 @@ export const chat: Family = {
   errorFrame: dataFrame,
 };
 
+/** The same wire to providers of either shape. */
+export const unified: Family = {
+  ...chat,
+  name: 'unified_chat_completions',
+  shapes: ['openai', 'anthropic'],
+  translations: { anthropic: chatOverMessages },
+};
+
 export const responses: Family = {
   name: 'responses',
-  shape: 'openai',
+  shapes: ['openai'],
   upstream_path: '/responses',
   may_stream: true,
   usage_is_asked: false,
@@ -88,7 +99,7 @@ export const responses: Family = {
 
 export const messages: Family = {
   name: 'messages',
-  shape: 'anthropic',
+  shapes: ['anthropic'],
   upstream_path: '/v1/messages',
   may_stream: true,
   usage_is_asked: false,
@@ -102,7 +113,7 @@ export const messages: Family = {
 
 export const embeddings: Family = {
   name: 'embeddings',
-  shape: 'openai',
+  shapes: ['openai'],
   upstream_path: '/embeddings',
   may_stream: false,
   usage_is_asked: false,
@@ -115,7 +126,7 @@ export const embeddings: Family = {
 
 export const completions: Family = {
   name: 'completions',
-  shape: 'openai',
+  shapes: ['openai'],
   upstream_path: '/completions',
   may_stream: true,
   usage_is_asked: true,
@@ -128,7 +139,7 @@ export const completions: Family = {
 
 export const moderations: Family = {
   name: 'moderations',
-  shape: 'openai',
+  shapes: ['openai'],
   upstream_path: '/moderations',
   may_stream: false,
   usage_is_asked: false,
@@ -143,7 +154,7 @@ export const moderations: Family = {
 
 export const speech: Family = {
   name: 'audio_speech',
-  shape: 'openai',
+  shapes: ['openai'],
   upstream_path: '/audio/speech',
   may_stream: false,
   usage_is_asked: false,
@@ -159,7 +170,7 @@ export const speech: Family = {
 
 export const transcriptions: Family = {
   name: 'audio_transcriptions',
-  shape: 'openai',
+  shapes: ['openai'],
   upstream_path: '/audio/transcriptions',
   may_stream: true,
   usage_is_asked: false,

@@ -37,6 +37,7 @@ export async function forward(call: Call): Promise<void> {
 async function exchange(call: Call, candidate: Candidate): Promise<Trouble | undefined> {
   const { target } = candidate;
   const { family, ctx } = call;
+  const translation = family.translations?.[target.shape];
   const headers: Record<string, string> = {
     'content-type': call.request.outgoing.content_type ?? 'application/json',
     ...target.headers,
@@ -50,7 +51,7 @@ async function exchange(call: Call, candidate: Candidate): Promise<Trouble | und
   target.pool.dispatch(
     {
       method: 'POST',
-      path: `${target.base_path}${family.upstream_path}`,
+      path: `${target.base_path}${translation?.upstream_path ?? family.upstream_path}`,
       headers,
       body: sentTo(call, candidate),
       headersTimeout: target.first_byte_ms,

@@ -5,7 +5,7 @@ import { newInput } from './input';
 /** Calls of tools: priced by the call, whatever they say. */
 export const mcp: Family = {
   name: 'mcp',
-  shape: 'openai',
+  shapes: ['openai'],
   upstream_path: '',
   may_stream: false,
   usage_is_asked: false,

@@ -10,12 +10,12 @@ const CREATED = 1_735_689_600;
 export function chooseTargets(call: Call): void {
   const { identity, request, running, family } = call;
   const { model } = request;
-  const route = running.providers.route(model, family.shape, identity.allowed_models);
+  const route = running.providers.route(model, family.shapes, identity.allowed_models);
   if (route === undefined) {
     // An unknown model is told from a forbidden one only where nothing is forbidden.
     if (identity.allowed_models === null) throw unknownModel(model);
     const is_unknown =
-      identity.allowed_models.includes(model) && !running.providers.knows(model, family.shape);
+      identity.allowed_models.includes(model) && !running.providers.knows(model, family.shapes);
     throw is_unknown ? unknownModel(model) : notAllowed(model);
   }
   call.prices = route.prices;

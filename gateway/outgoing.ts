@@ -27,6 +27,10 @@ interface Edit {
 export function sentTo(call: Pick<Call, 'request' | 'family'>, candidate: Candidate): Buffer {
   const { request } = call;
   const { body, outgoing } = request;
+  const translation = call.family.translations?.[candidate.target.shape];
+  if (translation !== undefined) {
+    return Buffer.from(JSON.stringify(translation.request(body, candidate.model)));
+  }
   const asks = asksUsage(call, candidate);
   if (!asks && body.model === candidate.model) return outgoing.bytes;
   if (outgoing.delimiter !== undefined) return renamed(outgoing, candidate.model);

@@ -43,13 +43,15 @@ export interface Priced {
   model: string;
 }
 
+type Shapes = readonly Shape[];
+
 export interface Providers {
-  /** How a model, or a group of them, is served in this shape to whoever may use these models; undefined where it is not. */
-  route(name: string, shape: Shape, allowed: readonly string[] | null): Route | undefined;
+  /** How a model, or a group of them, is served in these shapes to whoever may use these models; undefined where it is not. */
+  route(name: string, shapes: Shapes, allowed: readonly string[] | null): Route | undefined;
   /** The order in which this request tries them: by weight, with open circuits last. */
   order(route: Route): readonly Candidate[];
   /** True for what a client may name, allowed or not. */
-  knows(name: string, shape: Shape): boolean;
+  knows(name: string, shapes: Shapes): boolean;
   /** Every model and group that some path reaches, with its provider, in the file's order. */
   models(shapes: ReadonlySet<Shape>, allowed: readonly string[] | null): Listed[];
   close(): Promise<void>;
@@ -75,33 +77,33 @@ export function openProviders(settings: Settings, random: () => number = Math.ra
   const targets = settings.providers.targets.map((row) => open(row, settings));
   const groups = new Map(settings.model_groups.map(({ name, models }) => [name, models]));
   const { models: fallbacks } = settings.providers.fallback;
-  const routeOf = (name: string, shape: Shape, allowed: readonly string[] | null) => {
+  const routeOf = (name: string, shapes: Shapes, allowed: readonly string[] | null) => {
     const first = groups.get(name) ?? [name];
     const names = new Set([...first, ...(fallbacks[name] ?? [])]);
     const tiers = [...names]
       .filter((model) => mayUse(allowed, model))
-      .map((model) => serving(targets, model, shape));
+      .map((model) => serving(targets, model, shapes));
     return newRoute(tiers.filter(({ length }) => length > 0));
   };
   // Keys without a list of models share their routes.
   const open_routes = new Map<string, Route | undefined>();
-  const openRoute = (name: string, shape: Shape): Route | undefined => {
-    const key = `${shape} ${name}`;
+  const openRoute = (name: string, shapes: Shapes): Route | undefined => {
+    const key = `${shapes} ${name}`;
     const known = open_routes.get(key);
     if (known !== undefined) return known;
-    const route = routeOf(name, shape, null);
+    const route = routeOf(name, shapes, null);
     if (route !== undefined) open_routes.set(key, route);
     return route;
   };
   return {
-    route(name, shape, allowed) {
-      if (allowed === null) return openRoute(name, shape);
+    route(name, shapes, allowed) {
+      if (allowed === null) return openRoute(name, shapes);
       // A fallback never serves a key that may not use what it asked for.
       if (!groups.has(name) && !allowed.includes(name)) return undefined;
-      return routeOf(name, shape, allowed);
+      return routeOf(name, shapes, allowed);
     },
     order: (route) => ordered(route, random),
-    knows: (name, shape) => openRoute(name, shape) !== undefined,
+    knows: (name, shapes) => openRoute(name, shapes) !== undefined,
     models(shapes, allowed) {
       const reachable = targets.filter(({ shape }) => shapes.has(shape));
       const served = reachable.flatMap(({ models, provider }) =>
@@ -123,9 +125,9 @@ function mayUse(allowed: readonly string[] | null, model: string): boolean {
   return allowed === null || allowed.includes(model);
 }
 
-function serving(targets: readonly Target[], model: string, shape: Shape): Candidate[] {
+function serving(targets: readonly Target[], model: string, shapes: Shapes): Candidate[] {
   return targets
-    .filter((target) => target.shape === shape && target.models.includes(model))
+    .filter((target) => shapes.includes(target.shape) && target.models.includes(model))
     .map((target) => ({ target, model }));
 }
 

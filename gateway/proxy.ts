@@ -14,6 +14,7 @@ import { outcomeOf, refused } from './outcome';
 import { isGuarded } from './policy';
 import type { Candidate } from './providers';
 import { nothing_measured } from './reader';
+import type { Translator } from './unified';
 import { isOfTarget, upstreamError } from './upstream-errors';
 import { Valve } from './valve';
 
@@ -42,6 +43,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   private has_given_up = false;
   private is_over = false;
   private answer: Answer | undefined;
+  private translator: Translator | undefined;
   private drained_bytes = 0;
   private drain_timer: NodeJS.Timeout | undefined;
 
@@ -71,6 +73,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
       controller.abort(new AppError('upstream_failed', 'The provider answered with a web page.'));
     } else {
       const is_stream = /^text\/event-stream/i.test(String(headers['content-type'] ?? ''));
+      const translation = this.call.family.translations?.[this.candidate.target.shape];
+      if (translation !== undefined) this.translate(translation.open(is_stream), headers);
       this.candidate.target.breaker.succeeded();
       const valve = new Valve(this.call, controller);
       const head = { status, headers };
@@ -86,18 +90,31 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(_controller: Controller, chunk: Buffer): void {
-    this.answer?.push(chunk);
+    const bytes = this.translator === undefined ? chunk : this.translator.push(chunk);
+    if (bytes.length > 0) this.answer?.push(bytes);
     if (!this.call.client_is_gone && !this.answer?.isRefused?.()) return;
     this.drained_bytes += chunk.length;
     if (this.drained_bytes > DRAIN_BYTES || this.answer?.isMeasured()) this.giveUp();
   }
 
   onResponseEnd(): void {
+    const rest = this.translator?.end();
+    if (rest !== undefined && rest.length > 0) this.answer?.push(rest);
     void this.finish(undefined);
   }
 
   onResponseError(_controller: Controller, error: Error): void {
     void this.finish(error);
+  }
+
+  /** Whatever reads the answer reads it as the family's own. */
+  private translate(translator: Translator, headers: Headers): void {
+    this.translator = translator;
+    delete headers['content-length'];
+    if (headers['content-encoding'] === undefined) return;
+    // Nobody asked for that.
+    const error = new AppError('upstream_failed', 'The provider compressed its answer.');
+    this.controller?.abort(error);
   }
 
   /** The client went away, or gets no more: what the upstream still says is read for its usage, within bounds. */

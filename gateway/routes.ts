@@ -11,6 +11,7 @@ import {
   responses,
   speech,
   transcriptions,
+  unified,
 } from './families';
 import { serveMcp } from './mcp';
 import { listModels, showModel } from './models';
@@ -29,6 +30,7 @@ export interface Route {
 
 const proxied: readonly Route[] = [
   proxy('/v1/chat/completions', chat),
+  proxy('/v1/unified/chat/completions', unified),
   proxy('/v1/responses', responses),
   proxy('/v1/messages', messages),
   proxy('/v1/embeddings', embeddings),
@@ -39,9 +41,7 @@ const proxied: readonly Route[] = [
 ];
 
 /** A model is callable where some family speaks its target's wire. */
-const shapes: ReadonlySet<Shape> = new Set(
-  proxied.flatMap(({ family }) => (family ? [family.shape] : [])),
-);
+const shapes: ReadonlySet<Shape> = new Set(proxied.flatMap(({ family }) => family?.shapes ?? []));
 
 const mcp_methods = ['GET', 'POST', 'DELETE'] as const;
 

@@ -1,0 +1,84 @@
+import { messageReader } from './messages';
+import { type Measured, nothing_measured } from './reader';
+import { newSseState, readFrames } from './sse';
+import { openTranslator, toCompletion } from './unified-answer';
+import { toMessages } from './unified-request';
+import { type Body, isObject } from './usage';
+
+/** How a family speaks to a provider of another wire: the answer's bytes are translated before anything else reads them. */
+export interface Translation {
+  upstream_path: string;
+  /** The body for that provider. Throws `invalid_field` for what it has no word for. */
+  request(body: Body, model: string): Body;
+  /** Opens what turns the bytes of its answer into the family's own. */
+  open(is_stream: boolean): Translator;
+}
+
+export interface Translator {
+  push(chunk: Buffer): Buffer;
+  /** What is left when the answer ends. */
+  end(): Buffer;
+}
+
+/** Chat completions spoken to a provider of messages. */
+export const chatOverMessages: Translation = {
+  upstream_path: '/v1/messages',
+  request: toMessages,
+  open: (is_stream) => (is_stream ? streamed() : whole()),
+};
+
+const nothing = Buffer.alloc(0);
+
+function streamed(): Translator {
+  const state = newSseState();
+  const found: Measured = { ...nothing_measured };
+  const readEvent = messageReader.openStream(found);
+  // Its usage always comes; the meter behind hides it from a client who did not ask.
+  const translator = openTranslator(found, { created: now(), tells_usage: true });
+  return {
+    push(chunk) {
+      let text = '';
+      for (const { data } of readFrames(state, chunk)) {
+        const event = data === undefined ? undefined : objectOf(data);
+        if (event === undefined) continue;
+        readEvent(event);
+        for (const translated of translator.translate(event)) text += `data: ${translated}\n\n`;
+      }
+      return text === '' ? nothing : Buffer.from(text);
+    },
+    end: () => nothing,
+  };
+}
+
+/** What is no message passes as it came: the reader behind makes of it what it can. */
+function whole(): Translator {
+  const chunks: Buffer[] = [];
+  return {
+    push(chunk) {
+      chunks.push(chunk);
+      return nothing;
+    },
+    end() {
+      const bytes = Buffer.concat(chunks);
+      const message = objectOf(bytes.toString('utf8'));
+      if (message === undefined) return bytes;
+      const found: Measured = { ...nothing_measured };
+      messageReader.readAnswer(message, found);
+      return Buffer.from(JSON.stringify(toCompletion(message, found, now())));
+    },
+  };
+}
+
+function objectOf(text: string): Body | undefined {
+  try {
+    const value = JSON.parse(text) as unknown;
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Seconds since 1970, as a completion tells when it was made. */
+function now(): number {
+  return Math.floor(Date.now() / 1_000);
+}
