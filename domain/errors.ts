@@ -48,6 +48,7 @@ const statuses = {
   session_id_mismatch: 422,
   upgrade_required: 426,
   version_not_supported: 426,
+  rate_limit_exceeded: 429,
   usage_constraint_exceeded: 429,
   websocket_stream_limit_reached: 429,
   internal_error: 500,

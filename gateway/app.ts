@@ -10,6 +10,8 @@ import type { ControlPlane } from './control-plane';
 import { openEvents } from './events';
 import { openHeldCalls } from './held-calls';
 import { openIdentities } from './identities';
+import { limitUnpriced } from './limit-stages';
+import { openLimits } from './limits';
 import { routes } from './routes';
 import { closeRunning, openRunning } from './running';
 import type { Settings } from './settings';
@@ -31,11 +33,13 @@ export function openGateway({
 }): Gateway {
   const tokenizer = openTokenizer();
   const identities = openIdentities();
+  const running = openRunning(settings, { identities, control_plane });
+  const limits = openLimits(log);
   warm({ tokenizer }, settings);
+  limits.use(running.limits);
   return {
     ...{ control_plane, log, tokenizer },
-    running: openRunning(settings, { identities, control_plane }),
-    identities,
+    ...{ running, identities, limits },
     holds: openHolds(control_plane),
     sound: openSound(),
     events: openEvents(control_plane, log),
@@ -94,6 +98,7 @@ export async function closeGateway(gateway: Gateway): Promise<void> {
   gateway.holds.close();
   await gateway.events.close(EVENTS_MS);
   gateway.tokenizer.close();
+  await gateway.limits.close();
   gateway.sound.close();
   await closeRunning(gateway.running);
   await gateway.control_plane.close();
@@ -107,6 +112,8 @@ async function serve(ctx: Context, gateway: Gateway, path: string): Promise<void
     ctx.set('connection', 'close');
     throw new AppError('unavailable', 'This gateway stops; another one answers a repeat.');
   }
+  // Priced calls pass it as their first stage.
+  if (found.route.path.startsWith('/v1/models')) limitUnpriced(ctx, gateway);
   await found.route.serve(ctx, gateway, found.id);
 }
 
@@ -148,14 +155,20 @@ async function reload(ctx: Context, { control_plane, configuration, log }: Gatew
   ctx.body = { status: 'reloaded', ...(await configuration.reload()) };
 }
 
-async function answerReady(ctx: Context, { control_plane, is_draining }: Gateway): Promise<void> {
+async function answerReady(
+  ctx: Context,
+  { control_plane, is_draining, limits }: Gateway,
+): Promise<void> {
   const reason = is_draining
     ? 'draining'
     : (await control_plane.isReady())
       ? undefined
       : 'the control plane does not answer';
   ctx.status = reason === undefined ? 200 : 503;
-  ctx.body = reason === undefined ? { status: 'ready' } : { status: 'not ready', reason };
+  const state = reason === undefined ? { status: 'ready' } : { status: 'not ready', reason };
+  // Without it calls are still served, as the configuration says.
+  const store = limits.storeState();
+  ctx.body = store ? { ...state, rate_limit_store: store === 'up' ? 'up' : 'down' } : state;
   if (reason !== undefined) ctx.set('retry-after', '1');
 }
 

@@ -9,6 +9,8 @@ import type { Events } from './events';
 import type { Family } from './families';
 import type { HeldCalls, Payment } from './held-calls';
 import type { Identities } from './identities';
+import type { Limited } from './limit-stages';
+import type { Limits } from './limits';
 import type { Outgoing } from './outgoing';
 import type { Candidate, Priced, Target } from './providers';
 import { enter, leave, type Running } from './running';
@@ -30,6 +32,7 @@ export interface Gateway {
   tokenizer: Tokenizer;
   sound: Sound;
   events: Events;
+  limits: Limits;
   /** Absent until the process has begun to serve. */
   configuration?: Configuration;
   sockets: Sockets;
@@ -64,6 +67,8 @@ export interface Call {
   /** Milliseconds of `performance.now()`. */
   readonly began_at: number;
   client_is_gone: boolean;
+  /** limitByAddress; absent where no limit is configured. */
+  limited?: Limited;
   /** It waits for what may never come, so that a stop ends it at once. */
   is_listening?: boolean;
   /** identify */

@@ -3,6 +3,7 @@ import { AppError, isAppError } from '../domain/errors';
 import type { Call } from './call';
 import type { ClientSide } from './client-side';
 import type { RedeemRequest, Reservation, ReserveRequest } from './control-plane';
+import { letSlotsGo, takeSlotsAgain } from './limit-stages';
 
 const HOLD_HEADER = 'x-svc-hold-ms';
 const TICKET_HEADER = 'x-svc-cost-ticket';
@@ -77,7 +78,7 @@ export async function pay(call: Call, request: ReserveRequest): Promise<Reservat
   } catch (error) {
     if (!isShort(error) || hold_ms === 0) throw error;
     const wait = (over: AbortSignal) =>
-      waitForMoney(call, request, { short: error, hold_ms, over, is_brought: !!brought });
+      holdCall(call, request, { short: error, hold_ms, over, is_brought: !!brought });
     const held = call.gateway.held_calls.hold(call, wait);
     if (held === undefined) throw error;
     return held;
@@ -91,6 +92,21 @@ interface Wait {
   over: AbortSignal;
   /** The client named the ticket, which pays for one call only; any other call reserves again. */
   is_brought: boolean;
+}
+
+/** A held call gives its slots back, and once it is paid takes them again within the hold; else the hold is canceled. */
+async function holdCall(call: Call, request: ReserveRequest, wait: Wait): Promise<Reservation> {
+  const end_at = performance.now() + wait.hold_ms;
+  letSlotsGo(call);
+  const reservation = await waitForMoney(call, request, wait);
+  try {
+    await takeSlotsAgain(call, { wait_ms: end_at - performance.now(), over: wait.over });
+    return reservation;
+  } catch (error) {
+    const { org_id, request_id } = request;
+    call.gateway.control_plane.settle({ org_id, request_id, outcome: 'canceled' });
+    throw error;
+  }
 }
 
 async function waitForMoney(call: Call, request: ReserveRequest, wait: Wait): Promise<Reservation> {

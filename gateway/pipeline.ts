@@ -4,6 +4,7 @@ import type { Call, ClientRequest, Stage } from './call';
 import type { Told } from './events';
 import { forward } from './forward';
 import { confirmKey, identify } from './identity';
+import { limit, limitByAddress } from './limit-stages';
 import { chooseTargets } from './models';
 import { checkInput, tellSessionLimits } from './policy';
 import { takeMembers } from './request-members';
@@ -17,14 +18,14 @@ export const priced: readonly Stage[] = pipelineOf(readRequest, chooseTargets, f
 /** The same stages, for what is read, served and sent in another way. */
 export function pipelineOf(read: Stage, choose: Stage, send: Stage): readonly Stage[] {
   return [
-    // The limit by IP address belongs here, before anybody is known.
+    limitByAddress,
     identify,
     tellAtEnd,
     confirmed(read),
     confirmed(takeMembers),
     confirmed(choose),
     confirmed(estimate),
-    // The limits of key, group, user, team and all belong here, then those of policy packs.
+    limit, // Key, group, user, team, all callers, then policy packs: one decision.
     confirmed(checkInput),
     tellSessionLimits(reserve), // What no wallet covers waits for money here. Settles at the end.
     send, // Retry and fallback belong into it, the output policy beside its meter.

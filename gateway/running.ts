@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { ControlPlane } from './control-plane';
 import type { Identities } from './identities';
 import { type Identifier, openIdentifier } from './identity';
+import { type LimitRules, openLimitRules } from './limit-rules';
 import { type McpServers, openMcpServers } from './mcp-servers';
 import { openPolicies, type Policies } from './policy';
 import { openProviders, type Providers } from './providers';
@@ -16,6 +17,7 @@ export interface Running {
   mcp: McpServers;
   identifier: Identifier;
   policies: Policies;
+  limits: LimitRules;
   /** The calls that began with it. */
   calls: number;
   /** Another one has taken its place: it closes with its last call. */
@@ -34,6 +36,7 @@ export function openRunning(
     mcp: openMcpServers(settings),
     identifier: openIdentifier(settings, given),
     policies: openPolicies(settings),
+    limits: openLimitRules(settings),
     calls: 0,
     is_replaced: false,
   };

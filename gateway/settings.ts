@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { ConfigError, namedVariable } from '../config';
 import { HOLD_MS_MAX } from './held-calls';
 import { identitySettings } from './identity-settings';
+import { limitProblem, limitSections } from './limit-settings';
 import { mcpSettings } from './mcp-settings';
 import { packName, policiesSettings, policyProblem, policySettings } from './policy-settings';
 import { socketSettings } from './socket-settings';
@@ -110,6 +111,7 @@ const sections = z.strictObject({
   pack: packName.optional(),
   policies: policiesSettings.prefault({}),
   policy: policySettings.prefault({}),
+  ...limitSections,
   body_limit_bytes: z
     .int()
     .min(1_024)
@@ -148,7 +150,8 @@ export function parseSettings(text: string, file = 'gateway.yaml'): Settings {
     repeatedId(parsed.data) ??
     missingKey(parsed.data) ??
     unservedModel(parsed.data) ??
-    policyProblem(parsed.data);
+    policyProblem(parsed.data) ??
+    limitProblem(parsed.data);
   if (problem !== undefined) throw new ConfigError(`${file}: ${problem}`);
   return parsed.data;
 }

@@ -1,0 +1,76 @@
+import type { IncomingMessage } from 'node:http';
+import { BlockList, isIP } from 'node:net';
+
+/** A set of networks. */
+export type Networks = BlockList;
+
+/** True for a network as CIDR writes it, or a single address. */
+export function isNetwork(text: string): boolean {
+  const [address = '', bits, ...rest] = text.split('/');
+  const version = isIP(address);
+  if (version === 0 || rest.length > 0) return false;
+  if (bits === undefined) return true;
+  return /^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128);
+}
+
+export function openNetworks(texts: readonly string[]): Networks {
+  const networks = new BlockList();
+  for (const text of texts) {
+    const [address = '', bits] = text.split('/');
+    const version = isIP(address);
+    const length = bits === undefined ? (version === 4 ? 32 : 128) : Number(bits);
+    networks.addSubnet(address, length, version === 4 ? 'ipv4' : 'ipv6');
+  }
+  return networks;
+}
+
+export function holds(networks: Networks, address: string): boolean {
+  return networks.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
+}
+
+/**
+ * The address that a request comes from. Its header is believed only as far as trusted proxies wrote it: the right-most
+ * address that is none of theirs counts, so a client that sends the header itself changes nothing.
+ */
+export function addressOf(
+  req: IncomingMessage,
+  { header, trusted }: { header: string; trusted: Networks },
+): string {
+  let address = plain(req.socket.remoteAddress ?? '') ?? '';
+  const said = req.headers[header];
+  if (said === undefined || address === '' || !holds(trusted, address)) return address;
+  const hops = String(said).split(',');
+  while (hops.length > 0) {
+    const hop = plain((hops.pop() as string).trim());
+    if (hop === undefined) break;
+    address = hop;
+    if (!holds(trusted, address)) break;
+  }
+  return address;
+}
+
+/** What an address is counted under: an IPv6 client has a whole network of 64 bits to itself. */
+export function counted(address: string): string {
+  return isIP(address) === 6 ? `${groups(address).slice(0, 4).join(':')}::/64` : address;
+}
+
+const with_port = /^(?:\[([^\]]+)\](?::\d+)?|(\d+(?:\.\d+){3}):\d+)$/;
+const mapped = /^::ffff:(\d+(?:\.\d+){3})$/i;
+
+/** An address without port, zone and the IPv6 form of IPv4; undefined where it is none. */
+function plain(text: string): string | undefined {
+  const bare = with_port.exec(text);
+  const address = (bare?.[1] ?? bare?.[2] ?? text).split('%')[0] as string;
+  const inner = mapped.exec(address)?.[1] ?? address;
+  return isIP(inner) === 0 ? undefined : inner;
+}
+
+function groups(address: string): string[] {
+  const [head = '', tail] = address.toLowerCase().split('::');
+  const before = head === '' ? [] : head.split(':');
+  const after = tail === undefined || tail === '' ? [] : tail.split(':');
+  // An IPv4 tail stands for two groups; only the first four are asked for.
+  const missing = Math.max(0, 8 - before.length - after.length);
+  const zeros = tail === undefined ? [] : Array.from({ length: missing }, () => '0');
+  return [...before, ...zeros, ...after].map((group) => group.replace(/^0+(?=.)/, ''));
+}

@@ -1,0 +1,106 @@
+import { AppError } from '../domain/errors';
+import type { LimitType, Scope } from '../domain/rate-limits';
+import type { ClientSide } from './client-side';
+import type { Identity } from './control-plane';
+import type { Told } from './events';
+import type { Check } from './limit-buckets';
+
+const words: Record<Scope, string> = {
+  ip: 'your address',
+  per_key: 'this gateway key',
+  consumer_group: "this key's consumer group",
+  per_user: 'this user',
+  per_team: 'this team',
+  global: 'all callers together',
+  pack_per_user: "this user (the organization's policy)",
+  pack_per_team: "this team (the organization's policy)",
+  pack_global: "all callers together (the organization's policy)",
+};
+
+const counted: Record<LimitType, string> = {
+  rpm: 'requests',
+  tpm: 'tokens',
+  parallel: 'requests at the same time',
+};
+
+/** What a check says at one moment; it outlives the check. */
+export interface Standing {
+  scope: Scope;
+  limit_type: LimitType;
+  limit: number;
+  used: number;
+  /** Milliseconds since 1970. */
+  reset_at: number;
+  retry_after: number | undefined;
+}
+
+export function standingOf({ rule, used, reset_ms }: Check): Standing {
+  const { scope, limit_type, limit, retry_after } = rule;
+  return { scope, limit_type, limit, used, reset_at: Date.now() + reset_ms, retry_after };
+}
+
+/** The check that leaves least: by requests where any counts those, else by tokens, else by calls under way. */
+export function mostConstrained(checks: readonly Check[]): Check | undefined {
+  return leastOf(checks, 'rpm') ?? leastOf(checks, 'tpm') ?? leastOf(checks, 'parallel');
+}
+
+export function leastOf(checks: readonly Check[], limit_type: LimitType): Check | undefined {
+  let least: Check | undefined;
+  for (const check of checks) {
+    if (check.rule.limit_type !== limit_type) continue;
+    if (least === undefined || leftOf(check) < leftOf(least)) least = check;
+  }
+  return least;
+}
+
+export function leftOf({ rule, used }: Check): number {
+  return Math.max(0, Math.floor(rule.limit - used));
+}
+
+/** The headers of limited traffic (specification: Limits, rule 5). */
+export function tellLimits(ctx: ClientSide, check: Check): void {
+  ctx.set('X-RateLimit-Limit', String(check.rule.limit));
+  ctx.set('X-RateLimit-Remaining', String(leftOf(check)));
+  ctx.set('X-RateLimit-Reset', String(Math.ceil((Date.now() + check.reset_ms) / 1_000)));
+}
+
+/** The 429, with its headers. */
+export function refusal(ctx: ClientSide, standing: Standing): AppError {
+  const { scope, limit_type, limit, reset_at } = standing;
+  const wait_ms = reset_at - Date.now();
+  const retry_after = Math.max(1, standing.retry_after ?? Math.ceil(wait_ms / 1_000));
+  ctx.set('X-RateLimit-Limit', String(limit));
+  ctx.set('X-RateLimit-Remaining', '0');
+  ctx.set('X-RateLimit-Reset', String(Math.ceil(Math.max(reset_at, Date.now()) / 1_000)));
+  return new AppError(
+    'rate_limit_exceeded',
+    `The limit of ${limit} ${counted[limit_type]} for ${words[scope]} (${scope}) is reached. Repeat the request in ${retry_after} s.`,
+    { retry_after, extra: { scope, limit_type } },
+  );
+}
+
+/** The event of a decision that passed. */
+export function checked(identity: Identity, checks: readonly Check[], most: Check): Told {
+  const rpm = leastOf(checks, 'rpm');
+  const tpm = leastOf(checks, 'tpm');
+  return {
+    type: 'rate_limit.checked',
+    payload: {
+      scope: most.rule.scope,
+      key_id: identity.key_id,
+      user_id: identity.user_id,
+      team_id: identity.team_id,
+      remaining_rpm: rpm === undefined ? null : leftOf(rpm),
+      remaining_tpm: tpm === undefined ? null : leftOf(tpm),
+    },
+  };
+}
+
+/** The event of one that refused. */
+export function exceeded({ scope, limit_type, limit, used }: Standing): Told {
+  return {
+    type: 'rate_limit.exceeded',
+    action: 'rate_limited',
+    payload: { scope, limit_type, limit_value: limit, current_value: Math.ceil(used) },
+  };
+}

@@ -1,0 +1,132 @@
+import type { LimitType, Scope } from '../domain/rate-limits';
+import { add, type Count, newCount, remove, usedAt, type Window } from './limit-windows';
+
+/** One limit of a configuration. */
+export interface Rule {
+  scope: Scope;
+  limit_type: LimitType;
+  limit: number;
+  window: Window;
+  /** Begins the name of its counters. It tells the window but not the limit: under another limit the counts go on. */
+  name: string;
+  /** How long a request above it may wait; 0 is not at all. */
+  queue_ms: number;
+  /** What a refusal tells to wait; where undefined, the time until there is room. */
+  retry_after: number | undefined;
+}
+
+/** The counter of one rule for one caller. */
+export interface Bucket {
+  key: string;
+  /** The latest one that asked for it. */
+  rule: Rule;
+  window: Window;
+  /** What this gateway has counted. */
+  count: Count;
+  /** Only with a shared store: what the other gateways have counted, when that was heard, and what is told of ours. */
+  others: number;
+  others_at: number;
+  others_slot: number;
+  told: number;
+  /** A level's changes that the store has not heard of. */
+  untold: number;
+  /** Who waits for room, the first one first. */
+  waiters: (() => void)[];
+}
+
+/** One rule applied to one request. */
+export interface Check {
+  rule: Rule;
+  bucket: Bucket;
+  /** What must fit, and what is counted then. */
+  need: number;
+  cost: number;
+  /** Where it was counted. */
+  counted_at: number;
+  /** The counter after the decision, and milliseconds until there is more room. */
+  used: number;
+  reset_ms: number;
+}
+
+export interface Buckets {
+  of(rule: Rule, id: string): Bucket;
+  all(): Iterable<Bucket>;
+  /** Forgets the counters that count nothing. */
+  sweep(now: number): void;
+}
+
+// Callers may name themselves in some modes: what they fill is bounded, and the oldest counters go first.
+const BUCKETS_MAX = 200_000;
+
+export function openBuckets(): Buckets {
+  const buckets = new Map<string, Bucket>();
+  return {
+    of(rule, id) {
+      const key = rule.name + id;
+      const found = buckets.get(key);
+      if (found !== undefined) {
+        found.rule = rule;
+        found.window = rule.window;
+        return found;
+      }
+      const bucket = newBucket(key, rule);
+      if (buckets.size >= BUCKETS_MAX) {
+        for (const oldest of buckets.values()) {
+          if (isBusy(oldest)) continue;
+          buckets.delete(oldest.key);
+          break;
+        }
+      }
+      buckets.set(key, bucket);
+      return bucket;
+    },
+    all: () => buckets.values(),
+    sweep(now) {
+      for (const bucket of buckets.values()) {
+        if (!isBusy(bucket) && usedAt(bucket.window, bucket.count, now) === 0) {
+          buckets.delete(bucket.key);
+        }
+      }
+    },
+  };
+}
+
+/** Where calls under way hold it, or wait for it. */
+function isBusy({ window, count, waiters }: Bucket): boolean {
+  return waiters.length > 0 || (window.kind === 'lease' && count.level > 0);
+}
+
+function newBucket(key: string, rule: Rule): Bucket {
+  return {
+    key,
+    rule,
+    window: rule.window,
+    count: newCount(),
+    others: 0,
+    others_at: Number.NEGATIVE_INFINITY,
+    others_slot: 0,
+    told: 0,
+    untold: 0,
+    waiters: [],
+  };
+}
+
+export function newCheck(rule: Rule, bucket: Bucket, need: number, cost: number): Check {
+  return { rule, bucket, need, cost, counted_at: 0, used: 0, reset_ms: 0 };
+}
+
+/** Counts a check here. */
+export function take(check: Check, now: number): void {
+  const { bucket, cost } = check;
+  check.counted_at = add(bucket.window, bucket.count, now, cost);
+}
+
+/** Gives back so much of what a check took. */
+export function giveBack({ bucket, counted_at }: Check, amount: number): void {
+  remove(bucket.window, bucket.count, counted_at, amount);
+}
+
+/** The first waiter may look again. */
+export function wake({ waiters }: Bucket): void {
+  waiters[0]?.();
+}

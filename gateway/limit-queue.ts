@@ -1,0 +1,84 @@
+import { type Check, wake } from './limit-buckets';
+import type { Limits } from './limits';
+
+/** How long somebody waits for room. */
+export interface Patience {
+  wait_ms: number;
+  over: AbortSignal;
+}
+
+// More are refused at once.
+const WAITING_MAX = 1_000;
+// Other gateways give their slots back without a word to us.
+const SHARED_POLL_MS = 50;
+const POLL_MIN_MS = 5;
+
+/** True where others wait for the same room: whoever comes goes behind them. */
+export function hasLine(checks: readonly Check[]): Check | undefined {
+  return checks.find(({ rule, bucket }) => rule.queue_ms > 0 && bucket.waiters.length > 0);
+}
+
+/** Waits, first come, first served, until all checks fit: undefined, or the check that refuses in the end. */
+export async function admitInTurn(
+  limits: Limits,
+  checks: readonly Check[],
+  refused: Check,
+  { wait_ms, over }: Patience,
+): Promise<Check | undefined> {
+  const { bucket } = refused;
+  if (bucket.waiters.length >= WAITING_MAX) return refused;
+  const end_at = performance.now() + wait_ms;
+  let latest = refused;
+  const place = newPlace();
+  bucket.waiters.push(place.wake);
+  over.addEventListener('abort', place.wake, { once: true });
+  try {
+    for (;;) {
+      const left_ms = end_at - performance.now();
+      if (left_ms <= 0 || over.aborted) return latest;
+      const is_first = bucket.waiters[0] === place.wake;
+      await place.pause(is_first ? Math.min(left_ms, pauseOf(limits, latest)) : left_ms);
+      if (bucket.waiters[0] !== place.wake || over.aborted) continue;
+      const again = await limits.admit(checks);
+      if (again === undefined) return undefined;
+      latest = again;
+      // What a wait cannot change ends it.
+      if (again !== refused && again.rule.queue_ms === 0 && refused.rule.queue_ms > 0) return again;
+    }
+  } finally {
+    over.removeEventListener('abort', place.wake);
+    bucket.waiters.splice(bucket.waiters.indexOf(place.wake), 1);
+    wake(bucket);
+  }
+}
+
+function pauseOf(limits: Limits, { rule, reset_ms }: Check): number {
+  const poll_ms = rule.limit_type === 'parallel' ? SHARED_POLL_MS : reset_ms;
+  if (rule.limit_type === 'parallel' && !limits.isShared()) return Number.POSITIVE_INFINITY;
+  return Math.max(POLL_MIN_MS, poll_ms);
+}
+
+/** A pause that ends early where it is woken, also by a word that came before it. */
+function newPlace() {
+  let is_woken = false;
+  let end: (() => void) | undefined;
+  return {
+    wake: () => {
+      is_woken = true;
+      end?.();
+    },
+    async pause(ms: number): Promise<void> {
+      if (!is_woken) {
+        await new Promise<void>((resolve) => {
+          const timer = setTimeout(resolve, ms);
+          end = () => {
+            clearTimeout(timer);
+            resolve();
+          };
+        });
+      }
+      end = undefined;
+      is_woken = false;
+    },
+  };
+}

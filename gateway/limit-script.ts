@@ -1,0 +1,99 @@
+/**
+ * One request against all its counters, in one step of the store. Each gateway writes what it has counted itself, under its
+ * own field, and the sum of the fields is the counter: a write that is lost, late or repeated changes nothing for long, and
+ * what a flush took away comes back with the next word of each gateway. Levels (token buckets) are kept whole.
+ *
+ * KEYS: the epoch, then one a counter. ARGV: now in ms, this gateway, then for each counter: kind, limit, need ('' asks
+ * nothing), slot or step in ms, counted slots or what a step drains, our counts without this request, and with it.
+ * Answers the epoch, which counter refused (0: none), then for each counter what others have counted, or the level, and the
+ * oldest slot of the others (-1: none).
+ */
+export const limit_script = `
+local now, me = tonumber(ARGV[1]), ARGV[2]
+local epoch = redis.call('GET', KEYS[1])
+if not epoch then
+  epoch = me .. ARGV[1]
+  redis.call('SET', KEYS[1], epoch)
+end
+
+local function slots_of(text, gone)
+  local sum, oldest = 0, -1
+  for slot, count in string.gmatch(text, '(%d+):(%d+)') do
+    slot = tonumber(slot)
+    if slot > gone then
+      sum = sum + tonumber(count)
+      if oldest < 0 or slot < oldest then oldest = slot end
+    end
+  end
+  return sum, oldest
+end
+
+local function read_slots(key, gone)
+  local sum, oldest = 0, -1
+  local fields = redis.call('HGETALL', key)
+  for n = 1, #fields, 2 do
+    if fields[n] ~= me then
+      local count, first = slots_of(fields[n + 1], gone)
+      if first < 0 then redis.call('HDEL', key, fields[n]) end
+      sum = sum + count
+      if first >= 0 and (oldest < 0 or first < oldest) then oldest = first end
+    end
+  end
+  return sum, oldest
+end
+
+local function read_level(key, at, amount, untold)
+  local stored = redis.call('HMGET', key, 'level', 'at')
+  local level = 0
+  if stored[1] then
+    level = math.max(0, tonumber(stored[1]) - math.max(0, at - tonumber(stored[2])) * amount)
+  end
+  return math.max(0, level + untold)
+end
+
+local refused, plans, answer = 0, {}, {}
+for n = 2, #KEYS do
+  local a = 2 + (n - 2) * 7
+  local plan = {
+    key = KEYS[n], kind = ARGV[a + 1], step = tonumber(ARGV[a + 4]), many = tonumber(ARGV[a + 5]),
+    before = ARGV[a + 6], after = ARGV[a + 7],
+  }
+  local used
+  if plan.kind == 'slots' then
+    local gone = math.floor(now / plan.step) - plan.many
+    local others, oldest = read_slots(plan.key, gone)
+    used = others + slots_of(plan.before, gone)
+    answer[#answer + 1] = tostring(others)
+    answer[#answer + 1] = oldest
+  else
+    plan.at = now / plan.step
+    if plan.kind == 'steps' then plan.at = math.floor(plan.at) end
+    used = read_level(plan.key, plan.at, plan.many, tonumber(plan.before))
+    plan.level = used
+    answer[#answer + 1] = string.format('%.6f', used)
+    answer[#answer + 1] = -1
+  end
+  local need = tonumber(ARGV[a + 3])
+  if refused == 0 and need and used + need > tonumber(ARGV[a + 2]) then refused = n - 1 end
+  plans[#plans + 1] = plan
+end
+
+for _, plan in ipairs(plans) do
+  if plan.kind == 'slots' then
+    local text = refused == 0 and plan.after or plan.before
+    if text == '' then
+      redis.call('HDEL', plan.key, me)
+    else
+      redis.call('HSET', plan.key, me, text)
+      redis.call('PEXPIRE', plan.key, math.ceil(plan.step * (plan.many + 1)))
+    end
+  else
+    local level = plan.level
+    if refused == 0 then level = level + tonumber(plan.after) end
+    redis.call('HSET', plan.key, 'level', string.format('%.6f', level), 'at', string.format('%.6f', plan.at))
+    local drained = math.ceil(level / plan.many + 1) * plan.step
+    redis.call('PEXPIRE', plan.key, math.ceil(drained))
+  end
+end
+return { epoch, refused, unpack(answer) }
+`;

@@ -1,0 +1,262 @@
+import { randomUUID } from 'node:crypto';
+import Redis from 'ioredis';
+import type { Logger } from '../log';
+import { type Bucket, type Check, giveBack, take } from './limit-buckets';
+import { limit_script } from './limit-script';
+import { usedAt, written } from './limit-windows';
+import { hasRoom, hear, hearOthers, isNear, kindOf, shapeOf, within } from './limit-wire';
+
+/** Where the counters are that several gateways share. */
+export interface StoreSettings {
+  url: string;
+  key_prefix: string;
+  sync_interval_ms: number;
+  local_fallback: boolean;
+}
+
+export type StoreState = 'opening' | 'up' | 'down';
+
+// What a store that does not answer costs a request, once.
+const PATIENCE_MS = 50;
+const PROBE_MS = 250;
+const CLOCK_MS = 10_000;
+// Leases of calls under way are told again.
+const RENEW_MS = 5_000;
+const CHUNK = 100;
+
+type Run = (keys: number, ...args: (string | number)[]) => Promise<(string | number)[]>;
+
+/** The shared counters, in a Redis. */
+export class SharedStore {
+  state: StoreState = 'opening';
+  private readonly redis: Redis;
+  private readonly run: Run;
+  private readonly me = randomUUID().slice(0, 13);
+  private readonly settings: StoreSettings;
+  private readonly log: Logger;
+  private readonly clock: () => number;
+  /** The live counters, for when the store has lost its own. */
+  private readonly buckets: () => Iterable<Bucket>;
+  private readonly dirty = new Set<Bucket>();
+  private readonly timers: NodeJS.Timeout[] = [];
+  private readonly opened: Promise<void>;
+  private hasOpened!: () => void;
+  private ahead_ms = 0;
+  private epoch = '';
+  private is_probing = false;
+  private is_flushing = false;
+  private renew_at = 0;
+  private clock_at = 0;
+
+  constructor(
+    settings: StoreSettings,
+    given: { log: Logger; clock: () => number; buckets: () => Iterable<Bucket> },
+  ) {
+    this.settings = settings;
+    this.log = given.log;
+    this.clock = given.clock;
+    this.buckets = given.buckets;
+    this.opened = new Promise((resolve) => {
+      this.hasOpened = resolve;
+    });
+    this.redis = new Redis(settings.url, {
+      // A command that cannot be sent now fails now, and none is sent twice.
+      enableOfflineQueue: false,
+      maxRetriesPerRequest: 0,
+      autoResendUnfulfilledCommands: false,
+      disableClientInfo: true,
+      connectTimeout: 2_000,
+      // A connection that has died without a word is given up.
+      socketTimeout: 2_000,
+      retryStrategy: (times) => Math.min(times * 50, 500),
+      scripts: { checkLimits: { lua: limit_script } },
+    });
+    this.run = ((this.redis as unknown as { checkLimits: Run }).checkLimits as Run).bind(
+      this.redis,
+    );
+    this.redis.on('ready', () => void this.probe());
+    this.redis.on('error', (error: Error) => this.fail(error));
+    this.timers.push(
+      setInterval(() => void this.tick(), settings.sync_interval_ms).unref(),
+      setInterval(() => void this.probe(), PROBE_MS).unref(),
+    );
+  }
+
+  /** The store's clock, as far as it is known here. */
+  now(): number {
+    return this.clock() + this.ahead_ms;
+  }
+
+  /** Waits for the first connection, as long as for any answer. */
+  async whenOpen(): Promise<void> {
+    await within(PATIENCE_MS, this.opened).catch(() => this.fail(new Error('It did not answer.')));
+  }
+
+  /** True where all counters have room enough to count here, and tell later. */
+  isRoomy(checks: readonly Check[], now: number): boolean {
+    const heard_after = now - 3 * this.settings.sync_interval_ms;
+    for (const check of checks) if (!hasRoom(check, heard_after, now)) return false;
+    return true;
+  }
+
+  /** Decides in the store, and counts where all fit: the check that refuses, or undefined. Throws where it does not answer. */
+  async admit(checks: readonly Check[], now: number): Promise<Check | undefined> {
+    const args: (string | number)[] = [];
+    const own: number[] = [];
+    for (const check of checks) {
+      const { rule, bucket, need, cost } = check;
+      const before = this.say(bucket, now);
+      own.push(usedAt(bucket.window, bucket.count, now));
+      // Counted before the answer: other requests are under way meanwhile.
+      if (bucket.window.kind !== 'drain') take(check, now);
+      const after =
+        bucket.window.kind === 'drain' ? cost : written(bucket.window, bucket.count, now);
+      args.push(kindOf(bucket), rule.limit, need, ...shapeOf(bucket), before, after);
+    }
+    const keys = checks.map(({ bucket }) => bucket);
+    const answer = await this.ask(keys, args, now);
+    const refused = checks[Number(answer[1]) - 1];
+    for (const [n, check] of checks.entries()) {
+      hear(check, answer, { n, is_refused: refused !== undefined, own: own[n] as number, now });
+      if (refused === undefined || check.bucket.window.kind === 'drain') continue;
+      giveBack(check, check.cost);
+      // What went out meanwhile may have said it.
+      this.dirty.add(check.bucket);
+    }
+    return refused;
+  }
+
+  /** A counter has changed here: the store is told with the next word to it. */
+  note({ bucket }: Check): void {
+    this.dirty.add(bucket);
+  }
+
+  /** The same; at once where its limit is near. */
+  changed(check: Check): void {
+    const { rule, bucket } = check;
+    this.note(check);
+    const total = bucket.others + usedAt(bucket.window, bucket.count, this.now());
+    if (isNear(rule.limit, total) && this.state === 'up') this.flushSoon();
+  }
+
+  async close(): Promise<void> {
+    for (const timer of this.timers) clearInterval(timer);
+    if (this.state === 'up') await this.flush().catch(() => undefined);
+    this.redis.disconnect();
+  }
+
+  /** The store does not answer: from now on nothing waits for it. One line in the log for each change. */
+  fail(error: Error): void {
+    if (this.state === 'down') return;
+    this.state = 'down';
+    this.hasOpened();
+    const instead = this.settings.local_fallback
+      ? 'each gateway counts by itself'
+      : 'limits are not enforced';
+    this.log.warn({ reason: error.message }, `the store of shared limits is away: ${instead}`);
+  }
+
+  /** Asks whether it answers, and what its clock says. */
+  private async probe(): Promise<void> {
+    const is_due = this.state !== 'up' || this.clock_at < this.clock();
+    if (this.is_probing || !is_due || this.redis.status !== 'ready') return;
+    this.is_probing = true;
+    try {
+      const sent_at = this.clock();
+      const [seconds, micros] = await within(PATIENCE_MS, this.redis.time());
+      const heard_at = this.clock();
+      const store_ms = Number(seconds) * 1_000 + Number(micros) / 1_000;
+      this.ahead_ms = store_ms - (sent_at + heard_at) / 2;
+      this.clock_at = heard_at + CLOCK_MS;
+      if (this.state !== 'up') this.recover();
+    } catch (error) {
+      this.fail(error as Error);
+    } finally {
+      this.is_probing = false;
+    }
+  }
+
+  private recover(): void {
+    const was = this.state;
+    this.state = 'up';
+    this.tellAll();
+    this.hasOpened();
+    if (was === 'down') this.log.info('the store of shared limits answers again');
+  }
+
+  /** Tells everything that is counted here. */
+  private tellAll(): void {
+    for (const bucket of this.buckets()) this.dirty.add(bucket);
+    this.flushSoon();
+  }
+
+  private async tick(): Promise<void> {
+    if (this.state !== 'up') return;
+    const now = this.clock();
+    if (now >= this.renew_at) {
+      this.renew_at = now + RENEW_MS;
+      for (const bucket of this.buckets()) {
+        if (bucket.window.kind === 'lease' && bucket.count.level > 0) this.dirty.add(bucket);
+      }
+    }
+    await this.flush();
+  }
+
+  private flushSoon(): void {
+    if (this.is_flushing) return;
+    this.is_flushing = true;
+    setImmediate(() => {
+      this.is_flushing = false;
+      if (this.state === 'up') void this.flush();
+    });
+  }
+
+  /** Tells what has changed, and hears of the others. With nothing to tell it still hears that the store is there. */
+  private async flush(): Promise<void> {
+    const changed = [...this.dirty];
+    this.dirty.clear();
+    const now = this.now();
+    try {
+      for (let n = 0; n === 0 || n < changed.length; n += CHUNK) {
+        const buckets = changed.slice(n, n + CHUNK);
+        const args = buckets.flatMap((bucket) => {
+          const said = this.say(bucket, now);
+          const unchanged = bucket.window.kind === 'drain' ? 0 : said;
+          return [kindOf(bucket), 0, '', ...shapeOf(bucket), said, unchanged];
+        });
+        const answer = await this.ask(buckets, args, now);
+        for (const [at, bucket] of buckets.entries()) hearOthers(bucket, answer, at, now);
+      }
+    } catch (error) {
+      this.fail(error as Error);
+    }
+  }
+
+  /** What the store is told of a counter, which counts as told from now on. */
+  private say(bucket: Bucket, now: number): string {
+    this.dirty.delete(bucket);
+    bucket.told = usedAt(bucket.window, bucket.count, now);
+    if (bucket.window.kind !== 'drain') return written(bucket.window, bucket.count, now);
+    const { untold } = bucket;
+    bucket.untold = 0;
+    return String(untold);
+  }
+
+  private async ask(
+    buckets: readonly Bucket[],
+    args: readonly (string | number)[],
+    now: number,
+  ): Promise<(string | number)[]> {
+    const { key_prefix } = this.settings;
+    const keys = buckets.map(({ key }) => key_prefix + key);
+    const answer = await within(
+      PATIENCE_MS,
+      this.run(keys.length + 1, `${key_prefix}epoch`, ...keys, Math.floor(now), this.me, ...args),
+    );
+    const epoch = String(answer[0]);
+    // Another one: the store has been emptied, so each gateway says again what it has counted.
+    if (this.epoch !== '' && this.epoch !== epoch) this.tellAll();
+    this.epoch = epoch;
+    return answer;
+  }
+}

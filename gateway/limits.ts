@@ -1,0 +1,244 @@
+import type { Logger } from '../log';
+import type { Standing } from './limit-answers';
+import {
+  type Check,
+  giveBack,
+  newCheck,
+  openBuckets,
+  type Rule,
+  take,
+  wake,
+} from './limit-buckets';
+import type { LimitRules } from './limit-rules';
+import { SharedStore, type StoreSettings, type StoreState } from './limit-store';
+import { add, decide, usedAt } from './limit-windows';
+import { othersAt } from './limit-wire';
+
+/** What the metrics of rate limits say; null where no such limit is active. */
+export interface LimitStats {
+  requests_allowed_total: number;
+  requests_rejected_total: number;
+  remaining_rpm: number | null;
+  remaining_tpm: number | null;
+}
+
+/** The counters of all limits. They outlive a configuration. */
+export interface Limits {
+  /** What the global limit has said for all requests until its window ends. */
+  circuit: Circuit | undefined;
+  /** Somebody who was refused unknown is being asked for. */
+  is_asking: boolean;
+  /** Follows a configuration: where the shared store is. */
+  use(rules: Pick<LimitRules, 'store'>): void;
+  check(rule: Rule, id: string, need: number, cost: number): Check;
+  /** Counts all checks where all fit, and none where one does not: that one is answered. */
+  admit(checks: readonly Check[]): Check | undefined | Promise<Check | undefined>;
+  /** Decides and counts here alone, ahead of a decision over all tiers. */
+  admitHere(check: Check): boolean;
+  /** Gives back what `admitHere` counted. */
+  undo(check: Check): void;
+  /** Puts what was used in the place of what was counted. */
+  correct(check: Check, actual: number): void;
+  /** Gives a slot of a call under way back. */
+  release(check: Check): void;
+  /** True while the shared store is away and nothing is enforced. */
+  isSuspended(): boolean;
+  isShared(): boolean;
+  /** Undefined where no store is shared. */
+  storeState(): StoreState | undefined;
+  /** How one decision ended. */
+  tally(is_allowed: boolean): void;
+  stats(): LimitStats;
+  now(): number;
+  close(): Promise<void>;
+}
+
+export interface Circuit {
+  /** Of this configuration: another one may allow more. */
+  rules: LimitRules;
+  standing: Standing;
+}
+
+const SWEEP_MS = 30_000;
+
+export function openLimits(log: Logger, clock: () => number = Date.now): Limits {
+  return new Engine(log, clock);
+}
+
+class Engine implements Limits {
+  circuit: Circuit | undefined;
+  is_asking = false;
+  private readonly log: Logger;
+  private readonly clock: () => number;
+  private readonly buckets = openBuckets();
+  private readonly sweeping: NodeJS.Timeout;
+  private allowed = 0;
+  private rejected = 0;
+  private rules: Pick<LimitRules, 'store'> | undefined;
+  private settings: StoreSettings | undefined;
+  private store: SharedStore | undefined;
+
+  constructor(log: Logger, clock: () => number) {
+    this.log = log;
+    this.clock = clock;
+    this.sweeping = setInterval(() => this.buckets.sweep(this.now()), SWEEP_MS).unref();
+  }
+
+  use(rules: Pick<LimitRules, 'store'>): void {
+    if (rules === this.rules) return;
+    this.rules = rules;
+    // The same store goes on through a reload.
+    if (JSON.stringify(rules.store) === JSON.stringify(this.settings)) return;
+    void this.store?.close();
+    this.settings = rules.store;
+    this.store =
+      rules.store &&
+      new SharedStore(rules.store, {
+        log: this.log,
+        clock: this.clock,
+        buckets: () => this.buckets.all(),
+      });
+  }
+
+  now(): number {
+    return this.store === undefined ? this.clock() : this.store.now();
+  }
+
+  check(rule: Rule, id: string, need: number, cost: number): Check {
+    return newCheck(rule, this.buckets.of(rule, id), need, cost);
+  }
+
+  admit(checks: readonly Check[]): Check | undefined | Promise<Check | undefined> {
+    const { store } = this;
+    if (store === undefined || store.state === 'down') return this.decideAlone(checks);
+    if (store.state === 'opening') return store.whenOpen().then(() => this.admit(checks));
+    const now = this.now();
+    if (!store.isRoomy(checks, now)) return this.decideTogether(store, checks, now);
+    for (const check of checks) {
+      this.count(check, now);
+      store.note(check);
+    }
+    return undefined;
+  }
+
+  admitHere(check: Check): boolean {
+    const now = this.now();
+    if (!this.isSuspended() && !this.fits(check, now)) return false;
+    this.count(check, now);
+    this.tellOf(check, check.cost);
+    return true;
+  }
+
+  undo(check: Check): void {
+    giveBack(check, check.cost);
+    this.tellOf(check, -check.cost);
+  }
+
+  correct(check: Check, actual: number): void {
+    const { bucket, cost } = check;
+    if (actual === cost) return;
+    if (actual < cost) giveBack(check, cost - actual);
+    else add(bucket.window, bucket.count, this.now(), actual - cost);
+    check.cost = actual;
+    this.store?.changed(check);
+    if (actual < cost) wake(bucket);
+  }
+
+  release(check: Check): void {
+    giveBack(check, check.cost);
+    this.store?.changed(check);
+    wake(check.bucket);
+  }
+
+  isSuspended(): boolean {
+    return this.store?.state === 'down' && this.settings?.local_fallback === false;
+  }
+
+  isShared(): boolean {
+    return this.store !== undefined;
+  }
+
+  storeState(): StoreState | undefined {
+    return this.store?.state;
+  }
+
+  tally(is_allowed: boolean): void {
+    if (is_allowed) this.allowed += 1;
+    else this.rejected += 1;
+  }
+
+  stats(): LimitStats {
+    const left = { rpm: Number.POSITIVE_INFINITY, tpm: Number.POSITIVE_INFINITY, parallel: 0 };
+    const now = this.now();
+    for (const bucket of this.buckets.all()) {
+      const used = othersAt(bucket, now) + usedAt(bucket.window, bucket.count, now);
+      const { limit_type, limit } = bucket.rule;
+      if (used > 0) left[limit_type] = Math.min(left[limit_type], Math.max(0, limit - used));
+    }
+    const finite = (value: number) => (Number.isFinite(value) ? Math.floor(value) : null);
+    return {
+      requests_allowed_total: this.allowed,
+      requests_rejected_total: this.rejected,
+      remaining_rpm: finite(left.rpm),
+      remaining_tpm: finite(left.tpm),
+    };
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.sweeping);
+    await this.store?.close();
+  }
+
+  /** By this gateway's own counters: where nothing is shared, or the store is away. */
+  private decideAlone(checks: readonly Check[]): Check | undefined {
+    const now = this.now();
+    if (!this.isSuspended()) {
+      for (const check of checks) if (!this.fits(check, now, false)) return check;
+    }
+    for (const check of checks) {
+      this.count(check, now);
+      this.tellOf(check, check.cost);
+    }
+    return undefined;
+  }
+
+  private async decideTogether(
+    store: SharedStore,
+    checks: readonly Check[],
+    now: number,
+  ): Promise<Check | undefined> {
+    try {
+      return await store.admit(checks, now);
+    } catch (error) {
+      store.fail(error as Error);
+      return this.decideAlone(checks);
+    }
+  }
+
+  /** Whether a check fits by what is known here; what others counted is only right while they are heard of. */
+  private fits(check: Check, now: number, are_others_known = this.store?.state === 'up'): boolean {
+    const { bucket, rule, need } = check;
+    const others = are_others_known ? othersAt(bucket, now) : 0;
+    const asked = { window: bucket.window, limit: rule.limit - others, need };
+    const { is_allowed, used, reset_ms } = decide(asked, bucket.count, now);
+    check.used = used + others;
+    check.reset_ms = reset_ms;
+    return is_allowed;
+  }
+
+  private count(check: Check, now: number): void {
+    const { bucket } = check;
+    take(check, now);
+    const others = this.store?.state === 'up' ? othersAt(bucket, now) : 0;
+    const asked = { window: bucket.window, limit: check.rule.limit, need: 0 };
+    const { used, reset_ms } = decide(asked, bucket.count, now);
+    check.used = used + others;
+    check.reset_ms = reset_ms;
+  }
+
+  private tellOf(check: Check, change: number): void {
+    if (this.store === undefined) return;
+    if (check.bucket.window.kind === 'drain') check.bucket.untold += change;
+    this.store.note(check);
+  }
+}
