@@ -4,8 +4,10 @@ import { gatewayRows } from './gateway';
 import { growthRow } from './growth';
 import { httpLedgerRow } from './http-ledger';
 import { ledgerRow } from './ledger';
+import { mcpRow } from './mcp';
 import { memoryRow } from './memory';
 import { paymentRows } from './payments';
+import { socketRow } from './sockets';
 import { ticketRows } from './tickets';
 
 /** One bar: what was measured, as a ratio within this run. */
@@ -24,6 +26,8 @@ const rows: Record<
   ledger: async ({ cluster }) => [await ledgerRow(cluster)],
   http: async ({ cluster }) => [await httpLedgerRow(cluster)],
   gateway: ({ cluster }) => gatewayRows(cluster),
+  sockets: async ({ cluster }) => [await socketRow(cluster)],
+  mcp: async ({ cluster }) => [await mcpRow(cluster)],
   growth: async ({ cluster }) => [await growthRow(cluster)],
   tickets: ({ cluster }) => ticketRows(cluster),
   payments: ({ cluster }) => paymentRows(cluster),

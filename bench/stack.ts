@@ -50,7 +50,8 @@ export async function startStack(cluster: BenchCluster): Promise<Stack> {
   };
   // One key holds all that a row lets wait.
   const cost_tickets = { held_max: 2_000, held_per_key_max: 2_000 };
-  writeFileSync(config, stringify({ providers: { targets: [target] }, cost_tickets }));
+  const mcp = { servers: [{ name: 'bench', url: `${url(u)}/mcp` }] };
+  writeFileSync(config, stringify({ providers: { targets: [target] }, cost_tickets, mcp }));
   const children: ChildProcess[] = [];
   const part = async (
     script: string,

@@ -19,6 +19,11 @@ const stream = [
   'data: [DONE]\n\n',
 ];
 
+const tool_result = JSON.stringify({
+  ...{ jsonrpc: '2.0', id: 1 },
+  result: { content: [{ type: 'text', text }] },
+});
+
 const server = createServer((req, res) => {
   let body = '';
   req.setEncoding('utf8');
@@ -26,6 +31,11 @@ const server = createServer((req, res) => {
     body += part;
   });
   req.on('end', () => {
+    if (req.url === '/mcp') {
+      res.writeHead(200, { 'content-type': 'application/json' });
+      res.end(tool_result);
+      return;
+    }
     if (!body.includes('"stream":true')) {
       res.writeHead(200, {
         'content-type': 'application/json',
