@@ -259,7 +259,7 @@ test('verdicts hold no database connection while Temporal records them', async (
   await new Promise((resolve) => setTimeout(resolve, 300));
   const started_at = performance.now();
   expect((await api.call('get', '/v1/wallets', { key: short?.billing_key })).status).toBe(200);
-  expect(performance.now() - started_at).toBeLessThan(700);
+  expect(performance.now() - started_at).toBeLessThan(1_500);
   expect((await Promise.all(verdicts)).map(({ status }) => status)).toEqual([200, 200, 200, 200]);
   await api.close();
   await small.destroy();

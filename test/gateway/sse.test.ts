@@ -73,7 +73,7 @@ test('a line of 1 MB in chunks of 1 kB is one event, and takes time that grows w
     return performance.now() - began;
   };
   took(1_000_000);
-  expect(took(1_000_000)).toBeLessThan(250);
+  expect(took(1_000_000)).toBeLessThan(1_000);
 });
 
 test('what never ended is kept apart', () => {
