@@ -9,6 +9,8 @@ const WHOLE_MAX_BYTES = 64 * 1_048_576;
 /** Where frames go, no faster than they are read. */
 export interface Link {
   send(text: string): void;
+  /** What follows in this turn leaves in one piece. */
+  gather(): void;
   /** Runs the step once there is room for more. */
   whenRoom(step: () => void): void;
 }
@@ -50,7 +52,9 @@ export class SocketResponse extends Writable implements ClientResponse {
 
   override _write(chunk: Buffer, _encoding: string, done: (error?: Error) => void): void {
     if (this.whole === undefined) {
-      for (const frame of readFrames(this.sse, chunk)) this.pass(frame);
+      const frames = readFrames(this.sse, chunk);
+      if (frames.length > 1) this.link.gather();
+      for (const frame of frames) this.pass(frame);
       this.link.whenRoom(done);
       return;
     }

@@ -58,6 +58,12 @@ export class SocketSession implements Link {
     this.ws.send(text, this.onSent);
   }
 
+  gather(): void {
+    const { socket } = this.opened.request;
+    socket.cork();
+    process.nextTick(() => socket.uncork());
+  }
+
   whenRoom(step: () => void): void {
     if (this.ws.bufferedAmount <= UNREAD_MAX_BYTES) step();
     else this.steps.push(step);
