@@ -147,12 +147,21 @@ function cardsIn(text: string): (run: Range) => Range[] {
   };
 }
 
+/** The end of the number of a card that begins here. Luhn's two sums grow with it, as its length decides which one counts. */
 function cardAt(text: string, start: number, end: number): number | undefined {
-  let digits = '';
-  for (let at = start; at < end && digits.length < CARD_DIGITS_MAX; at += 1) {
+  const sums = [0, 0] as [number, number];
+  let digits = 0;
+  let has_other = false;
+  for (let at = start; at < end && digits < CARD_DIGITS_MAX; at += 1) {
     if (!isDigit(text, at)) continue;
-    digits += text[at];
-    if (digits.length >= CARD_DIGITS_MIN && !isDigit(text, at + 1) && isLuhn(digits)) return at + 1;
+    const digit = text.charCodeAt(at) - 0x30;
+    const doubled = digit > 4 ? digit * 2 - 9 : digit * 2;
+    sums[0] += digits % 2 === 0 ? doubled : digit;
+    sums[1] += digits % 2 === 0 ? digit : doubled;
+    digits += 1;
+    has_other ||= digit !== 0;
+    if (digits < CARD_DIGITS_MIN || isDigit(text, at + 1) || !has_other) continue;
+    if ((digits % 2 === 0 ? sums[0] : sums[1]) % 10 === 0) return at + 1;
   }
   return undefined;
 }
@@ -160,16 +169,6 @@ function cardAt(text: string, start: number, end: number): number | undefined {
 function isDigit(text: string, at: number): boolean {
   const code = text.charCodeAt(at);
   return code >= 0x30 && code <= 0x39;
-}
-
-function isLuhn(digits: string): boolean {
-  let sum = 0;
-  for (let at = 0; at < digits.length; at += 1) {
-    const digit = Number(digits[digits.length - 1 - at]);
-    const doubled = at % 2 === 1 ? digit * 2 : digit;
-    sum += doubled > 9 ? doubled - 9 : doubled;
-  }
-  return sum % 10 === 0 && /[1-9]/.test(digits);
 }
 
 // The registry's lengths by country; without them every hundredth text of the form would pass for one.
