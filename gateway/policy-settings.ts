@@ -31,7 +31,7 @@ const dlpFilter = z.strictObject({
     .default(['input', 'output']),
   /** Found in any case and spelling of Unicode, inside words too. */
   blocked_terms: z
-    .array(text.refine((term) => term.trim() !== '', { error: 'is empty' }))
+    .array(text.refine(isSeen, { error: 'holds nothing that is seen' }))
     .max(10_000)
     .default([]),
   /** Names of built-in patterns, and the operator's own. */
@@ -119,6 +119,10 @@ export function policyProblem(settings: {
   if (at >= 0) return `policies.chain[${at}]: there is no section policy.${chain[at]}.`;
   const unused = kinds.find((kind) => settings.policy[kind] && !chain.includes(kind));
   return unused && `policy.${unused}: policies.chain does not name it, so it would never run.`;
+}
+
+function isSeen(term: string): boolean {
+  return term.replace(/[\p{Cf}\p{Default_Ignorable_Code_Point}\s]/gu, '') !== '';
 }
 
 function compiles(pattern: string): boolean {
