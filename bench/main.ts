@@ -7,6 +7,7 @@ import { ledgerRow } from './ledger';
 import { mcpRow } from './mcp';
 import { memoryRow } from './memory';
 import { paymentRows } from './payments';
+import { policyRow } from './policy';
 import { socketRow } from './sockets';
 import { ticketRows } from './tickets';
 
@@ -31,6 +32,7 @@ const rows: Record<
   growth: async ({ cluster }) => [await growthRow(cluster)],
   tickets: ({ cluster }) => ticketRows(cluster),
   payments: ({ cluster }) => paymentRows(cluster),
+  policy: async () => [await policyRow()],
   memory: async ({ cluster }) => [await memoryRow(cluster)],
 };
 

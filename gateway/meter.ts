@@ -91,14 +91,17 @@ export function decoderOf(encoding: string | undefined): Duplex | undefined {
 }
 
 /** Takes one frame into account; true for the chunk that carries nothing but usage. */
-function readFrame({ data }: Frame, found: Measured, readEvent: (event: Body) => boolean): boolean {
+function readFrame(frame: Frame, found: Measured, readEvent: (event: Body) => boolean): boolean {
+  const { data } = frame;
   if (data === undefined) return false;
   if (data === '[DONE]') {
     found.is_done = true;
     return false;
   }
   const event = objectOf(data);
-  return event !== undefined && readEvent(event);
+  if (event === undefined) return false;
+  frame.json = event;
+  return readEvent(event);
 }
 
 /** The bytes of successive frames, without a copy where they lie in the chunk itself. */

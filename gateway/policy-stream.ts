@@ -175,7 +175,8 @@ function first<Item>(
   return undefined;
 }
 
-function eventOf({ data }: Frame): Body | undefined {
+function eventOf({ data, json }: Frame): Body | undefined {
+  if (json !== undefined) return isObject(json) ? json : undefined;
   if (data === undefined || data === '[DONE]') return undefined;
   try {
     const event = JSON.parse(data) as unknown;

@@ -16,10 +16,12 @@ const SPACE = 0x20;
 /** Terms in any case, with or without accents, any white space for theirs. */
 export function openTerms(list: readonly string[]): Terms {
   const trie = newTrie(list.map((term) => unitsOf(term.normalize('NFKC').trim())));
+  // One pass at a time, so they share the places.
+  const ring = new Int32Array(trie.longest + 1);
   const of_ascii = Uint32Array.from(ascii, (unit) => trie.classes.get(unit) ?? 0);
   return {
     find(text, from) {
-      const walk = newWalk(trie);
+      const walk: Walk = { state: 0, ring, count: 0, after_space: false, found: [] };
       for (let at = from; at < text.length; ) {
         const code = text.charCodeAt(at);
         if (code >= 0x80) {
@@ -45,11 +47,6 @@ interface Walk {
   /** Runs of white space are one space. */
   after_space: boolean;
   found: FoundTerm[];
-}
-
-function newWalk({ longest }: Trie): Walk {
-  const ring = new Int32Array(longest + 1);
-  return { state: 0, ring, count: 0, after_space: false, found: [] };
 }
 
 function step(trie: Trie, walk: Walk, column: number, at: number, end: number): void {

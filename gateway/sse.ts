@@ -1,3 +1,5 @@
+import type { Body } from './usage';
+
 const LF = 10;
 const CR = 13;
 // A frame longer than this passes unparsed, so that memory stays bounded.
@@ -8,6 +10,8 @@ export interface Frame {
   bytes: Buffer;
   /** Undefined where the frame has no data (comments, a stray line end). */
   data: string | undefined;
+  /** The object that the data is, once somebody has parsed it. */
+  json?: Body;
   event: string | undefined;
   /** The LF of a CRLF whose CR ended the frame before: it shares that frame's fate. */
   is_tail: boolean;
