@@ -13,7 +13,7 @@ const path = '/v1/chat/completions';
 
 /** CPU per priced chat request at the gateway and in all processes, and the time it adds to a stream's first byte. */
 export async function gatewayRows(cluster: BenchCluster): Promise<Row[]> {
-  const stack = await startStack(cluster);
+  const stack = await startStack(cluster, true);
   const peer = await startPeer(stack.upstream.url);
   try {
     const ours = [stack.gateway.pid, stack.api.pid, cluster.pid];
@@ -39,7 +39,8 @@ export async function gatewayRows(cluster: BenchCluster): Promise<Row[]> {
 function cpuRow(gateway_ms: number, floor_ms: number): Row {
   const ratio = gateway_ms / floor_ms;
   return {
-    measure: 'gateway CPU per priced chat request, 32 in flight, key + reserve + settle',
+    measure:
+      'gateway CPU per priced chat request, 32 in flight, key + six tiers + policy pack + reserve + settle + events',
     figure: `${gateway_ms.toFixed(3)} ms against ${floor_ms.toFixed(3)} ms of the floor proxy`,
     ratio,
     bar: 'at most 3.5 x',

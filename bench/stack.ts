@@ -7,6 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
 import { stringify } from 'yaml';
 import { openDatabase } from '../connections';
+import * as members from '../domain/members';
+import * as organizations from '../domain/organizations';
 import * as tokens from '../domain/tokens';
 import { freePorts } from '../sandbox/ports';
 import type { BenchCluster } from './cluster';
@@ -31,8 +33,11 @@ export interface Stack {
 
 const root = path.join(__dirname, '..');
 
-/** Upstream, floor proxy, one API and one gateway as processes of their own, with money and keys. */
-export async function startStack(cluster: BenchCluster): Promise<Stack> {
+/**
+ * Upstream, floor proxy, one API and one gateway as processes of their own, with money and keys. With `everything` the gateway
+ * also limits by all six tiers and looks at what is said.
+ */
+export async function startStack(cluster: BenchCluster, everything = false): Promise<Stack> {
   const database_url = await cluster.database(`bench_stack_${Date.now()}`);
   const { org_id } = await seedHotWallet(database_url);
   const keys = await seedKeys(database_url, org_id);
@@ -51,7 +56,9 @@ export async function startStack(cluster: BenchCluster): Promise<Stack> {
   // One key holds all that a row lets wait.
   const cost_tickets = { held_max: 2_000, held_per_key_max: 2_000 };
   const mcp = { servers: [{ name: 'bench', url: `${url(u)}/mcp` }] };
-  writeFileSync(config, stringify({ providers: { targets: [target] }, cost_tickets, mcp }));
+  const settings = { providers: { targets: [target] }, cost_tickets, mcp };
+  const more = everything ? allOn(keys.gateway_key_id) : {};
+  writeFileSync(config, stringify({ ...settings, ...more }));
   const children: ChildProcess[] = [];
   const part = async (
     script: string,
@@ -153,9 +160,12 @@ export async function seedKeys(url: string, org_id: string, name = 'first') {
     expires_at: null,
     created_by: 'bench',
   };
+  const person = { name: `Member ${name}`, role: 'member' as const };
+  const { user_id } = await members.add(db, org_id, person, true);
+  const { id: team_id } = await organizations.createTeam(db, org_id, `Team ${name}`);
   const gateway = await tokens.issue(db, {
     ...blank,
-    org_id,
+    ...{ org_id, user_id, team_id },
     name: `gateway ${name}`,
     token_type: 'gateway',
   });
@@ -165,7 +175,29 @@ export async function seedKeys(url: string, org_id: string, name = 'first') {
     scopes: ['control_plane'],
   });
   await db.destroy();
-  return { gateway: gateway.key, control_plane: control_plane.key };
+  return {
+    gateway: gateway.key,
+    gateway_key_id: gateway.id,
+    control_plane: control_plane.key,
+  };
+}
+
+/** Six tiers that nobody reaches, and a pack that finds nothing. */
+function allOn(key_id: string) {
+  const scope = { rpm: 100_000_000, tpm: 100_000_000_000, max_parallel_requests: 100_000 };
+  return {
+    rate_limits: {
+      ...{ per_key: scope, per_user: scope, per_team: scope, global: scope },
+      ip: { enabled: true, rpm: 100_000_000 },
+    },
+    consumer_groups: [{ name: 'bench', rate_limits: scope, keys: [key_id] }],
+    pack: 'bench',
+    policies: { chain: ['agent-firewall', 'dlp-filter'] },
+    policy: {
+      'agent-firewall': { tools: { deny: ['shell*'] } },
+      'dlp-filter': { blocked_terms: ['project nightfall'], detect_patterns: ['credit_card'] },
+    },
+  };
 }
 
 /** `BENCH_PROFILE=gateway/main.ts` writes a CPU profile of that process to the working folder. */
