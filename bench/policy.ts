@@ -10,7 +10,7 @@ const ROUNDS = 15;
 const ANSWERS = 200;
 const TERMS = 100;
 // What the metering of a stream, which every call pays, may be multiplied by.
-const BAR = 4;
+const BAR = 5;
 
 const words = 'The quick brown fox jumps over the lazy dog, and item 4711 was sold to nobody. ';
 const said = words.repeat(26).slice(0, 2_048);

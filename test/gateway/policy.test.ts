@@ -237,6 +237,20 @@ test.each(['none', 'gzip', 'br', 'bytes'])(
   },
 );
 
+test('the unified route passes the policies of chat, whatever wire its provider speaks', async () => {
+  const output = await open({ 'dlp-filter': { ...terms, stages: ['output'] } });
+  const url = '/v1/unified/chat/completions';
+  for (const model of ['gpt-4o-mini', 'claude-sonnet-4-5']) {
+    const given = await post(filtering + url, world.key, chat(phrase, { model }));
+    expect([given.status, JSON.parse(given.text).error.code]).toEqual([409, 'input_blocked']);
+    const told = await post(output + url, world.key, chat(phrase, { model }));
+    expect([told.status, JSON.parse(told.text).error.code]).toEqual([409, 'output_blocked']);
+    const stream = await post(output + url, world.key, chat(phrase, { model, stream: true }));
+    expect(stream.text).toContain('"output_blocked"');
+    expect(stream.text).not.toMatch(/apollo/i);
+  }
+});
+
 test('Messages, completions and embeddings pass no policy', async () => {
   const answers = await Promise.all([
     post(`${filtering}/v1/messages`, world.key, message(phrase)),
