@@ -58,14 +58,14 @@ export function leftOf({ rule, used }: Check): number {
 }
 
 /** The headers of limited traffic (specification: Limits, rule 5). */
-export function tellLimits(ctx: ClientSide, check: Check): void {
+export function tellLimits(ctx: Pick<ClientSide, 'set'>, check: Check): void {
   ctx.set('X-RateLimit-Limit', String(check.rule.limit));
   ctx.set('X-RateLimit-Remaining', String(leftOf(check)));
   ctx.set('X-RateLimit-Reset', String(Math.ceil((Date.now() + check.reset_ms) / 1_000)));
 }
 
 /** The 429, with its headers. */
-export function refusal(ctx: ClientSide, standing: Standing): AppError {
+export function refusal(ctx: Pick<ClientSide, 'set'>, standing: Standing): AppError {
   const { scope, limit_type, limit, reset_at } = standing;
   const wait_ms = reset_at - Date.now();
   const retry_after = Math.max(1, standing.retry_after ?? Math.ceil(wait_ms / 1_000));

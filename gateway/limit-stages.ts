@@ -49,16 +49,20 @@ export function limitByAddress(call: Call): void {
   throw refused(ctx, limits, standing);
 }
 
-/** The limit of an address for what is asked besides priced calls, as who may guess keys there too. */
-export function limitUnpriced(ctx: ClientSide, gateway: Gateway): void {
+/** The limit of an address for what is asked besides priced calls, as who may guess keys there too. Gives what it counted. */
+export function limitUnpriced(
+  ctx: Pick<ClientSide, 'req' | 'set'>,
+  gateway: Gateway,
+): Check | undefined {
   const { limits, running } = gateway;
   const rules = running.limits;
   limits.use(rules);
-  if (rules.ip === undefined) return;
+  if (rules.ip === undefined) return undefined;
   const check = addressCheck(gateway, rules, addressOf(ctx.req, rules.address));
-  if (check === undefined) return;
+  if (check === undefined) return undefined;
   if (!limits.admitHere(check)) throw refused(ctx, limits, standingOf(check));
   tellLimits(ctx, check);
+  return check;
 }
 
 function addressCheck({ limits }: Gateway, { ip }: LimitRules, address: string): Check | undefined {
@@ -198,7 +202,7 @@ function refuse(call: Call, standing: Standing): AppError {
   return refused(call.ctx, call.gateway.limits, standing);
 }
 
-function refused(ctx: ClientSide, limits: Limits, standing: Standing): AppError {
+function refused(ctx: Pick<ClientSide, 'set'>, limits: Limits, standing: Standing): AppError {
   limits.tally(false);
   return refusal(ctx, standing);
 }

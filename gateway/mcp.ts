@@ -4,6 +4,7 @@ import { toRefusal } from '../http';
 import { addToLine } from '../request-log';
 import { readBody } from './body';
 import { type Call, type Gateway, runCall, type Stage } from './call';
+import { limitUnpriced } from './limit-stages';
 import { McpExchange, type Sent } from './mcp-exchange';
 import { mcp } from './mcp-family';
 import {
@@ -18,6 +19,7 @@ import { sealSession, unsealSession } from './mcp-sessions';
 import { openMeeting } from './meetings';
 import { checkOrigin } from './origins';
 import { pipelineOf } from './pipeline';
+import { blocked } from './policy';
 import type { Target } from './providers';
 
 /** One HTTP request of an MCP client. */
@@ -54,6 +56,7 @@ async function serve(
 ): Promise<void> {
   const { running } = gateway;
   const { headers } = ctx.req;
+  const counted = limitUnpriced(ctx, gateway);
   checkOrigin(headers, running.settings.mcp);
   const server = running.mcp.find(name);
   if (server === undefined) throw new AppError('not_found', 'There is no such MCP server here.');
@@ -68,8 +71,11 @@ async function serve(
   const is_modern = isModern(headers['mcp-protocol-version']);
   const asked: Asked = { ctx, server, raw, messages, is_modern };
   const tool_calls = toolCalls(messages);
-  if (tool_calls.length > 0) await callTools(gateway, asked, tool_calls);
-  else await runCall({ ctx, gateway, family: mcp }, free(asked));
+  if (tool_calls.length > 0) {
+    // Each of them counts by itself.
+    if (counted !== undefined) gateway.limits.undo(counted);
+    await callTools(gateway, asked, tool_calls);
+  } else await runCall({ ctx, gateway, family: mcp }, free(asked));
 }
 
 /** What is asked without a tool is free, and only for those whose key is valid now. */
@@ -99,7 +105,7 @@ async function callTools(
   const runs = tool_calls.map((tool_call, at) => {
     const stages = pipelineOf(
       (call) => readTool(call, asked, tool_call),
-      (call) => chooseTool(call, asked),
+      (call) => chooseTool(call, asked, tool_call),
       (call) => meeting.arrive(at, call),
     );
     return runCall({ ctx, gateway, family: mcp }, stages).catch((error: unknown) => {
@@ -125,8 +131,8 @@ function readTool(call: Call, { server, raw }: Asked, { tool, params }: ToolCall
   };
 }
 
-/** The stage that refuses a tool the key may not use: a key's list of models names tools as `<server>/<tool>`, or `<server>/*`. */
-function chooseTool(call: Call, { server }: Asked): void {
+/** The stage that refuses a tool that policy forbids, or that the key may not use: a key's list of models names tools as `<server>/<tool>`, or `<server>/*`. */
+function chooseTool(call: Call, { server }: Asked, { tool }: ToolCall): void {
   const { model } = call.request;
   const { allowed_models } = call.identity;
   if (allowed_models !== null && !allowed_models.some((one) => isNamed(one, server.id, model))) {
@@ -138,6 +144,9 @@ function chooseTool(call: Call, { server }: Asked): void {
   call.prices = [{ provider: server.provider, model }];
   call.target = server;
   call.model = model;
+  const { chain, firewall } = call.running.policies;
+  const rule = chain.includes('agent-firewall') ? firewall?.forbids(tool) : undefined;
+  if (rule !== undefined) throw blocked(call, { policy: 'agent-firewall', rule }, 'input');
 }
 
 function isNamed(allowed: string, server: string, model: string): boolean {

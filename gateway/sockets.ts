@@ -7,7 +7,9 @@ import { AppError, errorHeaders, toErrorBody } from '../domain/errors';
 import { newId } from '../domain/ids';
 import { toRefusal } from '../http';
 import type { Gateway } from './call';
+import type { ClientSide } from './client-side';
 import type { Identity } from './control-plane';
+import { limitUnpriced } from './limit-stages';
 import { checkOrigin } from './origins';
 import { protocolOf } from './socket-frames';
 import { SocketSession } from './socket-session';
@@ -48,11 +50,15 @@ export function attachSockets(server: Server, gateway: Gateway): void {
       return;
     }
     socket.on('error', () => socket.destroy());
-    upgrade(gateway, { request, socket, head }).catch((error: unknown) =>
-      refuse(gateway, { request, socket }, error),
+    const told: Told = {};
+    upgrade(gateway, { request, socket, head }, told).catch((error: unknown) =>
+      refuse(gateway, { request, socket, told }, error),
     );
   });
 }
+
+/** Headers of a refusal. */
+type Told = Record<string, string | string[]>;
 
 interface Upgrade {
   request: IncomingMessage;
@@ -60,11 +66,16 @@ interface Upgrade {
   head: Buffer;
 }
 
-async function upgrade(gateway: Gateway, { request, socket, head }: Upgrade): Promise<void> {
+async function upgrade(
+  gateway: Gateway,
+  { request, socket, head }: Upgrade,
+  told: Told,
+): Promise<void> {
   const path = pathOf(request);
   const protocol = request.method === 'GET' ? protocolOf(path) : undefined;
   if (protocol === undefined) throw new AppError('not_found', `There is no socket at ${path}.`);
   const { settings, identifier } = gateway.running;
+  limitUnpriced({ req: request, set: setter(told) }, gateway);
   checkOrigin(request.headers, settings.sockets);
   const identity = await identifier.confirm(request.headers);
   const key = keyOf(identity);
@@ -109,7 +120,7 @@ function keyOf({ key_id, user_id }: Identity): string {
 /** A whole HTTP answer, as the handshake never came to be. */
 function refuse(
   { log }: Gateway,
-  { request, socket }: Omit<Upgrade, 'head'>,
+  { request, socket, told }: Omit<Upgrade, 'head'> & { told: Told },
   error: unknown,
 ): void {
   const request_id = newId('req');
@@ -119,6 +130,7 @@ function refuse(
   log.info({ method: 'GET', path, status, code, request_id }, 'request');
   const body = JSON.stringify(toErrorBody(known, request_id));
   const headers = {
+    ...told,
     ...errorHeaders(known),
     'x-request-id': request_id,
     'request-id': request_id,
@@ -131,6 +143,13 @@ function refuse(
     `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n${body}`,
     () => socket.destroy(),
   );
+}
+
+function setter(told: Told): ClientSide['set'] {
+  return (name: string | Told, value: string | string[] = '') => {
+    if (typeof name === 'string') told[name] = value;
+    else Object.assign(told, name);
+  };
 }
 
 function pathOf({ url = '/' }: IncomingMessage): string {

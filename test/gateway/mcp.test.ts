@@ -66,6 +66,12 @@ async function payer(nanos = 1_000_000_000n) {
   return { ...org, key: await gatewayKey(world.api, org.org_id) };
 }
 
+/** The /mcp of another gateway. */
+async function open(settings: object): Promise<string> {
+  const mcp = { servers: [{ name: 'tools', url: tools.url }] };
+  return `${(await world.openGateway({ settings: { mcp, ...settings } })).url}/mcp`;
+}
+
 const modern = '2026-07-28';
 
 describe.each([
@@ -163,6 +169,60 @@ describe('a tool call', () => {
     await credit(world.api.db, org_id, org_wallet, 1_000_000_000n);
     const paid = await rpc({ ...call, id: 2 }, { key, headers: { 'x-svc-cost-ticket': ticket } });
     expect(paid.status).toBe(200);
+  });
+});
+
+describe('the limit of an address', () => {
+  it('counts each message and each call of a tool once', async () => {
+    const limited = await open({ rate_limits: { ip: { enabled: true, rpm: 3 } } });
+    const { org_id, key } = await payer();
+    const call = { method: 'tools/call', params: { name: 'add', arguments: { a: 1, b: 1 } } };
+    expect((await send(ping, { key, to: limited })).status).toBe(200);
+    expect((await rpc(call, { key, to: limited })).status).toBe(200);
+    expect((await rpc(call, { key, to: limited })).status).toBe(200);
+    const refused = await rpc(call, { key, to: limited });
+    expect(refused).toMatchObject({
+      status: 429,
+      body: { error: { data: { code: 'rate_limit_exceeded', scope: 'ip' } } },
+    });
+    expect(refused.headers['x-ratelimit-limit']).toBe('3');
+    await lastCharge(world, org_id);
+    expect(await reservations(org_id)).toHaveLength(2);
+  });
+
+  it('counts keys that are guessed', async () => {
+    const limited = await open({ rate_limits: { ip: { enabled: true, rpm: 2 } } });
+    const statuses = [];
+    for (let guess = 0; guess < 3; guess += 1) {
+      const key = `svc_gk_${String(guess).repeat(40)}`;
+      statuses.push((await send(ping, { key, to: limited })).status);
+    }
+    expect(statuses).toEqual([401, 401, 429]);
+  });
+});
+
+describe('the policy agent-firewall', () => {
+  it('blocks a tool that it forbids, whoever calls it', async () => {
+    const guarded = await open({
+      policies: { chain: ['agent-firewall'] },
+      policy: { 'agent-firewall': { tools: { deny: ['a*'] } } },
+    });
+    const { org_id, key } = await payer();
+    const blocked = await rpc(
+      { method: 'tools/call', params: { name: 'add', arguments: { a: 1, b: 1 } } },
+      { key, to: guarded },
+    );
+    expect(blocked).toMatchObject({
+      status: 409,
+      body: { error: { data: { code: 'input_blocked', type: 'policy_violation' } } },
+    });
+    const passed = await rpc(
+      { method: 'tools/call', params: { name: 'echo', arguments: { text: 'x' } } },
+      { key, to: guarded },
+    );
+    expect(passed.status).toBe(200);
+    await lastCharge(world, org_id);
+    expect(await reservations(org_id)).toHaveLength(1);
   });
 });
 
@@ -314,13 +374,18 @@ const ping = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
 
 interface Sending {
   key: string;
+  /** Another gateway's /mcp. */
+  to?: string;
   at?: string;
   method?: 'POST' | 'GET' | 'DELETE';
   headers?: Record<string, string>;
 }
 
-async function send(body: string, { key, at = '', method = 'POST', headers = {} }: Sending) {
-  const answer = await request(`${url}${at}`, {
+async function send(
+  body: string,
+  { key, at = '', method = 'POST', headers = {}, to = url }: Sending,
+) {
+  const answer = await request(`${to}${at}`, {
     method,
     headers: { ...accepts, ...bearer(key), ...headers },
     body: method === 'POST' ? body : null,

@@ -59,6 +59,24 @@ describe('an upgrade is refused as a whole HTTP answer', () => {
     expect(answer.status).toBe(404);
   });
 
+  it('where the address has asked too often, each frame counted as a request is', async () => {
+    const { url, close } = await world.openGateway({
+      settings: { rate_limits: { ip: { enabled: true, rpm: 2 } } },
+    });
+    const client = await connected(url);
+    client.send(responds('One.', { stream_id: 'one' }));
+    await client.answer('response.completed', 'one');
+    client.send(responds('Two.', { stream_id: 'two' }));
+    const [refusal] = await client.answer('error', 'two');
+    expect(refusal).toMatchObject({
+      status: 429,
+      error: { code: 'rate_limit_exceeded', headers: { 'x-ratelimit-limit': '2' } },
+    });
+    const answer = await refusedUpgrade(`${url}${path}`, bearer(world.key));
+    expect(answer).toMatchObject({ status: 429, headers: { 'x-ratelimit-limit': '2' } });
+    await close();
+  });
+
   it('beyond the sockets that a key may have, and taken again once one has closed', async () => {
     const sockets = { connections_per_key_max: 1 };
     const { url, close } = await world.openGateway({ settings: { sockets } });
