@@ -32,13 +32,19 @@ const labels = new Set([
 ]);
 // Members whose own members are named by whoever writes them.
 const named_freely = new Set(['properties', 'patternProperties', '$defs', 'metadata', 'variables']);
+// Members that carry pictures, sounds, files and sealed thoughts.
+const carriers = new Set([
+  ...['data', 'file_data', 'url', 'image_url', 'b64_json', 'encrypted_content', 'signature'],
+  ...['result', 'partial_image_b64'],
+]);
+const LABEL_MAX = 128;
 const BINARY_MIN = 1_024;
 const binary = /^(?:data:[\w/+.;=-]*,)?[\w+/=-]*$/;
 
-/** True where a member's string is none that anybody reads: a label, or bytes in Base64. */
+/** True where a member's string is none that anybody reads: a label, or bytes in Base64 from end to end. */
 export function isSilent(name: string, value: string): boolean {
-  if (labels.has(name)) return true;
-  return value.length >= BINARY_MIN && binary.test(value.slice(0, BINARY_MIN));
+  if (labels.has(name)) return value.length <= LABEL_MAX;
+  return value.length >= BINARY_MIN && carriers.has(name) && binary.test(value);
 }
 
 /**
@@ -107,12 +113,13 @@ function readString(
   if (is_key) {
     top.member = value;
     top.takes_key = false;
-    const is_free = roots === undefined && named_freely.has(top.name);
-    if (is_free) literals.push({ start, end, value, parts_of: undefined });
+    const is_said = roots === undefined && named_freely.has(top.name);
+    if (is_said) literals.push({ start, end, value, parts_of: undefined });
     return end;
   }
   const name = top.is_list ? top.name : top.member;
-  if (isSilent(name, value)) return end;
+  const is_free = !top.is_list && named_freely.has(top.name);
+  if (!is_free && isSilent(name, value)) return end;
   const list = name === 'text' && !top.is_list ? stack.at(-2) : undefined;
   const parts_of = list?.is_list ? list.start : undefined;
   literals.push({ start, end, value, parts_of });

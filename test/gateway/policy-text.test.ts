@@ -234,4 +234,12 @@ test('labels and bytes in Base64 are left alone', async () => {
   const dlp = dlpOf({ blocked_terms: ['user', 'aaaa'] });
   const text = JSON.stringify({ role: 'user', type: 'user', id: 'user', data: 'a'.repeat(2_000) });
   expect(await checkJson(dlp, text)).toEqual({ text });
+  // What only begins like them is read.
+  const labels = [{ id: `user${'.'.repeat(200)}` }, { metadata: { id: 'user' } }];
+  for (const read of labels) {
+    expect(await checkJson(dlp, JSON.stringify(read))).toEqual({ rule: 'blocked_terms[0]' });
+  }
+  for (const read of [{ data: `${'a'.repeat(2_000)} b` }, { content: 'a'.repeat(2_000) }]) {
+    expect(await checkJson(dlp, JSON.stringify(read))).toEqual({ rule: 'blocked_terms[1]' });
+  }
 });
