@@ -23,11 +23,15 @@ export interface Bucket {
   window: Window;
   /** What this gateway has counted. */
   count: Count;
-  /** Only with a shared store: what the other gateways have counted, when that was heard, and what is told of ours. */
+  /** Only with a shared store: what the other gateways have counted, and when that was heard. */
   others: number;
   others_at: number;
   others_slot: number;
-  told: number;
+  /** Up to what the store lets us count in a slot without a word: it holds as much as used by us. */
+  granted: number;
+  granted_slot: number;
+  /** Numbers what is said of it. */
+  words: number;
   /** A level's changes that the store has not heard of. */
   untold: number;
   /** Who waits for room, the first one first. */
@@ -105,7 +109,9 @@ function newBucket(key: string, rule: Rule): Bucket {
     others: 0,
     others_at: Number.NEGATIVE_INFINITY,
     others_slot: 0,
-    told: 0,
+    granted: 0,
+    granted_slot: 0,
+    words: 0,
     untold: 0,
     waiters: [],
   };

@@ -4,9 +4,10 @@
  * what a flush took away comes back with the next word of each gateway. Levels (token buckets) are kept whole.
  *
  * KEYS: the epoch, then one a counter. ARGV: now in ms, this gateway, then for each counter: kind, limit, need ('' asks
- * nothing), slot or step in ms, counted slots or what a step drains, our counts without this request, and with it.
- * Answers the epoch, which counter refused (0: none), then for each counter what others have counted, or the level, and the
- * oldest slot of the others (-1: none).
+ * nothing), slot or step in ms, counted slots or what a step drains, our counts without this request, with it, and with what
+ * we may count before our next word, and up to how much that is granted.
+ * Answers the epoch, which counter refused (0: none), then for each counter what others have counted, or the level, the
+ * oldest slot of the others (-1: none), and whether more was granted.
  */
 export const limit_script = `
 local now, me = tonumber(ARGV[1]), ARGV[2]
@@ -53,16 +54,17 @@ end
 
 local refused, plans, answer = 0, {}, {}
 for n = 2, #KEYS do
-  local a = 2 + (n - 2) * 7
+  local a = 2 + (n - 2) * 9
   local plan = {
     key = KEYS[n], kind = ARGV[a + 1], step = tonumber(ARGV[a + 4]), many = tonumber(ARGV[a + 5]),
-    before = ARGV[a + 6], after = ARGV[a + 7],
+    before = ARGV[a + 6], after = ARGV[a + 7], ahead = ARGV[a + 8],
   }
   local used
   if plan.kind == 'slots' then
     local gone = math.floor(now / plan.step) - plan.many
     local others, oldest = read_slots(plan.key, gone)
     used = others + slots_of(plan.before, gone)
+    plan.granted = plan.ahead ~= '' and used <= tonumber(ARGV[a + 9])
     answer[#answer + 1] = tostring(others)
     answer[#answer + 1] = oldest
   else
@@ -73,14 +75,19 @@ for n = 2, #KEYS do
     answer[#answer + 1] = string.format('%.6f', used)
     answer[#answer + 1] = -1
   end
+  answer[#answer + 1] = 0
   local need = tonumber(ARGV[a + 3])
   if refused == 0 and need and used + need > tonumber(ARGV[a + 2]) then refused = n - 1 end
   plans[#plans + 1] = plan
 end
 
-for _, plan in ipairs(plans) do
+for n, plan in ipairs(plans) do
   if plan.kind == 'slots' then
-    local text = refused == 0 and plan.after or plan.before
+    local text = plan.before
+    if refused == 0 then
+      text = plan.granted and plan.ahead or plan.after
+      if plan.granted then answer[3 * n] = 1 end
+    end
     if text == '' then
       redis.call('HDEL', plan.key, me)
     else

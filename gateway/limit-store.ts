@@ -3,8 +3,19 @@ import Redis from 'ioredis';
 import type { Logger } from '../log';
 import { type Bucket, type Check, giveBack, take } from './limit-buckets';
 import { limit_script } from './limit-script';
-import { usedAt, written } from './limit-windows';
-import { hasRoom, hear, hearOthers, isNear, kindOf, shapeOf, within } from './limit-wire';
+import { slotOf, written } from './limit-windows';
+import {
+  argumentsOf,
+  hear,
+  hearOthers,
+  isGranted,
+  isNear,
+  ownOf,
+  type Word,
+  wasGranted,
+  within,
+  wordOf,
+} from './limit-wire';
 
 /** Where the counters are that several gateways share. */
 export interface StoreSettings {
@@ -38,6 +49,8 @@ export class SharedStore {
   /** The live counters, for when the store has lost its own. */
   private readonly buckets: () => Iterable<Bucket>;
   private readonly dirty = new Set<Bucket>();
+  /** Those that may count more than was told. */
+  private readonly ahead = new Set<Bucket>();
   private readonly timers: NodeJS.Timeout[] = [];
   private readonly opened: Promise<void>;
   private hasOpened!: () => void;
@@ -92,29 +105,24 @@ export class SharedStore {
     await within(PATIENCE_MS, this.opened).catch(() => this.fail(new Error('It did not answer.')));
   }
 
-  /** True where all counters have room enough to count here, and tell later. */
-  isRoomy(checks: readonly Check[], now: number): boolean {
-    const heard_after = now - 3 * this.settings.sync_interval_ms;
-    for (const check of checks) if (!hasRoom(check, heard_after, now)) return false;
+  /** True where all counters may be counted here, and told later. */
+  isGranted(checks: readonly Check[], now: number): boolean {
+    for (const check of checks) if (!isGranted(check, now)) return false;
     return true;
   }
 
   /** Decides in the store, and counts where all fit: the check that refuses, or undefined. Throws where it does not answer. */
   async admit(checks: readonly Check[], now: number): Promise<Check | undefined> {
-    const args: (string | number)[] = [];
     const own: number[] = [];
-    for (const check of checks) {
-      const { rule, bucket, need, cost } = check;
+    const words = checks.map((check) => {
+      const { bucket } = check;
+      own.push(ownOf(bucket, now));
       const before = this.say(bucket, now);
-      own.push(usedAt(bucket.window, bucket.count, now));
       // Counted before the answer: other requests are under way meanwhile.
       if (bucket.window.kind !== 'drain') take(check, now);
-      const after =
-        bucket.window.kind === 'drain' ? cost : written(bucket.window, bucket.count, now);
-      args.push(kindOf(bucket), rule.limit, need, ...shapeOf(bucket), before, after);
-    }
-    const keys = checks.map(({ bucket }) => bucket);
-    const answer = await this.ask(keys, args, now);
+      return wordOf(bucket, now, { before, need: check.need, cost: check.cost });
+    });
+    const answer = await this.ask(words, now);
     const refused = checks[Number(answer[1]) - 1];
     for (const [n, check] of checks.entries()) {
       hear(check, answer, { n, is_refused: refused !== undefined, own: own[n] as number, now });
@@ -135,7 +143,7 @@ export class SharedStore {
   changed(check: Check): void {
     const { rule, bucket } = check;
     this.note(check);
-    const total = bucket.others + usedAt(bucket.window, bucket.count, this.now());
+    const total = bucket.others + ownOf(bucket, this.now());
     if (isNear(rule.limit, total) && this.state === 'up') this.flushSoon();
   }
 
@@ -214,18 +222,21 @@ export class SharedStore {
   /** Tells what has changed, and hears of the others. With nothing to tell it still hears that the store is there. */
   private async flush(): Promise<void> {
     const changed = [...this.dirty];
-    this.dirty.clear();
+    // Where nothing was counted since, what was granted goes back.
+    const idle = [...this.ahead].filter((bucket) => !this.dirty.has(bucket));
     const now = this.now();
     try {
-      for (let n = 0; n === 0 || n < changed.length; n += CHUNK) {
-        const buckets = changed.slice(n, n + CHUNK);
-        const args = buckets.flatMap((bucket) => {
-          const said = this.say(bucket, now);
-          const unchanged = bucket.window.kind === 'drain' ? 0 : said;
-          return [kindOf(bucket), 0, '', ...shapeOf(bucket), said, unchanged];
-        });
-        const answer = await this.ask(buckets, args, now);
-        for (const [at, bucket] of buckets.entries()) hearOthers(bucket, answer, at, now);
+      const words = [
+        ...changed.map((bucket) => wordOf(bucket, now, { before: this.say(bucket, now) })),
+        ...idle.map((bucket) => ({
+          ...wordOf(bucket, now, { before: this.say(bucket, now) }),
+          ahead: 0,
+        })),
+      ];
+      for (let n = 0; n === 0 || n < words.length; n += CHUNK) {
+        const chunk = words.slice(n, n + CHUNK);
+        const answer = await this.ask(chunk, now);
+        for (const [at, { bucket }] of chunk.entries()) hearOthers(bucket, answer, at, now);
       }
     } catch (error) {
       this.fail(error as Error);
@@ -234,25 +245,34 @@ export class SharedStore {
 
   /** What the store is told of a counter, which counts as told from now on. */
   private say(bucket: Bucket, now: number): string {
+    const { window } = bucket;
     this.dirty.delete(bucket);
-    bucket.told = usedAt(bucket.window, bucket.count, now);
-    if (bucket.window.kind !== 'drain') return written(bucket.window, bucket.count, now);
+    this.ahead.delete(bucket);
+    bucket.words += 1;
+    bucket.granted = 0;
+    if (window.kind !== 'drain') {
+      return written(window, bucket.count, now);
+    }
     const { untold } = bucket;
     bucket.untold = 0;
     return String(untold);
   }
 
-  private async ask(
-    buckets: readonly Bucket[],
-    args: readonly (string | number)[],
-    now: number,
-  ): Promise<(string | number)[]> {
+  private async ask(words: readonly Word[], now: number): Promise<(string | number)[]> {
     const { key_prefix } = this.settings;
-    const keys = buckets.map(({ key }) => key_prefix + key);
-    const answer = await within(
-      PATIENCE_MS,
-      this.run(keys.length + 1, `${key_prefix}epoch`, ...keys, Math.floor(now), this.me, ...args),
-    );
+    const keys = [`${key_prefix}epoch`, ...words.map(({ bucket }) => key_prefix + bucket.key)];
+    const args = words.flatMap((word) => argumentsOf(word, now));
+    const covered = words.map(({ bucket, ahead }) => ownOf(bucket, now) + ahead);
+    const asked = this.run(keys.length, ...keys, Math.floor(now), this.me, ...args);
+    const answer = await within(PATIENCE_MS, asked);
+    for (const [n, { bucket, words: word }] of words.entries()) {
+      // What was said later has taken its place.
+      if (!wasGranted(answer, n) || bucket.words !== word || bucket.window.kind === 'drain')
+        continue;
+      bucket.granted = covered[n] as number;
+      bucket.granted_slot = slotOf(bucket.window, now);
+      this.ahead.add(bucket);
+    }
     const epoch = String(answer[0]);
     // Another one: the store has been emptied, so each gateway says again what it has counted.
     if (this.epoch !== '' && this.epoch !== epoch) this.tellAll();

@@ -169,6 +169,18 @@ export function written(window: Window, count: Count, now: number): string {
   return text;
 }
 
+/** The same with so much more in the present slot. */
+export function writtenAhead(
+  { window, count }: { window: Window; count: Count },
+  now: number,
+  more: number,
+): string {
+  const at = add(window, count, now, more);
+  const text = written(window, count, now);
+  remove(window, count, at, more);
+  return text;
+}
+
 export function slotOf({ slot_ms }: { slot_ms: number }, now: number): number {
   return Math.floor(now / slot_ms);
 }

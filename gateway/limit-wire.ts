@@ -1,30 +1,34 @@
-import { type Bucket, type Check, take } from './limit-buckets';
-import { endOf, resetAfter, slotOf, usedAt } from './limit-windows';
+import { type Bucket, type Check, type Rule, take } from './limit-buckets';
+import { endOf, resetAfter, slotOf, usedAt, written, writtenAhead } from './limit-windows';
 
 // Below this a limit is counted in the store for each request, and above it once less than a fifth is left.
 const EXACT_BELOW = 100;
 const NEAR = 0.2;
-// What may be counted here before the store hears of it: with four gateways no more than that fifth.
-const UNTOLD_MAX = 0.05;
+// What a gateway may count before its next word. The store counts it as used, so the limit is never exceeded.
+const AHEAD = 0.05;
 
 type Answer = readonly (string | number)[];
+const MEMBERS = 3;
 
 export function isNear(limit: number, total: number): boolean {
   return limit < EXACT_BELOW || total > limit * (1 - NEAR);
 }
 
-/** True where a check may be decided here, by what was heard of the others since a moment. */
-export function hasRoom(
-  { rule, bucket, cost, need }: Check,
-  heard_after: number,
-  now: number,
-): boolean {
-  if (bucket.window.kind === 'drain' || bucket.others_at < heard_after) return false;
-  // What the others counted in the window before says nothing of this one.
-  if (isFixed(bucket) && bucket.others_slot !== slotOf(bucket.window, now)) return false;
-  const own = usedAt(bucket.window, bucket.count, now);
-  if (own - bucket.told + cost > rule.limit * UNTOLD_MAX) return false;
-  return !isNear(rule.limit, bucket.others + own + need);
+/** True where a check is covered by what the store has granted. */
+export function isGranted({ bucket, cost, need }: Check, now: number): boolean {
+  const { window } = bucket;
+  if (window.kind === 'drain' || bucket.granted_slot !== slotOf(window, now)) return false;
+  return usedAt(window, bucket.count, now) + Math.max(need, cost) <= bucket.granted;
+}
+
+/** How much a gateway asks to count ahead under a rule. */
+function aheadOf({ limit, window }: Rule): number {
+  return limit < EXACT_BELOW || window.kind === 'drain' ? 0 : Math.floor(limit * AHEAD);
+}
+
+/** Up to what total it is granted, the request itself included. */
+function grantedUpTo(rule: Rule, cost: number): number {
+  return rule.limit * (1 - NEAR) - aheadOf(rule) - cost;
 }
 
 /** What the other gateways have counted that still counts. */
@@ -38,16 +42,46 @@ function isFixed({ window }: Bucket): boolean {
   return window.kind === 'slots' && window.counted === 1;
 }
 
-/** How the script calls a window, and its two measures. */
-export function kindOf({ window }: Bucket): string {
-  if (window.kind !== 'drain') return 'slots';
-  return window.is_stepped ? 'steps' : 'drain';
+/** What is said of one counter. */
+export interface Word {
+  bucket: Bucket;
+  need: number | string;
+  cost: number;
+  before: string;
+  after: string;
+  /** How much is asked to be counted ahead. */
+  ahead: number;
+  words: number;
 }
 
-export function shapeOf({ window }: Bucket): [number, number] {
-  return window.kind === 'drain'
-    ? [window.step_ms, window.amount]
-    : [window.slot_ms, window.counted];
+/** What a request asks of a counter, or without need what is told of it. It has been counted, where it is no level. */
+export function wordOf(
+  bucket: Bucket,
+  now: number,
+  said: { before: string; need?: number; cost?: number },
+): Word {
+  const { rule, window, count, words } = bucket;
+  const { before, need = '', cost = 0 } = said;
+  const after = window.kind === 'drain' ? String(cost) : written(window, count, now);
+  return { bucket, need, cost, before, after, words, ahead: aheadOf(rule) };
+}
+
+/** The script's arguments for one counter. */
+export function argumentsOf(word: Word, now: number): (string | number)[] {
+  const { bucket, need, cost, before, after, ahead } = word;
+  const { rule, window } = bucket;
+  const shape =
+    window.kind === 'drain'
+      ? [window.is_stepped ? 'steps' : 'drain', window.step_ms, window.amount]
+      : ['slots', window.slot_ms, window.counted];
+  const [kind = '', step = 0, many = 0] = shape;
+  const more = ahead > 0 ? writtenAhead(bucket, now, ahead) : '';
+  return [kind, rule.limit, need, step, many, before, after, more, grantedUpTo(rule, cost)];
+}
+
+/** What this gateway has counted. */
+export function ownOf({ window, count }: Bucket, now: number): number {
+  return usedAt(window, count, now);
 }
 
 /** Takes what the store says of a counter: its decision, and what is left. */
@@ -73,7 +107,7 @@ export function hear(
 /** Takes what the store says of the others; answers their oldest slot, -1 where there is none. */
 export function hearOthers(bucket: Bucket, answer: Answer, n: number, now: number): number {
   const { window } = bucket;
-  const value = Number(answer[2 + 2 * n]);
+  const value = Number(answer[2 + MEMBERS * n]);
   bucket.others_at = now;
   if (window.kind === 'drain') {
     bucket.count.level = value + bucket.untold;
@@ -83,7 +117,11 @@ export function hearOthers(bucket: Bucket, answer: Answer, n: number, now: numbe
   }
   bucket.others = value;
   bucket.others_slot = slotOf(window, now);
-  return Number(answer[3 + 2 * n]);
+  return Number(answer[3 + MEMBERS * n]);
+}
+
+export function wasGranted(answer: Answer, n: number): boolean {
+  return Number(answer[4 + MEMBERS * n]) === 1;
 }
 
 /** A promise that is waited for so long. An answer that has arrived while this process was busy still counts. */

