@@ -1,3 +1,4 @@
+import OpenAI from 'openai';
 import { lastCharge, openWorld, post, type World } from '../support/gateway';
 import { openScripted, type Scripted } from '../support/upstream';
 
@@ -44,8 +45,8 @@ const end = [
 ];
 const stream = {
   model: 'gpt-4o-mini',
-  messages: [{ role: 'user', content: 'x' }],
-  stream: true,
+  messages: [{ role: 'user' as const, content: 'x' }],
+  stream: true as const,
   stream_options: { include_usage: true },
 };
 
@@ -170,6 +171,33 @@ test('a stream that is blocked before anything was sent is answered 409, once, a
     policy: 'dlp-filter',
   });
   expect((await lastCharge(world, world.org.org_id)).actual_cost_nanos).toBeGreaterThan(0n);
+});
+
+test('an upstream that goes on without end after a block is left, and charged by what came', async () => {
+  const more = say(Array.from({ length: 300 }, () => 'word '.repeat(2_000)));
+  const { text } = await ask(blocking, [
+    head,
+    ...say(['Well. ', 'Project Apollo']),
+    ...more,
+    ...end,
+  ]);
+  expect(heard(text)).toMatchObject({ content: ['Well. ', ''], error: { code: 'output_blocked' } });
+  const charge = await lastCharge(world, world.org.org_id);
+  expect(charge).toMatchObject({ status: 'settled', usage_source: 'estimated' });
+  expect(charge.usage.completion_tokens).toBeGreaterThan(1_000);
+});
+
+test('the official client throws in the middle of a stream that is blocked, with the code', async () => {
+  upstream.play(phrase);
+  const client = new OpenAI({ baseURL: `${blocking}/v1`, apiKey: world.key });
+  const events = await client.chat.completions.create(stream);
+  let said = '';
+  const read = async () => {
+    for await (const event of events) said += event.choices[0]?.delta.content ?? '';
+  };
+  await expect(read()).rejects.toMatchObject({ code: 'output_blocked', type: 'policy_violation' });
+  expect(said).toBe('Hello ');
+  expect(upstream.arrived).toHaveLength(1);
 });
 
 test('what nothing is found in passes byte for byte, in spite of beginnings that were held back', async () => {
