@@ -44,8 +44,10 @@ export function openSockets(): Sockets {
 
 /** Answers the requests of a server that ask for a socket. */
 export function attachSockets(server: Server, gateway: Gateway): void {
+  // Later versions of Node ask this first.
+  Object.assign(server, { shouldUpgradeCallback: asksForSocket });
   server.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
-    if (request.headers.upgrade?.toLowerCase() !== 'websocket') {
+    if (!asksForSocket(request)) {
       serveAsHttp(server, { request, socket, head });
       return;
     }
@@ -59,6 +61,10 @@ export function attachSockets(server: Server, gateway: Gateway): void {
 
 /** Headers of a refusal. */
 type Told = Record<string, string | string[]>;
+
+function asksForSocket({ headers }: IncomingMessage): boolean {
+  return headers.upgrade?.toLowerCase() === 'websocket';
+}
 
 interface Upgrade {
   request: IncomingMessage;
