@@ -314,6 +314,15 @@ describe('a message', () => {
     expect((await send(ping, { key: world.key, headers })).status).toBe(status);
   });
 
+  it('under a name that this gateway does not go by is refused, where its names are told', async () => {
+    const mcp = { servers: [{ name: 'tools', url: tools.url }], allowed_hosts: ['tools.example'] };
+    const named = await open({ mcp });
+    const { key } = world;
+    expect((await send(ping, { key, to: named })).status).toBe(403);
+    const headers = { host: 'tools.example' };
+    expect((await send(ping, { key, to: named, headers })).status).toBe(200);
+  });
+
   it('to a server that is not there is 404', async () => {
     expect((await send(ping, { key: world.key, at: '/nobody' })).status).toBe(404);
   });

@@ -11,6 +11,7 @@ import {
   type World,
 } from '../support/gateway';
 import { credit, makeOrg } from '../support/ledger';
+import { createRawServer, serveTest } from '../support/mcp';
 import { type Client, connect, type Frame } from '../support/socket';
 
 let world: World;
@@ -276,6 +277,46 @@ describe('money', () => {
     expect(charge.actual_cost_nanos).toBeGreaterThan(0n);
     const text = (await arrivals(world.models_url)).map(({ body }) => JSON.stringify(body)).join();
     expect(text).not.toContain('This one never starts.');
+  });
+});
+
+describe('a provider that does not stream although it is asked to', () => {
+  const usage = { prompt_tokens: 9, completion_tokens: 2, total_tokens: 11 };
+  const answers = {
+    chat: {
+      ...{ id: 'c', object: 'chat.completion', model: 'gpt-4o-mini', usage },
+      choices: [
+        { index: 0, finish_reason: 'stop', message: { role: 'assistant', content: 'Hi.' } },
+      ],
+    },
+    response: {
+      ...{ id: 'r', object: 'response', status: 'completed', model: 'gpt-4o-mini', output: [] },
+      usage: { input_tokens: 9, output_tokens: 2, total_tokens: 11 },
+    },
+  };
+
+  it('is answered from in one frame, and paid for by its usage', async () => {
+    const server = createRawServer((req, res) => {
+      const answer = req.url?.includes('chat') ? answers.chat : answers.response;
+      res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
+    });
+    const { url: upstream, close } = await serveTest(server);
+    const target = { base_url: upstream.replace(/mcp$/, 'v1') };
+    const gateway = await world.openGateway({ target });
+    const chats = await connected('/v1/chat/completions/ws', { url: gateway.url });
+    chats.send(asks('Hello.', { stream_id: 'one' }));
+    const [whole, done] = await chats.answer('chat.completion.done', 'one');
+    expect(whole).toEqual({ stream_id: 'one', ...answers.chat });
+    expect(done?.usage).toMatchObject(usage);
+    const responses = await connected('/v1/responses/ws', { url: gateway.url });
+    responses.send(responds('Hello.', { stream_id: 'one' }));
+    const frames = await responses.answer('response.completed', 'one');
+    expect(frames).toMatchObject([{ response: answers.response }]);
+    expect(await lastCharge(world, world.org.org_id)).toMatchObject({
+      ...{ usage_source: 'upstream', outcome: 'completed' },
+    });
+    await gateway.close();
+    await close();
   });
 });
 
