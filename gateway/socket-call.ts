@@ -37,6 +37,8 @@ export class SocketCall implements ClientSide {
   private readonly headers: Record<string, string | string[]> = {};
   private readonly opened: Opened;
   private readonly finish: () => void;
+  private is_finished = false;
+  private has_left = false;
 
   constructor(opened: Opened, stream_id: string | undefined) {
     const { protocol, request, link } = opened;
@@ -79,10 +81,15 @@ export class SocketCall implements ClientSide {
     const stages = [keepOutcome, ...priced];
     try {
       await runCall({ ctx: this, gateway, family: protocol.family }, stages);
-      await this.conclude(outcome);
+      if (!this.has_left) await this.conclude(outcome);
       return undefined;
     } catch (error) {
-      return this.refuse(error);
+      if (!this.has_left) return this.refuse(error);
+      // Nobody is there to be told, but a bug is logged.
+      toRefusal(this, error, gateway.log);
+      return undefined;
+    } finally {
+      this.finishLine();
     }
   }
 
@@ -98,8 +105,8 @@ export class SocketCall implements ClientSide {
 
   /** The client has gone, or is sent away. */
   leave(): void {
+    this.has_left = true;
     this.res.destroy();
-    this.finish();
   }
 
   private async conclude(outcome: Outcome | undefined): Promise<void> {
@@ -116,7 +123,6 @@ export class SocketCall implements ClientSide {
     if (opened.protocol.done !== undefined && outcome !== undefined && !res.has_failed) {
       res.say(JSON.stringify(opened.protocol.done(outcome)));
     }
-    this.finish();
   }
 
   private end(status: number, frame: string): void {
@@ -125,6 +131,12 @@ export class SocketCall implements ClientSide {
     res.headersSent = true;
     res.say(frame);
     res.end();
-    this.finish();
+    this.finishLine();
+  }
+
+  /** One line a frame, whichever way it ended. */
+  private finishLine(): void {
+    if (!this.is_finished) this.finish();
+    this.is_finished = true;
   }
 }

@@ -1,4 +1,5 @@
 import { createConnection } from 'node:net';
+import pino from 'pino';
 import { request } from 'undici';
 import { many } from '../../domain/sql';
 import { drain } from '../../gateway/app';
@@ -205,6 +206,34 @@ describe('a socket', () => {
     await drain(gateway);
     expect(await client.closed).toMatchObject({ code: expect.any(Number) });
     expect((await lastCharge(world, world.org.org_id)).actual_cost_nanos).toBeGreaterThan(0n);
+  });
+});
+
+describe('the log', () => {
+  it('has one line for each frame, answered, refused or left', async () => {
+    const { url, gateway, close } = await world.openGateway();
+    const lines: Record<string, unknown>[] = [];
+    gateway.log = pino(
+      { level: 'info' },
+      { write: (line: string) => lines.push(JSON.parse(line)) },
+    );
+    const client = await connected(url);
+    client.send(responds('One.', { stream_id: 'one' }));
+    await client.answer('response.completed', 'one');
+    client.send(responds('Two.', { model: 'nobody', stream_id: 'two' }));
+    await client.answer('error', 'two');
+    client.send(responds(slowly, { stream_id: 'three' }));
+    await client.some(({ delta }) => delta);
+    client.ws.terminate();
+    await until(() => lines.length >= 3);
+    await close();
+    const route = '/v1/responses';
+    expect(lines).toMatchObject([
+      { route, status: 200, outcome: 'completed', model: 'gpt-4o-mini' },
+      { route, status: 404, code: 'model_not_found' },
+      { route, status: 200, outcome: 'completed', aborted: true },
+    ]);
+    expect(JSON.stringify(lines)).not.toContain(world.key);
   });
 });
 
