@@ -58,10 +58,10 @@ async function serve(
   const { headers } = ctx.req;
   const counted = limitUnpriced(ctx, gateway);
   checkOrigin(headers, running.settings.mcp);
-  const server = running.mcp.find(name);
-  if (server === undefined) throw new AppError('not_found', 'There is no such MCP server here.');
   // Before a body is read; whether the key is still valid, the calls ask.
   await running.identifier.who(headers);
+  const server = running.mcp.find(name);
+  if (server === undefined) throw new AppError('not_found', 'There is no such MCP server here.');
   let raw: Buffer | null = null;
   if (ctx.method === 'POST') {
     raw = await readBody(ctx.req, running.settings.body_limit_bytes);

@@ -125,8 +125,20 @@ test('each priced route is refused at balance zero, and nothing goes upstream', 
   const org = await makeOrg(world.api.db);
   const key = await gatewayKey(world.api, org.org_id);
   await forgetArrivals(world.models_url);
+  // A call of a tool is priced by the number, at a server that nobody reaches here.
+  const mcp = { servers: [{ name: 'tools', url: 'http://127.0.0.1:9/mcp' }] };
+  await makePrice(world.api.db, {
+    ...{ ...blankPrice, tiers: null, provider: 'mcp', model: '*', per_request: 0.001 },
+  });
+  const gateway = await world.openGateway({ settings: { mcp } });
+  const params = { name: 'add', arguments: {} };
+  const tool_call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params };
+  const form = new FormData();
+  form.set('file', new File([Buffer.alloc(8_000)], 'noise.bin'));
+  form.set('model', 'whisper-1');
   const bodies: Record<string, object> = {
     '/v1/chat/completions': chat('Hello'),
+    '/v1/unified/chat/completions': chat('Hello'),
     '/v1/messages': message('Hello'),
     '/v1/responses': { model: 'gpt-4o-mini', input: 'Hello', max_output_tokens: 64 },
     '/v1/embeddings': { model: 'text-embedding-3-small', input: 'Hello' },
@@ -134,17 +146,32 @@ test('each priced route is refused at balance zero, and nothing goes upstream', 
     // The one that is usual is free.
     '/v1/moderations': { model: 'gpt-4o-mini', input: 'Hello' },
     '/v1/audio/speech': { model: 'gpt-4o-mini-tts', input: 'Hello', voice: 'alloy' },
+    '/v1/audio/transcriptions': form,
+    '/mcp': tool_call,
+    '/mcp/:id': tool_call,
   };
   const priced = routes.filter(({ method }) => method === 'POST').map((route) => route.path);
   expect(Object.keys(bodies).sort()).toEqual([...priced].sort());
-  for (const priced_path of priced) {
+  for (const [priced_path, body] of Object.entries(bodies)) {
+    const url = gateway.url + priced_path.replace(':id', 'tools');
     for (const more of [{}, { stream: true }]) {
-      const body = { ...bodies[priced_path], ...more };
-      expect((await post(world.url + priced_path, key, body)).status).toBe(402);
+      const status = body === form ? await sendForm(url, key, form, more) : undefined;
+      const answer = status ?? (await post(url, key, { ...body, ...more })).status;
+      expect([priced_path, answer]).toEqual([priced_path, 402]);
     }
   }
   expect(await arrivals(world.models_url)).toEqual([]);
 });
+
+async function sendForm(url: string, key: string, body: FormData, more: object): Promise<number> {
+  for (const [name, value] of Object.entries(more)) body.set(name, String(value));
+  const answer = await fetch(url, {
+    ...{ method: 'POST', body },
+    headers: { authorization: `Bearer ${key}` },
+  });
+  await answer.arrayBuffer();
+  return answer.status;
+}
 
 test('an embedding of token lists is counted by their number and charged at its price', async () => {
   const org = await makeOrg(world.api.db);

@@ -39,7 +39,7 @@ test('a small file is enough; what it leaves out has a stated default', () => {
 });
 
 test.each([
-  [`${good}\nrate_limits: {}`, 'rate_limits: there is no such key'],
+  [`${good}\nrate_limit: {}`, 'rate_limit: there is no such key'],
   [`${good}      region: eu`, 'providers.targets[0].region: there is no such key'],
   [`${good}\ntimeouts: { idle_seconds: 5 }`, 'timeouts.idle_seconds: there is no such key'],
   [`${good}\ntimeouts: { idle_ms: 0 }`, 'timeouts.idle_ms:'],
