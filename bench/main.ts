@@ -4,6 +4,7 @@ import { gatewayRows } from './gateway';
 import { growthRow } from './growth';
 import { httpLedgerRow } from './http-ledger';
 import { ledgerRow } from './ledger';
+import { limitRows } from './limits';
 import { mcpRow } from './mcp';
 import { memoryRow } from './memory';
 import { paymentRows } from './payments';
@@ -33,6 +34,7 @@ const rows: Record<
   tickets: ({ cluster }) => ticketRows(cluster),
   payments: ({ cluster }) => paymentRows(cluster),
   policy: async () => [await policyRow()],
+  limits: () => limitRows(),
   memory: async ({ cluster }) => [await memoryRow(cluster)],
 };
 

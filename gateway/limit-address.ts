@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP } from 'node:net';
 
-/** A set of networks. */
-export type Networks = BlockList;
+/** A set of networks; undefined is the empty one, which is what most are. */
+export type Networks = BlockList | undefined;
 
 /** True for a network as CIDR writes it, or a single address. */
 export function isNetwork(text: string): boolean {
@@ -14,6 +14,7 @@ export function isNetwork(text: string): boolean {
 }
 
 export function openNetworks(texts: readonly string[]): Networks {
+  if (texts.length === 0) return undefined;
   const networks = new BlockList();
   for (const text of texts) {
     const [address = '', bits] = text.split('/');
@@ -25,6 +26,7 @@ export function openNetworks(texts: readonly string[]): Networks {
 }
 
 export function holds(networks: Networks, address: string): boolean {
+  if (networks === undefined) return false;
   return networks.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
 }
 

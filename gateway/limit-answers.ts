@@ -34,7 +34,7 @@ export interface Standing {
   retry_after: number | undefined;
 }
 
-export function standingOf({ rule, used, reset_ms }: Check): Standing {
+export function standingOf({ rule, used }: Check, reset_ms: number): Standing {
   const { scope, limit_type, limit, retry_after } = rule;
   return { scope, limit_type, limit, used, reset_at: Date.now() + reset_ms, retry_after };
 }
@@ -58,10 +58,10 @@ export function leftOf({ rule, used }: Check): number {
 }
 
 /** The headers of limited traffic (specification: Limits, rule 5). */
-export function tellLimits(ctx: Pick<ClientSide, 'set'>, check: Check): void {
+export function tellLimits(ctx: Pick<ClientSide, 'set'>, check: Check, reset_ms: number): void {
   ctx.set('X-RateLimit-Limit', String(check.rule.limit));
   ctx.set('X-RateLimit-Remaining', String(leftOf(check)));
-  ctx.set('X-RateLimit-Reset', String(Math.ceil((Date.now() + check.reset_ms) / 1_000)));
+  ctx.set('X-RateLimit-Reset', String(Math.ceil((Date.now() + reset_ms) / 1_000)));
 }
 
 /** The 429, with its headers. */

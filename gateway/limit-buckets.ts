@@ -47,14 +47,17 @@ export interface Check {
   cost: number;
   /** Where it was counted. */
   counted_at: number;
-  /** The counter after the decision, and milliseconds until there is more room. */
+  /** The counter after the decision. */
   used: number;
-  reset_ms: number;
+  /** Milliseconds until there is more room, where the decision told; else the counter itself does. */
+  reset_ms: number | undefined;
 }
 
 export interface Buckets {
   of(rule: Rule, id: string): Bucket;
   all(): Iterable<Bucket>;
+  /** Those of calls under way that hold a slot. */
+  leases(): Iterable<Bucket>;
   /** Forgets the counters that count nothing. */
   sweep(now: number): void;
 }
@@ -63,36 +66,59 @@ export interface Buckets {
 const BUCKETS_MAX = 200_000;
 
 export function openBuckets(): Buckets {
-  const buckets = new Map<string, Bucket>();
+  // By rule, then by caller: neither name is put together for each request.
+  const byRule = new Map<string, Map<string, Bucket>>();
+  let size = 0;
   return {
     of(rule, id) {
-      const key = rule.name + id;
-      const found = buckets.get(key);
+      let buckets = byRule.get(rule.name);
+      if (buckets === undefined) {
+        buckets = new Map();
+        byRule.set(rule.name, buckets);
+      }
+      const found = buckets.get(id);
       if (found !== undefined) {
         found.rule = rule;
         found.window = rule.window;
         return found;
       }
-      const bucket = newBucket(key, rule);
-      if (buckets.size >= BUCKETS_MAX) {
-        for (const oldest of buckets.values()) {
-          if (isBusy(oldest)) continue;
-          buckets.delete(oldest.key);
-          break;
-        }
-      }
-      buckets.set(key, bucket);
+      if (size >= BUCKETS_MAX) size -= dropOldest(buckets);
+      size += 1;
+      const bucket = newBucket(rule.name + id, rule);
+      buckets.set(id, bucket);
       return bucket;
     },
-    all: () => buckets.values(),
+    *all() {
+      for (const buckets of byRule.values()) yield* buckets.values();
+    },
+    *leases() {
+      for (const buckets of byRule.values()) {
+        for (const bucket of buckets.values()) {
+          // The counters of one rule are all of one kind.
+          if (bucket.window.kind !== 'lease') break;
+          if (bucket.count.level > 0) yield bucket;
+        }
+      }
+    },
     sweep(now) {
-      for (const bucket of buckets.values()) {
-        if (!isBusy(bucket) && usedAt(bucket.window, bucket.count, now) === 0) {
-          buckets.delete(bucket.key);
+      for (const buckets of byRule.values()) {
+        for (const [id, bucket] of buckets) {
+          if (isBusy(bucket) || usedAt(bucket.window, bucket.count, now) > 0) continue;
+          buckets.delete(id);
+          size -= 1;
         }
       }
     },
   };
+}
+
+function dropOldest(buckets: Map<string, Bucket>): number {
+  for (const [id, bucket] of buckets) {
+    if (isBusy(bucket)) continue;
+    buckets.delete(id);
+    return 1;
+  }
+  return 0;
 }
 
 /** Where calls under way hold it, or wait for it. */
@@ -118,7 +144,7 @@ function newBucket(key: string, rule: Rule): Bucket {
 }
 
 export function newCheck(rule: Rule, bucket: Bucket, need: number, cost: number): Check {
-  return { rule, bucket, need, cost, counted_at: 0, used: 0, reset_ms: 0 };
+  return { rule, bucket, need, cost, counted_at: 0, used: 0, reset_ms: undefined };
 }
 
 /** Counts a check here. */

@@ -52,10 +52,9 @@ export async function admitInTurn(
   }
 }
 
-function pauseOf(limits: Limits, { rule, reset_ms }: Check): number {
-  const poll_ms = rule.limit_type === 'parallel' ? SHARED_POLL_MS : reset_ms;
-  if (rule.limit_type === 'parallel' && !limits.isShared()) return Number.POSITIVE_INFINITY;
-  return Math.max(POLL_MIN_MS, poll_ms);
+function pauseOf(limits: Limits, check: Check): number {
+  if (check.rule.limit_type !== 'parallel') return Math.max(POLL_MIN_MS, limits.resetOf(check));
+  return limits.isShared() ? SHARED_POLL_MS : Number.POSITIVE_INFINITY;
 }
 
 /** A pause that ends early where it is woken, also by a word that came before it. */

@@ -14,7 +14,7 @@ local now, me = tonumber(ARGV[1]), ARGV[2]
 local epoch = redis.call('GET', KEYS[1])
 if not epoch then
   epoch = me .. ARGV[1]
-  redis.call('SET', KEYS[1], epoch)
+  redis.call('SET', KEYS[1], epoch, 'EX', 86400)
 end
 
 local function slots_of(text, gone)

@@ -44,7 +44,7 @@ export function limitByAddress(call: Call): void {
     call.limited.ip = check;
     return;
   }
-  const standing = standingOf(check);
+  const standing = standingOf(check, limits.resetOf(check));
   tellWhereKnown(call, standing);
   throw refused(ctx, limits, standing);
 }
@@ -60,8 +60,9 @@ export function limitUnpriced(
   if (rules.ip === undefined) return undefined;
   const check = addressCheck(gateway, rules, addressOf(ctx.req, rules.address));
   if (check === undefined) return undefined;
-  if (!limits.admitHere(check)) throw refused(ctx, limits, standingOf(check));
-  tellLimits(ctx, check);
+  if (!limits.admitHere(check))
+    throw refused(ctx, limits, standingOf(check, limits.resetOf(check)));
+  tellLimits(ctx, check, limits.resetOf(check));
   return check;
 }
 
@@ -121,7 +122,7 @@ function admitted(call: Call, checks: readonly Check[]): void {
   if (limits.isSuspended()) return;
   limits.tally(true);
   const most = mostConstrained(checks) as Check;
-  tellLimits(ctx, most);
+  tellLimits(ctx, most, limits.resetOf(most));
   gateway.events.emit(call, checked(identity, checks, most));
 }
 
@@ -184,7 +185,7 @@ function ownEstimate(call: Call): number | Promise<number> {
 
 function refuseCheck(call: Call, check: Check): AppError {
   const { gateway, running } = call;
-  const standing = standingOf(check);
+  const standing = standingOf(check, gateway.limits.resetOf(check));
   const { scope, limit_type, used, limit: most } = standing;
   // One request that is too large says nothing of the others.
   const is_full = scope === 'global' && limit_type !== 'parallel' && used >= most;

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import Redis from 'ioredis';
 import type { Logger } from '../log';
-import { type Bucket, type Check, giveBack, take } from './limit-buckets';
+import { type Bucket, type Buckets, type Check, giveBack, take } from './limit-buckets';
 import { limit_script } from './limit-script';
 import { slotOf, written } from './limit-windows';
 import {
@@ -47,7 +47,7 @@ export class SharedStore {
   private readonly log: Logger;
   private readonly clock: () => number;
   /** The live counters, for when the store has lost its own. */
-  private readonly buckets: () => Iterable<Bucket>;
+  private readonly buckets: Pick<Buckets, 'all' | 'leases'>;
   private readonly dirty = new Set<Bucket>();
   /** Those that may count more than was told. */
   private readonly ahead = new Set<Bucket>();
@@ -63,7 +63,7 @@ export class SharedStore {
 
   constructor(
     settings: StoreSettings,
-    given: { log: Logger; clock: () => number; buckets: () => Iterable<Bucket> },
+    given: { log: Logger; clock: () => number; buckets: Pick<Buckets, 'all' | 'leases'> },
   ) {
     this.settings = settings;
     this.log = given.log;
@@ -136,7 +136,8 @@ export class SharedStore {
 
   /** A counter has changed here: the store is told with the next word to it. */
   note({ bucket }: Check): void {
-    this.dirty.add(bucket);
+    // Once it answers again it is told everything.
+    if (this.state === 'up') this.dirty.add(bucket);
   }
 
   /** The same; at once where its limit is near. */
@@ -157,6 +158,8 @@ export class SharedStore {
   fail(error: Error): void {
     if (this.state === 'down') return;
     this.state = 'down';
+    this.dirty.clear();
+    this.ahead.clear();
     this.hasOpened();
     const instead = this.settings.local_fallback
       ? 'each gateway counts by itself'
@@ -194,7 +197,7 @@ export class SharedStore {
 
   /** Tells everything that is counted here. */
   private tellAll(): void {
-    for (const bucket of this.buckets()) this.dirty.add(bucket);
+    for (const bucket of this.buckets.all()) this.dirty.add(bucket);
     this.flushSoon();
   }
 
@@ -203,9 +206,7 @@ export class SharedStore {
     const now = this.clock();
     if (now >= this.renew_at) {
       this.renew_at = now + RENEW_MS;
-      for (const bucket of this.buckets()) {
-        if (bucket.window.kind === 'lease' && bucket.count.level > 0) this.dirty.add(bucket);
-      }
+      for (const bucket of this.buckets.leases()) this.dirty.add(bucket);
     }
     await this.flush();
   }

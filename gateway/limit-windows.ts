@@ -20,8 +20,8 @@ export interface Decision {
   is_allowed: boolean;
   /** Counted at present, what is asked for not included. */
   used: number;
-  /** Milliseconds until there is more room. */
-  reset_ms: number;
+  /** Milliseconds until there is more room, where it does not fit. */
+  wait_ms: number;
 }
 
 // A sliding window moves in steps of a sixtieth of its length.
@@ -60,16 +60,15 @@ export function newCount(): Count {
 
 /** Whether so much more fits under a limit. Changes nothing. */
 export function decide(
-  { window, limit, need }: { window: Window; limit: number; need: number },
+  { window, limit }: { window: Window; limit: number },
   count: Count,
   now: number,
+  need: number,
 ): Decision {
   const used = usedAt(window, count, now);
-  return {
-    is_allowed: used + need <= limit,
-    used,
-    reset_ms: resetAfter(window, count, now, used + need - limit),
-  };
+  if (used + need <= limit) return { is_allowed: true, used, wait_ms: 0 };
+  const wait_ms = resetAfter(window, count, now, used + need - limit);
+  return { is_allowed: false, used, wait_ms };
 }
 
 export function usedAt(window: Window, count: Count, now: number): number {

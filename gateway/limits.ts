@@ -11,7 +11,7 @@ import {
 } from './limit-buckets';
 import type { LimitRules } from './limit-rules';
 import { SharedStore, type StoreSettings, type StoreState } from './limit-store';
-import { add, decide, usedAt } from './limit-windows';
+import { add, decide, resetAfter, usedAt } from './limit-windows';
 import { othersAt } from './limit-wire';
 
 /** What the metrics of rate limits say; null where no such limit is active. */
@@ -41,6 +41,8 @@ export interface Limits {
   correct(check: Check, actual: number): void;
   /** Gives a slot of a call under way back. */
   release(check: Check): void;
+  /** Milliseconds until a counter has more room. */
+  resetOf(check: Check): number;
   /** True while the shared store is away and nothing is enforced. */
   isSuspended(): boolean;
   isShared(): boolean;
@@ -96,7 +98,7 @@ class Engine implements Limits {
       new SharedStore(rules.store, {
         log: this.log,
         clock: this.clock,
-        buckets: () => this.buckets.all(),
+        buckets: this.buckets,
       });
   }
 
@@ -150,6 +152,11 @@ class Engine implements Limits {
     wake(check.bucket);
   }
 
+  resetOf({ bucket, rule, used, need, reset_ms }: Check): number {
+    if (reset_ms !== undefined) return reset_ms;
+    return resetAfter(bucket.window, bucket.count, this.now(), used + need - rule.limit);
+  }
+
   isSuspended(): boolean {
     return this.store?.state === 'down' && this.settings?.local_fallback === false;
   }
@@ -193,7 +200,7 @@ class Engine implements Limits {
   private decideAlone(checks: readonly Check[]): Check | undefined {
     const now = this.now();
     if (!this.isSuspended()) {
-      for (const check of checks) if (!this.fits(check, now, false)) return check;
+      for (const check of checks) if (!this.fits(check, now)) return check;
     }
     for (const check of checks) {
       this.count(check, now);
@@ -215,25 +222,25 @@ class Engine implements Limits {
     }
   }
 
-  /** Whether a check fits by what is known here; what others counted is only right while they are heard of. */
-  private fits(check: Check, now: number, are_others_known = this.store?.state === 'up'): boolean {
+  /** Whether a check fits by what is known here. */
+  private fits(check: Check, now: number): boolean {
     const { bucket, rule, need } = check;
-    const others = are_others_known ? othersAt(bucket, now) : 0;
-    const asked = { window: bucket.window, limit: rule.limit - others, need };
-    const { is_allowed, used, reset_ms } = decide(asked, bucket.count, now);
+    const others = this.othersOf(check, now);
+    const { is_allowed, used, wait_ms } = decide(rule, bucket.count, now, need + others);
     check.used = used + others;
-    check.reset_ms = reset_ms;
+    check.reset_ms = is_allowed ? undefined : wait_ms;
     return is_allowed;
   }
 
   private count(check: Check, now: number): void {
     const { bucket } = check;
     take(check, now);
-    const others = this.store?.state === 'up' ? othersAt(bucket, now) : 0;
-    const asked = { window: bucket.window, limit: check.rule.limit, need: 0 };
-    const { used, reset_ms } = decide(asked, bucket.count, now);
-    check.used = used + others;
-    check.reset_ms = reset_ms;
+    check.used = usedAt(bucket.window, bucket.count, now) + this.othersOf(check, now);
+  }
+
+  /** What the others counted is only right while they are heard of. */
+  private othersOf({ bucket }: Check, now: number): number {
+    return this.store?.state === 'up' ? othersAt(bucket, now) : 0;
   }
 
   private tellOf(check: Check, change: number): void {

@@ -144,6 +144,7 @@ test('keys have the prefix and end by themselves', async () => {
   await ask(limits, brief, rule(10, { name: 'bucket:', window: tokenBucket(200) }));
   const keys = await redis.client.keys(`${prefix}*`);
   expect(keys.sort()).toEqual([`${prefix}bucket:`, `${prefix}epoch`, `${prefix}test:`]);
+  expect(await redis.client.pttl(`${prefix}epoch`)).toBeGreaterThan(0);
   for (const key of keys.filter((one) => !one.endsWith('epoch'))) {
     const left_ms = await redis.client.pttl(key);
     expect(left_ms).toBeGreaterThan(0);

@@ -16,7 +16,7 @@ import {
 
 /** Asks for one more, and counts it where it fits. */
 function ask(window: Window, limit: number, count: Count, now: number, need = 1): boolean {
-  const { is_allowed } = decide({ window, limit, need }, count, now);
+  const { is_allowed } = decide({ window, limit }, count, now, need);
   if (is_allowed) add(window, count, now, need);
   return is_allowed;
 }
@@ -33,10 +33,10 @@ test('a fixed window says the milliseconds to its end', () => {
   const window = fixedWindow(60_000);
   const count = newCount();
   add(window, count, 61_000, 5);
-  expect(decide({ window, limit: 5, need: 1 }, count, 90_000)).toEqual({
+  expect(decide({ window, limit: 5 }, count, 90_000, 1)).toEqual({
     is_allowed: false,
     used: 5,
-    reset_ms: 30_000,
+    wait_ms: 30_000,
   });
 });
 
@@ -67,13 +67,9 @@ test('a sliding window does not forget at the edge where a fixed one does', () =
   expect(late.flat().every(Boolean)).toBe(true);
   expect(ask(fixedWindow(60_000), 3, fixed, 60_000)).toBe(true);
   expect(ask(slidingWindow(60_000), 3, sliding, 60_000)).toBe(false);
-  const { reset_ms } = decide(
-    { window: slidingWindow(60_000), limit: 3, need: 1 },
-    sliding,
-    60_000,
-  );
-  expect(ask(slidingWindow(60_000), 3, sliding, 60_000 + reset_ms - 1)).toBe(false);
-  expect(ask(slidingWindow(60_000), 3, sliding, 60_000 + reset_ms)).toBe(true);
+  const { wait_ms } = decide({ window: slidingWindow(60_000), limit: 3 }, sliding, 60_000, 1);
+  expect(ask(slidingWindow(60_000), 3, sliding, 60_000 + wait_ms - 1)).toBe(false);
+  expect(ask(slidingWindow(60_000), 3, sliding, 60_000 + wait_ms)).toBe(true);
 });
 
 test('a token bucket of 60 a minute with a burst of 20 passes 20 at once, then one a second', () => {
@@ -85,7 +81,7 @@ test('a token bucket of 60 a minute with a burst of 20 passes 20 at once, then o
   expect(ask(window, 20, count, 6_500)).toBe(true);
   expect(ask(window, 20, count, 6_500)).toBe(false);
   expect(ask(window, 20, count, 7_500)).toBe(true);
-  expect(decide({ window, limit: 20, need: 1 }, count, 7_500).reset_ms).toBeCloseTo(1_000, 3);
+  expect(decide({ window, limit: 20 }, count, 7_500, 1).wait_ms).toBeCloseTo(1_000, 3);
 });
 
 test('a burst above the rate of an address comes off the minutes that follow', () => {
@@ -126,8 +122,8 @@ test('leases count calls under way, whatever the time', () => {
 
 test('a request larger than its limit never fits, and waits for the end of the window', () => {
   const window = fixedWindow(60_000);
-  const decision = decide({ window, limit: 100, need: 5_000 }, newCount(), 30_000);
-  expect(decision).toEqual({ is_allowed: false, used: 0, reset_ms: 30_000 });
+  const decision = decide({ window, limit: 100 }, newCount(), 30_000, 5_000);
+  expect(decision).toEqual({ is_allowed: false, used: 0, wait_ms: 30_000 });
 });
 
 test('a clock that was set back does not open a window anew', () => {
