@@ -114,13 +114,19 @@ test('a JSON answer that is cut breaks at the client too, and is charged by coun
   expect(charge.actual_cost_nanos).toBeGreaterThan(0n);
 });
 
-test('an upstream that accepts and never answers is bounded by the first-byte time-out, and everything is released', async () => {
-  const gateway = await world.openGateway({ settings: { timeouts: { first_byte_ms: 1_000 } } });
-  const answer = await call('Hello [[fault:silence]]', {}, gateway.url);
-  expect(answer.status).toBe(502);
-  expect(JSON.parse(answer.text).error.code).toBe('upstream_timeout');
-  expect(await last()).toMatchObject({ status: 'released', actual_cost_nanos: 0n });
-});
+test.each([
+  ['of all targets', { settings: { timeouts: { first_byte_ms: 1_000 } } }],
+  ['of its own', { target: { timeout_ms: 1_000 } }],
+])(
+  'an upstream that accepts and never answers is bounded by the first-byte time-out %s, and everything is released',
+  async (_, given) => {
+    const gateway = await world.openGateway(given);
+    const answer = await call('Hello [[fault:silence]]', {}, gateway.url);
+    expect(answer.status).toBe(502);
+    expect(JSON.parse(answer.text).error.code).toBe('upstream_timeout');
+    expect(await last()).toMatchObject({ status: 'released', actual_cost_nanos: 0n });
+  },
+);
 
 test('a stream that falls silent is bounded by the idle time-out: an error frame, and what came is charged', async () => {
   const gateway = await world.openGateway({ settings: { timeouts: { idle_ms: 1_000 } } });

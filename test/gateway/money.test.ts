@@ -121,6 +121,20 @@ test('a balance equal to the hold is enough', async () => {
   expect((await balance(db, org.org_wallet)).balance_nanos).toBe(held_nanos - actual_cost_nanos);
 });
 
+test("a target's tokens are held as so many of ours as its factor says", async () => {
+  const plain = await world.openGateway();
+  const double = await world.openGateway({ target: { token_factor: 2 } });
+  const prompt = chat('long '.repeat(1_000), { max_tokens: 1 });
+  const held: number[] = [];
+  for (const { url } of [plain, double]) {
+    expect((await post(url + path, world.key, prompt)).status).toBe(200);
+    held.push(Number((await lastCharge(world, world.org.org_id)).held_nanos));
+  }
+  const [once = 0, twice = 0] = held;
+  expect(twice / once).toBeGreaterThan(1.9);
+  expect(twice / once).toBeLessThan(2.1);
+});
+
 test('each priced route is refused at balance zero, and nothing goes upstream', async () => {
   const org = await makeOrg(world.api.db);
   const key = await gatewayKey(world.api, org.org_id);

@@ -94,6 +94,17 @@ describe('an upgrade is refused as a whole HTTP answer', () => {
     await until(() => connected(url).then(Boolean, () => false));
     await close();
   });
+
+  it('beyond the sockets that the gateway has room for, whosever they are', async () => {
+    const { url, close } = await world.openGateway({
+      settings: { sockets: { connections_max: 1 } },
+    });
+    await connected(url);
+    const other = await gatewayKey(world.api, world.org.org_id);
+    const answer = await refusedUpgrade(`${url}${path}`, bearer(other));
+    expect(answer).toMatchObject({ status: 503, body: { error: { code: 'overloaded' } } });
+    await close();
+  });
 });
 
 describe('a socket', () => {
