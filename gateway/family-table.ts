@@ -1,0 +1,73 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import type { Family } from './families';
+import { mcp } from './mcp-family';
+import { type Route, routes } from './routes';
+import { protocolOf, socket_paths } from './socket-frames';
+
+// What the families' own members do not say, for people.
+const charged: Record<string, string> = {
+  chat_completions: 'tokens: cached, cache writes, reasoning and sound at their prices',
+  unified_chat_completions: 'as chat; the translated usage of the provider',
+  responses: 'tokens, and searches by number; `background` is 422',
+  messages:
+    'tokens: cache reads, writes for 5 minutes and an hour; searches by number; `response_format` is 422',
+  embeddings: 'tokens in',
+  completions: 'tokens, for all prompts and tries',
+  moderations: 'tokens in, by count; free in the demo',
+  audio_speech: 'characters and seconds, or tokens of sound where its stream tells them',
+  audio_transcriptions: 'seconds, or tokens; measured from the file where the answer tells neither',
+  mcp: '`per_request`, for each `tools/call`',
+};
+
+interface Row {
+  asked: string;
+  family: Family;
+  streams: string;
+}
+
+/** What holds for each family of proxy routes, as the README's table: read off the routes. */
+export function familyTable(): string {
+  const rows = [
+    ...routes.filter(isPriced).map(rowOf),
+    ...socket_paths.map(socketRow),
+    { asked: 'POST `/mcp`, `/mcp/<name>`', family: mcp, streams: 'as its server answers' },
+  ];
+  const lines = rows.map(({ asked, family, streams }) => {
+    const words = charged[family.name];
+    if (words === undefined) throw new Error(`The family ${family.name} has no words.`);
+    const governed = family === mcp ? 'the names of tools' : family.talk ? 'both ways' : 'no';
+    const wire = family === mcp ? 'MCP' : family.shapes.join(', ');
+    // Each runs the whole pipeline, whose limits leave none out.
+    return `| ${asked} | ${wire} | ${governed} | ${words} | all tiers | ${streams} |`;
+  });
+  const head =
+    '| Route | Providers of shape | Policy packs look at | Priced by | Limited | Streamed |';
+  return [head, '|---|---|---|---|---|---|', ...lines].join('\n');
+}
+
+function isPriced(route: Route): route is Route & { family: Family } {
+  return route.family !== undefined;
+}
+
+function rowOf({ method, path: route, family }: Route & { family: Family }): Row {
+  const streams = family.may_stream ? 'where asked' : family.is_binary ? 'bytes, or events' : 'no';
+  return { asked: `${method} \`${route}\``, family, streams };
+}
+
+function socketRow(route: string): Row {
+  const family = protocolOf(route)?.family as Family;
+  return { asked: `socket \`${route}\``, family, streams: 'always, a frame each' };
+}
+
+const markers = /(<!-- families: npm run families -->\n).*(\n<!-- end -->)/s;
+
+/** The README with the table in its place. */
+export function withFamilyTable(readme: string): string {
+  return readme.replace(markers, (_, before, after) => before + familyTable() + after);
+}
+
+if (require.main === module) {
+  const file = path.join(__dirname, '..', 'README.md');
+  writeFileSync(file, withFamilyTable(readFileSync(file, 'utf8')));
+}

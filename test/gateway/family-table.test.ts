@@ -1,0 +1,17 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { familyTable, withFamilyTable } from '../../gateway/family-table';
+import { routes } from '../../gateway/routes';
+
+const readme = readFileSync(path.join(__dirname, '..', '..', 'README.md'), 'utf8');
+
+test("the README's table of families is that of the routes; npm run families writes it", () => {
+  expect(readme).toContain(familyTable());
+  expect(withFamilyTable(readme)).toBe(readme);
+});
+
+test('the table names every priced route', () => {
+  for (const { method, path: route } of routes.filter(({ family }) => family !== undefined)) {
+    expect(familyTable()).toContain(`| ${method} \`${route}\` |`);
+  }
+});
