@@ -95,6 +95,20 @@ async function commands(): Promise<number> {
   return Number(/cmdstat_evalsha:calls=(\d+)/.exec(said)?.[1] ?? 0);
 }
 
+test('what was granted to a gateway that rests goes back, and is granted to nobody twice', async () => {
+  const [first, second] = await four();
+  expect(await passes([first], 1, rule(1_000))).toBe(1);
+  expect(await counted(`${prefix}test:`)).toBe(51);
+  await until(async () => (await counted(`${prefix}test:`)) === 1);
+  let passed = 0;
+  await until(async () => {
+    passed += await passes([second], 50, rule(1_000));
+    return passed >= 999;
+  });
+  expect(passed).toBe(999);
+  expect(await passes([first], 5, rule(1_000))).toBe(0);
+});
+
 test('what one gateway gives back, another may take at once', async () => {
   const [first, second] = await four();
   const slots = rule(1, { window: leases(), limit_type: 'parallel' });
