@@ -241,3 +241,19 @@ test('no prefix of a form passes for a form', async () => {
     expect([length, answer.status]).toEqual([length, 400]);
   }
 });
+
+test('a form with any byte changed is read or refused, and whatever is sent on is what was checked', async () => {
+  const body = encode([{ ...file, value: 'RIFF and nothing more' }, model]);
+  for (let at = 0; at < body.length; at += 3) {
+    for (const byte of [0x00, 0x0a, 0x22, 0x2d, 0xff]) {
+      const changed = Buffer.from(body);
+      changed[at] = byte;
+      await forgetArrivals(world.models_url);
+      const { status } = await send(changed);
+      expect([at, byte, [200, 400, 404, 422].includes(status)]).toEqual([at, byte, true]);
+      const [arrived] = await arrivals(world.models_url);
+      if (status === 200) expect(arrived?.body).toMatchObject({ model: 'whisper-1' });
+      else expect(arrived).toBeUndefined();
+    }
+  }
+});
