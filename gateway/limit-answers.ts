@@ -23,6 +23,8 @@ const counted: Record<LimitType, string> = {
   parallel: 'requests at the same time',
 };
 
+const DECIDING_MS = 20;
+
 /** What a check says at one moment; it outlives the check. */
 export interface Standing {
   scope: Scope;
@@ -61,7 +63,7 @@ export function leftOf({ rule, used }: Check): number {
 export function tellLimits(ctx: Pick<ClientSide, 'set'>, check: Check, reset_ms: number): void {
   ctx.set('X-RateLimit-Limit', String(check.rule.limit));
   ctx.set('X-RateLimit-Remaining', String(leftOf(check)));
-  ctx.set('X-RateLimit-Reset', String(Math.ceil((Date.now() + reset_ms) / 1_000)));
+  ctx.set('X-RateLimit-Reset', secondOf(Date.now() + reset_ms));
 }
 
 /** The 429, with its headers. */
@@ -71,12 +73,17 @@ export function refusal(ctx: Pick<ClientSide, 'set'>, standing: Standing): AppEr
   const retry_after = Math.max(1, standing.retry_after ?? Math.ceil(wait_ms / 1_000));
   ctx.set('X-RateLimit-Limit', String(limit));
   ctx.set('X-RateLimit-Remaining', '0');
-  ctx.set('X-RateLimit-Reset', String(Math.ceil(Math.max(reset_at, Date.now()) / 1_000)));
+  ctx.set('X-RateLimit-Reset', secondOf(Math.max(reset_at, Date.now())));
   return new AppError(
     'rate_limit_exceeded',
     `The limit of ${limit} ${counted[limit_type]} for ${words[scope]} (${scope}) is reached. Repeat the request in ${retry_after} s.`,
     { retry_after, extra: { scope, limit_type } },
   );
+}
+
+/** A moment in whole seconds. The few milliseconds that a decision takes do not make it the next one. */
+function secondOf(at_ms: number): string {
+  return String(Math.ceil((at_ms - DECIDING_MS) / 1_000));
 }
 
 /** The event of a decision that passed. */
