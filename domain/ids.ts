@@ -26,6 +26,22 @@ export function newId(prefix: IdPrefix, now_ms: number = Date.now()): string {
   return `${prefix}_${now_ms.toString(16).padStart(12, '0')}${tail}`;
 }
 
+/**
+ * Ids of one process that are told apart by counting, for those made thousands of times a second: 40 random bits of the
+ * process, then a number that goes on from a random one. Nobody may have to guess them: they are no secrets.
+ */
+export function countedIds(prefix: IdPrefix): (now_ms: number) => string {
+  const [process_tag = 0, first = 0, low = 0] = crypto.getRandomValues(new Uint32Array(3));
+  const tag =
+    process_tag.toString(16).padStart(8, '0') + (low & 0xff).toString(16).padStart(2, '0');
+  let next = first;
+  return (now_ms) => {
+    next = (next + 1) % 0x1_00_0000_0000;
+    const time = now_ms.toString(16).padStart(12, '0');
+    return `${prefix}_${time}${tag}${next.toString(16).padStart(10, '0')}`;
+  };
+}
+
 /** SHA-256 of UTF-8 text or bytes as lower-case hex. */
 export async function sha256(data: string | Uint8Array<ArrayBuffer>): Promise<string> {
   const bytes = typeof data === 'string' ? new TextEncoder().encode(data) : data;

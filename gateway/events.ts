@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { EventType, GatewayEvent } from '../domain/events';
-import { newId } from '../domain/ids';
+import { countedIds } from '../domain/ids';
 import type { Logger } from '../log';
 import type { Call } from './call';
 import type { ControlPlane, Identity } from './control-plane';
@@ -43,6 +43,7 @@ class EventBuffer implements Events {
   private readonly control_plane: Teller;
   private readonly log: Logger;
   private waiting: GatewayEvent[] = [];
+  private readonly newId = countedIds('evt');
   private lost = 0;
   private is_closing = false;
   private timer: NodeJS.Timeout | undefined;
@@ -56,7 +57,7 @@ class EventBuffer implements Events {
   emit({ identity, request_id, agent_id, ctx }: Parameters<Events['emit']>[0], told: Told): void {
     if (this.waiting.length >= WAITING_MAX) this.makeRoom();
     this.waiting.push({
-      id: newId('evt', Math.floor(this.control_plane.now())),
+      id: this.newId(Math.floor(this.control_plane.now())),
       org_id: identity.org_id,
       type: told.type,
       action: told.action ?? null,
