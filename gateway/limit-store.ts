@@ -122,12 +122,15 @@ export class SharedStore {
       if (bucket.window.kind !== 'drain') take(check, now);
       return wordOf(bucket, now, { before, need: check.need, cost: check.cost });
     });
-    const answer = await this.ask(words, now);
+    const answer = await this.ask(words, now).catch((error: unknown) => {
+      for (const check of checks) takeBack(check);
+      throw error;
+    });
     const refused = checks[Number(answer[1]) - 1];
     for (const [n, check] of checks.entries()) {
       hear(check, answer, { n, is_refused: refused !== undefined, own: own[n] as number, now });
-      if (refused === undefined || check.bucket.window.kind === 'drain') continue;
-      giveBack(check, check.cost);
+      if (refused === undefined) continue;
+      takeBack(check);
       // What went out meanwhile may have said it.
       this.dirty.add(check.bucket);
     }
@@ -280,4 +283,9 @@ export class SharedStore {
     this.epoch = epoch;
     return answer;
   }
+}
+
+/** Undoes what was counted ahead of the store's answer. */
+function takeBack(check: Check): void {
+  if (check.bucket.window.kind !== 'drain') giveBack(check, check.cost);
 }

@@ -1,6 +1,7 @@
 import type Redis from 'ioredis';
 import pino from 'pino';
 import type { Check, Rule } from '../../gateway/limit-buckets';
+import type { StoreSettings } from '../../gateway/limit-store';
 import { fixedWindow, leases, slidingWindow, tokenBucket } from '../../gateway/limit-windows';
 import { type Limits, openLimits } from '../../gateway/limits';
 import { type BreakableRedis, openRedis } from '../support/redis';
@@ -28,7 +29,7 @@ afterEach(async () => {
 afterAll(() => redis.close());
 
 /** The counters of one gateway, over the shared store. */
-async function open(more: { local_fallback?: boolean; url?: string } = {}): Promise<Limits> {
+async function open(more: Partial<StoreSettings> = {}): Promise<Limits> {
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) });
   const limits = openLimits(log);
   opened.push(limits);
@@ -207,6 +208,20 @@ test('a frozen store costs one wait of 50 ms, then nothing; the log has one line
     'the store of shared limits is away: each gateway counts by itself',
     'the store of shared limits answers again',
   ]);
+});
+
+test('what a frozen store hears late is counted once, and the request that found it frozen too', async () => {
+  // No tick, so that it is a request that finds out.
+  const limits = await open({ sync_interval_ms: 60_000 });
+  expect(await passes([limits], 3, rule(10))).toBe(3);
+  redis.freeze();
+  const passed = await passes([limits], 4, rule(10));
+  const alone = await passes([limits], 20, rule(10));
+  redis.thaw();
+  expect([passed, alone]).toEqual([4, 3]);
+  await until(() => limits.storeState() === 'up');
+  await until(async () => (await counted(`${prefix}test:`)) === 10);
+  expect(await passes([limits], 5, rule(10))).toBe(0);
 });
 
 test('while the store is away each gateway counts by itself, and afterwards all together again', async () => {
