@@ -14,6 +14,7 @@ import {
 import { credit, makeOrg, type TestOrg } from '../support/ledger';
 import { openAtMinute } from '../support/limits';
 import { type BreakableRedis, openRedis } from '../support/redis';
+import { connect as openSocket } from '../support/socket';
 import { until } from '../support/until';
 import { openWire, type Wire } from '../support/wire';
 
@@ -307,6 +308,37 @@ async function readiness(gateway: TestGateway) {
   const answer = await fetch(`${gateway.url}/readyz`);
   return [answer.status, await answer.json()];
 }
+
+test('without local_fallback a store that is away lets everything pass, and nothing is said of limits', async () => {
+  process.env.TEST_DEAD_REDIS = 'redis://127.0.0.1:1';
+  const { org, key } = await fundedKey();
+  const gateway = await open({
+    rate_limits: { per_key: { rpm: 1 } },
+    ...shared({ store_url_env: 'TEST_DEAD_REDIS', local_fallback: false }),
+  });
+  await until(() => gateway.gateway.limits.storeState() === 'down');
+  const answers = [await ask(gateway, key), await ask(gateway, key), await ask(gateway, key)];
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
+  expect(answers[2]?.headers['x-ratelimit-limit']).toBeUndefined();
+  expect(await eventsOf(gateway, org.org_id)).toEqual([]);
+});
+
+test('each frame of a socket is a request of its own', async () => {
+  const { key } = await fundedKey();
+  const gateway = await open({ rate_limits: { per_key: { rpm: 2 } } });
+  const client = await openSocket(`${gateway.url}/v1/responses`, {
+    authorization: `Bearer ${key}`,
+  });
+  const frame = { type: 'response.create', model: 'gpt-4o-mini', input: 'hi' };
+  for (let n = 0; n < 2; n += 1) {
+    client.send(frame);
+    await client.answer('response.completed');
+  }
+  client.send(frame);
+  const [refused] = await client.answer('error');
+  expect(refused?.error).toMatchObject({ code: 'rate_limit_exceeded', scope: 'per_key' });
+  client.ws.terminate();
+});
 
 test("OpenAI's client sees the refusal with its headers, its code and its scope", async () => {
   const { key } = await fundedKey();
