@@ -11,7 +11,7 @@ import {
   type World,
 } from '../support/gateway';
 import { credit, makeOrg, type TestOrg } from '../support/ledger';
-import { openAtMinute } from '../support/limits';
+import { openAtMinute, openByClock } from '../support/limits';
 import { until } from '../support/until';
 import { openWire } from '../support/wire';
 
@@ -205,6 +205,30 @@ test('where no user is known, fallback_to_ip counts the address and false counts
   const free = await open(per('per_user', { rpm: 2 }));
   expect(await statuses(free, 3)).toEqual([200, 200, 200]);
 });
+
+test.each(['per_user', 'global'])(
+  'the window of %s is fixed or slides, as its strategy says, and is as long as it says',
+  async (scope) => {
+    const org = await newOrg();
+    const { key } = await keyOf(org.org_id, { user_id: org.user_id });
+    let now = 0;
+    for (const [strategy, after_the_edge] of [
+      ['fixed_window', 200],
+      ['sliding_window', 429],
+    ] as const) {
+      const settings = {
+        ...per(scope, { rpm: 2 }),
+        user_rate_limit: { strategy, window_seconds: 30 },
+        global_rate_limit: { strategy, window_seconds: 30 },
+      };
+      const gateway = await openByClock(world, { settings }, () => now);
+      now = 29_000;
+      expect(await statuses(gateway, 2, { key })).toEqual([200, 200]);
+      now = 30_000;
+      expect(await statuses(gateway, 1, { key })).toEqual([after_the_edge]);
+    }
+  },
+);
 
 test('in header_soft mode users and teams are what the configured headers say', async () => {
   const gateway = await open({
