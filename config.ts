@@ -17,6 +17,11 @@ const urls = z
 const secrets_key = z
   .string('is missing; make one with: openssl rand -base64 32')
   .refine(isSecretsKey, 'must be 32 bytes in base64; make one with: openssl rand -base64 32');
+// OpenTelemetry's own names. An address turns traces of this process on; the ratio is the share of new ones that are kept.
+const tracing = {
+  OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
+  OTEL_TRACES_SAMPLER_ARG: z.coerce.number().min(0).max(1).optional(),
+};
 const level = z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace']).default('info');
 
 // One row a variable: its type, and its default where one is safe. Addresses and secrets are never defaulted.
@@ -31,6 +36,7 @@ const variables = {
       API_HOST: host,
       DATABASE_POOL_MAX: z.coerce.number().int().min(1).max(200).default(10),
       LOG_LEVEL: level,
+      ...tracing,
       // People may come with a JWT of this identity provider: all three, or none.
       JWT_ISSUER: z.string().min(1).optional(),
       JWT_AUDIENCE: z.string().min(1).optional(),
@@ -45,6 +51,8 @@ const variables = {
     GATEWAY_PORT: port.default(8081),
     GATEWAY_HOST: host,
     LOG_LEVEL: level,
+    // Where traces go is a matter of its configuration.
+    OTEL_TRACES_SAMPLER_ARG: tracing.OTEL_TRACES_SAMPLER_ARG,
   }),
   worker: z.object({
     DATABASE_URL: z.string().min(1),
@@ -53,6 +61,7 @@ const variables = {
     SVC_SECRETS_KEY: secrets_key,
     WORKER_PORT: port.optional(),
     LOG_LEVEL: level,
+    ...tracing,
   }),
   // Beside a running `npm start` its demo.json says where the database is.
   admin: z.object({

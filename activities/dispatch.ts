@@ -1,8 +1,10 @@
 import type { Client } from '@temporalio/client';
 import * as outbox from '../domain/outbox';
 import type { Db } from '../domain/sql';
+import * as tickets from '../domain/tickets';
 import type { Logger } from '../log';
 import { isWanted, startOptions } from './kinds';
+import { inTrace } from './traces';
 
 const CLAIM_MAX = 20;
 const CALL_MS_MAX = 2_000;
@@ -50,7 +52,12 @@ async function send(db: Db, client: Client, message: outbox.Message): Promise<vo
   // Closed while its start waited its turn: there is nothing left to wait for.
   if (signal === null && !(await isWanted(db, message))) return;
   const start = { ...(await startOptions(db, message)), args: [input] };
-  if (signal !== null) await client.workflow.signalWithStart(workflow, { ...start, signal });
-  else
-    await client.workflow.start(workflow, { ...start, workflowIdConflictPolicy: 'USE_EXISTING' });
+  if (signal !== null) {
+    await client.workflow.signalWithStart(workflow, { ...start, signal });
+    return;
+  }
+  const trace =
+    workflow === 'costTicket' ? await tickets.traceOf(db, message.workflow_id) : undefined;
+  const sender = trace === undefined ? client : inTrace(client, trace);
+  await sender.workflow.start(workflow, { ...start, workflowIdConflictPolicy: 'USE_EXISTING' });
 }

@@ -6,6 +6,7 @@ import { docs } from './docs';
 import { createKeyring } from './keyring';
 import { type Connections, mount } from './route';
 import { routes } from './routes';
+import { requestSpans } from './tracing';
 
 /** The control plane as a Koa application. */
 export function createApp(
@@ -19,6 +20,7 @@ export function createApp(
     ctx.set('x-svc-api-version', API_VERSION);
     return next();
   });
+  if (connections.tracing !== undefined) app.use(requestSpans(connections.tracing));
   app.use(docs());
   const keys = createKeyring(connections.db);
   const providerOf = openProviders(connections.db, connections.secrets);

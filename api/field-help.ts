@@ -20,6 +20,9 @@ const help: Record<string, string> = {
   session_id: 'A name that the calls of one session share; its limits count them together.',
   request_id:
     'A random id of this call. The same id again is the same call: it holds and settles once.',
+  traceparent:
+    'The W3C trace context of the call, where it is traced: what it causes here joins that trace.',
+  identity_proof_method: 'How the gateway knows who called; it stands on the spans of the trace.',
   cid: 'Id of a usage constraint.',
   name: 'A name for people. Names of teams, agents and living keys are unique in their organization.',
   email: "The person's e-mail address.",

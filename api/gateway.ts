@@ -8,6 +8,7 @@ import { API_VERSION, toRefusal, toWire } from '../http';
 import { controlPlane, requireGatewayVersion } from './access';
 import * as answers from './answers';
 import { type Ctx, parse, route } from './route';
+import { inItemSpan } from './tracing';
 
 const id = z.string().min(1).max(200);
 const count = z.int().min(0);
@@ -15,8 +16,21 @@ const model = z.strictObject({ provider: id, model: id });
 
 const bodyHash = z.string().regex(/^sha256:[0-9a-f]{64}$/, 'must be sha256:<64 hex digits>');
 
+// Of a call that is traced. Nobody's identity hangs on it: it is shown, never believed.
+const trace = {
+  traceparent: z
+    .string()
+    .regex(
+      /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/,
+      'must be a W3C traceparent',
+    )
+    .optional(),
+  identity_proof_method: z.enum(['header_soft', 'gateway_key', 'signed_assertion']).optional(),
+};
+
 const reserveBody = z
   .strictObject({
+    ...trace,
     org_id: id,
     provider: id,
     model: id,
@@ -48,6 +62,7 @@ const reserveBody = z
 const WAIT_MS_MAX = 30_000;
 
 const redeemBody = z.strictObject({
+  ...trace,
   org_id: id,
   ticket_id: id,
   request_id: id,
@@ -99,6 +114,7 @@ const usage = z
 const noUsage = usage.parse({});
 
 const settleBody = z.strictObject({
+  ...trace,
   org_id: id.optional(),
   reservation_id: id.optional(),
   request_id: id.optional(),
@@ -165,13 +181,21 @@ export const gatewayRoutes = [
   }),
 ];
 
-async function reserve({ lanes, http }: Ctx, body: z.infer<typeof reserveBody>) {
+function reserve(ctx: Ctx, body: z.infer<typeof reserveBody>) {
+  return ctx.tracing ? inItemSpan(ctx, 'reserve', body, reserveNow) : reserveNow(ctx, body);
+}
+
+async function reserveNow({ lanes, http }: Ctx, body: z.infer<typeof reserveBody>) {
   requireGatewayVersion(http);
   const row = await lanes.reserve({ ...body, request_id: body.request_id ?? newId('req') });
   return reservations.reserveAnswer(row, body);
 }
 
-async function settle({ db, lanes }: Ctx, body: z.infer<typeof settleBody>) {
+function settle(ctx: Ctx, body: z.infer<typeof settleBody>) {
+  return ctx.tracing ? inItemSpan(ctx, 'settle', body, settleNow) : settleNow(ctx, body);
+}
+
+async function settleNow({ db, lanes }: Ctx, body: z.infer<typeof settleBody>) {
   const { reservation_id, request_id, outcome } = body;
   if ((reservation_id === undefined) === (request_id === undefined)) {
     throw new AppError('invalid_field', 'Name either reservation_id or request_id.', {
@@ -194,7 +218,11 @@ async function settle({ db, lanes }: Ctx, body: z.infer<typeof settleBody>) {
   );
 }
 
-async function redeem(
+function redeem(ctx: Ctx, body: z.infer<typeof redeemBody>) {
+  return ctx.tracing ? inItemSpan(ctx, 'redeem', body, redeemNow) : redeemNow(ctx, body);
+}
+
+async function redeemNow(
   { waiters, http }: Ctx,
   { team_id: _team, ...body }: z.infer<typeof redeemBody>,
 ) {

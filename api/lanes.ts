@@ -31,6 +31,8 @@ interface Waiting {
   /** What must be equal for the sharing: the reserve body as text. */
   digest: string;
   item: Record<string, unknown>;
+  /** Of a reserve: its trace. */
+  trace?: reservations.Trace | undefined;
   answer: Promise<LaneAnswer>;
   resolve: (row: LaneAnswer) => void;
   reject: (error: unknown) => void;
@@ -79,6 +81,7 @@ export function createLanes(db: Db, log: Logger): Lanes {
         id: `reserve:${body.request_id}`,
         digest: JSON.stringify(item),
         item,
+        trace: reservations.traceOf(body),
       });
     },
     settle(body) {
@@ -107,7 +110,7 @@ export function createLanes(db: Db, log: Logger): Lanes {
   };
 }
 
-type Entry = Pick<Waiting, 'id' | 'digest' | 'item'>;
+type Entry = Pick<Waiting, 'id' | 'digest' | 'item' | 'trace'>;
 
 function openLane(lanes: Map<string, Lane>, org_id: string): Lane {
   const queues = { settle: [], redeem: [], reserve: [] };
@@ -172,6 +175,7 @@ async function send(db: Db, org_id: string, batch: Batch): Promise<void> {
     settlements: batch.settle.map(itemOf),
     redeems: batch.redeem.map(itemOf),
     reserves: batch.reserve.map(itemOf),
+    traces: tracesOf(batch.reserve),
   };
   const rows = await resend(() => withRetry(() => reservations.lane(db, org_id, items)));
   for (const row of rows) batch[row.op][row.n - 1]?.resolve(row);
@@ -192,6 +196,17 @@ async function resend<T>(call: () => Promise<T>): Promise<T> {
     }
   }
   return call();
+}
+
+/** Undefined where none is traced. */
+function tracesOf(reserves: readonly Waiting[]): Record<string, reservations.Trace> | undefined {
+  let traces: Record<string, reservations.Trace> | undefined;
+  for (const { item, trace } of reserves) {
+    if (trace === undefined) continue;
+    traces ??= {};
+    traces[item.request_id as string] = trace;
+  }
+  return traces;
 }
 
 function itemOf({ item }: Waiting): Record<string, unknown> {

@@ -8,6 +8,7 @@ import { listen } from '../http';
 import { createJwtVerifier } from '../jwt';
 import { createLog, type Logger } from '../log';
 import { migrate } from '../migrations';
+import { openProcessTracing } from '../telemetry';
 import { createApp } from './app';
 import { createLanes } from './lanes';
 import { openTemporal } from './temporal';
@@ -27,7 +28,11 @@ async function main(): Promise<void> {
   const waiters = openWaiters({ db, lanes, database_url, log });
   const temporal = openTemporal({ address, namespace: TEMPORAL_NAMESPACE }, db);
   const secrets = createSecrets(config.SVC_SECRETS_KEY);
-  const app = createApp({ db, lanes, waiters, temporal, secrets, jwt: jwtOf(config) }, log);
+  const tracing = openProcessTracing('api', config, log);
+  const app = createApp(
+    { db, lanes, waiters, temporal, secrets, tracing, jwt: jwtOf(config) },
+    log,
+  );
   const server = createServer(app.callback());
   // Longer than a balancer's or gateway's idle time, so that they close first.
   server.keepAliveTimeout = 65_000;
@@ -45,6 +50,7 @@ async function main(): Promise<void> {
     server.closeAllConnections();
     await Promise.race([lanes.close(), sleep(2_000, undefined, { ref: false })]);
     await temporal.close();
+    await tracing?.close();
     await db.destroy();
     log.info('api has stopped');
     process.exit(0);

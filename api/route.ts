@@ -10,10 +10,12 @@ import { type Db, withRetry } from '../domain/sql';
 import { toWire } from '../http';
 import type { Logger } from '../log';
 import { addToLine } from '../request-log';
+import type { Tracing } from '../telemetry';
 import type { Access, Principal, Sources } from './access';
 import type { Keyring } from './keyring';
 import type { Lanes } from './lanes';
 import type { Temporal } from './temporal';
+import { inTrace } from './tracing';
 import type { Waiters } from './waiters';
 
 /** What every handler gets first: connections, who calls, and the request's label. */
@@ -25,6 +27,8 @@ export interface Ctx {
   temporal: Temporal;
   secrets: Secrets;
   providerOf: ProviderOf;
+  /** Absent where traces are off. */
+  tracing: Tracing | undefined;
   log: Logger;
   principal: Principal;
   request_id: string;
@@ -88,6 +92,7 @@ export interface Connections extends Sources {
   temporal: Temporal;
   secrets: Secrets;
   providerOf: ProviderOf;
+  tracing?: Tracing | undefined;
   log: Logger;
 }
 
@@ -108,15 +113,16 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
   const body = hasJson ? await readJson(http) : {};
   http.state.body = body;
   const input = parse(row.input, merge(http.params as Record<string, string>, http.query, body));
-  const { db, keys, lanes, waiters, temporal, secrets, providerOf, log } = connections;
+  const { db, keys, lanes, waiters, secrets, providerOf, tracing, log } = connections;
   const ctx: Ctx = {
     db,
     keys,
     lanes,
     waiters,
-    temporal,
+    temporal: inTrace(connections.temporal, http),
     secrets,
     providerOf,
+    tracing,
     log,
     principal,
     request_id: http.state.request_id,

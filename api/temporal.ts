@@ -12,7 +12,9 @@ import {
 } from '@temporalio/client';
 import { ActivityFailure, ApplicationFailure } from '@temporalio/common';
 import { type Start, startOptions } from '../activities/kinds';
+import { inTrace } from '../activities/traces';
 import { AppError, type ErrorCode, type ErrorDetails } from '../domain/errors';
+import type { Trace } from '../domain/reservations';
 import type { Db } from '../domain/sql';
 
 /** Temporal takes a message in this time, or the caller is told to look and repeat. */
@@ -34,6 +36,8 @@ export interface Temporal {
     input: { [field: string]: unknown },
     options?: UpdateOptions,
   ): Promise<Result>;
+  /** The same, whose messages are part of a trace. */
+  within(trace: Trace): Pick<Temporal, 'update'>;
   close(): Promise<void>;
 }
 
@@ -60,8 +64,12 @@ export function openTemporal(
     interceptors: [makeGrpcRetryInterceptor(retry)],
   });
   const client = new Client({ connection, namespace });
+  const sender = (by: Client): Pick<Temporal, 'update'> => ({
+    update: (start, name, input, options) => update(by, db, { start, name, input, options }),
+  });
   return {
-    update: (start, name, input, options) => update(client, db, { start, name, input, options }),
+    ...sender(client),
+    within: (trace) => sender(inTrace(client, trace)),
     close: () => connection.close(),
   };
 }

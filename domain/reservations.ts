@@ -8,8 +8,23 @@ export interface Candidate {
   model: string;
 }
 
+/** The trace that a call is part of. */
+export interface Trace {
+  /** W3C Trace Context. */
+  traceparent: string;
+  identity_proof_method?: string | undefined;
+}
+
+/** What bodies say of it; the ledger takes no part in it. */
+export type TraceMembers = { [member in keyof Trace]?: Trace[member] | undefined };
+
+/** The trace that a body names. */
+export function traceOf({ traceparent, identity_proof_method }: TraceMembers): Trace | undefined {
+  return traceparent === undefined ? undefined : { traceparent, identity_proof_method };
+}
+
 /** The reserve body (specification: Reserve request; design: Control-plane bodies). Tokens are counts. */
-export interface Reserve extends Candidate {
+export interface Reserve extends Candidate, TraceMembers {
   org_id: string;
   estimated_prompt_tokens: number;
   request_body_hash: string;
@@ -45,7 +60,7 @@ export interface Usage {
   tool_calls: number;
 }
 
-export interface Settle {
+export interface Settle extends TraceMembers {
   org_id: string;
   reservation_id?: string | undefined;
   request_id?: string | undefined;
@@ -57,7 +72,7 @@ export interface Settle {
 }
 
 /** A ticket's hold asked for again by one call (design: redeem-ticket). `wait_ms` keeps the call in the queue. */
-export interface Redeem {
+export interface Redeem extends TraceMembers {
   org_id: string;
   ticket_id: string;
   request_id: string;
@@ -115,6 +130,8 @@ export interface Batch {
   settlements?: readonly object[];
   redeems?: readonly object[];
   reserves?: readonly object[];
+  /** The traces of reserves by their request_id: a ticket keeps that of the call that opened it. */
+  traces?: Record<string, Trace> | undefined;
 }
 
 /**
@@ -124,12 +141,17 @@ export interface Batch {
 export function lane(
   db: Db,
   org_id: string,
-  { settlements = [], redeems = [], reserves = [] }: Batch,
+  { settlements = [], redeems = [], reserves = [], traces }: Batch,
 ): Promise<LaneAnswer[]> {
   return many<LaneAnswer>(
     db,
-    `select ${laneColumns} from lane_2(:org_id, :settlements, :redeems, :reserves) as r`,
+    traces === undefined
+      ? `select ${laneColumns} from lane_2(:org_id, :settlements, :redeems, :reserves) as r`
+      : // The lane reads the setting's row, so that it runs after it.
+        `select ${laneColumns} from set_config('svc.traces', :traces, true) as c
+         cross join lateral lane_2(case when c is not null then :org_id end, :settlements, :redeems, :reserves) as r`,
     {
+      ...(traces === undefined ? {} : { traces: JSON.stringify(traces) }),
       org_id,
       settlements: JSON.stringify(settlements),
       redeems: JSON.stringify(redeems),
@@ -140,7 +162,8 @@ export function lane(
 
 /** The SQL type `reserve_item` of a reserve body. */
 export function reserveItem(reserve: Reserve): Record<string, unknown> {
-  const { org_id: _, units, session_limits, ...rest } = reserve;
+  const { org_id: _, units, session_limits, ...more } = reserve;
+  const rest = untraced(more);
   return {
     ...rest,
     characters: units?.characters,
@@ -152,12 +175,19 @@ export function reserveItem(reserve: Reserve): Record<string, unknown> {
 
 /** The SQL type `settle_item` of a settle body. */
 export function settleItem({ org_id: _, ...item }: Settle): Record<string, unknown> {
-  return item;
+  return untraced(item);
 }
 
 /** The SQL type `redeem_item` of a redeem body. */
 export function redeemItem({ org_id: _, ...item }: Redeem): Record<string, unknown> {
-  return item;
+  return untraced(item);
+}
+
+/** A repeat is the same item in whichever trace it comes. */
+function untraced(item: TraceMembers): Record<string, unknown> {
+  delete item.traceparent;
+  delete item.identity_proof_method;
+  return item as Record<string, unknown>;
 }
 
 /** The wire answer of a reserve or redeem; throws the refusal that the row carries. */

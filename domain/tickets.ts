@@ -1,7 +1,7 @@
 import { AppError, type ErrorCode } from './errors';
 import { isMadeBefore, type Page, pageOf, type Window } from './pages';
 import { refusals } from './refusals';
-import { type LaneAnswer, laneColumns } from './reservations';
+import { type LaneAnswer, laneColumns, type Trace } from './reservations';
 import { type Db, many, maybe, one } from './sql';
 
 export type TicketStatus = 'open' | 'approved' | 'denied' | 'redeemed' | 'expired';
@@ -142,6 +142,16 @@ export async function statusOf(db: Db, ticket_id: string): Promise<TicketStatus 
     { ticket_id },
   );
   return row?.status;
+}
+
+/** The trace of the call that opened it; undefined where that had none. */
+export async function traceOf(db: Db, ticket_id: string): Promise<Trace | undefined> {
+  const row = await maybe<{ trace: Trace | null }>(
+    db,
+    'select trace from cost_tickets where id = :ticket_id',
+    { ticket_id },
+  );
+  return row?.trace ?? undefined;
 }
 
 /** True where the row is open, also past its deadline: its workflow has something to do. */

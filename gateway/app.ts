@@ -17,6 +17,7 @@ import { closeRunning, openRunning } from './running';
 import type { Settings } from './settings';
 import { openSockets } from './sockets';
 import { openSound } from './sound';
+import { openTelemetry } from './telemetry';
 import { openTokenizer } from './tokenizer';
 
 const POLL_MS = 20;
@@ -26,10 +27,12 @@ export function openGateway({
   settings,
   control_plane,
   log,
+  sample_ratio,
 }: {
   settings: Settings;
   control_plane: ControlPlane;
   log: Logger;
+  sample_ratio?: number | undefined;
 }): Gateway {
   const tokenizer = openTokenizer();
   const identities = openIdentities();
@@ -37,9 +40,11 @@ export function openGateway({
   const limits = openLimits(log);
   warm({ tokenizer }, settings);
   limits.use(running.limits);
+  const telemetry = openTelemetry({ limits, log, sample_ratio });
+  telemetry.use(settings.observability.otlp);
   return {
     ...{ control_plane, log, tokenizer },
-    ...{ running, identities, limits },
+    ...{ running, identities, limits, telemetry },
     holds: openHolds(control_plane),
     sound: openSound(),
     events: openEvents(control_plane, log),
@@ -98,6 +103,7 @@ export async function closeGateway(gateway: Gateway): Promise<void> {
   gateway.holds.close();
   await gateway.events.close(EVENTS_MS);
   gateway.tokenizer.close();
+  await gateway.telemetry.close();
   await gateway.limits.close();
   gateway.sound.close();
   await closeRunning(gateway.running);

@@ -5,6 +5,7 @@ import type { ControlPlane, Reservation } from './control-plane';
 import { pay, paymentOf } from './held-calls';
 import { completionCeiling } from './outcome';
 import type { Priced } from './providers';
+import { traceOf } from './telemetry-spans';
 import { encodingOf } from './tokenizer';
 import { nothing_used } from './usage';
 
@@ -44,6 +45,7 @@ export async function reserve(call: Call): Promise<void> {
   const { org_id, key_id, secret_id, proof } = identity;
   // Anybody can send the headers of header_soft, so the organization pays.
   const { user_id, team_id } = proof === 'header_soft' ? nobody : identity;
+  const trace = traceOf(call);
   // Written out, here and wherever each call passes: members that follow a spread cost V8 a microsecond and 100 bytes each.
   call.reservation = await pay(call, {
     org_id,
@@ -63,6 +65,8 @@ export async function reserve(call: Call): Promise<void> {
     session_id: call.session_id,
     session_limits: call.family.talk && call.running.policies.session_limits,
     request_body_hash: await bodyHash(request.raw),
+    traceparent: trace.traceparent,
+    identity_proof_method: trace.identity_proof_method,
   });
   const letGo = gateway.holds.keep(org_id, call.reservation);
   call.onEnd(() => {
@@ -75,7 +79,7 @@ export async function reserve(call: Call): Promise<void> {
       ...call.units,
     };
     gateway.control_plane.settle(
-      { org_id, reservation_id, ...servedBy(call, price), ...call.outcome },
+      { org_id, reservation_id, ...servedBy(call, price), ...call.outcome, ...traceOf(call) },
       held_for,
     );
   });

@@ -1,6 +1,7 @@
 import { newId } from '../domain/ids';
 import type { Logger } from '../log';
 import { addToLine } from '../request-log';
+import type { Span } from '../telemetry';
 import type { Holds } from './budget';
 import type { ClientSide } from './client-side';
 import type { Configuration } from './configuration';
@@ -18,6 +19,8 @@ import type { Settlement } from './settlements';
 import type { Sockets } from './sockets';
 import type { Sound } from './sound';
 import type { Units } from './speech';
+import type { Telemetry } from './telemetry';
+import { beginCall, endCall, failCall, traceIdIn } from './telemetry-spans';
 import type { Tokenizer } from './tokenizer';
 import type { Body } from './usage';
 
@@ -33,6 +36,7 @@ export interface Gateway {
   sound: Sound;
   events: Events;
   limits: Limits;
+  telemetry: Telemetry;
   /** Absent until the process has begun to serve. */
   configuration?: Configuration;
   sockets: Sockets;
@@ -67,6 +71,10 @@ export interface Call {
   /** Milliseconds of `performance.now()`. */
   readonly began_at: number;
   client_is_gone: boolean;
+  /** Absent where traces are off. */
+  span?: Span | undefined;
+  /** The span of the stage that runs, where it has one. */
+  step?: Span | undefined;
   /** limitByAddress; absent where no limit is configured. */
   limited?: Limited;
   /** It waits for what may never come, so that a stop ends it at once. */
@@ -128,20 +136,27 @@ export async function runCall(
   });
   gateway.calls.add(call);
   enter(call.running);
+  if (gateway.telemetry.tracing !== undefined) beginCall(call);
   try {
     for (const stage of stages) await stage(call);
+  } catch (error) {
+    failCall(call, error);
+    throw error;
   } finally {
     for (const end of ends.reverse()) end();
     gateway.calls.delete(call);
     leave(call.running);
+    endCall(call);
     addToLine(ctx, lineOf(call));
   }
 }
 
 /** What the log says of a call: whose it was, who served it, and what it was settled at, as far as it came; the log leaves out what is undefined. */
-function lineOf({ identity, target, model, request, reservation, outcome }: Partial<Call>) {
+function lineOf(call: Partial<Call>) {
+  const { identity, target, model, request, reservation, outcome } = call;
   const settled = reservation && outcome;
   return {
+    trace_id: traceIdIn(call),
     org_id: identity?.org_id,
     key_id: identity?.key_id ?? undefined,
     identity_proof_method: identity?.proof,

@@ -120,6 +120,7 @@ function apply(gateway: Gateway, settings: Settings): void {
   const { running } = gateway;
   warm(gateway, settings);
   gateway.running = next;
+  gateway.telemetry.use(settings.observability.otlp);
   replace(running);
 }
 

@@ -10,6 +10,7 @@ import type { Priced } from './providers';
 import { errorOf, isLost, isRefusedCall, type Reply } from './replies';
 import { openSettlements, type Settlement, type Settlements } from './settlements';
 import type { Units } from './speech';
+import type { TraceMembers } from './telemetry-spans';
 import type { Usage } from './usage';
 
 /** Who a gateway key is. Whether it is still valid, only a reserve or a verify can tell. */
@@ -34,7 +35,7 @@ export interface Identity extends Omit<KeyOwner, 'key_id' | 'secret_id'> {
   secret_id: string | null;
 }
 
-export interface ReserveRequest {
+export interface ReserveRequest extends TraceMembers {
   org_id: string;
   user_id: string | null;
   team_id: string | null;
@@ -64,7 +65,7 @@ export interface Reservation {
 }
 
 /** A cost ticket asked for by one call; the control plane waits up to `wait_ms` for money. */
-export interface RedeemRequest {
+export interface RedeemRequest extends TraceMembers {
   ticket_id: string;
   org_id: string;
   key_id: string | null;

@@ -5,6 +5,7 @@ import { serveBy } from './models';
 import { sentTo } from './outgoing';
 import type { Candidate } from './providers';
 import { Exchange, type Trouble } from './proxy';
+import { inCallSpan, tellTrouble } from './telemetry-spans';
 import { isOfTarget, refusalOf } from './upstream-errors';
 
 // All that goes from the client to the upstream besides the body; its key, cookies and identity never do.
@@ -24,13 +25,25 @@ export async function forward(call: Call): Promise<void> {
     for (let tried = 0; tried <= retries; tried += 1) {
       if (call.client_is_gone || !breaker.mayPass()) break;
       serveBy(call, candidate);
-      trouble = await exchange(call, candidate);
+      trouble = await attempt(call, candidate);
       if (trouble === undefined || !mayGoOn(call, trouble)) return conclude(call, trouble);
       if (tried < retries) await pause(call, backoff_ms * 2 ** tried);
     }
   }
   if (trouble === undefined && !call.client_is_gone) throw allOpen(call);
   return conclude(call, trouble);
+}
+
+/** The same in a span of its own, where the call is traced. */
+function attempt(call: Call, candidate: Candidate): Promise<Trouble | undefined> {
+  if (call.span === undefined) return exchange(call, candidate);
+  const { target, model } = candidate;
+  const attributes = { provider: target.provider, model, target: target.id };
+  return inCallSpan(call, 'upstream', attributes, async () => {
+    const trouble = await exchange(call, candidate);
+    if (trouble !== undefined) tellTrouble(call, trouble.error ?? trouble.refusal);
+    return trouble;
+  });
 }
 
 /** One attempt: undefined where the client has got its answer, or has gone. */

@@ -161,11 +161,11 @@ function redeemOf(
   { wait_ms = 0, ...ticket }: { ticket_id: string; is_brought: boolean; wait_ms?: number },
 ): RedeemRequest {
   const { org_id, key_id, secret_id, user_id, team_id, agent_id } = request;
-  const { request_id, request_body_hash, family } = request;
+  const { request_id, request_body_hash, family, traceparent, identity_proof_method } = request;
   return {
     ...ticket,
     ...{ org_id, key_id, secret_id, user_id, team_id, agent_id },
-    ...{ request_id, request_body_hash, family, wait_ms },
+    ...{ request_id, request_body_hash, family, wait_ms, traceparent, identity_proof_method },
   };
 }
 

@@ -23,7 +23,8 @@ async function main(): Promise<void> {
   const log = createLog('gateway', config.LOG_LEVEL);
   const { CONTROL_PLANE_URL: urls, CONTROL_PLANE_TOKEN: token } = config;
   const control_plane = openControlPlane({ urls, token }, log);
-  const gateway = openGateway({ settings, control_plane, log });
+  const sample_ratio = config.OTEL_TRACES_SAMPLER_ARG;
+  const gateway = openGateway({ settings, control_plane, log, sample_ratio });
   gateway.configuration = openConfiguration(gateway, { file: config.GATEWAY_CONFIG });
   const server = createServer(createApp(gateway).callback());
   attachSockets(server, gateway);

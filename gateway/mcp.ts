@@ -21,6 +21,7 @@ import { checkOrigin } from './origins';
 import { pipelineOf } from './pipeline';
 import { blocked } from './policy';
 import type { Target } from './providers';
+import { inCallSpan } from './telemetry-spans';
 
 /** One HTTP request of an MCP client. */
 interface Asked {
@@ -183,7 +184,7 @@ async function send(
     { method, path: server.base_path, headers, body: raw, headersTimeout: server.first_byte_ms },
     exchange,
   );
-  await exchange.done;
+  await inCallSpan(call, 'upstream', { target: server.id }, () => exchange.done);
 }
 
 const passed_headers = ['accept', 'content-type', 'last-event-id'];

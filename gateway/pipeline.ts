@@ -8,6 +8,7 @@ import { limit, limitByAddress } from './limit-stages';
 import { chooseTargets } from './models';
 import { checkInput, tellSessionLimits } from './policy';
 import { takeMembers } from './request-members';
+import { traced } from './telemetry-spans';
 
 /**
  * The whole story of a priced request, in order. A stage may throw an AppError, and registers with `call.onEnd` what must
@@ -26,10 +27,16 @@ export function pipelineOf(read: Stage, choose: Stage, send: Stage): readonly St
     confirmed(choose),
     confirmed(estimate),
     limit, // Key, group, user, team, all callers, then policy packs: one decision.
-    confirmed(checkInput),
-    tellSessionLimits(reserve), // What no wallet covers waits for money here. Settles at the end.
+    confirmed(tracedPolicy),
+    tellSessionLimits(traced('reserve', reserve)), // What no wallet covers waits for money here. Settles at the end.
     send, // Retry and fallback belong into it, the output policy beside its meter.
   ];
+}
+
+const checkTraced = traced('policy', checkInput);
+
+function tracedPolicy(call: Call): void | Promise<void> {
+  return call.running.policies.chain.length > 0 ? checkTraced(call) : checkInput(call);
 }
 
 /** The event of a request that was paid for, once its settlement is on its way. */

@@ -8,6 +8,7 @@ import { limitProblem, limitSections } from './limit-settings';
 import { mcpSettings } from './mcp-settings';
 import { packName, policiesSettings, policyProblem, policySettings } from './policy-settings';
 import { socketSettings } from './socket-settings';
+import { observabilitySettings, telemetryProblem } from './telemetry-settings';
 
 const MEBIBYTE = 1_048_576;
 // 20 MiB of content and a little for the JSON around it.
@@ -112,6 +113,7 @@ const sections = z.strictObject({
   policies: policiesSettings.prefault({}),
   policy: policySettings.prefault({}),
   ...limitSections,
+  observability: observabilitySettings.prefault({}),
   body_limit_bytes: z
     .int()
     .min(1_024)
@@ -151,7 +153,8 @@ export function parseSettings(text: string, file = 'gateway.yaml'): Settings {
     missingKey(parsed.data) ??
     unservedModel(parsed.data) ??
     policyProblem(parsed.data) ??
-    limitProblem(parsed.data);
+    limitProblem(parsed.data) ??
+    telemetryProblem(parsed.data);
   if (problem !== undefined) throw new ConfigError(`${file}: ${problem}`);
   return parsed.data;
 }

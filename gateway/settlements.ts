@@ -2,9 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../log';
 import type { Flights } from './flights';
 import { errorOf, isRefusedCall, type NoReply, type Reply } from './replies';
+import type { TraceMembers } from './telemetry-spans';
 import type { Usage } from './usage';
 
-export interface Settlement {
+export interface Settlement extends TraceMembers {
   org_id: string;
   reservation_id?: string;
   request_id?: string;

@@ -5,6 +5,7 @@ import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
 export async function bundleWorkflows(): Promise<string> {
   const { code } = await bundleWorkflowCode({
     workflowsPath: join(__dirname, '../workflows/index.ts'),
+    workflowInterceptorModules: [join(__dirname, '../workflows/tracing.ts')],
     logger: new DefaultLogger('ERROR'),
   });
   return code;

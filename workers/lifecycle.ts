@@ -13,6 +13,7 @@ import { openDatabase } from '../connections';
 import * as outbox from '../domain/outbox';
 import { createSecrets } from '../domain/secrets';
 import { createLog, type Logger } from '../log';
+import { openProcessTracing } from '../telemetry';
 import { bundleWorkflows } from './bundle';
 import { startDispatcher } from './dispatcher';
 import { connectWorker, createWorkers, lifecycle_queues } from './run';
@@ -33,7 +34,9 @@ async function main(): Promise<void> {
   });
   const activities = createActivities({ db, secrets: createSecrets(config.SVC_SECRETS_KEY) });
   const namespace = config.TEMPORAL_NAMESPACE;
-  const workers = await createWorkers({ connection, namespace, activities, workflow_code });
+  const tracing = openProcessTracing('worker_lifecycle', config, log);
+  const parts = { connection, namespace, activities, workflow_code, tracing };
+  const workers = await createWorkers(parts);
   const dispatcher = startDispatcher({ db, database_url: config.DATABASE_URL, client, log });
   void keepSchedule(client, db, log);
   log.info(
@@ -43,6 +46,7 @@ async function main(): Promise<void> {
   // Ends on SIGINT and SIGTERM, which the SDK's runtime hears.
   await Promise.all(workers.map((worker) => worker.run()));
   await dispatcher.stop();
+  await tracing?.close();
   await client.connection.close();
   await connection.close();
   await db.destroy();

@@ -1,12 +1,15 @@
 import { NativeConnection, type NativeConnectionOptions, Worker } from '@temporalio/worker';
 import type { Activities } from '../activities';
 import type { Logger } from '../log';
+import type { Tracing } from '../telemetry';
+import { tracedBy } from './tracing';
 
 export interface WorkerSpec {
   connection: NativeConnection;
   namespace: string;
   activities: Activities;
   workflow_code: string;
+  tracing?: Tracing | undefined;
 }
 
 const SLOTS = 200;
@@ -26,6 +29,7 @@ function createWorker(spec: WorkerSpec, task_queue: string): Promise<Worker> {
     taskQueue: task_queue,
     activities: spec.activities,
     workflowBundle: { code: spec.workflow_code },
+    ...tracedBy(spec.tracing),
     // A slow payment provider holds a task and its local activity; it must not hold up other people's payments.
     maxConcurrentWorkflowTaskExecutions: SLOTS,
     maxConcurrentLocalActivityExecutions: SLOTS,

@@ -1,0 +1,63 @@
+import { OTLPMetricExporter } from '@opentelemetry/exporter-metrics-otlp-proto';
+import { MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics';
+import { API_VERSION } from '../http';
+import type { Logger } from '../log';
+import { resourceOf, within } from '../telemetry';
+import { openReceiver } from '../telemetry-receiver';
+import type { Limits } from './limits';
+
+export interface LimitMetrics {
+  /** Sends what the counters say at the end, too. */
+  close(): Promise<void>;
+}
+
+const EVERY_MS = 10_000;
+const SEND_MS = 4_000;
+const CLOSE_MS = 2_000;
+
+/** The four metrics of rate limits (specification: Events), read from the limiter's own counters when they are sent. */
+export function openLimitMetrics({
+  service,
+  endpoint,
+  limits,
+  log,
+}: {
+  service: string;
+  endpoint: string;
+  limits: Pick<Limits, 'stats'>;
+  log: Logger;
+}): LimitMetrics {
+  const receiver = openReceiver({ endpoint, log });
+  const exporter = receiver.told(new OTLPMetricExporter(receiver.options('v1/metrics')));
+  const provider = new MeterProvider({
+    resource: resourceOf(service),
+    readers: [
+      new PeriodicExportingMetricReader({
+        exporter,
+        exportIntervalMillis: EVERY_MS,
+        exportTimeoutMillis: SEND_MS,
+      }),
+    ],
+  });
+  const meter = provider.getMeter('svc', API_VERSION);
+  const counter = (name: string, description: string) =>
+    meter.createObservableCounter(`svc.rate_limit.${name}`, { description });
+  const gauge = (name: string, description: string) =>
+    meter.createObservableGauge(`svc.rate_limit.${name}`, { description });
+  const allowed = counter('requests_allowed_total', 'Requests that all limits let pass.');
+  const rejected = counter('requests_rejected_total', 'Requests that a limit refused.');
+  const rpm = gauge('remaining_rpm', 'Requests a minute left in the most constrained scope.');
+  const tpm = gauge('remaining_tpm', 'Tokens a minute left in the most constrained scope.');
+  meter.addBatchObservableCallback(
+    (metrics) => {
+      const stats = limits.stats();
+      metrics.observe(allowed, stats.requests_allowed_total);
+      metrics.observe(rejected, stats.requests_rejected_total);
+      // Where no such limit is active there is nothing that remains.
+      if (stats.remaining_rpm !== null) metrics.observe(rpm, stats.remaining_rpm);
+      if (stats.remaining_tpm !== null) metrics.observe(tpm, stats.remaining_tpm);
+    },
+    [allowed, rejected, rpm, tpm],
+  );
+  return { close: () => within(CLOSE_MS, provider.shutdown()) };
+}

@@ -1,0 +1,146 @@
+import {
+  type Attributes,
+  fail,
+  inSpan,
+  SpanKind,
+  tell,
+  traceIdOf,
+  traceparentOf,
+} from '../telemetry';
+import type { Call, Stage } from './call';
+import type { Identity, Proof } from './control-plane';
+
+/** What items to the control plane carry of the trace; nothing while it is off. */
+export interface TraceMembers {
+  traceparent?: string | undefined;
+  identity_proof_method?: Proof | undefined;
+}
+
+/** Opens the span of a call: in the client's trace where it names one. */
+export function beginCall(call: Call): void {
+  const { gateway, ctx } = call;
+  const parent = ctx.req.headers.traceparent;
+  call.span = gateway.telemetry.tracing?.begin(nameOf(call), {
+    kind: SpanKind.SERVER,
+    parent: typeof parent === 'string' ? parent : undefined,
+  });
+}
+
+/** Ends it with all that is known by then. */
+export function endCall(call: Call): void {
+  const { span, ctx } = call;
+  if (span === undefined) return;
+  tell(span, attributesOf(call));
+  tell(span, resultOf(call));
+  // The answer to an error is written later; its status is the error's.
+  if (ctx.res.headersSent) span.setAttribute('http.response.status_code', ctx.res.statusCode);
+  span.end();
+}
+
+export function failCall({ span }: Call, error: unknown): void {
+  if (span === undefined) return;
+  fail(span, error);
+  const { status } = error as { status?: unknown };
+  if (typeof status === 'number') span.setAttribute('http.response.status_code', status);
+}
+
+/** For the line in the log. */
+export function traceIdIn({ span }: Partial<Call>): string | undefined {
+  return span && traceIdOf(span);
+}
+
+/** The stage in a span of its own, within which it is the parent of what the control plane does. */
+export function traced(name: string, stage: Stage): Stage {
+  return (call) => (call.span === undefined ? stage(call) : runTraced(call, name, stage));
+}
+
+async function runTraced(call: Call, name: string, stage: Stage): Promise<void> {
+  await inCallSpan(call, name, {}, async () => stage(call));
+}
+
+/** Runs a part of a call in a span; without one where the call has none. */
+export async function inCallSpan<T>(
+  call: Call,
+  name: string,
+  attributes: Attributes,
+  run: () => Promise<T>,
+): Promise<T> {
+  const { tracing } = call.gateway.telemetry;
+  const outer = call.step ?? call.span;
+  if (outer === undefined || tracing === undefined) return run();
+  const span = tracing.begin(name, {
+    parent: outer,
+    kind: name === 'upstream' ? SpanKind.CLIENT : SpanKind.INTERNAL,
+    attributes: { ...attributesOf(call), ...attributes },
+  });
+  const before = call.step;
+  call.step = span;
+  try {
+    return await inSpan(span, run);
+  } finally {
+    call.step = before;
+  }
+}
+
+/** What an upstream came to instead of an answer: its status, or the code of the failure. */
+export function tellTrouble({ step }: Call, trouble: object): void {
+  if (step !== undefined) fail(step, trouble);
+  const { status } = trouble as { status?: number };
+  if (status !== undefined) step?.setAttribute('http.response.status_code', status);
+}
+
+/** By which the control plane continues the trace. */
+export function traceOf(call: Call): TraceMembers {
+  const span = call.step ?? call.span;
+  if (span === undefined) return none;
+  return { traceparent: traceparentOf(span), identity_proof_method: proofOf(call) };
+}
+
+const none: TraceMembers = {};
+
+/** Who called, as events say it: what nobody proved is no identity. */
+function attributesOf(call: Call): Attributes {
+  const { request_id } = call;
+  const identity = (call as Partial<Call>).identity;
+  const proof = proofOf(call);
+  return {
+    identity_proof_method: proof,
+    request_id,
+    org_id: identity?.org_id,
+    ...(identity !== undefined && proof !== 'header_soft' ? contextOf(identity) : {}),
+  };
+}
+
+function contextOf({ user_id, key_id, team_id }: Identity): Attributes {
+  return {
+    'identity_context.user_id': user_id,
+    'identity_context.key_id': key_id,
+    'identity_context.team_id': team_id,
+  };
+}
+
+/** Whoever was refused before that was known has failed the proof that is asked here. */
+function proofOf(call: Partial<Call> & Pick<Call, 'running'>): Proof {
+  return call.identity?.proof ?? call.running.settings.identity.mode;
+}
+
+function resultOf(call: Partial<Call>): Attributes {
+  const { family, target, model, request, reservation, outcome } = call;
+  const settled = reservation && outcome;
+  return {
+    family: family?.name,
+    provider: target?.provider,
+    model: target && model,
+    is_stream: target && request?.is_stream,
+    reservation_id: reservation?.reservation_id,
+    outcome: settled?.outcome,
+    usage_source: settled?.usage_source,
+    prompt_tokens: settled?.usage?.prompt_tokens,
+    completion_tokens: settled?.usage?.completion_tokens,
+  };
+}
+
+function nameOf({ ctx }: Call): string {
+  const { route } = (ctx.state.logged ?? {}) as { route?: string };
+  return `${ctx.method} ${route ?? ''}`.trim();
+}

@@ -1,0 +1,53 @@
+import type { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
+import type { Logger } from './log';
+
+/** Where telemetry is sent: how exporters reach it, and one line in the log each time that it goes or comes back. */
+export interface Receiver {
+  options(path: string): ConstructorParameters<typeof OTLPTraceExporter>[0];
+  /** The same exporter, whose results are watched. */
+  told<E extends Exporter>(exporter: E): E;
+}
+
+interface Exporter {
+  // biome-ignore lint/suspicious/noExplicitAny: spans or metrics, and the callback of either.
+  export(items: any, done: (result: { code: number; error?: Error }) => void): void;
+}
+
+// Together with its one or two repeats. What cannot be sent by then is dropped, and no process waits longer for its end.
+const SEND_MS = 3_000;
+const SUCCESS = 0;
+
+export function openReceiver({ endpoint, log }: { endpoint: string; log: Logger }): Receiver {
+  let is_away = false;
+  const note = (error: Error | undefined): void => {
+    if ((error !== undefined) === is_away) return;
+    is_away = !is_away;
+    if (is_away)
+      log.warn({ reason: reasonOf(error) }, 'telemetry is dropped, its receiver is away');
+    else log.info('the receiver of telemetry takes it again');
+  };
+  return {
+    options: (path) => ({
+      url: `${endpoint.replace(/\/+$/, '')}/${path}`,
+      timeoutMillis: SEND_MS,
+      keepAlive: true,
+      // More would only wait for the same receiver.
+      concurrencyLimit: 4,
+    }),
+    told(exporter) {
+      const send = exporter.export.bind(exporter);
+      exporter.export = (items, done) =>
+        send(items, (result) => {
+          note(result.code === SUCCESS ? undefined : (result.error ?? new Error('refused')));
+          done(result);
+        });
+      return exporter;
+    },
+  };
+}
+
+// An address may hold a password, so that only the kind of failure is told.
+function reasonOf(error: Error | undefined): string {
+  const { code, name } = (error ?? {}) as { code?: unknown; name?: string };
+  return String(code ?? name);
+}
