@@ -14,7 +14,7 @@ module.exports = {
       },
     ],
   },
-  // jose is ESM only; Jest can load ESM by itself from Node 24.9.
-  transformIgnorePatterns: ['/node_modules/(?!jose/)'],
+  // jose is ESM only, the exporter imports as it runs; Jest can do either by itself from Node 24.9.
+  transformIgnorePatterns: ['/node_modules/(?!jose/|@opentelemetry/otlp-exporter-base/)'],
   modulePathIgnorePatterns: ['<rootDir>/.data'],
 };

@@ -59,8 +59,9 @@ const QUEUE_MAX = 8_192;
 const LINGER_MS = 1_000;
 const CLOSE_MS = 2_000;
 
-export function openTracing(options: TracingOptions): Tracing {
-  return new OtlpTracing(options, openReceiver(options));
+/** `receiver` is shared with whatever else is sent there. */
+export function openTracing(options: TracingOptions, receiver = openReceiver(options)): Tracing {
+  return new OtlpTracing(options, receiver);
 }
 
 /** The traces of a service that is told by the environment where to send them. */

@@ -1,9 +1,9 @@
+import { ValueType } from '@opentelemetry/api';
 import { OTLPMetricExporter } from '@opentelemetry/exporter-metrics-otlp-proto';
 import { MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics';
 import { API_VERSION } from '../http';
-import type { Logger } from '../log';
 import { resourceOf, within } from '../telemetry';
-import { openReceiver } from '../telemetry-receiver';
+import type { Receiver } from '../telemetry-receiver';
 import type { Limits } from './limits';
 
 export interface LimitMetrics {
@@ -18,16 +18,13 @@ const CLOSE_MS = 2_000;
 /** The four metrics of rate limits (specification: Events), read from the limiter's own counters when they are sent. */
 export function openLimitMetrics({
   service,
-  endpoint,
+  receiver,
   limits,
-  log,
 }: {
   service: string;
-  endpoint: string;
+  receiver: Receiver;
   limits: Pick<Limits, 'stats'>;
-  log: Logger;
 }): LimitMetrics {
-  const receiver = openReceiver({ endpoint, log });
   const exporter = receiver.told(new OTLPMetricExporter(receiver.options('v1/metrics')));
   const provider = new MeterProvider({
     resource: resourceOf(service),
@@ -39,11 +36,12 @@ export function openLimitMetrics({
       }),
     ],
   });
+  const valueType = ValueType.INT;
   const meter = provider.getMeter('svc', API_VERSION);
   const counter = (name: string, description: string) =>
-    meter.createObservableCounter(`svc.rate_limit.${name}`, { description });
+    meter.createObservableCounter(`svc.rate_limit.${name}`, { description, valueType });
   const gauge = (name: string, description: string) =>
-    meter.createObservableGauge(`svc.rate_limit.${name}`, { description });
+    meter.createObservableGauge(`svc.rate_limit.${name}`, { description, valueType });
   const allowed = counter('requests_allowed_total', 'Requests that all limits let pass.');
   const rejected = counter('requests_rejected_total', 'Requests that a limit refused.');
   const rpm = gauge('remaining_rpm', 'Requests a minute left in the most constrained scope.');

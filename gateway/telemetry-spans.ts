@@ -16,6 +16,8 @@ export interface TraceMembers {
   identity_proof_method?: Proof | undefined;
 }
 
+const STATUS = 'http.response.status_code';
+
 /** Opens the span of a call: in the client's trace where it names one. */
 export function beginCall(call: Call): void {
   const { gateway, ctx } = call;
@@ -32,8 +34,9 @@ export function endCall(call: Call): void {
   if (span === undefined) return;
   tell(span, attributesOf(call));
   tell(span, resultOf(call));
-  // The answer to an error is written later; its status is the error's.
-  if (ctx.res.headersSent) span.setAttribute('http.response.status_code', ctx.res.statusCode);
+  // A short answer is written later; to what was thrown, failCall has the status.
+  if (ctx.res.headersSent) span.setAttribute(STATUS, ctx.res.statusCode);
+  else if (ctx.body !== undefined) span.setAttribute(STATUS, ctx.status);
   span.end();
 }
 
@@ -41,7 +44,7 @@ export function failCall({ span }: Call, error: unknown): void {
   if (span === undefined) return;
   fail(span, error);
   const { status } = error as { status?: unknown };
-  if (typeof status === 'number') span.setAttribute('http.response.status_code', status);
+  if (typeof status === 'number') span.setAttribute(STATUS, status);
 }
 
 /** For the line in the log. */
@@ -86,7 +89,7 @@ export async function inCallSpan<T>(
 export function tellTrouble({ step }: Call, trouble: object): void {
   if (step !== undefined) fail(step, trouble);
   const { status } = trouble as { status?: number };
-  if (status !== undefined) step?.setAttribute('http.response.status_code', status);
+  if (status !== undefined) step?.setAttribute(STATUS, status);
 }
 
 /** By which the control plane continues the trace. */

@@ -1,5 +1,6 @@
 import type { Logger } from '../log';
 import { openTracing, type Tracing } from '../telemetry';
+import { openReceiver } from '../telemetry-receiver';
 import type { Limits } from './limits';
 import { type LimitMetrics, openLimitMetrics } from './telemetry-metrics';
 import { endpointOf, type OtlpSettings } from './telemetry-settings';
@@ -44,9 +45,10 @@ class Exports implements Telemetry {
     this.tracing = undefined;
     this.metrics = undefined;
     if (endpoint === '') return;
-    this.tracing = openTracing({ service: SERVICE, endpoint, sample_ratio, log });
+    const receiver = openReceiver({ endpoint, log });
+    this.tracing = openTracing({ service: SERVICE, endpoint, sample_ratio, log }, receiver);
     if (!settings.export_rate_limit_metrics) return;
-    this.metrics = openLimitMetrics({ service: SERVICE, endpoint, limits, log });
+    this.metrics = openLimitMetrics({ service: SERVICE, receiver, limits });
   }
 
   async close(): Promise<void> {

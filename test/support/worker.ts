@@ -8,6 +8,7 @@ import { openTemporal, type Temporal } from '../../api/temporal';
 import type { Db } from '../../domain/sql';
 import { createLog } from '../../log';
 import { useTemporal } from '../../sandbox/temporal';
+import type { Tracing } from '../../telemetry';
 import { createWorkers } from '../../workers/run';
 import { secrets } from './api';
 
@@ -27,6 +28,7 @@ export interface TestWorker {
 export async function startWorker(
   db: Db,
   address = process.env.TEST_TEMPORAL_ADDRESS as string,
+  tracing?: Tracing,
 ): Promise<TestWorker> {
   const namespace = `test-${randomUUID()}`;
   await useTemporal(address, namespace);
@@ -34,7 +36,8 @@ export async function startWorker(
   const client = new Client({ connection: await Connection.connect({ address }), namespace });
   const workflow_code = await readFile(process.env.TEST_WORKFLOW_BUNDLE as string, 'utf8');
   const activities = createActivities({ db, secrets });
-  const workers = await createWorkers({ connection, namespace, activities, workflow_code });
+  const parts = { connection, namespace, activities, workflow_code, tracing };
+  const workers = await createWorkers(parts);
   const running = Promise.all(workers.map((worker) => worker.run()));
   const temporal = openTemporal({ address, namespace }, db);
   const log = createLog('test', 'fatal');
