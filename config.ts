@@ -76,6 +76,8 @@ const variables = {
     DATABASE_URL: z.url().optional(),
     TEMPORAL_ADDRESS: z.string().min(1).optional(),
     GATEWAY_CONFIG: z.string().min(1).optional(),
+    // All parts take it from here, and the written gateway.yaml names it.
+    OTEL_EXPORTER_OTLP_ENDPOINT: tracing.OTEL_EXPORTER_OTLP_ENDPOINT,
     APIS: z.coerce.number().int().min(1).max(16).default(1),
     GATEWAYS: z.coerce.number().int().min(1).max(16).default(1),
     PORTS: z.enum(['free']).optional(),

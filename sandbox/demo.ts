@@ -40,6 +40,7 @@ export interface Demo extends Omit<Seeded, 'wallet_id' | 'models'> {
 }
 
 const KEY_VARIABLE = 'SANDBOX_MODELS_KEY';
+const ENDPOINT_VARIABLE = 'OTEL_EXPORTER_OTLP_ENDPOINT';
 
 export function localUrl(port: number): string {
   return `http://127.0.0.1:${port}`;
@@ -84,10 +85,17 @@ export function gatewayConfig(settings: Settings, ports: Ports, seeded: Seeded):
   const mcp = { servers: [{ name: 'sandbox', url: mcpUrl(ports) }] };
   // Stopping has little time: streams under way are cut and settled while the control plane still runs.
   const timeouts = { drain_ms: 1_000 };
+  const observability = {
+    otlp: { enabled: true, endpoint_env: ENDPOINT_VARIABLE, export_rate_limit_metrics: true },
+  };
+  const telemetry = settings[ENDPOINT_VARIABLE] === undefined ? {} : { observability };
   const note =
     'Written at each npm start. To use your own, copy it and name the copy in GATEWAY_CONFIG.';
   const file = path.resolve(settings.DATA_DIR, 'gateway.yaml');
-  writeFileSync(file, `# ${note}\n${stringify({ providers: { targets }, mcp, timeouts })}`);
+  writeFileSync(
+    file,
+    `# ${note}\n${stringify({ providers: { targets }, mcp, timeouts, ...telemetry })}`,
+  );
   return file;
 }
 
