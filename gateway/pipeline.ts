@@ -27,16 +27,10 @@ export function pipelineOf(read: Stage, choose: Stage, send: Stage): readonly St
     confirmed(choose),
     confirmed(estimate),
     limit, // Key, group, user, team, all callers, then policy packs: one decision.
-    confirmed(tracedPolicy),
+    confirmed(checkInput),
     tellSessionLimits(traced('reserve', reserve)), // What no wallet covers waits for money here. Settles at the end.
     send, // Retry and fallback belong into it, the output policy beside its meter.
   ];
-}
-
-const checkTraced = traced('policy', checkInput);
-
-function tracedPolicy(call: Call): void | Promise<void> {
-  return call.running.policies.chain.length > 0 ? checkTraced(call) : checkInput(call);
 }
 
 /** The event of a request that was paid for, once its settlement is on its way. */

@@ -32,7 +32,8 @@ export function beginCall(call: Call): void {
 export function endCall(call: Call): void {
   const { span, ctx } = call;
   if (span === undefined) return;
-  tell(span, attributesOf(call));
+  tell(span, marksOf(call));
+  tell(span, callerOf(call));
   tell(span, resultOf(call));
   // A short answer is written later; to what was thrown, failCall has the status.
   if (ctx.res.headersSent) span.setAttribute(STATUS, ctx.res.statusCode);
@@ -74,7 +75,7 @@ export async function inCallSpan<T>(
   const span = tracing.begin(name, {
     parent: outer,
     kind: name === 'upstream' ? SpanKind.CLIENT : SpanKind.INTERNAL,
-    attributes: { ...attributesOf(call), ...attributes },
+    attributes: Object.assign(marksOf(call), attributes),
   });
   const before = call.step;
   call.step = span;
@@ -101,17 +102,16 @@ export function traceOf(call: Call): TraceMembers {
 
 const none: TraceMembers = {};
 
+/** On every span. The rest is on the call's alone, as writing names and ids is most of what a span costs. */
+function marksOf(call: Call): Attributes {
+  return { identity_proof_method: proofOf(call), request_id: call.request_id };
+}
+
 /** Who called, as events say it: what nobody proved is no identity. */
-function attributesOf(call: Call): Attributes {
-  const { request_id } = call;
-  const identity = (call as Partial<Call>).identity;
-  const proof = proofOf(call);
-  return {
-    identity_proof_method: proof,
-    request_id,
-    org_id: identity?.org_id,
-    ...(identity !== undefined && proof !== 'header_soft' ? contextOf(identity) : {}),
-  };
+function callerOf({ identity }: Partial<Call>): Attributes {
+  if (identity === undefined) return {};
+  const { org_id, proof } = identity;
+  return proof === 'header_soft' ? { org_id } : { org_id, ...contextOf(identity) };
 }
 
 function contextOf({ user_id, key_id, team_id }: Identity): Attributes {
