@@ -1,26 +1,11 @@
 import {
   type AttributeValue,
-  ROOT_CONTEXT,
   type Span,
   type SpanContext,
   type SpanKind,
   SpanStatusCode,
-  trace,
 } from '@opentelemetry/api';
-import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
-import { resourceFromAttributes } from '@opentelemetry/resources';
-import {
-  AlwaysOnSampler,
-  BatchSpanProcessor,
-  type IdGenerator,
-  ParentBasedSampler,
-  RandomIdGenerator,
-  TraceIdRatioBasedSampler,
-  TracerProvider,
-} from '@opentelemetry/sdk-trace';
-import { API_VERSION } from './http';
 import type { Logger } from './log';
-import { openReceiver, type Receiver } from './telemetry-receiver';
 
 export { type Span, SpanKind } from '@opentelemetry/api';
 
@@ -52,85 +37,6 @@ export interface TracingOptions {
   /** The share of traces that are begun here and kept; who continues a trace keeps what its parent keeps. */
   sample_ratio?: number | undefined;
   log: Logger;
-}
-
-// A busy second's spans; more are dropped, since a receiver that is away must not cost the process its memory.
-const QUEUE_MAX = 8_192;
-const LINGER_MS = 1_000;
-const CLOSE_MS = 2_000;
-
-/** `receiver` is shared with whatever else is sent there. */
-export function openTracing(options: TracingOptions, receiver = openReceiver(options)): Tracing {
-  return new OtlpTracing(options, receiver);
-}
-
-/** The traces of a service that is told by the environment where to send them. */
-export function openProcessTracing(
-  service: string,
-  config: {
-    OTEL_EXPORTER_OTLP_ENDPOINT?: string | undefined;
-    OTEL_TRACES_SAMPLER_ARG?: number | undefined;
-  },
-  log: Logger,
-): Tracing | undefined {
-  const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_TRACES_SAMPLER_ARG: sample_ratio } = config;
-  return endpoint === undefined ? undefined : openTracing({ service, endpoint, sample_ratio, log });
-}
-
-class OtlpTracing implements Tracing {
-  private readonly provider: TracerProvider;
-  private readonly tracer: ReturnType<TracerProvider['getTracer']>;
-  private readonly ids = new Ids();
-
-  constructor({ service, sample_ratio = 1 }: TracingOptions, receiver: Receiver) {
-    const exporter = receiver.told(new OTLPTraceExporter(receiver.options('v1/traces')));
-    const root =
-      sample_ratio < 1 ? new TraceIdRatioBasedSampler(sample_ratio) : new AlwaysOnSampler();
-    this.provider = new TracerProvider({
-      resource: resourceOf(service),
-      idGenerator: this.ids,
-      sampler: new ParentBasedSampler({ root }),
-      spanProcessors: [
-        new BatchSpanProcessor({
-          exporter,
-          maxQueueSize: QUEUE_MAX,
-          scheduledDelayMillis: LINGER_MS,
-        }),
-      ],
-    });
-    this.tracer = this.provider.getTracer('svc', API_VERSION);
-  }
-
-  begin(name: string, { parent, kind, attributes, began_at, id }: NewSpan = {}): Span {
-    const above = typeof parent === 'string' ? contextOf(parent) : parent?.spanContext();
-    this.ids.next = id;
-    const span = this.tracer.startSpan(
-      name,
-      { ...(kind === undefined ? {} : { kind }), ...(began_at && { startTime: began_at }) },
-      above === undefined ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, above),
-    );
-    if (attributes !== undefined) tell(span, attributes);
-    return span;
-  }
-
-  async close(): Promise<void> {
-    await within(CLOSE_MS, this.provider.shutdown());
-  }
-}
-
-/** Who sends. */
-export function resourceOf(service: string) {
-  return resourceFromAttributes({ 'service.name': service, 'service.version': API_VERSION });
-}
-
-/** Waits for an end that may fail or never come. */
-export async function within(ms: number, end: Promise<unknown>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise((resolve) => {
-    timer = setTimeout(resolve, ms);
-  });
-  await Promise.race([end.catch(() => undefined), late]);
-  clearTimeout(timer);
 }
 
 export function tell(span: Span, attributes: Attributes): void {
@@ -176,26 +82,10 @@ const form =
   /^(?!ff)([0-9a-f]{2})-((?!0{32})[0-9a-f]{32})-((?!0{16})[0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 
 /** What a `traceparent` says; undefined where it has not the form of one, which begins a trace of its own. */
-function contextOf(traceparent: string): SpanContext | undefined {
+export function contextOf(traceparent: string): SpanContext | undefined {
   const found = form.exec(traceparent);
   if (found === null) return undefined;
   const [, version, traceId = '', spanId = '', flags = '', more] = found;
   if (version === '00' && more !== undefined) return undefined;
   return { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & 1, isRemote: true };
-}
-
-/** Random ids, or one that was given away before its span is made. */
-class Ids implements IdGenerator {
-  next: string | undefined;
-  private readonly random = new RandomIdGenerator();
-
-  generateTraceId(): string {
-    return this.random.generateTraceId();
-  }
-
-  generateSpanId(): string {
-    const id = this.next ?? this.random.generateSpanId();
-    this.next = undefined;
-    return id;
-  }
 }

@@ -8,7 +8,7 @@ import { listen } from '../http';
 import { createJwtVerifier } from '../jwt';
 import { createLog, type Logger } from '../log';
 import { migrate } from '../migrations';
-import { openProcessTracing } from '../telemetry';
+import { openProcessTracing } from '../tracing';
 import { createApp } from './app';
 import { createLanes } from './lanes';
 import { openTemporal } from './temporal';

@@ -1,8 +1,9 @@
 import type { Logger } from '../log';
-import { openTracing, type Tracing } from '../telemetry';
+import type { Tracing } from '../telemetry';
 import { openReceiver } from '../telemetry-receiver';
+import { openTracing } from '../tracing';
 import type { Limits } from './limits';
-import { type LimitMetrics, openLimitMetrics } from './telemetry-metrics';
+import type { LimitMetrics } from './telemetry-metrics';
 import { endpointOf, type OtlpSettings } from './telemetry-settings';
 
 /** What this gateway exports; it follows the configuration. */
@@ -48,6 +49,8 @@ class Exports implements Telemetry {
     const receiver = openReceiver({ endpoint, log });
     this.tracing = openTracing({ service: SERVICE, endpoint, sample_ratio, log }, receiver);
     if (!settings.export_rate_limit_metrics) return;
+    const { openLimitMetrics } =
+      require('./telemetry-metrics') as typeof import('./telemetry-metrics');
     this.metrics = openLimitMetrics({ service: SERVICE, receiver, limits });
   }
 

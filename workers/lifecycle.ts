@@ -13,7 +13,7 @@ import { openDatabase } from '../connections';
 import * as outbox from '../domain/outbox';
 import { createSecrets } from '../domain/secrets';
 import { createLog, type Logger } from '../log';
-import { openProcessTracing } from '../telemetry';
+import { openProcessTracing } from '../tracing';
 import { bundleWorkflows } from './bundle';
 import { startDispatcher } from './dispatcher';
 import { connectWorker, createWorkers, lifecycle_queues } from './run';
