@@ -61,7 +61,8 @@ export async function readBytes(req: IncomingMessage, limit: number): Promise<Bu
 
 /** Refuses the name of a form's part that a lenient parser may take for another that is decided on. */
 export function checkName(name: string): void {
-  const right = deciding.get(folded(name));
+  // Some readers of forms make a list of `model[]`, or an object of `model[x]`.
+  const right = deciding.get(folded(name.replace(/\[.*$/, '')));
   if (right !== undefined && right !== name) throw misspelled(name, right);
 }
 

@@ -18,7 +18,7 @@ const multipart = /^multipart\/form-data\s*;.*\bboundary=(?:"([^"]{1,70})"|([^\s
 export async function readForm(req: IncomingMessage, limit: number): Promise<Form> {
   const type = req.headers['content-type'] ?? '';
   const boundary = multipart.exec(type);
-  if (boundary === null) {
+  if (boundary === null || type.match(/boundary=/gi)?.length !== 1) {
     throw new AppError(
       'unsupported_media_type',
       'Send the body as content-type multipart/form-data, with its boundary.',

@@ -36,7 +36,13 @@ export function readMessages(text: string): Messages {
     throw new AppError('invalid_request', 'The body must be a JSON-RPC message.');
   }
   checkEach(text, deciding, { key: 'params', names: deciding_params });
-  return { all: objects.map(messageOf), is_batch };
+  const all = objects.map(messageOf);
+  const ids = all.flatMap(({ id }) => (id === undefined ? [] : [id]));
+  // Answers are told apart by their ids, and each call of a tool is paid for by its own.
+  if (new Set(ids).size < ids.length) {
+    throw new AppError('invalid_request', 'Each request of a batch needs an "id" of its own.');
+  }
+  return { all, is_batch };
 }
 
 /** The calls of tools among messages; refused where one says too little. */

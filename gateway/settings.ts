@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { parse, YAMLParseError } from 'yaml';
+import { parseDocument } from 'yaml';
 import { z } from 'zod';
 import { ConfigError, namedVariable } from '../config';
 import { HOLD_MS_MAX } from './held-calls';
@@ -95,7 +95,7 @@ const estimates = z.strictObject({
 });
 
 // One row a section; later sections (rate limits, policies, identity) are further rows.
-const sections = z.strictObject({
+export const settingsSchema = z.strictObject({
   providers: z.strictObject({
     targets: z.array(target).min(1),
     fallback: fallback.prefault({}),
@@ -127,7 +127,7 @@ const sections = z.strictObject({
     .default(AUDIO_LIMIT_BYTES),
 });
 
-export type Settings = z.infer<typeof sections>;
+export type Settings = z.infer<typeof settingsSchema>;
 export type TargetSettings = z.infer<typeof target>;
 
 /** Reads the gateway's YAML file; stops with the path of every key that is unknown or wrong. */
@@ -143,7 +143,7 @@ export function loadSettings(file: string): Settings {
 
 /** The same from text. `file` is only named in messages. */
 export function parseSettings(text: string, file = 'gateway.yaml'): Settings {
-  const parsed = sections.safeParse(yaml(text, file) ?? {});
+  const parsed = settingsSchema.safeParse(yaml(text, file) ?? {});
   if (!parsed.success) {
     const problems = parsed.error.issues.flatMap(described);
     throw new ConfigError(`${file} is not a gateway configuration:\n${problems.join('\n')}`);
@@ -166,10 +166,13 @@ export function providerKey({ api_key_env }: TargetSettings): string {
 
 function yaml(text: string, file: string): unknown {
   try {
-    return parse(text) as unknown;
+    const document = parseDocument(text);
+    const [problem] = [...document.errors, ...document.warnings];
+    if (problem === undefined) return document.toJS() as unknown;
+    throw problem;
   } catch (error) {
-    if (!(error instanceof YAMLParseError)) throw error;
-    throw new ConfigError(`${file} is not YAML: ${error.message}`);
+    // Also an alias of nothing, or one that makes too much of itself.
+    throw new ConfigError(`${file} is not YAML: ${(error as Error).message}`);
   }
 }
 

@@ -2,7 +2,7 @@ import type { RawData } from 'ws';
 import { WebSocket } from 'ws';
 import { AppError } from '../domain/errors';
 import { createRequestLog } from '../request-log';
-import { parseBody } from './body';
+import { checkKeys, parseBody } from './body';
 import { type Opened, SocketCall } from './socket-call';
 import { asked, laneOf } from './socket-frames';
 import type { Link } from './socket-response';
@@ -94,7 +94,9 @@ export class SocketSession implements Link {
     }
     let call: SocketCall | undefined;
     try {
-      const frame = parseBody(data.toString());
+      const text = data.toString();
+      const frame = parseBody(text);
+      checkKeys(text);
       const stream_id = laneOf(frame);
       call = new SocketCall(this.opened, stream_id);
       if (this.ending !== undefined) throw this.ending.error;

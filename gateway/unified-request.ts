@@ -1,3 +1,4 @@
+import { parseText } from './body';
 import { DEFAULT_MAX_COMPLETION_TOKENS } from './caps';
 import { wrong } from './input';
 import { type Body, isObject, listOf, stringOf } from './usage';
@@ -7,9 +8,11 @@ import { type Body, isObject, listOf, stringOf } from './usage';
  * `logit_bias`, `user`) is left out, as its own compatible route does; what would change the answer's form is refused.
  */
 export function toMessages(body: Body, model: string): Body {
+  checkTypes(body);
   refuseOthers(body);
   const { system, messages } = conversation(body.messages);
   const cap = body.max_completion_tokens ?? body.max_tokens ?? DEFAULT_MAX_COMPLETION_TOKENS;
+  if (messages.length === 0) throw wrong('messages', '"messages" needs one that says something.');
   const request: Body = { model, max_tokens: cap, messages };
   if (system.length > 0) request.system = system;
   // The one wire takes temperatures up to 2, the other up to 1.
@@ -25,6 +28,24 @@ export function toMessages(body: Body, model: string): Body {
   const format = answerFormat(body.response_format);
   if (format !== undefined) request.output_config = { format };
   return request;
+}
+
+// What the provider of the other wire never sees, it cannot refuse.
+const lists = ['messages', 'tools', 'modalities'];
+const numbers = ['temperature', 'top_p', 'n'];
+
+function checkTypes(body: Body): void {
+  for (const name of lists) {
+    if (body[name] != null && !Array.isArray(body[name]))
+      throw wrong(name, `"${name}" must be a list.`);
+  }
+  for (const name of numbers) {
+    if (body[name] != null && typeof body[name] !== 'number')
+      throw wrong(name, `"${name}" must be a number.`);
+  }
+  const stops = Array.isArray(body.stop) ? body.stop : [body.stop ?? ''];
+  if (!stops.every((one) => typeof one === 'string'))
+    throw wrong('stop', '"stop" must be a text or a list of texts.');
 }
 
 const foreign = ['functions', 'audio', 'web_search_options'];
@@ -51,8 +72,9 @@ interface Message {
 function conversation(given: unknown): { system: Body[]; messages: Message[] } {
   const system: Body[] = [];
   const messages: Message[] = [];
-  for (const [at, message] of listOf(given).entries()) {
+  for (const [at, message] of (given as unknown[]).entries()) {
     const param = `messages[${at}]`;
+    if (!isObject(message)) throw wrong(param, 'Each message must be an object.');
     if (message.role === 'system' || message.role === 'developer') {
       system.push(...contentOf(message.content, param));
       continue;
@@ -76,6 +98,8 @@ function blocksOf(message: Body, param: string): Body[] {
     throw unavailable(`${param}.role`, `The role "${message.role}"`);
   const refusal = stringOf(message.refusal);
   const said = contentOf(message.content ?? (refusal || undefined), param);
+  if (message.tool_calls != null && !Array.isArray(message.tool_calls))
+    throw wrong(`${param}.tool_calls`, '"tool_calls" must be a list.');
   return [...said, ...listOf(message.tool_calls).map((call) => toolUse(call, param))];
 }
 
@@ -83,6 +107,8 @@ function blocksOf(message: Body, param: string): Body[] {
 function contentOf(content: unknown, param: string): Body[] {
   if (content === undefined || content === null || content === '') return [];
   if (typeof content === 'string') return [{ type: 'text', text: content }];
+  if (!Array.isArray(content) || !content.every(isObject))
+    throw wrong(`${param}.content`, '"content" must be a text or a list of parts.');
   return listOf(content).flatMap((part, at) => partOf(part, `${param}.content[${at}]`));
 }
 
@@ -115,12 +141,15 @@ function toolUse({ id, function: called }: Body, param: string): Body {
 function argumentsOf(given: unknown, param: string): Body {
   if (given === undefined || given === '') return {};
   try {
-    const value = JSON.parse(stringOf(given)) as unknown;
+    const value = parseText(stringOf(given));
     if (isObject(value)) return value;
   } catch {
-    // Said below, as for other values.
+    // Too deep, of too many pieces, or no JSON: said below, as for other values.
   }
-  throw wrong(`${param}.tool_calls`, 'The arguments of a tool call must be an object in JSON.');
+  throw wrong(
+    `${param}.tool_calls`,
+    'The arguments of a tool call must be an object in JSON, within the bounds of a body.',
+  );
 }
 
 function toTool({ type, function: given }: Body, at: number): Body {
@@ -131,7 +160,11 @@ function toTool({ type, function: given }: Body, at: number): Body {
   return { name, ...(description == null ? {} : { description }), input_schema };
 }
 
-const choices: Record<string, string> = { auto: 'auto', none: 'none', required: 'any' };
+const choices = new Map<unknown, string>([
+  ['auto', 'auto'],
+  ['none', 'none'],
+  ['required', 'any'],
+]);
 
 function toolChoice({ tool_choice, parallel_tool_calls }: Body): Body | undefined {
   const one_at_a_time = parallel_tool_calls === false ? { disable_parallel_tool_use: true } : {};
@@ -142,7 +175,7 @@ function toolChoice({ tool_choice, parallel_tool_calls }: Body): Body | undefine
     if (named === undefined) throw unavailable('tool_choice', 'This choice of tools');
     return { type: 'tool', name: named, ...one_at_a_time };
   }
-  const type = choices[stringOf(tool_choice)];
+  const type = choices.get(tool_choice);
   if (type === undefined)
     throw wrong('tool_choice', '"tool_choice" is auto, none, required or a tool.');
   return type === 'none' ? { type } : { type, ...one_at_a_time };

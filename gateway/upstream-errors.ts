@@ -47,7 +47,8 @@ export function refusalOf(
   const body = decoded(bytes, headers['content-encoding']);
   if (body !== undefined && isError(body)) return body;
   throw new AppError('upstream_failed', `The provider answered ${status} without saying why.`, {
-    status,
+    // 500 is a fault of this gateway's own.
+    status: status === 500 ? 502 : status,
     ...retryOf(headers['retry-after']),
   });
 }

@@ -39,6 +39,8 @@ test.each([
   ['html', 502, 'upstream_failed'],
   ['plain', 502, 'upstream_failed'],
   ['plain status=503', 503, 'upstream_failed'],
+  // A 500 would say that the gateway is at fault.
+  ['plain status=500', 502, 'upstream_failed'],
   ['redirect', 502, 'upstream_failed'],
   ['reset', 502, 'upstream_failed'],
 ])(

@@ -272,6 +272,10 @@ describe('a message', () => {
       'a second name in a batch',
       '[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add","name":"slow"}}]',
     ],
+    [
+      'the id of another in its batch',
+      '[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow"}},{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add"}}]',
+    ],
     ['a tool and no id', '{"jsonrpc":"2.0","method":"tools/call","params":{"name":"add"}}'],
     ['no object', '7'],
     ['nothing', '[]'],

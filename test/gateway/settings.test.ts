@@ -48,6 +48,12 @@ test.each([
   [good.replace('[gpt-4o-mini]', '[]'), 'providers.targets[0].models:'],
   ['', 'providers:'],
   ['providers: [', 'gateway.yaml is not YAML:'],
+  ['providers: *nothing', 'gateway.yaml is not YAML:'],
+  ['providers: !mine {}', 'gateway.yaml is not YAML:'],
+  [
+    `a: &a [${'x,'.repeat(9)}x]\n${'bcdefghi'.replace(/./g, (name, at) => `${name}: &${name} [${`*${'abcdefgh'[at]},`.repeat(9)}*${'abcdefgh'[at]}]\n`)}`,
+    'gateway.yaml is not YAML:',
+  ],
   [`${good}\nproviders: {}`, 'gateway.yaml is not YAML:'],
 ])('what is wrong is refused with its path (%#)', (text, named) => {
   expect(messageOf(text)).toContain(named);

@@ -320,6 +320,20 @@ describe('a provider that does not stream although it is asked to', () => {
   });
 });
 
+describe('a frame that may be read in two ways', () => {
+  it.each([
+    '"model":"gpt-4o-mini","model":"o4-mini","input":"Hello"',
+    '"model":"gpt-4o-mini","Model":"o4-mini","input":"Hello"',
+  ])('%s is refused, and the socket stays', async (members) => {
+    const client = await connected('/v1/responses/ws');
+    client.send(`{"type":"response.create",${members}}`);
+    const [told] = await client.answer('error');
+    expect(told).toMatchObject({ status: 400, error: { code: 'invalid_request' } });
+    client.send(responds('Hello', {}));
+    await client.answer('response.completed');
+  });
+});
+
 describe('trouble upstream', () => {
   it('a refusal comes as an error frame with its status, and costs nothing', async () => {
     const client = await connected('/v1/responses/ws');

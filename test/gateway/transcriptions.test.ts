@@ -206,6 +206,7 @@ test.each<[string, Part[], number, string | null]>([
   ['an empty file', [{ name: 'file', value: '', file: 'a.wav' }, model], 422, 'file'],
   ['two models', [file, model, { name: 'model', value: 'gpt-4o' }], 400, 'model'],
   ['the model in another spelling', [file, model, { name: 'Model', value: 'x' }], 400, 'Model'],
+  ['a list of models', [file, model, { name: 'model[]', value: 'gpt-4o' }], 400, 'model[]'],
   ['two files', [file, file, model], 400, null],
   ['a file of another name', [{ ...file, name: 'sound' }, model], 400, null],
   ['an unknown model', [file, { name: 'model', value: 'nothing' }], 404, 'model'],
@@ -227,6 +228,7 @@ test.each<[string, Buffer, string | undefined, number]>([
   ['of another boundary', encode(good, 'other'), undefined, 400],
   ['empty', Buffer.alloc(0), undefined, 400],
   ['without a boundary', encode(good), 'multipart/form-data', 415],
+  ['of two boundaries', encode(good), 'multipart/form-data; boundary=b0undary; boundary=b', 415],
   ['that is JSON', Buffer.from('{"model":"whisper-1"}'), 'application/json', 415],
 ])('a body %s is refused', async (_, body, type, status) => {
   const answer = await send(body, type === undefined ? {} : { type });

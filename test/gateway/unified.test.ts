@@ -228,6 +228,33 @@ test.each<[object, string]>([
   [{ modalities: ['text', 'audio'] }, 'modalities'],
   [{ tools: [{ type: 'custom', custom: { name: 'x' } }] }, 'tools[0]'],
   [{ response_format: { type: 'json_object' } }, 'response_format'],
+  [{ tools: {} }, 'tools'],
+  [{ temperature: 'hot' }, 'temperature'],
+  [{ stop: 5 }, 'stop'],
+  [{ messages: [{ role: 'system', content: 'Be brief.' }] }, 'messages'],
+  [{ messages: [{ role: 'user', content: 5 }] }, 'messages[0].content'],
+  [{ messages: [{ role: 'user', content: ['Hello'] }] }, 'messages[0].content'],
+  [
+    { messages: [{ role: 'assistant', content: 'x', tool_calls: 'abc' }] },
+    'messages[0].tool_calls',
+  ],
+  [{ tools, tool_choice: 'constructor' }, 'tool_choice'],
+  [
+    {
+      messages: [
+        {
+          role: 'assistant',
+          tool_calls: [
+            {
+              id: 'a',
+              function: { name: 'x', arguments: `{"a":${'['.repeat(5_000)}${']'.repeat(5_000)}}` },
+            },
+          ],
+        },
+      ],
+    },
+    'messages[0].tool_calls',
+  ],
   [
     { messages: [{ role: 'user', content: [{ type: 'input_audio', input_audio: {} }] }] },
     'messages[0].content[0]',
