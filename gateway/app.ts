@@ -5,7 +5,7 @@ import type { Logger } from '../log';
 import { addToLine } from '../request-log';
 import { openHolds } from './budget';
 import type { Gateway } from './call';
-import { mayReload, warm } from './configuration';
+import { checkReload, warm } from './configuration';
 import type { ControlPlane } from './control-plane';
 import { openEvents } from './events';
 import { openHeldCalls } from './held-calls';
@@ -152,9 +152,7 @@ function answerHealth(ctx: Context, { running }: Gateway): void {
 
 /** Reads the configuration again. Takes the token of a service of this installation, as gateways have one. */
 async function reload(ctx: Context, { control_plane, configuration, log }: Gateway): Promise<void> {
-  if (!(await mayReload(control_plane, ctx.get('authorization'), log))) {
-    throw new AppError('invalid_credential', 'Send a token with the scope control_plane.');
-  }
+  await checkReload(control_plane, ctx.get('authorization'), log);
   if (configuration === undefined) {
     throw new AppError('unavailable', 'This gateway is starting. Repeat the request shortly.');
   }

@@ -12,6 +12,8 @@ const TRYING_MS = 1_000;
 export interface Breaker {
   /** False while the circuit is open. After its time one request may try; the others wait for its end. */
   mayPass(): boolean;
+  /** The beginning of an answer has come: enough for the request that tries. */
+  answered(): void;
   succeeded(): void;
   failed(): void;
   /** Neither: the request ended before it showed anything. */
@@ -33,6 +35,11 @@ export function openBreaker(
       if (is_trying || now() < open_until) return false;
       is_trying = true;
       return true;
+    },
+    answered() {
+      if (!is_trying) return;
+      failures = 0;
+      is_trying = false;
     },
     succeeded() {
       failures = 0;

@@ -59,6 +59,7 @@ export const chatReader: Reader = {
   },
   usageOf: openaiUsage,
   openStream: (found) => (chunk) => {
+    if (chunk.error != null) found.has_failed = true;
     found.usage = openaiUsage(chunk.usage) ?? found.usage;
     addDelivered(found, chatText(chunk));
     found.audio_tokens += chatAudio(chunk);

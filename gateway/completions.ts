@@ -25,6 +25,7 @@ export const completionReader: Reader = {
   },
   usageOf: openaiUsage,
   openStream: (found) => (chunk) => {
+    if (chunk.error != null) found.has_failed = true;
     found.usage = openaiUsage(chunk.usage) ?? found.usage;
     addDelivered(found, choicesText(chunk));
     if (endsChoice(chunk)) found.has_finish = true;

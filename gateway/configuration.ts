@@ -44,6 +44,13 @@ export function openConfiguration(
   const started_at = new Date();
   const polled: Polled = { etag: undefined, version: null, refused_version: null, error: null };
   const over = new AbortController();
+  // One after the other, so that an older answer never follows a newer one.
+  let last: Promise<unknown> = Promise.resolve();
+  const inTurn = <T>(run: () => Promise<T>): Promise<T> => {
+    const next = last.then(run);
+    last = next.catch(() => undefined);
+    return next;
+  };
   let reported = '';
   let report_at = 0;
   const report = async (): Promise<void> => {
@@ -60,7 +67,7 @@ export function openConfiguration(
     report_at = performance.now() + REPORT_MS;
   };
   const poll = async (): Promise<void> => {
-    await take(gateway, polled);
+    await inTurn(() => take(gateway, polled, polled));
     await report();
   };
   const pollOn = async (): Promise<void> => {
@@ -73,8 +80,8 @@ export function openConfiguration(
   return {
     async reload() {
       const previous_version = gateway.running.version;
-      polled.etag = undefined;
-      await take(gateway, polled);
+      const heard = await inTurn(() => take(gateway, { ...polled, etag: undefined }, polled));
+      if (heard === 'away' && polled.version !== null) throw notRead();
       if (polled.error !== null) throw invalid(polled.error);
       // The control plane's stands above the file.
       if (polled.version === null) apply(gateway, readFile(file));
@@ -97,9 +104,14 @@ export function warm({ tokenizer }: Pick<Gateway, 'tokenizer'>, { providers }: S
 }
 
 /** Asks the control plane, and runs what it has where that is new and good. */
-async function take(gateway: Gateway, polled: Polled): Promise<void> {
-  const answer = await gateway.control_plane.configuration(polled.etag);
-  if (answer === undefined) return;
+async function take(
+  gateway: Gateway,
+  { etag }: Pick<Polled, 'etag'>,
+  polled: Polled,
+): Promise<'heard' | 'away'> {
+  const answer = await gateway.control_plane.configuration(etag);
+  if (answer === 'away') return 'away';
+  if (typeof answer === 'string') return 'heard';
   polled.etag = answer.etag;
   try {
     const settings = parseSettings(JSON.stringify(answer.config), `version ${answer.version}`);
@@ -112,6 +124,7 @@ async function take(gateway: Gateway, polled: Polled): Promise<void> {
     polled.error = message.slice(0, ERROR_MAX_CHARACTERS);
     gateway.log.error({ version: answer.version }, `a configuration was refused: ${message}`);
   }
+  return 'heard';
 }
 
 /** Puts a configuration in the place of the running one, for the calls that begin from now on. */
@@ -137,15 +150,24 @@ function invalid(message: string): AppError {
   return new AppError('invalid_configuration', message);
 }
 
-/** True for the token of a gateway or another service of this installation: what may reload. */
-export async function mayReload(
+function notRead(): AppError {
+  return new AppError(
+    'unavailable',
+    'The control plane, whose configuration runs here, is away: nothing was read. Repeat the request shortly.',
+    { retry_after: 2 },
+  );
+}
+
+/** Refuses a reload to whoever is no gateway or other service of this installation. */
+export async function checkReload(
   control_plane: ControlPlane,
   authorization: string,
   log: Logger,
-): Promise<boolean> {
+): Promise<void> {
   const token = /^bearer\s+(\S+)\s*$/i.exec(authorization)?.[1];
-  if (token === undefined) return false;
-  const is_service = await control_plane.isService(token);
-  if (!is_service) log.warn('a reload was refused');
-  return is_service;
+  const verdict = token === undefined ? 'unknown' : await control_plane.isService(token);
+  if (verdict === 'yes') return;
+  log.warn('a reload was refused');
+  const words = 'A reload takes a token with the scope control_plane.';
+  throw new AppError(verdict === 'forbidden' ? 'permission_denied' : 'invalid_credential', words);
 }

@@ -115,12 +115,12 @@ export interface ControlPlane {
   extend(items: { org_id: string; reservation_id: string }[]): Promise<ExtendResult[]>;
   /** Events that happened here; those that were told before change nothing. */
   tell(events: readonly GatewayEvent[], timeout_ms: number): Promise<'taken' | 'refused' | 'away'>;
-  /** The configuration to run, where it is another than the one with this ETag; undefined where it is not, or there is none. */
-  configuration(etag: string | undefined): Promise<PolledConfiguration | undefined>;
+  /** The configuration to run, where it is another than the one with this ETag. */
+  configuration(etag: string | undefined): Promise<PolledConfiguration | 'same' | 'none' | 'away'>;
   /** Tells what this gateway runs; false where that was not heard. */
   report(state: object): Promise<boolean>;
-  /** True where the control plane takes a token as a service's, or, while it is away, where it is this gateway's own. */
-  isService(token: string): Promise<boolean>;
+  /** What a token may do here: `yes` for a service's, or, while the control plane is away, for this gateway's own. */
+  isService(token: string): Promise<'yes' | 'forbidden' | 'unknown'>;
   /** The price list, at worst that of a while ago; undefined where none was ever had. */
   prices(): Promise<readonly Price[] | undefined>;
   isReady(): Promise<boolean>;
@@ -255,10 +255,12 @@ const REPORT_PATH = '/v1/gateway/config/report';
 async function configuration(
   flights: Flights,
   etag: string | undefined,
-): Promise<PolledConfiguration | undefined> {
+): Promise<PolledConfiguration | 'same' | 'none' | 'away'> {
   const headers = etag === undefined ? {} : { 'if-none-match': etag };
   const reply = await flights.request('GET', CONFIG_PATH, undefined, { headers });
-  if (reply?.status !== 200) return undefined;
+  if (reply?.status === 304) return 'same';
+  if (reply?.status === 404) return 'none';
+  if (reply?.status !== 200) return 'away';
   const { version, config } = reply.body as { version: number; config: object };
   return { etag: `"${version}"`, version, config };
 }
@@ -266,12 +268,13 @@ async function configuration(
 async function isService(
   flights: Flights,
   { token, other }: { token: string; other: string },
-): Promise<boolean> {
+): Promise<'yes' | 'forbidden' | 'unknown'> {
   const headers = { authorization: `Bearer ${other}` };
   const reply = await flights.request('GET', CONFIG_PATH, undefined, { headers });
-  if (reply !== undefined) return reply.status === 200 || reply.status === 404;
+  if (reply?.status === 403) return 'forbidden';
+  if (reply !== undefined) return [200, 304, 404].includes(reply.status) ? 'yes' : 'unknown';
   const digest = (text: string) => hash('sha256', text, 'buffer');
-  return timingSafeEqual(digest(token), digest(other));
+  return timingSafeEqual(digest(token), digest(other)) ? 'yes' : 'unknown';
 }
 
 async function prices(flights: Flights): Promise<readonly Price[] | undefined> {

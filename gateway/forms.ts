@@ -25,6 +25,8 @@ export async function readForm(req: IncomingMessage, limit: number): Promise<For
     );
   }
   const bytes = await readBytes(req, limit);
+  const delimiter = `--${boundary[1] ?? boundary[2]}`;
+  checkParts(bytes, delimiter);
   const form = await parse(bytes, type);
   const fields: Body = {};
   let file: File | undefined;
@@ -38,7 +40,6 @@ export async function readForm(req: IncomingMessage, limit: number): Promise<For
   if (file === undefined) {
     throw new AppError('invalid_field', 'Send the sound as the part "file".', { param: 'file' });
   }
-  const delimiter = `--${boundary[1] ?? boundary[2]}`;
   const outgoing = { bytes, spans: new Map(), content_type: type, delimiter };
   return { fields, file, outgoing };
 }
@@ -57,6 +58,16 @@ export function renamed({ bytes, delimiter = '' }: Outgoing, model: string): Buf
     at = next + 2;
   }
   throw broken('Its part "model" has a form that cannot be changed.');
+}
+
+/** Ahead of the parser, which takes its time for hundreds of thousands of parts. */
+function checkParts(bytes: Buffer, delimiter: string): void {
+  let at = -1;
+  for (let parts = 0; parts <= FIELDS_MAX + 2; parts += 1) {
+    at = bytes.indexOf(delimiter, at + 1);
+    if (at < 0) return;
+  }
+  throw broken(`It has over ${FIELDS_MAX} parts.`);
 }
 
 async function parse(bytes: Buffer, type: string): Promise<FormData> {

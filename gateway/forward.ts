@@ -22,10 +22,11 @@ export async function forward(call: Call): Promise<void> {
   let trouble: Trouble | undefined;
   for (const candidate of call.candidates) {
     const { breaker } = candidate.target;
+    const body = sentTo(call, candidate);
     for (let tried = 0; tried <= retries; tried += 1) {
       if (call.client_is_gone || !breaker.mayPass()) break;
       serveBy(call, candidate);
-      trouble = await attempt(call, candidate);
+      trouble = await attempt(call, candidate, body);
       if (trouble === undefined || !mayGoOn(call, trouble)) return conclude(call, trouble);
       if (tried < retries) await pause(call, backoff_ms * 2 ** tried);
     }
@@ -35,19 +36,23 @@ export async function forward(call: Call): Promise<void> {
 }
 
 /** The same in a span of its own, where the call is traced. */
-function attempt(call: Call, candidate: Candidate): Promise<Trouble | undefined> {
-  if (call.span === undefined) return exchange(call, candidate);
+function attempt(call: Call, candidate: Candidate, body: Buffer): Promise<Trouble | undefined> {
+  if (call.span === undefined) return exchange(call, candidate, body);
   const { target, model } = candidate;
   const attributes = { provider: target.provider, model, target: target.id };
   return inCallSpan(call, 'upstream', attributes, async () => {
-    const trouble = await exchange(call, candidate);
+    const trouble = await exchange(call, candidate, body);
     if (trouble !== undefined) tellTrouble(call, trouble.error ?? trouble.refusal);
     return trouble;
   });
 }
 
 /** One attempt: undefined where the client has got its answer, or has gone. */
-async function exchange(call: Call, candidate: Candidate): Promise<Trouble | undefined> {
+async function exchange(
+  call: Call,
+  candidate: Candidate,
+  body: Buffer,
+): Promise<Trouble | undefined> {
   const { target } = candidate;
   const { family, ctx } = call;
   const translation = family.translations?.[target.shape];
@@ -59,19 +64,19 @@ async function exchange(call: Call, candidate: Candidate): Promise<Trouble | und
     const value = ctx.req.headers[name];
     if (typeof value === 'string') headers[name] = value;
   }
-  const attempt = new Exchange(call, candidate);
-  call.abort = (reason) => attempt.abort(reason);
+  const exchanged = new Exchange(call, candidate);
+  call.abort = (reason) => exchanged.abort(reason);
   target.pool.dispatch(
     {
       method: 'POST',
       path: `${target.base_path}${translation?.upstream_path ?? family.upstream_path}`,
       headers,
-      body: sentTo(call, candidate),
+      body,
       headersTimeout: target.first_byte_ms,
     },
-    attempt,
+    exchanged,
   );
-  return attempt.done;
+  return exchanged.done;
 }
 
 /** True where another attempt may help: nothing of an answer has come, and nobody can have billed for it. */

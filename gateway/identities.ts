@@ -1,13 +1,16 @@
+import { createJwtVerifier, type JwtIssuer, type VerifyJwt } from '../jwt';
 import type { Identity } from './control-plane';
 
 const KNOWN_MAX = 10_000;
 const KNOWN_MS = 30_000;
 
-/** Remembers who a credential is, never that it is valid: that is asked with every reserve. */
+/** Remembers who a credential is. That a key is still valid is asked with every reserve; an assertion is valid until its end. */
 export interface Identities {
   /** `ask` is called where nothing fresh is known; calls that come meanwhile wait for the same answer. */
   who(digest: string, ask: () => Promise<Answer>): Identity | Promise<Identity>;
   forget(digest: string): void;
+  /** The verifier of an issuer; its keys outlive a configuration that still names it. */
+  verifierOf(issuer: JwtIssuer): VerifyJwt;
 }
 
 export interface Answer {
@@ -23,6 +26,7 @@ interface Known {
 
 export function openIdentities(): Identities {
   const known = new Map<string, Known>();
+  let verifier: { name: string; verify: VerifyJwt } | undefined;
   const remember = (digest: string, who: Known['who'], until: number): void => {
     known.delete(digest);
     known.set(digest, { who, until });
@@ -48,6 +52,11 @@ export function openIdentities(): Identities {
       return asked;
     },
     forget: (digest) => void known.delete(digest),
+    verifierOf(issuer) {
+      const name = JSON.stringify(issuer);
+      if (verifier?.name !== name) verifier = { name, verify: createJwtVerifier(issuer) };
+      return verifier.verify;
+    },
   };
 }
 

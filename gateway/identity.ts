@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '../domain/errors';
-import { createJwtVerifier, type VerifyJwt } from '../jwt';
+import type { VerifyJwt } from '../jwt';
 import type { Call } from './call';
 import type { ControlPlane, Identity, KeyOwner } from './control-plane';
 import { type Identities, rememberedUntil } from './identities';
@@ -95,12 +95,14 @@ type Given = { identities: Identities; control_plane: ControlPlane };
 /** A JWT of the configured issuer: `sub` is the user, `kt_key_id` and `kt_team_id` may name a gateway key and a team. */
 function byAssertion({ identity }: Pick<Settings, 'identity'>, given: Given): Identifier {
   const { org_id = '', issuer = '', audience = '', jwks_url = '' } = identity;
-  const verify = createJwtVerifier({ issuer, audience, jwks_url });
+  const verify = given.identities.verifierOf({ issuer, audience, jwks_url });
+  // Another configuration may take the same assertion for another organization, or not at all.
+  const of = `${org_id} ${issuer} ${audience} ${jwks_url} `;
   const ask = (jwt: string) => assertion({ ...given, verify, org_id }, jwt);
   return {
     who(headers) {
       const jwt = bearerOf(headers);
-      return given.identities.who(digestOf(jwt), () => ask(jwt));
+      return given.identities.who(digestOf(of + jwt), () => ask(jwt));
     },
     confirm: async (headers) => (await ask(bearerOf(headers))).identity,
   };

@@ -18,9 +18,34 @@ export function chooseTargets(call: Call): void {
       identity.allowed_models.includes(model) && !running.providers.knows(model, family.shapes);
     throw is_unknown ? unknownModel(model) : notAllowed(model);
   }
-  call.prices = route.prices;
-  call.candidates = running.providers.order(route);
+  call.candidates = takersOf(call, running.providers.order(route));
+  call.prices = route.prices.filter((price) =>
+    call.candidates.some(
+      ({ target, model: served }) => target.provider === price.provider && served === price.model,
+    ),
+  );
   serveBy(call, call.candidates[0] as Candidate);
+}
+
+/** The candidates whose wire has words for the request; throws what the first of the others lacks where none has. */
+function takersOf(
+  { family, request }: Call,
+  candidates: readonly Candidate[],
+): readonly Candidate[] {
+  const { translations } = family;
+  if (translations === undefined) return candidates;
+  let lacking: unknown;
+  const takers = candidates.filter(({ target, model }) => {
+    try {
+      translations[target.shape]?.request(request.body, model);
+      return true;
+    } catch (error) {
+      lacking ??= error;
+      return false;
+    }
+  });
+  if (takers.length === 0) throw lacking;
+  return takers;
 }
 
 /** Makes a candidate the one that the call speaks to now. */

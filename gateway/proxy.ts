@@ -75,7 +75,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
       const is_stream = /^text\/event-stream/i.test(String(headers['content-type'] ?? ''));
       const translation = this.call.family.translations?.[this.candidate.target.shape];
       if (translation !== undefined) this.translate(translation.open(is_stream), headers);
-      this.candidate.target.breaker.succeeded();
+      this.candidate.target.breaker.answered();
       const valve = new Valve(this.call, controller);
       const head = { status, headers };
       this.answer = is_stream
@@ -143,7 +143,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     clearTimeout(this.drain_timer);
     try {
       const trouble = await this.settleWith(error);
-      this.report(trouble);
+      this.report(trouble, error);
       this.resolve(trouble);
     } catch (failure) {
       this.reject(failure);
@@ -168,10 +168,12 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   /** What this attempt says of its target. */
-  private report(trouble: Trouble | undefined): void {
+  private report(trouble: Trouble | undefined, error: Error | undefined): void {
     const { breaker } = this.candidate.target;
     if (this.call.client_is_gone) breaker.abandoned();
-    else if (trouble === undefined) breaker.succeeded();
+    // An answer that began and broke off speaks against its target too.
+    else if (trouble === undefined && error === undefined) breaker.succeeded();
+    else if (trouble === undefined) breaker.failed();
     else if (trouble.refusal === undefined || isOfTarget(trouble.refusal.status)) breaker.failed();
     else breaker.succeeded();
   }

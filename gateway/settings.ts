@@ -94,7 +94,7 @@ const estimates = z.strictObject({
   unseen_input_tokens: z.int().min(0).max(10_000_000).default(4_096),
 });
 
-// One row a section; later sections (rate limits, policies, identity) are further rows.
+// One row a section.
 export const settingsSchema = z.strictObject({
   providers: z.strictObject({
     targets: z.array(target).min(1),

@@ -11,7 +11,7 @@ interface Question {
 parentPort?.on('message', async ({ id, bytes, type, name }: Question) => {
   const { parseBuffer } = await import('music-metadata');
   const file = { size: bytes.length, path: name, ...(type ? { mimeType: type } : {}) };
-  const seconds = await parseBuffer(bytes, file, { skipCovers: true }).then(
+  const seconds = await parseBuffer(bytes, file, { skipCovers: true, duration: true }).then(
     ({ format }) => format.duration ?? null,
     () => null,
   );

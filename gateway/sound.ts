@@ -1,3 +1,4 @@
+import { AppError } from '../domain/errors';
 import { startThread, type Thread } from './thread';
 
 /** Says how long sound lasts, without holding the event loop. */
@@ -27,7 +28,12 @@ export function openSound(): Sound {
   return {
     async lasts(file) {
       thread ??= start();
-      const told = await thread.ask(file).catch(() => null);
+      const told = await thread.ask(file).catch(() => {
+        throw new AppError(
+          'overloaded',
+          'Too many sound files are read at present. Repeat the request shortly.',
+        );
+      });
       const { length } = file.bytes;
       if (told === null || !Number.isFinite(told)) return length / BYTES_PER_SECOND_GUESSED;
       return Math.max(told, length / BYTES_PER_SECOND_MAX);

@@ -59,6 +59,12 @@ function refuseOthers(body: Body): void {
   if (modalities.some((one) => one !== 'text')) throw unavailable('modalities', 'Other than text');
 }
 
+const SHOWN_CHARACTERS = 64;
+
+function shown(value: unknown): string {
+  return stringOf(value).slice(0, SHOWN_CHARACTERS);
+}
+
 function unavailable(param: string, what: string) {
   return wrong(param, `${what} is not available from the provider of this model.`);
 }
@@ -95,7 +101,7 @@ function blocksOf(message: Body, param: string): Body[] {
   }
   if (message.role === 'user') return contentOf(message.content, param);
   if (message.role !== 'assistant')
-    throw unavailable(`${param}.role`, `The role "${message.role}"`);
+    throw unavailable(`${param}.role`, `The role "${shown(message.role)}"`);
   const refusal = stringOf(message.refusal);
   const said = contentOf(message.content ?? (refusal || undefined), param);
   if (message.tool_calls != null && !Array.isArray(message.tool_calls))
@@ -123,7 +129,7 @@ function partOf(part: Body, param: string): Body[] {
   }
   if (part.type === 'file' && isObject(part.file) && typeof part.file.file_data === 'string')
     return [{ type: 'document', source: sourceOf(part.file.file_data), ...cache_control }];
-  throw unavailable(param, `A part of type "${stringOf(part.type)}" in this form`);
+  throw unavailable(param, `A part of type "${shown(part.type)}" in this form`);
 }
 
 const data_url = /^data:([\w.+/-]+);base64,(.*)$/s;
@@ -154,7 +160,7 @@ function argumentsOf(given: unknown, param: string): Body {
 
 function toTool({ type, function: given }: Body, at: number): Body {
   if (type !== 'function' || !isObject(given))
-    throw unavailable(`tools[${at}]`, `A tool of type "${stringOf(type)}"`);
+    throw unavailable(`tools[${at}]`, `A tool of type "${shown(type)}"`);
   const { name, description, parameters } = given;
   const input_schema = parameters ?? { type: 'object', properties: {} };
   return { name, ...(description == null ? {} : { description }), input_schema };
@@ -188,6 +194,6 @@ function answerFormat(given: unknown): Body | undefined {
     return { type, schema: json_schema.schema };
   throw unavailable(
     'response_format',
-    `"response_format" of type "${stringOf(type)}" without a schema`,
+    `"response_format" of type "${shown(type)}" without a schema`,
   );
 }

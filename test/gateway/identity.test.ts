@@ -4,6 +4,7 @@ import { type CryptoKey, exportJWK, generateKeyPair, SignJWT } from 'jose';
 import * as members from '../../domain/members';
 import * as organizations from '../../domain/organizations';
 import { many } from '../../domain/sql';
+import { openRunning, replace } from '../../gateway/running';
 import { parseSettings } from '../../gateway/settings';
 import { listen } from '../../http';
 import { chat, gatewayKey, lastCharge, openWorld, post, type World } from '../support/gateway';
@@ -195,6 +196,19 @@ test('a rotated signing key is found, and an issuer that is away stops nobody wh
   } finally {
     is_away = false;
   }
+});
+
+test('after a reload to another issuer an assertion of the old one is refused at once', async () => {
+  const identity = { mode: 'signed_assertion', org_id: world.org.org_id, audience, jwks_url };
+  const gateway = await world.openGateway({ settings: { identity: { ...identity, issuer } } });
+  const user_id = await makeMember();
+  const jwt = await sign(user_id);
+  expect((await post(gateway.url + path, jwt, chat('Hello'))).status).toBe(200);
+  const { running } = gateway.gateway;
+  const other = { ...running.settings, identity: { ...identity, issuer: 'https://other.example' } };
+  gateway.gateway.running = openRunning(other as typeof running.settings, gateway.gateway);
+  replace(running);
+  expect((await post(gateway.url + path, jwt, chat('Hello'))).status).toBe(401);
 });
 
 test('in header_soft the organization pays and nothing is proved', async () => {

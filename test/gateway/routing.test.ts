@@ -267,6 +267,21 @@ test('a target that fails every time is left alone for a while, then one request
   expect(first.asked.length).toBe(4);
 });
 
+test('a target that breaks every stream off is left alone too', async () => {
+  const url = await openRouted({ circuit_breaker: { failures: 2, open_ms: 60_000 } });
+  first.answer = (res) => {
+    res.writeHead(200, { 'content-type': 'text/event-stream' });
+    res.write('data: {"id":"x","choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n');
+    setTimeout(() => res.destroy(), 20);
+  };
+  for (let n = 0; n < 2; n += 1) {
+    const { text } = await post(url + path, world.key, chat('Hello', { stream: true }));
+    expect(text).toContain('upstream_failed');
+  }
+  expect((await post(url + path, world.key, chat('Hello'))).status).toBe(200);
+  expect([first.asked.length, second.asked.length]).toEqual([2, 1]);
+});
+
 test('where every circuit is open the client is told when to come again, and nothing is held', async () => {
   const url = await openRouted({ circuit_breaker: { failures: 1, open_ms: 60_000 } });
   first.answer = refusedWith(500);
@@ -291,9 +306,15 @@ test('a breaker lets one request try when its time is over, and the others wait 
   expect([breaker.mayPass(), breaker.mayPass()]).toEqual([true, false]);
   breaker.abandoned();
   expect(breaker.mayPass()).toBe(true);
+  breaker.answered();
+  expect([breaker.mayPass(), breaker.mayPass()]).toEqual([true, true]);
+  breaker.failed();
+  breaker.failed();
+  now = 200;
+  expect(breaker.mayPass()).toBe(true);
   breaker.failed();
   expect([breaker.mayPass(), breaker.opensIn()]).toEqual([false, 100]);
-  now = 200;
+  now = 300;
   expect(breaker.mayPass()).toBe(true);
   breaker.succeeded();
   expect([breaker.mayPass(), breaker.mayPass(), breaker.opensIn()]).toEqual([true, true, 0]);

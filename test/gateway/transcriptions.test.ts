@@ -207,6 +207,12 @@ test.each<[string, Part[], number, string | null]>([
   ['two models', [file, model, { name: 'model', value: 'gpt-4o' }], 400, 'model'],
   ['the model in another spelling', [file, model, { name: 'Model', value: 'x' }], 400, 'Model'],
   ['a list of models', [file, model, { name: 'model[]', value: 'gpt-4o' }], 400, 'model[]'],
+  [
+    'very many parts',
+    [file, ...Array.from({ length: 200 }, (_, n) => ({ name: `x${n}`, value: '' })), model],
+    400,
+    null,
+  ],
   ['two files', [file, file, model], 400, null],
   ['a file of another name', [{ ...file, name: 'sound' }, model], 400, null],
   ['an unknown model', [file, { name: 'model', value: 'nothing' }], 404, 'model'],

@@ -5,6 +5,7 @@ import {
   forgetArrivals,
   lastCharge,
   message,
+  openHolds,
   openWorld,
   post,
   type World,
@@ -265,7 +266,37 @@ test.each<[object, string]>([
   expect(answer.status).toBe(422);
   expect(JSON.parse(answer.text).error).toMatchObject({ code: 'invalid_field', param });
   expect(await arrivals(world.models_url)).toEqual([]);
-  expect((await last()).actual_cost_nanos).toBe(0n);
+  expect(await openHolds(world.api, world.org.org_id)).toBe(0);
+});
+
+test('a request that one wire has no words for goes to the other, and holds nothing dearer', async () => {
+  const target = (
+    id: string,
+    provider: string,
+    shape: string,
+    base_url: string,
+    model: string,
+  ) => ({
+    ...{ id, provider, shape, base_url, api_key_env: 'TEST_MODELS_KEY', models: [model] },
+  });
+  const targets = [
+    target('one', 'anthropic', 'anthropic', world.models_url, claude),
+    target('other', 'openai', 'openai', `${world.models_url}/v1`, 'gpt-4o-mini'),
+  ];
+  const fallback = { models: { [claude]: ['gpt-4o-mini'] } };
+  const { url } = await world.openGateway({ settings: { providers: { targets, fallback } } });
+  const body = { model: claude, max_tokens: 64, messages: user('Hello'), n: 2 };
+  expect((await post(url + path, world.key, body)).status).toBe(200);
+  expect(await arrived()).toMatchObject({ model: 'gpt-4o-mini', n: 2 });
+});
+
+test('a stream that is nothing but an error costs nothing', async () => {
+  const messages = user('Hello [[fault:error-frame after=0]]');
+  for (const model of ['gpt-4o-mini', claude]) {
+    const body = { model, max_tokens: 64, stream: true, messages };
+    expect((await post(world.url + path, world.key, body)).text).toContain('"error":{');
+    expect(await last()).toMatchObject({ actual_cost_nanos: 0n });
+  }
 });
 
 test('a stream that breaks ends with an error, and what came is charged', async () => {
