@@ -165,7 +165,7 @@ export async function checkReload(
   log: Logger,
 ): Promise<void> {
   const token = /^bearer\s+(\S+)\s*$/i.exec(authorization)?.[1];
-  const verdict = token === undefined ? 'unknown' : await control_plane.isService(token);
+  const verdict = token === undefined ? 'unknown' : await control_plane.verdictOn(token);
   if (verdict === 'yes') return;
   log.warn('a reload was refused');
   const words = 'A reload takes a token with the scope control_plane.';

@@ -1,9 +1,16 @@
-import { createHmac, hash, timingSafeEqual } from 'node:crypto';
+import { createHmac } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, type ErrorCode } from '../domain/errors';
 import type { GatewayEvent } from '../domain/events';
 import { API_VERSION } from '../http';
 import type { Logger } from '../log';
+import {
+  askConfig,
+  type ConfigAnswer,
+  reportConfig,
+  type Verdict,
+  verdictOn,
+} from './config-client';
 import { type Flights, openFlights } from './flights';
 import type { SessionLimits } from './policy-firewall';
 import type { Priced } from './providers';
@@ -93,12 +100,6 @@ export interface Price {
   max_output_tokens?: number | null;
 }
 
-export interface PolledConfiguration {
-  etag: string;
-  version: number;
-  config: object;
-}
-
 /** The machine routes of the control plane, as the gateway uses them. */
 export interface ControlPlane {
   /** By the key itself, or by its id where another proof names it. Throws `invalid_credential`. */
@@ -116,11 +117,10 @@ export interface ControlPlane {
   /** Events that happened here; those that were told before change nothing. */
   tell(events: readonly GatewayEvent[], timeout_ms: number): Promise<'taken' | 'refused' | 'away'>;
   /** The configuration to run, where it is another than the one with this ETag. */
-  configuration(etag: string | undefined): Promise<PolledConfiguration | 'same' | 'none' | 'away'>;
+  configuration(etag: string | undefined): Promise<ConfigAnswer>;
   /** Tells what this gateway runs; false where that was not heard. */
   report(state: object): Promise<boolean>;
-  /** What a token may do here: `yes` for a service's, or, while the control plane is away, for this gateway's own. */
-  isService(token: string): Promise<'yes' | 'forbidden' | 'unknown'>;
+  verdictOn(token: string): Promise<Verdict>;
   /** The price list, at worst that of a while ago; undefined where none was ever had. */
   prices(): Promise<readonly Price[] | undefined>;
   isReady(): Promise<boolean>;
@@ -157,9 +157,9 @@ export function openControlPlane(
     settle: settlements.send,
     extend: (items) => extend(flights, items),
     tell: (events, timeout_ms) => tell(flights, events, timeout_ms),
-    configuration: (etag) => configuration(flights, etag),
-    report: async (state) => (await flights.request('POST', REPORT_PATH, state))?.status === 200,
-    isService: (other) => isService(flights, { token, other }),
+    configuration: (etag) => askConfig(flights, etag),
+    report: (state) => reportConfig(flights, state),
+    verdictOn: (other) => verdictOn(flights, { token, other }),
     prices: cached(PRICES_FRESH_MS, () => prices(flights)),
     isReady: async () => (await ready()) === true,
     sign: (text) => createHmac('sha256', token).update(text).digest('base64url'),
@@ -247,34 +247,6 @@ async function tell(
   const reply = await flights.request('POST', '/v1/gateway/events', { items }, patience);
   if (reply === undefined || isRefusedCall(reply) || reply.status === 429) return 'away';
   return reply.status < 400 ? 'taken' : 'refused';
-}
-
-const CONFIG_PATH = '/v1/gateway/config';
-const REPORT_PATH = '/v1/gateway/config/report';
-
-async function configuration(
-  flights: Flights,
-  etag: string | undefined,
-): Promise<PolledConfiguration | 'same' | 'none' | 'away'> {
-  const headers = etag === undefined ? {} : { 'if-none-match': etag };
-  const reply = await flights.request('GET', CONFIG_PATH, undefined, { headers });
-  if (reply?.status === 304) return 'same';
-  if (reply?.status === 404) return 'none';
-  if (reply?.status !== 200) return 'away';
-  const { version, config } = reply.body as { version: number; config: object };
-  return { etag: `"${version}"`, version, config };
-}
-
-async function isService(
-  flights: Flights,
-  { token, other }: { token: string; other: string },
-): Promise<'yes' | 'forbidden' | 'unknown'> {
-  const headers = { authorization: `Bearer ${other}` };
-  const reply = await flights.request('GET', CONFIG_PATH, undefined, { headers });
-  if (reply?.status === 403) return 'forbidden';
-  if (reply !== undefined) return [200, 304, 404].includes(reply.status) ? 'yes' : 'unknown';
-  const digest = (text: string) => hash('sha256', text, 'buffer');
-  return timingSafeEqual(digest(token), digest(other)) ? 'yes' : 'unknown';
 }
 
 async function prices(flights: Flights): Promise<readonly Price[] | undefined> {

@@ -1,0 +1,43 @@
+import { hash, timingSafeEqual } from 'node:crypto';
+import type { Flights } from './flights';
+
+/** The configuration to run, where it is another than the one that is known. */
+export type ConfigAnswer = PolledConfig | 'same' | 'none' | 'away';
+
+export interface PolledConfig {
+  etag: string;
+  version: number;
+  config: object;
+}
+
+/** What a token may do here: `yes` for a service's, or, while the control plane is away, for this gateway's own. */
+export type Verdict = 'yes' | 'forbidden' | 'unknown';
+
+const CONFIG_PATH = '/v1/gateway/config';
+
+export async function askConfig(flights: Flights, etag: string | undefined): Promise<ConfigAnswer> {
+  const headers = etag === undefined ? {} : { 'if-none-match': etag };
+  const reply = await flights.request('GET', CONFIG_PATH, undefined, { headers });
+  if (reply?.status === 304) return 'same';
+  if (reply?.status === 404) return 'none';
+  if (reply?.status !== 200) return 'away';
+  const { version, config } = reply.body as { version: number; config: object };
+  return { etag: `"${version}"`, version, config };
+}
+
+/** Tells what this gateway runs; false where that was not heard. */
+export async function reportConfig(flights: Flights, state: object): Promise<boolean> {
+  return (await flights.request('POST', `${CONFIG_PATH}/report`, state))?.status === 200;
+}
+
+export async function verdictOn(
+  flights: Flights,
+  { token, other }: { token: string; other: string },
+): Promise<Verdict> {
+  const headers = { authorization: `Bearer ${other}` };
+  const reply = await flights.request('GET', CONFIG_PATH, undefined, { headers });
+  if (reply?.status === 403) return 'forbidden';
+  if (reply !== undefined) return [200, 304, 404].includes(reply.status) ? 'yes' : 'unknown';
+  const digest = (text: string) => hash('sha256', text, 'buffer');
+  return timingSafeEqual(digest(token), digest(other)) ? 'yes' : 'unknown';
+}
