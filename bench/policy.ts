@@ -3,7 +3,8 @@ import { createStreamMeter } from '../gateway/meter';
 import { chatTalk } from '../gateway/policy-chat';
 import { checkJson, type Dlp, openDlp } from '../gateway/policy-dlp';
 import { openFirewall } from '../gateway/policy-firewall';
-import { openStreamGuard, watchCalls, watchText } from '../gateway/policy-stream';
+import { openStreamGuard } from '../gateway/policy-stream';
+import { watchCalls, watchText } from '../gateway/policy-watchers';
 import type { Row } from './main';
 
 const ROUNDS = 15;
@@ -52,7 +53,7 @@ export async function policyRow(): Promise<Row> {
 function stream(dlp: Dlp | undefined): void {
   const firewall = openFirewall({ tools: { deny: ['delete_*'] } });
   const watchers = dlp && [watchCalls(firewall, chatTalk), watchText(dlp, chatTalk)];
-  const guard = watchers && openStreamGuard(watchers, dlp, chatTalk);
+  const guard = watchers && openStreamGuard(watchers, dlp);
   const meter = createStreamMeter(chatReader, false, guard);
   let given = 0;
   for (const chunk of chunks) given += meter.push(chunk).length;
@@ -70,6 +71,6 @@ function perAnswer(answer: () => void): number {
 
 async function wholeAnswers(dlp: Dlp): Promise<number> {
   const began = performance.now();
-  for (let at = 0; at < ANSWERS; at += 1) await checkJson(dlp, json, chatTalk.roots);
+  for (let at = 0; at < ANSWERS; at += 1) await checkJson(dlp, json, chatTalk.unread);
   return ((performance.now() - began) * 1_000) / ANSWERS;
 }

@@ -1,9 +1,9 @@
-import { addSaid, type Called, offeredTools, type Said, type Talk } from './policy-talk';
+import { addSaid, type Called, indexOf, type Said, type Talk } from './policy-talk';
 import { type Body, isObject, listOf, stringOf } from './usage';
 
 /** How policies read chat completions. */
 export const chatTalk: Talk = {
-  roots: new Set(['choices']),
+  unread: new Set(),
   said(chunk) {
     const found: Said[] = [];
     for (const [choice, part] of partsOf(chunk)) addSaid(found, part, `${choice}`);
@@ -15,16 +15,14 @@ export const chatTalk: Talk = {
       .map((choice, at) => `${indexOf(choice, at)}.`),
   called: (chunk) => partsOf(chunk).flatMap(([choice, part]) => callsIn(choice, part)),
   callsOf: (answer) =>
-    partsOf(answer).flatMap(([choice, part]) => callsIn(choice, part).map(({ name }) => name)),
-  offeredBy: ({ tools, functions }) => [...offeredTools(tools), ...offeredTools(functions)],
-  scrub(chunk) {
-    for (const choice of listOf(chunk.choices)) if ('logprobs' in choice) choice.logprobs = null;
-  },
+    partsOf(answer)
+      .flatMap(([choice, part]) => callsIn(choice, part).map(({ name }) => name))
+      .filter((name) => name !== ''),
 };
 
 /** What each choice says, by the number of the choice. */
-function partsOf({ choices }: Body): [number, Body][] {
-  const parts: [number, Body][] = [];
+function partsOf({ choices }: Body): [number | string, Body][] {
+  const parts: [number | string, Body][] = [];
   for (const [at, choice] of listOf(choices).entries()) {
     for (const part of [choice.delta, choice.message]) {
       if (isObject(part)) parts.push([indexOf(choice, at), part]);
@@ -33,26 +31,23 @@ function partsOf({ choices }: Body): [number, Body][] {
   return parts;
 }
 
-function indexOf({ index }: Body, otherwise: number): number {
-  return typeof index === 'number' ? index : otherwise;
-}
-
-function callsIn(choice: number, part: Body): Called[] {
-  const calls = listOf(part.tool_calls).map((call, at) => {
-    const index = indexOf(call, at);
-    const inner = isObject(call.function)
-      ? call.function
-      : isObject(call.custom)
-        ? call.custom
-        : {};
-    return calledBy(`${choice}.tool_calls.${index}`, inner);
-  });
+function callsIn(choice: number | string, part: Body): Called[] {
+  const calls = listOf(part.tool_calls).flatMap((call, at) =>
+    calledBy(`${choice}.tool_calls.${indexOf(call, at)}`, call),
+  );
   if (isObject(part.function_call)) {
-    calls.push(calledBy(`${choice}.function_call`, part.function_call));
+    calls.push(...calledBy(`${choice}.function_call`, part.function_call));
   }
   return calls;
 }
 
-function calledBy(call: string, { name, arguments: given, input }: Body): Called {
-  return { call, name: stringOf(name), is_whole: stringOf(given) + stringOf(input) !== '' };
+/** A call names its tool in an object of its kind; whatever the kind, every name counts. */
+function calledBy(call: string, holder: Body): Called[] {
+  const { name, arguments: given, input, function: of_function, custom } = holder;
+  const is_whole = stringOf(given) + stringOf(input) !== '';
+  return [
+    { call, name: stringOf(name), is_whole },
+    ...(isObject(of_function) ? calledBy(`${call}.function`, of_function) : []),
+    ...(isObject(custom) ? calledBy(`${call}.custom`, custom) : []),
+  ];
 }

@@ -22,30 +22,38 @@ export function openDlp(settings: DlpSettings): Dlp {
   return { stages, redacts: action === 'redact', inspector: openInspector(settings) };
 }
 
-/** A whole body. `roots` are the members that say something; all of them where it is undefined. */
+/** A whole body. Of an answer, which tells the members that are `unread`, the odds of its tokens are taken out. */
 export async function checkJson(
   dlp: Dlp,
   text: string,
-  roots?: ReadonlySet<string>,
+  unread?: ReadonlySet<string>,
 ): Promise<Verdict> {
-  const { literals, echoes } = literalsIn(text, roots);
+  const { literals, echoes } = literalsIn(text, unread);
   const edits: Edit[] = [];
   const turn = { looked: 0 };
-  for (let at = 0; at < literals.length; ) {
-    // Parts of one content are read as one text.
-    const parts_of = literals[at]?.parts_of;
-    let next = at + 1;
-    while (parts_of !== undefined && literals[next]?.parts_of === parts_of) next += 1;
-    const rule = await checkParts(dlp, literals.slice(at, next), edits, turn);
+  for (const parts of groupsOf(literals)) {
+    const rule = await checkParts(dlp, parts, edits, turn);
     if (rule !== undefined) return { rule };
-    at = next;
   }
-  if (edits.length === 0) return { text };
   // Token by token, the odds of an answer say again what it said.
-  for (const { start, end, is_list } of echoes) {
-    edits.push({ start, end, text: is_list ? '[]' : 'null' });
+  for (const { start, end, is_list } of unread === undefined ? [] : echoes) {
+    const empty = is_list ? '[]' : 'null';
+    if (text.slice(start, end) !== empty) edits.push({ start, end, text: empty });
   }
-  return { text: spliced(text, edits) };
+  return { text: edits.length === 0 ? text : spliced(text, edits) };
+}
+
+/** Parts of one content are read as one text, whatever stands between them. */
+function groupsOf(literals: readonly Literal[]): Iterable<Literal[]> {
+  const groups = new Map<number, Literal[]>();
+  for (const literal of literals) {
+    // No string and no list begin at one place.
+    const key = literal.parts_of ?? literal.start;
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [literal]);
+    else group.push(literal);
+  }
+  return groups.values();
 }
 
 interface Edit {

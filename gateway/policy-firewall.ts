@@ -4,6 +4,8 @@ import type { FirewallSettings } from './policy-settings';
 export interface Firewall {
   /** The rule that forbids a tool. */
   forbids(name: string): string | undefined;
+  /** The rule that forbids a tool of which this may be the whole name, or a piece. */
+  denies(name: string): string | undefined;
 }
 
 export interface SessionLimits {
@@ -14,10 +16,15 @@ export interface SessionLimits {
 export function openFirewall({ tools: { allow, deny } }: FirewallSettings): Firewall {
   const denied = deny.map(matcherOf);
   const allowed = allow?.map(matcherOf);
+  const denies = (name: string): string | undefined => {
+    const at = denied.findIndex((matches) => matches(name));
+    return at < 0 ? undefined : `tools.deny[${at}]`;
+  };
   return {
+    denies,
     forbids(name) {
-      const at = denied.findIndex((matches) => matches(name));
-      if (at >= 0) return `tools.deny[${at}]`;
+      const rule = denies(name);
+      if (rule !== undefined) return rule;
       return allowed?.some((matches) => matches(name)) === false ? 'tools.allow' : undefined;
     },
   };

@@ -14,7 +14,18 @@ export interface Echo {
   is_list: boolean;
 }
 
+export interface Literals {
+  literals: Literal[];
+  echoes: Echo[];
+  /** An object names a member twice. */
+  has_repeats: boolean;
+}
+
+const nothing: ReadonlySet<string> = new Set();
+
 interface Container {
+  /** The names of its members so far. */
+  names: Set<string> | undefined;
   start: number;
   is_list: boolean;
   /** The member that it is the value of. */
@@ -22,7 +33,9 @@ interface Container {
   /** The member that is being read in it. */
   member: string;
   takes_key: boolean;
+  /** Where it begins, for what tells again; else -1. */
   echo: number;
+  is_in_echo: boolean;
 }
 
 // Names and kinds, which mean something to the provider and say nothing.
@@ -31,38 +44,61 @@ const labels = new Set([
   ...['previous_response_id', 'finish_reason', 'service_tier', 'system_fingerprint', 'obfuscation'],
 ]);
 // Members whose own members are named by whoever writes them.
-const named_freely = new Set(['properties', 'patternProperties', '$defs', 'metadata', 'variables']);
+const named_freely = new Set([
+  ...['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas', 'metadata'],
+  ...['variables', 'default', 'const', 'example', 'examples', 'parsed'],
+]);
 // Members that carry pictures, sounds, files and sealed thoughts.
 const carriers = new Set([
   ...['data', 'file_data', 'url', 'image_url', 'b64_json', 'encrypted_content', 'signature'],
   ...['result', 'partial_image_b64'],
 ]);
-const LABEL_MAX = 128;
+// No phrase, address or escape has this form.
+const label = /^[\w.:/-]{0,128}$/;
+const plain_name = /^[$A-Za-z_]{1,64}$/;
 const BINARY_MIN = 1_024;
 const binary = /^(?:data:[\w/+.;=-]*,)?[\w+/=-]*$/;
 
 /** True where a member's string is none that anybody reads: a label, or bytes in Base64 from end to end. */
 export function isSilent(name: string, value: string): boolean {
-  if (labels.has(name)) return value.length <= LABEL_MAX;
+  if (labels.has(name)) return label.test(value);
   return value.length >= BINARY_MIN && carriers.has(name) && binary.test(value);
+}
+
+/** True for the name of a member that is one of the wire's, by its form. */
+export function isPlainName(name: string): boolean {
+  return plain_name.test(name);
+}
+
+/** True for bytes in Base64, and nothing else. */
+export function isBinary(value: string): boolean {
+  return binary.test(value);
+}
+
+/** The text, written anew where it names a member twice, so that every parser reads the value that was looked at. */
+export function withoutRepeats(text: string, value: unknown): string {
+  const anew = JSON.stringify(value);
+  return anew === text || !literalsIn(text).has_repeats ? text : anew;
 }
 
 /**
  * The strings of a JSON text that say something. They are read from the text itself and not from what a parser makes of it:
- * of two members of one name parsers keep one, and not all the same. `roots` are the top-level members looked into.
+ * of two members of one name parsers keep one, and not all the same. `unread` are the top-level members not looked into.
  */
-export function literalsIn(text: string, roots?: ReadonlySet<string>) {
-  const found: { literals: Literal[]; echoes: Echo[] } = { literals: [], echoes: [] };
+export function literalsIn(text: string, unread: ReadonlySet<string> = nothing): Literals {
+  const found: Literals = { literals: [], echoes: [], has_repeats: false };
   const stack: Container[] = [];
   for (let at = 0; at < text.length; at += 1) {
     const top = stack.at(-1);
     const code = text.charCodeAt(at);
-    if (code === QUOTE) at = readString(text, at, stack, roots, found.literals) - 1;
+    if (code === QUOTE) at = readString(text, at, stack, unread, found) - 1;
     else if (code === OPEN_LIST || code === OPEN_OBJECT) {
       const is_list = code === OPEN_LIST;
       const name = top === undefined ? '' : top.is_list ? top.name : top.member;
       const echo = name === 'logprobs' && top?.is_list === false ? at : -1;
-      stack.push({ start: at, is_list, name, member: '', takes_key: !is_list, echo });
+      const is_in_echo = echo >= 0 || top?.is_in_echo === true;
+      const begun = { names: undefined, start: at, member: '', takes_key: !is_list };
+      stack.push({ ...begun, is_list, name, echo, is_in_echo });
     } else if (code === CLOSE_LIST || code === CLOSE_OBJECT) {
       stack.pop();
       if (top !== undefined && top.echo >= 0) {
@@ -101,37 +137,50 @@ function readString(
   text: string,
   start: number,
   stack: readonly Container[],
-  roots: ReadonlySet<string> | undefined,
-  literals: Literal[],
+  unread: ReadonlySet<string>,
+  found: Literals,
 ): number {
   const end = stringEnd(text, start);
   const top = stack.at(-1);
   if (top === undefined) return end;
-  const is_key = top.takes_key;
-  if (!is_key && roots !== undefined && !roots.has(stack[0]?.member ?? '')) return end;
-  const value = said(text, start, end);
-  if (is_key) {
-    top.member = value;
-    top.takes_key = false;
-    const is_said = roots === undefined && named_freely.has(top.name);
-    if (is_said) literals.push({ start, end, value, parts_of: undefined });
+  if (top.takes_key) {
+    const value = said(text, start, end);
+    noteName(top, value, found);
+    const is_said = named_freely.has(top.name) || !isPlainName(value);
+    if (is_said && (stack.length === 1 || !unread.has(stack[0]?.member ?? ''))) {
+      found.literals.push({ start, end, value, parts_of: undefined });
+    }
     return end;
   }
+  if (unread.has(stack[0]?.member ?? '')) return end;
+  // It is taken out of answers as a whole.
+  if (top.is_in_echo && unread !== nothing) return end;
+  const value = said(text, start, end);
   const name = top.is_list ? top.name : top.member;
   const is_free = !top.is_list && named_freely.has(top.name);
   if (!is_free && isSilent(name, value)) return end;
   const list = name === 'text' && !top.is_list ? stack.at(-2) : undefined;
   const parts_of = list?.is_list ? list.start : undefined;
-  literals.push({ start, end, value, parts_of });
+  found.literals.push({ start, end, value, parts_of });
   return end;
 }
 
-function said(text: string, start: number, end: number): string {
+function noteName(holder: Container, name: string, found: Literals): void {
+  holder.member = name;
+  holder.takes_key = false;
+  holder.names ??= new Set();
+  if (holder.names.has(name)) found.has_repeats = true;
+  holder.names.add(name);
+}
+
+/** What the string between two places says. */
+export function said(text: string, start: number, end: number): string {
   const raw = text.slice(start + 1, end - 1);
   return raw.includes('\\') ? (JSON.parse(`"${raw}"`) as string) : raw;
 }
 
-function stringEnd(text: string, start: number): number {
+/** The place behind the string that starts here. */
+export function stringEnd(text: string, start: number): number {
   let quote = text.indexOf('"', start + 1);
   while (quote > 0 && isEscaped(text, quote)) quote = text.indexOf('"', quote + 1);
   return quote < 0 ? text.length : quote + 1;

@@ -1,29 +1,22 @@
-import { addSaid, type Called, offeredTools, type Said, type Talk } from './policy-talk';
+import { isBinary } from './policy-json';
+import type { Called, Said, Talk } from './policy-talk';
 import { type Body, isObject, listOf, stringOf } from './usage';
 
-const roots = new Set(['output', 'output_text']);
-// Sound in Base64; its transcript has events of its own.
-const unread = new Set(['response.audio.delta']);
+const unread = new Set([
+  ...['instructions', 'tools', 'tool_choice', 'metadata', 'text', 'prompt'],
+  ...['user', 'safety_identifier', 'prompt_cache_key'],
+]);
 
 /** How policies read Responses. Its events tell a text in pieces, then whole, then again in its part, item and response. */
 export const responsesTalk: Talk = {
-  roots,
-  said(event) {
-    const found: Said[] = [];
-    if (typeof event.delta === 'string') {
-      if (event.delta !== '' && !unread.has(stringOf(event.type))) {
-        found.push({ strand: strandOf(event), text: event.delta, holder: event, member: 'delta' });
-      }
-    } else if (!isObject(event.response)) addSaid(found, event, undefined);
-    else {
-      for (const root of roots) {
-        const told = event.response[root];
-        if (typeof told === 'string') {
-          found.push({ strand: undefined, text: told, holder: event.response, member: root });
-        } else if (Array.isArray(told)) addSaid(found, told, undefined);
-      }
-    }
-    return found;
+  unread,
+  said(event): Said[] {
+    const { delta, type } = event;
+    if (typeof delta !== 'string' || delta === '') return [];
+    // Sound has a transcript, with events of its own.
+    const is_sound = type === 'response.audio.delta' && isBinary(delta);
+    const strand = is_sound ? {} : { strand: strandOf(event) };
+    return [{ ...strand, text: delta, holder: event, member: 'delta' }];
   },
   ended(event) {
     const type = stringOf(event.type);
@@ -37,31 +30,17 @@ export const responsesTalk: Talk = {
     return typeof event.name === 'string' ? [whole(event.name)] : [];
   },
   callsOf: ({ output }) => listOf(output).flatMap(callOf).map(nameOf),
-  offeredBy: ({ tools }) => offeredTools(tools),
-  scrub(event) {
-    for (const part of [event, event.part, ...itemsOf(event).flatMap(contentOf)]) {
-      if (isObject(part) && 'logprobs' in part) part.logprobs = [];
-    }
-  },
 };
 
-function strandOf({ type, output_index, content_index, summary_index }: Body): string {
+/** The parts of one item are read as one text. */
+function strandOf({ type, output_index, summary_index }: Body): string {
   const kind = stringOf(type).replace(/\.(delta|done)$/, '');
-  return `${output_index}:${kind}:${content_index ?? summary_index ?? ''}`;
+  return `${output_index}:${kind}:${summary_index ?? ''}`;
 }
 
-function itemsOf({ item, response }: Body): Body[] {
-  if (isObject(item)) return [item];
-  return isObject(response) ? listOf(response.output) : [];
-}
-
-function contentOf({ content }: Body): Body[] {
-  return listOf(content);
-}
-
-/** The tool that an item calls. What the provider runs itself has no name: it was checked as it was offered. */
-function callOf({ type, name }: Body): Called[] {
-  return stringOf(type).endsWith('_call') && typeof name === 'string' ? [whole(name)] : [];
+/** The tool that an item calls, or wants to. What the provider runs itself has no name: it was checked as it was offered. */
+function callOf({ name }: Body): Called[] {
+  return typeof name === 'string' ? [whole(name)] : [];
 }
 
 function whole(name: string): Called {

@@ -28,6 +28,8 @@ export class Strand {
   private readonly redacts: boolean;
   private text = '';
   private base = 0;
+  /** Where the next look begins: before what is decided, where that ended in something that may go on. */
+  private from = 0;
   private slots: Slot[] = [];
 
   constructor(inspector: Inspector, redacts: boolean) {
@@ -45,15 +47,31 @@ export class Strand {
 
   /** Looks at what is not decided; gives the rule that blocks. `is_final` where nothing follows. */
   look(is_final: boolean): string | undefined {
+    return this.lookTo(is_final, undefined);
+  }
+
+  /** A text that is whole, and looked at once. */
+  lookAt(text: string): string | undefined {
+    this.push(text);
+    return this.look(true);
+  }
+
+  /** The same where the text has ended: all is decided, and yet whatever still comes goes on with what was said. */
+  pause(): string | undefined {
+    const { matches, safe } = this.inspector.look(this.text, this.from - this.base, false);
+    return this.lookTo(true, this.base + decided(matches, safe));
+  }
+
+  private lookTo(is_final: boolean, next: number | undefined): string | undefined {
     const end = this.base + this.text.length;
     if (this.safe === end) return undefined;
-    const { matches, safe } = this.inspector.look(this.text, this.safe - this.base, is_final);
+    const { matches, safe } = this.inspector.look(this.text, this.from - this.base, is_final);
     const blocking = this.redacts ? undefined : matches.find(({ is_open }) => !is_open);
     if (blocking !== undefined) return blocking.rule;
     const limit = decided(matches, safe);
     if (this.text.length - limit > HELD_MAX) return this.overflow(matches);
     if (this.redacts) this.redact(matches, limit);
-    this.advance(limit);
+    this.advance(limit, next);
     return undefined;
   }
 
@@ -89,9 +107,10 @@ export class Strand {
     }
   }
 
-  private advance(limit: number): void {
-    this.safe = this.base + limit;
-    const cut = Math.max(0, limit - CONTEXT);
+  private advance(limit: number, next = this.base + limit): void {
+    this.safe = Math.max(this.safe, this.base + limit);
+    this.from = next;
+    const cut = Math.max(0, next - this.base - CONTEXT);
     this.text = this.text.slice(cut);
     this.base += cut;
     if (this.slots.length > 0) this.slots = this.slots.filter(({ to }) => to > this.safe);

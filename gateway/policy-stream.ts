@@ -1,7 +1,7 @@
 import { checkText, type Dlp } from './policy-dlp';
-import type { Firewall } from './policy-firewall';
-import { decidedText, type Slot, Strand } from './policy-strand';
-import type { Called, Said, Talk } from './policy-talk';
+import { withoutRepeats } from './policy-json';
+import { decidedText, type Slot } from './policy-strand';
+import type { Said } from './policy-talk';
 import type { Frame } from './sse';
 import { type Body, isObject } from './usage';
 
@@ -41,7 +41,7 @@ export interface Entry {
 }
 
 /** Frames go on as they came, byte by byte, but those in which something was redacted. */
-export function openStreamGuard(watchers: readonly Watcher[], dlp: Dlp | undefined, talk: Talk) {
+export function openStreamGuard(watchers: readonly Watcher[], dlp: Dlp | undefined) {
   const waiting: Entry[] = [];
   let violation: Violation | undefined;
   const note = (policy: string, rule: string | undefined): boolean => {
@@ -49,12 +49,18 @@ export function openStreamGuard(watchers: readonly Watcher[], dlp: Dlp | undefin
     return rule !== undefined;
   };
   const endAll = (): boolean => watchers.some((watcher) => note(watcher.policy, watcher.end()));
-  const take = (frame: Frame): void => {
+  let is_over = false;
+  const take = (given: Frame): void => {
+    // No client reads on there, or all should.
+    if (is_over && !given.is_tail) return;
+    const frame = dlp === undefined ? given : withKnownFields(given);
     const event = eventOf(frame);
     const entry: Entry = { frame, event, slots: [], names: [], is_changed: false };
     if (event !== undefined) {
+      entry.is_changed = hasRepeats(frame, event);
       if (watchers.some((watcher) => note(watcher.policy, watcher.see(entry, event)))) return;
     } else if (frame.data === '[DONE]') {
+      is_over = true;
       if (endAll()) return;
     } else if (dlp !== undefined && isUnread(frame)) {
       const verdict = frame.data === undefined ? { rule: 'unread' } : checkText(dlp, frame.data);
@@ -66,7 +72,7 @@ export function openStreamGuard(watchers: readonly Watcher[], dlp: Dlp | undefin
   const release = (): Buffer => {
     let count = 0;
     while (count < waiting.length && isDecided(waiting[count] as Entry)) count += 1;
-    const free = waiting.splice(0, count).map((entry) => bytesOf(entry, talk));
+    const free = waiting.splice(0, count).map((entry) => bytesOf(entry));
     return free.length === 1 ? (free[0] as Buffer) : Buffer.concat(free);
   };
   return {
@@ -81,98 +87,6 @@ export function openStreamGuard(watchers: readonly Watcher[], dlp: Dlp | undefin
     },
     violation: () => violation,
   } satisfies StreamGuard;
-}
-
-/** Follows what each choice says, holding back what may become something that must not pass. */
-export function watchText(dlp: Dlp, talk: Talk): Watcher {
-  const strands = new Map<string, Strand>();
-  let clean = '';
-  const strandOf = (name: string): Strand => {
-    const known = strands.get(name);
-    if (known !== undefined) return known;
-    const made = new Strand(dlp.inspector, dlp.redacts);
-    strands.set(name, made);
-    return made;
-  };
-  /** A text that is told whole, most often several times. */
-  const seeWhole = (entry: Entry, said: Said): string | undefined => {
-    if (said.text === clean) return undefined;
-    const verdict = checkText(dlp, said.text);
-    if (verdict.rule !== undefined) return verdict.rule;
-    if (verdict.text === said.text) clean = said.text;
-    else {
-      said.holder[said.member] = verdict.text;
-      entry.is_changed = true;
-    }
-    return undefined;
-  };
-  const seeOne = (entry: Entry, said: Said): string | undefined => {
-    if (said.strand === undefined) return seeWhole(entry, said);
-    const strand = strandOf(said.strand);
-    entry.slots.push({ slot: strand.push(said.text), said });
-    return strand.look(false);
-  };
-  const endOf = (prefix: string): string | undefined => {
-    for (const [name, strand] of strands) {
-      if (!name.startsWith(prefix)) continue;
-      const rule = strand.look(true);
-      if (rule !== undefined) return rule;
-      strands.delete(name);
-    }
-    return undefined;
-  };
-  return {
-    policy: 'dlp-filter',
-    see: (entry, event) =>
-      first(talk.said(event), (said) => seeOne(entry, said)) ?? first(talk.ended(event), endOf),
-    end: () => endOf(''),
-  };
-}
-
-/** Follows which tools are called; a name may come in pieces, and nothing of the call passes before it is whole. */
-export function watchCalls(firewall: Firewall, talk: Talk): Watcher {
-  const open = new Map<string, { name: string; is_settled: boolean }>();
-  const settle = (call: string): string | undefined => {
-    const pending = open.get(call);
-    if (pending === undefined) return undefined;
-    open.delete(call);
-    const rule = firewall.forbids(pending.name);
-    pending.is_settled = rule === undefined;
-    return rule;
-  };
-  const seeOne = (entry: Entry, { call, name, is_whole }: Called): string | undefined => {
-    const pending = open.get(call);
-    if (pending === undefined && name === '') return undefined;
-    if (pending === undefined && is_whole) return firewall.forbids(name);
-    const known = pending ?? { name: '', is_settled: false };
-    known.name += name;
-    open.set(call, known);
-    entry.names.push(known);
-    return is_whole ? settle(call) : undefined;
-  };
-  const endOf = (prefix: string): string | undefined =>
-    first(
-      [...open.keys()].filter((call) => call.startsWith(prefix)),
-      settle,
-    );
-  return {
-    policy: 'agent-firewall',
-    see: (entry, event) =>
-      first(talk.called(event), (called) => seeOne(entry, called)) ??
-      first(talk.ended(event), endOf),
-    end: () => endOf(''),
-  };
-}
-
-function first<Item>(
-  items: readonly Item[],
-  step: (item: Item) => string | undefined,
-): string | undefined {
-  for (const item of items) {
-    const rule = step(item);
-    if (rule !== undefined) return rule;
-  }
-  return undefined;
 }
 
 function eventOf({ data, json }: Frame): Body | undefined {
@@ -197,16 +111,40 @@ function isDecided({ slots, names }: Entry): boolean {
   );
 }
 
-function bytesOf({ frame, event, slots, is_changed }: Entry, talk: Talk): Buffer {
+function bytesOf({ frame, event, slots, is_changed }: Entry): Buffer {
   const edited = slots.filter(({ slot }) => slot.edits.length > 0);
   if (event === undefined || (!is_changed && edited.length === 0)) return frame.bytes;
   for (const { slot, said } of edited) said.holder[said.member] = decidedText(slot);
-  talk.scrub(event);
   return rewritten(frame, JSON.stringify(event)).bytes;
 }
 
+function hasRepeats({ data = '' }: Frame, event: Body): boolean {
+  return withoutRepeats(data, event) !== data;
+}
+
+// All that a client of these streams reads. Comments keep a connection open without a word.
+const known_line =
+  /^(?:data(?::.*)?|event: ?[\w.-]{1,64}|id: ?[\w.:-]{0,64}|retry: ?\d{1,9}|: ?|)$/s;
+const event_name = /^[\w.-]{1,64}$/;
+
+/** The frame without lines that say something elsewhere than in its data. */
+function withKnownFields(frame: Frame): Frame {
+  const { bytes, data, event, is_tail } = frame;
+  if (is_tail || bytes.length > UNREAD_MAX_BYTES * 16) return frame;
+  // One line of data and nothing else.
+  if (event === undefined && data !== undefined) {
+    if (bytes.length === Buffer.byteLength(data) + 8 && bytes[0] === 0x64) return frame;
+  }
+  const lines = bytes.toString('utf8').split(/\r\n|\n|\r/);
+  if (lines.every((line) => known_line.test(line))) return frame;
+  if (data !== undefined) return rewritten(frame, data);
+  // One that never came to its end is too long to be read.
+  return bytes.length > UNREAD_MAX_BYTES ? frame : { ...frame, bytes: Buffer.from(':\n\n') };
+}
+
 function rewritten(frame: Frame, data: string): Frame {
-  const name = frame.event === undefined ? '' : `event: ${frame.event}\n`;
+  const { event = '' } = frame;
+  const name = event_name.test(event) ? `event: ${event}\n` : '';
   const lines = data.split('\n').map((line) => `data: ${line}\n`);
   return { ...frame, data, bytes: Buffer.from(`${name}${lines.join('')}\n`) };
 }

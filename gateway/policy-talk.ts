@@ -1,10 +1,10 @@
-import { isSilent } from './policy-json';
-import { type Body, isObject, listOf, stringOf } from './usage';
+import { isPlainName, isSilent } from './policy-json';
+import type { Body } from './usage';
 
 /** A text in an event of a stream, and where it stands there. */
 export interface Said {
-  /** Names the text that it goes on with; undefined for one that is whole. */
-  strand: string | undefined;
+  /** Names the text that it goes on with; one that is whole has none. */
+  strand?: string;
   text: string;
   holder: Body;
   member: string;
@@ -21,31 +21,33 @@ export interface Called {
 
 /** How policies read the requests and answers of one family. */
 export interface Talk {
-  /** The members of a whole answer that say something: others repeat the request. */
-  roots: ReadonlySet<string>;
+  /** The members of a whole answer that repeat the request. */
+  unread: ReadonlySet<string>;
+  /** The texts that go on from event to event. */
   said(event: Body): Said[];
   /** The strands that nothing follows on, by how their names begin. */
   ended(event: Body): string[];
   called(event: Body): Called[];
-  /** The tools that a whole answer calls, and those that a request offers. */
+  /** The tools that a whole answer calls. */
   callsOf(answer: Body): string[];
-  offeredBy(body: Body): string[];
-  /** Takes out of an event what tells again what was said. */
-  scrub(event: Body): void;
 }
 
-/** All strings of a value, each under the path to it; with `strand`, they go on from event to event. */
-export function addSaid(found: Said[], holder: Body | unknown[], path: string | undefined): void {
+/** The number of an element of a list that comes in pieces, however it is written. */
+export function indexOf({ index }: Body, otherwise: number | string): number | string {
+  if (typeof index === 'number') return index;
+  return typeof index === 'string' && /^\d{1,6}$/.test(index) ? Number(index) : otherwise;
+}
+
+/** All strings of a value, each under the path to it, by which they go on from event to event. */
+export function addSaid(found: Said[], holder: Body | unknown[], path: string): void {
   for (const [member, value] of Object.entries(holder)) {
     if (typeof value === 'string') {
       if (value === '' || isSilent(nameOf(holder, member), value)) continue;
-      const strand = path === undefined ? undefined : `${path}.${member}`;
-      found.push({ strand, text: value, holder: holder as Body, member });
-    } else if (typeof value === 'object' && value !== null) {
+      found.push({ strand: `${path}.${member}`, text: value, holder: holder as Body, member });
+    } else if (member !== 'logprobs' && typeof value === 'object' && value !== null) {
       // Pieces of lists say themselves which element they belong to.
-      const { index } = value as Body;
-      const step = Array.isArray(holder) && typeof index === 'number' ? index : member;
-      addSaid(found, value as Body, path === undefined ? undefined : `${path}.${step}`);
+      const step = Array.isArray(holder) ? indexOf(value as Body, member) : member;
+      addSaid(found, value as Body, `${path}.${step}`);
     }
   }
 }
@@ -54,15 +56,57 @@ function nameOf(holder: Body | unknown[], member: string): string {
   return Array.isArray(holder) ? '' : member;
 }
 
-/** The names of tools as OpenAI's wire offers them; one that the provider runs has only its type. */
-export function offeredTools(tools: unknown): string[] {
-  return listOf(tools).flatMap((tool) => {
-    const inner = isObject(tool.function)
-      ? tool.function
-      : isObject(tool.custom)
-        ? tool.custom
-        : tool;
-    const name = stringOf(inner.name) || stringOf(tool.type);
-    return [...(name === '' ? [] : [name]), ...offeredTools(tool.tools)];
-  });
+/** What else an event says. */
+export interface Rest {
+  /** Whole texts; those of one list are read as one. */
+  texts: Said[][];
+  /** Names of members that are none of the wire's. */
+  names: string[];
+  /** The odds of tokens, which said again what is said, were taken out. */
+  is_changed: boolean;
+}
+
+/** All of an event that does not go on from other events. `unread` are the members of its response that repeat the request. */
+export function restOf(event: Body, said: readonly Said[], unread: ReadonlySet<string>): Rest {
+  const taken = new Map<Body, Set<string>>();
+  for (const { holder, member } of said) {
+    const members = taken.get(holder);
+    if (members === undefined) taken.set(holder, new Set([member]));
+    else members.add(member);
+  }
+  const rest: Rest = { texts: [], names: [], is_changed: false };
+  const { response } = event;
+  const walk = (holder: Body, is_list: boolean, parts: Said[]): void => {
+    const done = taken.get(holder);
+    // The texts of the objects of one list.
+    const siblings: Said[] = [];
+    for (const member of Object.keys(holder)) {
+      const value = holder[member];
+      if (!is_list && !isPlainName(member)) rest.names.push(member);
+      if (holder === response && unread.has(member)) continue;
+      if (typeof value === 'string') {
+        if (value === '' || done?.has(member) || isSilent(is_list ? '' : member, value)) continue;
+        const text = { text: value, holder, member };
+        if (member === 'text' && !is_list) parts.push(text);
+        else rest.texts.push([text]);
+      } else if (typeof value !== 'object' || value === null) continue;
+      else if (member === 'logprobs' && !is_list) emptyOdds(holder, value, rest);
+      else {
+        const own: Said[] = [];
+        walk(value as Body, Array.isArray(value), is_list ? siblings : own);
+        if (own.length > 0) rest.texts.push(own);
+      }
+    }
+    if (siblings.length > 0) rest.texts.push(siblings);
+  };
+  const own: Said[] = [];
+  walk(event, false, own);
+  if (own.length > 0) rest.texts.push(own);
+  return rest;
+}
+
+function emptyOdds(holder: Body, odds: object, rest: Rest): void {
+  if (Array.isArray(odds) && odds.length === 0) return;
+  holder.logprobs = Array.isArray(odds) ? [] : null;
+  rest.is_changed = true;
 }

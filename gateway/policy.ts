@@ -4,16 +4,13 @@ import { estimate } from './budget';
 import type { Call, Stage } from './call';
 import { checkJson, checkText, type Dlp, openDlp, type Verdict } from './policy-dlp';
 import { type Firewall, openFirewall, type SessionLimits, sessionLimits } from './policy-firewall';
+import { withoutRepeats } from './policy-json';
+import { offeredTools } from './policy-offers';
 import { openRbac, type Rbac } from './policy-rbac';
 import type { Kind } from './policy-settings';
-import {
-  openStreamGuard,
-  type StreamGuard,
-  type Violation,
-  watchCalls,
-  watchText,
-} from './policy-stream';
+import { openStreamGuard, type StreamGuard, type Violation } from './policy-stream';
 import type { Talk } from './policy-talk';
+import { watchCalls, watchText } from './policy-watchers';
 import type { Settings } from './settings';
 import { type Body, isObject } from './usage';
 
@@ -52,7 +49,7 @@ export async function checkInput(call: Call): Promise<void> {
   const { running, family } = call;
   if (family.talk === undefined) return;
   for (const kind of running.policies.chain) {
-    const rule = await input[kind](call, running.policies, family.talk);
+    const rule = await input[kind](call, running.policies);
     if (rule !== undefined) throw blocked(call, { policy: kind, rule }, 'input');
   }
 }
@@ -60,18 +57,14 @@ export async function checkInput(call: Call): Promise<void> {
 type InputCheck = (
   call: Call,
   policies: Policies,
-  talk: Talk,
 ) => string | undefined | Promise<string | undefined>;
 
 const input: Record<Kind, InputCheck> = {
   rbac: ({ ctx }, { rbac }) => rbac?.broken(ctx.req.headers),
-  'agent-firewall': (call, { firewall, session_limits }, talk) => {
+  'agent-firewall': (call, { firewall, session_limits }) => {
     if (session_limits !== undefined && call.session_id === undefined) throw sessionMissing();
-    for (const name of talk.offeredBy(call.request.body)) {
-      const rule = firewall?.forbids(name);
-      if (rule !== undefined) return rule;
-    }
-    return undefined;
+    if (firewall === undefined) return undefined;
+    return forbidden(firewall, offeredTools(call.request.outgoing.bytes.toString('utf8')));
   },
   'dlp-filter': (call, { dlp }) =>
     dlp?.stages.includes('input') ? filtered(call, dlp) : undefined,
@@ -80,9 +73,17 @@ const input: Record<Kind, InputCheck> = {
 async function filtered(call: Call, dlp: Dlp): Promise<string | undefined> {
   const { request } = call;
   const given = request.outgoing.bytes.toString('utf8');
-  const { rule, text } = await checkJson(dlp, given);
-  if (rule !== undefined || text === given) return rule;
-  request.body = JSON.parse(text) as Body;
+  const { rule, text: checked } = await checkJson(dlp, given);
+  if (rule !== undefined) return rule;
+  const body = checked === given ? request.body : (JSON.parse(checked) as Body);
+  const text = withoutRepeats(checked, body);
+  if (text !== checked) {
+    // What is left of two members is looked at by itself: the other may have stood in the middle of a phrase.
+    const left = await checkJson(dlp, text);
+    if (left.rule !== undefined || left.text !== text) return left.rule ?? 'repeated_members';
+  }
+  if (text === given) return undefined;
+  request.body = body;
   request.outgoing = { bytes: Buffer.from(text), spans: checkKeys(text) };
   await estimate(call);
   return undefined;
@@ -96,7 +97,7 @@ export function guardStream({ running, family }: Call): StreamGuard | undefined 
   const watchers = output.map((kind) =>
     kind === 'dlp-filter' ? watchText(dlp as Dlp, talk) : watchCalls(firewall as Firewall, talk),
   );
-  return openStreamGuard(watchers, output.includes('dlp-filter') ? dlp : undefined, talk);
+  return openStreamGuard(watchers, output.includes('dlp-filter') ? dlp : undefined);
 }
 
 /** True where answers are read whole before they are given on. */
@@ -112,14 +113,14 @@ export async function checkAnswer({ running, family }: Call, given: string): Pro
   const { output, dlp, firewall } = running.policies;
   const talk = family.talk as Talk;
   const answer = objectOf(given);
-  let text = given;
+  let text = answer === undefined ? given : withoutRepeats(given, answer);
   for (const policy of output) {
     let verdict: Verdict = { text };
     if (policy === 'agent-firewall') {
       const rule = forbidden(firewall as Firewall, answer && talk.callsOf(answer));
       if (rule !== undefined) verdict = { rule };
     } else if (answer === undefined) verdict = checkText(dlp as Dlp, text);
-    else verdict = await checkJson(dlp as Dlp, text, talk.roots);
+    else verdict = await checkJson(dlp as Dlp, text, talk.unread);
     if (verdict.rule !== undefined) return { violation: { policy, rule: verdict.rule } };
     text = verdict.text;
   }

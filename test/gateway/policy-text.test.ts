@@ -3,7 +3,8 @@ import { chatTalk } from '../../gateway/policy-chat';
 import { checkJson, checkText, type Dlp, openDlp } from '../../gateway/policy-dlp';
 import { openInspector } from '../../gateway/policy-inspector';
 import { decidedText, Strand } from '../../gateway/policy-strand';
-import { openStreamGuard, watchText } from '../../gateway/policy-stream';
+import { openStreamGuard } from '../../gateway/policy-stream';
+import { watchText } from '../../gateway/policy-watchers';
 import { type Frame, lastFrame, newSseState, readFrames } from '../../gateway/sse';
 
 const both: ('input' | 'output')[] = ['input', 'output'];
@@ -208,7 +209,7 @@ test('wherever a stream of bytes is cut in two, no part of the phrase leaves the
   );
   const bytes = Buffer.from(frames.join(''));
   for (let at = 0; at <= bytes.length; at += 1) {
-    const guard = openStreamGuard([watchText(dlp, chatTalk)], dlp, chatTalk);
+    const guard = openStreamGuard([watchText(dlp, chatTalk)], dlp);
     const state = newSseState();
     const given = [bytes.subarray(0, at), bytes.subarray(at)].map((part) => {
       const read: Frame[] = readFrames(state, part);
@@ -224,7 +225,7 @@ test('redaction of a JSON text leaves every other byte, and takes out the odds t
   const dlp = dlpOf({ blocked_terms: ['project apollo'] }, 'redact');
   const odds = '{"content":[{"token":"project"},{"token":" apollo"}]}';
   const text = `{ "n":1.0e2,"choices":[{"message":{"content":"a \\u0050roject apollo\\n"},"logprobs":${odds}}],"echo":"project apollo"}`;
-  const { text: given } = await checkJson(dlp, text, new Set(['choices']));
+  const { text: given } = await checkJson(dlp, text, new Set(['echo']));
   expect(given).toBe(
     `{ "n":1.0e2,"choices":[{"message":{"content":"a [redacted]\\n"},"logprobs":null}],"echo":"project apollo"}`,
   );
