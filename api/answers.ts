@@ -435,7 +435,10 @@ export const legacyCapture = z.strictObject({
 
 export const gatewayConfigVersion = z.strictObject({
   version: z.int(),
-  config: z.record(z.string(), z.unknown()),
+  config: z
+    .record(z.string(), z.unknown())
+    .nullable()
+    .describe('Null where gateways run their own files.'),
   note: z.string().nullable(),
   created_by: id,
   created_at: time,

@@ -41,6 +41,10 @@ export const gatewayConfigRoutes = [
       'Give gateways another configuration, in place of their file. Each takes it within seconds, or keeps its own and says why.',
     answer: answers.gatewayConfigVersion,
   }),
+  route('delete', '/v1/admin/gateway-config', platformAdmin, nothing, remove, {
+    summary: 'Send gateways back to their own files.',
+    answer: answers.gatewayConfigVersion,
+  }),
   route('get', '/v1/admin/gateway-config/versions', platformAdmin, paged, versions, {
     summary: 'All versions, newest first. Going back is putting an old one again.',
     answer: answers.list({ versions: answers.gatewayConfigVersion }),
@@ -66,6 +70,11 @@ async function put({ db, principal }: Ctx, { config, note: why }: z.infer<typeof
   return shown(await configs.put(db, { config, note: why ?? null, by }));
 }
 
+async function remove({ db, principal }: Ctx) {
+  const by = principal.user_id ?? principal.id;
+  return shown(await configs.put(db, { config: null, note: null, by }));
+}
+
 async function versions({ db }: Ctx, window: z.infer<typeof paged>) {
   const { rows, ...envelope } = await configs.versions(db, window);
   return { versions: rows.map(shown), ...envelope };
@@ -73,7 +82,7 @@ async function versions({ db }: Ctx, window: z.infer<typeof paged>) {
 
 async function poll({ db, http }: Ctx) {
   const current = await configs.current(db);
-  if (current === undefined)
+  if (current === undefined || current.config === null)
     throw new AppError('not_found', 'Gateways run their own files: PUT /v1/admin/gateway-config.');
   http.set('etag', `"${current.version}"`);
   http.status = 200;

@@ -4,7 +4,8 @@ import { type Db, many, maybe, one } from './sql';
 /** A whole configuration of gateways. They check it themselves: only they know every key of their version. */
 export interface GatewayConfig {
   version: bigint;
-  config: Record<string, unknown>;
+  /** Null where gateways run their own files. */
+  config: Record<string, unknown> | null;
   note: string | null;
   created_by: string;
   created_at: Date;
@@ -43,15 +44,15 @@ export function versions(db: Db, window: Window): Promise<Page<GatewayConfig>> {
   );
 }
 
-/** Makes a new version, which gateways take with their next poll. */
+/** Makes a new version, which gateways take with their next poll; null sends them back to their own files. */
 export function put(
   db: Db,
-  { config, note, by }: { config: Record<string, unknown>; note: string | null; by: string },
+  { config, note, by }: { config: Record<string, unknown> | null; note: string | null; by: string },
 ): Promise<GatewayConfig> {
   return one<GatewayConfig>(
     db,
     `insert into gateway_configs as c (config, note, created_by) values (:config, :note, :by) returning ${columns}`,
-    { config: JSON.stringify(config), note, by },
+    { config: config && JSON.stringify(config), note, by },
   );
 }
 

@@ -147,7 +147,7 @@ function decoded(text: string): string {
 }
 
 function answerHealth(ctx: Context, { running }: Gateway): void {
-  ctx.body = { status: 'ok', version: API_VERSION, config_version: running.version };
+  ctx.body = { status: 'ok', version: API_VERSION, config_hash: running.version };
 }
 
 /** Reads the configuration again. Takes the token of a service of this installation, as gateways have one. */

@@ -17,8 +17,10 @@ export interface Configuration {
 }
 
 export interface Reloaded {
-  version: string;
-  previous_version: string;
+  config_hash: string;
+  previous_config_hash: string;
+  /** Of the control plane; null where the file runs. */
+  config_version: number | null;
   source: 'file' | 'control_plane';
 }
 
@@ -44,12 +46,14 @@ export function openConfiguration(
   const started_at = new Date();
   const polled: Polled = { etag: undefined, version: null, refused_version: null, error: null };
   const over = new AbortController();
-  // One after the other, so that an older answer never follows a newer one.
-  let last: Promise<unknown> = Promise.resolve();
-  const inTurn = <T>(run: () => Promise<T>): Promise<T> => {
-    const next = last.then(run);
-    last = next.catch(() => undefined);
-    return next;
+  const inTurn = oneByOne();
+  const takeOrGoBack = async (etag: string | undefined) => {
+    const heard = await take(gateway, { etag }, polled);
+    if (heard !== 'none' || polled.version === null) return heard;
+    Object.assign(polled, { etag: undefined, version: null, refused_version: null, error: null });
+    apply(gateway, loadSettings(file));
+    gateway.log.info('the control plane has no configuration any more: the file runs');
+    return heard;
   };
   let reported = '';
   let report_at = 0;
@@ -67,7 +71,7 @@ export function openConfiguration(
     report_at = performance.now() + REPORT_MS;
   };
   const poll = async (): Promise<void> => {
-    await inTurn(() => take(gateway, polled, polled));
+    await inTurn(() => takeOrGoBack(polled.etag));
     await report();
   };
   const pollOn = async (): Promise<void> => {
@@ -79,20 +83,33 @@ export function openConfiguration(
   void pollOn();
   return {
     async reload() {
-      const previous_version = gateway.running.version;
-      const heard = await inTurn(() => take(gateway, { ...polled, etag: undefined }, polled));
+      const previous_config_hash = gateway.running.version;
+      const heard = await inTurn(() => takeOrGoBack(undefined));
       if (heard === 'away' && polled.version !== null) throw notRead();
       if (polled.error !== null) throw invalid(polled.error);
       // The control plane's stands above the file.
       if (polled.version === null) apply(gateway, readFile(file));
       void report().catch(() => undefined);
+      const config_hash = gateway.running.version;
+      gateway.log.info({ config_hash, config_version: polled.version }, 'reloaded');
       return {
-        version: gateway.running.version,
-        previous_version,
+        config_hash,
+        previous_config_hash,
+        config_version: polled.version,
         source: polled.version === null ? 'file' : 'control_plane',
       };
     },
     close: () => over.abort(),
+  };
+}
+
+/** Runs one after the other, so that an older answer never follows a newer one. */
+function oneByOne() {
+  let last: Promise<unknown> = Promise.resolve();
+  return <T>(run: () => Promise<T>): Promise<T> => {
+    const next = last.then(run);
+    last = next.catch(() => undefined);
+    return next;
   };
 }
 
@@ -108,10 +125,10 @@ async function take(
   gateway: Gateway,
   { etag }: Pick<Polled, 'etag'>,
   polled: Polled,
-): Promise<'heard' | 'away'> {
+): Promise<'heard' | 'none' | 'away'> {
   const answer = await gateway.control_plane.configuration(etag);
-  if (answer === 'away') return 'away';
-  if (typeof answer === 'string') return 'heard';
+  if (answer === 'same') return 'heard';
+  if (typeof answer === 'string') return answer;
   polled.etag = answer.etag;
   try {
     const settings = parseSettings(JSON.stringify(answer.config), `version ${answer.version}`);
@@ -167,7 +184,7 @@ export async function checkReload(
   const token = /^bearer\s+(\S+)\s*$/i.exec(authorization)?.[1];
   const verdict = token === undefined ? 'unknown' : await control_plane.verdictOn(token);
   if (verdict === 'yes') return;
-  log.warn('a reload was refused');
+  log.warn({ verdict }, 'a reload was refused for its token');
   const words = 'A reload takes a token with the scope control_plane.';
   throw new AppError(verdict === 'forbidden' ? 'permission_denied' : 'invalid_credential', words);
 }

@@ -156,7 +156,9 @@ function keyOf(headers: IncomingHttpHeaders): string {
     'invalid_credential',
     bearer === undefined && api_key === undefined
       ? 'Send a gateway key: "Authorization: Bearer svc_gk_...".'
-      : 'This is not a gateway key. Gateway keys start with svc_gk_.',
+      : /^svc_gk_/.test(String(bearer ?? api_key))
+        ? 'This gateway key is not whole: it was cut or mistyped.'
+        : 'This is not a gateway key. Gateway keys start with svc_gk_.',
   );
 }
 

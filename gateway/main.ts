@@ -34,6 +34,8 @@ async function main(): Promise<void> {
     name: 'GATEWAY',
   });
   log.info({ port }, 'the gateway listens');
+  if (!(await control_plane.isReady()))
+    log.warn({ urls }, 'the control plane does not answer this gateway: no call can be paid for');
 
   const stop = async (signal: string): Promise<void> => {
     if (gateway.is_draining) return;

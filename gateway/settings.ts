@@ -148,14 +148,9 @@ export function parseSettings(text: string, file = 'gateway.yaml'): Settings {
     const problems = parsed.error.issues.flatMap(described);
     throw new ConfigError(`${file} is not a gateway configuration:\n${problems.join('\n')}`);
   }
-  const problem =
-    repeatedId(parsed.data) ??
-    missingKey(parsed.data) ??
-    unservedModel(parsed.data) ??
-    policyProblem(parsed.data) ??
-    limitProblem(parsed.data) ??
-    telemetryProblem(parsed.data);
-  if (problem !== undefined) throw new ConfigError(`${file}: ${problem}`);
+  const checks = [repeatedId, missingKey, unservedModel, policyProblem, limitProblem];
+  const problems = [...checks, telemetryProblem].flatMap((check) => check(parsed.data) ?? []);
+  if (problems.length > 0) throw new ConfigError(`${file}: ${problems.join('\n  ')}`);
   return parsed.data;
 }
 

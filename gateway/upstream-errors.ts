@@ -2,6 +2,13 @@ import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib';
 import { AppError } from '../domain/errors';
 
 const DECODED_MAX_BYTES = 1_048_576;
+const unreachable = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+]);
 const timed_out = /^UND_ERR_(HEADERS|BODY|CONNECT)_TIMEOUT$/;
 // These statuses speak of the gateway's own account with the provider, not of the client's.
 const about_gateway = new Set([401, 402, 407]);
@@ -22,6 +29,9 @@ export function upstreamError(error: (Error & { code?: string }) | undefined): A
   if (error?.name === 'AppError') return error as AppError;
   if (timed_out.test(error?.code ?? '')) {
     return new AppError('upstream_timeout', 'The provider did not answer in time.');
+  }
+  if (unreachable.has(error?.code ?? '')) {
+    return new AppError('upstream_failed', 'The provider could not be reached.');
   }
   return new AppError('upstream_failed', 'The provider broke off before its answer was complete.');
 }

@@ -2,8 +2,8 @@
 
 create table gateway_configs (
   version bigint generated always as identity primary key,
-  -- Any one is a whole configuration; the newest counts. Going back is putting an old one again.
-  config jsonb not null,
+  -- Any one is a whole configuration; the newest counts. Null: gateways go back to their own files.
+  config jsonb,
   note text,
   created_by text not null,
   created_at timestamptz not null default clock_timestamp()

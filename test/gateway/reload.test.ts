@@ -66,9 +66,9 @@ test('a reload puts the file in place of the running configuration, and says whi
   writeFileSync(file, JSON.stringify(configured({ body_limit_bytes: 1_024 })));
   const { status, body } = await reload();
   expect([status, body.status, body.source]).toEqual([200, 'reloaded', 'file']);
-  expect(body.version).not.toBe(body.previous_version);
+  expect(body.config_hash).not.toBe(body.previous_config_hash);
   const health = await request(`${gateway.url}/svc/health`);
-  expect(await health.body.json()).toMatchObject({ status: 'ok', config_version: body.version });
+  expect(await health.body.json()).toMatchObject({ status: 'ok', config_hash: body.config_hash });
   expect((await post(gateway.url + route, world.key, large)).status).toBe(413);
 });
 
@@ -119,6 +119,17 @@ test("the control plane's configuration takes the place of the file, and what ru
   );
   expect((await reload()).body).toMatchObject({ status: 'reloaded', source: 'control_plane' });
   expect((await post(gateway.url + route, world.key, large)).status).toBe(413);
+});
+
+test('without a configuration of the control plane gateways go back to their file', async () => {
+  await put(configured({ body_limit_bytes: 1_024 }));
+  await until(async () => (await post(gateway.url + route, world.key, large)).status === 413);
+  const { status, body } = await world.api.call('delete', '/v1/admin/gateway-config', {
+    key: admin,
+  });
+  expect([status, body.config]).toEqual([200, null]);
+  await until(async () => (await post(gateway.url + route, world.key, large)).status === 200);
+  expect((await reload()).body).toMatchObject({ source: 'file', config_version: null });
 });
 
 test('a configuration that gateways refuse changes nothing, and is reported with the reason', async () => {
