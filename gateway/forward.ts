@@ -3,6 +3,7 @@ import { picked } from './answers';
 import type { Call } from './call';
 import { serveBy } from './models';
 import { sentTo } from './outgoing';
+import { checkRefusal } from './policy';
 import type { Candidate } from './providers';
 import { Exchange, type Trouble } from './proxy';
 import { inCallSpan, tellTrouble } from './telemetry-spans';
@@ -88,11 +89,11 @@ function mayGoOn(call: Call, trouble: Trouble): boolean {
 }
 
 /** Tells the client what the last attempt came to. */
-function conclude(call: Call, trouble: Trouble | undefined): void {
+async function conclude(call: Call, trouble: Trouble | undefined): Promise<void> {
   if (trouble === undefined || call.client_is_gone) return;
   if (trouble.error !== undefined) throw trouble.error;
   const { status, headers, body } = trouble.refusal;
-  const told = refusalOf(status, headers, body);
+  const told = await checkRefusal(call, status, refusalOf(status, headers, body));
   call.ctx.set(picked(headers));
   call.ctx.status = status;
   call.ctx.body = told;

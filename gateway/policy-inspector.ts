@@ -31,8 +31,10 @@ export function openInspector({ blocked_terms, detect_patterns }: DlpSettings): 
       // What is not yet a character is neither: it may go on with a term, or end it.
       const end = is_final ? text.length : openFrom(text);
       const result: Inspected = { matches: [], safe: end };
-      for (const view of viewsOf(end < text.length ? text.slice(0, end) : text)) {
+      for (const view of viewsOf(end < text.length ? text.slice(0, end) : text, is_final)) {
+        if (!is_final) result.safe = Math.min(result.safe, startOf(view, view.text.length));
         if (terms !== undefined) lookForTerms(terms, view, from, result);
+        if (view.is_for_terms) continue;
         for (const pattern of patterns) lookForPattern(pattern, view, { from, is_final }, result);
       }
       if (is_final) result.safe = text.length;

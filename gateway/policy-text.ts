@@ -3,28 +3,53 @@ export interface View {
   text: string;
   /** Undefined where every character stands where it stood. */
   map: Int32Array | undefined;
+  /** It is one reading among several of what may be no form at all: patterns would find too much in it. */
+  is_for_terms?: boolean;
 }
 
-const plain = /^[\0-\x7f]*$/;
+// Other control characters are not seen.
+const plain = /^[\t-\r\x20-\x7e]*$/;
+const unseen = /[\p{Cf}\p{Default_Ignorable_Code_Point}]|(?![\t-\r\x85])\p{Cc}/u;
 // What may hide letters: escapes of JSON and of most languages, of URLs, and of HTML.
 const escaped = /[\\%&]/;
 
+// Escapes in escapes in escapes; nobody reads more of them.
+const ROUNDS = 3;
+
 /**
- * The ways in which a text may be read: as it stands, and with its escapes undone, both without invisible characters and
- * with those of one meaning made one (NFKC). Escapes inside escapes, as JSON in a text of JSON has them, are undone too.
+ * The ways in which a text may be read: as it stands, and with its escapes undone once and again, all without invisible characters
+ * and with those of one meaning made one (NFKC). Where more follows, what may be the beginning of an escape is left out.
  */
-export function viewsOf(text: string): View[] {
-  const views = [cleaned(text)];
-  if (escaped.test(text)) {
-    const undone = unescaped(text);
-    if (undone !== undefined) views.push(composed(undone, cleaned(undone.text)));
+export function viewsOf(text: string, is_final = true): View[] {
+  let view = cleaned(text);
+  const views = [view];
+  for (let round = 0; round < ROUNDS && escaped.test(view.text); round += 1) {
+    const undone = unescaped(view.text);
+    const bare = undone && composed(view, undone);
+    const next = bare === undefined ? view : composed(bare, cleaned(bare.text));
+    const end = is_final ? next.text.length : openFrom(next.text);
+    if (bare === undefined && end === next.text.length) break;
+    view = end < next.text.length ? upTo(next, end) : next;
+    views.push(view);
+    if (bare === undefined) break;
+  }
+  for (const { text: read, map } of text.includes('+') || views.length > 1 ? [...views] : nothing) {
+    // In forms a plus is a space.
+    if (read.includes('+'))
+      views.push({ text: read.replaceAll('+', ' '), map, is_for_terms: true });
   }
   return views;
 }
 
+const nothing: View[] = [];
+
+function upTo({ text, map }: View, end: number): View {
+  return { text: text.slice(0, end), map: map?.subarray(0, end + 1) };
+}
+
 // The beginnings of escapes that the next piece of a stream may complete.
 const open =
-  /(?:\\+(?:u(?:\{[0-9a-f]{0,6}|[0-9a-f]{0,3})|x[0-9a-f]?)?|%[0-9a-f]?|&(?:#(?:x[0-9a-f]{0,6}|\d{0,7})?)?)$/i;
+  /(?:\\+(?:u(?:\{[0-9a-f]{0,6}|[0-9a-f]{0,3})|x[0-9a-f]?|[0-3][0-7]?)?|%[0-9a-f]?|&(?:#(?:x[0-9a-f]{0,6}|\d{0,7})?|[a-z]{1,7})?)$/i;
 const OPEN_MAX = 64;
 
 /** Where a character that is not complete begins; the text's length where there is none. */
@@ -61,8 +86,7 @@ function cleanOf(code: number): string {
   const known = seen.get(code);
   if (known !== undefined) return known;
   const character = String.fromCodePoint(code);
-  const is_unseen = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/u.test(character);
-  const clean = is_unseen ? '' : character.normalize('NFKC');
+  const clean = unseen.test(character) ? '' : character.normalize('NFKC');
   if (seen.size >= SEEN_MAX) seen.clear();
   seen.set(code, clean);
   return clean;
@@ -74,7 +98,8 @@ function cleaned(text: string): View {
   const places: number[] = [];
   for (let at = 0; at < text.length; ) {
     const code = text.codePointAt(at) as number;
-    const character = code < 0x80 ? (text[at] as string) : cleanOf(code);
+    const is_plain = code >= 0x20 && code < 0x7f;
+    const character = is_plain ? (text[at] as string) : cleanOf(code);
     for (let unit = 0; unit < character.length; unit += 1) places.push(at);
     clean += character;
     at += code > 0xffff ? 2 : 1;
@@ -84,7 +109,13 @@ function cleaned(text: string): View {
 }
 
 const escapes =
-  /(?<!\\)\\+(?:u\{([0-9a-f]{1,6})\}|u([0-9a-f]{4})|x([0-9a-f]{2})|([^\\]))|((?:%[0-9a-f]{2})+)|&#x([0-9a-f]{1,6});|&#(\d{1,7});/gi;
+  /(?<!\\)\\+(?:u\{([0-9a-f]{1,6})\}|u([0-9a-f]{4})|x([0-9a-f]{2})|([0-3][0-7]{2})|([^\\]))|((?:%[0-9a-f]{2})+)|&#x([0-9a-f]{1,6});?|&#(\d{1,7});?|&(nbsp|ensp|emsp|thinsp|tab|newline|shy|zwj|zwnj|amp|lt|gt|quot|apos|commat|period|hyphen|dash|lowbar|plus|percnt|bsol|sol|num|semi);?/gi;
+const entities: Record<string, string> = {
+  ...{ nbsp: ' ', ensp: ' ', emsp: ' ', thinsp: ' ', tab: '\t', newline: '\n' },
+  ...{ shy: '', zwj: '', zwnj: '', amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", commat: '@' },
+  ...{ period: '.', hyphen: '-', dash: '-', lowbar: '_', plus: '+', percnt: '%', bsol: '\\' },
+  ...{ sol: '/', num: '#', semi: ';' },
+};
 
 function unescaped(text: string): View | undefined {
   let undone = '';
@@ -98,7 +129,7 @@ function unescaped(text: string): View | undefined {
     keep(match.index);
     const letters = lettersOf(match);
     // Each of `%41%42` has its own place.
-    const step = match[5] !== undefined && letters.length * 3 === match[0].length ? 3 : 0;
+    const step = match[6] !== undefined && letters.length * 3 === match[0].length ? 3 : 0;
     for (let at = 0; at < letters.length; at += 1) places.push(match.index + at * step);
     undone += letters;
     from = match.index + match[0].length;
@@ -109,9 +140,12 @@ function unescaped(text: string): View | undefined {
   return { text: undone, map: Int32Array.from(places) };
 }
 
-function lettersOf([, braced, four, two, letter, percents, hex, decimal]: RegExpMatchArray) {
+function lettersOf(match: RegExpMatchArray): string {
+  const [, braced, four, two, octal, letter, percents, hex, decimal, entity] = match;
   if (letter !== undefined) return /[nrtbfv]/.test(letter) ? '\n' : letter;
   if (percents !== undefined) return utf8(percents);
+  if (octal !== undefined) return String.fromCharCode(Number.parseInt(octal, 8));
+  if (entity !== undefined) return entities[entity.toLowerCase()] ?? '';
   const digits = braced ?? four ?? two ?? hex;
   const code = digits === undefined ? Number(decimal) : Number.parseInt(digits, 16);
   return code <= 0x10ffff ? String.fromCodePoint(code) : '';

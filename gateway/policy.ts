@@ -127,6 +127,16 @@ export async function checkAnswer({ running, family }: Call, given: string): Pro
   return { text };
 }
 
+/** What an upstream says as it refuses, which may repeat anything; our own words where a policy finds something in it. */
+export async function checkRefusal(call: Call, status: number, told: Buffer): Promise<Buffer> {
+  if (!isGuarded(call)) return told;
+  const given = told.toString('utf8');
+  const { violation, text } = await checkAnswer(call, given);
+  if (violation === undefined) return text === given ? told : Buffer.from(text);
+  const { message } = blocked(call, violation, 'output');
+  throw new AppError('upstream_failed', `The provider answered ${status}. ${message}`, { status });
+}
+
 function forbidden(firewall: Firewall, names: readonly string[] = []): string | undefined {
   for (const name of names) {
     const rule = firewall.forbids(name);

@@ -159,6 +159,36 @@ test.each<[string, Family, string[]]>([
   }
 });
 
+const escaped = [
+  'project&nbsp;apollo',
+  '%2570roject%2520%2561pollo',
+  '\\u005cu0070roject apoll\\u005cu006f',
+  'project&amp;#32;apoll&#111',
+  'project+apollo',
+  '\\160roject \\141pollo',
+  'pro\0ject apol\x01lo',
+];
+
+test.each(escaped)(
+  'a stream of "%s", a character at a time, gives on no part of it',
+  async (said) => {
+    const frames = [...`Well, ${said} is`].map((content) => chunk({ content }));
+    const content = (answer: string) =>
+      answer
+        .split('\n\n')
+        .filter((event) => event.startsWith('data: {"id"'))
+        .map((event) => JSON.parse(event.slice('data: '.length)).choices[0]?.delta.content ?? '')
+        .join('');
+    const blocked = await streamed(blocking, 'chat', frames);
+    expect([blocked.text.includes('"output_blocked"'), content(blocked.text)]).toEqual([
+      true,
+      'Well, ',
+    ]);
+    const redacted = await streamed(redacting, 'chat', frames);
+    expect(content(redacted.text)).toBe('Well, [redacted] is');
+  },
+);
+
 test.each([
   ['in another member', { ...answers.chat, note: phrase }, 'chat'],
   ['in a name', { ...answers.chat, choices: [{ message: { parsed: { [phrase]: 1 } } }] }, 'chat'],
@@ -306,4 +336,18 @@ test.each<[string, string[]]>([
 ])('the name of a denied tool %s is not given on whole', async (_, frames) => {
   const { text: answer } = await streamed(guarding, 'chat', frames);
   expect(answer).not.toMatch(/delete_x|te_x/);
+});
+
+test('the words of a refusal are looked at too: our own are told instead, or what is left of them', async () => {
+  const refusal = { error: { message: `No ${phrase} here`, type: 'invalid_request_error' } };
+  const body = { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'x' }] };
+  for (const [url, said] of [
+    [blocking, 'The provider answered 400. The answer to this request was blocked'],
+    [redacting, 'No [redacted] here'],
+  ] as const) {
+    upstream.play([JSON.stringify(refusal)], 'application/json', 400);
+    const { status, text: answer } = await post(url + paths.chat, world.key, body);
+    expect([status, answer]).toEqual([400, expect.stringContaining(said)]);
+    expect(answer).not.toContain('apollo');
+  }
 });

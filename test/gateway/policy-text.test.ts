@@ -33,6 +33,16 @@ test.each([
   ['escaped as code', '\\x70roject \\u{61}pollo', undefined],
   ['escaped as in a URL', '%70roject%20%61pollo', undefined],
   ['escaped as HTML', '&#112;roject &#x61;pollo', undefined],
+  ['escaped as HTML, carelessly', '&#112roject &#x061pollo', undefined],
+  ['with the spaces of HTML', 'project&nbsp;apollo', undefined],
+  ['with HTML in HTML', 'project&amp;nbsp;apollo', undefined],
+  ['escaped twice as in a URL', '%2570roject%2520apollo', undefined],
+  ['with an escape in an escape', '\\u005cu0070roject apollo', undefined],
+  ['with an entity in percents', '%26%23112;roject apollo', undefined],
+  ['in octal', '\\160roject apollo', undefined],
+  ['as in a form', 'project+apollo', undefined],
+  ['as in a form, escaped', '%70roject+%61pollo', undefined],
+  ['with control characters', 'p\0roject\x01 apol\x7flo', undefined],
 ])('a term is found %s', (_, text, expected) => {
   expect(found(text, { blocked_terms: ['Project  Apollo'] })).toEqual([expected ?? text]);
 });

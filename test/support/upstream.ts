@@ -10,6 +10,7 @@ export interface Scripted {
   play: (
     pieces: readonly (string | Buffer)[],
     type?: 'text/event-stream' | 'application/json',
+    status?: number,
   ) => void;
   /** The bodies that arrived. */
   arrived: { path: string; body: Record<string, unknown>; text: string }[];
@@ -17,14 +18,16 @@ export interface Scripted {
 }
 
 export async function openScripted(): Promise<Scripted> {
-  let script: { pieces: readonly (string | Buffer)[]; type: string } = { pieces: [], type: '' };
+  let script: { pieces: readonly (string | Buffer)[]; type: string; status: number } = {
+    ...{ pieces: [], type: '', status: 200 },
+  };
   const arrived: Scripted['arrived'] = [];
   const server: Server = createServer(async (req, res) => {
     const chunks: Buffer[] = [];
     for await (const chunk of req) chunks.push(chunk as Buffer);
     const text = Buffer.concat(chunks).toString();
     arrived.push({ path: req.url ?? '', body: JSON.parse(text), text });
-    res.writeHead(200, { 'content-type': script.type });
+    res.writeHead(script.status, { 'content-type': script.type });
     res.flushHeaders();
     for (const piece of script.pieces) {
       if (!res.write(piece)) await once(res, 'drain');
@@ -38,8 +41,8 @@ export async function openScripted(): Promise<Scripted> {
   return {
     url,
     arrived,
-    play: (pieces, type = 'text/event-stream') => {
-      script = { pieces, type };
+    play: (pieces, type = 'text/event-stream', status = 200) => {
+      script = { pieces, type, status };
       arrived.length = 0;
     },
     async close() {
