@@ -34,6 +34,8 @@ export interface Bucket {
   words: number;
   /** A level's changes that the store has not heard of. */
   untold: number;
+  /** A sweep has forgotten it; a call that still refers to it counts in the one that took its place. */
+  is_dropped: boolean;
   /** Who waits for room, the first one first. */
   waiters: (() => void)[];
 }
@@ -55,6 +57,8 @@ export interface Check {
 
 export interface Buckets {
   of(rule: Rule, id: string): Bucket;
+  /** The counter that counts for a check now: a sweep may have forgotten the one that it found. */
+  present(check: Check): Bucket;
   all(): Iterable<Bucket>;
   /** Those of calls under way that hold a slot. */
   leases(): Iterable<Bucket>;
@@ -69,31 +73,34 @@ export function openBuckets(): Buckets {
   // By rule, then by caller: neither name is put together for each request.
   const byRule = new Map<string, Map<string, Bucket>>();
   let size = 0;
-  return {
+  const buckets: Buckets = {
     of(rule, id) {
-      let buckets = byRule.get(rule.name);
-      if (buckets === undefined) {
-        buckets = new Map();
-        byRule.set(rule.name, buckets);
+      let ofRule = byRule.get(rule.name);
+      if (ofRule === undefined) {
+        ofRule = new Map();
+        byRule.set(rule.name, ofRule);
       }
-      const found = buckets.get(id);
+      const found = ofRule.get(id);
       if (found !== undefined) {
         found.rule = rule;
         found.window = rule.window;
         return found;
       }
-      if (size >= BUCKETS_MAX) size -= dropOldest(buckets);
+      if (size >= BUCKETS_MAX) size -= dropOldest(ofRule);
       size += 1;
       const bucket = newBucket(rule.name + id, rule);
-      buckets.set(id, bucket);
+      ofRule.set(id, bucket);
       return bucket;
     },
+    present({ rule, bucket }) {
+      return bucket.is_dropped ? buckets.of(rule, bucket.key.slice(rule.name.length)) : bucket;
+    },
     *all() {
-      for (const buckets of byRule.values()) yield* buckets.values();
+      for (const ofRule of byRule.values()) yield* ofRule.values();
     },
     *leases() {
-      for (const buckets of byRule.values()) {
-        for (const bucket of buckets.values()) {
+      for (const ofRule of byRule.values()) {
+        for (const bucket of ofRule.values()) {
           // The counters of one rule are all of one kind.
           if (bucket.window.kind !== 'lease') break;
           if (bucket.count.level > 0) yield bucket;
@@ -101,21 +108,24 @@ export function openBuckets(): Buckets {
       }
     },
     sweep(now) {
-      for (const buckets of byRule.values()) {
-        for (const [id, bucket] of buckets) {
+      for (const ofRule of byRule.values()) {
+        for (const [id, bucket] of ofRule) {
           if (isBusy(bucket) || usedAt(bucket.window, bucket.count, now) > 0) continue;
-          buckets.delete(id);
+          ofRule.delete(id);
+          bucket.is_dropped = true;
           size -= 1;
         }
       }
     },
   };
+  return buckets;
 }
 
 function dropOldest(buckets: Map<string, Bucket>): number {
   for (const [id, bucket] of buckets) {
     if (isBusy(bucket)) continue;
     buckets.delete(id);
+    bucket.is_dropped = true;
     return 1;
   }
   return 0;
@@ -139,6 +149,7 @@ function newBucket(key: string, rule: Rule): Bucket {
     granted_slot: 0,
     words: 0,
     untold: 0,
+    is_dropped: false,
     waiters: [],
   };
 }

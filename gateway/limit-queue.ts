@@ -12,6 +12,8 @@ const WAITING_MAX = 1_000;
 // Other gateways give their slots back without a word to us.
 const SHARED_POLL_MS = 50;
 const POLL_MIN_MS = 5;
+// Room in a counter wakes those who stand in its own line only.
+const ELSEWHERE_POLL_MS = 25;
 
 /** True where others wait for the same room: whoever comes goes behind them. */
 export function hasLine(checks: readonly Check[]): Check | undefined {
@@ -37,7 +39,8 @@ export async function admitInTurn(
       const left_ms = end_at - performance.now();
       if (left_ms <= 0 || over.aborted) return latest;
       const is_first = bucket.waiters[0] === place.wake;
-      await place.pause(is_first ? Math.min(left_ms, pauseOf(limits, latest)) : left_ms);
+      const most_ms = latest.bucket === bucket ? left_ms : Math.min(left_ms, ELSEWHERE_POLL_MS);
+      await place.pause(is_first ? Math.min(most_ms, pauseOf(limits, latest)) : left_ms);
       if (bucket.waiters[0] !== place.wake || over.aborted) continue;
       const again = await limits.admit(checks);
       if (again === undefined) return undefined;

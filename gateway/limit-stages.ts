@@ -88,6 +88,8 @@ function decideOn(call: Call, checks: readonly Check[]): void | Promise<void> {
   // Counted ahead; the one decision over all tiers counts it again.
   if (call.limited?.ip !== undefined) limits.undo(call.limited.ip);
   const line = hasLine(checks);
+  // Nobody decides on it until it is its turn, and it may have to be told.
+  if (line !== undefined) limits.look(line);
   const verdict = line ?? limits.admit(checks);
   if (line === undefined && !(verdict instanceof Promise)) {
     if (verdict === undefined) return admitted(call, checks);

@@ -33,6 +33,8 @@ export interface Limits {
   check(rule: Rule, id: string, need: number, cost: number): Check;
   /** Counts all checks where all fit, and none where one does not: that one is answered. */
   admit(checks: readonly Check[]): Check | undefined | Promise<Check | undefined>;
+  /** What a check would find here now. Counts nothing. */
+  look(check: Check): void;
   /** Decides and counts here alone, ahead of a decision over all tiers. */
   admitHere(check: Check): boolean;
   /** Gives back what `admitHere` counted. */
@@ -63,8 +65,12 @@ export interface Circuit {
 
 const SWEEP_MS = 30_000;
 
-export function openLimits(log: Logger, clock: () => number = Date.now): Limits {
-  return new Engine(log, clock);
+export function openLimits(
+  log: Logger,
+  clock: () => number = Date.now,
+  sweep_ms = SWEEP_MS,
+): Limits {
+  return new Engine(log, clock, sweep_ms);
 }
 
 class Engine implements Limits {
@@ -80,10 +86,10 @@ class Engine implements Limits {
   private settings: StoreSettings | undefined;
   private store: SharedStore | undefined;
 
-  constructor(log: Logger, clock: () => number) {
+  constructor(log: Logger, clock: () => number, sweep_ms: number) {
     this.log = log;
     this.clock = clock;
-    this.sweeping = setInterval(() => this.buckets.sweep(this.now()), SWEEP_MS).unref();
+    this.sweeping = setInterval(() => this.buckets.sweep(this.now()), sweep_ms).unref();
   }
 
   use(rules: Pick<LimitRules, 'store'>): void {
@@ -112,6 +118,8 @@ class Engine implements Limits {
 
   admit(checks: readonly Check[]): Check | undefined | Promise<Check | undefined> {
     const { store } = this;
+    // They may have waited.
+    for (const check of checks) check.bucket = this.buckets.present(check);
     if (store === undefined || store.state === 'down') return this.decideAlone(checks);
     if (store.state === 'opening') return store.whenOpen().then(() => this.admit(checks));
     const now = this.now();
@@ -121,6 +129,10 @@ class Engine implements Limits {
       store.note(check);
     }
     return undefined;
+  }
+
+  look(check: Check): void {
+    this.fits(check, this.now());
   }
 
   admitHere(check: Check): boolean {
@@ -137,8 +149,10 @@ class Engine implements Limits {
   }
 
   correct(check: Check, actual: number): void {
-    const { bucket, cost } = check;
+    const { cost } = check;
     if (actual === cost) return;
+    const bucket = this.buckets.present(check);
+    check.bucket = bucket;
     if (actual < cost) giveBack(check, cost - actual);
     else add(bucket.window, bucket.count, this.now(), actual - cost);
     check.cost = actual;
