@@ -58,6 +58,9 @@ export class SharedStore {
   private epoch = '';
   private is_probing = false;
   private is_flushing = false;
+  private is_telling = false;
+  /** The latest flush; the next one begins after it. */
+  private flushed = Promise.resolve();
   private renew_at = 0;
   private clock_at = 0;
 
@@ -211,39 +214,45 @@ export class SharedStore {
       this.renew_at = now + RENEW_MS;
       for (const bucket of this.buckets.leases()) this.dirty.add(bucket);
     }
-    await this.flush();
+    if (!this.is_telling) await this.flush();
   }
 
   private flushSoon(): void {
     if (this.is_flushing) return;
     this.is_flushing = true;
-    setImmediate(() => {
+    setImmediate(() => void this.flush());
+  }
+
+  /** One at a time, so that no older count is told after a newer one. */
+  private flush(): Promise<void> {
+    this.flushed = this.flushed.then(async () => {
       this.is_flushing = false;
-      if (this.state === 'up') void this.flush();
+      if (this.state !== 'up') return;
+      this.is_telling = true;
+      await this.tell().catch((error: Error) => this.fail(error));
+      this.is_telling = false;
     });
+    return this.flushed;
   }
 
   /** Tells what has changed, and hears of the others. With nothing to tell it still hears that the store is there. */
-  private async flush(): Promise<void> {
+  private async tell(): Promise<void> {
     const changed = [...this.dirty];
     // Where nothing was counted since, what was granted goes back.
     const idle = [...this.ahead].filter((bucket) => !this.dirty.has(bucket));
-    const now = this.now();
-    try {
-      const words = [
-        ...changed.map((bucket) => wordOf(bucket, now, { before: this.say(bucket, now) })),
-        ...idle.map((bucket) => ({
-          ...wordOf(bucket, now, { before: this.say(bucket, now) }),
-          ahead: 0,
-        })),
-      ];
-      for (let n = 0; n === 0 || n < words.length; n += CHUNK) {
-        const chunk = words.slice(n, n + CHUNK);
-        const answer = await this.ask(chunk, now);
-        for (const [at, { bucket }] of chunk.entries()) hearOthers(bucket, answer, at, now);
+    const due = [...changed, ...idle];
+    for (let n = 0; n === 0 || n < due.length; n += CHUNK) {
+      const now = this.now();
+      // Said as it is sent: requests tell of the same counters meanwhile.
+      const words: Word[] = [];
+      for (const [at, bucket] of due.slice(n, n + CHUNK).entries()) {
+        const is_changed = this.dirty.has(bucket);
+        if (!is_changed && (n + at < changed.length || !this.ahead.has(bucket))) continue;
+        const word = wordOf(bucket, now, { before: this.say(bucket, now) });
+        words.push(is_changed ? word : { ...word, ahead: 0 });
       }
-    } catch (error) {
-      this.fail(error as Error);
+      const answer = await this.ask(words, now);
+      for (const [at, { bucket }] of words.entries()) hearOthers(bucket, answer, at, now);
     }
   }
 
@@ -268,7 +277,10 @@ export class SharedStore {
     const args = words.flatMap((word) => argumentsOf(word, now));
     const covered = words.map(({ bucket, ahead }) => ownOf(bucket, now) + ahead);
     const asked = this.run(keys.length, ...keys, Math.floor(now), this.me, ...args);
-    const answer = await within(PATIENCE_MS, asked);
+    const answer = await within(PATIENCE_MS, asked).catch((error: unknown) => {
+      for (const word of words) unsay(word);
+      throw error;
+    });
     for (const [n, { bucket, words: word }] of words.entries()) {
       // What was said later has taken its place.
       if (!wasGranted(answer, n) || bucket.words !== word || bucket.window.kind === 'drain')
@@ -283,6 +295,11 @@ export class SharedStore {
     this.epoch = epoch;
     return answer;
   }
+}
+
+/** What may not have been heard is told again. */
+function unsay({ bucket, before }: Word): void {
+  if (bucket.window.kind === 'drain') bucket.untold += Number(before);
 }
 
 /** Undoes what was counted ahead of the store's answer. */

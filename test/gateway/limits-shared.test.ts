@@ -224,6 +224,32 @@ test('what a frozen store hears late is counted once, and the request that found
   expect(await passes([limits], 5, rule(10))).toBe(0);
 });
 
+test('what a request counts while many counters are told is not overwritten by what was known before', async () => {
+  const limits = await open({ sync_interval_ms: 60_000 });
+  const checks = Array.from({ length: 250 }, (_, n) => limits.check(rule(10), `${n}`, 1, 1));
+  for (const check of checks) expect(await limits.admit([check])).toBeUndefined();
+  for (const check of checks) limits.correct(check, 2);
+  // Now the first of them are on their way.
+  await new Promise((resolve) => setImmediate(resolve));
+  await limits.admit([limits.check(rule(10), '249', 1, 1)]);
+  await limits.close();
+  expect(await counted(`${prefix}test:249`)).toBe(3);
+  expect(await counted(`${prefix}test:100`)).toBe(2);
+});
+
+test('what a frozen store was told of a token bucket, and lost, is told again', async () => {
+  const limits = await open({ sync_interval_ms: 60_000 });
+  const bucket = rule(10, { name: 'bucket:', window: tokenBucket(EDGELESS_MS) });
+  for (let n = 0; n < 3; n += 1) limits.admitHere(limits.check(bucket, '', 1, 1));
+  redis.freeze();
+  expect(await ask(limits, bucket)).toBeUndefined();
+  expect(limits.storeState()).toBe('down');
+  await redis.kill();
+  await redis.restart();
+  await until(() => limits.storeState() === 'up');
+  await until(async () => Number(await redis.client.hget(`${prefix}bucket:`, 'level')) > 3.9);
+});
+
 test('while the store is away each gateway counts by itself, and afterwards all together again', async () => {
   const gateways = await four();
   await redis.kill();
