@@ -12,10 +12,11 @@ const TRYING_MS = 1_000;
 export interface Breaker {
   /** False while the circuit is open. After its time one request may try; the others wait for its end. */
   mayPass(): boolean;
-  /** The beginning of an answer has come: enough for the request that tries. */
-  answered(): void;
+  /** The beginning of an answer has come: enough for the request that tries. True where that closes the circuit. */
+  answered(): boolean;
   succeeded(): void;
-  failed(): void;
+  /** True where that opens the circuit. */
+  failed(): boolean;
   /** Neither: the request ended before it showed anything. */
   abandoned(): void;
   /** Milliseconds until a request may pass; 0 where one may now. */
@@ -37,9 +38,10 @@ export function openBreaker(
       return true;
     },
     answered() {
-      if (!is_trying) return;
+      if (!is_trying) return false;
       failures = 0;
       is_trying = false;
+      return true;
     },
     succeeded() {
       failures = 0;
@@ -48,7 +50,9 @@ export function openBreaker(
     failed() {
       failures += 1;
       is_trying = false;
-      if (failures >= failures_max) open_until = now() + open_ms;
+      if (!enabled || failures < failures_max) return false;
+      open_until = now() + open_ms;
+      return failures === failures_max;
     },
     abandoned() {
       is_trying = false;

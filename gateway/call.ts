@@ -100,6 +100,8 @@ export interface Call {
   reservation: Reservation;
   /** forward; until then a call that ends was canceled. */
   outcome: Outcome;
+  /** How often some target was asked. */
+  attempts: number;
   /** Breaks the exchange with the upstream, for a stop that cannot wait longer. */
   abort?: (reason: Error) => void;
   /** Runs when the call ends, however it ends; the last one registered goes first. */
@@ -125,6 +127,7 @@ export async function runCall(
     began_at: performance.now(),
     client_is_gone: false,
     outcome: { outcome: 'canceled' },
+    attempts: 0,
     onEnd: (step: () => void) => void ends.push(step),
     onClientGone: (step: () => void) => void leavings.push(step),
   } satisfies Partial<Call> as unknown as Call;
@@ -153,13 +156,15 @@ export async function runCall(
 
 /** What the log says of a call: whose it was, who served it, and what it was settled at, as far as it came; the log leaves out what is undefined. */
 function lineOf(call: Partial<Call>) {
-  const { identity, target, model, request, reservation, outcome } = call;
+  const { identity, target, model, request, reservation, outcome, attempts } = call;
   const settled = reservation && outcome;
   return {
     trace_id: traceIdIn(call),
     org_id: identity?.org_id,
     key_id: identity?.key_id ?? undefined,
     identity_proof_method: identity?.proof,
+    target: target?.id,
+    attempts: attempts || undefined,
     provider: target?.provider,
     model: target && model,
     is_stream: target && request?.is_stream,

@@ -2,6 +2,7 @@ import { AppError } from '../domain/errors';
 import { picked } from './answers';
 import type { Call } from './call';
 import { serveBy } from './models';
+import { refused } from './outcome';
 import { sentTo } from './outgoing';
 import { checkRefusal } from './policy';
 import type { Candidate } from './providers';
@@ -27,7 +28,10 @@ export async function forward(call: Call): Promise<void> {
     for (let tried = 0; tried <= retries; tried += 1) {
       if (call.client_is_gone || !breaker.mayPass()) break;
       serveBy(call, candidate);
+      call.attempts += 1;
       trouble = await attempt(call, candidate, body);
+      // Nothing of an answer has come, and its client is there: nothing is charged.
+      if (trouble !== undefined && !call.client_is_gone) call.outcome = refused;
       if (trouble === undefined || !mayGoOn(call, trouble)) return conclude(call, trouble);
       if (tried < retries) await pause(call, backoff_ms * 2 ** tried);
     }

@@ -47,6 +47,7 @@ function completed({
   request,
   reservation,
   outcome,
+  attempts,
   ctx,
   began_at,
 }: Call): Told {
@@ -54,6 +55,8 @@ function completed({
     type: 'request.completed',
     payload: {
       family: family.name,
+      target: target.id,
+      attempts,
       provider: target.provider,
       model,
       is_stream: request.is_stream,

@@ -75,7 +75,9 @@ export class Exchange implements Dispatcher.DispatchHandler {
       const is_stream = /^text\/event-stream/i.test(String(headers['content-type'] ?? ''));
       const translation = this.call.family.translations?.[this.candidate.target.shape];
       if (translation !== undefined) this.translate(translation.open(is_stream), headers);
-      this.candidate.target.breaker.answered();
+      const { id, breaker } = this.candidate.target;
+      if (breaker.answered())
+        this.call.gateway.log.info({ target: id }, 'a circuit is closed again');
       const valve = new Valve(this.call, controller);
       const head = { status, headers };
       this.answer = is_stream
@@ -157,6 +159,9 @@ export class Exchange implements Dispatcher.DispatchHandler {
       // Without a word until we gave up, the provider may have done its whole work; a plain failure costs nothing.
       if (this.has_given_up) call.outcome = await outcomeOf(call, nothing_measured);
       const is_sent = this.controller !== undefined && error?.name !== 'AppError';
+      const { code } = (error ?? {}) as { code?: string };
+      const { id } = this.candidate.target;
+      call.gateway.log.warn({ target: id, code, err_message: error?.message }, 'a provider failed');
       return { is_uncertain: is_sent, error: upstreamError(error) };
     }
     const measured = await answer.end(error);
@@ -169,12 +174,16 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   /** What this attempt says of its target. */
   private report(trouble: Trouble | undefined, error: Error | undefined): void {
-    const { breaker } = this.candidate.target;
+    const { id, breaker } = this.candidate.target;
+    const fail = () => {
+      if (breaker.failed())
+        this.call.gateway.log.warn({ target: id }, 'a circuit opens: its target fails every time');
+    };
     if (this.call.client_is_gone) breaker.abandoned();
     // An answer that began and broke off speaks against its target too.
     else if (trouble === undefined && error === undefined) breaker.succeeded();
-    else if (trouble === undefined) breaker.failed();
-    else if (trouble.refusal === undefined || isOfTarget(trouble.refusal.status)) breaker.failed();
+    else if (trouble === undefined) fail();
+    else if (trouble.refusal === undefined || isOfTarget(trouble.refusal.status)) fail();
     else breaker.succeeded();
   }
 }

@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { openDatabase } from '../connections';
+import * as configs from '../domain/gateway-config';
 import { createSecrets } from '../domain/secrets';
 import { migrate } from '../migrations';
 import type { Ports, Settings } from './addresses';
@@ -134,13 +135,18 @@ async function startDatabase(context: Context): Promise<Database> {
   return { url, server, seeded: await fill(url, context) };
 }
 
-async function fill(url: string, { settings, ports }: Context): Promise<Seeded> {
+async function fill(url: string, { settings, ports, output }: Context): Promise<Seeded> {
   const db = openDatabase(url, 2, 'svc start');
   try {
     await migrate(db);
     const seeded = await seed(db, { data_dir: path.resolve(settings.DATA_DIR) });
     const secrets = createSecrets(secretsKey(settings));
     await seedPayments(db, secrets, seeded.organization_id, paymentPlaces(ports));
+    const stored = await configs.current(db);
+    if (stored?.config)
+      output.log.warn(
+        `Gateways run version ${stored.version} of the control plane's configuration, not this start's gateway.yaml; its addresses may be those of an earlier start. DELETE /v1/admin/gateway-config sends them back.`,
+      );
     return seeded;
   } finally {
     await db.destroy();
