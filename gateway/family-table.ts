@@ -38,8 +38,9 @@ export function familyTable(): string {
     if (words === undefined) throw new Error(`The family ${family.name} has no words.`);
     const governed = family === mcp ? 'the names of tools' : family.talk ? 'both ways' : 'no';
     const wire = family === mcp ? 'MCP' : family.shapes.join(', ');
-    // Each runs the whole pipeline, whose limits leave none out.
-    return `| ${asked} | ${wire} | ${governed} | ${words} | all tiers | ${streams} |`;
+    // Each runs the whole pipeline, whose limits leave none out; of MCP only what is paid for does.
+    const limited = family === mcp ? 'tool calls by all tiers, the rest by address' : 'all tiers';
+    return `| ${asked} | ${wire} | ${governed} | ${words} | ${limited} | ${streams} |`;
   });
   const head =
     '| Route | Providers of shape | Policy packs look at | Priced by | Limited | Streamed |';
