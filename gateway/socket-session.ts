@@ -11,6 +11,8 @@ import type { SocketSettings } from './socket-settings';
 // Above the first the answers of a client that reads slowly are held back, below the second they go on.
 const UNREAD_MAX_BYTES = 1_048_576;
 const UNREAD_LOW_BYTES = 262_144;
+// Who sends on without reading this much is cut.
+const UNREAD_CUT_BYTES = 67_108_864;
 
 // Close codes: clients open another connection after the first, and none after the others.
 const GOING_AWAY = 1001;
@@ -36,6 +38,7 @@ export class SocketSession implements Link {
   private steps: (() => void)[] = [];
   private ending: Ending | undefined;
   private is_alive = true;
+  private is_paused = false;
   private readonly pings: NodeJS.Timeout;
   private readonly lifetime: NodeJS.Timeout;
 
@@ -80,7 +83,12 @@ export class SocketSession implements Link {
   }
 
   private readonly onSent = (): void => {
-    if (this.steps.length === 0 || this.ws.bufferedAmount > UNREAD_LOW_BYTES) return;
+    if (this.steps.length === 0 && !this.is_paused) return;
+    if (this.ws.bufferedAmount > UNREAD_LOW_BYTES) return;
+    if (this.is_paused) {
+      this.is_paused = false;
+      this.ws.resume();
+    }
     const { steps } = this;
     this.steps = [];
     for (const step of steps) step();
@@ -106,6 +114,17 @@ export class SocketSession implements Link {
     } catch (error) {
       call ??= new SocketCall(this.opened, undefined);
       call.refuse(error);
+    }
+    this.holdBack();
+  }
+
+  /** Each frame is answered, so of a client that does not read no further one is read. */
+  private holdBack(): void {
+    const { bufferedAmount } = this.ws;
+    if (bufferedAmount > UNREAD_CUT_BYTES) this.ws.terminate();
+    else if (bufferedAmount > UNREAD_MAX_BYTES && !this.is_paused) {
+      this.is_paused = true;
+      this.ws.pause();
     }
   }
 

@@ -108,6 +108,21 @@ describe('an upgrade is refused as a whole HTTP answer', () => {
 });
 
 describe('a socket', () => {
+  it('of a client that sends without reading holds no more than a bound, and goes on once it reads', async () => {
+    const { url, gateway, close } = await world.openGateway({});
+    const client = await connected(url);
+    const [session] = [...gateway.sockets.sessions.keys()] as unknown as { ws: typeof client.ws }[];
+    const held = () => session?.ws.bufferedAmount ?? 0;
+    client.ws.pause();
+    for (let n = 0; n < 30_000; n += 1) client.send('{}');
+    await until(() => session?.ws.isPaused === true, 10_000);
+    expect(held()).toBeLessThan(16_000_000);
+    client.ws.resume();
+    await until(() => client.frames.length === 30_000, 20_000);
+    expect(held()).toBe(0);
+    await close();
+  }, 40_000);
+
   it('comes from a page that is allowed', async () => {
     const allowed = 'https://app.example';
     const { url, close } = await world.openGateway({
