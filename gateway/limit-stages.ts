@@ -37,8 +37,7 @@ export function limitByAddress(call: Call): void {
   if (rules.is_empty) return;
   const address = addressOf(ctx.req, rules.address);
   call.limited = { address: counted(address), ip: undefined, checks: [], slots: [] };
-  // A request that the global limit refuses anyway passes no other tier.
-  if (openCircuit(gateway, rules) !== undefined) return;
+  // Also while the global limit refuses everything: who guesses keys is told which of them are right.
   const check = addressCheck(gateway, rules, address);
   if (check === undefined || limits.admitHere(check)) {
     call.limited.ip = check;

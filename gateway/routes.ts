@@ -13,6 +13,7 @@ import {
   transcriptions,
   unified,
 } from './families';
+import { limitUnpriced } from './limit-stages';
 import { serveMcp } from './mcp';
 import { listModels, showModel } from './models';
 import { priced } from './pipeline';
@@ -67,8 +68,9 @@ function socketOnly(path: string): Route {
   return {
     method: 'GET',
     path,
-    serve: async (ctx, { running }) => {
-      await running.identifier.who(ctx.req.headers);
+    serve: async (ctx, gateway) => {
+      limitUnpriced(ctx, gateway);
+      await gateway.running.identifier.who(ctx.req.headers);
       ctx.set({ connection: 'upgrade', upgrade: 'websocket' });
       throw new AppError(
         'upgrade_required',

@@ -164,6 +164,40 @@ test('who waits longer than queue_timeout_ms is refused then', async () => {
   expect(Number(headers['retry-after'])).toBeGreaterThanOrEqual(1);
 });
 
+test('who waits behind others is told of the counter too', async () => {
+  const { org, key } = await fundedKey();
+  const gateway = await open(global({ rpm: 1 }, { reject_action: 'queue', queue_timeout_ms: 200 }));
+  const answers = await Promise.all([ask(gateway, key), ask(gateway, key), ask(gateway, key)]);
+  expect(answers.map(({ status }) => status).sort()).toEqual([200, 429, 429]);
+  const told = (await eventsOf(gateway, org.org_id)).filter(({ action }) => action !== null);
+  expect(told.map(({ payload }) => payload.current_value)).toEqual([1, 1]);
+});
+
+test('an address is counted where nothing is priced: a path of sockets asked as plain HTTP', async () => {
+  const gateway = await open({ rate_limits: { ip: { enabled: true, rpm: 2 } } });
+  const found: number[] = [];
+  for (let n = 0; n < 3; n += 1) {
+    const wrong = { authorization: `Bearer svc_gk_${'0'.repeat(40)}` };
+    const answer = await fetch(`${gateway.url}/v1/responses/ws`, { headers: wrong });
+    await answer.text();
+    found.push(answer.status);
+  }
+  expect(found).toEqual([401, 401, 429]);
+});
+
+test('an address that guesses keys is refused also while the global limit refuses everything', async () => {
+  const gateway = await open({
+    rate_limits: { global: { rpm: 1 }, ip: { enabled: true, rpm: 4 } },
+  });
+  const wrong = `svc_gk_${'0'.repeat(40)}`;
+  const found: (string | number)[] = [];
+  for (const key of [world.key, world.key, wrong, wrong, wrong]) {
+    const { status, error } = await ask(gateway, key);
+    found.push(error.scope ?? status);
+  }
+  expect(found).toEqual([200, 'global', 401, 401, 'ip']);
+});
+
 test('a slot that is given back goes to the first in the queue', async () => {
   const gateway = await open(
     global({ max_parallel_requests: 1 }, { reject_action: 'queue', queue_timeout_ms: 10_000 }),
