@@ -17,14 +17,14 @@ export interface Echo {
 export interface Literals {
   literals: Literal[];
   echoes: Echo[];
-  /** An object names a member twice. */
+  /** An object names a member twice; known where names are counted. */
   has_repeats: boolean;
 }
 
 const nothing: ReadonlySet<string> = new Set();
 
 interface Container {
-  /** The names of its members so far. */
+  /** The names of its members so far, where they are counted. */
   names: Set<string> | undefined;
   start: number;
   is_list: boolean;
@@ -78,14 +78,18 @@ export function isBinary(value: string): boolean {
 /** The text, written anew where it names a member twice, so that every parser reads the value that was looked at. */
 export function withoutRepeats(text: string, value: unknown): string {
   const anew = JSON.stringify(value);
-  return anew === text || !literalsIn(text).has_repeats ? text : anew;
+  return anew === text || !literalsIn(text, nothing, true).has_repeats ? text : anew;
 }
 
 /**
  * The strings of a JSON text that say something. They are read from the text itself and not from what a parser makes of it:
  * of two members of one name parsers keep one, and not all the same. `unread` are the top-level members not looked into.
  */
-export function literalsIn(text: string, unread: ReadonlySet<string> = nothing): Literals {
+export function literalsIn(
+  text: string,
+  unread: ReadonlySet<string> = nothing,
+  counts_names = false,
+): Literals {
   const found: Literals = { literals: [], echoes: [], has_repeats: false };
   const stack: Container[] = [];
   for (let at = 0; at < text.length; at += 1) {
@@ -97,8 +101,9 @@ export function literalsIn(text: string, unread: ReadonlySet<string> = nothing):
       const name = top === undefined ? '' : top.is_list ? top.name : top.member;
       const echo = name === 'logprobs' && top?.is_list === false ? at : -1;
       const is_in_echo = echo >= 0 || top?.is_in_echo === true;
-      const begun = { names: undefined, start: at, member: '', takes_key: !is_list };
-      stack.push({ ...begun, is_list, name, echo, is_in_echo });
+      const names = counts_names && !is_list ? new Set<string>() : undefined;
+      const takes_key = !is_list;
+      stack.push({ names, start: at, is_list, name, member: '', takes_key, echo, is_in_echo });
     } else if (code === CLOSE_LIST || code === CLOSE_OBJECT) {
       stack.pop();
       if (top !== undefined && top.echo >= 0) {
@@ -168,9 +173,8 @@ function readString(
 function noteName(holder: Container, name: string, found: Literals): void {
   holder.member = name;
   holder.takes_key = false;
-  holder.names ??= new Set();
-  if (holder.names.has(name)) found.has_repeats = true;
-  holder.names.add(name);
+  if (holder.names?.has(name)) found.has_repeats = true;
+  holder.names?.add(name);
 }
 
 /** What the string between two places says. */

@@ -66,20 +66,17 @@ export interface Rest {
   is_changed: boolean;
 }
 
+const none: Said[] = [];
+
 /** All of an event that does not go on from other events. `unread` are the members of its response that repeat the request. */
 export function restOf(event: Body, said: readonly Said[], unread: ReadonlySet<string>): Rest {
-  const taken = new Map<Body, Set<string>>();
-  for (const { holder, member } of said) {
-    const members = taken.get(holder);
-    if (members === undefined) taken.set(holder, new Set([member]));
-    else members.add(member);
-  }
+  const taken = takenBy(said);
   const rest: Rest = { texts: [], names: [], is_changed: false };
   const { response } = event;
-  const walk = (holder: Body, is_list: boolean, parts: Said[]): void => {
-    const done = taken.get(holder);
+  const walk = (holder: Body, is_list: boolean, parts: Said[] | undefined): void => {
+    const done = taken?.get(holder);
     // The texts of the objects of one list.
-    const siblings: Said[] = [];
+    const siblings: Said[] = is_list ? [] : none;
     for (const member of Object.keys(holder)) {
       const value = holder[member];
       if (!is_list && !isPlainName(member)) rest.names.push(member);
@@ -87,22 +84,29 @@ export function restOf(event: Body, said: readonly Said[], unread: ReadonlySet<s
       if (typeof value === 'string') {
         if (value === '' || done?.has(member) || isSilent(is_list ? '' : member, value)) continue;
         const text = { text: value, holder, member };
-        if (member === 'text' && !is_list) parts.push(text);
+        if (member === 'text' && parts !== undefined) parts.push(text);
         else rest.texts.push([text]);
       } else if (typeof value !== 'object' || value === null) continue;
       else if (member === 'logprobs' && !is_list) emptyOdds(holder, value, rest);
       else {
-        const own: Said[] = [];
-        walk(value as Body, Array.isArray(value), is_list ? siblings : own);
-        if (own.length > 0) rest.texts.push(own);
+        walk(value as Body, Array.isArray(value), is_list ? siblings : undefined);
       }
     }
     if (siblings.length > 0) rest.texts.push(siblings);
   };
-  const own: Said[] = [];
-  walk(event, false, own);
-  if (own.length > 0) rest.texts.push(own);
+  walk(event, false, undefined);
   return rest;
+}
+
+function takenBy(said: readonly Said[]): Map<Body, Set<string>> | undefined {
+  if (said.length === 0) return undefined;
+  const taken = new Map<Body, Set<string>>();
+  for (const { holder, member } of said) {
+    const members = taken.get(holder);
+    if (members === undefined) taken.set(holder, new Set([member]));
+    else members.add(member);
+  }
+  return taken;
 }
 
 function emptyOdds(holder: Body, odds: object, rest: Rest): void {
