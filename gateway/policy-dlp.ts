@@ -71,7 +71,7 @@ async function checkParts(
   edits: Edit[],
   turn: { looked: number },
 ): Promise<string | undefined> {
-  const strand = new Strand(inspector, redacts);
+  const strand = new Strand(inspector, redacts, parts[0]?.is_json);
   const pieces: { part: Literal; slot: Slot }[] = [];
   for (const part of parts) {
     for (let from = 0; from === 0 || from < part.value.length; from += PIECE_CHARACTERS) {

@@ -5,6 +5,8 @@ export interface Literal {
   value: string;
   /** The list that its object stands in, where it is the text of one part among others; they are read as one. */
   parts_of: number | undefined;
+  /** It is JSON itself. */
+  is_json?: boolean;
 }
 
 /** A value that tells again, token by token, what the texts say. */
@@ -166,7 +168,7 @@ function readString(
   if (!is_free && isSilent(name, value)) return end;
   const list = name === 'text' && !top.is_list ? stack.at(-2) : undefined;
   const parts_of = list?.is_list ? list.start : undefined;
-  found.literals.push({ start, end, value, parts_of });
+  found.literals.push({ start, end, value, parts_of, is_json: name === 'arguments' });
   return end;
 }
 

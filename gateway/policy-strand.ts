@@ -6,7 +6,10 @@ export const REPLACEMENT = '[redacted]';
 // Far above any window: more is only held where somebody stretches a match without end.
 const HELD_MAX = 16_384;
 // What a pattern may look back at, to tell a word's beginning.
-const CONTEXT = 2;
+const CONTEXT = 8;
+// An escape that a place may stand in the middle of.
+const broken_escape = /\\(?:u[\da-f]{0,3}|x[\da-f]?)?$/i;
+const bare_number = /[:,[]\s*-?[\d.]*$/;
 
 /** A piece of what is said, in the order in which it came. */
 export interface Slot {
@@ -26,15 +29,18 @@ export class Strand {
   safe = 0;
   private readonly inspector: Inspector;
   private readonly redacts: boolean;
+  private readonly is_json: boolean;
   private text = '';
   private base = 0;
   /** Where the next look begins: before what is decided, where that ended in something that may go on. */
   private from = 0;
   private slots: Slot[] = [];
 
-  constructor(inspector: Inspector, redacts: boolean) {
+  /** `is_json` where the text is JSON itself, as the arguments of a call are: it is JSON after a redaction, too. */
+  constructor(inspector: Inspector, redacts: boolean, is_json = false) {
     this.inspector = inspector;
     this.redacts = redacts;
+    this.is_json = is_json;
   }
 
   push(text: string): Slot {
@@ -68,7 +74,7 @@ export class Strand {
     const { matches, safe } = this.inspector.look(this.text, this.from - this.base, is_final);
     const blocking = this.redacts ? undefined : matches.find(({ is_open }) => !is_open);
     if (blocking !== undefined) return blocking.rule;
-    const limit = decided(matches, safe);
+    const limit = is_final ? decided(matches, safe) : this.wholeFrom(decided(matches, safe));
     if (this.text.length - limit > HELD_MAX) return this.overflow(matches);
     if (this.redacts) this.redact(matches, limit);
     this.advance(limit, next);
@@ -90,10 +96,40 @@ export class Strand {
     for (const { start, end } of matches.toSorted((a, b) => a.start - b.start || b.end - a.end)) {
       if (end > limit) continue;
       // What overlaps the one before is one with it.
-      const replacement = start < from ? '' : REPLACEMENT;
-      if (end > from) this.cut(Math.max(start, from), end, replacement);
-      from = Math.max(from, end);
+      const replacement = start < from ? '' : this.replacementOf(start, end);
+      const to = this.wholeTo(end);
+      if (to > from) this.cut(Math.max(this.wholeFrom(start), from), to, replacement);
+      from = Math.max(from, to);
     }
+  }
+
+  private replacementOf(start: number, end: number): string {
+    const is_number = this.is_json && /^\d+$/.test(this.text.slice(start, end));
+    if (!is_number) return REPLACEMENT;
+    // A number stays one.
+    return bare_number.test(this.text.slice(Math.max(0, start - 64), start)) ? '1' : REPLACEMENT;
+  }
+
+  /** The place, or where the escape begins that it stands in the middle of: half of it would spoil the JSON around it. */
+  private wholeFrom(place: number): number {
+    const least = Math.max(0, this.from - this.base);
+    const begun = broken_escape.exec(this.text.slice(Math.max(least, place - 5), place));
+    if (begun === null) return place;
+    const at = place - begun[0].length;
+    return this.runBefore(at) % 2 === 0 ? at : place;
+  }
+
+  /** The place, or the one before where a backslash there belongs to what follows. */
+  private wholeTo(place: number): number {
+    const run = this.runBefore(place);
+    return place < this.text.length && run % 2 === 1 ? place - 1 : place;
+  }
+
+  private runBefore(place: number): number {
+    const least = Math.max(0, this.from - this.base);
+    let run = 0;
+    while (place - run > least && this.text[place - run - 1] === '\\') run += 1;
+    return run;
   }
 
   private cut(start: number, end: number, replacement: string): void {

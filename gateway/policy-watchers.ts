@@ -16,7 +16,7 @@ export function watchText(dlp: Dlp, talk: Talk): Watcher {
   const strandOf = (name: string): Strand => {
     const known = strands.get(name);
     if (known !== undefined) return known;
-    const made = new Strand(dlp.inspector, dlp.redacts);
+    const made = new Strand(dlp.inspector, dlp.redacts, name.includes('arguments'));
     strands.set(name, made);
     return made;
   };
@@ -60,7 +60,8 @@ function watchWhole(dlp: Dlp) {
   const seeWhole = (entry: Entry, texts: readonly Said[]): string | undefined => {
     const whole = texts.length === 1 ? (texts[0] as Said).text : undefined;
     if (whole !== undefined && (whole === clean || seen.has(whole))) return undefined;
-    const strand = new Strand(dlp.inspector, dlp.redacts);
+    const is_json = texts[0]?.member === 'arguments';
+    const strand = new Strand(dlp.inspector, dlp.redacts, is_json);
     const slots = texts.map(({ text }) => strand.push(text));
     const rule = strand.look(true);
     if (rule !== undefined) return rule;

@@ -351,3 +351,27 @@ test('the words of a refusal are looked at too: our own are told instead, or wha
     expect(answer).not.toContain('apollo');
   }
 });
+
+test.each([
+  { text: `x "${phrase}" y` },
+  { card: 4111111111111111, more: [-4111111111111111, 1] },
+  { [phrase]: '\tProject\nApollo\\' },
+  { text: '\\u0070roject apollo', more: `\\${phrase}` },
+  { text: 'no. \t4111111111111111' },
+])('arguments that are redacted are JSON still, in one and in pieces: %j', async (given) => {
+  const told = JSON.stringify(given);
+  for (const pieces of [[told], told.match(/.{1,4}/g) ?? [], [...told]]) {
+    const { text: answer } = await streamed(
+      redacting,
+      'chat',
+      pieces.map((part) => call({ function: { name: 'f', arguments: part } })),
+    );
+    const joined = answer
+      .split('\n\n')
+      .filter((event) => event.includes('tool_calls'))
+      .map((event) => JSON.parse(event.slice(6)).choices[0].delta.tool_calls[0].function.arguments)
+      .join('');
+    expect(Object.keys(JSON.parse(joined))).toHaveLength(Object.keys(given).length);
+    expect(joined).not.toMatch(/apollo|4111/i);
+  }
+});
