@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { namedVariable } from '../config';
 import { groupProblem } from '../domain/rate-limits';
 import { isNetwork } from './limit-address';
+import { burstProblem, type PackLimited } from './pack-limits';
 
 const limit = z.int().min(1).nullable().optional();
 const scope = z.strictObject({ rpm: limit, tpm: limit, max_parallel_requests: limit });
@@ -109,9 +110,11 @@ const sections = z.strictObject(limitSections);
 export type LimitSettings = z.infer<typeof sections>;
 
 /** What is wrong where the sections do not fit each other, with the path of the key. */
-export function limitProblem(settings: LimitSettings): string | undefined {
+export function limitProblem(settings: LimitSettings & PackLimited): string | undefined {
   return (
-    groupProblem(settings.consumer_groups, settings.rate_limit_profiles) ?? storeProblem(settings)
+    groupProblem(settings.consumer_groups, settings.rate_limit_profiles) ??
+    storeProblem(settings) ??
+    burstProblem(settings)
   );
 }
 

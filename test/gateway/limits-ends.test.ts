@@ -442,6 +442,14 @@ test.each([
   [{ rate_limits: { per_key: { rpm: 0 } } }, 'rate_limits.per_key.rpm:'],
   [{ rate_limits: { per_model: { rpm: 1 } } }, 'rate_limits.per_model: there is no such key'],
   [{ global_rate_limit: { queue_timeout_ms: 10 } }, 'global_rate_limit.queue_timeout_ms:'],
+  [
+    {
+      policy: {
+        'agent-firewall': { rate_limit: { burst_size: 1, global: { requests_per_hour: 9 } } },
+      },
+    },
+    'policy.agent-firewall.rate_limit.burst_size:',
+  ],
   [{ distributed_rate_limit: { enabled: true } }, 'distributed_rate_limit.store_url_env:'],
   [
     { distributed_rate_limit: { enabled: true, store_url_env: 'NOT_SET_ANYWHERE' } },
