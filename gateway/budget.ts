@@ -63,7 +63,7 @@ export async function reserve(call: Call): Promise<void> {
     max_completion_tokens: request.max_completion_tokens,
     units: call.units,
     session_id: call.session_id,
-    session_limits: call.family.talk && call.running.policies.session_limits,
+    session_limits: sessionLimitsOf(call),
     request_body_hash: await bodyHash(request.raw),
     traceparent: trace.traceparent,
     identity_proof_method: trace.identity_proof_method,
@@ -83,6 +83,13 @@ export async function reserve(call: Call): Promise<void> {
       held_for,
     );
   });
+}
+
+/** A tool's call counts where it names its session; it is not refused without one, as the protocol knows none of ours. */
+function sessionLimitsOf({ family, session_id, running }: Call) {
+  const is_counted =
+    family.talk !== undefined || (family.name === 'mcp' && session_id !== undefined);
+  return is_counted ? running.policies.session_limits : undefined;
 }
 
 /** Who served, where it is not who the reservation names. */
