@@ -113,7 +113,12 @@ export type Stage = (call: Call) => void | Promise<void>;
 
 /** Runs the stages over one request, then what they registered. */
 export async function runCall(
-  { ctx, gateway, family }: Pick<Call, 'ctx' | 'gateway' | 'family'>,
+  {
+    ctx,
+    gateway,
+    family,
+    running = gateway.running,
+  }: Pick<Call, 'ctx' | 'gateway' | 'family'> & { running?: Running },
   stages: readonly Stage[],
 ): Promise<void> {
   const ends: (() => void)[] = [];
@@ -121,7 +126,7 @@ export async function runCall(
   const call = {
     ctx,
     gateway,
-    running: gateway.running,
+    running,
     family,
     request_id: newId('req'),
     began_at: performance.now(),

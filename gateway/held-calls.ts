@@ -25,12 +25,15 @@ export interface Payment {
 export interface HeldCalls {
   /** Takes a place and runs the wait; undefined where there is no place. The signal says that the wait is over. */
   hold<T>(call: Call, wait: (over: AbortSignal) => Promise<T>): Promise<T> | undefined;
+  /** Ends the wait of one call, and lets it begin none. */
+  end(call: Call): void;
   /** Ends every wait: each call is answered with its ticket. */
   endAll(): void;
 }
 
 export function openHeldCalls(): HeldCalls {
-  const waits = new Set<AbortController>();
+  const waits = new Map<Call, AbortController>();
+  const ended = new WeakSet<Call>();
   const byKey = new Map<string, number>();
   const count = (key_id: string, change: 1 | -1): void => {
     const now = (byKey.get(key_id) ?? 0) + change;
@@ -43,20 +46,24 @@ export function openHeldCalls(): HeldCalls {
       const key_id = call.identity.key_id ?? `user ${call.identity.user_id}`;
       const { cost_tickets } = call.running.settings;
       const held_by_key = byKey.get(key_id) ?? 0;
-      if (call.gateway.is_draining || call.client_is_gone) return undefined;
+      if (call.gateway.is_draining || call.client_is_gone || ended.has(call)) return undefined;
       if (waits.size >= cost_tickets.held_max) return undefined;
       if (held_by_key >= cost_tickets.held_per_key_max) return undefined;
       const over = new AbortController();
       call.onClientGone(() => over.abort());
-      waits.add(over);
+      waits.set(call, over);
       count(key_id, 1);
       return wait(over.signal).finally(() => {
-        waits.delete(over);
+        waits.delete(call);
         count(key_id, -1);
       });
     },
+    end(call) {
+      ended.add(call);
+      waits.get(call)?.abort();
+    },
     endAll() {
-      for (const over of waits) over.abort();
+      for (const over of waits.values()) over.abort();
     },
   };
 }

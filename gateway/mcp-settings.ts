@@ -38,6 +38,9 @@ export const mcpSettings = z.strictObject({
   allowed_hosts: z.array(z.string().min(1)).default([]),
   /** Between two comments in an idle stream, which keep connections open. */
   keep_alive_ms: z.int().min(1).max(3_600_000).default(15_000),
+  /** How many streams of notices this gateway holds open, and of them one key. */
+  listeners_max: z.int().min(0).max(100_000).default(2_000),
+  listeners_per_key_max: z.int().min(0).max(100_000).default(100),
   /** How long the answer to a client that has gone is waited for, in protocol versions where going is no cancellation. */
   detached_ms: z.int().min(1).max(3_600_000).default(300_000),
 });

@@ -7,6 +7,7 @@ import { type Call, type Gateway, runCall, type Stage } from './call';
 import { limitUnpriced } from './limit-stages';
 import { McpExchange, type Sent } from './mcp-exchange';
 import { mcp } from './mcp-family';
+import { listen } from './mcp-listeners';
 import {
   isModern,
   type Messages,
@@ -21,11 +22,13 @@ import { checkOrigin } from './origins';
 import { pipelineOf } from './pipeline';
 import { blocked } from './policy';
 import type { Target } from './providers';
+import { enter, leave, type Running } from './running';
 import { inCallSpan } from './telemetry-spans';
 
 /** One HTTP request of an MCP client. */
 interface Asked {
   ctx: Context;
+  running: Running;
   server: Target;
   raw: Buffer | null;
   messages: Messages;
@@ -41,26 +44,55 @@ const LISTEN = 'subscriptions/listen';
  * their HTTP status and are JSON-RPC errors, as some clients read the one and some the other.
  */
 export async function serveMcp(ctx: Context, gateway: Gateway, name: string): Promise<void> {
-  const seen: { messages: Messages } = { messages: none };
+  const seen: Seen = { messages: none };
+  const { running } = gateway;
+  // From its first byte on: the server it is for goes with the configuration.
+  enter(running);
   try {
-    await serve(ctx, gateway, name, seen);
+    await serve(ctx, gateway, running, { name, seen });
   } catch (error) {
     refuse(ctx, gateway, seen.messages, error);
+  } finally {
+    leave(running);
   }
+}
+
+/** What a refusal needs to know. */
+interface Seen {
+  messages: Messages;
 }
 
 async function serve(
   ctx: Context,
   gateway: Gateway,
-  name: string,
-  seen: { messages: Messages },
+  running: Running,
+  { name, seen }: { name: string; seen: Seen },
 ): Promise<void> {
-  const { running } = gateway;
   const { headers } = ctx.req;
   const counted = limitUnpriced(ctx, gateway);
   checkOrigin(headers, running.settings.mcp);
   // Before a body is read; whether the key is still valid, the calls ask.
   await running.identifier.who(headers);
+  const asked = await readAsked(ctx, running, { name, seen }).catch(async (error: unknown) => {
+    // A key that was revoked a moment ago is told so, whatever else is wrong.
+    await running.identifier.confirm(headers).catch((refusal: AppError) => {
+      if (refusal.code === 'invalid_credential') throw refusal;
+    });
+    throw error;
+  });
+  const tool_calls = toolCalls(asked.messages);
+  if (tool_calls.length > 0) {
+    // Each of them counts by itself.
+    if (counted !== undefined) gateway.limits.undo(counted);
+    await callTools(gateway, asked, tool_calls);
+  } else await runCall({ ctx, gateway, family: mcp, running }, free(asked));
+}
+
+async function readAsked(
+  ctx: Context,
+  running: Running,
+  { name, seen }: { name: string; seen: Seen },
+): Promise<Asked> {
   const server = running.mcp.find(name);
   if (server === undefined) throw new AppError('not_found', 'There is no such MCP server here.');
   let raw: Buffer | null = null;
@@ -68,15 +100,8 @@ async function serve(
     raw = await readBody(ctx.req, running.settings.body_limit_bytes);
     seen.messages = readMessages(raw.toString('utf8'));
   }
-  const { messages } = seen;
-  const is_modern = isModern(headers['mcp-protocol-version']);
-  const asked: Asked = { ctx, server, raw, messages, is_modern };
-  const tool_calls = toolCalls(messages);
-  if (tool_calls.length > 0) {
-    // Each of them counts by itself.
-    if (counted !== undefined) gateway.limits.undo(counted);
-    await callTools(gateway, asked, tool_calls);
-  } else await runCall({ ctx, gateway, family: mcp }, free(asked));
+  const is_modern = isModern(ctx.req.headers['mcp-protocol-version']);
+  return { ctx, running, server, raw, messages: seen.messages, is_modern };
 }
 
 /** What is asked without a tool is free, and only for those whose key is valid now. */
@@ -86,7 +111,7 @@ function free(asked: Asked): readonly Stage[] {
   return [
     async (call) => {
       call.identity = await call.running.identifier.confirm(ctx.req.headers);
-      call.is_listening = is_listening;
+      if (is_listening) listen(call);
     },
     (call) => send(asked, call, new Map()),
   ];
@@ -98,19 +123,25 @@ async function callTools(
   asked: Asked,
   tool_calls: readonly ToolCall[],
 ): Promise<void> {
-  const { ctx } = asked;
+  const { ctx, running } = asked;
+  const under_way: Call[] = [];
   const meeting = openMeeting<Call>(tool_calls.length, (calls) => {
     const paid = new Map(tool_calls.map(({ id }, at) => [id, calls[at] as Call]));
     return send(asked, calls[0] as Call, paid);
   });
   const runs = tool_calls.map((tool_call, at) => {
     const stages = pipelineOf(
-      (call) => readTool(call, asked, tool_call),
+      (call) => {
+        under_way.push(call);
+        readTool(call, asked, tool_call);
+      },
       (call) => chooseTool(call, asked, tool_call),
       (call) => meeting.arrive(at, call),
     );
-    return runCall({ ctx, gateway, family: mcp }, stages).catch((error: unknown) => {
+    return runCall({ ctx, gateway, family: mcp, running }, stages).catch((error: unknown) => {
       meeting.fail(error);
+      // None of them is served any more, so none waits for money.
+      for (const call of under_way) gateway.held_calls.end(call);
       throw error;
     });
   });

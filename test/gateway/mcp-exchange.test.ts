@@ -1,8 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { PassThrough } from 'node:stream';
 import { request } from 'undici';
 import { blankPrice } from '../../domain/pricing';
+import { many } from '../../domain/sql';
 import { drain } from '../../gateway/app';
 import type { Gateway } from '../../gateway/call';
+import { openRunning, replace } from '../../gateway/running';
 import { parseSettings } from '../../gateway/settings';
 import { gatewayKey, lastCharge, openWorld, type World } from '../support/gateway';
 import { credit, makeOrg, makePrice } from '../support/ledger';
@@ -277,6 +280,76 @@ describe('a client that goes', () => {
     leaving.abort();
     await until(() => is_closed);
     expect(await cost(org_id)).toBe(paid);
+  });
+});
+
+describe('a stream of notices', () => {
+  const hear = (key: string, at = url) =>
+    request(at, { headers: { authorization: `Bearer ${key}`, accept: 'text/event-stream' } });
+
+  beforeEach(() => {
+    answer = (_req, res) => {
+      stream(res);
+      res.write(': hello\n\n');
+    };
+  });
+
+  it('ends once its key is revoked', async () => {
+    const { org_id, key } = await payer();
+    const back = await hear(key);
+    let has_ended = false;
+    back.body
+      .on('data', () => {})
+      .on('end', () => {
+        has_ended = true;
+      });
+    await many(
+      world.api.db,
+      'update tokens set revoked_at = clock_timestamp() where org_id = :org_id',
+      { org_id },
+    );
+    await until(() => has_ended);
+    await until(() => gateway.calls.size === 0);
+  });
+
+  it('is refused beyond those that a key and the gateway may have, and taken again once one has ended', async () => {
+    const few = await open({ listeners_max: 2, listeners_per_key_max: 1 });
+    const [first, second, third] = [await payer(), await payer(), await payer()];
+    const one = await hear(first.key, few.url);
+    const status = async (key: string) => {
+      const { statusCode, body } = await hear(key, few.url);
+      await body.dump();
+      return statusCode;
+    };
+    expect(await status(first.key)).toBe(429);
+    const two = await hear(second.key, few.url);
+    expect(await status(third.key)).toBe(503);
+    one.body.on('error', () => {}).destroy();
+    await until(() => few.gateway.calls.size === 1);
+    const again = await hear(third.key, few.url);
+    expect(again.statusCode).toBe(200);
+    for (const { body } of [two, again]) body.on('error', () => {}).destroy();
+    await until(() => few.gateway.calls.size === 0);
+  });
+});
+
+describe('a request whose body is slow', () => {
+  it('reaches its server although the configuration is replaced meanwhile', async () => {
+    const { gateway: reloaded, url: at } = await open();
+    const { key } = await payer();
+    answer = (_req, res) => res.writeHead(200, { 'content-type': 'application/json' }).end(result);
+    const body = new PassThrough();
+    body.write(JSON.stringify(tool_call).slice(0, 20));
+    const headers = { ...accepts, authorization: `Bearer ${key}` };
+    const before = reloaded.running;
+    const asked = request(at, { method: 'POST', headers, body });
+    await until(() => before.calls > 0);
+    reloaded.running = openRunning(before.settings, reloaded);
+    replace(before);
+    body.end(JSON.stringify(tool_call).slice(20));
+    const back = await asked;
+    expect([back.statusCode, await back.body.text()]).toEqual([200, result]);
+    expect(before.calls).toBe(0);
   });
 });
 

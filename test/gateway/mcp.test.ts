@@ -224,6 +224,20 @@ describe('the policy agent-firewall', () => {
     await lastCharge(world, org_id);
     expect(await reservations(org_id)).toHaveLength(1);
   });
+
+  it('counts the calls of a session that is named, and refuses none without one', async () => {
+    const guarded = await open({
+      policies: { chain: ['agent-firewall'] },
+      policy: { 'agent-firewall': { max_actions_per_session: 2 } },
+    });
+    const { key } = await payer();
+    const call = { method: 'tools/call', params: { name: 'add', arguments: { a: 1, b: 1 } } };
+    const found: number[] = [];
+    for (const headers of [...Array(3).fill({ 'x-session-id': 'one' }), {}, {}, {}]) {
+      found.push((await rpc(call, { key, to: guarded, headers })).status);
+    }
+    expect(found).toEqual([200, 200, 409, 200, 200, 200]);
+  });
 });
 
 describe('batches', () => {
@@ -251,6 +265,24 @@ describe('batches', () => {
     ]);
     await until(async () => (await reservations(org_id, 'open')).length === 0);
     expect(await reservations(org_id, 'settled')).toEqual([]);
+  });
+});
+
+describe('a batch whose calls wait for money', () => {
+  it('waits no longer once one of them is refused', async () => {
+    const { org_id } = await payer(0n);
+    const key = await gatewayKey(world.api, org_id, { allowed_models: ['tools/add'] });
+    const call = (id: number, name: string, more: object = {}) => ({
+      ...{ jsonrpc: '2.0', id, method: 'tools/call' },
+      params: { name, arguments: { a: id, b: 1 }, ...more },
+    });
+    const began = performance.now();
+    const headers = { 'x-svc-hold-ms': '20000' };
+    const batch = [call(1, 'add'), call(2, 'echo')];
+    const answer = await send(JSON.stringify(batch), { key, headers });
+    expect(answer.status).toBe(403);
+    expect(performance.now() - began).toBeLessThan(5_000);
+    await until(() => gateway.gateway.calls.size === 0);
   });
 });
 
@@ -305,6 +337,25 @@ describe('a message', () => {
       expect(answer.status).toBe(401);
       expect(answer.headers['www-authenticate']).toBe('Bearer');
       expect(JSON.parse(answer.text).error.data.code).toBe('invalid_credential');
+    },
+  );
+
+  it.each([
+    ['to a server that is not there', '{}', '/nobody', 404],
+    ['that is no JSON', '{"jsonrpc":', '', 400],
+    ['that is too large', ' '.repeat(200_000), '', 413],
+  ])(
+    '%s is refused for its key, where that was revoked a moment ago',
+    async (_, text, at, status) => {
+      const { org_id, key } = await payer();
+      const to = await open({ body_limit_bytes: 100_000 });
+      expect((await send(text, { key, at, to })).status).toBe(status);
+      await many(
+        world.api.db,
+        'update tokens set revoked_at = clock_timestamp() where org_id = :org_id',
+        { org_id },
+      );
+      expect((await send(text, { key, at, to })).status).toBe(401);
     },
   );
 

@@ -1,0 +1,49 @@
+import { AppError } from '../domain/errors';
+import type { Call } from './call';
+import type { Identity } from './control-plane';
+
+const CONFIRM_MS = 25_000;
+
+/** A stream of notices may never end: there are so many at most, and each lasts as long as its key is valid. */
+export function listen(call: Call): void {
+  checkRoom(call);
+  call.is_listening = true;
+  const { keep_alive_ms } = call.running.settings.mcp;
+  const every_ms = Math.min(CONFIRM_MS, keep_alive_ms);
+  const timer = setInterval(() => void endWhereRefused(call), every_ms).unref();
+  call.onEnd(() => clearInterval(timer));
+}
+
+function checkRoom(call: Call): void {
+  const { listeners_max, listeners_per_key_max } = call.running.settings.mcp;
+  const key = keyOf(call.identity);
+  let all = 0;
+  let own = 0;
+  for (const { is_listening, identity } of call.gateway.calls) {
+    if (is_listening !== true) continue;
+    all += 1;
+    if (keyOf(identity) === key) own += 1;
+  }
+  if (all >= listeners_max) {
+    throw new AppError('overloaded', 'This gateway has as many streams of notices as it takes.');
+  }
+  if (own < listeners_per_key_max) return;
+  throw new AppError(
+    'rate_limit_exceeded',
+    `This key has ${own} streams of notices open, which is as many as one key may have.`,
+    { retry_after: 1 },
+  );
+}
+
+async function endWhereRefused(call: Call): Promise<void> {
+  try {
+    await call.gateway.running.identifier.confirm(call.ctx.req.headers);
+  } catch (error) {
+    if ((error as AppError).status === 401) call.abort?.(error as AppError);
+  }
+}
+
+/** Callers without a key are told apart by what their headers say. */
+function keyOf({ key_id, user_id }: Identity): string {
+  return key_id ?? `user ${user_id}`;
+}
