@@ -344,5 +344,6 @@ test('a pattern that would never end elsewhere takes linear time, and other call
   );
   expect(others.every(({ status }) => status === 200)).toBe(true);
   expect((await long).status).toBe(200);
-  expect(performance.now() - began).toBeLessThan(5_000);
+  // Where patterns backtrack it would not be over in hours.
+  expect(performance.now() - began).toBeLessThan(30_000);
 });
