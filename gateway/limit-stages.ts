@@ -13,6 +13,7 @@ import {
   tellLimits,
 } from './limit-answers';
 import type { Check } from './limit-buckets';
+import { rareIdentifier } from './limit-callers';
 import { admitInTurn, hasLine } from './limit-queue';
 import type { LimitRules } from './limit-rules';
 import type { Limits } from './limits';
@@ -215,24 +216,15 @@ function openCircuit({ limits }: Gateway, rules: LimitRules): Standing | undefin
   return circuit.standing.reset_at > Date.now() ? circuit.standing : undefined;
 }
 
-/** Tells of a refusal before anybody was identified. One caller is asked for at a time, so that a flood asks little. */
-function tellWhereKnown({ running, gateway, ctx, request_id }: Call, standing: Standing): void {
-  const { limits, events } = gateway;
+/** Tells of a refusal before anybody was identified. */
+function tellWhereKnown(call: Call, standing: Standing): void {
+  const { gateway, ctx, request_id } = call;
   const tell = (identity: Identity): void =>
-    events.emit({ identity, request_id, ctx }, exceeded(standing));
-  if (limits.is_asking) return;
+    gateway.events.emit({ identity, request_id, ctx }, exceeded(standing));
   try {
-    const who = running.identifier.who(ctx.req.headers);
-    if (!(who instanceof Promise)) {
-      tell(who);
-      return;
-    }
-    limits.is_asking = true;
-    void who
-      .then(tell, () => undefined)
-      .finally(() => {
-        limits.is_asking = false;
-      });
+    const who = rareIdentifier(call).who(ctx.req.headers);
+    if (who instanceof Promise) void who.then(tell, () => undefined);
+    else tell(who);
   } catch {
     // Nobody that is known.
   }

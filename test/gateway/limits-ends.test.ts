@@ -108,6 +108,23 @@ test('an address that is refused is told of, where its key is known', async () =
   ]);
 });
 
+test('a known caller is told of also while an unknown one is asked for', async () => {
+  const { org, key } = await fundedKey();
+  const gateway = await open({ rate_limits: { ip: { enabled: true, rpm: 1 } } });
+  expect((await ask(gateway, key)).status).toBe(200);
+  // Nobody's key can be looked up meanwhile.
+  const lock = await world.api.db.transaction();
+  await lock.raw('lock table tokens in access exclusive mode');
+  const unknown = await ask(gateway, `svc_gk_${'0'.repeat(40)}`);
+  const is_asking = gateway.gateway.limits.is_asking;
+  const known = await ask(gateway, key);
+  await lock.rollback();
+  expect([unknown.status, is_asking, known.status]).toEqual([429, true, 429]);
+  await until(() => !gateway.gateway.limits.is_asking);
+  const events = await eventsOf(gateway, org.org_id);
+  expect(events.map(({ type }) => type)).toEqual(['rate_limit.checked', 'rate_limit.exceeded']);
+});
+
 test('a global limit that is reached opens the circuit once: until its window ends nothing passes another tier', async () => {
   const { org, key } = await fundedKey();
   const [second, third] = [await fundedKey(), await fundedKey()];
