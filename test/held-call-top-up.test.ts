@@ -88,11 +88,15 @@ test.each(['payment_provider_a', 'payment_provider_b'] as const)(
     await page.waitForURL(/\/return/);
     expect(await page.textContent('main')).toMatch(/completed|balance|credited/i);
 
-    const types = await many<{ type: string }>(
-      db,
-      'select type from wallet_transactions where wallet_id = :wallet_id order by seq',
-      { wallet_id: tenant.wallet_id },
-    );
+    const entries = () =>
+      many<{ type: string }>(
+        db,
+        'select type from wallet_transactions where wallet_id = :wallet_id order by seq',
+        { wallet_id: tenant.wallet_id },
+      );
+    // A settlement follows its answer.
+    await until(async () => (await entries()).length === 3, 10_000);
+    const types = await entries();
     expect(types.map(({ type }) => type)).toEqual(['payment_credit', 'reservation', 'settlement']);
     await page.close();
   },
