@@ -50,8 +50,9 @@ export function openConfiguration(
   const takeOrGoBack = async (etag: string | undefined) => {
     const heard = await take(gateway, { etag }, polled);
     if (heard !== 'none' || polled.version === null) return heard;
+    // A file that cannot be run leaves what runs, and what is said of it, as they are.
+    apply(gateway, readFile(file));
     Object.assign(polled, { etag: undefined, version: null, refused_version: null, error: null });
-    apply(gateway, loadSettings(file));
     gateway.log.info('the control plane has no configuration any more: the file runs');
     return heard;
   };

@@ -51,18 +51,18 @@ const gateway_key = /^svc_gk_[0-9A-Za-z]{20,100}$/;
 
 /** A gateway key, as bearer or in x-api-key. What it is bound to says who calls; no header of the client changes that. */
 function byKey({ identities, control_plane }: Given): Identifier {
+  const ask = async (key: string): Promise<Identity> => {
+    return { ...(await control_plane.verify({ key })), proof: 'gateway_key' };
+  };
   return {
     who: (headers) => {
       const key = keyOf(headers);
-      return identities.who(digestOf(key), async () => {
-        const owner = await control_plane.verify({ key });
-        return { identity: { ...owner, proof: 'gateway_key' } };
-      });
+      return identities.who(digestOf(key), async () => ({ identity: await ask(key) }));
     },
     async confirm(headers) {
       const key = keyOf(headers);
       try {
-        return { ...(await control_plane.verify({ key })), proof: 'gateway_key' };
+        return await ask(key);
       } catch (error) {
         if ((error as AppError).code === 'invalid_credential') identities.forget(digestOf(key));
         throw error;

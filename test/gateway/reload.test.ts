@@ -132,6 +132,16 @@ test('without a configuration of the control plane gateways go back to their fil
   expect((await reload()).body).toMatchObject({ source: 'file', config_version: null });
 });
 
+test('a file that cannot be run does not take the place of a configuration that has gone', async () => {
+  const { body } = await put(configured({ body_limit_bytes: 1_024 }));
+  await until(async () => (await post(gateway.url + route, world.key, large)).status === 413);
+  writeFileSync(file, 'providers: {}');
+  await world.api.call('delete', '/v1/admin/gateway-config', { key: admin });
+  expect((await reload()).status).toBe(422);
+  expect((await post(gateway.url + route, world.key, large)).status).toBe(413);
+  expect((await runs()).some(({ config_version }) => config_version === body.version)).toBe(true);
+});
+
 test('a configuration that gateways refuse changes nothing, and is reported with the reason', async () => {
   const before = gateway.gateway.running;
   const { body } = await put({ providers: {} });

@@ -27,6 +27,10 @@ afterAll(() => world.close());
 const last = () => lastCharge(world, world.org.org_id);
 const user = (content: string) => [{ role: 'user' as const, content }];
 
+function target(id: string, provider: string, shape: string, base_url: string, model: string) {
+  return { id, provider, shape, base_url, api_key_env: 'TEST_MODELS_KEY', models: [model] };
+}
+
 async function arrived(): Promise<Record<string, unknown>> {
   return (await arrivals(world.models_url)).at(-1)?.body ?? {};
 }
@@ -270,15 +274,6 @@ test.each<[object, string]>([
 });
 
 test('a request that one wire has no words for goes to the other, and holds nothing dearer', async () => {
-  const target = (
-    id: string,
-    provider: string,
-    shape: string,
-    base_url: string,
-    model: string,
-  ) => ({
-    ...{ id, provider, shape, base_url, api_key_env: 'TEST_MODELS_KEY', models: [model] },
-  });
   const targets = [
     target('one', 'anthropic', 'anthropic', world.models_url, claude),
     target('other', 'openai', 'openai', `${world.models_url}/v1`, 'gpt-4o-mini'),
@@ -311,15 +306,6 @@ test('a stream that breaks ends with an error, and what came is charged', async 
 });
 
 test('a provider of one shape stands in for one of the other', async () => {
-  const target = (
-    id: string,
-    provider: string,
-    shape: string,
-    base_url: string,
-    model: string,
-  ) => ({
-    ...{ id, provider, shape, base_url, api_key_env: 'TEST_MODELS_KEY', models: [model] },
-  });
   const targets = [
     target('away', 'openai', 'openai', 'http://127.0.0.1:9/v1', 'gpt-4o'),
     target('here', 'anthropic', 'anthropic', world.models_url, claude),
