@@ -5,7 +5,11 @@ import type { Row } from './main';
 import { startPeer } from './peer';
 import { type Stack, startStack } from './stack';
 
-const REQUESTS = 8_000;
+// No provider answers sooner. Behind one that takes no time a proxy is never idle: it is woken once for many requests, and a
+// request costs the floor proxy a third of what it costs at the same rate as the gateway.
+const ANSWER_AFTER_MS = 20;
+const ROUNDS = 5;
+const REQUESTS = 2_000;
 const WARM_UP = 5_000;
 const IN_FLIGHT = 32;
 const STREAMS = 300;
@@ -13,27 +17,48 @@ const path = '/v1/chat/completions';
 
 /** CPU per priced chat request at the gateway and in all processes, and the time it adds to a stream's first byte. */
 export async function gatewayRows(cluster: BenchCluster): Promise<Row[]> {
-  const stack = await startStack(cluster, true);
+  const stack = await startStack(cluster, { everything: true, answer_after_ms: ANSWER_AFTER_MS });
   const peer = await startPeer(stack.upstream.url);
   try {
-    const ours = [stack.gateway.pid, stack.api.pid, cluster.pid];
-    const floor_ms = await cpuPerRequest(stack.floor.url, {}, { floor: [stack.floor.pid] });
-    const priced = await cpuPerRequest(stack.gateway.url, key(stack), {
-      gateway: [stack.gateway.pid],
-      api: [stack.api.pid],
-      pg: [cluster.pid],
-      all: ours,
-    });
-    const passed = await cpuPerRequest(peer.url, peer.headers, { peer: [peer.pid] });
+    const { floor, gateway, api, pg, passed } = await cpuOfAll(cluster, stack, peer);
     return [
-      cpuRow(priced.gateway, floor_ms.floor),
-      peerRow(priced, passed.peer),
+      cpuRow(gateway, floor),
+      peerRow({ gateway, api, pg }, passed),
       await firstByteRow(stack),
     ];
   } finally {
     await peer.stop();
     await stack.stop();
   }
+}
+
+type Parts = Record<'floor' | 'gateway' | 'api' | 'pg' | 'passed', number>;
+
+/** Turn by turn, so that what the machine does besides is shared by all; the median of each. */
+async function cpuOfAll(
+  cluster: BenchCluster,
+  stack: Stack,
+  peer: Awaited<ReturnType<typeof startPeer>>,
+): Promise<Parts> {
+  const ours = { gateway: [stack.gateway.pid], api: [stack.api.pid], pg: [cluster.pid] };
+  const turns = {
+    floor: (n: number) => cpuPerRequest(stack.floor.url, {}, { floor: [stack.floor.pid] }, n),
+    ours: (n: number) => cpuPerRequest(stack.gateway.url, key(stack), ours, n),
+    peer: (n: number) => cpuPerRequest(peer.url, peer.headers, { passed: [peer.pid] }, n),
+  };
+  for (const turn of Object.values(turns)) await turn(WARM_UP);
+  const rounds: Parts[] = [];
+  while (rounds.length < ROUNDS) {
+    rounds.push({
+      ...(await turns.floor(REQUESTS)),
+      ...(await turns.ours(REQUESTS)),
+      ...(await turns.peer(REQUESTS)),
+    });
+  }
+  const names = ['floor', 'gateway', 'api', 'pg', 'passed'] as const;
+  return Object.fromEntries(
+    names.map((name) => [name, median(rounds.map((round) => round[name]))]),
+  ) as Parts;
 }
 
 function cpuRow(gateway_ms: number, floor_ms: number): Row {
@@ -48,15 +73,19 @@ function cpuRow(gateway_ms: number, floor_ms: number): Row {
   };
 }
 
-function peerRow(ours: Record<'gateway' | 'api' | 'pg' | 'all', number>, peer_ms: number): Row {
-  const parts = [ours.gateway, ours.api, ours.pg].map((ms) => ms.toFixed(2)).join(' + ');
+function peerRow(
+  { gateway, api, pg }: Pick<Parts, 'gateway' | 'api' | 'pg'>,
+  peer_ms: number,
+): Row {
+  const all = gateway + api + pg;
+  const parts = [gateway, api, pg].map((ms) => ms.toFixed(2)).join(' + ');
   return {
     measure:
       'gateway + API + PostgreSQL CPU of that request against a public peer that only passes it on',
-    figure: `${ours.all.toFixed(2)} ms (${parts}) against ${peer_ms.toFixed(2)} ms`,
-    ratio: ours.all / peer_ms,
+    figure: `${all.toFixed(2)} ms (${parts}) against ${peer_ms.toFixed(2)} ms`,
+    ratio: all / peer_ms,
     bar: 'below 1 x',
-    isMet: ours.all < peer_ms,
+    isMet: all < peer_ms,
   };
 }
 
@@ -119,12 +148,11 @@ async function cpuPerRequest<Name extends string>(
   url: string,
   headers: Record<string, string>,
   groups: Record<Name, number[]>,
+  requests: number,
 ): Promise<Record<Name, number>> {
-  const load = { url, path, headers, body: chatBody, in_flight: IN_FLIGHT };
-  await sendMany({ ...load, requests: WARM_UP });
   const names = Object.keys(groups) as Name[];
   const before = names.map((name) => cpuMs(groups[name]));
-  await sendMany({ ...load, requests: REQUESTS });
-  const spent = names.map((name, n) => [name, (cpuMs(groups[name]) - (before[n] ?? 0)) / REQUESTS]);
+  await sendMany({ url, path, headers, body: chatBody, in_flight: IN_FLIGHT, requests });
+  const spent = names.map((name, n) => [name, (cpuMs(groups[name]) - (before[n] ?? 0)) / requests]);
   return Object.fromEntries(spent) as Record<Name, number>;
 }
