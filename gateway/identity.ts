@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '../domain/errors';
 import type { VerifyJwt } from '../jwt';
-import type { Call } from './call';
+import type { Call, Stage } from './call';
 import type { ControlPlane, Identity, KeyOwner } from './control-plane';
 import { type Identities, rememberedUntil } from './identities';
 import type { Settings } from './settings';
@@ -45,6 +45,30 @@ export async function confirmKey({ ctx, running }: Call): Promise<void> {
   } catch (error) {
     if ((error as AppError).code === 'invalid_credential') throw error;
   }
+}
+
+// The claims of an assertion, by what the ledger calls them.
+const claims: Record<string, string> = { user_id: 'sub', team_id: 'kt_team_id' };
+
+/** Says of whom the ledger does not know what the caller can look up: the claim of the assertion that names them. */
+export function namedByClaim(reserve: Stage): Stage {
+  return async (call) => {
+    try {
+      await reserve(call);
+    } catch (error) {
+      throw call.identity.proof === 'signed_assertion' ? strangerIn(error) : error;
+    }
+  };
+}
+
+function strangerIn(error: unknown): unknown {
+  if (!(error instanceof AppError) || error.code !== 'invalid_field') return error;
+  const name = claims[error.details.param ?? ''];
+  if (name === undefined) return error;
+  return new AppError(
+    'permission_denied',
+    `The claim "${name}" of this assertion names nobody of the organization that this gateway serves.`,
+  );
 }
 
 const gateway_key = /^svc_gk_[0-9A-Za-z]{20,100}$/;

@@ -3,7 +3,7 @@ import { estimate, reserve } from './budget';
 import type { Call, ClientRequest, Stage } from './call';
 import type { Told } from './events';
 import { forward } from './forward';
-import { confirmKey, identify } from './identity';
+import { confirmKey, identify, namedByClaim } from './identity';
 import { limit, limitByAddress } from './limit-stages';
 import { chooseTargets } from './models';
 import { checkInput, tellSessionLimits } from './policy';
@@ -28,7 +28,7 @@ export function pipelineOf(read: Stage, choose: Stage, send: Stage): readonly St
     confirmed(estimate),
     limit, // Key, group, user, team, all callers, then policy packs: one decision.
     confirmed(checkInput),
-    tellSessionLimits(traced('reserve', reserve)), // What no wallet covers waits for money here. Settles at the end.
+    tellSessionLimits(namedByClaim(traced('reserve', reserve))), // What no wallet covers waits for money here. Settles at the end.
     send, // Retry and fallback belong into it, the output policy beside its meter.
   ];
 }

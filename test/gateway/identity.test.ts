@@ -154,6 +154,21 @@ test('a key of another organization cannot be named', async () => {
   expect((await post(url + path, jwt, chat('Hello'))).status).toBe(401);
 });
 
+test.each([
+  ['sub', 'stranger', {}],
+  ['kt_team_id', undefined, { kt_team_id: 'team_of_nobody' }],
+])(
+  'an assertion whose %s is nobody of the organization is refused as one that may not call, by its claim',
+  async (name, sub, claims) => {
+    const jwt = await sign(sub ?? (await makeMember()), claims);
+    const answer = await post((await asserting()) + path, jwt, chat('Hello'));
+    expect(answer.status).toBe(403);
+    const { error } = JSON.parse(answer.text);
+    expect(error).toMatchObject({ code: 'permission_denied', param: null });
+    expect(error.message).toContain(`"${name}"`);
+  },
+);
+
 test('what is no assertion of the issuer is refused before anything else', async () => {
   const url = await asserting();
   const { privateKey } = await generateKeyPair('ES256');
