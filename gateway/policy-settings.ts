@@ -5,6 +5,7 @@ import { builtins } from './policy-patterns';
 const TEXT_MAX = 500;
 const PATTERN_MAX = 2_000;
 const MATCH_MAX = 4_096;
+const SHOWN_MAX = 64;
 
 /** What a chain may run. */
 export const kinds = ['rbac', 'agent-firewall', 'dlp-filter'] as const;
@@ -23,6 +24,21 @@ const ownPattern = z.strictObject({
   max_length: z.int().min(1).max(MATCH_MAX).default(128),
 });
 
+/** The name of a built-in pattern, or one of the operator's own. */
+const detected = z.unknown().transform((given, check) => {
+  const builtin = builtins.find((name) => name === given);
+  if (builtin !== undefined) return builtin;
+  if (typeof given !== 'object' || given === null || !('name' in given || 'pattern' in given)) {
+    check.issues.push({ code: 'custom', message: noPattern(given), input: given });
+    return z.NEVER;
+  }
+  const own = ownPattern.safeParse(given);
+  if (own.success) return own.data;
+  for (const issue of own.error.issues)
+    check.issues.push({ ...issue, input: given } as z.core.$ZodRawIssue);
+  return z.NEVER;
+});
+
 const dlpFilter = z.strictObject({
   action: z.enum(['block', 'redact']).default('block'),
   stages: z
@@ -34,11 +50,7 @@ const dlpFilter = z.strictObject({
     .array(text.refine(isSeen, { error: 'holds nothing that is seen' }))
     .max(10_000)
     .default([]),
-  /** Names of built-in patterns, and the operator's own. */
-  detect_patterns: z
-    .array(z.union([z.enum(builtins), ownPattern]))
-    .max(200)
-    .default([]),
+  detect_patterns: z.array(detected).max(200).default([]),
 });
 
 /** Names of tools; `*` stands for any characters. */
@@ -119,6 +131,16 @@ export function policyProblem(settings: {
   if (at >= 0) return `policies.chain[${at}]: there is no section policy.${chain[at]}.`;
   const unused = kinds.find((kind) => settings.policy[kind] && !chain.includes(kind));
   return unused && `policy.${unused}: policies.chain does not name it, so it would never run.`;
+}
+
+function noPattern(given: unknown): string {
+  const names = builtins.join(', ');
+  if (typeof given === 'string') {
+    const shown = JSON.stringify(given.slice(0, SHOWN_MAX));
+    return `${shown} is none of the built-in patterns ${names}; one of your own is an object with name and pattern`;
+  }
+  const kind = z.core.util.parsedType(given);
+  return `${kind} is given; name one of the built-in patterns ${names}, or give an object with name and pattern`;
 }
 
 function isSeen(term: string): boolean {

@@ -75,7 +75,26 @@ test.each([
   [chained('dlp-filter', { blocked_terms: ['\u200b'] }), 'policy.dlp-filter.blocked_terms[0]:'],
   [chained('dlp-filter', { action: 'mask' }), 'policy.dlp-filter.action:'],
   [chained('dlp-filter', { stages: [] }), 'policy.dlp-filter.stages:'],
-  [chained('dlp-filter', { detect_patterns: ['emails'] }), 'policy.dlp-filter.detect_patterns[0]'],
+  [
+    chained('dlp-filter', { detect_patterns: ['email', 'emails'] }),
+    'policy.dlp-filter.detect_patterns[1]: "emails" is none of the built-in patterns email, credit_card, us_ssn, iban, api_key, jwt, private_key; one of your own is an object with name and pattern',
+  ],
+  [
+    chained('dlp-filter', { detect_patterns: [7] }),
+    'policy.dlp-filter.detect_patterns[0]: number is given; name one of the built-in patterns email,',
+  ],
+  [
+    chained('dlp-filter', { detect_patterns: [{ name: 'a b', pattern: 'x', max: 3 }] }),
+    'policy.dlp-filter.detect_patterns[0].name: takes letters',
+  ],
+  [
+    chained('dlp-filter', { detect_patterns: [{ name: 'a', pattern: 'x', max: 3 }] }),
+    'policy.dlp-filter.detect_patterns[0].max: there is no such key',
+  ],
+  [
+    chained('dlp-filter', { detect_patterns: [{ pattern: 'x' }] }),
+    'policy.dlp-filter.detect_patterns[0].name:',
+  ],
   [
     chained('dlp-filter', { detect_patterns: [{ name: 'x', pattern: '(' }] }),
     'policy.dlp-filter.detect_patterns[0].pattern: is no regular expression of RE2',
