@@ -151,7 +151,10 @@ function answerHealth(ctx: Context, { running }: Gateway): void {
 }
 
 /** Reads the configuration again. Takes the token of a service of this installation, as gateways have one. */
-async function reload(ctx: Context, { control_plane, configuration, log }: Gateway): Promise<void> {
+async function reload(ctx: Context, gateway: Gateway): Promise<void> {
+  const { control_plane, configuration, log } = gateway;
+  // Tokens may be guessed here too, each guess at the cost of a question to the control plane.
+  limitUnpriced(ctx, gateway);
   await checkReload(control_plane, ctx.get('authorization'), log);
   if (configuration === undefined) {
     throw new AppError('unavailable', 'This gateway is starting. Repeat the request shortly.');

@@ -98,6 +98,21 @@ test('only the token of a service reloads', async () => {
   expect(gateway.gateway.running).toBe(before);
 });
 
+test('guesses of a token for a reload count against the limit of their address', async () => {
+  const limits = { rate_limits: { ip: { enabled: true, rpm: 2 } } };
+  const limited = await world.openGateway({ settings: limits });
+  const statuses: number[] = [];
+  for (let guess = 0; guess < 3; guess += 1) {
+    const answer = await request(`${limited.url}/svc/config/reload`, {
+      method: 'POST',
+      headers: { authorization: `Bearer svc_ak_${guess}`, 'x-forwarded-for': `192.0.2.${guess}` },
+    });
+    statuses.push(answer.statusCode);
+    await answer.body.dump();
+  }
+  expect(statuses).toEqual([401, 401, 429]);
+});
+
 test('a call under way keeps the configuration that it began with, and its connections close with it', async () => {
   const slow = chat('Hello [[fault:chunks count=20]] [[fault:slow delay=30]]', { stream: true });
   const before = gateway.gateway.running;
