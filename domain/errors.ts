@@ -2,6 +2,7 @@
 const statuses = {
   invalid_json: 400,
   invalid_request: 400,
+  header_mismatch: 400,
   websocket_connection_limit_reached: 400,
   invalid_credential: 401,
   signature_invalid: 401,

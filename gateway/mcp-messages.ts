@@ -84,6 +84,7 @@ const rpc_codes: Record<string, number> = {
   invalid_request: -32_600,
   invalid_field: -32_602,
   session_not_found: -32_001,
+  header_mismatch: -32_020,
 };
 const REFUSED = -32_000;
 

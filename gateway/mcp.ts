@@ -7,6 +7,7 @@ import { type Call, type Gateway, runCall, type Stage } from './call';
 import { limitUnpriced } from './limit-stages';
 import { McpExchange, type Sent } from './mcp-exchange';
 import { mcp } from './mcp-family';
+import { checkHeaders } from './mcp-headers';
 import { listen } from './mcp-listeners';
 import {
   isModern,
@@ -99,6 +100,7 @@ async function readAsked(
   if (ctx.method === 'POST') {
     raw = await readBody(ctx.req, running.settings.body_limit_bytes);
     seen.messages = readMessages(raw.toString('utf8'));
+    checkHeaders(ctx.req.headers, seen.messages);
   }
   const is_modern = isModern(ctx.req.headers['mcp-protocol-version']);
   return { ctx, running, server, raw, messages: seen.messages, is_modern };

@@ -8,6 +8,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
+import { request } from 'undici';
 import { listen } from '../../http';
 
 export interface TestServer {
@@ -95,4 +96,24 @@ export async function connectNew(url: string, headers: Record<string, string>, p
   const transport = new NewTransport(new URL(url), { requestInit: { headers } });
   await client.connect(transport);
   return { client, transport };
+}
+
+/** One request by hand, as a client of the older protocol sends it, or with the headers that are given. */
+export async function postMcp(
+  url: string,
+  { key, headers, body }: { key: string; headers?: Record<string, string>; body: object },
+) {
+  const answer = await request(url, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      authorization: `Bearer ${key}`,
+      ...headers,
+    },
+    body: JSON.stringify(body),
+  });
+  const text = await answer.body.text();
+  const data = text.startsWith('event:') ? /^data: (.*)$/m.exec(text)?.[1] : text;
+  return { status: answer.statusCode, text, body: data ? JSON.parse(data) : undefined };
 }

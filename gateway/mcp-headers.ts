@@ -1,0 +1,73 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { AppError } from '../domain/errors';
+import { isModern, type Message, type Messages } from './mcp-messages';
+import { isObject } from './usage';
+
+// The newest protocol says in headers again what a body says, for whoever routes without reading bodies. Here bodies are
+// read, so that both must say the same; its words are "Request Metadata" of its Streamable HTTP.
+
+const VERSION = 'mcp-protocol-version';
+const METHOD = 'mcp-method';
+const NAME = 'mcp-name';
+const VERSION_MEMBER = 'io.modelcontextprotocol/protocolVersion';
+/** What the methods call whom they address. */
+const addressees: Record<string, string> = {
+  ...{ 'tools/call': 'name', 'prompts/get': 'name', 'resources/read': 'uri' },
+  ...{ 'tasks/get': 'taskId', 'tasks/update': 'taskId', 'tasks/cancel': 'taskId' },
+};
+const SHOWN_CHARACTERS = 64;
+
+/** Refuses a request whose headers and body disagree, or which lacks a header that its protocol wants. */
+export function checkHeaders(headers: IncomingHttpHeaders, { all }: Messages): void {
+  for (const message of all) {
+    if (message.method === undefined) continue;
+    checkVersion(headers, message);
+    // Of notifications nothing is wanted; what later versions want besides, their servers say.
+    const is_wanted = message.id !== undefined && isModern(versionIn(headers));
+    check(METHOD, headers, message.method, is_wanted);
+    if (!Object.hasOwn(addressees, message.method)) continue;
+    const told = message.params[addressees[message.method] as string];
+    // A body that names nobody is refused for that.
+    if (typeof told === 'string') check(NAME, headers, told, is_wanted);
+  }
+}
+
+function checkVersion(headers: IncomingHttpHeaders, { id, params }: Message): void {
+  const { _meta: meta } = params;
+  const told = isObject(meta) ? meta[VERSION_MEMBER] : undefined;
+  if (typeof told === 'string') check(VERSION, headers, told, id !== undefined && isModern(told));
+}
+
+function check(name: string, headers: IncomingHttpHeaders, told: string, is_wanted: boolean): void {
+  const given = headers[name];
+  if (given === undefined && !is_wanted) return;
+  if (typeof given === 'string' && decodedValue(given) === told) return;
+  const here = given === undefined ? 'is missing' : `says ${shown(String(given))}`;
+  throw new AppError(
+    'header_mismatch',
+    `Header mismatch: ${name} ${here}, and the body says ${shown(told)}.`,
+    { param: name },
+  );
+}
+
+function versionIn(headers: IncomingHttpHeaders): string | undefined {
+  return headers[VERSION] as string | undefined;
+}
+
+function shown(value: string): string {
+  return JSON.stringify(value.slice(0, SHOWN_CHARACTERS));
+}
+
+const sentinel = /^=\?base64\?((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?)\?=$/;
+const plain = /^[\t\x20-\x7e]*$/;
+
+/** What a header's value says; undefined where it is none that the protocol knows. */
+export function decodedValue(value: string): string | undefined {
+  if (!plain.test(value)) return undefined;
+  if (!value.startsWith('=?base64?') || !value.endsWith('?=')) return value;
+  const coded = sentinel.exec(value)?.[1];
+  if (coded === undefined) return undefined;
+  const bytes = Buffer.from(coded, 'base64');
+  const text = bytes.toString('utf8');
+  return Buffer.from(text).equals(bytes) ? text : undefined;
+}
