@@ -100,13 +100,19 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
-    const rest = this.translator?.end();
-    if (rest !== undefined && rest.length > 0) this.answer?.push(rest);
+    this.endTranslation();
     void this.finish(undefined);
   }
 
   onResponseError(_controller: Controller, error: Error): void {
+    // A part of a whole answer, in another wire's words, is nothing for a client, but it counts.
+    if (this.call.client_is_gone) this.endTranslation();
     void this.finish(error);
+  }
+
+  private endTranslation(): void {
+    const rest = this.translator?.end();
+    if (rest !== undefined && rest.length > 0) this.answer?.push(rest);
   }
 
   /** Whatever reads the answer reads it as the family's own. */
@@ -166,6 +172,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     }
     const measured = await answer.end(error);
     if (measured === undefined) return { is_uncertain: true, error: upstreamError(error) };
+    this.translator?.tell(measured);
     call.outcome = await outcomeOf(call, measured);
     const told = answer.refusal?.();
     if (told !== undefined && !call.client_is_gone) throw told;

@@ -18,6 +18,8 @@ export interface Translator {
   push(chunk: Buffer): Buffer;
   /** What is left when the answer ends. */
   end(): Buffer;
+  /** Adds to what was measured of the translated answer what its provider told of its usage so far. */
+  tell(measured: Measured): void;
 }
 
 /** Chat completions spoken to a provider of messages. */
@@ -47,6 +49,12 @@ function streamed(): Translator {
       return text === '' ? nothing : Buffer.from(text);
     },
     end: () => nothing,
+    // The translated answer tells its usage at its very end, its provider from the first event on.
+    tell(measured) {
+      if (found.usage === undefined) return;
+      measured.usage = found.usage;
+      measured.is_usage_partial = found.is_usage_partial;
+    },
   };
 }
 
@@ -66,6 +74,7 @@ function whole(): Translator {
       messageReader.readAnswer(message, found);
       return Buffer.from(JSON.stringify(toCompletion(message, found, now())));
     },
+    tell: () => undefined,
   };
 }
 
