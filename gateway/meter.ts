@@ -142,10 +142,10 @@ function measureJson(reader: Reader, { chunks, head }: Ends): Measured {
   const text = Buffer.concat(chunks).toString('utf8');
   if (head !== undefined) {
     const usage = usageIn(reader, text) ?? usageIn(reader, head.toString('utf8'));
-    return { ...nothing_measured, usage, text };
+    return { ...nothing_measured, usage, text, is_unread: true };
   }
   const answer = objectOf(text);
-  if (answer === undefined) return { ...nothing_measured, text };
+  if (answer === undefined) return { ...nothing_measured, text, is_unread: true };
   const found = { ...nothing_measured };
   reader.readAnswer(answer, found);
   return found;

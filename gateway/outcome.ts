@@ -14,7 +14,8 @@ export const refused: Outcome = {
 
 /**
  * What an answer is settled at: the upstream's usage, else an estimate, never nothing. A model that reasons unseen may have
- * used all that was held for it; for the others the prompt and the delivered text are counted.
+ * used all that was held for it; for the others the prompt and the delivered text are counted. Text counts as far as it
+ * goes, also above the request's cap, as somebody got it; bytes that nobody could read are worth no more than the cap.
  */
 export async function outcomeOf(call: Call, measured: Measured): Promise<Outcome> {
   const { usage, text } = measured;
@@ -27,7 +28,7 @@ export async function outcomeOf(call: Call, measured: Measured): Promise<Outcome
     return { outcome: 'completed', usage: spoken(call, usage), usage_source: 'upstream' };
   }
   const prompt_tokens = usage?.prompt_tokens ?? call.estimated_prompt_tokens;
-  const estimated = await estimatedCompletion(call, text, audio_output_tokens);
+  const estimated = await estimatedCompletion(call, measured, audio_output_tokens);
   const completion_tokens = Math.max(usage?.completion_tokens ?? 0, estimated);
   const counted = {
     ...nothing_used,
@@ -61,7 +62,7 @@ export function completionCeiling({ request, reservation }: Call, price?: Price)
 
 async function estimatedCompletion(
   call: Call,
-  text: string,
+  { text, is_unread }: Measured,
   audio_tokens: number,
 ): Promise<number> {
   const { model, target, gateway, family } = call;
@@ -71,8 +72,11 @@ async function estimatedCompletion(
   const prices = await gateway.control_plane.prices();
   const price = prices && bestMatch(prices, target.provider, model);
   // Where no price list could be had, the model may be one that reasons.
-  if (prices !== undefined && !price?.reasoning) return counted;
-  return Math.max(counted, completionCeiling(call, price));
+  const may_reason = prices === undefined || price?.reasoning === true;
+  if (!may_reason && !is_unread) return counted;
+  const ceiling = completionCeiling(call, price);
+  const within = is_unread ? Math.min(counted, ceiling) : counted;
+  return may_reason ? Math.max(within, ceiling) : within;
 }
 
 /** The price that counts for a model: the longest match, as the ledger finds it. */

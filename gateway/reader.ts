@@ -9,6 +9,8 @@ export interface Measured {
   bytes: number;
   /** The text delivered, for answers without usage. */
   text: string;
+  /** The text is the answer's bytes as they came, which could not be read as an answer: syntax, a part, or no answer at all. */
+  is_unread: boolean;
   /** The tokens of sound delivered, likewise. */
   audio_tokens: number;
   /** The stream said that it is over. */
@@ -26,6 +28,7 @@ export const nothing_measured: Measured = {
   is_usage_partial: false,
   bytes: 0,
   text: '',
+  is_unread: false,
   audio_tokens: 0,
   is_done: false,
   has_finish: false,

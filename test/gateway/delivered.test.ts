@@ -2,11 +2,13 @@ import { createServer, type Server } from 'node:http';
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
 import { listen } from '../../http';
 import { chat, lastCharge, openWorld, post, type World } from '../support/gateway';
+import { openScripted, type Scripted } from '../support/upstream';
 
 const path = '/v1/chat/completions';
 let world: World;
 let upstream: Server;
 let url: string;
+let scripted: Scripted;
 let answer: object;
 
 /** An upstream that says `answer`, as JSON or as the one delta of a stream, and never a word of usage. */
@@ -32,12 +34,14 @@ beforeAll(async () => {
   upstream = answerWithoutUsage();
   const target = { base_url: `http://127.0.0.1:${await listen(upstream, 0)}/v1` };
   url = (await world.openGateway({ target })).url + path;
+  scripted = await openScripted();
 });
 
 afterAll(async () => {
   await world.close();
   upstream.closeAllConnections();
   upstream.close();
+  await scripted.close();
 });
 
 const text = 'The quick brown fox jumps over the lazy dog. '.repeat(20);
@@ -98,4 +102,34 @@ describe.each([{ stream: false }, { stream: true }])('%j', ({ stream }) => {
     expect(usage_source).toBe('estimated');
     expect(usage).toMatchObject({ audio_output_tokens: 32, completion_tokens: 34 });
   });
+});
+
+const words = 'These are words that nobody can read as an answer. '.repeat(600);
+
+test.each<[string, string[], object, number]>([
+  ['no JSON', [words], {}, 64],
+  ['JSON that breaks off', [`{"choices":[{"message":{"content":"${words}`], {}, 64],
+  ['too long to be kept', [JSON.stringify({ x: words.repeat(40) })], {}, 64],
+  ['no JSON, for all its choices', [words], { n: 3 }, 192],
+  ['no JSON, by the cap that the hold was made with', [words], { max_tokens: null }, 4_096],
+])(
+  'what is %s is charged no more than the request allowed, as nobody can say what of it is an answer',
+  async (_, pieces, more, most) => {
+    const target = { base_url: `${scripted.url}/v1` };
+    const gateway = await world.openGateway({ target });
+    scripted.play(pieces, 'application/json');
+    expect((await post(gateway.url + path, world.key, chat('Hello', more))).status).toBe(200);
+    const charge = await lastCharge(world, world.org.org_id);
+    expect(charge).toMatchObject({ status: 'settled', usage_source: 'estimated' });
+    expect(charge.usage.completion_tokens).toBe(most);
+    expect(charge.actual_cost_nanos).toBeLessThanOrEqual(charge.held_nanos);
+  },
+);
+
+test('bytes that nobody can read are counted where they are fewer than the request allowed', async () => {
+  const gateway = await world.openGateway({ target: { base_url: `${scripted.url}/v1` } });
+  scripted.play(['Just these four words.'], 'application/json');
+  await post(gateway.url + path, world.key, chat('Hello'));
+  const { usage } = await lastCharge(world, world.org.org_id);
+  expect(usage.completion_tokens).toBe(countTokens('Just these four words.'));
 });
