@@ -20,22 +20,25 @@ const SHOWN_CHARACTERS = 64;
 /** Refuses a request whose headers and body disagree, or which lacks a header that its protocol wants. */
 export function checkHeaders(headers: IncomingHttpHeaders, { all }: Messages): void {
   for (const message of all) {
-    if (message.method === undefined) continue;
-    checkVersion(headers, message);
-    // Of notifications nothing is wanted; what later versions want besides, their servers say.
-    const is_wanted = message.id !== undefined && isModern(versionIn(headers));
-    check(METHOD, headers, message.method, is_wanted);
-    if (!Object.hasOwn(addressees, message.method)) continue;
-    const told = message.params[addressees[message.method] as string];
+    const { id, method, params } = message;
+    if (method === undefined) continue;
+    const version = versionIn(message);
+    // Of notifications no header is wanted.
+    const is_wanted = id !== undefined && isModern(version);
+    if (version !== undefined) check(VERSION, headers, version, is_wanted);
+    check(METHOD, headers, method, is_wanted);
+    if (!Object.hasOwn(addressees, method)) continue;
+    const told = params[addressees[method] as string];
     // A body that names nobody is refused for that.
     if (typeof told === 'string') check(NAME, headers, told, is_wanted);
   }
 }
 
-function checkVersion(headers: IncomingHttpHeaders, { id, params }: Message): void {
+/** What a body says of itself; a header alone makes no request of the newest protocol. */
+function versionIn({ params }: Message): string | undefined {
   const { _meta: meta } = params;
-  const told = isObject(meta) ? meta[VERSION_MEMBER] : undefined;
-  if (typeof told === 'string') check(VERSION, headers, told, id !== undefined && isModern(told));
+  const version = isObject(meta) ? meta[VERSION_MEMBER] : undefined;
+  return typeof version === 'string' ? version : undefined;
 }
 
 function check(name: string, headers: IncomingHttpHeaders, told: string, is_wanted: boolean): void {
@@ -48,10 +51,6 @@ function check(name: string, headers: IncomingHttpHeaders, told: string, is_want
     `Header mismatch: ${name} ${here}, and the body says ${shown(told)}.`,
     { param: name },
   );
-}
-
-function versionIn(headers: IncomingHttpHeaders): string | undefined {
-  return headers[VERSION] as string | undefined;
 }
 
 function shown(value: string): string {
@@ -70,4 +69,10 @@ export function decodedValue(value: string): string | undefined {
   const bytes = Buffer.from(coded, 'base64');
   const text = bytes.toString('utf8');
   return Buffer.from(text).equals(bytes) ? text : undefined;
+}
+
+/** A value as the protocol writes it into a header. */
+export function encodedValue(value: string): string {
+  const is_plain = plain.test(value) && value.trim() === value && !value.startsWith('=?base64?');
+  return is_plain ? value : `=?base64?${Buffer.from(value).toString('base64')}?=`;
 }

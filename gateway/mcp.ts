@@ -17,22 +17,21 @@ import {
   type ToolCall,
   toolCalls,
 } from './mcp-messages';
+import { type Asking, checkAsking } from './mcp-policy';
 import { sealSession, unsealSession } from './mcp-sessions';
 import { openMeeting } from './meetings';
 import { checkOrigin } from './origins';
 import { pipelineOf } from './pipeline';
-import { blocked } from './policy';
 import type { Target } from './providers';
 import { enter, leave, type Running } from './running';
 import { inCallSpan } from './telemetry-spans';
 
 /** One HTTP request of an MCP client. */
-interface Asked {
+interface Asked extends Asking {
   ctx: Context;
   running: Running;
   server: Target;
   raw: Buffer | null;
-  messages: Messages;
   is_modern: boolean;
 }
 
@@ -103,7 +102,8 @@ async function readAsked(
     checkHeaders(ctx.req.headers, seen.messages);
   }
   const is_modern = isModern(ctx.req.headers['mcp-protocol-version']);
-  return { ctx, running, server, raw, messages: seen.messages, is_modern };
+  const outgoing = { body: raw, headers: {} };
+  return { ctx, running, server, raw, messages: seen.messages, is_modern, outgoing };
 }
 
 /** What is asked without a tool is free, and only for those whose key is valid now. */
@@ -113,6 +113,7 @@ function free(asked: Asked): readonly Stage[] {
   return [
     async (call) => {
       call.identity = await call.running.identifier.confirm(ctx.req.headers);
+      await checkAsking(call, asked);
       if (is_listening) listen(call);
     },
     (call) => send(asked, call, new Map()),
@@ -137,8 +138,9 @@ async function callTools(
         under_way.push(call);
         readTool(call, asked, tool_call);
       },
-      (call) => chooseTool(call, asked, tool_call),
+      (call) => chooseTool(call, asked),
       (call) => meeting.arrive(at, call),
+      (call) => checkAsking(call, asked, tool_call.tool),
     );
     return runCall({ ctx, gateway, family: mcp, running }, stages).catch((error: unknown) => {
       meeting.fail(error);
@@ -165,8 +167,8 @@ function readTool(call: Call, { server, raw }: Asked, { tool, params }: ToolCall
   };
 }
 
-/** The stage that refuses a tool that policy forbids, or that the key may not use: a key's list of models names tools as `<server>/<tool>`, or `<server>/*`. */
-function chooseTool(call: Call, { server }: Asked, { tool }: ToolCall): void {
+/** The stage that refuses a tool that the key may not use: a key's list of models names tools as `<server>/<tool>`, or `<server>/*`. */
+function chooseTool(call: Call, { server }: Asked): void {
   const { model } = call.request;
   const { allowed_models } = call.identity;
   if (allowed_models !== null && !allowed_models.some((one) => isNamed(one, server.id, model))) {
@@ -178,9 +180,6 @@ function chooseTool(call: Call, { server }: Asked, { tool }: ToolCall): void {
   call.prices = [{ provider: server.provider, model }];
   call.target = server;
   call.model = model;
-  const { chain, firewall } = call.running.policies;
-  const rule = chain.includes('agent-firewall') ? firewall?.forbids(tool) : undefined;
-  if (rule !== undefined) throw blocked(call, { policy: 'agent-firewall', rule }, 'input');
 }
 
 function isNamed(allowed: string, server: string, model: string): boolean {
@@ -188,7 +187,7 @@ function isNamed(allowed: string, server: string, model: string): boolean {
 }
 
 async function send(
-  { ctx, server, raw, messages, is_modern }: Asked,
+  { ctx, server, messages, is_modern, outgoing }: Asked,
   call: Call,
   paid: Sent['paid'],
 ): Promise<void> {
@@ -197,7 +196,8 @@ async function send(
     server: server.id,
     control_plane: call.gateway.control_plane,
   };
-  const headers = headersUp(ctx, server);
+  const { body } = outgoing;
+  const headers = Object.assign(headersUp(ctx, server), outgoing.headers);
   const session = headers['mcp-session-id'];
   // The newest protocol has none, and servers are to ignore one.
   if (is_modern) delete headers['mcp-session-id'];
@@ -207,14 +207,14 @@ async function send(
   const exchange = new McpExchange(call, {
     method,
     headers,
-    body: raw,
+    body,
     ids: messages.all.flatMap(({ id }) => id ?? []),
     paid,
     goes_on: method === 'POST' && !is_modern,
     sealSession: (id) => sealSession(id, owner),
   });
   server.pool.dispatch(
-    { method, path: server.base_path, headers, body: raw, headersTimeout: server.first_byte_ms },
+    { method, path: server.base_path, headers, body, headersTimeout: server.first_byte_ms },
     exchange,
   );
   await inCallSpan(call, 'upstream', { target: server.id }, () => exchange.done);

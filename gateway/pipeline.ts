@@ -17,7 +17,12 @@ import { traced } from './telemetry-spans';
 export const priced: readonly Stage[] = pipelineOf(readRequest, chooseTargets, forward);
 
 /** The same stages, for what is read, served and sent in another way. */
-export function pipelineOf(read: Stage, choose: Stage, send: Stage): readonly Stage[] {
+export function pipelineOf(
+  read: Stage,
+  choose: Stage,
+  send: Stage,
+  check: Stage = checkInput,
+): readonly Stage[] {
   return [
     limitByAddress,
     identify,
@@ -27,7 +32,7 @@ export function pipelineOf(read: Stage, choose: Stage, send: Stage): readonly St
     confirmed(choose),
     confirmed(estimate),
     limit, // Key, group, user, team, all callers, then policy packs: one decision.
-    confirmed(checkInput),
+    confirmed(check),
     tellSessionLimits(namedByClaim(traced('reserve', reserve))), // What no wallet covers waits for money here. Settles at the end.
     send, // Retry and fallback belong into it, the output policy beside its meter.
   ];

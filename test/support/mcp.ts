@@ -101,7 +101,7 @@ export async function connectNew(url: string, headers: Record<string, string>, p
 /** One request by hand, as a client of the older protocol sends it, or with the headers that are given. */
 export async function postMcp(
   url: string,
-  { key, headers, body }: { key: string; headers?: Record<string, string>; body: object },
+  { key, headers, body }: { key: string; headers?: Record<string, string>; body: object | string },
 ) {
   const answer = await request(url, {
     method: 'POST',
@@ -111,7 +111,7 @@ export async function postMcp(
       authorization: `Bearer ${key}`,
       ...headers,
     },
-    body: JSON.stringify(body),
+    body: typeof body === 'string' ? body : JSON.stringify(body),
   });
   const text = await answer.body.text();
   const data = text.startsWith('event:') ? /^data: (.*)$/m.exec(text)?.[1] : text;
