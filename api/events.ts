@@ -52,15 +52,17 @@ const batch = z.strictObject({ items: z.array(told).min(1).max(500) });
 
 /** Payloads are shown as they are: keys of money in nanos are the control plane's own. */
 function isPlain(payload: unknown): boolean {
-  let level: unknown[] = [payload];
-  for (let depth = 0; level.length > 0; depth += 1) {
-    if (depth > 16) return false;
-    const objects = level.filter((value) => typeof value === 'object' && value !== null);
-    if (objects.some((value) => Object.keys(value as object).some((key) => key.endsWith('_nanos'))))
-      return false;
-    level = objects.flatMap((value) => Object.values(value as object));
+  return isPlainValue(payload, 0) && JSON.stringify(payload).length <= 32_768;
+}
+
+function isPlainValue(value: unknown, depth: number): boolean {
+  if (depth > 16) return false;
+  if (typeof value !== 'object' || value === null) return true;
+  for (const key of Object.keys(value)) {
+    if (key.endsWith('_nanos')) return false;
+    if (!isPlainValue((value as Record<string, unknown>)[key], depth + 1)) return false;
   }
-  return JSON.stringify(payload).length <= 32_768;
+  return true;
 }
 
 const readers: Access = anyPermission('events:read', 'org:billing');

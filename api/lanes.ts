@@ -178,9 +178,14 @@ async function send(db: Db, org_id: string, batch: Batch): Promise<void> {
     traces: tracesOf(batch.reserve),
   };
   const rows = await resend(() => withRetry(() => reservations.lane(db, org_id, items)));
-  for (const row of rows) batch[row.op][row.n - 1]?.resolve(row);
-  for (const waiting of allOf(batch)) {
-    // Unreachable unless a stored function forgot an item; then its caller must not wait for ever.
+  const left = new Set(allOf(batch));
+  for (const row of rows) {
+    const waiting = batch[row.op][row.n - 1];
+    waiting?.resolve(row);
+    if (waiting !== undefined) left.delete(waiting);
+  }
+  // Empty unless a stored function forgot an item; then its caller must not wait for ever.
+  for (const waiting of left) {
     waiting.reject(new AppError('internal_error', 'The ledger did not answer this item.'));
   }
 }

@@ -22,8 +22,20 @@ export type IdPrefix =
  */
 export function newId(prefix: IdPrefix, now_ms: number = Date.now()): string {
   // randomUUID draws on a pool of random bytes; getRandomValues asks for them each time.
-  const tail = crypto.randomUUID().replaceAll('-', '').slice(12);
-  return `${prefix}_${now_ms.toString(16).padStart(12, '0')}${tail}`;
+  const uuid = crypto.randomUUID();
+  return `${prefix}_${timeDigits(now_ms)}${uuid.slice(14, 18)}${uuid.slice(19, 23)}${uuid.slice(24)}`;
+}
+
+let last_ms = -1;
+let last_digits = '';
+
+/** Numbers above 32 bits are written slowly, and many ids are made in one millisecond. */
+function timeDigits(now_ms: number): string {
+  if (now_ms !== last_ms) {
+    last_ms = now_ms;
+    last_digits = now_ms.toString(16).padStart(12, '0');
+  }
+  return last_digits;
 }
 
 /**
@@ -37,8 +49,7 @@ export function countedIds(prefix: IdPrefix): (now_ms: number) => string {
   let next = first;
   return (now_ms) => {
     next = (next + 1) % 0x1_00_0000_0000;
-    const time = now_ms.toString(16).padStart(12, '0');
-    return `${prefix}_${time}${tag}${next.toString(16).padStart(10, '0')}`;
+    return `${prefix}_${timeDigits(now_ms)}${tag}${next.toString(16).padStart(10, '0')}`;
   };
 }
 

@@ -206,7 +206,8 @@ function unreadable(error: unknown, limit: number): unknown {
 function checkStructure(text: string): void {
   let depth = 0;
   let values = 0;
-  for (let at = 0; at < text.length; at += 1) {
+  const { length } = text;
+  for (let at = 0; at < length; at += 1) {
     const code = text.charCodeAt(at);
     if (code === QUOTE) {
       values += 1;

@@ -19,15 +19,11 @@ export interface Echo {
 export interface Literals {
   literals: Literal[];
   echoes: Echo[];
-  /** An object names a member twice; known where names are counted. */
-  has_repeats: boolean;
 }
 
 const nothing: ReadonlySet<string> = new Set();
 
 interface Container {
-  /** The names of its members so far, where they are counted. */
-  names: Set<string> | undefined;
   start: number;
   is_list: boolean;
   /** The member that it is the value of. */
@@ -79,22 +75,46 @@ export function isBinary(value: string): boolean {
 
 /** The text, written anew where it names a member twice, so that every parser reads the value that was looked at. */
 export function withoutRepeats(text: string, value: unknown): string {
-  const anew = JSON.stringify(value);
-  return anew === text || !literalsIn(text, nothing, true).has_repeats ? text : anew;
+  return hasRepeats(text) ? JSON.stringify(value) : text;
+}
+
+/** True where an object of this JSON text names a member twice. */
+export function hasRepeats(text: string): boolean {
+  const { length } = text;
+  const outer: (string[] | undefined)[] = [];
+  // The members so far of the object that is read; a list has none.
+  let names: string[] | undefined;
+  let takes_key = false;
+  for (let at = 0; at < length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) {
+      const end = stringEnd(text, at);
+      if (takes_key && names !== undefined) {
+        const name = said(text, at, end);
+        if (names.includes(name)) return true;
+        names.push(name);
+        takes_key = false;
+      }
+      at = end - 1;
+    } else if (code === OPEN_OBJECT || code === OPEN_LIST) {
+      outer.push(names);
+      takes_key = code === OPEN_OBJECT;
+      names = takes_key ? [] : undefined;
+    } else if (code === CLOSE_OBJECT || code === CLOSE_LIST) names = outer.pop();
+    else if (code === COMMA) takes_key = names !== undefined;
+  }
+  return false;
 }
 
 /**
  * The strings of a JSON text that say something. They are read from the text itself and not from what a parser makes of it:
  * of two members of one name parsers keep one, and not all the same. `unread` are the top-level members not looked into.
  */
-export function literalsIn(
-  text: string,
-  unread: ReadonlySet<string> = nothing,
-  counts_names = false,
-): Literals {
-  const found: Literals = { literals: [], echoes: [], has_repeats: false };
+export function literalsIn(text: string, unread: ReadonlySet<string> = nothing): Literals {
+  const found: Literals = { literals: [], echoes: [] };
   const stack: Container[] = [];
-  for (let at = 0; at < text.length; at += 1) {
+  const { length } = text;
+  for (let at = 0; at < length; at += 1) {
     const top = stack.at(-1);
     const code = text.charCodeAt(at);
     if (code === QUOTE) at = readString(text, at, stack, unread, found) - 1;
@@ -103,9 +123,8 @@ export function literalsIn(
       const name = top === undefined ? '' : top.is_list ? top.name : top.member;
       const echo = name === 'logprobs' && top?.is_list === false ? at : -1;
       const is_in_echo = echo >= 0 || top?.is_in_echo === true;
-      const names = counts_names && !is_list ? new Set<string>() : undefined;
       const takes_key = !is_list;
-      stack.push({ names, start: at, is_list, name, member: '', takes_key, echo, is_in_echo });
+      stack.push({ start: at, is_list, name, member: '', takes_key, echo, is_in_echo });
     } else if (code === CLOSE_LIST || code === CLOSE_OBJECT) {
       stack.pop();
       if (top !== undefined && top.echo >= 0) {
@@ -152,7 +171,8 @@ function readString(
   if (top === undefined) return end;
   if (top.takes_key) {
     const value = said(text, start, end);
-    noteName(top, value, found);
+    top.member = value;
+    top.takes_key = false;
     const is_said = named_freely.has(top.name) || !isPlainName(value);
     if (is_said && (stack.length === 1 || !unread.has(stack[0]?.member ?? ''))) {
       found.literals.push({ start, end, value, parts_of: undefined });
@@ -170,13 +190,6 @@ function readString(
   const parts_of = list?.is_list ? list.start : undefined;
   found.literals.push({ start, end, value, parts_of, is_json: name === 'arguments' });
   return end;
-}
-
-function noteName(holder: Container, name: string, found: Literals): void {
-  holder.member = name;
-  holder.takes_key = false;
-  if (holder.names?.has(name)) found.has_repeats = true;
-  holder.names?.add(name);
 }
 
 /** What the string between two places says. */

@@ -1,5 +1,5 @@
 import { checkText, type Dlp } from './policy-dlp';
-import { withoutRepeats } from './policy-json';
+import { hasRepeats } from './policy-json';
 import { decidedText, type Slot } from './policy-strand';
 import type { Said } from './policy-talk';
 import type { Frame } from './sse';
@@ -57,7 +57,7 @@ export function openStreamGuard(watchers: readonly Watcher[], dlp: Dlp | undefin
     const event = eventOf(frame);
     const entry: Entry = { frame, event, slots: [], names: [], is_changed: false };
     if (event !== undefined) {
-      entry.is_changed = hasRepeats(frame, event);
+      entry.is_changed = hasRepeats(frame.data ?? '');
       if (watchers.some((watcher) => note(watcher.policy, watcher.see(entry, event)))) return;
     } else if (frame.data === '[DONE]') {
       is_over = true;
@@ -116,10 +116,6 @@ function bytesOf({ frame, event, slots, is_changed }: Entry): Buffer {
   if (event === undefined || (!is_changed && edited.length === 0)) return frame.bytes;
   for (const { slot, said } of edited) said.holder[said.member] = decidedText(slot);
   return rewritten(frame, JSON.stringify(event)).bytes;
-}
-
-function hasRepeats({ data = '' }: Frame, event: Body): boolean {
-  return withoutRepeats(data, event) !== data;
 }
 
 // All that a client of these streams reads. Comments keep a connection open without a word.

@@ -19,10 +19,17 @@ export function openTerms(list: readonly string[]): Terms {
   // One pass at a time, so they share the places.
   const ring = new Int32Array(trie.longest + 1);
   const of_ascii = Uint32Array.from(ascii, (unit) => trie.classes.get(unit) ?? 0);
+  const is_idle = Uint8Array.from(of_ascii, (column) => (trie.next[column] === 0 ? 1 : 0));
   return {
     find(text, from) {
+      // Read once: in a loop, the length of strings of many kinds is looked up anew for each character.
+      const { length } = text;
       const walk: Walk = { state: 0, ring, count: 0, after_space: false, found: [] };
-      for (let at = from; at < text.length; ) {
+      for (let at = from; at < length; ) {
+        if (walk.state === 0) {
+          at = passOver(text, at, is_idle);
+          if (at === length) break;
+        }
         const code = text.charCodeAt(at);
         if (code >= 0x80) {
           at = stepOver(trie, walk, text, at);
@@ -36,6 +43,15 @@ export function openTerms(list: readonly string[]): Terms {
       return { found: walk.found, partial: startAt(walk, trie.depths[walk.state] as number, text) };
     },
   };
+}
+
+/** The first place from here on where a term may begin: most of any text is passed over here. */
+function passOver(text: string, from: number, is_idle: Uint8Array): number {
+  const { length } = text;
+  let at = from;
+  // What is no ASCII reads as undefined.
+  while (at < length && is_idle[text.charCodeAt(at)] === 1) at += 1;
+  return at;
 }
 
 /** Where one pass over a text stands. */

@@ -96,7 +96,8 @@ function cleaned(text: string): View {
   if (plain.test(text)) return { text, map: undefined };
   let clean = '';
   const places: number[] = [];
-  for (let at = 0; at < text.length; ) {
+  const { length } = text;
+  for (let at = 0; at < length; ) {
     const code = text.codePointAt(at) as number;
     const is_plain = code >= 0x20 && code < 0x7f;
     const character = is_plain ? (text[at] as string) : cleanOf(code);
@@ -104,7 +105,7 @@ function cleaned(text: string): View {
     clean += character;
     at += code > 0xffff ? 2 : 1;
   }
-  places.push(text.length);
+  places.push(length);
   return { text: clean, map: Int32Array.from(places) };
 }
 
