@@ -21,6 +21,9 @@ export interface Literals {
   echoes: Echo[];
 }
 
+// Called by itself: as a method it is looked up anew for each character once a loop has seen strings of many kinds, which
+// takes five times as long.
+const { charCodeAt } = String.prototype;
 const nothing: ReadonlySet<string> = new Set();
 
 interface Container {
@@ -86,7 +89,7 @@ export function hasRepeats(text: string): boolean {
   let names: string[] | undefined;
   let takes_key = false;
   for (let at = 0; at < length; at += 1) {
-    const code = text.charCodeAt(at);
+    const code = charCodeAt.call(text, at);
     if (code === QUOTE) {
       const end = stringEnd(text, at);
       if (takes_key && names !== undefined) {
@@ -116,7 +119,7 @@ export function literalsIn(text: string, unread: ReadonlySet<string> = nothing):
   const { length } = text;
   for (let at = 0; at < length; at += 1) {
     const top = stack.at(-1);
-    const code = text.charCodeAt(at);
+    const code = charCodeAt.call(text, at);
     if (code === QUOTE) at = readString(text, at, stack, unread, found) - 1;
     else if (code === OPEN_LIST || code === OPEN_OBJECT) {
       const is_list = code === OPEN_LIST;
