@@ -31,7 +31,8 @@ function asksBack(result: unknown): boolean {
   return isObject(result) && result.resultType === 'input_required';
 }
 
-function messagesIn(text: string): Body[] {
+/** The messages in a text; none where it holds anything else. */
+export function messagesIn(text: string): Body[] {
   try {
     const value = JSON.parse(text) as unknown;
     return (Array.isArray(value) ? value : [value]).filter(isObject);

@@ -2,8 +2,9 @@ import type { Dispatcher } from 'undici';
 import { AppError } from '../domain/errors';
 import type { Call } from './call';
 import { type Answered, nothingAnswered, outcomeOfTool, readAnswer } from './mcp-answers';
+import { type AnswerGuard, openGuard } from './mcp-guard';
 import { rpcErrors } from './mcp-messages';
-import { newSseState, readFrames, unfinished } from './sse';
+import { type Frame, newSseState, readFrames, unfinished } from './sse';
 import { upstreamError } from './upstream-errors';
 import { Valve } from './valve';
 
@@ -41,6 +42,13 @@ export class McpExchange implements Dispatcher.DispatchHandler {
   private readonly sent: Sent;
   private readonly answered: Answered = nothingAnswered();
   private readonly sse = newSseState();
+  private readonly guard: AnswerGuard | undefined;
+  /** What the guard looks at, one after the other. */
+  private looks: Promise<void> = Promise.resolve();
+  /** What the guard refuses. */
+  private failure: unknown;
+  /** The head of an answer that is looked at as a whole. */
+  private head: { status: number; headers: Headers } | undefined;
   private controller: Controller | undefined;
   private valve: Valve | undefined;
   private form: 'stream' | 'whole' | undefined;
@@ -56,6 +64,7 @@ export class McpExchange implements Dispatcher.DispatchHandler {
   constructor(call: Call, sent: Sent) {
     this.call = call;
     this.sent = sent;
+    this.guard = openGuard(call, sent.paid);
     this.done = new Promise((resolve, reject) => {
       this.resolve = resolve;
       this.reject = reject;
@@ -84,6 +93,10 @@ export class McpExchange implements Dispatcher.DispatchHandler {
     this.form = /^text\/event-stream/i.test(type) ? 'stream' : 'whole';
     this.valve = new Valve(this.call, controller);
     if (this.call.client_is_gone) return;
+    if (this.form === 'whole' && this.guard !== undefined) {
+      this.head = { status, headers };
+      return;
+    }
     const { ctx } = this.call;
     ctx.respond = false;
     ctx.res.writeHead(status, this.headersBack(headers));
@@ -117,13 +130,46 @@ export class McpExchange implements Dispatcher.DispatchHandler {
       if (data !== undefined) readAnswer(data, this.answered);
     }
     this.wrote_at = performance.now();
-    this.valve?.write(Buffer.concat(frames.map(({ bytes }) => bytes)));
+    if (this.guard === undefined) this.valve?.write(Buffer.concat(frames.map(bytesOf)));
+    else if (frames.length > 0) this.passGuarded(this.guard, frames);
+  }
+
+  private passGuarded(guard: AnswerGuard, frames: readonly Frame[]): void {
+    this.controller?.pause();
+    this.look(async () => {
+      const bytes = await guard.frames(frames);
+      // First, as a client that does not read stops it again.
+      this.controller?.resume();
+      this.valve?.write(bytes);
+    });
+  }
+
+  private look(step: () => Promise<void>): void {
+    this.looks = this.looks
+      .then(() => (this.failure === undefined ? step() : undefined))
+      .catch((failure: unknown) => {
+        this.failure = failure;
+        this.controller?.abort(failure as Error);
+      });
   }
 
   private passBytes(chunk: Buffer): void {
-    this.valve?.write(chunk);
     this.bytes += chunk.length;
-    if (this.sent.paid.size > 0 && this.bytes <= JSON_MAX_BYTES) this.chunks.push(chunk);
+    const is_kept = this.sent.paid.size > 0 || this.guard !== undefined;
+    if (is_kept && this.bytes <= JSON_MAX_BYTES) this.chunks.push(chunk);
+    if (this.guard === undefined) this.valve?.write(chunk);
+    else if (this.bytes > JSON_MAX_BYTES) this.look(() => Promise.reject(tooLong()));
+  }
+
+  private async passWhole(guard: AnswerGuard, { status, headers }: NonNullable<typeof this.head>) {
+    const bytes = Buffer.from(await guard.whole(Buffer.concat(this.chunks).toString('utf8')));
+    const { client_is_gone, ctx } = this.call;
+    if (client_is_gone) return;
+    const back = this.headersBack(headers);
+    if ('content-length' in back) back['content-length'] = String(bytes.length);
+    ctx.respond = false;
+    ctx.res.writeHead(status, back);
+    this.valve?.write(bytes);
   }
 
   private keepAlive(every_ms: number): void {
@@ -155,6 +201,15 @@ export class McpExchange implements Dispatcher.DispatchHandler {
     this.is_over = true;
     clearInterval(this.keep_alive);
     clearTimeout(this.detached);
+    const { guard, head } = this;
+    if (guard === undefined) this.end(error);
+    else {
+      if (head !== undefined && error === undefined) this.look(() => this.passWhole(guard, head));
+      void this.looks.then(() => this.end(error));
+    }
+  }
+
+  private end(error: Error | undefined): void {
     try {
       this.conclude(error);
       this.resolve();
@@ -166,16 +221,16 @@ export class McpExchange implements Dispatcher.DispatchHandler {
   private conclude(error: Error | undefined): void {
     const { form, call, valve } = this;
     if (form === 'whole') this.readWhole(error);
-    // Whoever stops or leaves before an answer does not know what the tool did; it is paid for.
-    if (this.is_stopped && this.controller !== undefined) this.is_abandoned = true;
+    // Whoever stops, leaves or reads no further before an answer does not know what the tool did; it is paid for.
+    if (this.controller !== undefined) this.is_abandoned ||= this.is_stopped || !!this.failure;
     this.settle();
-    if (form === undefined) {
-      if (!call.client_is_gone) throw upstreamError(error);
+    if (form === undefined || (this.head !== undefined && !call.ctx.res.headersSent)) {
+      if (!call.client_is_gone) throw this.failure ?? upstreamError(error);
     } else if (form === 'whole') {
       if (error === undefined) valve?.end();
       else call.ctx.res.destroy();
     } else {
-      this.endStream(error);
+      this.endStream((this.failure as Error | undefined) ?? error);
     }
   }
 
@@ -188,7 +243,8 @@ export class McpExchange implements Dispatcher.DispatchHandler {
 
   /** A client must not wait for an answer that never comes; one that can fetch it later is left to do so. */
   private endStream(error: Error | undefined): void {
-    if (error === undefined) this.valve?.write(unfinished(this.sse));
+    // Clients leave out an event that never ended; unread it goes to none.
+    if (error === undefined && !this.guard) this.valve?.write(unfinished(this.sse));
     const missing = this.sent.ids.filter((id) => !this.answered.results.has(id));
     if (missing.length > 0 && !this.answered.is_resumable && !this.call.is_listening) {
       const request_id = this.call.ctx.state.request_id as string;
@@ -223,6 +279,14 @@ export class McpExchange implements Dispatcher.DispatchHandler {
 
 // An event's id stands before its data.
 const ID_LOOKED_FOR_BYTES = 512;
+
+function bytesOf({ bytes }: Frame): Buffer {
+  return bytes;
+}
+
+function tooLong(): AppError {
+  return new AppError('upstream_failed', 'The answer of the server is longer than a policy reads.');
+}
 
 function troubleOf(status: number, headers: Headers): string | undefined {
   if (about_gateway.has(status)) return "The server refused this gateway's own account.";

@@ -114,6 +114,8 @@ export async function postMcp(
     body: typeof body === 'string' ? body : JSON.stringify(body),
   });
   const text = await answer.body.text();
-  const data = text.startsWith('event:') ? /^data: (.*)$/m.exec(text)?.[1] : text;
-  return { status: answer.statusCode, text, body: data ? JSON.parse(data) : undefined };
+  // Of a stream, its one event.
+  const data = /^(?:event: message\n)?data: (.*)\n\n$/.exec(text)?.[1] ?? text;
+  const is_json = data.startsWith('{') || data.startsWith('[');
+  return { status: answer.statusCode, text, body: is_json ? JSON.parse(data) : undefined };
 }

@@ -1,0 +1,93 @@
+import { AppError } from '../domain/errors';
+import type { Call } from './call';
+import { messagesIn } from './mcp-answers';
+import { rpcErrors } from './mcp-messages';
+import { filterWords, wordsIn } from './mcp-texts';
+import { blocked } from './policy';
+import { checkText, type Dlp } from './policy-dlp';
+import type { Frame } from './sse';
+
+/** Stands between the answers of a server and their client, where a policy looks at answers. */
+export interface AnswerGuard {
+  /** Events of a stream: as they came, redacted, or refusals in their place. Throws where one cannot be read. */
+  frames(frames: readonly Frame[]): Promise<Buffer>;
+  /** A whole answer, or what is left of it. Throws the refusal of one that may not be given. */
+  whole(text: string): Promise<string>;
+}
+
+// An event that was too long to be read cannot be looked at either.
+const UNREAD_MAX_BYTES = 1_048_576;
+
+/** `paid` are the calls of tools among the requests, by their ids. */
+export function openGuard(call: Call, paid: ReadonlyMap<string, Call>): AnswerGuard | undefined {
+  const { dlp, output } = call.running.policies;
+  if (dlp === undefined || !output.includes('dlp-filter')) return undefined;
+  const refusalOf = (rule: string, ids: readonly string[]): AppError => {
+    const whose = ids.map((id) => paid.get(id)).find((one) => one !== undefined);
+    return blocked(whose ?? call, { policy: 'dlp-filter', rule }, 'output');
+  };
+  const checked = async (frame: Frame): Promise<Buffer> => {
+    const { data, bytes } = frame;
+    if (data === undefined) return withoutData(frame);
+    const { rule, text } = await look(dlp, data);
+    if (rule === undefined) return text === data && isPlain(bytes) ? bytes : reframed(bytes, text);
+    const ids = answersIn(data);
+    const request_id = call.ctx.state.request_id as string;
+    const told = rpcErrors(refusalOf(rule, ids), { ids, request_id });
+    return reframed(bytes, told.length > 1 ? `[${told.join(',')}]` : told[0]);
+  };
+  return {
+    async frames(frames) {
+      const passed: Buffer[] = [];
+      for (const frame of frames) passed.push(await checked(frame));
+      return Buffer.concat(passed);
+    },
+    async whole(given) {
+      const { rule, text } = await look(dlp, given);
+      if (rule === undefined) return text;
+      throw refusalOf(rule, answersIn(given));
+    },
+  };
+}
+
+async function look(dlp: Dlp, text: string) {
+  if (messagesIn(text).length === 0) return checkText(dlp, text);
+  return filterWords(dlp, { text, words: wordsIn(text) });
+}
+
+/** The ids of the requests that a text answers. */
+function answersIn(text: string): string[] {
+  return messagesIn(text).flatMap(({ id, method }) =>
+    id === undefined || method !== undefined ? [] : [JSON.stringify(id)],
+  );
+}
+
+function withoutData({ bytes, is_tail }: Frame): Buffer {
+  if (bytes.length > UNREAD_MAX_BYTES) {
+    throw new AppError('upstream_failed', 'The server sent more at once than a policy can read.');
+  }
+  return is_tail ? bytes : reframed(bytes, undefined);
+}
+
+const line_ends = /\r\n|\n|\r/;
+const known_field = /^(?:(?:event|data|id|retry)(?::|$)|$)/;
+const kept_field = /^(?:event|id|retry):/;
+
+/** True where nothing stands beside what a policy reads, as comments do. */
+function isPlain(bytes: Buffer): boolean {
+  return bytes
+    .toString('utf8')
+    .split(line_ends)
+    .every((line) => known_field.test(line));
+}
+
+/** An event with other data, or with none. */
+function reframed(bytes: Buffer, data: string | undefined): Buffer {
+  const kept = bytes
+    .toString('utf8')
+    .split(line_ends)
+    .filter((line) => kept_field.test(line));
+  const lines = data?.split('\n').map((line) => `data: ${line}`) ?? [];
+  if (kept.length + lines.length === 0) return Buffer.alloc(0);
+  return Buffer.from([...kept, ...lines, '', ''].join('\n'));
+}
