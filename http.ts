@@ -39,7 +39,8 @@ export function sendError(ctx: Context, error: unknown, log: Logger): void {
   const known = toRefusal(ctx, error, log);
   addToLine(ctx, { code: known.code });
   if (ctx.res.headersSent) {
-    ctx.res.destroy();
+    // One that has ended has said it all, and its connection may serve the next request.
+    if (!ctx.res.writableEnded) ctx.res.destroy();
     return;
   }
   ctx.status = known.status;

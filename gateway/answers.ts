@@ -1,4 +1,5 @@
-import { type AppError, toErrorBody } from '../domain/errors';
+import { type AppError, errorHeaders, toErrorBody } from '../domain/errors';
+import { toWire } from '../http';
 import type { Call } from './call';
 import {
   type AnswerMeter,
@@ -47,7 +48,7 @@ export interface Answer {
   end(error: Error | undefined): Promise<Measured | undefined>;
   /** The client will get no more of it, whatever still comes. */
   isRefused?(): boolean;
-  /** What the client is told in its place, although it is charged. */
+  /** What the client is told in its place, although it is charged; it may have been told already. */
   refusal?(): AppError | undefined;
 }
 
@@ -121,8 +122,8 @@ export function streamAnswer(
     const violation = guard?.violation();
     if (violation === undefined || refusal !== undefined) return;
     refusal = blocked(call, violation, 'output');
-    // Where nothing was sent yet, the refusal is the whole answer.
     if (has_begun) endWith(refusal);
+    else refuse(call, valve, refusal);
     onBlocked();
   };
   const endWith = (error: AppError): void => {
@@ -218,6 +219,25 @@ function endsWell(measured: Measured, error: Error | undefined): boolean {
 
 function isWhole({ is_done, has_finish, usage }: Measured): boolean {
   return is_done || (has_finish && usage !== undefined);
+}
+
+/** Where nothing was sent yet, a refusal is the whole answer. The client has it at once: what is still read is for the money. */
+function refuse(call: Call, valve: Valve, refusal: AppError): void {
+  const { ctx } = call;
+  if (call.client_is_gone) return;
+  if (ctx.tellNow !== undefined) {
+    ctx.tellNow(refusal);
+    return;
+  }
+  const told = toWire(toErrorBody(refusal, ctx.state.request_id as string));
+  const body = Buffer.from(JSON.stringify(told));
+  open(call, refusal.status, {
+    ...errorHeaders(refusal),
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': String(body.length),
+  });
+  valve.write(body);
+  valve.end();
 }
 
 /** Takes the response over from Koa and writes its head. */

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Writable } from 'node:stream';
+import type { AppError } from '../domain/errors';
 
 /** Where a call came from and where its answer goes: Koa's context of an HTTP request, or one frame of a socket. */
 export interface ClientSide {
@@ -18,6 +19,8 @@ export interface ClientSide {
   respond?: boolean | undefined;
   set(fields: Record<string, string | string[]>): void;
   set(name: string, value: string | string[]): void;
+  /** Tells of a refusal while its call goes on, where that is no HTTP response. The call still throws it in the end. */
+  tellNow?(refusal: AppError): void;
 }
 
 /** Takes a head, then the bytes of a body or of an event stream. */

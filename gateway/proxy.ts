@@ -127,7 +127,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   /** The client went away, or gets no more: what the upstream still says is read for its usage, within bounds. */
   clientGone(): void {
-    if (this.is_over || this.controller === undefined) return;
+    if (this.is_over || this.controller === undefined || this.drain_timer !== undefined) return;
     if (this.answer?.isMeasured()) {
       this.giveUp();
       return;

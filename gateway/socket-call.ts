@@ -37,6 +37,7 @@ export class SocketCall implements ClientSide {
   private readonly headers: Record<string, string | string[]> = {};
   private readonly opened: Opened;
   private readonly finish: () => void;
+  private is_told = false;
   private is_finished = false;
   private has_left = false;
 
@@ -97,10 +98,16 @@ export class SocketCall implements ClientSide {
   refuse(error: unknown): AppError {
     const known = toRefusal(this, error, this.opened.gateway.log);
     addToLine(this, { code: known.code });
-    this.set(errorHeaders(known));
-    const { request_id, headers } = this;
-    this.end(known.status, errorFrame(known, { request_id, headers }));
+    if (!this.is_told) this.tellNow(known);
+    this.finishLine();
     return known;
+  }
+
+  tellNow(refusal: AppError): void {
+    this.is_told = true;
+    this.set(errorHeaders(refusal));
+    const { request_id, headers } = this;
+    this.end(refusal.status, errorFrame(refusal, { request_id, headers }));
   }
 
   /** The client has gone, or is sent away. */
@@ -131,7 +138,6 @@ export class SocketCall implements ClientSide {
     res.headersSent = true;
     res.say(frame);
     res.end();
-    this.finishLine();
   }
 
   /** One line a frame, whichever way it ended. */
