@@ -323,6 +323,7 @@ export const event = z.strictObject({
 
 export const events = z.strictObject({
   events: z.array(event),
+  has_more: z.boolean(),
   next_cursor: z.string().nullable().describe('Where the next page begins; null at the end.'),
 });
 

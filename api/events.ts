@@ -101,7 +101,9 @@ function visibleTo(principal: Principal): readonly string[] {
 
 async function list(ctx: Ctx, { limit, cursor, ...asked }: z.infer<typeof listed>) {
   if (cursor !== undefined) events.timeOfId(cursor, 'cursor');
-  return events.list(ctx.db, await filterOf(ctx, asked), { limit, cursor });
+  const page = await events.list(ctx.db, await filterOf(ctx, asked), { limit, cursor });
+  // Pages follow a cursor, and nothing counts the events of 90 days; the rest is as in every list.
+  return { ...page, has_more: page.next_cursor !== null };
 }
 
 async function show(ctx: Ctx, { id: event_id, org_id }: z.infer<typeof shown>) {

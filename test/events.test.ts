@@ -109,6 +109,8 @@ test('events are listed newest first, by type, agent, request or time, a page at
   const third = await list(tenant, `limit=2&cursor=${second.next_cursor}`);
   expect([...first.events, ...second.events, ...third.events]).toEqual(all.events);
   expect(third.next_cursor).toBeNull();
+  // As every list says it.
+  expect([first, second, third].map(({ has_more }) => has_more)).toEqual([true, true, false]);
   expect((await list(tenant, 'type=wallet.balance_low')).events).toHaveLength(2);
   expect((await list(tenant, 'agent_id=a3')).events).toMatchObject([{ request_id: 'r3' }]);
   expect((await list(tenant, 'request_id=r2')).events).toHaveLength(1);
