@@ -4,7 +4,7 @@ import { messagesIn } from './mcp-answers';
 import { rpcErrors } from './mcp-messages';
 import { filterWords, wordsIn } from './mcp-texts';
 import { blocked } from './policy';
-import { checkText, type Dlp } from './policy-dlp';
+import type { Dlp, Verdict } from './policy-dlp';
 import type { Frame } from './sse';
 
 /** Stands between the answers of a server and their client, where a policy looks at answers. */
@@ -50,9 +50,10 @@ export function openGuard(call: Call, paid: ReadonlyMap<string, Call>): AnswerGu
   };
 }
 
-async function look(dlp: Dlp, text: string) {
-  if (messagesIn(text).length === 0) return checkText(dlp, text);
-  return filterWords(dlp, { text, words: wordsIn(text) });
+async function look(dlp: Dlp, text: string): Promise<Verdict> {
+  if (messagesIn(text).length > 0) return filterWords(dlp, { text, words: wordsIn(text) });
+  const { rule, values } = await filterWords(dlp, { text: '', words: [], values: [text] });
+  return rule === undefined ? { text: values[0] as string } : { rule };
 }
 
 /** The ids of the requests that a text answers. */
