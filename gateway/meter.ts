@@ -145,9 +145,12 @@ function measureJson(reader: Reader, { chunks, head }: Ends): Measured {
     return { ...nothing_measured, usage, text, is_unread: true };
   }
   const answer = objectOf(text);
-  if (answer === undefined) return { ...nothing_measured, text, is_unread: true };
   const found = { ...nothing_measured };
-  reader.readAnswer(answer, found);
+  if (answer === undefined) {
+    found.text = text;
+    found.is_unread = true;
+    reader.readText?.(text, found);
+  } else reader.readAnswer(answer, found);
   return found;
 }
 

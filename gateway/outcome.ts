@@ -51,7 +51,7 @@ function spoken({ units, request, family }: Call, usage: Usage, untold?: Measure
   if (untold === undefined) return { ...usage, characters };
   const heard = untold.bytes > 0 ? family.secondsIn?.(request.body, untold.bytes) : undefined;
   const seconds = untold.is_usage_partial ? at_most : (heard ?? at_most);
-  return { ...usage, characters, seconds };
+  return { ...usage, characters, seconds: Math.max(seconds, untold.seconds_least) };
 }
 
 /** The completion that the hold was made for: as the reserve said, else what a control plane that does not say assumes. */

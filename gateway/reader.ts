@@ -13,6 +13,8 @@ export interface Measured {
   is_unread: boolean;
   /** The tokens of sound delivered, likewise. */
   audio_tokens: number;
+  /** How long a sound lasts at least, by what was written down of it. */
+  seconds_least: number;
   /** The stream said that it is over. */
   is_done: boolean;
   /** A choice came to its end. */
@@ -30,6 +32,7 @@ export const nothing_measured: Measured = {
   text: '',
   is_unread: false,
   audio_tokens: 0,
+  seconds_least: 0,
   is_done: false,
   has_finish: false,
   has_failed: false,
@@ -40,6 +43,8 @@ export const nothing_measured: Measured = {
 export interface Reader {
   /** Takes a whole JSON answer into account. */
   readAnswer(answer: Body, found: Measured): void;
+  /** Takes an answer that is plain text into account, where the family has such. */
+  readText?(text: string, found: Measured): void;
   /** What a usage object says; undefined where it says nothing. */
   usageOf(value: unknown): Usage | undefined;
   /** Opens a stream: what takes its events into account, and is true for one that carries nothing but usage. */

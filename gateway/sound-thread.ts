@@ -1,4 +1,5 @@
 import { parentPort } from 'node:worker_threads';
+import { lengthOf, type SoundFormat } from './sound-length';
 
 interface Question {
   id: number;
@@ -11,9 +12,11 @@ interface Question {
 parentPort?.on('message', async ({ id, bytes, type, name }: Question) => {
   const { parseBuffer } = await import('music-metadata');
   const file = { size: bytes.length, path: name, ...(type ? { mimeType: type } : {}) };
-  const seconds = await parseBuffer(bytes, file, { skipCovers: true, duration: true }).then(
-    ({ format }) => format.duration ?? null,
-    () => null,
+  // What it cannot read may still be walked: it stumbles over what browsers record.
+  const format = await parseBuffer(bytes, file, { skipCovers: true, duration: true }).then(
+    (read): SoundFormat => read.format,
+    (): SoundFormat => ({}),
   );
+  const seconds = lengthOf(bytes, format) ?? null;
   parentPort?.postMessage({ id, answer: seconds });
 });

@@ -12,6 +12,8 @@ export interface Sound {
 const BYTES_PER_SECOND_MAX = 192_000;
 // Speech at 32 kbit/s, about the least that such files are kept at: too long rather than too short, as settling gives back.
 const BYTES_PER_SECOND_GUESSED = 4_000;
+// Providers take no less.
+const SECONDS_MIN = 0.1;
 
 interface Question {
   bytes: Uint8Array;
@@ -35,8 +37,10 @@ export function openSound(): Sound {
         );
       });
       const { length } = file.bytes;
-      if (told === null || !Number.isFinite(told)) return length / BYTES_PER_SECOND_GUESSED;
-      return Math.max(told, length / BYTES_PER_SECOND_MAX);
+      if (told === null || !Number.isFinite(told)) {
+        return Math.max(SECONDS_MIN, length / BYTES_PER_SECOND_GUESSED);
+      }
+      return Math.max(SECONDS_MIN, told, length / BYTES_PER_SECOND_MAX);
     },
     close: () => thread?.stop(),
   };

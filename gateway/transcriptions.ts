@@ -17,6 +17,10 @@ import {
 // Rather more than speech has, as settling gives back: of sound that goes in, and of words that come out.
 const SOUND_TOKENS_PER_SECOND = 20;
 const WORD_TOKENS_PER_SECOND = 5;
+// What is written down takes a while to say. Models write a window of sound at a time, and may place its words anywhere in it.
+const CHARACTERS_PER_SECOND_MAX = 30;
+const WINDOW_SECONDS = 30;
+const cue = /^(?:\d+:)?\d\d:\d\d[.,]\d{3} --> (?:(\d+):)?(\d\d):(\d\d)[.,](\d{3})/;
 const formats = new Set(['json', 'text', 'srt', 'verbose_json', 'vtt', 'diarized_json']);
 
 /** Reads a form with a sound file; the file comes before the model as official clients send it. */
@@ -60,6 +64,7 @@ export function transcriptionUnits({ seconds }: Body): Units {
 /** How transcriptions are read: usage in tokens or in seconds, in JSON or in the last event; plain texts tell none. */
 export const transcriptionReader: Reader = {
   readAnswer: readTranscript,
+  readText: readPlain,
   usageOf: transcriptionUsage,
   openStream: (found) => (event) => {
     const type = stringOf(event.type);
@@ -73,17 +78,40 @@ export const transcriptionReader: Reader = {
 };
 
 function readTranscript(answer: Body, found: Measured): void {
-  found.usage = transcriptionUsage(answer.usage);
+  found.usage = transcriptionUsage(answer.usage) ?? duration(answer.duration);
   // Told by its length, the words do not count.
   found.text = found.usage?.seconds ? '' : stringOf(answer.text);
+  found.seconds_least = leastFor(found.text, 0);
+}
+
+/** The words of plain text or of subtitles, without the times of those: the last one says how long the sound is at least. */
+function readPlain(text: string, found: Measured): void {
+  // A part of JSON is no text.
+  if (/^\s*[{[]/.test(text)) return;
+  const words: string[] = [];
+  let ends_at = 0;
+  for (const line of text.split(/\r\n|\n|\r/)) {
+    const [is_cue, hours = 0, minutes, seconds, milliseconds] = cue.exec(line) ?? [];
+    if (is_cue === undefined) words.push(line);
+    else {
+      const end = Number(hours) * 3_600 + Number(minutes) * 60 + Number(seconds);
+      ends_at = Math.max(ends_at, end + Number(milliseconds) / 1_000);
+    }
+  }
+  const said = ends_at === 0 ? words : words.filter((line) => !/^(?:\d+|WEBVTT.*)?$/.test(line));
+  found.text = said.join('\n');
+  found.is_unread = false;
+  found.seconds_least = leastFor(found.text, ends_at);
+}
+
+function leastFor(text: string, ends_at: number): number {
+  const seconds = Math.max(ends_at, text.length / CHARACTERS_PER_SECOND_MAX);
+  return Math.max(0, seconds - WINDOW_SECONDS);
 }
 
 function transcriptionUsage(value: unknown): Usage | undefined {
   if (!isObject(value)) return undefined;
-  if (value.type === 'duration') {
-    const seconds = Number(value.seconds);
-    return seconds > 0 && Number.isFinite(seconds) ? { ...nothing_used, seconds } : undefined;
-  }
+  if (value.type === 'duration') return duration(value.seconds);
   const prompt_tokens = whole(value.input_tokens);
   if (prompt_tokens === 0) return undefined;
   const details = isObject(value.input_token_details) ? value.input_token_details : {};
@@ -93,4 +121,9 @@ function transcriptionUsage(value: unknown): Usage | undefined {
     completion_tokens: whole(value.output_tokens),
     audio_input_tokens: whole(details.audio_tokens),
   });
+}
+
+function duration(value: unknown): Usage | undefined {
+  const seconds = Number(value);
+  return seconds > 0 && Number.isFinite(seconds) ? { ...nothing_used, seconds } : undefined;
 }
