@@ -17,6 +17,8 @@ export function lengthOf(file: Uint8Array, format: SoundFormat): number | undefi
   let walked = 0;
   if (format.container === 'WAVE') walked = secondsOfSamples(bytes, format);
   else if (/^MPEG [\d.]+ Layer 3$/.test(format.codec ?? '')) walked = secondsOfFrames(bytes);
+  else if (bytes.length > FLAC_HEAD_BYTES && bytes.readUInt32BE(0) === FLAC)
+    walked = secondsOfBlocks(bytes);
   else if (bytes.length > 4 && bytes.readUInt32BE(0) === EBML) walked = secondsOfClusters(bytes);
   return walked > 0 ? walked : format.duration;
 }
@@ -82,6 +84,55 @@ function frameAt(bytes: Buffer, at: number): SoundFrame | undefined {
   const padding = (head >>> 9) & 1;
   const length = Math.floor((samples * bit_rate * 125) / sample_rate) + padding;
   return { bytes: length, seconds: samples / sample_rate };
+}
+
+const FLAC = 0x664c6143;
+const FLAC_HEAD_BYTES = 42;
+// No frame of it is longer.
+const FLAC_FRAME_MAX_BYTES = 16_777_216;
+
+/** Of FLAC the place of its last frame, which each tells. */
+function secondsOfBlocks(bytes: Buffer): number {
+  const block_samples = bytes.readUInt16BE(10);
+  const sample_rate = bytes.readUIntBE(18, 3) >>> 4;
+  const first = Math.max(FLAC_HEAD_BYTES, bytes.length - FLAC_FRAME_MAX_BYTES);
+  for (let at = bytes.length; sample_rate > 0 && at > first; ) {
+    at = bytes.lastIndexOf(0xff, at - 1);
+    const ends_at = at < first ? undefined : endOfBlock(bytes, at, block_samples);
+    if (ends_at !== undefined) return ends_at / sample_rate;
+  }
+  return 0;
+}
+
+/** The number of samples up to the end of the frame that begins here; undefined where none does. */
+function endOfBlock(bytes: Buffer, at: number, block_samples: number): number | undefined {
+  const [, sync = 0, sizes = 0, channels = 0, lead = 0] = bytes.subarray(at, at + 5);
+  if (sync >>> 1 !== 0x7c || sizes >>> 4 === 0 || (channels & 1) !== 0) return undefined;
+  // A number in the manner of UTF-8, longer than that allows.
+  const ones = Math.clz32(~(lead << 24));
+  const more = ones === 0 ? 0 : ones - 1;
+  let number = ones === 0 ? lead : lead & (0x7f >>> ones);
+  for (const byte of bytes.subarray(at + 5, at + 5 + more)) number = number * 64 + (byte & 63);
+  let end = at + 5 + more;
+  const [code, rate] = [sizes >>> 4, sizes & 15];
+  const told_bytes = code === 6 ? 1 : code === 7 ? 2 : 0;
+  const rate_bytes = rate === 12 ? 1 : rate === 13 || rate === 14 ? 2 : 0;
+  if (end + told_bytes + rate_bytes >= bytes.length) return undefined;
+  const told = told_bytes === 0 ? 0 : bytes.readUIntBE(end, told_bytes) + 1;
+  const samples = told || (code === 1 ? 192 : code < 6 ? 576 << (code - 2) : 256 << (code - 8));
+  end += told_bytes + rate_bytes;
+  if (checksum(bytes.subarray(at, end)) !== bytes[end]) return undefined;
+  // Of frames of one size the place is told in frames.
+  return (sync & 1 ? number : number * block_samples) + samples;
+}
+
+function checksum(bytes: Buffer): number {
+  let sum = 0;
+  for (const byte of bytes) {
+    sum ^= byte;
+    for (let bit = 0; bit < 8; bit += 1) sum = ((sum << 1) ^ (sum & 128 ? 0x107 : 0)) & 255;
+  }
+  return sum;
 }
 
 const EBML = 0x1a45dfa3;

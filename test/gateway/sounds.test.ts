@@ -123,6 +123,31 @@ function webm(seconds: number, size?: Buffer, told?: number): Buffer {
   ]);
 }
 
+/** Frames of 4,096 samples, 48,000 of them a second, behind a head that tells this many samples. */
+function flac(frames: number, told: number): Buffer {
+  const head = Buffer.alloc(42);
+  head.write('fLaC');
+  head.set([0x80, 0, 0, 34, 0x10, 0, 0x10, 0], 4);
+  head.writeUIntBE((48_000 << 4) | 0, 18, 3);
+  head.set([0xf0], 21);
+  head.writeUInt32BE(told, 22);
+  const blocks = Array.from({ length: frames }, (_, number) => {
+    const place = number < 128 ? [number] : [0xc0 | (number >> 6), 0x80 | (number & 63)];
+    const start = Buffer.from([0xff, 0xf8, 0xc0, 0x08, ...place]);
+    return Buffer.concat([start, Buffer.from([crc8(start)]), Buffer.alloc(3_000, 0xff)]);
+  });
+  return Buffer.concat([head, ...blocks]);
+}
+
+function crc8(bytes: Buffer): number {
+  let sum = 0;
+  for (const byte of bytes) {
+    sum ^= byte;
+    for (let bit = 0; bit < 8; bit += 1) sum = sum & 128 ? ((sum << 1) ^ 0x107) & 255 : sum << 1;
+  }
+  return sum;
+}
+
 const FRAME = 1_152 / 44_100;
 const inside = chunk('data', 800_000);
 
@@ -155,6 +180,9 @@ test.each<[string, string, Buffer, number]>([
   ['a WebM without its length', 'a.webm', webm(60), 60],
   ['a WebM as browsers record it, of unknown sizes', 'a.webm', webm(60, UNKNOWN), 60],
   ['a WebM that says it is shorter', 'a.webm', webm(60, undefined, 1), 60],
+  ['a FLAC without its length', 'a.flac', flac(600, 0), (600 * 4_096) / 48_000],
+  ['a FLAC of one frame', 'a.flac', flac(1, 0), 4_096 / 48_000],
+  ['a FLAC that says it is shorter', 'a.flac', flac(600, 4_096), (600 * 4_096) / 48_000],
 ])('%s lasts as long as what lies in it', async (_, name, bytes, seconds) => {
   const lasts = await sound.lasts({ bytes: new Uint8Array(bytes), type: '', name });
   expect(Math.abs(lasts - seconds)).toBeLessThan(0.3);
