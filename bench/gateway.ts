@@ -5,87 +5,91 @@ import type { Row } from './main';
 import { startPeer } from './peer';
 import { type Stack, startStack } from './stack';
 
-// No provider answers sooner. Behind one that takes no time a proxy is never idle: it is woken once for many requests, and a
-// request costs the floor proxy a third of what it costs at the same rate as the gateway.
-const ANSWER_AFTER_MS = 20;
 const ROUNDS = 5;
-const REQUESTS = 2_000;
-const WARM_UP = 5_000;
+const REQUESTS = 3_000;
+const WARM_UP = 8_000;
 const IN_FLIGHT = 32;
 const STREAMS = 300;
 const path = '/v1/chat/completions';
 
 /** CPU per priced chat request at the gateway and in all processes, and the time it adds to a stream's first byte. */
 export async function gatewayRows(cluster: BenchCluster): Promise<Row[]> {
-  const stack = await startStack(cluster, { everything: true, answer_after_ms: ANSWER_AFTER_MS });
+  const stack = await startStack(cluster, true);
   const peer = await startPeer(stack.upstream.url);
   try {
-    const { floor, gateway, api, pg, passed } = await cpuOfAll(cluster, stack, peer);
-    return [
-      cpuRow(gateway, floor),
-      peerRow({ gateway, api, pg }, passed),
-      await firstByteRow(stack),
-    ];
+    const parts = await cpuOfAll(cluster, stack, peer);
+    return [cpuRow(parts), peerRow(parts), await firstByteRow(stack)];
   } finally {
     await peer.stop();
     await stack.stop();
   }
 }
 
-type Parts = Record<'floor' | 'gateway' | 'api' | 'pg' | 'passed', number>;
+/** CPU milliseconds a request. */
+type Parts = Record<'gateway' | 'api' | 'pg' | 'floor' | 'rushed' | 'passed', number>;
 
-/** Turn by turn, so that what the machine does besides is shared by all; the median of each. */
+/**
+ * Turn by turn, so that what the machine does besides is shared by all; the median of each. What a request costs depends on
+ * how many come in a second: a proxy that is never idle is woken once for many. So the floor proxy is given as many as the
+ * gateway serves; what it costs as fast as it goes (`rushed`) stands beside it.
+ */
 async function cpuOfAll(
   cluster: BenchCluster,
   stack: Stack,
   peer: Awaited<ReturnType<typeof startPeer>>,
 ): Promise<Parts> {
-  const ours = { gateway: [stack.gateway.pid], api: [stack.api.pid], pg: [cluster.pid] };
-  const turns = {
-    floor: (n: number) => cpuPerRequest(stack.floor.url, {}, { floor: [stack.floor.pid] }, n),
-    ours: (n: number) => cpuPerRequest(stack.gateway.url, key(stack), ours, n),
-    peer: (n: number) => cpuPerRequest(peer.url, peer.headers, { passed: [peer.pid] }, n),
-  };
-  for (const turn of Object.values(turns)) await turn(WARM_UP);
+  const own = { gateway: stack.gateway.pid, api: stack.api.pid, pg: cluster.pid };
+  const ours = (n: number) => cpuPerRequest(stack.gateway.url, key(stack), own, n);
+  const floor = <Name extends string>(name: Name, n: number, per_second?: number) =>
+    cpuPerRequest(
+      stack.floor.url,
+      {},
+      { [name]: stack.floor.pid } as Record<Name, number>,
+      n,
+      per_second,
+    );
+  const passed = (n: number) => cpuPerRequest(peer.url, peer.headers, { passed: peer.pid }, n);
+  for (const turn of [ours, passed]) await turn(WARM_UP);
+  await floor('rushed', WARM_UP);
   const rounds: Parts[] = [];
   while (rounds.length < ROUNDS) {
+    const { per_second, ...served } = await ours(REQUESTS);
     rounds.push({
-      ...(await turns.floor(REQUESTS)),
-      ...(await turns.ours(REQUESTS)),
-      ...(await turns.peer(REQUESTS)),
+      ...served,
+      ...(await floor('floor', REQUESTS, per_second)),
+      ...(await floor('rushed', REQUESTS)),
+      ...(await passed(REQUESTS)),
     });
   }
-  const names = ['floor', 'gateway', 'api', 'pg', 'passed'] as const;
-  return Object.fromEntries(
-    names.map((name) => [name, median(rounds.map((round) => round[name]))]),
-  ) as Parts;
+  const medians = Object.keys(rounds[0] as Parts).map((name) => [
+    name,
+    median(rounds.map((round) => round[name as keyof Parts])),
+  ]);
+  return Object.fromEntries(medians) as Parts;
 }
 
-function cpuRow(gateway_ms: number, floor_ms: number): Row {
-  const ratio = gateway_ms / floor_ms;
+function cpuRow({ gateway, floor, rushed }: Parts): Row {
+  const ratio = gateway / floor;
   return {
     measure:
-      'gateway CPU per priced chat request, 32 in flight, key + six tiers + policy pack + reserve + settle + events',
-    figure: `${gateway_ms.toFixed(3)} ms against ${floor_ms.toFixed(3)} ms of the floor proxy`,
+      'gateway CPU per priced chat request, 32 in flight, key + six tiers + policy pack + reserve + settle + events, against the floor proxy at that rate',
+    figure: `${gateway.toFixed(3)} ms against ${floor.toFixed(3)} ms (${rushed.toFixed(3)} ms as fast as it goes)`,
     ratio,
     bar: 'at most 3.5 x',
     isMet: ratio <= 3.5,
   };
 }
 
-function peerRow(
-  { gateway, api, pg }: Pick<Parts, 'gateway' | 'api' | 'pg'>,
-  peer_ms: number,
-): Row {
+function peerRow({ gateway, api, pg, passed }: Parts): Row {
   const all = gateway + api + pg;
   const parts = [gateway, api, pg].map((ms) => ms.toFixed(2)).join(' + ');
   return {
     measure:
       'gateway + API + PostgreSQL CPU of that request against a public peer that only passes it on',
-    figure: `${all.toFixed(2)} ms (${parts}) against ${peer_ms.toFixed(2)} ms`,
-    ratio: all / peer_ms,
+    figure: `${all.toFixed(2)} ms (${parts}) against ${passed.toFixed(2)} ms`,
+    ratio: all / passed,
     bar: 'below 1 x',
-    isMet: all < peer_ms,
+    isMet: all < passed,
   };
 }
 
@@ -147,12 +151,14 @@ function key(stack: Stack): Record<string, string> {
 async function cpuPerRequest<Name extends string>(
   url: string,
   headers: Record<string, string>,
-  groups: Record<Name, number[]>,
+  pids: Record<Name, number>,
   requests: number,
-): Promise<Record<Name, number>> {
-  const names = Object.keys(groups) as Name[];
-  const before = names.map((name) => cpuMs(groups[name]));
-  await sendMany({ url, path, headers, body: chatBody, in_flight: IN_FLIGHT, requests });
-  const spent = names.map((name, n) => [name, (cpuMs(groups[name]) - (before[n] ?? 0)) / requests]);
-  return Object.fromEntries(spent) as Record<Name, number>;
+  per_second?: number,
+): Promise<Record<Name | 'per_second', number>> {
+  const names = Object.keys(pids) as Name[];
+  const before = names.map((name) => cpuMs([pids[name]]));
+  const load = { url, path, headers, body: chatBody, in_flight: IN_FLIGHT, requests, per_second };
+  const elapsed_ms = await sendMany(load);
+  const spent = names.map((name, n) => [name, (cpuMs([pids[name]]) - (before[n] ?? 0)) / requests]);
+  return { ...Object.fromEntries(spent), per_second: (requests * 1_000) / elapsed_ms };
 }

@@ -8,6 +8,8 @@ export interface LoadOptions {
   body: string;
   in_flight: number;
   requests: number;
+  /** No faster than this; without it as fast as they are answered. */
+  per_second?: number | undefined;
 }
 
 /** Sends so many POSTs with so many in flight; milliseconds it took. Throws on an answer that is not 200. */
@@ -18,12 +20,17 @@ export async function sendMany({
   body,
   in_flight,
   requests,
+  per_second,
 }: LoadOptions): Promise<number> {
   const pool = new Pool(url, { connections: in_flight, pipelining: 1 });
   let left = requests;
   const started = performance.now();
-  const worker = async () => {
+  const pace_ms = per_second === undefined ? 0 : (in_flight * 1_000) / per_second;
+  const worker = async (at: number) => {
+    let due = started + (pace_ms * at) / in_flight;
     while (left-- > 0) {
+      if (due > performance.now()) await sleep(due - performance.now());
+      due += pace_ms;
       const answer = await pool.request({
         path,
         method: 'POST',
@@ -35,7 +42,7 @@ export async function sendMany({
         throw new Error(`${url}${path} answered ${answer.statusCode}: ${text.slice(0, 300)}`);
     }
   };
-  await Promise.all(Array.from({ length: in_flight }, worker));
+  await Promise.all(Array.from({ length: in_flight }, (_, at) => worker(at)));
   const elapsed_ms = performance.now() - started;
   await pool.close();
   return elapsed_ms;

@@ -33,18 +33,11 @@ export interface Stack {
 
 const root = path.join(__dirname, '..');
 
-interface StackOptions {
-  /** The gateway also limits by all six tiers and looks at what is said. */
-  everything?: boolean;
-  /** How long the provider takes over an answer that is no stream. */
-  answer_after_ms?: number;
-}
-
-/** Upstream, floor proxy, one API and one gateway as processes of their own, with money and keys. */
-export async function startStack(
-  cluster: BenchCluster,
-  { everything = false, answer_after_ms = 0 }: StackOptions = {},
-): Promise<Stack> {
+/**
+ * Upstream, floor proxy, one API and one gateway as processes of their own, with money and keys. With `everything` the gateway
+ * also limits by all six tiers and looks at what is said.
+ */
+export async function startStack(cluster: BenchCluster, everything = false): Promise<Stack> {
   const database_url = await cluster.database(`bench_stack_${Date.now()}`);
   const { org_id } = await seedHotWallet(database_url);
   const keys = await seedKeys(database_url, org_id);
@@ -78,9 +71,7 @@ export async function startStack(
     await waitFor(`${url(port)}${ready ?? '/'}`, ready !== undefined);
     return { url: url(port), pid: child.pid as number };
   };
-  const upstream = await part('bench/upstream.ts', u, {
-    ANSWER_AFTER_MS: String(answer_after_ms),
-  });
+  const upstream = await part('bench/upstream.ts', u, {});
   const floor = await part('bench/floor-proxy.ts', f, { UPSTREAM_URL: url(u) });
   const api = await part(
     'api/main.ts',

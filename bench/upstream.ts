@@ -1,7 +1,6 @@
 import { createServer } from 'node:http';
 
-// A model provider that answers after a fixed time, so that what is measured is the way to it. By itself it answers at once.
-const answer_after_ms = Number(process.env.ANSWER_AFTER_MS ?? 0);
+// A model provider that answers at once, so that what is measured is the way to it.
 const text = 'word '.repeat(200);
 const usage = { prompt_tokens: 180, completion_tokens: 200, total_tokens: 380 };
 const answer = JSON.stringify({
@@ -42,8 +41,7 @@ const server = createServer((req, res) => {
         'content-type': 'application/json',
         'content-length': Buffer.byteLength(answer),
       });
-      if (answer_after_ms === 0) res.end(answer);
-      else setTimeout(() => res.end(answer), answer_after_ms);
+      res.end(answer);
       return;
     }
     res.writeHead(200, { 'content-type': 'text/event-stream' });
