@@ -10,6 +10,7 @@ const REQUESTS = 3_000;
 const WARM_UP = 8_000;
 const IN_FLIGHT = 32;
 const STREAMS = 300;
+const STREAMS_WARM_UP = 3_000;
 const path = '/v1/chat/completions';
 
 /** CPU per priced chat request at the gateway and in all processes, and the time it adds to a stream's first byte. */
@@ -102,6 +103,19 @@ async function firstByteRow(stack: Stack): Promise<Row> {
     gateway: await measure(stack.gateway.url, key(stack), requests),
     reserve: await reserveTime(stack, requests),
   });
+  // Until the code of streams is compiled, as that of whole answers is by now.
+  for (const [url, headers] of [
+    [stack.floor.url, {}] as const,
+    [stack.gateway.url, key(stack)] as const,
+  ])
+    await sendMany({
+      url,
+      path,
+      headers,
+      body: streamBody,
+      in_flight: IN_FLIGHT,
+      requests: STREAMS_WARM_UP,
+    });
   await round(50);
   const { direct, floor, gateway, reserve } = await round(STREAMS);
   const ratio = (gateway - reserve - direct) / (floor - direct);
