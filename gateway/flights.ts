@@ -39,9 +39,6 @@ const YOUNG_MS = 25;
 // Settlements that travel with reserves cost the ledger no call of their own; most of a call's price does not depend on how
 // many items it has.
 const SETTLE_LINGER_MS = 5;
-// Under load, which batches of several tell, what comes within this time travels together, for the same reason.
-const INTERVAL_MS = 8;
-const LOAD_ITEMS = 3;
 const FLIGHTS_OPEN_MAX = 32;
 const ITEMS_MAX = 64;
 // Half of what the control plane takes.
@@ -66,7 +63,6 @@ class FlightControl implements Flights {
   private young = 0;
   private open = 0;
   private last_id = 0;
-  private next_launch_at = 0;
   private is_resting = false;
   private is_launch_due = false;
   private lingering: NodeJS.Timeout | undefined;
@@ -164,11 +160,6 @@ class FlightControl implements Flights {
     clearTimeout(this.lingering);
     this.lingering = undefined;
     if (this.is_resting || this.young > 0 || this.open >= FLIGHTS_OPEN_MAX) return;
-    const wait_ms = this.next_launch_at - performance.now();
-    if (wait_ms >= 1) {
-      this.lingering = setTimeout(() => this.launch(), wait_ms);
-      return;
-    }
     const items = this.take();
     if (items.length > 0) this.fly(items);
   }
@@ -190,7 +181,6 @@ class FlightControl implements Flights {
   }
 
   private fly(items: Item[]): void {
-    if (items.length >= LOAD_ITEMS) this.next_launch_at = performance.now() + INTERVAL_MS;
     const at = this.current;
     for (const item of items) item.at = at;
     const flight = new Flight(items, this.clock, (refusal) => this.landed(flight, at, refusal));
