@@ -5,11 +5,12 @@ import type { Row } from './main';
 import { startPeer } from './peer';
 import { type Stack, startStack } from './stack';
 
-const ROUNDS = 5;
-const REQUESTS = 3_000;
+const ROUNDS = 7;
+const REQUESTS = 2_000;
 const WARM_UP = 8_000;
 const IN_FLIGHT = 32;
 const STREAMS = 300;
+const TURN = 30;
 const STREAMS_WARM_UP = 3_000;
 const path = '/v1/chat/completions';
 
@@ -18,8 +19,8 @@ export async function gatewayRows(cluster: BenchCluster): Promise<Row[]> {
   const stack = await startStack(cluster, true);
   const peer = await startPeer(stack.upstream.url);
   try {
-    const parts = await cpuOfAll(cluster, stack, peer);
-    return [cpuRow(parts), peerRow(parts), await firstByteRow(stack)];
+    const rounds = await cpuOfAll(cluster, stack, peer);
+    return [cpuRow(rounds), peerRow(rounds), await firstByteRow(stack)];
   } finally {
     await peer.stop();
     await stack.stop();
@@ -30,7 +31,7 @@ export async function gatewayRows(cluster: BenchCluster): Promise<Row[]> {
 type Parts = Record<'gateway' | 'api' | 'pg' | 'floor' | 'rushed' | 'passed', number>;
 
 /**
- * Turn by turn, so that what the machine does besides is shared by all; the median of each. What a request costs depends on
+ * Turn by turn, so that what the machine does besides is shared by all. What a request costs depends on
  * how many come in a second: a proxy that is never idle is woken once for many. So the floor proxy is given as many as the
  * gateway serves; what it costs as fast as it goes (`rushed`) stands beside it.
  */
@@ -38,7 +39,7 @@ async function cpuOfAll(
   cluster: BenchCluster,
   stack: Stack,
   peer: Awaited<ReturnType<typeof startPeer>>,
-): Promise<Parts> {
+): Promise<Parts[]> {
   const own = { gateway: stack.gateway.pid, api: stack.api.pid, pg: cluster.pid };
   const ours = (n: number) => cpuPerRequest(stack.gateway.url, key(stack), own, n);
   const floor = <Name extends string>(name: Name, n: number, per_second?: number) =>
@@ -62,14 +63,18 @@ async function cpuOfAll(
       ...(await passed(REQUESTS)),
     });
   }
-  const medians = Object.keys(rounds[0] as Parts).map((name) => [
-    name,
-    median(rounds.map((round) => round[name as keyof Parts])),
-  ]);
-  return Object.fromEntries(medians) as Parts;
+  return rounds;
 }
 
-function cpuRow({ gateway, floor, rushed }: Parts): Row {
+/** The round whose ratio is the median: how fast the machine is changes from one to the next. */
+function middle(rounds: readonly Parts[], ratioOf: (parts: Parts) => number): Parts {
+  const ratio = median(rounds.map(ratioOf));
+  return rounds.find((parts) => ratioOf(parts) === ratio) as Parts;
+}
+
+function cpuRow(rounds: readonly Parts[]): Row {
+  const ratioOf = ({ gateway, floor }: Parts) => gateway / floor;
+  const { gateway, floor, rushed } = middle(rounds, ratioOf);
   const ratio = gateway / floor;
   return {
     measure:
@@ -81,7 +86,9 @@ function cpuRow({ gateway, floor, rushed }: Parts): Row {
   };
 }
 
-function peerRow({ gateway, api, pg, passed }: Parts): Row {
+function peerRow(rounds: readonly Parts[]): Row {
+  const allOf = ({ gateway, api, pg }: Parts) => gateway + api + pg;
+  const { gateway, api, pg, passed } = middle(rounds, (parts) => allOf(parts) / parts.passed);
   const all = gateway + api + pg;
   const parts = [gateway, api, pg].map((ms) => ms.toFixed(2)).join(' + ');
   return {
@@ -95,29 +102,29 @@ function peerRow({ gateway, api, pg, passed }: Parts): Row {
 }
 
 async function firstByteRow(stack: Stack): Promise<Row> {
-  const measure = async (url: string, headers: Record<string, string>, requests: number) =>
-    median(await firstBytes({ url, path, headers, body: streamBody, requests }));
-  const round = async (requests: number) => ({
-    direct: await measure(stack.upstream.url, {}, requests),
-    floor: await measure(stack.floor.url, {}, requests),
-    gateway: await measure(stack.gateway.url, key(stack), requests),
-    reserve: await reserveTime(stack, requests),
-  });
+  const bytes = (url: string, headers: Record<string, string>) => () =>
+    firstBytes({ url, path, headers, body: streamBody, requests: TURN });
+  const ways = {
+    direct: bytes(stack.upstream.url, {}),
+    floor: bytes(stack.floor.url, {}),
+    gateway: bytes(stack.gateway.url, key(stack)),
+    reserve: () => reserveTimes(stack, TURN),
+  };
   // Until the code of streams is compiled, as that of whole answers is by now.
-  for (const [url, headers] of [
-    [stack.floor.url, {}] as const,
-    [stack.gateway.url, key(stack)] as const,
-  ])
-    await sendMany({
-      url,
-      path,
-      headers,
-      body: streamBody,
-      in_flight: IN_FLIGHT,
-      requests: STREAMS_WARM_UP,
-    });
-  await round(50);
-  const { direct, floor, gateway, reserve } = await round(STREAMS);
+  const warm_up = { path, body: streamBody, in_flight: IN_FLIGHT, requests: STREAMS_WARM_UP };
+  await sendMany({ ...warm_up, url: stack.floor.url, headers: {} });
+  await sendMany({ ...warm_up, url: stack.gateway.url, headers: key(stack) });
+  for (const way of Object.values(ways)) await way();
+  const times = { direct: [], floor: [], gateway: [], reserve: [] } as Record<string, number[]>;
+  for (let done = 0; done < STREAMS; done += TURN)
+    for (const [name, way] of Object.entries(ways)) times[name]?.push(...(await way()));
+  const of = (name: keyof typeof ways) => median(times[name] ?? []);
+  const [direct, floor, gateway, reserve] = [
+    of('direct'),
+    of('floor'),
+    of('gateway'),
+    of('reserve'),
+  ];
   const ratio = (gateway - reserve - direct) / (floor - direct);
   return {
     measure: "time added to a stream's first byte, 1 in flight, reserve's round trip taken off",
@@ -128,8 +135,8 @@ async function firstByteRow(stack: Stack): Promise<Row> {
   };
 }
 
-/** Median of a reserve through the same batch route that the gateway uses. */
-async function reserveTime(stack: Stack, requests: number): Promise<number> {
+/** Reserves through the same batch route that the gateway uses. */
+function reserveTimes(stack: Stack, requests: number): Promise<number[]> {
   const headers = { authorization: `Bearer ${stack.control_plane_key}` };
   const body = JSON.stringify({
     items: [
@@ -147,15 +154,13 @@ async function reserveTime(stack: Stack, requests: number): Promise<number> {
       },
     ],
   });
-  return median(
-    await firstBytes({
-      url: stack.api.url,
-      path: '/v1/gateway/wallets/batch',
-      headers,
-      body,
-      requests,
-    }),
-  );
+  return firstBytes({
+    url: stack.api.url,
+    path: '/v1/gateway/wallets/batch',
+    headers,
+    body,
+    requests,
+  });
 }
 
 function key(stack: Stack): Record<string, string> {
