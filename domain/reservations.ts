@@ -146,10 +146,10 @@ export function lane(
   return many<LaneAnswer>(
     db,
     traces === undefined
-      ? `select ${laneColumns} from lane_2(:org_id, :settlements, :redeems, :reserves) as r`
+      ? `select ${laneColumns} from lane_3(:org_id, :settlements, :redeems, :reserves) as r`
       : // The lane reads the setting's row, so that it runs after it.
         `select ${laneColumns} from set_config('svc.traces', :traces, true) as c
-         cross join lateral lane_2(case when c is not null then :org_id end, :settlements, :redeems, :reserves) as r`,
+         cross join lateral lane_3(case when c is not null then :org_id end, :settlements, :redeems, :reserves) as r`,
     {
       ...(traces === undefined ? {} : { traces: JSON.stringify(traces) }),
       org_id,
