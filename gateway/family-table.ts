@@ -16,7 +16,8 @@ const charged: Record<string, string> = {
   completions: 'tokens, for all prompts and tries',
   moderations: 'tokens in, by count; free in the demo',
   audio_speech: 'characters and seconds, or tokens of sound where its stream tells them',
-  audio_transcriptions: 'seconds, or tokens; measured from what lies in the file where the answer tells neither, and never less than what was written of it',
+  audio_transcriptions:
+    'seconds, or tokens; measured from what lies in the file where the answer tells neither, and never less than what was written of it',
   mcp: '`per_request`, for each `tools/call`',
 };
 
@@ -36,7 +37,8 @@ export function familyTable(): string {
   const lines = rows.map(({ asked, family, streams }) => {
     const words = charged[family.name];
     if (words === undefined) throw new Error(`The family ${family.name} has no words.`);
-    const governed = family === mcp ? 'both ways, and the names of tools' : family.talk ? 'both ways' : 'no';
+    const governed =
+      family === mcp ? 'both ways, and the names of tools' : family.talk ? 'both ways' : 'no';
     const wire = family === mcp ? 'MCP' : family.shapes.join(', ');
     // Each runs the whole pipeline, whose limits leave none out; of MCP only what is paid for does.
     const limited = family === mcp ? 'tool calls by all tiers, the rest by address' : 'all tiers';
