@@ -1,9 +1,11 @@
 import { createServer } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { ConfigError, loadConfig } from '../config';
 import { listen } from '../http';
 import { createLog } from '../log';
 import { closeGateway, createApp, drain, openGateway } from './app';
+import type { Gateway } from './call';
 import { openConfiguration } from './configuration';
 import { openControlPlane } from './control-plane';
 import { loadSettings } from './settings';
@@ -11,6 +13,8 @@ import { attachSockets } from './sockets';
 
 // Longer than a balancer keeps an idle connection, so that it never sends into a closing one.
 const KEEP_ALIVE_MS = 65_000;
+// How long a control plane that starts at the same time may take before anybody is told.
+const START_MS = 5_000;
 
 // V8 lets a heap grow to several times what lives in it; a gateway's garbage is many short-lived calls, and collecting it a
 // little sooner keeps the process under 200 MB instead of 260 over 10,000 streams, for no CPU that the bench can see.
@@ -34,8 +38,7 @@ async function main(): Promise<void> {
     name: 'GATEWAY',
   });
   log.info({ port }, 'the gateway listens');
-  if (!(await control_plane.isReady()))
-    log.warn({ urls }, 'the control plane does not answer this gateway: no call can be paid for');
+  void tellReadiness(gateway, urls);
 
   const stop = async (signal: string): Promise<void> => {
     if (gateway.is_draining) return;
@@ -49,6 +52,20 @@ async function main(): Promise<void> {
   };
   process.on('SIGTERM', (signal) => void stop(signal));
   process.on('SIGINT', (signal) => void stop(signal));
+}
+
+/** Says so where the control plane stays away, and when it is there. All processes of an installation may start at once. */
+async function tellReadiness(gateway: Gateway, urls: readonly string[]): Promise<void> {
+  const { control_plane, log } = gateway;
+  await sleep(START_MS, undefined, { ref: false });
+  let is_told = false;
+  while (!gateway.is_draining && !(await control_plane.isReady())) {
+    if (!is_told)
+      log.warn({ urls }, 'the control plane does not answer this gateway: no call can be paid for');
+    is_told = true;
+    await sleep(START_MS, undefined, { ref: false });
+  }
+  if (is_told) log.info('the control plane answers this gateway');
 }
 
 main().catch((error: unknown) => {

@@ -90,7 +90,7 @@ export function gatewayConfig(settings: Settings, ports: Ports, seeded: Seeded):
   };
   const telemetry = settings[ENDPOINT_VARIABLE] === undefined ? {} : { observability };
   const note =
-    'Written at each npm start. To use your own, copy it and name the copy in GATEWAY_CONFIG.';
+    'Written at each npm start. To use your own, copy it and name the copy in GATEWAY_CONFIG; PORTS=free gives the sandbox other ports than it names.';
   const file = path.resolve(settings.DATA_DIR, 'gateway.yaml');
   writeFileSync(
     file,
