@@ -93,7 +93,7 @@ export const refusals: Record<string, { code: ErrorCode; message: string }> = {
 export function words({ code, param, cost_ticket }: Refusal, asked?: Model): string | undefined {
   if (code === 'model_not_priced' && param === 'model' && asked) return noPrice(asked);
   if (code === 'ticket_denied' && cost_ticket?.note)
-    return `${refusals.ticket_denied?.message} ${cost_ticket.note}`;
+    return `This cost ticket was denied: ${cost_ticket.note}`;
   return undefined;
 }
 

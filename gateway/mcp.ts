@@ -203,6 +203,7 @@ async function send(
   if (is_modern) delete headers['mcp-session-id'];
   else if (session !== undefined) headers['mcp-session-id'] = unsealSession(session, owner);
   if (call.client_is_gone) return;
+  for (const asked of paid.values()) asked.attempts += 1;
   const method = ctx.method as Sent['method'];
   const exchange = new McpExchange(call, {
     method,

@@ -86,7 +86,7 @@ test('a denied ticket tells its held call at once, with the reason, and takes no
   const told = await answer;
   expect(refusal(told)).toMatchObject({ status: 403, code: 'ticket_denied' });
   expect(told.headers['x-should-retry']).toBe('false');
-  expect(told.body.error.message).toContain('too dear');
+  expect(told.body.error.message).toBe('This cost ticket was denied: too dear');
   expect((await deny(call, short, { reason: 'again' })).body.note).toBe('too dear');
   expect(refusal(await approve(call, short))).toMatchObject({ status: 409, code: 'ticket_denied' });
   expect(await balance(db, short.wallet_id)).toMatchObject({ balance_nanos: 0n });

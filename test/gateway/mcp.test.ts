@@ -66,6 +66,13 @@ async function payer(nanos = 1_000_000_000n) {
   return { ...org, key: await gatewayKey(world.api, org.org_id) };
 }
 
+/** What the events say of the calls that were paid for. */
+async function completions(org_id: string) {
+  const sql = `select payload from events where org_id = :org_id and type = 'request.completed'`;
+  const rows = await many<{ payload: object }>(world.api.db, sql, { org_id });
+  return rows.map(({ payload }) => payload);
+}
+
 /** The /mcp of another gateway. */
 async function open(settings: object): Promise<string> {
   const mcp = { servers: [{ name: 'tools', url: tools.url }] };
@@ -96,6 +103,8 @@ describe.each([
     expect(await reservations(org_id)).toEqual([
       { family: 'mcp', provider: 'mcp', model: 'tools/add' },
     ]);
+    await until(async () => (await completions(org_id)).length === 1);
+    expect(await completions(org_id)).toMatchObject([{ model: 'tools/add', attempts: 1 }]);
     await client.close();
   });
 
