@@ -145,7 +145,8 @@ export function streamAnswer(
       if (refusal === undefined && is_well) give(meter.rest());
       if (refusal === undefined) {
         begin();
-        if (is_well) valve.end();
+        // A provider that told of its failure itself has said it all.
+        if (is_well || meter.measured().has_failed) valve.end();
         else endWith(upstreamError(error));
       }
       return meter.measured();

@@ -101,11 +101,12 @@ test.each(['gzip', 'br'])(
   },
 );
 
-test("an upstream's own error frame reaches the client, no clean end follows, and what came is charged", async () => {
+test("an upstream's own error frame reaches the client, neither a clean end nor another error follows, and what came is charged", async () => {
   const content = 'Hello [[fault:error-frame after=3]] [[fault:chunks count=20]]';
   const { text } = await call(content, { stream: true });
   expect(text).toContain('"The model broke."');
   expect(text).not.toContain('[DONE]');
+  expect(text).not.toContain('upstream_failed');
   expect(await last()).toMatchObject({ status: 'settled', usage_source: 'estimated' });
 });
 
