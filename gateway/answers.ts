@@ -1,6 +1,7 @@
 import { type AppError, errorHeaders, toErrorBody } from '../domain/errors';
 import { toWire } from '../http';
 import type { Call } from './call';
+import { letSlotsGo } from './limit-stages';
 import {
   type AnswerMeter,
   createByteMeter,
@@ -122,6 +123,8 @@ export function streamAnswer(
     const violation = guard?.violation();
     if (violation === undefined || refusal !== undefined) return;
     refusal = blocked(call, violation, 'output');
+    // What is still read is nothing that the client may be held up by.
+    letSlotsGo(call);
     if (has_begun) endWith(refusal);
     else refuse(call, valve, refusal);
     onBlocked();

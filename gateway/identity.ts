@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '../domain/errors';
 import type { VerifyJwt } from '../jwt';
+import { isKept } from './body';
 import type { Call, Stage } from './call';
 import type { ControlPlane, Identity, KeyOwner } from './control-plane';
 import { type Identities, rememberedUntil } from './identities';
@@ -137,6 +138,7 @@ async function assertion(
   jwt: string,
 ): Promise<{ identity: Identity; until: number }> {
   const { sub, exp, kt_key_id, kt_team_id } = await verify(jwt);
+  claim(sub, 'sub');
   const key_id = claim(kt_key_id, 'kt_key_id');
   const team_id = claim(kt_team_id, 'kt_team_id');
   const key: Partial<KeyOwner> = key_id ? await control_plane.verify({ org_id, key_id }) : {};
@@ -166,7 +168,8 @@ function foreignKey(whose: string): AppError {
 
 function claim(value: unknown, name: string): string | null {
   if (value === undefined || value === null) return null;
-  if (typeof value === 'string' && value !== '' && value.length <= LABEL_MAX) return value;
+  const is_text = typeof value === 'string' && value !== '' && value.length <= LABEL_MAX;
+  if (is_text && isKept(value)) return value;
   throw new AppError('invalid_credential', `The claim ${name} of this assertion is not an id.`);
 }
 

@@ -17,6 +17,12 @@ export interface AnswerGuard {
 
 // An event that was too long to be read cannot be looked at either.
 const UNREAD_MAX_BYTES = 1_048_576;
+// Quotes and commas. With 300,000 the look takes a third of a second.
+const SIGNS_MAX = 300_000;
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+// See policy-json: called by itself, as a lookup for each character takes longer.
+const { charCodeAt } = String.prototype;
 
 /** `paid` are the calls of tools among the requests, by their ids. */
 export function openGuard(call: Call, paid: ReadonlyMap<string, Call>): AnswerGuard | undefined {
@@ -51,6 +57,7 @@ export function openGuard(call: Call, paid: ReadonlyMap<string, Call>): AnswerGu
 }
 
 async function look(dlp: Dlp, text: string): Promise<Verdict> {
+  if (hasTooMany(text)) throw tooMuch();
   if (messagesIn(text).length > 0) return filterWords(dlp, { text, words: wordsIn(text) });
   const { rule, values } = await filterWords(dlp, { text: '', words: [], values: [text] });
   return rule === undefined ? { text: values[0] as string } : { rule };
@@ -65,14 +72,31 @@ function answersIn(text: string): string[] {
 
 function withoutData({ bytes, is_tail }: Frame): Buffer {
   if (bytes.length > UNREAD_MAX_BYTES) {
-    throw new AppError('upstream_failed', 'The server sent more at once than a policy can read.');
+    throw tooMuch();
   }
   return is_tail ? bytes : reframed(bytes, undefined);
 }
 
+/** True where so many values stand in a text that to look at them all would hold up other calls. */
+function hasTooMany(text: string): boolean {
+  const { length } = text;
+  let count = 0;
+  for (let at = 0; at < length && count <= SIGNS_MAX; at += 1) {
+    const code = charCodeAt.call(text, at);
+    if (code === QUOTE || code === COMMA) count += 1;
+  }
+  return count > SIGNS_MAX;
+}
+
+function tooMuch(): AppError {
+  return new AppError('upstream_failed', 'The server sent more at once than a policy can read.');
+}
+
 const line_ends = /\r\n|\n|\r/;
-const known_field = /^(?:(?:event|data|id|retry)(?::|$)|$)/;
-const kept_field = /^(?:event|id|retry):/;
+// A phrase has blanks, which none of these fields needs.
+const known_field =
+  /^(?:data(?::.*)?|event: ?[\w./-]{1,64}|id(?:: ?\S{0,256})?|retry: ?\d{1,9}|)$/s;
+const kept_field = /^(?!data)[a-z]+:/;
 
 /** True where nothing stands beside what a policy reads, as comments do. */
 function isPlain(bytes: Buffer): boolean {
@@ -87,7 +111,7 @@ function reframed(bytes: Buffer, data: string | undefined): Buffer {
   const kept = bytes
     .toString('utf8')
     .split(line_ends)
-    .filter((line) => kept_field.test(line));
+    .filter((line) => kept_field.test(line) && known_field.test(line));
   const lines = data?.split('\n').map((line) => `data: ${line}`) ?? [];
   if (kept.length + lines.length === 0) return Buffer.alloc(0);
   return Buffer.from([...kept, ...lines, '', ''].join('\n'));

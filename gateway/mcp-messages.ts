@@ -1,5 +1,5 @@
 import { AppError } from '../domain/errors';
-import { checkEach, parseText, spellings } from './body';
+import { checkEach, isKept, parseText, spellings } from './body';
 import { type Body, isObject } from './usage';
 
 /** One JSON-RPC message of a client, as far as this gateway decides on it. */
@@ -65,7 +65,8 @@ function toolCall(message: Message): ToolCall {
   if (id === undefined || id === 'null') {
     throw new AppError('invalid_request', 'A tool is called by a request, which has an "id".');
   }
-  if (typeof name !== 'string' || name === '' || name.length > TOOL_CHARACTERS_MAX) {
+  const is_text = typeof name === 'string' && name !== '' && name.length <= TOOL_CHARACTERS_MAX;
+  if (!is_text || !isKept(name)) {
     throw new AppError('invalid_field', 'Name a tool in "params.name".', { param: 'params.name' });
   }
   return { ...message, id, tool: name };

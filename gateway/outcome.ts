@@ -44,6 +44,9 @@ export async function outcomeOf(call: Call, measured: Measured): Promise<Outcome
   };
 }
 
+// A second of speech at the lowest rates that are in use.
+const SOUND_BYTES_LEAST = 500;
+
 /** Adds what is priced besides tokens. How long a sound is counts only where its tokens are not told. */
 function spoken({ units, request, family }: Call, usage: Usage, untold?: Measured): Usage {
   if (units === undefined) return usage;
@@ -51,7 +54,9 @@ function spoken({ units, request, family }: Call, usage: Usage, untold?: Measure
   if (untold === undefined) return { ...usage, characters };
   const heard = untold.bytes > 0 ? family.secondsIn?.(request.body, untold.bytes) : undefined;
   const seconds = untold.is_usage_partial ? at_most : (heard ?? at_most);
-  return { ...usage, characters, seconds: Math.max(seconds, untold.seconds_least) };
+  // A model may write any time; no sound is longer than its bytes can hold.
+  const least = Math.min(untold.seconds_least, request.raw.length / SOUND_BYTES_LEAST);
+  return { ...usage, characters, seconds: Math.max(seconds, least) };
 }
 
 /** The completion that the hold was made for: as the reserve said, else what a control plane that does not say assumes. */

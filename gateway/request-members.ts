@@ -1,5 +1,5 @@
 import { AppError } from '../domain/errors';
-import { checkKeys, type Spans } from './body';
+import { checkKeys, isKept, type Spans } from './body';
 import type { Call, ClientRequest } from './call';
 import { type Body, isObject } from './usage';
 
@@ -29,8 +29,12 @@ export function takeMembers(call: Call): void {
 
 function sessionId(value: unknown, param: string): string | undefined {
   if (value === undefined) return undefined;
-  if (typeof value === 'string' && value !== '' && value.length <= SESSION_LENGTH_MAX) return value;
-  throw wrong(param, `"${param}" must be a text of 1 to ${SESSION_LENGTH_MAX} characters.`);
+  const is_text = typeof value === 'string' && value !== '' && value.length <= SESSION_LENGTH_MAX;
+  if (is_text && isKept(value)) return value;
+  throw wrong(
+    param,
+    `"${param}" must be a text of 1 to ${SESSION_LENGTH_MAX} characters, without U+0000 and half pairs.`,
+  );
 }
 
 function mismatch(): AppError {

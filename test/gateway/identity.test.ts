@@ -181,6 +181,8 @@ test('what is no assertion of the issuer is refused before anything else', async
     await sign('user', { exp: 1_000 }),
     await sign('user', {}, privateKey),
     await sign('user', { kt_team_id: 7 }),
+    await sign('user', { kt_team_id: 'team\u0000' }),
+    await sign('user\u0000'),
     `${Buffer.from('{"alg":"none"}').toString('base64url')}.${Buffer.from('{"sub":"user"}').toString('base64url')}.x`,
   ];
   for (const credential of refused) {

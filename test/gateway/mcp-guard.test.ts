@@ -183,9 +183,23 @@ test('in a stream words are redacted, over several lines of data too', async () 
   expect(told.text).not.toContain('falcon');
 });
 
-test('what is too long to be looked at is refused, and paid for', async () => {
+test('fields of events that say what is forbidden are left out', async () => {
+  const { key } = await payer();
+  const data = `data: ${JSON.stringify(result('an eagle'))}`;
+  stream(`event: a falcon\nid: a falcon\nretry: a falcon\n${data}\n\n`);
+  const told = await postMcp(blocking, { key, body: call });
+  expect(told.text).toBe(`${data}\n\n`);
+});
+
+test.each([
+  ['too long', () => JSON.stringify(result('x'.repeat(17 * 1_048_576)))],
+  [
+    'of too many values',
+    () => JSON.stringify({ ...result('Hi'), more: Array(160_000).fill('ab') }),
+  ],
+])('what is %s to be looked at is refused, and paid for', async (_, text) => {
   const { org_id, key } = await payer();
-  json(JSON.stringify(result('x'.repeat(17 * 1_048_576))));
+  json(text());
   const told = await postMcp(blocking, { key, body: call });
   expect([told.status, told.body.error.data.code]).toEqual([502, 'upstream_failed']);
   expect(await lastCharge(world, org_id)).toMatchObject({ actual_cost_nanos: 100_000_000n });

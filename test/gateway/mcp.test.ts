@@ -126,6 +126,8 @@ describe('a tool call', () => {
     ['no price', 'unpriced', { name: 'add' }, { status: 422, code: 'model_not_priced' }],
     ['no money', 'tools', { name: 'add' }, { status: 402, code: 'insufficient_balance' }],
     ['no name', 'tools', {}, { status: 422, code: 'invalid_field' }],
+    ['NUL in its name', 'tools', { name: 'a\u0000' }, { status: 422, code: 'invalid_field' }],
+    ['half a pair', 'tools', { name: 'a\ud800' }, { status: 422, code: 'invalid_field' }],
   ])(
     'with %s is refused with its status and a JSON-RPC error',
     async (_, server, params, refusal) => {

@@ -143,3 +143,21 @@ test('a client that leaves behind its refusal changes nothing of what is charged
   begun.at(-1)?.end(end);
   expect(await last()).toMatchObject(charged);
 });
+
+test('a refusal gives its slot back, although its upstream is still read', async () => {
+  const base_url = `http://127.0.0.1:${(upstream.address() as { port: number }).port}/v1`;
+  const rate_limits = { global: { max_parallel_requests: 1 } };
+  const limited = await world.openGateway({
+    settings: { ...settings, rate_limits },
+    target: { base_url },
+  });
+  for (let turn = 1; turn <= 2; turn += 1) {
+    const answer = await ask(limited.url);
+    expect(answer.statusCode).toBe(409);
+    await answer.body.dump();
+    expect(limited.gateway.calls.size).toBe(turn);
+  }
+  for (const res of begun) res.end(end);
+  await until(() => limited.gateway.calls.size === 0);
+  await limited.close();
+});

@@ -95,6 +95,8 @@ test.each([
   ],
   [path, chat('Hi', { session_id: 7 }), {}, 'invalid_field', 'session_id'],
   [path, chat('Hi', { session_id: '' }), {}, 'invalid_field', 'session_id'],
+  [path, chat('Hi', { session_id: 's\u0000' }), {}, 'invalid_field', 'session_id'],
+  [path, chat('Hi', { session_id: 's\ud800' }), {}, 'invalid_field', 'session_id'],
   [path, chat('Hi', { session_id: 's'.repeat(201) }), {}, 'invalid_field', 'session_id'],
   [path, chat('Hi'), { 'x-session-id': 's'.repeat(201) }, 'invalid_field', 'x-session-id'],
 ])(

@@ -239,16 +239,25 @@ test.each<[string, object]>([
 const srt = '1\r\n00:00:00,000 --> 00:00:29,980\r\nHello there.\r\n\r\n';
 const later = '2\n01:00:00.000 --> 01:00:30.000\nGood bye.\n';
 
-test.each<[string, string, number]>([
-  ['subtitles within the first window', srt, 2],
-  ['subtitles of an hour, within a window', srt + later, 3_600],
-  ['subtitles of an hour, as VTT', `WEBVTT\n\n${later}`, 3_600],
-  ['more words than can be said', 'Hello there. '.repeat(300), 100],
-])('%s: no file is charged as shorter than what was written of it', async (_, told, seconds) => {
-  expect(await charged(told, 2)).toMatchObject({
-    ...{ usage_source: 'estimated', usage: { seconds } },
-    actual_cost_nanos: BigInt(seconds) * SECOND,
-  });
+test.each<[string, string, number, number]>([
+  ['subtitles within the first window', srt, 2, 2],
+  ['subtitles of an hour, within a window', srt + later, 240, 3_600],
+  ['subtitles of an hour, as VTT', `WEBVTT\n\n${later}`, 240, 3_600],
+  ['more words than can be said', 'Hello there. '.repeat(300), 8, 100],
+])(
+  '%s: no file is charged as shorter than what was written of it',
+  async (_, told, length, seconds) => {
+    expect(await charged(told, length)).toMatchObject({
+      ...{ usage_source: 'estimated', usage: { seconds } },
+      actual_cost_nanos: BigInt(seconds) * SECOND,
+    });
+  },
+);
+
+test('a time that a model makes up is charged no further than the bytes of the file can last', async () => {
+  const { usage } = await charged(srt + later, 2);
+  expect(usage.seconds).toBeGreaterThan(2);
+  expect(usage.seconds).toBeLessThan(40);
 });
 
 test('where words are priced, the times of subtitles are not among them', async () => {
