@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
 import type { Body } from '../gateway/usage';
 import type { BenchCluster } from './cluster';
@@ -13,6 +14,7 @@ const WARM_UP = 8_000;
 const IN_FLIGHT = 32;
 const STREAMS = 600;
 const TURN = 30;
+const TAIL_MS = 500;
 const WARM_UP_TURNS = 5;
 const STREAMS_WARM_UP = 3_000;
 const path = '/v1/chat/completions';
@@ -36,7 +38,8 @@ type Parts = Record<'gateway' | 'api' | 'pg' | 'floor' | 'rushed' | 'passed', nu
 /**
  * Turn by turn, so that what the machine does besides is shared by all. What a request costs depends on
  * how many come in a second: a proxy that is never idle is woken once for many. So the floor proxy is given as many as the
- * gateway serves; what it costs as fast as it goes (`rushed`) stands beside it.
+ * gateway serves, evenly spread over its connections; what it costs as fast as it goes (`rushed`) stands beside it, and so
+ * that the ratio to it can be read too.
  */
 async function cpuOfAll(
   cluster: BenchCluster,
@@ -184,6 +187,8 @@ async function cpuPerRequest<Name extends string>(
   const before = names.map((name) => cpuMs([pids[name]]));
   const load = { url, path, headers, body: chatBody, in_flight: IN_FLIGHT, requests, per_second };
   const elapsed_ms = await sendMany(load);
+  // The last settlements and events are on their way.
+  await sleep(TAIL_MS);
   const spent = names.map((name, n) => [name, (cpuMs([pids[name]]) - (before[n] ?? 0)) / requests]);
   return { ...Object.fromEntries(spent), per_second: (requests * 1_000) / elapsed_ms };
 }

@@ -65,7 +65,7 @@ async function tellReadiness(gateway: Gateway, urls: readonly string[]): Promise
     is_told = true;
     await sleep(START_MS, undefined, { ref: false });
   }
-  if (is_told) log.info('the control plane answers this gateway');
+  if (is_told && !gateway.is_draining) log.info('the control plane answers this gateway');
 }
 
 main().catch((error: unknown) => {

@@ -129,18 +129,20 @@ export class McpExchange implements Dispatcher.DispatchHandler {
       }
       if (data !== undefined) readAnswer(data, this.answered);
     }
-    this.wrote_at = performance.now();
-    if (this.guard === undefined) this.valve?.write(Buffer.concat(frames.map(bytesOf)));
-    else if (frames.length > 0) this.passGuarded(this.guard, frames);
+    if (this.guard === undefined) {
+      this.wrote_at = performance.now();
+      this.valve?.write(Buffer.concat(frames.map(bytesOf)));
+    } else if (frames.length > 0) this.passGuarded(this.guard, frames);
   }
 
   private passGuarded(guard: AnswerGuard, frames: readonly Frame[]): void {
     this.controller?.pause();
     this.look(async () => {
       const bytes = await guard.frames(frames);
-      // First, as a client that does not read stops it again.
-      this.controller?.resume();
       this.valve?.write(bytes);
+      // A client that does not read is waited for: then the valve resumes.
+      if (!this.valve?.isStalled()) this.controller?.resume();
+      if (bytes.length > 0) this.wrote_at = performance.now();
     });
   }
 

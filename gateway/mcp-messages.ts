@@ -25,7 +25,7 @@ const TOOL_CHARACTERS_MAX = 200;
 const BATCH_MAX = 100;
 
 const deciding = spellings('jsonrpc', 'id', 'method', 'params');
-const deciding_params = spellings('name', 'arguments');
+const deciding_params = spellings('name', 'arguments', 'uri', 'taskId');
 
 /** Reads a body. What a server could read differently than it was read here is refused. */
 export function readMessages(text: string): Messages {

@@ -81,12 +81,31 @@ export function withoutRepeats(text: string, value: unknown): string {
   return hasRepeats(text) ? JSON.stringify(value) : text;
 }
 
+/** Names of members: in a list while they are few, which is faster than a set. */
+interface Names {
+  few: string[];
+  many: Set<string> | undefined;
+}
+
+const NAMES_FEW = 16;
+
+/** True where a name is among them; it is from now on. */
+function isKnown(names: Names, name: string): boolean {
+  if (names.many?.has(name) || names.few.includes(name)) return true;
+  if (names.few.length < NAMES_FEW) names.few.push(name);
+  else {
+    names.many ??= new Set();
+    names.many.add(name);
+  }
+  return false;
+}
+
 /** True where an object of this JSON text names a member twice. */
 export function hasRepeats(text: string): boolean {
   const { length } = text;
-  const outer: (string[] | undefined)[] = [];
+  const outer: (Names | undefined)[] = [];
   // The members so far of the object that is read; a list has none.
-  let names: string[] | undefined;
+  let names: Names | undefined;
   let takes_key = false;
   for (let at = 0; at < length; at += 1) {
     const code = charCodeAt.call(text, at);
@@ -94,15 +113,14 @@ export function hasRepeats(text: string): boolean {
       const end = stringEnd(text, at);
       if (takes_key && names !== undefined) {
         const name = said(text, at, end);
-        if (names.includes(name)) return true;
-        names.push(name);
+        if (isKnown(names, name)) return true;
         takes_key = false;
       }
       at = end - 1;
     } else if (code === OPEN_OBJECT || code === OPEN_LIST) {
       outer.push(names);
       takes_key = code === OPEN_OBJECT;
-      names = takes_key ? [] : undefined;
+      names = takes_key ? { few: [], many: undefined } : undefined;
     } else if (code === CLOSE_OBJECT || code === CLOSE_LIST) names = outer.pop();
     else if (code === COMMA) takes_key = names !== undefined;
   }

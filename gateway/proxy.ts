@@ -186,7 +186,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
       if (breaker.failed())
         this.call.gateway.log.warn({ target: id }, 'a circuit opens: its target fails every time');
     };
-    if (this.call.client_is_gone) breaker.abandoned();
+    if (this.call.client_is_gone || this.has_given_up) breaker.abandoned();
     // An answer that began and broke off speaks against its target too.
     else if (trouble === undefined && error === undefined) breaker.succeeded();
     else if (trouble === undefined) fail();

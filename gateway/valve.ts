@@ -40,6 +40,11 @@ export class Valve {
     this.res.on('close', goOn);
   }
 
+  /** True while the client has more to read than it takes. */
+  isStalled(): boolean {
+    return this.stalled !== undefined;
+  }
+
   end(): void {
     if (!this.call.client_is_gone) this.res.end();
   }

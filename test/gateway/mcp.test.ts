@@ -312,6 +312,10 @@ describe('a message', () => {
       '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add","name":"slow"}}',
     ],
     [
+      'a second address',
+      '{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"file:///a","uri":"file:///b"}}',
+    ],
+    [
       'a second name in a batch',
       '[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add","name":"slow"}}]',
     ],

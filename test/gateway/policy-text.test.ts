@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { chatTalk } from '../../gateway/policy-chat';
 import { checkJson, checkText, type Dlp, openDlp } from '../../gateway/policy-dlp';
 import { openInspector } from '../../gateway/policy-inspector';
+import { hasRepeats } from '../../gateway/policy-json';
 import { decidedText, Strand } from '../../gateway/policy-strand';
 import { openStreamGuard } from '../../gateway/policy-stream';
 import { watchText } from '../../gateway/policy-watchers';
@@ -253,4 +254,22 @@ test('labels and bytes in Base64 are left alone', async () => {
   for (const read of [{ data: `${'a'.repeat(2_000)} b` }, { content: 'a'.repeat(2_000) }]) {
     expect(await checkJson(dlp, JSON.stringify(read))).toEqual({ rule: 'blocked_terms[1]' });
   }
+});
+
+test('members named twice are found at any depth and however many there are, in time that grows with them', () => {
+  const named = (count: number, last = '') =>
+    `{"a":[{"b":{${Array.from({ length: count }, (_, at) => `"n${at}":1`).join()}${last}}}]}`;
+  expect(hasRepeats(named(50_000))).toBe(false);
+  expect(hasRepeats(named(50_000, ',"n\\u0037":1'))).toBe(true);
+  expect(hasRepeats('[{"a":1},{"a":{"a":["a","a"]},"b":"a"}]')).toBe(false);
+  expect(hasRepeats('{"a":{"b":1},"c":[{}],"a":2}')).toBe(true);
+  const took = (count: number) => {
+    const text = named(count);
+    const began = performance.now();
+    for (let turn = 0; turn < 5; turn += 1) hasRepeats(text);
+    return performance.now() - began;
+  };
+  took(5_000);
+  // Ten times as many; a walk of each over all the others takes a hundred times as long.
+  expect(took(50_000)).toBeLessThan(40 * took(5_000) + 20);
 });
