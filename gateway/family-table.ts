@@ -17,7 +17,7 @@ const charged: Record<string, string> = {
   moderations: 'tokens in, by count; free in the demo',
   audio_speech: 'characters and seconds, or tokens of sound where its stream tells them',
   audio_transcriptions:
-    'seconds, or tokens; measured from what lies in the file where the answer tells neither, and never less than what was written of it',
+    'seconds, or tokens; measured from the file where the answer tells neither, and never less than what was written of it',
   mcp: '`per_request`, for each `tools/call`',
 };
 

@@ -23,7 +23,7 @@ export interface Asking {
   filtered?: Promise<{ rule: string | undefined }>;
 }
 
-/** Runs the chain over a request: whoever calls, each tool, and all that is written in it. */
+/** Runs the chain over a request: whoever calls, each tool, and what is written in it but for the protocol's own members. */
 export async function checkAsking(call: Call, asking: Asking, tool?: string): Promise<void> {
   for (const kind of call.running.policies.chain) {
     const rule = await checks[kind](call, asking, tool);

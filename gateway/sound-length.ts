@@ -10,7 +10,8 @@ export interface SoundFormat {
 
 /**
  * How long a sound lasts, in seconds; undefined where its file does not tell. What lies in the file counts, where it can be
- * walked, not what its head says: recorders that stream leave the length out, and anybody can write a head.
+ * walked, not what its head says: recorders that stream leave the length out, and anybody can write a head. A FLAC's last
+ * frame, a WebM's scale of time and the lengths of other containers are believed.
  */
 export function lengthOf(file: Uint8Array, format: SoundFormat): number | undefined {
   const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength);
