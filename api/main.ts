@@ -4,6 +4,7 @@ import { loadConfig } from '../config';
 import { openDatabase } from '../connections';
 import { createSecrets } from '../domain/secrets';
 import { type Db, isUnreachable } from '../domain/sql';
+import { tuneCollector } from '../garbage';
 import { listen } from '../http';
 import { createJwtVerifier } from '../jwt';
 import { createLog, type Logger } from '../log';
@@ -18,6 +19,7 @@ const DRAIN_MS = 6_000;
 
 /** The control plane: migrates, listens, and drains on SIGTERM and SIGINT. */
 async function main(): Promise<void> {
+  tuneCollector();
   const config = loadConfig('api');
   const log = createLog('api', config.LOG_LEVEL);
   const db = openDatabase(config.DATABASE_URL, config.DATABASE_POOL_MAX, 'api');
