@@ -13,6 +13,8 @@ import {
 
 // Every order in which a webhook, the buyer's return, a poll, the deadline and a cancellation can come, against each way a
 // provider can behave. The steps are the ones that workflows run; here they run without one, in every order, and at once.
+// Where a provider misbehaves, the even orders are played at one provider and the odd ones at the other: either half holds any
+// three happenings at any three places.
 
 type Happening = 'webhook' | 'confirm' | 'poll' | 'deadline' | 'cancel';
 
@@ -61,7 +63,8 @@ const behaviours: Behaviour[] = [
   },
 ];
 
-const orders = permutations(['webhook', 'confirm', 'poll', 'deadline', 'cancel']);
+const happenings: readonly Happening[] = ['webhook', 'confirm', 'poll', 'deadline', 'cancel'];
+const orders = permutations(happenings);
 
 let world: PaymentWorld;
 let tenant: Tenant;
@@ -121,9 +124,23 @@ async function happen(happening: Happening, payment_session_id: string): Promise
   if (status === 'captured') await steps.creditPayment(ref);
 }
 
-/** The reconciler's last word: asked until nothing changes any more. */
+function isEven(story: readonly Happening[]): boolean {
+  const places = story.map((one) => happenings.indexOf(one));
+  const swaps = places.flatMap((one, at) => places.slice(at + 1).filter((later) => later < one));
+  return swaps.length % 2 === 0;
+}
+
+/** The reconciler's last word: asked until it has no more to ask. */
 async function settle(id: string): Promise<payments.Session> {
-  for (let look = 0; look < 3; look += 1) await happen('poll', id);
+  for (let look = 0; look < 3; look += 1) {
+    await happen('poll', id);
+    const left = await many(
+      world.db,
+      'select 1 from payment_sessions where id = :id and next_check_at is not null',
+      { id },
+    );
+    if (left.length === 0) break;
+  }
   return payments.getAny(world.db, id);
 }
 
@@ -187,18 +204,22 @@ const cases = providerNames.flatMap((provider) =>
   behaviours.map((one) => [provider, one.words, one] as const),
 );
 
+function ordersOf(provider: ProviderName, { words }: Behaviour): Happening[][] {
+  if (words === 'ok') return orders;
+  return orders.filter((story) => isEven(story) === (provider === 'payment_provider_a'));
+}
+
 test.each(cases)(
   '%s, %s: in every order at most one capture and one credit, and the right end',
   async (provider, _, behaviour) => {
-    await each(orders, (story) => play(provider, behaviour, story, false));
+    await each(ordersOf(provider, behaviour), (story) => play(provider, behaviour, story, false));
   },
   120_000,
 );
 
 test.each(cases)('%s, %s: the same with all of it at once', async (provider, _, behaviour) => {
-  const all = orders[0] as Happening[];
   await each(
-    Array.from({ length: 8 }, () => all),
+    Array.from({ length: 8 }, () => happenings),
     (story) => play(provider, behaviour, story, true),
   );
 });
