@@ -7,6 +7,7 @@ import type { ProviderOf } from '../activities/payments';
 import { AppError, isAppError } from '../domain/errors';
 import type { Secrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
+import { isKept } from '../domain/texts';
 import { toWire } from '../http';
 import type { Logger } from '../log';
 import { addToLine } from '../request-log';
@@ -199,12 +200,8 @@ function requireTextIn(param: string, value: unknown): unknown {
   return value;
 }
 
-// PostgreSQL's text holds neither the character U+0000 nor half of a surrogate pair.
-const NUL = String.fromCharCode(0);
-const loneSurrogate = /\p{Surrogate}/u;
-
 function requireText(param: string, value: string): void {
-  if (!value.includes(NUL) && !loneSurrogate.test(value)) return;
+  if (isKept(value)) return;
   throw new AppError('invalid_field', `${param} holds a character that no text may have.`, {
     param,
   });

@@ -68,14 +68,6 @@ export function checkName(name: string): void {
   if (right !== undefined && right !== name) throw misspelled(name, right);
 }
 
-const NUL = String.fromCharCode(0);
-const lone_surrogate = /\p{Surrogate}/u;
-
-/** False for what the control plane cannot keep: a text with U+0000, or with half of a surrogate pair. */
-export function isKept(text: string): boolean {
-  return !text.includes(NUL) && !lone_surrogate.test(text);
-}
-
 /** The object that a body holds; none that is nested too deeply, or of too many pieces, for what reads it later. */
 export function parseBody(text: string): Body {
   const body = parseText(text);

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '../domain/errors';
+import { isKept } from '../domain/texts';
 import type { VerifyJwt } from '../jwt';
-import { isKept } from './body';
 import type { Call, Stage } from './call';
 import type { ControlPlane, Identity, KeyOwner } from './control-plane';
 import { type Identities, rememberedUntil } from './identities';

@@ -1,5 +1,6 @@
 import { AppError } from '../domain/errors';
-import { checkEach, isKept, parseText, spellings } from './body';
+import { isKept } from '../domain/texts';
+import { checkEach, parseText, spellings } from './body';
 import { type Body, isObject } from './usage';
 
 /** One JSON-RPC message of a client, as far as this gateway decides on it. */

@@ -1,5 +1,6 @@
 import { AppError } from '../domain/errors';
-import { checkKeys, isKept, type Spans } from './body';
+import { isKept } from '../domain/texts';
+import { checkKeys, type Spans } from './body';
 import type { Call, ClientRequest } from './call';
 import { type Body, isObject } from './usage';
 
