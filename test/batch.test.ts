@@ -62,6 +62,20 @@ async function batch(items: object[], headers = {}): Promise<Record<string, Line
   return Object.fromEntries(lines.map((line) => [line.id, line]));
 }
 
+test('what one call brings of an organization is one commit, the first item too', async () => {
+  const ids = Array.from({ length: 5 }, () => randomUUID());
+  const bodies = ids.map((request_id) => reserveBody(tenant.org_id, 1_000, { request_id }));
+  await batch(bodies.map((body, n) => ({ id: `${n}`, op: 'reserve', body })));
+  const commits = await many(
+    db,
+    'select distinct xmin from reservations where request_id = any(:ids)',
+    {
+      ids,
+    },
+  );
+  expect(commits).toHaveLength(1);
+});
+
 test('each item is a line with the status and body that its single route would answer', async () => {
   const { org_id } = tenant;
   const request_id = randomUUID();
