@@ -1,4 +1,5 @@
 import { ApiError, Client, Environment } from '@paypal/paypal-server-sdk';
+import { fetch } from 'undici';
 import { type ProviderAccess, type ProviderRefusal, ProviderTrouble } from './provider';
 import { lostWords } from './provider-calls';
 

@@ -1,4 +1,5 @@
 import Stripe from 'stripe';
+import { fetch, type RequestInit } from 'undici';
 import { fromWire, toWire } from '../domain/provider-currencies';
 import {
   type Checkout,
@@ -52,9 +53,9 @@ function createClient({ base_url, credentials }: ProviderAccess, call_ms: number
     timeout: call_ms,
     maxNetworkRetries: 0,
     // Node's own client asks once more where a connection is cut, whatever was said of retries; and no redirect gets the key.
-    httpClient: Stripe.createFetchHttpClient((url, init) =>
-      fetch(url, { ...init, redirect: 'error' }),
-    ),
+    // The fetch of the package, not Node's: that one fails where the package was loaded before it was first used.
+    httpClient: Stripe.createFetchHttpClient(((url: string, init: RequestInit) =>
+      fetch(url, { ...init, redirect: 'error' })) as unknown as typeof globalThis.fetch),
     telemetry: false,
   });
 }

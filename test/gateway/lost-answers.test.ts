@@ -109,13 +109,17 @@ test('a reserve that arrives after the gateway gave it up finds a tombstone and 
 test('the control plane away while a stream ends: new calls are 503, readiness says so, the settlement is repeated and lands once', async () => {
   const { key, org_id } = await known();
   const content = 'Hello [[fault:chunks count=10]] [[fault:slow delay=50]]';
-  const streaming = post(gateway.url + path, key, chat(content, { stream: true }));
-  await until(async () => (await openHolds(world.api, org_id)) === 1);
+  const streaming = await request(gateway.url + path, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` },
+    body: JSON.stringify(chat(content, { stream: true })),
+  });
+  expect([streaming.statusCode, await openHolds(world.api, org_id)]).toEqual([200, 1]);
   wire.set('cut');
   // A refused call takes the two seconds that a reserve is given.
   const refused = await post(gateway.url + path, key, chat('Hello'));
   expectAway(refused);
-  expect((await streaming).text).toContain('[DONE]');
+  expect(await streaming.body.text()).toContain('[DONE]');
   expect((await request(`${gateway.url}/readyz`)).statusCode).toBe(503);
   expect((await request(`${gateway.url}/svc/health`)).statusCode).toBe(200);
   expect(gateway.gateway.control_plane.unsettled()).toBe(1);
