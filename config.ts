@@ -1,3 +1,5 @@
+import { homedir } from 'node:os';
+import path from 'node:path';
 import { z } from 'zod';
 import { isSecretsKey } from './domain/secrets';
 // Every process reads its configuration, so every schema of every process speaks in these words.
@@ -130,4 +132,9 @@ export class ConfigError extends Error {}
 /** The value of a variable that a configuration file names (provider keys); undefined where it is not set. */
 export function namedVariable(name: string): string | undefined {
   return process.env[name];
+}
+
+/** The folder for what can be fetched or made again: outside DATA_DIR, so that a new data directory finds it again. */
+export function cacheFolder(): string {
+  return path.join(process.env.XDG_CACHE_HOME || path.join(homedir(), '.cache'), 'svc');
 }

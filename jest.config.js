@@ -2,9 +2,10 @@ module.exports = {
   testMatch: ['<rootDir>/test/**/*.test.ts'],
   testEnvironment: '<rootDir>/test/support/realm/environment.cjs',
   runtime: '<rootDir>/test/support/realm/runtime.cjs',
+  testSequencer: '<rootDir>/test/support/realm/slow-first.cjs',
   globalSetup: '<rootDir>/test/support/start-servers.ts',
   globalTeardown: '<rootDir>/test/support/stop-servers.ts',
-  maxWorkers: 2,
+  maxWorkers: 3,
   testTimeout: 60_000,
   transform: {
     '\\.ts$': [

@@ -1,8 +1,8 @@
 import { execFile, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
-import { homedir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { cacheFolder } from '../config';
 import { freePorts } from '../sandbox/ports';
 import { end, waitFor } from './stack';
 
@@ -11,11 +11,7 @@ const VERSION = '1.15.2';
 
 /** The public peer on npm, passing requests on to the given upstream. Installed once into a cache folder of its own. */
 export async function startPeer(upstream_url: string) {
-  const folder = path.join(
-    process.env.XDG_CACHE_HOME ?? path.join(homedir(), '.cache'),
-    'svc',
-    `peer-${VERSION}`,
-  );
+  const folder = path.join(cacheFolder(), `peer-${VERSION}`);
   const script = path.join(folder, 'node_modules/@portkey-ai/gateway/build/start-server.js');
   if (!existsSync(script)) await install(folder);
   const [port = 0] = await freePorts(1);

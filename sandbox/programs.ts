@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { chmod, copyFile, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 
@@ -22,11 +22,6 @@ export async function firstUsable<Program>(
     }
   }
   throw new Error(tried.join('\n'));
-}
-
-// Outside DATA_DIR, so that a new data directory finds it again.
-export function cacheFolder(): string {
-  return path.join(process.env.XDG_CACHE_HOME || path.join(homedir(), '.cache'), 'svc');
 }
 
 /** The first program of these names on the PATH. */

@@ -2,9 +2,10 @@ import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import Redis from 'ioredis';
+import { cacheFolder } from '../config';
 import { freePorts } from './ports';
 import { launch, type Program, type Running } from './processes';
-import { cacheFolder, firstUsable, intoCache, onPath, unpackWheel } from './programs';
+import { firstUsable, intoCache, onPath, unpackWheel } from './programs';
 
 const run = promisify(execFile);
 

@@ -18,8 +18,9 @@ export interface RefundRef {
 /** Answers how the refund stands once the provider was asked; fails where the credit was spent. */
 export const refundResult = defineUpdate<RefundStatus, [RefundRef]>('result');
 
+// Twice what a call to the provider may take; where its worker has died, a step is begun anew after so long.
 const remote = {
-  startToCloseTimeout: '60 seconds',
+  startToCloseTimeout: '20 seconds',
   retry: { maximumInterval: '1 minute' },
 } as const;
 const { debitRefund } = proxyActivities<Activities>({
