@@ -1,0 +1,38 @@
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { bundleWorkflows } from '../../workers/bundle';
+
+let folder: string;
+const before = process.env.XDG_CACHE_HOME;
+
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'svc-bundle-'));
+});
+afterAll(async () => {
+  if (before === undefined) delete process.env.XDG_CACHE_HOME;
+  else process.env.XDG_CACHE_HOME = before;
+  await rm(folder, { recursive: true, force: true });
+});
+
+test('a bundle is made once and kept; what was kept of other sources goes', async () => {
+  process.env.XDG_CACHE_HOME = folder;
+  const kept = path.join(folder, 'svc');
+  const made = await bundleWorkflows();
+  expect(made).toContain('reservationLifetimes');
+  const [name = '', ...more] = await readdir(kept);
+  expect([name, more]).toEqual([expect.stringMatching(/^workflows-[0-9a-f]{32}\.js$/), []]);
+  expect(await readFile(path.join(kept, name), 'utf8')).toBe(made);
+  await writeFile(path.join(kept, name), 'kept');
+  expect(await bundleWorkflows()).toBe('kept');
+  await rm(path.join(kept, name));
+  await writeFile(path.join(kept, 'workflows-of-others.js'), 'old');
+  expect(await bundleWorkflows()).toBe(made);
+  expect(await readdir(kept)).toEqual([name]);
+});
+
+test('where nothing can be kept, the bundle is made all the same', async () => {
+  process.env.XDG_CACHE_HOME = path.join(folder, 'a-file');
+  await writeFile(process.env.XDG_CACHE_HOME, '');
+  expect(await bundleWorkflows()).toContain('reservationLifetimes');
+});
