@@ -66,13 +66,8 @@ test('what one call brings of an organization is one commit, the first item too'
   const ids = Array.from({ length: 5 }, () => randomUUID());
   const bodies = ids.map((request_id) => reserveBody(tenant.org_id, 1_000, { request_id }));
   await batch(bodies.map((body, n) => ({ id: `${n}`, op: 'reserve', body })));
-  const commits = await many(
-    db,
-    'select distinct xmin from reservations where request_id = any(:ids)',
-    {
-      ids,
-    },
-  );
+  const sql = 'select distinct xmin from reservations where request_id = any(:ids)';
+  const commits = await many(db, sql, { ids });
   expect(commits).toHaveLength(1);
 });
 

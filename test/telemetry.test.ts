@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import { Worker } from '@temporalio/worker';
 import { blankPrice } from '../domain/pricing';
 import { many, one } from '../domain/sql';
@@ -8,6 +7,7 @@ import { createLog } from '../log';
 import { createModelServer } from '../sandbox/models';
 import type { Tracing } from '../telemetry';
 import { openTracing } from '../tracing';
+import { bundleWorkflows } from '../workers/bundle';
 import { tracedBy } from '../workers/tracing';
 import { gatewayToken, makeKey, refusal, serve, type Tenant } from './support/api';
 import { openTestDatabase } from './support/database';
@@ -190,7 +190,7 @@ test('a held call that is topped up is one trace over gateway, control plane, wo
   // What a history records does not hang on the trace that it carries.
   const history = await worker.client.workflow.getHandle(ticket_id).fetchHistory();
   expect(Object.keys(startOf(history).header?.fields ?? {})).toEqual(['trace']);
-  const code = await readFile(process.env.TEST_WORKFLOW_BUNDLE as string, 'utf8');
+  const code = await bundleWorkflows();
   const { sinks } = tracedBy(undefined);
   await Worker.runReplayHistory({ workflowBundle: { code }, sinks }, history, ticket_id);
 });

@@ -54,15 +54,15 @@ async function sourcesIn(folder: string): Promise<string[]> {
   return names.filter(isSource).map((name) => path.join(folder, name));
 }
 
-/** Put in place at once, so that two starts cannot spoil it; what was kept of other sources goes. */
+/** On the disk before it has its name, so that neither two starts nor a power cut leave half of it; what was kept before goes. */
 async function keep(file: string, code: string): Promise<void> {
   const folder = path.dirname(file);
   await mkdir(folder, { recursive: true });
   const beside = `${file}.${randomUUID()}`;
-  await writeFile(beside, code);
+  await writeFile(beside, code, { flush: true });
   await rename(beside, file);
   for (const name of await readdir(folder)) {
-    const is_old = name.startsWith(PREFIX) && name.endsWith('.js') && name !== path.basename(file);
-    if (is_old) await rm(path.join(folder, name), { force: true });
+    if (name.startsWith(PREFIX) && name !== path.basename(file))
+      await rm(path.join(folder, name), { force: true });
   }
 }

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { historyFromJSON } from '@temporalio/common/lib/proto-utils';
 import { Worker } from '@temporalio/worker';
+import { bundleWorkflows } from '../../workers/bundle';
 
 const folder = path.join(__dirname, '../histories');
 
@@ -17,7 +18,7 @@ export async function replay(
   history: HistoryJson,
   workflow_id: string,
 ): Promise<Error | undefined> {
-  const code = await readFile(process.env.TEST_WORKFLOW_BUNDLE as string, 'utf8');
+  const code = await bundleWorkflows();
   const results = Worker.runReplayHistories({ workflowBundle: { code } }, [
     { workflowId: workflow_id, history: historyFromJSON(history) },
   ]);

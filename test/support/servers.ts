@@ -1,5 +1,5 @@
 import { rmSync } from 'node:fs';
-import { chmod, mkdtemp, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { openDatabase } from '../../connections';
@@ -27,7 +27,7 @@ export async function startServers(): Promise<Servers> {
   const started = await Promise.allSettled([
     startPostgres(folder, postgres_port),
     startTemporal(temporal_port, ui_port),
-    buildBundle(folder),
+    keepBundle(),
   ]);
   const stop = async () => {
     const running = started.map((part) => (part.status === 'fulfilled' ? part.value : undefined));
@@ -64,10 +64,9 @@ async function startTemporal(port: number, ui_port: number): Promise<Running> {
   return server;
 }
 
-async function buildBundle(folder: string): Promise<undefined> {
-  const file = path.join(folder, 'workflows.js');
-  await writeFile(file, await bundleWorkflows());
-  process.env.TEST_WORKFLOW_BUNDLE = file;
+// Made once here, and found in the cache by whatever starts a worker.
+async function keepBundle(): Promise<undefined> {
+  await bundleWorkflows();
 }
 
 // The servers end with this process whatever happens to it; the folder needs us to leave in order.

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import { Client, Connection } from '@temporalio/client';
 import { IllegalStateError } from '@temporalio/common';
 import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
@@ -10,6 +9,7 @@ import type { Db } from '../../domain/sql';
 import { createLog } from '../../log';
 import { useTemporal } from '../../sandbox/temporal';
 import type { Tracing } from '../../telemetry';
+import { bundleWorkflows } from '../../workers/bundle';
 import { createWorkers } from '../../workers/run';
 import { secrets } from './api';
 
@@ -35,7 +35,7 @@ export async function startWorker(
   await useTemporal(address, namespace);
   const connection = await NativeConnection.connect({ address });
   const client = new Client({ connection: await Connection.connect({ address }), namespace });
-  const workflow_code = await readFile(process.env.TEST_WORKFLOW_BUNDLE as string, 'utf8');
+  const workflow_code = await bundleWorkflows();
   const activities = createActivities({ db, secrets });
   const parts = { connection, namespace, activities, workflow_code, tracing };
   const workers = await createWorkers(parts);

@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { bundleWorkflows } from '../../workers/bundle';
@@ -18,6 +18,9 @@ afterAll(async () => {
 test('a bundle is made once and kept; what was kept of other sources goes', async () => {
   process.env.XDG_CACHE_HOME = folder;
   const kept = path.join(folder, 'svc');
+  await mkdir(kept);
+  await writeFile(path.join(kept, 'workflows-of-others.js'), 'old');
+  await writeFile(path.join(kept, 'workflows-of-others.js.unfinished'), 'old');
   const made = await bundleWorkflows();
   expect(made).toContain('reservationLifetimes');
   const [name = '', ...more] = await readdir(kept);
@@ -25,10 +28,6 @@ test('a bundle is made once and kept; what was kept of other sources goes', asyn
   expect(await readFile(path.join(kept, name), 'utf8')).toBe(made);
   await writeFile(path.join(kept, name), 'kept');
   expect(await bundleWorkflows()).toBe('kept');
-  await rm(path.join(kept, name));
-  await writeFile(path.join(kept, 'workflows-of-others.js'), 'old');
-  expect(await bundleWorkflows()).toBe(made);
-  expect(await readdir(kept)).toEqual([name]);
 });
 
 test('where nothing can be kept, the bundle is made all the same', async () => {

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import { Client, Connection } from '@temporalio/client';
 import { NativeConnection, type Worker } from '@temporalio/worker';
 import { createActivities } from '../../activities';
@@ -8,6 +7,7 @@ import { createLanes, type Lanes } from '../../api/lanes';
 import * as reservations from '../../domain/reservations';
 import { type Db, many } from '../../domain/sql';
 import { createLog } from '../../log';
+import { bundleWorkflows } from '../../workers/bundle';
 import { createWorkers } from '../../workers/run';
 import { secrets } from '../support/api';
 import { openTestDatabase } from '../support/database';
@@ -41,7 +41,7 @@ beforeAll(async () => {
   await makePrice(db);
   connection = await NativeConnection.connect({ address });
   client = new Client({ connection: await Connection.connect({ address }), namespace: 'svc' });
-  const workflow_code = await readFile(process.env.TEST_WORKFLOW_BUNDLE as string, 'utf8');
+  const workflow_code = await bundleWorkflows();
   workers = await createWorkers({
     connection,
     namespace: 'svc',
