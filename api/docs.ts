@@ -2,8 +2,9 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Middleware } from 'koa';
 import absolutePath from 'swagger-ui-dist/absolute-path';
+import { root } from '../root';
 
-const document = path.join(__dirname, '../openapi.json');
+const document = path.join(root, 'openapi.json');
 const assets = new Set(['swagger-ui.css', 'swagger-ui-bundle.js']);
 
 const page = `<!doctype html>

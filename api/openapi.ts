@@ -2,11 +2,12 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
 import { API_VERSION } from '../http';
+import { root } from '../root';
 import { exampleBody, pathHelp, withHelp } from './field-help';
 import type { Route } from './route';
 import { routes } from './routes';
 
-const file = path.join(__dirname, '../openapi.json');
+const file = path.join(root, 'openapi.json');
 
 type Schema = Record<string, unknown>;
 
@@ -162,4 +163,5 @@ export function openapiText(): string {
   return `${JSON.stringify(openapi(), null, 2)}\n`;
 }
 
-if (require.main === module) void writeFile(file, openapiText());
+/** Run as a program: writes the document. */
+export const main = () => writeFile(file, openapiText());

@@ -6,6 +6,7 @@ import {
   Runtime,
   Worker,
 } from '@temporalio/worker';
+import { root } from '../root';
 import { NAMESPACE } from '../sandbox/temporal';
 
 // A worker of the bare workflow, as a process of its own like the product's.
@@ -15,7 +16,7 @@ async function main(): Promise<void> {
     address: process.env.TEMPORAL_ADDRESS as string,
   });
   const { code } = await bundleWorkflowCode({
-    workflowsPath: path.join(__dirname, 'bare-workflow.ts'),
+    workflowsPath: path.join(root, 'bench/bare-workflow.ts'),
     logger: new DefaultLogger('ERROR'),
   });
   const taskQueue = 'bare';

@@ -3,6 +3,7 @@ import path from 'node:path';
 import { openDatabase } from '../connections';
 import { audit } from '../domain/audit';
 import { one } from '../domain/sql';
+import { root } from '../root';
 import type { BenchCluster } from './cluster';
 import type { LoadSpec } from './ledger-load';
 import type { Row } from './main';
@@ -74,7 +75,7 @@ export async function cycles(spec: Omit<LoadSpec, 'in_flight'>) {
 }
 
 function load(spec: LoadSpec): Promise<{ cycles: number; errors: number }> {
-  const child = fork(path.join(__dirname, 'ledger-load.ts'), { execArgv: ['--import', 'tsx'] });
+  const child = fork(path.join(root, 'run.cjs'), [path.join(root, 'bench/ledger-load.ts')]);
   return new Promise((resolve, reject) => {
     child.once('message', resolve);
     child.once('error', reject);

@@ -10,6 +10,7 @@ import { openDatabase } from '../connections';
 import * as members from '../domain/members';
 import * as organizations from '../domain/organizations';
 import * as tokens from '../domain/tokens';
+import { root } from '../root';
 import { freePorts } from '../sandbox/ports';
 import type { BenchCluster } from './cluster';
 import { seedHotWallet } from './ledger';
@@ -30,8 +31,6 @@ export interface Stack {
   database_url: string;
   stop(): Promise<void>;
 }
-
-const root = path.join(__dirname, '..');
 
 /**
  * Upstream, floor proxy, one API and one gateway as processes of their own, with money and keys. With `everything` the gateway
@@ -113,7 +112,7 @@ export async function startStack(cluster: BenchCluster, everything = false): Pro
 
 /** Starts a TypeScript file as a process of its own. */
 export function startScript(script: string, env: Record<string, string>): ChildProcess {
-  return spawn(process.execPath, [...profiling(script), '--require', 'tsx/cjs', script], {
+  return spawn(process.execPath, [...profiling(script), 'run.cjs', script], {
     cwd: root,
     env: { ...process.env, ...env },
     stdio: ['ignore', 'ignore', 'inherit'],

@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { root } from '../root';
 import type { Family } from './families';
 import { mcp } from './mcp-family';
 import { type Route, routes } from './routes';
@@ -70,7 +71,8 @@ export function withFamilyTable(readme: string): string {
   return readme.replace(markers, (_, before, after) => before + familyTable() + after);
 }
 
-if (require.main === module) {
-  const file = path.join(__dirname, '..', 'README.md');
+/** Run as a program: writes the table into the README. */
+export function main(): void {
+  const file = path.join(root, 'README.md');
   writeFileSync(file, withFamilyTable(readFileSync(file, 'utf8')));
 }

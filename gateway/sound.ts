@@ -24,7 +24,7 @@ interface Question {
 export function openSound(): Sound {
   let thread: Thread<Question, number | null> | undefined;
   const start = () =>
-    startThread<Question, number | null>(require.resolve('./sound-thread.ts'), () => {
+    startThread<Question, number | null>('gateway/sound-thread.ts', () => {
       thread = undefined;
     });
   return {

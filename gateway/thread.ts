@@ -1,4 +1,6 @@
+import path from 'node:path';
 import { Worker } from 'node:worker_threads';
+import { root } from '../root';
 
 /** A thread for work that would hold the event loop too long. It takes `{id, ...question}` and posts `{id, answer}`. */
 export interface Thread<Question, Answer> {
@@ -14,12 +16,12 @@ interface Waiting<Answer> {
 
 const QUEUE_MAX = 64;
 
-/** Starts a thread that runs a TypeScript file. `onGone` tells that it has ended by itself. */
+/** Starts a thread that runs a program, by its path in the project's folder. `onGone` tells that it has ended by itself. */
 export function startThread<Question extends object, Answer>(
-  file: string,
+  program: string,
   onGone: () => void,
 ): Thread<Question, Answer> {
-  const worker = new Worker(file, { execArgv: ['--require', require.resolve('tsx/cjs')] });
+  const worker = new Worker(path.join(root, 'run.cjs'), { argv: [path.join(root, program)] });
   worker.unref();
   const waiting = new Map<number, Waiting<Answer>>();
   let last_id = 0;

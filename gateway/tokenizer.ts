@@ -57,7 +57,7 @@ interface Question {
 export function openTokenizer(): Tokenizer {
   let thread: Thread<Question, number> | undefined;
   const start = () =>
-    startThread<Question, number>(require.resolve('./tokenizer-thread.ts'), () => {
+    startThread<Question, number>('gateway/tokenizer-thread.ts', () => {
       thread = undefined;
     });
   return {

@@ -1,6 +1,9 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Knex } from 'knex';
+import { root } from '../root';
+
+const folder = join(root, 'migrations');
 
 // Any constant will do, as long as every instance uses the same.
 const MIGRATION_LOCK = 7_215_001;
@@ -38,7 +41,7 @@ async function applyPending(trx: Knex.Transaction): Promise<void> {
 /** knex's migration source over plain SQL files. */
 class SqlFiles implements Knex.MigrationSource<string> {
   async getMigrations(): Promise<string[]> {
-    const names = await readdir(__dirname);
+    const names = await readdir(folder);
     return names.filter((name) => name.endsWith('.sql')).sort();
   }
 
@@ -47,7 +50,7 @@ class SqlFiles implements Knex.MigrationSource<string> {
   }
 
   async getMigration(name: string): Promise<Knex.Migration> {
-    const text = await readFile(join(__dirname, name), 'utf8');
+    const text = await readFile(join(folder, name), 'utf8');
     // pg's simple protocol takes a whole file at once; knex would read `?` in it as a binding.
     const up = async (db: Knex) => {
       await db.raw(text.replaceAll('?', '\\?'));

@@ -50,15 +50,9 @@ function said(text: string) {
   return { content: [{ type: 'text' as const, text }] };
 }
 
-async function main(): Promise<void> {
+/** Run as a program. */
+export async function main(): Promise<void> {
   const given = Number(process.env.SANDBOX_MCP_PORT ?? 8094);
   const port = await listen(createMcpServer(), given, { host: '127.0.0.1', name: 'SANDBOX_MCP' });
   process.stdout.write(`sandbox MCP server on http://127.0.0.1:${port}/mcp\n`);
-}
-
-if (require.main === module) {
-  main().catch((error: Error) => {
-    process.stderr.write(`${error.message}\n`);
-    process.exit(1);
-  });
 }

@@ -262,7 +262,8 @@ function parse(bytes: Buffer): unknown {
   }
 }
 
-async function main(): Promise<void> {
+/** Run as a program. */
+export async function main(): Promise<void> {
   const given = Number(process.env.SANDBOX_MODELS_PORT ?? 8090);
   // What it shows of the calls it got needs no credential, so that only this machine may ask.
   const port = await listen(createModelServer(), given, {
@@ -270,11 +271,4 @@ async function main(): Promise<void> {
     name: 'SANDBOX_MODELS',
   });
   process.stdout.write(`sandbox model provider on http://127.0.0.1:${port}/v1\n`);
-}
-
-if (require.main === module) {
-  main().catch((error: Error) => {
-    process.stderr.write(`${error.message}\n`);
-    process.exit(1);
-  });
 }

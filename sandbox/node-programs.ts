@@ -1,9 +1,9 @@
 import path from 'node:path';
+import { root } from '../root';
 import type { Program } from './processes';
 import { pollersOf } from './temporal';
 
-const root = path.join(__dirname, '..');
-const followParent = path.join(__dirname, 'follow-parent.cjs');
+const followParent = path.join(root, 'sandbox/follow-parent.cjs');
 const READY_MS = 60_000;
 
 interface Script {
@@ -39,12 +39,11 @@ export async function isOk(url: string): Promise<boolean> {
   return response.status === 200;
 }
 
-// Node itself with the loader, not the tsx command: its number is then the process's own, and one process less starts.
 function nodeProgram({ name, script, env }: Script, isReady: () => Promise<boolean>): Program {
   return {
     name,
     command: process.execPath,
-    args: ['--require', followParent, '--import', 'tsx', script],
+    args: ['--require', followParent, 'run.cjs', script],
     env: { ...process.env, ...env },
     cwd: root,
     has_channel: true,

@@ -200,9 +200,5 @@ export async function startPaymentServerA(env: NodeJS.ProcessEnv): Promise<void>
   process.stdout.write(`sandbox payment provider A on http://127.0.0.1:${port}\n`);
 }
 
-if (require.main === module) {
-  startPaymentServerA(process.env).catch((error: Error) => {
-    process.stderr.write(`${error.message}\n`);
-    process.exit(1);
-  });
-}
+/** Run as a program. */
+export const main = () => startPaymentServerA(process.env);

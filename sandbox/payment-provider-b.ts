@@ -124,9 +124,5 @@ export async function startPaymentServerB(env: NodeJS.ProcessEnv): Promise<void>
   process.stdout.write(`sandbox payment provider B on http://127.0.0.1:${port}\n`);
 }
 
-if (require.main === module) {
-  startPaymentServerB(process.env).catch((error: Error) => {
-    process.stderr.write(`${error.message}\n`);
-    process.exit(1);
-  });
-}
+/** Run as a program. */
+export const main = () => startPaymentServerB(process.env);

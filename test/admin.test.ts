@@ -19,7 +19,7 @@ function admin(...args: string[]): Promise<{ code: number; stdout: string; stder
   return new Promise((resolve) => {
     execFile(
       process.execPath,
-      ['--require', 'tsx/cjs', 'api/admin.ts', ...args],
+      ['run.cjs', 'api/admin.ts', ...args],
       { cwd: root, env: { ...process.env, DATABASE_URL: database.url } },
       (error, stdout, stderr) => resolve({ code: Number(error?.code ?? 0), stdout, stderr }),
     );

@@ -27,7 +27,7 @@ interface Api {
 
 function startMain(env: Record<string, string>): Api {
   const { DATABASE_URL: _, ...rest } = process.env;
-  const child = spawn(process.execPath, ['--require', 'tsx/cjs', 'api/main.ts'], {
+  const child = spawn(process.execPath, ['run.cjs', 'api/main.ts'], {
     cwd: path.join(__dirname, '..'),
     env: { TEMPORAL_ADDRESS: '127.0.0.1:1', SVC_SECRETS_KEY: secrets_key, ...rest, ...env },
   });

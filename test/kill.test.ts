@@ -23,7 +23,7 @@ let product: ChildProcess;
 let output = '';
 
 beforeAll(async () => {
-  product = spawn(process.execPath, ['--require', 'tsx/cjs', 'sandbox/start.ts'], {
+  product = spawn(process.execPath, ['run.cjs', 'sandbox/start.ts'], {
     cwd: root,
     env: {
       ...process.env,

@@ -3,8 +3,8 @@ import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promise
 import path from 'node:path';
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
 import { cacheFolder } from '../config';
+import { root } from '../root';
 
-const root = path.join(__dirname, '..');
 const PREFIX = 'workflows-';
 
 /**

@@ -168,7 +168,7 @@ function program(file: string, env: NodeJS.ProcessEnv, words: string, watch: Wat
     isReady ||= line.includes(words);
   };
   return {
-    ...{ name: file, command: process.execPath, args: ['--require', 'tsx/cjs', file], env },
+    ...{ name: file, command: process.execPath, args: ['run.cjs', file], env },
     cwd: root,
     stop_signals: ['SIGTERM', 'SIGKILL'],
     isReady: async () => isReady,
