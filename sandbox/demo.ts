@@ -99,9 +99,9 @@ export function gatewayConfig(settings: Settings, ports: Ports, seeded: Seeded):
   return file;
 }
 
-/** The variable that the written configuration names; the sandbox takes any key. */
-export function modelsKey(): Record<string, string> {
-  return { [KEY_VARIABLE]: process.env[KEY_VARIABLE] || 'sandbox' };
+/** Sets the variable that the written configuration names, for us and all that we start; the sandbox takes any key. */
+export function setModelsKey(): void {
+  process.env[KEY_VARIABLE] ||= 'sandbox';
 }
 
 /** What is printed and not in demo.json. */

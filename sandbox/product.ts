@@ -4,15 +4,7 @@ import * as configs from '../domain/gateway-config';
 import { createSecrets } from '../domain/secrets';
 import { migrate } from '../migrations';
 import type { Ports, Settings } from './addresses';
-import {
-  type Demo,
-  gatewayConfig,
-  localUrl,
-  logFolder,
-  mcpUrl,
-  modelsKey,
-  type Printed,
-} from './demo';
+import { type Demo, gatewayConfig, localUrl, logFolder, mcpUrl, type Printed } from './demo';
 import { demoModels } from './demo-models';
 import { serverProgram, workerProgram } from './node-programs';
 import type { Output } from './output';
@@ -214,7 +206,6 @@ async function startServices(
     }),
   );
   const env = {
-    ...modelsKey(),
     CONTROL_PLANE_URL: ports.apis.map(localUrl).join(','),
     CONTROL_PLANE_TOKEN: seeded.keys.control_plane,
     GATEWAY_CONFIG: config_file,

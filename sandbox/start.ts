@@ -1,8 +1,9 @@
 import path from 'node:path';
 import { loadConfig } from '../config';
+import { loadSettings } from '../gateway/settings';
 import { choosePorts } from './addresses';
 import { claimDirectory } from './data-directory';
-import { logFolder, removeDemo, welcome, writeDemo } from './demo';
+import { logFolder, removeDemo, setModelsKey, welcome, writeDemo } from './demo';
 import { createOutput, type Output } from './output';
 import { type Product, startProduct } from './product';
 import { createStack, type Stack } from './stack';
@@ -13,6 +14,9 @@ const NPM_CHECK_MS = 500;
 
 async function main(): Promise<void> {
   const settings = loadConfig('product');
+  setModelsKey();
+  // Refused before anything has started; the gateways read it themselves.
+  if (settings.GATEWAY_CONFIG) loadSettings(settings.GATEWAY_CONFIG);
   let onClosed = () => {};
   const output = createOutput(logFolder(settings), () => onClosed());
   const told = toldToStop((stop) => {

@@ -208,7 +208,9 @@ test('a taken port is named with its variable, and nothing is left', async () =>
   const taken = createServer().listen(0, '127.0.0.1');
   await once(taken, 'listening');
   const { port } = taken.address() as { port: number };
-  const refused = npmStart({ GATEWAY_PORT: String(port) });
+  // The written configuration, named as one's own, is taken: its key's variable is set for it.
+  const own = { GATEWAY_CONFIG: path.join(data_dir, 'gateway.yaml') };
+  const refused = npmStart({ GATEWAY_PORT: String(port), ...own });
   await refused.ended;
   taken.close();
   expect(refused.output()).toContain(`Port ${port} (GATEWAY_PORT) is in use.`);
