@@ -126,8 +126,10 @@ export function loadConfig<Process extends keyof Variables>(
   );
 }
 
-/** A start that cannot go on. Its message is for the person at the terminal; main files print it and exit 1. */
-export class ConfigError extends Error {}
+/** A start that cannot go on. Its message is for the person at the terminal; run.cjs prints it and exits with 1. */
+export class ConfigError extends Error {
+  override name = 'ConfigError';
+}
 
 /** The value of a variable that a configuration file names (provider keys); undefined where it is not set. */
 export function namedVariable(name: string): string | undefined {

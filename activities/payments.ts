@@ -259,8 +259,8 @@ async function sendRefund(db: Db, providerOf: ProviderOf, id: string): Promise<v
     // Only the refund itself can be refused: that it cannot be looked at says nothing.
     const no = isAsked && isProviderRefusal(error);
     // Without an answer it may have been made; refused, the money may have gone back another way. Then the wallet follows that.
-    const looked = look(db, provider, first);
-    await (no ? looked : looked.catch(() => undefined));
+    if (no) await look(db, provider, first);
+    else if (isAsked) await look(db, provider, first).catch(() => undefined);
     const status = no ? 'failed' : 'pending';
     await withRetry(() => refunds.record(db, id, { status, provider_refund_id: null, message }));
   }

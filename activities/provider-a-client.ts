@@ -1,7 +1,6 @@
 import { ApiError, Client, Environment } from '@paypal/paypal-server-sdk';
-import { fetch } from 'undici';
 import { type ProviderAccess, type ProviderRefusal, ProviderTrouble } from './provider';
-import { lostWords } from './provider-calls';
+import { fetch, lostWords } from './provider-calls';
 
 /** A token is replaced so long before its end. */
 const TOKEN_MARGIN_MS = 60_000;

@@ -1,5 +1,5 @@
 import Stripe from 'stripe';
-import { fetch, type RequestInit } from 'undici';
+import type { RequestInit } from 'undici';
 import { fromWire, toWire } from '../domain/provider-currencies';
 import {
   type Checkout,
@@ -16,7 +16,7 @@ import {
   type ReportedRefund,
   type WebhookHeaders,
 } from './provider';
-import { CALL_MS, createCalls, lostWords } from './provider-calls';
+import { CALL_MS, createCalls, fetch, lostWords } from './provider-calls';
 
 // Stripe: Checkout sessions, which take the money by themselves; refunds, disputes, signed webhooks.
 
@@ -53,7 +53,6 @@ function createClient({ base_url, credentials }: ProviderAccess, call_ms: number
     timeout: call_ms,
     maxNetworkRetries: 0,
     // Node's own client asks once more where a connection is cut, whatever was said of retries; and no redirect gets the key.
-    // The fetch of the package, not Node's: that one fails where the package was loaded before it was first used.
     httpClient: Stripe.createFetchHttpClient(((url: string, init: RequestInit) =>
       fetch(url, { ...init, redirect: 'error' })) as unknown as typeof globalThis.fetch),
     telemetry: false,

@@ -8,6 +8,9 @@ import {
 
 // What both providers' adapters do around a call: end it in time, and let no secret out with an error.
 
+/** Not Node's own, which fails with "invalid content-length header" in a process that has loaded the package before its first call. */
+export { fetch } from 'undici';
+
 /** How long a call may take, whatever it asks for on the way. */
 export const CALL_MS = 10_000;
 

@@ -126,7 +126,7 @@ export class ProviderRefusal extends Error {
   }
 }
 
-/** True for a ProviderRefusal of this or another realm. */
+/** True for a ProviderRefusal of this or another copy of the module. */
 export function isProviderRefusal(error: unknown): error is ProviderRefusal {
   return error instanceof Error && error.name === 'ProviderRefusal';
 }
@@ -143,7 +143,7 @@ export class ProviderTrouble extends Error {
   }
 }
 
-/** True for a ProviderTrouble of this or another realm. */
+/** True for a ProviderTrouble of this or another copy of the module. */
 export function isProviderTrouble(error: unknown): error is ProviderTrouble {
   return error instanceof Error && error.name === 'ProviderTrouble';
 }

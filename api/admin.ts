@@ -38,7 +38,7 @@ const commands: Record<string, { words: string; run: Command }> = {
 type Command = (db: Db, args: string[]) => Promise<number>;
 
 /** `npm run admin -- <command>`: what is done from a terminal, on the database itself. */
-async function main([name, ...args]: string[]): Promise<number> {
+export async function main([name, ...args]: string[]): Promise<void> {
   const command = commands[name ?? ''];
   if (command === undefined) {
     print(
@@ -46,11 +46,12 @@ async function main([name, ...args]: string[]): Promise<number> {
         .map(([key, { words }]) => `  ${key}: ${words}`)
         .join('\n')}`,
     );
-    return 2;
+    process.exitCode = 2;
+    return;
   }
   const db = openDatabase(databaseUrl(), 2, 'admin');
   try {
-    return await command.run(db, args);
+    process.exitCode = await command.run(db, args);
   } finally {
     await db.destroy();
   }
@@ -164,17 +165,3 @@ async function listTickets(db: Db): Promise<number> {
 function print(text: string): void {
   process.stdout.write(`${text}\n`);
 }
-
-main(process.argv.slice(2)).then(
-  (code) => {
-    process.exitCode = code;
-  },
-  (error: Error) => {
-    const words =
-      error instanceof ConfigError || isAppError(error)
-        ? error.message
-        : (error.stack ?? String(error));
-    process.stderr.write(`${words}\n`);
-    process.exitCode = 1;
-  },
-);

@@ -10,7 +10,7 @@ const KEY_LENGTH_MAX = 200;
 
 /**
  * Runs an action that moves money in one transaction, under the caller's Idempotency-Key where one was sent: a repeat gets
- * the stored answer, another body under the key 422. Answers of 5xx and 422 are not kept (design: HTTP conventions).
+ * the stored answer, another body under the key 422. Answers of 5xx and 422 are not kept.
  */
 export async function once<T>(
   ctx: Ctx,

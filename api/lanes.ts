@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { AppError } from '../domain/errors';
+import { AppError, isAppError } from '../domain/errors';
 import * as reservations from '../domain/reservations';
 import { type Db, isTransient, isUnreachable, withRetry } from '../domain/sql';
 import type { Logger } from '../log';
@@ -27,10 +27,10 @@ type Op = LaneAnswer['op'];
 type Batch = Record<Op, Waiting[]>;
 
 interface Waiting {
-  /** `reserve:<request_id>` or `settle:<id>`: a second call under it shares the first one's answer. */
+  /** `reserve:<request_id>`, `redeem:<request_id>` or `settle:<id>`: a second call under it shares the first one's answer. */
   id: string;
-  /** What must be equal for the sharing: the reserve body as text. */
-  digest: string;
+  /** What must be equal for the sharing: the item as text. */
+  text: string;
   item: Record<string, unknown>;
   /** Of a reserve: its trace. */
   trace?: reservations.Trace | undefined;
@@ -48,7 +48,7 @@ interface Lane {
 }
 
 /**
- * Coalesces what waits for one organization's lock into one call and one commit, settlements first (design: Lanes).
+ * Coalesces what waits for one organization's lock into one call and one commit, settlements first (README: Decisions).
  * An idle lane sends in the same turn of the event loop; while a batch is out the next one gathers.
  */
 export function createLanes(db: Db, log: Logger): Lanes {
@@ -57,7 +57,7 @@ export function createLanes(db: Db, log: Logger): Lanes {
   async function submit(op: Op, org_id: string, entry: Entry): Promise<LaneAnswer> {
     const lane = lanes.get(org_id) ?? openLane(lanes, org_id);
     const earlier = lane.byId.get(entry.id);
-    if (earlier?.digest === entry.digest) return earlier.answer;
+    if (earlier?.text === entry.text) return earlier.answer;
     if (earlier) {
       // The same id with another body waits its turn, so that the ledger tells the two apart.
       await earlier.answer.catch(() => undefined);
@@ -84,7 +84,7 @@ export function createLanes(db: Db, log: Logger): Lanes {
       const item = reservations.reserveItem(body);
       return submit('reserve', body.org_id, {
         id: `reserve:${body.request_id}`,
-        digest: JSON.stringify(item),
+        text: JSON.stringify(item),
         item,
         trace: reservations.traceOf(body),
       });
@@ -97,7 +97,7 @@ export function createLanes(db: Db, log: Logger): Lanes {
       // Only equal settles share an answer: the refusal of a wrong one is nobody else's.
       return submit('settle', body.org_id, {
         id: `settle:${name}`,
-        digest: JSON.stringify(item),
+        text: JSON.stringify(item),
         item,
       });
     },
@@ -105,7 +105,7 @@ export function createLanes(db: Db, log: Logger): Lanes {
       const item = reservations.redeemItem(body);
       return submit('redeem', body.org_id, {
         id: `redeem:${body.request_id}`,
-        digest: JSON.stringify(item),
+        text: JSON.stringify(item),
         item,
       });
     },
@@ -115,7 +115,7 @@ export function createLanes(db: Db, log: Logger): Lanes {
   };
 }
 
-type Entry = Pick<Waiting, 'id' | 'digest' | 'item' | 'trace'>;
+type Entry = Pick<Waiting, 'id' | 'text' | 'item' | 'trace'>;
 
 function openLane(lanes: Map<string, Lane>, org_id: string): Lane {
   const queues = { settle: [], redeem: [], reserve: [] };
@@ -126,7 +126,20 @@ function openLane(lanes: Map<string, Lane>, org_id: string): Lane {
 
 function enqueue(lane: Lane, queue: Waiting[], entry: Entry): Waiting {
   const { promise, resolve, reject } = deferred();
-  const waiting: Waiting = { ...entry, answer: promise, resolve, reject };
+  // Gone with its answer, not with its batch: whoever waits for the one before to tell two apart asks again at once.
+  const gone = () => lane.byId.get(entry.id) === waiting && lane.byId.delete(entry.id);
+  const waiting: Waiting = {
+    ...entry,
+    answer: promise,
+    resolve(row) {
+      gone();
+      resolve(row);
+    },
+    reject(error) {
+      gone();
+      reject(error);
+    },
+  };
   queue.push(waiting);
   lane.byId.set(entry.id, waiting);
   return waiting;
@@ -137,14 +150,12 @@ async function sendBatch(db: Db, lane: Lane, log: Logger): Promise<void> {
   try {
     await send(db, lane.org_id, batch);
   } catch (error) {
-    if (isUnreachable(error) || (error instanceof AppError && error.code === 'unavailable')) {
+    if (isUnreachable(error) || (isAppError(error) && error.code === 'unavailable')) {
       for (const waiting of allOf(batch)) waiting.reject(error);
     } else {
       log.error({ err: error, org_id: lane.org_id }, 'a batch failed; its items go one by one');
       await sendSingly(db, lane.org_id, batch);
     }
-  } finally {
-    for (const waiting of allOf(batch)) lane.byId.delete(waiting.id);
   }
 }
 

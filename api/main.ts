@@ -18,7 +18,7 @@ import { openWaiters } from './waiters';
 const DRAIN_MS = 6_000;
 
 /** The control plane: migrates, listens, and drains on SIGTERM and SIGINT. */
-async function main(): Promise<void> {
+export async function main(): Promise<void> {
   tuneCollector();
   const config = loadConfig('api');
   const log = createLog('api', config.LOG_LEVEL);
@@ -42,6 +42,7 @@ async function main(): Promise<void> {
   log.info({ port }, 'api listens');
 
   const stop = async () => {
+    if (app.context.draining) return;
     app.context.draining = true;
     await waiters.close();
     server.close();
@@ -82,8 +83,3 @@ async function waitForDatabase(db: Db, log: Logger): Promise<void> {
     }
   }
 }
-
-main().catch((error: Error) => {
-  process.stderr.write(`${error.message}\n`);
-  process.exit(1);
-});

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { LaneAnswer, Redeem } from '../domain/reservations';
 import { type Db, withRetry } from '../domain/sql';
 import * as tickets from '../domain/tickets';
@@ -34,7 +35,7 @@ export interface WaiterParts {
   log: Logger;
 }
 
-/** Held redeems of this process: wakes them when PostgreSQL tells that money or a verdict is there (design: Waking). */
+/** Held redeems of this process: wakes them when PostgreSQL tells that money or a verdict is there. */
 export function openWaiters({ db, lanes, database_url, log }: WaiterParts): Waiters {
   const queues = new Map<string, Queue>();
   let is_closing = false;
@@ -76,14 +77,15 @@ export function openWaiters({ db, lanes, database_url, log }: WaiterParts): Wait
         return await lanes.redeem({ ...body, wait_ms: 0 });
       } finally {
         queue.calls.delete(request_id);
-        if (queue.calls.size === 0) queues.delete(org_id);
+        // A queue of the same organization that was opened meanwhile is another one's.
+        if (queue.calls.size === 0 && queues.get(org_id) === queue) queues.delete(org_id);
       }
     },
     async close() {
       is_closing = true;
       clearInterval(timer);
       for (const queue of queues.values()) for (const end of queue.calls.values()) end(undefined);
-      while (queues.size > 0) await pause(PAUSE_MS_MIN);
+      while (queues.size > 0) await sleep(PAUSE_MS_MIN);
       await listener.close();
     },
   };
@@ -113,7 +115,7 @@ async function look(
     // There may be money for more of them: the next look comes at once.
     if (answered > 0) queue.is_due = true;
     const took_ms = performance.now() - started_at;
-    await pause(answered > 0 ? 0 : Math.max(PAUSE_MS_MIN, took_ms * PAUSE_PER_LOOK));
+    await sleep(answered > 0 ? 0 : Math.max(PAUSE_MS_MIN, took_ms * PAUSE_PER_LOOK));
   }
   queue.is_running = false;
 }
@@ -139,8 +141,4 @@ function waitFor(
       gone.removeEventListener('abort', leave);
     });
   });
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

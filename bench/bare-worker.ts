@@ -10,7 +10,7 @@ import { root } from '../root';
 import { NAMESPACE } from '../sandbox/temporal';
 
 // A worker of the bare workflow, as a process of its own like the product's.
-async function main(): Promise<void> {
+export async function main(): Promise<void> {
   Runtime.install({ logger: new DefaultLogger('ERROR') });
   const connection = await NativeConnection.connect({
     address: process.env.TEMPORAL_ADDRESS as string,
@@ -30,5 +30,3 @@ async function main(): Promise<void> {
   await worker.run();
   await connection.close();
 }
-
-void main();

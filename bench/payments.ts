@@ -93,8 +93,6 @@ async function createRow(shop: Shop): Promise<Row> {
   return {
     measure: "create-checkout, added to the provider's own time, one at a time",
     figure: `p50 ${added.toFixed(1)} ms added to ${median(theirs).toFixed(1)} ms`,
-    ratio: added / 1_000,
-    bar: 'shown',
     isMet: true,
   };
 }

@@ -43,7 +43,7 @@ export async function policyRow(): Promise<Row> {
   const ratio = guarded / metered;
   return {
     measure: `policy on a 2 kB answer: ${TERMS} terms, six patterns and the tools, a stream of ${chunks.length} events`,
-    figure: `${guarded.toFixed(0)} us with the metering against ${metered.toFixed(0)} us of it alone; ${Math.min(...figures.whole).toFixed(0)} us where it is JSON`,
+    figure: `${guarded.toFixed(0)} µs with the metering against ${metered.toFixed(0)} µs of it alone; ${Math.min(...figures.whole).toFixed(0)} µs where it is JSON`,
     ratio,
     bar: `at most ${BAR} x`,
     isMet: ratio <= BAR,

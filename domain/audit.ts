@@ -6,7 +6,7 @@ export interface Broken {
   detail: string;
 }
 
-/** Proves every statement about money over all rows of one repeatable-read snapshot (design: Ledger). */
+/** Proves every statement about money over all rows of one repeatable-read snapshot. */
 export async function audit(db: Db): Promise<{ clean: boolean; broken: Broken[] }> {
   // One statement sees one snapshot.
   const broken = await many<Broken>(

@@ -1,4 +1,4 @@
-// Every error code of the product with the HTTP status that carries it (design: HTTP conventions).
+// Every error code of the product with the HTTP status that carries it.
 const statuses = {
   invalid_json: 400,
   invalid_request: 400,
@@ -119,7 +119,7 @@ export interface ErrorBody {
   cost_ticket?: unknown;
 }
 
-/** The one error body (design: HTTP conventions). A cost ticket stands at the top and, for the SDKs, inside `error`. */
+/** The one error body. A cost ticket stands at the top and, for the SDKs, inside `error`. */
 export function toErrorBody(error: AppError, request_id: string): ErrorBody {
   const { param, extra } = error.details;
   const fallback = error.status >= 500 ? 'api_error' : 'invalid_request_error';
@@ -129,20 +129,23 @@ export function toErrorBody(error: AppError, request_id: string): ErrorBody {
   return { type: 'error', error: inner, request_id, ...(ticket ? { cost_ticket: ticket } : {}) };
 }
 
-/** Headers of an error answer: when to retry, and a plain "no" to the SDKs that would retry 402, 403 and 409 by themselves. */
+const finals = new Set([402, 403, 409]);
+
+/** Headers of an error answer: when to retry, and a plain "no" to the SDKs that would retry 402, 403, 409 and a cap's 429 by themselves. */
 export function errorHeaders(error: AppError): Record<string, string> {
   const headers: Record<string, string> = {};
   const retry_after = error.details.retry_after ?? (error.status === 503 ? 1 : undefined);
   if (retry_after !== undefined)
     headers['retry-after'] = String(Math.max(1, Math.ceil(retry_after)));
-  if ([402, 403, 409].includes(error.status) || (error.status === 429 && (retry_after ?? 0) > 60)) {
+  // A cap's window is not waited for, however soon it ends.
+  const isFinal = error.code === 'usage_constraint_exceeded' || finals.has(error.status);
+  if (isFinal || (error.status === 429 && (retry_after ?? 0) > 60))
     headers['x-should-retry'] = 'false';
-  }
   if (error.status === 401) headers['www-authenticate'] = 'Bearer';
   return headers;
 }
 
-/** True for an AppError of this or another realm: Jest and workflow sandboxes have their own classes. */
+/** True for an AppError of this or another copy of the module: each test file loads ours anew. */
 export function isAppError(error: unknown): error is AppError {
   return (
     error instanceof Error &&

@@ -23,7 +23,7 @@ export function traceOf({ traceparent, identity_proof_method }: TraceMembers): T
   return traceparent === undefined ? undefined : { traceparent, identity_proof_method };
 }
 
-/** The reserve body (specification: Reserve request; design: Control-plane bodies). Tokens are counts. */
+/** The reserve body (specification: Reserve request). Tokens are counts. */
 export interface Reserve extends Candidate, TraceMembers {
   org_id: string;
   estimated_prompt_tokens: number;
@@ -71,7 +71,7 @@ export interface Settle extends TraceMembers {
   usage_source?: 'upstream' | 'estimated' | undefined;
 }
 
-/** A ticket's hold asked for again by one call (design: redeem-ticket). `wait_ms` keeps the call in the queue. */
+/** A ticket's hold asked for again by one call. `wait_ms` keeps the call in the queue. */
 export interface Redeem extends TraceMembers {
   org_id: string;
   ticket_id: string;

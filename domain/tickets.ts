@@ -6,8 +6,8 @@ import { type Db, many, maybe, one } from './sql';
 
 export type TicketStatus = 'open' | 'approved' | 'denied' | 'redeemed' | 'expired';
 
-// Which states follow which; the stored functions of migrations 0012 and 0013 make these moves and no other. A redeemed
-// ticket is open again where its call cancels the hold unused.
+// Which states follow which, for readers: the stored functions (of migrations 0010, 0012 and 0013) make these moves and no
+// other, and a test holds this table against them. A redeemed ticket is open again where its call cancels the hold unused.
 export const moves: Record<TicketStatus, readonly TicketStatus[]> = {
   open: ['approved', 'denied', 'redeemed', 'expired'],
   approved: ['redeemed', 'expired'],

@@ -2,7 +2,7 @@ import { AppError } from './errors';
 import { type Db, many, maybe, one } from './sql';
 import * as wallets from './wallets';
 
-/** Wallet settings of an organization (design: Control-plane bodies). */
+/** Wallet settings of an organization. */
 export interface WalletSettings {
   currency: string;
   reserve_buffer_pct: number;

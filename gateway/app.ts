@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import Koa, { type Context } from 'koa';
 import { AppError } from '../domain/errors';
 import { API_VERSION, conventions } from '../http';
@@ -82,13 +83,13 @@ export async function drain(gateway: Gateway): Promise<void> {
   const end_at = performance.now() + gateway.running.settings.timeouts.drain_ms;
   const stops = new AppError('unavailable', 'This gateway stops.');
   for (const call of calls) if (call.is_listening) call.abort?.(stops);
-  while (calls.size > 0 && performance.now() < end_at) await pause();
+  while (calls.size > 0 && performance.now() < end_at) await sleep(POLL_MS);
   for (const call of calls) call.abort?.(stops);
   const settled_by = Math.max(end_at, performance.now() + SETTLE_MS);
   // What is cut here settles like any call whose client has gone.
   const cutting = gateway.sockets.close(end_at - performance.now() + SOCKETS_MS);
   while (calls.size + control_plane.unsettled() > 0 && performance.now() < settled_by) {
-    await pause();
+    await sleep(POLL_MS);
   }
   await cutting;
 }
@@ -177,8 +178,4 @@ async function answerReady(
   const store = limits.storeState();
   ctx.body = store ? { ...state, rate_limit_store: store === 'up' ? 'up' : 'down' } : state;
   if (reason !== undefined) ctx.set('retry-after', '1');
-}
-
-function pause(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, POLL_MS));
 }

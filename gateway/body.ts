@@ -2,6 +2,16 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import rawBody from 'raw-body';
 import { AppError } from '../domain/errors';
+import {
+  CLOSE_LIST,
+  CLOSE_OBJECT,
+  COMMA,
+  charCodeAt,
+  OPEN_LIST,
+  OPEN_OBJECT,
+  QUOTE,
+  stringEnd,
+} from './json-text';
 import type { Body } from './usage';
 
 const MODEL_CHARACTERS_MAX = 256;
@@ -11,8 +21,6 @@ const NESTING_MAX = 100;
 const VALUES_MAX = 100_000;
 const KEY_SHOWN_CHARACTERS = 64;
 
-// See policy-json: called by itself, as a lookup for each character takes longer.
-const { charCodeAt } = String.prototype;
 // What this gateway decides on; the upstream must not read another value of it than was checked here.
 const deciding = spellings(
   ...['model', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'n', 'best_of'],
@@ -116,8 +124,8 @@ export function checkEach(
   }
 }
 
-/** The places of the deciding values in the object that starts here. */
-function checkMembers(text: string, open: number, names: Spellings): Map<string, Member> {
+/** The places of the named members of the object that starts here; refuses one that stands there twice or in another spelling. */
+export function checkMembers(text: string, open: number, names: Spellings): Map<string, Member> {
   const found = new Map<string, Member>();
   for (let at = next(text, open + 1); text[at] === '"'; ) {
     const key_end = stringEnd(text, at);
@@ -213,9 +221,7 @@ function checkStructure(text: string): void {
     const code = charCodeAt.call(text, at);
     if (code === QUOTE) {
       values += 1;
-      const end = stringEnd(text, at);
-      if (end === 0) return;
-      at = end - 1;
+      at = stringEnd(text, at) - 1;
     } else if (code === OPEN_LIST || code === OPEN_OBJECT) {
       values += 1;
       depth += 1;
@@ -246,26 +252,6 @@ function next(text: string, from: number): number {
   while (charCodeAt.call(text, at) <= 32) at += 1;
   return at;
 }
-
-/** The place behind the string that starts here; 0 where it never ends. */
-function stringEnd(text: string, start: number): number {
-  let quote = text.indexOf('"', start + 1);
-  while (isEscaped(text, quote)) quote = text.indexOf('"', quote + 1);
-  return quote + 1;
-}
-
-function isEscaped(text: string, quote: number): boolean {
-  let backslashes = 0;
-  while (text[quote - 1 - backslashes] === '\\') backslashes += 1;
-  return backslashes % 2 === 1;
-}
-
-const QUOTE = 0x22;
-const COMMA = 0x2c;
-const OPEN_LIST = 0x5b;
-const CLOSE_LIST = 0x5d;
-const OPEN_OBJECT = 0x7b;
-const CLOSE_OBJECT = 0x7d;
 
 /** The place behind the value that starts here, white space behind it not counted for objects, lists and strings. */
 function valueEnd(text: string, start: number): number {

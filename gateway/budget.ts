@@ -117,10 +117,9 @@ export function openHolds(control_plane: ControlPlane): Holds {
     const now = performance.now();
     const due = [...holds.values()].filter((hold) => hold.extend_at <= now).slice(0, EXTENDS_MAX);
     for (const hold of due) hold.extend_at = now + hold.life_ms / 3;
+    if (due.length === 0) return;
     const items = due.map(({ org_id, reservation_id }) => ({ org_id, reservation_id }));
-    for (const { reservation_id, status } of items.length
-      ? await control_plane.extend(items)
-      : []) {
+    for (const { reservation_id, status } of await control_plane.extend(items)) {
       if (status !== 'extended') holds.delete(reservation_id);
     }
   };

@@ -263,9 +263,14 @@ function toError(reply: Reply): AppError {
     type: _,
     ...extra
   } = errorOf(reply);
+  const { resets_at } = extra as { resets_at?: unknown };
   return new AppError(code as ErrorCode, message, {
     status: reply.status,
     ...(param ? { param } : {}),
+    // The header itself stays behind where many items share one answer.
+    ...(typeof resets_at === 'string'
+      ? { retry_after: (Date.parse(resets_at) - Date.now()) / 1_000 }
+      : {}),
     extra,
   });
 }
@@ -305,8 +310,9 @@ function cached<T>(
   let fresh_until = Number.NEGATIVE_INFINITY;
   let asked: Promise<T | undefined> | undefined;
   const refresh = async (): Promise<T | undefined> => {
-    const answer = await ask();
-    asked = undefined;
+    const answer = await ask().finally(() => {
+      asked = undefined;
+    });
     if (answer === undefined) return good;
     good = answer;
     fresh_until = performance.now() + fresh_ms;

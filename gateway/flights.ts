@@ -207,7 +207,7 @@ class FlightControl implements Flights {
     this.young -= 1;
   }
 
-  /** A flight has ended. Items without a line go again with their ids, after a rest where no other address is left. */
+  /** A flight has ended. Items without a line go again with their ids, after a rest, to the next address. */
   private landed(flight: Flight, at: number, refusal: Reply | undefined): void {
     clearTimeout(flight.ageing);
     this.grewOld(flight);

@@ -3,6 +3,7 @@ import { AppError, isAppError } from '../domain/errors';
 import type { Call } from './call';
 import type { ClientSide } from './client-side';
 import type { RedeemRequest, Reservation, ReserveRequest } from './control-plane';
+import { ownerOf } from './identity';
 import { letSlotsGo, takeSlotsAgain } from './limit-stages';
 
 const HOLD_HEADER = 'x-svc-hold-ms';
@@ -34,28 +35,27 @@ export interface HeldCalls {
 export function openHeldCalls(): HeldCalls {
   const waits = new Map<Call, AbortController>();
   const ended = new WeakSet<Call>();
-  const byKey = new Map<string, number>();
-  const count = (key_id: string, change: 1 | -1): void => {
-    const now = (byKey.get(key_id) ?? 0) + change;
-    if (now > 0) byKey.set(key_id, now);
-    else byKey.delete(key_id);
+  const byOwner = new Map<string, number>();
+  const count = (owner: string, change: 1 | -1): void => {
+    const now = (byOwner.get(owner) ?? 0) + change;
+    if (now > 0) byOwner.set(owner, now);
+    else byOwner.delete(owner);
   };
   return {
     hold(call, wait) {
-      // Callers without a key are told apart by what their headers say.
-      const key_id = call.identity.key_id ?? `user ${call.identity.user_id}`;
+      const owner = ownerOf(call.identity);
       const { cost_tickets } = call.running.settings;
-      const held_by_key = byKey.get(key_id) ?? 0;
+      const held_by_owner = byOwner.get(owner) ?? 0;
       if (call.gateway.is_draining || call.client_is_gone || ended.has(call)) return undefined;
       if (waits.size >= cost_tickets.held_max) return undefined;
-      if (held_by_key >= cost_tickets.held_per_key_max) return undefined;
+      if (held_by_owner >= cost_tickets.held_per_key_max) return undefined;
       const over = new AbortController();
       call.onClientGone(() => over.abort());
       waits.set(call, over);
-      count(key_id, 1);
+      count(owner, 1);
       return wait(over.signal).finally(() => {
         waits.delete(call);
-        count(key_id, -1);
+        count(owner, -1);
       });
     },
     end(call) {
@@ -74,7 +74,7 @@ export function paymentOf(call: Call): Payment {
 
 /**
  * Reserves, or redeems the ticket that the client brings. What no wallet covers is held until it is paid, denied or expired,
- * or the hold ends (design: Hold); then the 402 with its ticket is thrown.
+ * or the hold ends; then the 402 with its ticket is thrown.
  */
 export async function pay(call: Call, request: ReserveRequest): Promise<Reservation> {
   const { control_plane } = call.gateway;

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import { AppError } from '../domain/errors';
+import { AppError, isAppError } from '../domain/errors';
 import { isKept } from '../domain/texts';
 import type { VerifyJwt } from '../jwt';
 import type { Call, Stage } from './call';
@@ -40,12 +40,17 @@ export async function identify(call: Call): Promise<void> {
 /**
  * Before a refusal leaves that no reserve has confirmed: a key revoked a moment ago is told so, whatever else is wrong.
  */
-export async function confirmKey({ ctx, running }: Call): Promise<void> {
+export async function confirmKey({ ctx, running }: Pick<Call, 'ctx' | 'running'>): Promise<void> {
   try {
     await running.identifier.confirm(ctx.req.headers);
   } catch (error) {
     if ((error as AppError).code === 'invalid_credential') throw error;
   }
+}
+
+/** Whose call it is: a key's, or where none came with it the person's whom its headers name. */
+export function ownerOf({ key_id, user_id }: Identity): string {
+  return key_id ?? `user ${user_id}`;
 }
 
 // The claims of an assertion, by what the ledger calls them.
@@ -63,7 +68,7 @@ export function namedByClaim(reserve: Stage): Stage {
 }
 
 function strangerIn(error: unknown): unknown {
-  if (!(error instanceof AppError) || error.code !== 'invalid_field') return error;
+  if (!isAppError(error) || error.code !== 'invalid_field') return error;
   const name = claims[error.details.param ?? ''];
   if (name === undefined) return error;
   return new AppError(

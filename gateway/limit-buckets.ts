@@ -20,12 +20,12 @@ export interface Bucket {
   key: string;
   /** The latest one that asked for it. */
   rule: Rule;
+  /** That rule's. */
   window: Window;
   /** What this gateway has counted. */
   count: Count;
-  /** Only with a shared store: what the other gateways have counted, and when that was heard. */
+  /** Only with a shared store: what the other gateways have counted. */
   others: number;
-  others_at: number;
   others_slot: number;
   /** Up to what the store lets us count in a slot without a word: it holds as much as used by us. */
   granted: number;
@@ -143,7 +143,6 @@ function newBucket(key: string, rule: Rule): Bucket {
     window: rule.window,
     count: newCount(),
     others: 0,
-    others_at: Number.NEGATIVE_INFINITY,
     others_slot: 0,
     granted: 0,
     granted_slot: 0,

@@ -108,7 +108,6 @@ export function hear(
 export function hearOthers(bucket: Bucket, answer: Answer, n: number, now: number): number {
   const { window } = bucket;
   const value = Number(answer[2 + MEMBERS * n]);
-  bucket.others_at = now;
   if (window.kind === 'drain') {
     bucket.count.level = value + bucket.untold;
     bucket.count.at = now / window.step_ms;

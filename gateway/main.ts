@@ -1,6 +1,6 @@
 import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ConfigError, loadConfig } from '../config';
+import { loadConfig } from '../config';
 import { tuneCollector } from '../garbage';
 import { listen } from '../http';
 import { createLog } from '../log';
@@ -16,7 +16,7 @@ const KEEP_ALIVE_MS = 65_000;
 // How long a control plane that starts at the same time may take before anybody is told.
 const START_MS = 5_000;
 
-async function main(): Promise<void> {
+export async function main(): Promise<void> {
   tuneCollector({ is_bounded: true });
   const config = loadConfig('gateway');
   const settings = loadSettings(config.GATEWAY_CONFIG);
@@ -63,9 +63,3 @@ async function tellReadiness(gateway: Gateway, urls: readonly string[]): Promise
   }
   if (is_told && !gateway.is_draining) log.info('the control plane answers this gateway');
 }
-
-main().catch((error: unknown) => {
-  const { message, stack } = error as Error;
-  process.stderr.write(`${error instanceof ConfigError ? message : stack}\n`);
-  process.exit(1);
-});

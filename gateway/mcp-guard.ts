@@ -1,5 +1,6 @@
 import { AppError } from '../domain/errors';
 import type { Call } from './call';
+import { COMMA, charCodeAt, QUOTE } from './json-text';
 import { messagesIn } from './mcp-answers';
 import { rpcErrors } from './mcp-messages';
 import { filterWords, wordsIn } from './mcp-texts';
@@ -19,10 +20,6 @@ export interface AnswerGuard {
 const UNREAD_MAX_BYTES = 1_048_576;
 // Quotes and commas. With 300,000 the look takes a third of a second.
 const SIGNS_MAX = 300_000;
-const QUOTE = 0x22;
-const COMMA = 0x2c;
-// See policy-json: called by itself, as a lookup for each character takes longer.
-const { charCodeAt } = String.prototype;
 
 /** `paid` are the calls of tools among the requests, by their ids. */
 export function openGuard(call: Call, paid: ReadonlyMap<string, Call>): AnswerGuard | undefined {

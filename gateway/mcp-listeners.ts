@@ -1,6 +1,6 @@
 import { AppError } from '../domain/errors';
 import type { Call } from './call';
-import type { Identity } from './control-plane';
+import { ownerOf } from './identity';
 
 const CONFIRM_MS = 25_000;
 
@@ -16,13 +16,13 @@ export function listen(call: Call): void {
 
 function checkRoom(call: Call): void {
   const { listeners_max, listeners_per_key_max } = call.running.settings.mcp;
-  const key = keyOf(call.identity);
+  const key = ownerOf(call.identity);
   let all = 0;
   let own = 0;
   for (const { is_listening, identity } of call.gateway.calls) {
     if (is_listening !== true) continue;
     all += 1;
-    if (keyOf(identity) === key) own += 1;
+    if (ownerOf(identity) === key) own += 1;
   }
   if (all >= listeners_max) {
     throw new AppError('overloaded', 'This gateway has as many streams of notices as it takes.');
@@ -41,9 +41,4 @@ async function endWhereRefused(call: Call): Promise<void> {
   } catch (error) {
     if ((error as AppError).status === 401) call.abort?.(error as AppError);
   }
-}
-
-/** Callers without a key are told apart by what their headers say. */
-function keyOf({ key_id, user_id }: Identity): string {
-  return key_id ?? `user ${user_id}`;
 }

@@ -1,6 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { AppError } from '../domain/errors';
 import type { ControlPlane, Identity } from './control-plane';
+import { ownerOf } from './identity';
 
 /** Whose session at which server. */
 export interface SessionOwner {
@@ -28,8 +29,6 @@ export function unsealSession(sealed: string, owner: SessionOwner): string {
 }
 
 function signature(session: string, { identity, server, control_plane }: SessionOwner): string {
-  const { org_id, key_id, user_id } = identity;
-  // Callers without a key are told apart by what their headers say.
-  const owner = key_id ?? `user ${user_id}`;
-  return control_plane.sign(JSON.stringify(['mcp session', org_id, owner, server, session]));
+  const of = ['mcp session', identity.org_id, ownerOf(identity), server, session];
+  return control_plane.sign(JSON.stringify(of));
 }

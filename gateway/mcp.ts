@@ -4,6 +4,7 @@ import { toRefusal } from '../http';
 import { addToLine } from '../request-log';
 import { readBody } from './body';
 import { type Call, type Gateway, runCall, type Stage } from './call';
+import { confirmKey } from './identity';
 import { limitUnpriced } from './limit-stages';
 import { McpExchange, type Sent } from './mcp-exchange';
 import { mcp } from './mcp-family';
@@ -74,10 +75,7 @@ async function serve(
   // Before a body is read; whether the key is still valid, the calls ask.
   await running.identifier.who(headers);
   const asked = await readAsked(ctx, running, { name, seen }).catch(async (error: unknown) => {
-    // A key that was revoked a moment ago is told so, whatever else is wrong.
-    await running.identifier.confirm(headers).catch((refusal: AppError) => {
-      if (refusal.code === 'invalid_credential') throw refusal;
-    });
+    await confirmKey({ ctx, running });
     throw error;
   });
   const tool_calls = toolCalls(asked.messages);

@@ -3,7 +3,7 @@ import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import type { StreamGuard } from './policy-stream';
 import { type Measured, nothing_measured, type Reader } from './reader';
 import { type Frame, lastFrame, newSseState, readFrames, unfinished } from './sse';
-import type { Body, Usage } from './usage';
+import { type Body, objectIn, type Usage } from './usage';
 
 // What is kept of a JSON answer to find its usage.
 const JSON_MAX_BYTES = 1_048_576;
@@ -98,7 +98,7 @@ function readFrame(frame: Frame, found: Measured, readEvent: (event: Body) => bo
     found.is_done = true;
     return false;
   }
-  const event = objectOf(data);
+  const event = objectIn(data);
   if (event === undefined) return false;
   frame.json = event;
   return readEvent(event);
@@ -144,7 +144,7 @@ function measureJson(reader: Reader, { chunks, head }: Ends): Measured {
     const usage = usageIn(reader, text) ?? usageIn(reader, head.toString('utf8'));
     return { ...nothing_measured, usage, text, is_unread: true };
   }
-  const answer = objectOf(text);
+  const answer = objectIn(text);
   const found = { ...nothing_measured };
   if (answer === undefined) {
     found.text = text;
@@ -157,14 +157,5 @@ function measureJson(reader: Reader, { chunks, head }: Ends): Measured {
 /** The usage object in a part of a JSON text too long to parse. */
 function usageIn(reader: Reader, part: string): Usage | undefined {
   const found = [...part.matchAll(/"usage"\s*:\s*(\{(?:[^{}]|\{[^{}]*\})*\})/g)].at(-1)?.[1];
-  return found === undefined ? undefined : reader.usageOf(objectOf(found));
-}
-
-function objectOf(text: string): Body | undefined {
-  try {
-    const value = JSON.parse(text) as unknown;
-    return typeof value === 'object' && value !== null ? (value as Body) : undefined;
-  } catch {
-    return undefined;
-  }
+  return found === undefined ? undefined : reader.usageOf(objectIn(found));
 }

@@ -34,7 +34,7 @@ export function pipelineOf(
     limit, // Key, group, user, team, all callers, then policy packs: one decision.
     confirmed(check),
     tellSessionLimits(namedByClaim(traced('reserve', reserve))), // What no wallet covers waits for money here. Settles at the end.
-    send, // Retry and fallback belong into it, the output policy beside its meter.
+    send, // With retries and fallbacks; the output policy looks beside its meter.
   ];
 }
 

@@ -1,3 +1,15 @@
+import {
+  CLOSE_LIST,
+  CLOSE_OBJECT,
+  COMMA,
+  charCodeAt,
+  OPEN_LIST,
+  OPEN_OBJECT,
+  QUOTE,
+  said,
+  stringEnd,
+} from './json-text';
+
 /** A string in a JSON text: its place, quotes included, and what it says. */
 export interface Literal {
   start: number;
@@ -21,9 +33,6 @@ export interface Literals {
   echoes: Echo[];
 }
 
-// Called by itself: as a method it is looked up anew for each character once a loop has seen strings of many kinds, which
-// takes five times as long.
-const { charCodeAt } = String.prototype;
 const nothing: ReadonlySet<string> = new Set();
 
 interface Container {
@@ -172,13 +181,6 @@ export function spliced(
   return result + text.slice(from);
 }
 
-const QUOTE = 0x22;
-const COMMA = 0x2c;
-const OPEN_LIST = 0x5b;
-const CLOSE_LIST = 0x5d;
-const OPEN_OBJECT = 0x7b;
-const CLOSE_OBJECT = 0x7d;
-
 /** Takes the string that starts here; gives the place behind it. */
 function readString(
   text: string,
@@ -211,23 +213,4 @@ function readString(
   const parts_of = list?.is_list ? list.start : undefined;
   found.literals.push({ start, end, value, parts_of, is_json: name === 'arguments' });
   return end;
-}
-
-/** What the string between two places says. */
-export function said(text: string, start: number, end: number): string {
-  const raw = text.slice(start + 1, end - 1);
-  return raw.includes('\\') ? (JSON.parse(`"${raw}"`) as string) : raw;
-}
-
-/** The place behind the string that starts here. */
-export function stringEnd(text: string, start: number): number {
-  let quote = text.indexOf('"', start + 1);
-  while (quote > 0 && isEscaped(text, quote)) quote = text.indexOf('"', quote + 1);
-  return quote < 0 ? text.length : quote + 1;
-}
-
-function isEscaped(text: string, quote: number): boolean {
-  let backslashes = 0;
-  while (text[quote - 1 - backslashes] === '\\') backslashes += 1;
-  return backslashes % 2 === 1;
 }

@@ -1,4 +1,4 @@
-import { said, stringEnd } from './policy-json';
+import { said, stringEnd } from './json-text';
 
 interface Scope {
   is_list: boolean;

@@ -3,7 +3,7 @@ import { hasRepeats } from './policy-json';
 import { decidedText, type Slot } from './policy-strand';
 import type { Said } from './policy-talk';
 import type { Frame } from './sse';
-import { type Body, isObject } from './usage';
+import { type Body, isObject, objectIn } from './usage';
 
 // A frame that was too long to be read cannot be checked either.
 const UNREAD_MAX_BYTES = 1_048_576;
@@ -91,13 +91,7 @@ export function openStreamGuard(watchers: readonly Watcher[], dlp: Dlp | undefin
 
 function eventOf({ data, json }: Frame): Body | undefined {
   if (json !== undefined) return isObject(json) ? json : undefined;
-  if (data === undefined || data === '[DONE]') return undefined;
-  try {
-    const event = JSON.parse(data) as unknown;
-    return isObject(event) ? event : undefined;
-  } catch {
-    return undefined;
-  }
+  return data === undefined || data === '[DONE]' ? undefined : objectIn(data);
 }
 
 function isUnread({ data, bytes }: Frame): boolean {

@@ -1,3 +1,4 @@
+import { charCodeAt } from './json-text';
 import type { Range } from './policy-patterns';
 
 /** A term that was found; `rule` is its number in the list. */
@@ -11,8 +12,6 @@ export interface Terms {
   find(text: string, from: number): { found: FoundTerm[]; partial: number };
 }
 
-// See policy-json: called by itself, as a lookup for each character takes longer.
-const { charCodeAt } = String.prototype;
 const SPACE = 0x20;
 
 /** Terms in any case, with or without accents, any white space for theirs. */

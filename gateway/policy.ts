@@ -1,4 +1,4 @@
-import { AppError } from '../domain/errors';
+import { AppError, isAppError } from '../domain/errors';
 import { checkKeys } from './body';
 import { estimate } from './budget';
 import type { Call, Stage } from './call';
@@ -12,7 +12,7 @@ import { openStreamGuard, type StreamGuard, type Violation } from './policy-stre
 import type { Talk } from './policy-talk';
 import { watchCalls, watchText } from './policy-watchers';
 import type { Settings } from './settings';
-import { type Body, isObject } from './usage';
+import { type Body, objectIn } from './usage';
 
 /** What one configuration makes of its pack. */
 export interface Policies {
@@ -112,7 +112,7 @@ export type Checked = { violation: Violation; text?: never } | { violation?: nev
 export async function checkAnswer({ running, family }: Call, given: string): Promise<Checked> {
   const { output, dlp, firewall } = running.policies;
   const talk = family.talk as Talk;
-  const answer = objectOf(given);
+  const answer = objectIn(given);
   let text = answer === undefined ? given : withoutRepeats(given, answer);
   for (const policy of output) {
     let verdict: Verdict = { text };
@@ -194,7 +194,7 @@ export function tellSessionLimits(reserve: Stage): Stage {
 }
 
 function isSpentSession(error: unknown): error is AppError {
-  return error instanceof AppError && error.code === 'session_limit_exceeded';
+  return isAppError(error) && error.code === 'session_limit_exceeded';
 }
 
 function sessionMissing(): AppError {
@@ -203,13 +203,4 @@ function sessionMissing(): AppError {
     'The policy agent-firewall limits sessions: name one in "session_id" or x-session-id.',
     { param: 'session_id' },
   );
-}
-
-function objectOf(text: string): Body | undefined {
-  try {
-    const value = JSON.parse(text) as unknown;
-    return isObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }

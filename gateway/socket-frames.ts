@@ -1,5 +1,6 @@
 import { AppError, type ErrorBody, statusOf, toErrorBody } from '../domain/errors';
 import { toWire } from '../http';
+import { checkMembers } from './body';
 import type { Outcome } from './call';
 import { chat, type Family, responses } from './families';
 import { type Body, isObject, nothing_used } from './usage';
@@ -53,12 +54,17 @@ export function laneOf({ stream_id }: Body): string | undefined {
   throw wrong('stream_id', `"stream_id" is a text of at most ${STREAM_ID_CHARACTERS_MAX}.`);
 }
 
+// What a frame says to this gateway, and no body of a route holds; it always asks for a stream.
+const own_members = new Map(
+  ['type', 'stream_id', 'stream', 'generate', 'cost_ticket'].map((name) => [name, name]),
+);
+
 /** What a frame asks for, as the body of the family's HTTP route, and the cost ticket that it brings. */
 export function asked(
-  frame: Body,
+  text: string,
+  { type, generate, cost_ticket }: Body,
   { create }: Protocol,
 ): { body: Buffer; cost_ticket: string | undefined } {
-  const { type, stream_id: _, stream: __, generate, cost_ticket, ...body } = frame;
   if (type === 'response.steer') {
     throw wrong('type', 'This gateway does not steer: ask again with "previous_response_id".');
   }
@@ -69,7 +75,26 @@ export function asked(
   if (cost_ticket !== undefined && typeof cost_ticket !== 'string') {
     throw wrong('cost_ticket', '"cost_ticket" is the id of a cost ticket.');
   }
-  return { body: Buffer.from(JSON.stringify({ ...body, stream: true })), cost_ticket };
+  return { body: Buffer.from(bodyOf(text)), cost_ticket };
+}
+
+const comma_behind = /\s*,?/y;
+
+/** The frame without its own members; all others go on as they were written. */
+function bodyOf(text: string): string {
+  const open = text.indexOf('{');
+  const own = [...checkMembers(text, open, own_members).values()];
+  let members = '';
+  let from = open + 1;
+  for (const { key, end } of own.sort((one, other) => one.key - other.key)) {
+    members += text.slice(from, key);
+    comma_behind.lastIndex = end;
+    comma_behind.test(text);
+    from = comma_behind.lastIndex;
+  }
+  members = (members + text.slice(from, text.lastIndexOf('}'))).trim();
+  if (members.endsWith(',')) members = members.slice(0, -1);
+  return members === '' ? '{"stream":true}' : `{"stream":true,${members}}`;
 }
 
 function wrong(param: string, message: string): AppError {

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import type { RawData } from 'ws';
 import { WebSocket } from 'ws';
 import { AppError } from '../domain/errors';
@@ -13,6 +14,9 @@ const UNREAD_MAX_BYTES = 1_048_576;
 const UNREAD_LOW_BYTES = 262_144;
 // Who sends on without reading this much is cut.
 const UNREAD_CUT_BYTES = 67_108_864;
+
+// The system holds some megabytes for a client, and what it reads of those is not seen here.
+const UNREAD_PINGS = 4;
 
 // Close codes: clients open another connection after the first, and none after the others.
 const GOING_AWAY = 1001;
@@ -38,6 +42,10 @@ export class SocketSession implements Link {
   private steps: (() => void)[] = [];
   private ending: Ending | undefined;
   private is_alive = true;
+  /** How many pings may stay without an answer. */
+  private patience = 1;
+  /** How far the client had read at the last ping, where it had not read all. */
+  private read_to: string | undefined;
   private is_paused = false;
   private readonly pings: NodeJS.Timeout;
   private readonly lifetime: NodeJS.Timeout;
@@ -108,7 +116,7 @@ export class SocketSession implements Link {
       const stream_id = laneOf(frame);
       call = new SocketCall(this.opened, stream_id);
       if (this.ending !== undefined) throw this.ending.error;
-      const { body, cost_ticket } = asked(frame, this.opened.protocol);
+      const { body, cost_ticket } = asked(text, frame, this.opened.protocol);
       call.ask(body, cost_ticket);
       this.enqueue(call, stream_id ?? '');
     } catch (error) {
@@ -192,13 +200,20 @@ export class SocketSession implements Link {
   }
 
   private async ping(): Promise<void> {
-    if (!this.is_alive) {
+    const { gateway, request } = this.opened;
+    const { read_to } = this;
+    this.read_to = readTo(request.socket);
+    const is_reading = read_to !== undefined && read_to !== this.read_to;
+    const has_unread = is_reading || this.read_to !== undefined;
+    // The pong of a client that reads on slowly stands behind what it has not read.
+    if (this.is_alive || is_reading) this.patience = has_unread ? UNREAD_PINGS : 1;
+    else this.patience -= 1;
+    if (this.patience === 0) {
       this.ws.terminate();
       return;
     }
     this.is_alive = false;
     this.ws.ping();
-    const { gateway, request } = this.opened;
     try {
       await gateway.running.identifier.who(request.headers);
     } catch (error) {
@@ -222,4 +237,12 @@ function tooMany(what: string): AppError {
     `This connection has too many ${what}. Wait for an answer, or open another one.`,
     { retry_after: 1 },
   );
+}
+
+/** Changes with each byte that a client with unread ones reads; undefined where it has read all. */
+function readTo(socket: Socket): string | undefined {
+  // What the system has not taken yet of the write under way; Node's own time-outs look there.
+  const { _handle } = socket as Socket & { _handle?: { writeQueueSize?: number } | null };
+  const queued = _handle?.writeQueueSize ?? 0;
+  return queued > 0 ? `${queued} ${socket.bytesWritten - socket.writableLength}` : undefined;
 }

@@ -8,7 +8,7 @@ import { newId } from '../domain/ids';
 import { toRefusal } from '../http';
 import type { Gateway } from './call';
 import type { ClientSide } from './client-side';
-import type { Identity } from './control-plane';
+import { ownerOf } from './identity';
 import { limitUnpriced } from './limit-stages';
 import { checkOrigin } from './origins';
 import { protocolOf } from './socket-frames';
@@ -84,7 +84,7 @@ async function upgrade(
   limitUnpriced({ req: request, set: setter(told) }, gateway);
   checkOrigin(request.headers, settings.sockets);
   const identity = await identifier.confirm(request.headers);
-  const key = keyOf(identity);
+  const key = ownerOf(identity);
   checkRoom(gateway, key);
   const server = new WebSocketServer({
     noServer: true,
@@ -116,11 +116,6 @@ function checkRoom({ is_draining, sockets, running }: Gateway, key: string): voi
     `This key has ${own} sockets open, which is as many as one key may have.`,
     { status: 429, retry_after: 1 },
   );
-}
-
-/** Callers without a key are told apart by what their headers say. */
-function keyOf({ key_id, user_id }: Identity): string {
-  return key_id ?? `user ${user_id}`;
 }
 
 /** A whole HTTP answer, as the handshake never came to be. */

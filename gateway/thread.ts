@@ -29,7 +29,11 @@ export function startThread<Question extends object, Answer>(
     waiting.get(id)?.resolve(answer);
     waiting.delete(id);
   });
+  let is_gone = false;
+  // An error is followed by the exit, when another thread may have taken its place.
   const gone = () => {
+    if (is_gone) return;
+    is_gone = true;
     for (const { reject } of waiting.values()) reject(new Error('The thread has ended.'));
     waiting.clear();
     onGone();

@@ -3,6 +3,7 @@ import {
   O200K_TOKEN_SPLIT_REGEX,
 } from 'gpt-tokenizer/encodingParams/constants';
 import type { GptEncoding } from 'gpt-tokenizer/GptEncoding';
+import { charCodeAt } from './json-text';
 import { startThread, type Thread } from './thread';
 
 export type Encoding = 'o200k_base' | 'cl100k_base';
@@ -18,8 +19,6 @@ const RUN_MAX = 256;
 // Text that spells a special token is text: the default throws.
 const as_text = { disallowedSpecial: new Set<string>() };
 
-// See policy-json: called by itself, as a lookup for each character takes longer.
-const { charCodeAt } = String.prototype;
 interface Counter {
   api: GptEncoding;
   /** Where the encoding cuts a text into words, each of which is encoded by itself. */

@@ -3,7 +3,7 @@ import { type Measured, nothing_measured } from './reader';
 import { newSseState, readFrames } from './sse';
 import { openTranslator, toCompletion } from './unified-answer';
 import { toMessages } from './unified-request';
-import { type Body, isObject } from './usage';
+import { type Body, objectIn } from './usage';
 
 /** How a family speaks to a provider of another wire: the answer's bytes are translated before anything else reads them. */
 export interface Translation {
@@ -41,7 +41,7 @@ function streamed(): Translator {
     push(chunk) {
       let text = '';
       for (const { data } of readFrames(state, chunk)) {
-        const event = data === undefined ? undefined : objectOf(data);
+        const event = data === undefined ? undefined : objectIn(data);
         if (event === undefined) continue;
         readEvent(event);
         for (const translated of translator.translate(event)) text += `data: ${translated}\n\n`;
@@ -68,7 +68,7 @@ function whole(): Translator {
     },
     end() {
       const bytes = Buffer.concat(chunks);
-      const message = objectOf(bytes.toString('utf8'));
+      const message = objectIn(bytes.toString('utf8'));
       if (message === undefined) return bytes;
       const found: Measured = { ...nothing_measured };
       messageReader.readAnswer(message, found);
@@ -76,15 +76,6 @@ function whole(): Translator {
     },
     tell: () => undefined,
   };
-}
-
-function objectOf(text: string): Body | undefined {
-  try {
-    const value = JSON.parse(text) as unknown;
-    return isObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /** Seconds since 1970, as a completion tells when it was made. */

@@ -67,3 +67,13 @@ export function listOf(value: unknown): Body[] {
 export function isObject(value: unknown): value is Body {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
+
+/** The object that a JSON text is; undefined where it is none, or no JSON. */
+export function objectIn(text: string): Body | undefined {
+  try {
+    const value = JSON.parse(text) as unknown;
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,5 +1,5 @@
 // Loaded before each process that npm start runs: where npm start is killed, its channel closes, and the process drains and ends.
-// Plain JavaScript, because Temporal's workflow threads load it too, and before any loader.
+// Plain JavaScript, because Temporal's workflow threads load it too, and before anything is compiled.
 const DRAIN_MS = 5_000;
 
 if (process.channel) {

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { existsSync } from 'node:fs';
-import { chmod, copyFile, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises';
+import { existsSync, rmSync } from 'node:fs';
+import { chmod, copyFile, mkdir, mkdtemp, readdir, rename } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -34,24 +34,31 @@ export function onPath(...names: string[]): string {
   return found;
 }
 
-/** Fetches a program into a scratch folder and moves it to its place at once, so that two starts cannot spoil it. */
+/**
+ * Fetches a program into a scratch folder and moves it to its place at once, so that two starts cannot spoil it. Where nothing
+ * can be kept there, it runs from where it was fetched to, which goes with this process.
+ */
 export async function intoCache(
   cached: string,
   fetchInto: (scratch: string) => Promise<string>,
 ): Promise<string> {
   const scratch = await mkdtemp(path.join(tmpdir(), 'svc-program-'));
+  const clean = () => rmSync(scratch, { recursive: true, force: true });
+  process.once('exit', clean);
+  const program = await fetchInto(scratch);
+  await chmod(program, 0o755);
   try {
-    const program = await fetchInto(scratch);
     await mkdir(path.dirname(cached), { recursive: true });
     // Copied first: the scratch folder may be on another file system.
     const beside = `${cached}.${randomUUID()}`;
     await copyFile(program, beside);
-    await chmod(beside, 0o755);
     await rename(beside, cached);
-    return cached;
-  } finally {
-    await rm(scratch, { recursive: true, force: true });
+  } catch {
+    return program;
   }
+  process.off('exit', clean);
+  clean();
+  return cached;
 }
 
 /** Downloads a Python package and unpacks it into the scratch folder. */

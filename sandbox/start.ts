@@ -12,7 +12,7 @@ import { createStack, type Stack } from './stack';
 const SAME_SIGNAL_MS = 500;
 const NPM_CHECK_MS = 500;
 
-async function main(): Promise<void> {
+async function run(): Promise<void> {
   const settings = loadConfig('product');
   setModelsKey();
   // Refused before anything has started; the gateways read it themselves.
@@ -72,10 +72,13 @@ function killWhenToldAgain(stack: Stack, release: () => void): void {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, kill);
 }
 
-main().then(
-  () => process.exit(0),
-  (error: Error) => {
-    process.stderr.write(`\n${error.message}\n`);
+/** `npm start`. Whatever stops it is told to the person at the terminal, after the lines of its parts. */
+export async function main(): Promise<void> {
+  try {
+    await run();
+    process.exit(0);
+  } catch (error) {
+    process.stderr.write(`\n${(error as Error).message}\n`);
     process.exit(1);
-  },
-);
+  }
+}

@@ -1,7 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { closeSync, openSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { freePorts } from '../sandbox/ports';
 import { caller, makeTenant, secrets_key } from './support/api';
 import { openTestDatabase, type TestDatabase } from './support/database';
@@ -25,11 +27,12 @@ interface Api {
   exit: Promise<number | null>;
 }
 
-function startMain(env: Record<string, string>): Api {
+function startMain(env: Record<string, string>, stdout: 'pipe' | number = 'pipe'): Api {
   const { DATABASE_URL: _, ...rest } = process.env;
   const child = spawn(process.execPath, ['run.cjs', 'api/main.ts'], {
     cwd: path.join(__dirname, '..'),
     env: { TEMPORAL_ADDRESS: '127.0.0.1:1', SVC_SECRETS_KEY: secrets_key, ...rest, ...env },
+    stdio: ['ignore', stdout, 'pipe'],
   });
   started.push(child);
   let text = '';
@@ -92,6 +95,27 @@ test('on SIGTERM what is in flight is finished and answered, nothing new is take
   const [wallet] = await db('wallets').where({ id: wallet_id });
   expect(wallet.balance_nanos).toBe(2_000_000_000n);
 });
+
+test.each(['nobody reads any more', 'is a full disk'])(
+  'a process whose output %s stops in time',
+  async (why) => {
+    const [port = 0] = await freePorts(1);
+    const env = { DATABASE_URL: database.url, API_PORT: String(port) };
+    const full = openSync('/dev/full', 'w');
+    const { child, exit } = startMain(env, why === 'is a full disk' ? full : 'pipe');
+    closeSync(full);
+    const call = caller(`http://127.0.0.1:${port}`);
+    await until(
+      async () => (await call('get', '/readyz').catch(() => null))?.status === 200,
+      20_000,
+    );
+    child.stdout?.destroy();
+    for (let n = 0; n < 3; n += 1) await call('get', '/v1/wallets');
+    child.kill('SIGTERM');
+    const ended = await Promise.race([exit, sleep(5_000, 'it runs on')]);
+    expect(ended).toBe(0);
+  },
+);
 
 /** Sessions of this database that wait for a lock. */
 async function waitingFor(db: TestDatabase['db']): Promise<number> {

@@ -286,6 +286,36 @@ test('extend answers each item in its order: extended, expired, settled or unkno
   );
 });
 
+test('a batch that fails is sent item by item, and a second item under an id of its own body waits for the first', async () => {
+  const { org_id } = await funded();
+  const hold = async () =>
+    (await post('wallets/reserve', reserveBody(org_id, 10))).body.reservation_id as string;
+  const [a, b] = [await hold(), await hold()];
+  const items = [
+    { id: '1', op: 'settle', body: settleBody(org_id, a, 1) },
+    { id: '2', op: 'settle', body: settleBody(org_id, b, 1) },
+    { id: '3', op: 'settle', body: settleBody(org_id, a, 2) },
+  ];
+  const lines = await db.transaction(async (trx) => {
+    await trx.raw('select lock_organization(?)', [org_id]);
+    const answer = batch(items);
+    const cancel = async () => {
+      const rows = await many<{ pid: number }>(
+        db,
+        `select pid, pg_cancel_backend(pid) from pg_stat_activity
+         where datname = current_database() and wait_event_type = 'Lock' and query like '%lane_%'`,
+        {},
+      );
+      return rows.length > 0;
+    };
+    await until(cancel);
+    return { answer };
+  });
+  const answers = await lines.answer;
+  expect(Object.values(answers).map(({ status }) => status)).toEqual([200, 200, 200]);
+  expect(answers['3']?.body.actual_cost).toBe(answers['1']?.body.actual_cost);
+});
+
 test('a foreign item beside a known one of the same id does not hide it', async () => {
   const one = await funded();
   const two = await funded();

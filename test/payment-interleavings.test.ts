@@ -104,25 +104,35 @@ async function open(provider: ProviderName): Promise<{ id: string; order: string
 
 async function happen(happening: Happening, payment_session_id: string): Promise<void> {
   const ref = { payment_session_id };
-  if (happening === 'cancel') await steps.cancelPayment(ref);
-  if (happening === 'webhook') await steps.collectPayment({ ...ref, reason: 'news' });
-  if (happening === 'confirm') await steps.collectPayment({ ...ref, reason: 'confirm' });
-  if (happening === 'deadline')
-    await world
-      .db('payment_sessions')
-      .where({ id: payment_session_id })
-      .update({ expires_at: new Date(0) });
-  if (happening === 'poll')
-    await many(
-      world.db,
-      'update payment_sessions set next_check_at = to_timestamp(0) where id = :id and next_check_at is not null',
-      { id: payment_session_id },
-    );
-  if (happening === 'poll' || happening === 'deadline')
-    await steps.collectPayment({ ...ref, reason: 'clock' });
-  const { status } = await payments.approvalOf(world.db, payment_session_id);
+  const { status } = await step[happening](ref);
   if (status === 'captured') await steps.creditPayment(ref);
 }
+
+type Ref = { payment_session_id: string };
+
+/** What each does, and how the session stands after it. */
+const step: Record<Happening, (ref: Ref) => Promise<{ status: string }>> = {
+  webhook: (ref) => steps.collectPayment({ ...ref, reason: 'news' }),
+  confirm: (ref) => steps.collectPayment({ ...ref, reason: 'confirm' }),
+  cancel: (ref) => steps.cancelPayment(ref),
+  poll: async (ref) => {
+    await many(
+      world.db,
+      `update payment_sessions set next_check_at = to_timestamp(0)
+       where id = :payment_session_id and next_check_at is not null`,
+      ref,
+    );
+    return steps.collectPayment({ ...ref, reason: 'clock' });
+  },
+  deadline: async (ref) => {
+    await many(
+      world.db,
+      'update payment_sessions set expires_at = to_timestamp(0) where id = :payment_session_id',
+      ref,
+    );
+    return steps.collectPayment({ ...ref, reason: 'clock' });
+  },
+};
 
 function isEven(story: readonly Happening[]): boolean {
   const places = story.map((one) => happenings.indexOf(one));

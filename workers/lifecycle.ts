@@ -21,7 +21,7 @@ import { connectWorker, createWorkers, lifecycle_queues } from './run';
 const SCHEDULE_CHECK_MS = 15_000;
 
 /** worker_lifecycle: runs the workflows of reservations, tickets and payments, and carries messages from the outbox to Temporal. */
-async function main(): Promise<void> {
+export async function main(): Promise<void> {
   const config = loadConfig('worker');
   const log = createLog('worker_lifecycle', config.LOG_LEVEL);
   quietRuntime(log);
@@ -126,8 +126,3 @@ function quietRuntime(log: Logger): void {
     telemetryOptions: { logging: { filter: 'ERROR', forward: {} } },
   });
 }
-
-main().catch((error: Error) => {
-  process.stderr.write(`${error.message}\n`);
-  process.exit(1);
-});

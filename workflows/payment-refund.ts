@@ -18,17 +18,16 @@ export interface RefundRef {
 /** Answers how the refund stands once the provider was asked; fails where the credit was spent. */
 export const refundResult = defineUpdate<RefundStatus, [RefundRef]>('result');
 
-// Twice what a call to the provider may take; where its worker has died, a step is begun anew after so long.
-const remote = {
-  startToCloseTimeout: '20 seconds',
-  retry: { maximumInterval: '1 minute' },
-} as const;
+const retry = { maximumInterval: '1 minute' } as const;
 const { debitRefund } = proxyActivities<Activities>({
-  ...remote,
+  startToCloseTimeout: '10 seconds',
+  retry,
   summary: 'Take the refund from the wallet',
 });
+// Three calls to the provider, each of 10 s at most; where its worker has died, the step is begun anew after so long.
 const { sendRefund } = proxyActivities<Activities>({
-  ...remote,
+  startToCloseTimeout: '35 seconds',
+  retry,
   summary: 'Ask the provider for the refund',
 });
 

@@ -26,9 +26,10 @@ const model = 'claude-sonnet-4-5';
 const exact = { status: 'settled', usage_source: 'upstream', outcome: 'completed' };
 const versioned = { 'anthropic-version': '2023-06-01' };
 
+// The client tells when models reach their end.
+beforeEach(() => void jest.spyOn(console, 'warn').mockImplementation(() => undefined));
+
 beforeAll(async () => {
-  // The client tells when models reach their end.
-  jest.spyOn(console, 'warn').mockImplementation(() => undefined);
   world = await openWorld();
   client = new Anthropic({ baseURL: world.url, apiKey: world.key });
 });

@@ -1,4 +1,5 @@
 import OpenAI, { APIError } from 'openai';
+import { caller, makeTenant } from '../support/api';
 import {
   arrivals,
   forgetArrivals,
@@ -167,6 +168,29 @@ test('a model that the key may not use is refused once, as 403', async () => {
   const error = await errorOf(call);
   expect(error).toMatchObject({ status: 403, code: 'model_not_allowed', param: 'model' });
   expect(narrow.sent.requests).toBe(1);
+});
+
+test("a request beyond its agent's cap is refused once, and told when the cap ends", async () => {
+  const { org_id, wallet_id, agent_id, owner_key } = await makeTenant(world.api.db);
+  await credit(world.api.db, org_id, wallet_id, 1_000_000_000n);
+  const made = await caller(world.api.url)('post', `/v1/agents/${agent_id}/usage-constraints`, {
+    key: owner_key,
+    body: {
+      ...{ constraint_type: 'responses', provider: 'openai', model_pattern: 'gpt-4o*' },
+      ...{ max_value: 1, interval: 'month', enforcement_mode: 'reject' },
+    },
+  });
+  expect(made.status).toBe(201);
+  const capped = counting(await gatewayKey(world.api, org_id, { agent_id }));
+  const ask = () => capped.client.chat.completions.create({ model: 'gpt-4o-mini', messages });
+  await ask();
+  const error = await errorOf(ask());
+  expect(error).toMatchObject({ status: 429, code: 'usage_constraint_exceeded' });
+  const { resets_at } = error.error as { resets_at: string };
+  const left_s = (Date.parse(resets_at) - Date.now()) / 1_000;
+  expect(Math.abs(Number(error.headers?.get('retry-after')) - left_s)).toBeLessThan(5);
+  expect(error.headers?.get('x-should-retry')).toBe('false');
+  expect(capped.sent.requests).toBe(2);
 });
 
 test('a request that no wallet covers is refused once, with the ticket in the exception; nothing goes upstream', async () => {

@@ -1,4 +1,5 @@
-import { createConnection } from 'node:net';
+import { once } from 'node:events';
+import { createConnection, type Socket } from 'node:net';
 import pino from 'pino';
 import { request } from 'undici';
 import { many } from '../../domain/sql';
@@ -291,6 +292,43 @@ describe('a client that reads slowly', () => {
     await until(() => client.frames.filter(isEnd).length === 32, 15_000);
     await close();
   });
+});
+
+describe('a client that reads slowly but steadily', () => {
+  it('gets the whole of a large frame, however many pings stand behind it', async () => {
+    const { url, close } = await world.openGateway({ settings: { sockets: { ping_ms: 100 } } });
+    const client = await connected(url);
+    client.send(responds('Much. [[fault:big-line size=12000000]]', { max_output_tokens: 900_000 }));
+    const { _socket: socket } = client.ws as unknown as { _socket: Socket };
+    const pause = () => socket.pause();
+    socket.on('data', pause);
+    const slow = setInterval(() => socket.resume(), 12);
+    await until(() => socket.bytesRead > 1_000_000, 10_000);
+    const began_at = performance.now();
+    await until(() => socket.bytesRead > 12_000_000 || socket.destroyed, 30_000);
+    clearInterval(slow);
+    socket.off('data', pause);
+    socket.resume();
+    // Long enough for the pings to matter.
+    expect(performance.now() - began_at).toBeGreaterThan(600);
+    await client.some(({ type }) => type === 'response.completed');
+    await close();
+  }, 60_000);
+
+  it('is cut where it reads no more', async () => {
+    const { url, close } = await world.openGateway({ settings: { sockets: { ping_ms: 100 } } });
+    const client = await connected(url);
+    client.send(responds('Much. [[fault:big-line size=12000000]]', { max_output_tokens: 900_000 }));
+    const { _socket: socket } = client.ws as unknown as { _socket: Socket };
+    await until(() => socket.bytesRead > 0, 10_000);
+    socket.pause();
+    const cut = once(socket, 'close');
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    socket.resume();
+    await cut;
+    expect(socket.bytesRead).toBeLessThan(12_000_000);
+    await close();
+  }, 30_000);
 });
 
 describe('plain HTTP', () => {

@@ -1,5 +1,6 @@
 import OpenAI from 'openai';
 import { ResponsesWS } from 'openai/resources/responses/ws';
+import { asked, type Protocol, protocolOf } from '../../gateway/socket-frames';
 import {
   arrivals,
   chat,
@@ -216,6 +217,11 @@ describe('what a frame cannot have', () => {
       { status: 422, error: { code: 'model_not_priced' } },
     ],
     [
+      'a bound beyond every number',
+      '{"type":"response.create","model":"gpt-4o-mini","input":"Hello.","max_output_tokens":1e400}',
+      { status: 422, error: { param: 'max_output_tokens' } },
+    ],
+    [
       'two spellings of a deciding key',
       responds('Hello.', { Model: 'gpt-4o' }),
       { status: 400, error: { param: 'Model' } },
@@ -317,6 +323,23 @@ describe('a provider that does not stream although it is asked to', () => {
     });
     await gateway.close();
     await close();
+  });
+});
+
+describe('what goes upstream of a frame', () => {
+  it.each([
+    ['{"type":"chat.completion.create"}', '{"stream":true}'],
+    [
+      ' { "seed" : 9007199254740993 , "type":"chat.completion.create" , "stream" : false } ',
+      '{"stream":true,"seed" : 9007199254740993 }',
+    ],
+    [
+      '{"type":"chat.completion.create","stream_id":"a","a":[1.0,"}"],"generate":true,"b":{"type":1e2}}',
+      '{"stream":true,"a":[1.0,"}"],"b":{"type":1e2}}',
+    ],
+  ])('%s is all but its own members, as they were written', (text, body) => {
+    const protocol = protocolOf('/v1/chat/completions/ws') as Protocol;
+    expect(asked(text, JSON.parse(text), protocol).body.toString()).toBe(body);
   });
 });
 

@@ -168,8 +168,9 @@ test.each([0, -60_000, 60_000])(
     const right = Date.now;
     const clock = jest.spyOn(Date, 'now').mockImplementation(() => right() + off_ms);
     const gateway = await world.openGateway();
-    const { text } = await post(gateway.url + path, key, chat(content, { stream: true }));
-    clock.mockRestore();
+    const { text } = await post(gateway.url + path, key, chat(content, { stream: true })).finally(
+      () => clock.mockRestore(),
+    );
     expect(text).toContain('[DONE]');
     expect(await lastCharge(world, org.org_id)).toMatchObject(exact);
     const [row] = await world.api.db('reservations').where({ org_id: org.org_id });

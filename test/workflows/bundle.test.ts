@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -23,11 +24,19 @@ test('a bundle is made once and kept; what was kept of other sources goes', asyn
   await writeFile(path.join(kept, 'workflows-of-others.js.unfinished'), 'old');
   const made = await bundleWorkflows();
   expect(made).toContain('reservationLifetimes');
+  // Workflows take types from there and nothing that runs.
+  expect(made).not.toMatch(/\/(?:domain|activities)\/[\w-]+\.ts/);
   const [name = '', ...more] = await readdir(kept);
   expect([name, more]).toEqual([expect.stringMatching(/^workflows-[0-9a-f]{32}\.js$/), []]);
-  expect(await readFile(path.join(kept, name), 'utf8')).toBe(made);
-  await writeFile(path.join(kept, name), 'kept');
+  const text = await readFile(path.join(kept, name), 'utf8');
+  expect(text.slice(text.indexOf('\n') + 1)).toBe(made);
+  const sum = createHash('sha256').update('kept').digest('hex');
+  await writeFile(path.join(kept, name), `${sum}\nkept`);
   expect(await bundleWorkflows()).toBe('kept');
+  for (const spoiled of ['', text.slice(0, -100), `${sum}\nspoiled`]) {
+    await writeFile(path.join(kept, name), spoiled);
+    expect(await bundleWorkflows()).toBe(made);
+  }
 });
 
 test('where nothing can be kept, the bundle is made all the same', async () => {
