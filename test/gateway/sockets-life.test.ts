@@ -311,7 +311,7 @@ describe('a client that reads slowly but steadily', () => {
     socket.resume();
     // Long enough for the pings to matter.
     expect(performance.now() - began_at).toBeGreaterThan(600);
-    await client.some(({ type }) => type === 'response.completed');
+    await client.some(({ type }) => type === 'response.incomplete');
     await close();
   }, 60_000);
 
