@@ -116,7 +116,9 @@ export function loadConfig<Process extends keyof Variables>(
   process_name: Process,
   env: NodeJS.ProcessEnv = process.env,
 ): Readonly<z.infer<Variables[Process]>> {
-  const parsed = variables[process_name].safeParse(env);
+  // An empty variable is none: that is how files of containers leave one out.
+  const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
+  const parsed = variables[process_name].safeParse(given);
   if (parsed.success) return Object.freeze(parsed.data) as Readonly<z.infer<Variables[Process]>>;
   const problems = parsed.error.issues.map(
     ({ path, message }) => `  ${String(path[0])} ${message}`,

@@ -56,7 +56,7 @@ const credential = z
   .max(1_000)
   .regex(
     /^[\x21-\x7e]{6,}$/,
-    'must be at least 6 characters without blanks, as the provider shows it',
+    'must be at least 6 letters, digits and signs of ASCII without blanks, as the provider shows it',
   )
   .refine(
     (given) => !given.endsWith('...'),

@@ -1,21 +1,24 @@
 /**
  * One request against all its counters, in one step of the store. Each gateway writes what it has counted itself, under its
  * own field, and the sum of the fields is the counter: a write that is lost, late or repeated changes nothing for long, and
- * what a flush took away comes back with the next word of each gateway. Levels (token buckets) are kept whole.
+ * what a flush took away comes back with the next word of each gateway. Levels (token buckets) are kept whole, and each gateway
+ * says at which it knew them last. So a young epoch, which a store that was emptied begins, decides nothing yet.
  *
- * KEYS: the epoch, then one a counter. ARGV: now in ms, this gateway, then for each counter: kind, limit, need ('' asks
- * nothing), slot or step in ms, counted slots or what a step drains, our counts without this request, with it, and with what
- * we may count before our next word, and up to how much that is granted.
- * Answers the epoch, which counter refused (0: none), then for each counter what others have counted, or the level, the
+ * KEYS: the epoch, then one a counter. ARGV: now in ms, this gateway, how long an epoch is young in ms, then for each counter:
+ * kind, limit, need ('' asks nothing), slot or step in ms, counted slots or what a step drains, our counts without this
+ * request, with it, and with what we may count before our next word, up to how much that is granted, and the level we know.
+ * Answers the epoch, which counter refused (0: none, -1: nothing is decided yet), then for each counter what others have counted, or the level, the
  * oldest slot of the others (-1: none), and whether more was granted.
  */
 export const limit_script = `
 local now, me = tonumber(ARGV[1]), ARGV[2]
 local epoch = redis.call('GET', KEYS[1])
 if not epoch then
-  epoch = me .. ARGV[1]
-  redis.call('SET', KEYS[1], epoch, 'EX', 86400)
+  epoch = me .. ':' .. ARGV[1]
+  redis.call('SET', KEYS[1], epoch)
 end
+redis.call('EXPIRE', KEYS[1], 86400)
+local is_young = now < tonumber(string.match(epoch, ':(%d+)$') or 0) + tonumber(ARGV[3])
 
 local function slots_of(text, gone)
   local sum, oldest = 0, -1
@@ -52,9 +55,9 @@ local function read_level(key, at, amount, untold)
   return math.max(0, level + untold)
 end
 
-local refused, plans, answer = 0, {}, {}
+local refused, plans, answer = is_young and -1 or 0, {}, {}
 for n = 2, #KEYS do
-  local a = 2 + (n - 2) * 9
+  local a = 3 + (n - 2) * 10
   local plan = {
     key = KEYS[n], kind = ARGV[a + 1], step = tonumber(ARGV[a + 4]), many = tonumber(ARGV[a + 5]),
     before = ARGV[a + 6], after = ARGV[a + 7], ahead = ARGV[a + 8],
@@ -71,6 +74,7 @@ for n = 2, #KEYS do
     plan.at = now / plan.step
     if plan.kind == 'steps' then plan.at = math.floor(plan.at) end
     used = read_level(plan.key, plan.at, plan.many, tonumber(plan.before))
+    if is_young then used = math.max(used, tonumber(ARGV[a + 10])) end
     plan.level = used
     answer[#answer + 1] = string.format('%.6f', used)
     answer[#answer + 1] = -1

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import Redis from 'ioredis';
 import type { Logger } from '../log';
 import { type Bucket, type Buckets, type Check, giveBack, take } from './limit-buckets';
@@ -10,6 +11,7 @@ import {
   hearOthers,
   isGranted,
   isNear,
+  isUndecided,
   ownOf,
   type Word,
   wasGranted,
@@ -34,6 +36,9 @@ const CLOCK_MS = 10_000;
 // Leases of calls under way are told again.
 const RENEW_MS = 5_000;
 const CHUNK = 100;
+// Within it each gateway has told what an emptied store has lost.
+const YOUNG_INTERVALS = 3;
+const YOUNG_MS_MAX = 1_000;
 
 type Run = (keys: number, ...args: (string | number)[]) => Promise<(string | number)[]>;
 
@@ -56,6 +61,9 @@ export class SharedStore {
   private hasOpened!: () => void;
   private ahead_ms = 0;
   private epoch = '';
+  /** When the epoch is no longer young, by the store's clock. */
+  private decides_at = 0;
+  private readonly young_ms: number;
   private is_probing = false;
   private is_flushing = false;
   private is_telling = false;
@@ -69,6 +77,7 @@ export class SharedStore {
     given: { log: Logger; clock: () => number; buckets: Pick<Buckets, 'all' | 'leases'> },
   ) {
     this.settings = settings;
+    this.young_ms = Math.min(settings.sync_interval_ms * YOUNG_INTERVALS, YOUNG_MS_MAX);
     this.log = given.log;
     this.clock = given.clock;
     this.buckets = given.buckets;
@@ -116,6 +125,11 @@ export class SharedStore {
 
   /** Decides in the store, and counts where all fit: the check that refuses, or undefined. Throws where it does not answer. */
   async admit(checks: readonly Check[], now: number): Promise<Check | undefined> {
+    const young_ms = Math.min(this.decides_at - now, this.young_ms);
+    if (young_ms > 0) {
+      await sleep(young_ms + 1);
+      return this.admit(checks, this.now());
+    }
     const own: number[] = [];
     const words = checks.map((check) => {
       const { bucket } = check;
@@ -129,15 +143,22 @@ export class SharedStore {
       for (const check of checks) takeBack(check);
       throw error;
     });
+    if (isUndecided(answer)) {
+      for (const check of checks) this.leave(check);
+      return this.admit(checks, this.now());
+    }
     const refused = checks[Number(answer[1]) - 1];
     for (const [n, check] of checks.entries()) {
       hear(check, answer, { n, is_refused: refused !== undefined, own: own[n] as number, now });
-      if (refused === undefined) continue;
-      takeBack(check);
-      // What went out meanwhile may have said it.
-      this.dirty.add(check.bucket);
+      if (refused !== undefined) this.leave(check);
     }
     return refused;
+  }
+
+  private leave(check: Check): void {
+    takeBack(check);
+    // What went out meanwhile may have said it.
+    this.dirty.add(check.bucket);
   }
 
   /** A counter has changed here: the store is told with the next word to it. */
@@ -276,7 +297,7 @@ export class SharedStore {
     const keys = [`${key_prefix}epoch`, ...words.map(({ bucket }) => key_prefix + bucket.key)];
     const args = words.flatMap((word) => argumentsOf(word, now));
     const covered = words.map(({ bucket, ahead }) => ownOf(bucket, now) + ahead);
-    const asked = this.run(keys.length, ...keys, Math.floor(now), this.me, ...args);
+    const asked = this.run(keys.length, ...keys, Math.floor(now), this.me, this.young_ms, ...args);
     const answer = await within(PATIENCE_MS, asked).catch((error: unknown) => {
       for (const word of words) unsay(word);
       throw error;
@@ -293,6 +314,7 @@ export class SharedStore {
     // Another one: the store has been emptied, so each gateway says again what it has counted.
     if (this.epoch !== '' && this.epoch !== epoch) this.tellAll();
     this.epoch = epoch;
+    this.decides_at = Number(epoch.split(':')[1]) + this.young_ms;
     return answer;
   }
 }

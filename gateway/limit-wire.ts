@@ -76,7 +76,8 @@ export function argumentsOf(word: Word, now: number): (string | number)[] {
       : ['slots', window.slot_ms, window.counted];
   const [kind = '', step = 0, many = 0] = shape;
   const more = ahead > 0 ? writtenAhead(bucket, now, ahead) : '';
-  return [kind, rule.limit, need, step, many, before, after, more, grantedUpTo(rule, cost)];
+  const level = window.kind === 'drain' ? ownOf(bucket, now) : 0;
+  return [kind, rule.limit, need, step, many, before, after, more, grantedUpTo(rule, cost), level];
 }
 
 /** What this gateway has counted. */
@@ -117,6 +118,11 @@ export function hearOthers(bucket: Bucket, answer: Answer, n: number, now: numbe
   bucket.others = value;
   bucket.others_slot = slotOf(window, now);
   return Number(answer[3 + MEMBERS * n]);
+}
+
+/** The store has been emptied a moment ago, and waits for what each gateway has counted. */
+export function isUndecided(answer: Answer): boolean {
+  return Number(answer[1]) < 0;
 }
 
 export function wasGranted(answer: Answer, n: number): boolean {

@@ -92,7 +92,7 @@ function style(colour: string): string {
   return `*{box-sizing:border-box}body{margin:0;background:#f2f4f7;color:#1c2430;font:16px/1.5 system-ui,sans-serif}
 main{width:min(26rem,100% - 2rem);margin:8vh auto 2rem;background:#fff;border-radius:14px;box-shadow:0 8px 30px #1c243022;overflow:hidden}
 header{background:${colour};color:#fff;padding:1rem 1.75rem;font-weight:600}section{padding:1.5rem 1.75rem}
-h1{font-size:1.1rem;font-weight:500;margin:0;overflow-wrap:anywhere}.money{font-size:2.4rem;font-weight:650;margin:.25rem 0 1.25rem}
+h1{font-size:1.1rem;font-weight:500;margin:0;overflow-wrap:anywhere}.money{font-size:clamp(1.2rem,6.4vw,1.7rem);font-weight:650;margin:.25rem 0 1.25rem}
 form{margin:0}.button{display:block;width:100%;padding:.75rem 1rem;border:1px solid #c8d0da;border-radius:9px;background:#fff;color:inherit;font:inherit;text-align:center;text-decoration:none;cursor:pointer}
 .button:hover{background:#f6f8fa}.button:focus-visible{outline:3px solid ${colour}55}.pay{background:${colour};border-color:${colour};color:#fff;font-weight:600}.pay:hover{background:${colour};filter:brightness(1.1)}
 .others{display:grid;gap:.6rem;margin-top:.9rem;font-size:.95rem}.good,.bad{padding:.6rem .9rem;border-radius:9px;margin:0 0 1rem}.good{background:#e6f6ec;color:#14532d}.bad{background:#fdeaea;color:#8a1c1c}

@@ -107,6 +107,7 @@ async function end(api: Api, made: Begun | undefined): Promise<string> {
   const { payment_session_id, provider, checkout_state, approval_url } = made;
   const confirmed = await ask<{
     status: string;
+    currency: string;
     credited_amount: number | null;
     wallet_balance_after: number | null;
     error_message: string | null;
@@ -116,13 +117,13 @@ async function end(api: Api, made: Begun | undefined): Promise<string> {
     checkout_state,
     provider_session_token: tokenOf(approval_url),
   });
-  const { status, credited_amount, wallet_balance_after, error_message } = confirmed;
+  const { status, currency, credited_amount, wallet_balance_after, error_message } = confirmed;
   const session = `<p>Payment session ${escaped(payment_session_id)} is ${escaped(status)}.</p>`;
   if (credited_amount === null)
     return `<h1>${escaped(error_message ?? 'The payment is not complete yet.')}</h1>${session}
 <p><a class="button pay" href="${escaped(approval_url)}">Back to the provider's page</a></p>${again}`;
-  return `<h1>Credited</h1><p class="money">${credited_amount}</p>
-<p class="good">The wallet holds ${wallet_balance_after} now. Calls that waited for money go on.</p>${session}${again}`;
+  return `<h1>Credited</h1><p class="money">${credited_amount} ${escaped(currency)}</p>
+<p class="good">The wallet holds ${wallet_balance_after} ${escaped(currency)} now. Calls that waited for money go on.</p>${session}${again}`;
 }
 
 async function ask<Body>({ api_url, key }: Api, path: string, body?: object): Promise<Body> {

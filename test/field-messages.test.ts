@@ -98,7 +98,7 @@ test('a start that cannot go on says the same of its variables', () => {
       'The gateway cannot start; set these environment variables:',
       '  CONTROL_PLANE_URL must be an address such as https://example.com',
       '  CONTROL_PLANE_TOKEN is missing',
-      '  GATEWAY_CONFIG must not be empty',
+      '  GATEWAY_CONFIG is missing',
       '  GATEWAY_PORT must be a number',
       '  LOG_LEVEL must be one of fatal, error, warn, info, debug, trace',
     ].join('\n'),

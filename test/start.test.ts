@@ -57,6 +57,24 @@ test('the three printed calls answer, stream, and show both in the ledger', asyn
   );
 });
 
+test("the README's recipes for each client print what stands behind them", async () => {
+  const readme = readFileSync(path.join(root, 'README.md'), 'utf8');
+  const chapter = readme.slice(readme.indexOf('## Point your SDK at it'));
+  const recipes = [...chapter.slice(0, chapter.indexOf('\n## ', 3)).matchAll(/```ts\n(.*?)```/gs)];
+  expect(recipes.length).toBeGreaterThanOrEqual(7);
+  for (const [, recipe = ''] of recipes) {
+    const script = recipe.replaceAll('http://127.0.0.1:8081', first.gateway_url);
+    const { stdout } = await promisify(execFile)(
+      process.execPath,
+      ['--input-type=module', '-e', script],
+      { cwd: root, env: { ...process.env, SVC_GATEWAY_KEY: first.keys.gateway } },
+    );
+    const promised = [...recipe.matchAll(/ \/\/ (.+)$/gm)].map(([, words]) => words);
+    if (promised.length > 0) expect(stdout.trimEnd().split('\n')).toEqual(promised);
+    else expect(stdout).toContain('You said: Hello. This is gpt-4o-mini of the sandbox.');
+  }
+}, 60_000);
+
 test('the printed walk through a ticket drains, hangs, approves, answers and refills, as often as it is walked', async () => {
   for (let times = 0; times < 2; times += 1) {
     await walkThroughTicket();
@@ -105,7 +123,9 @@ test('the printed page tops up by clicks alone', async () => {
   const pressed = await pressFirst(begun.headers.get('location') as string);
   const back = pressed.headers.get('location') as string;
   for (let times = 0; times < 2; times += 1)
-    expect(await (await fetch(back)).text()).toContain('<h1>Credited</h1><p class="money">10</p>');
+    expect(await (await fetch(back)).text()).toContain(
+      '<h1>Credited</h1><p class="money">10 USD</p>',
+    );
 });
 
 test('nothing of it can be reached from another machine', async () => {

@@ -184,6 +184,32 @@ test('a store that is emptied between two requests is told again what was counte
   expect(await passes(gateways, 40, rule(10))).toBe(2);
 });
 
+test.each([
+  ['window', rule(10)],
+  ['large window', rule(1_000)],
+  ['sliding window', rule(10, { window: slidingWindow(EDGELESS_MS) })],
+  ['token bucket', rule(10, { window: tokenBucket(EDGELESS_MS) })],
+  ['number of calls under way', rule(10, { window: leases(), limit_type: 'parallel' })],
+])(
+  'a shared %s that is used up lets nothing through once its store is emptied',
+  async (_, shared) => {
+    const [first, second] = [await open(), await open()];
+    let passed = 0;
+    // The first one does not hear what the second counts.
+    for (const limits of [first, second])
+      for (let n = 0; n < shared.limit / 2; n += 1) passed += await passes([limits], 1, shared);
+    // What the first was granted to count ahead goes back within a tick.
+    await until(async () => {
+      passed += await passes([second], 1, shared);
+      return passed === shared.limit;
+    });
+    await redis.client.flushall();
+    expect(await passes([first, second], 20, shared)).toBe(0);
+    await redis.client.flushall();
+    expect(await passes([second], 5, shared)).toBe(0);
+  },
+);
+
 async function counted(key: string): Promise<number> {
   const fields = await redis.client.hvals(key);
   return fields.reduce((sum, text) => sum + Number(text.split(':')[1] ?? 0), 0);
