@@ -72,6 +72,7 @@ export function add(
   });
 }
 
+/** Gives a member another role; what their keys may do follows at once. */
 export async function setRole(
   db: Db,
   org_id: string,

@@ -110,6 +110,7 @@ export interface RefundProgress {
   summary: string;
 }
 
+/** How a refund stands, and when to ask for it again. */
 export async function progress(db: Db, id: string): Promise<RefundProgress> {
   const { status, wait_ms } = await get(db, id);
   return { status, wait_ms, summary: await summary(db, id) };

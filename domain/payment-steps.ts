@@ -183,6 +183,7 @@ export interface Progress {
   summary: string;
 }
 
+/** How a session stands, what its workflow does next, and one line for operators. */
 export async function progress(db: Db, id: string): Promise<Progress> {
   return one<Progress>(
     db,

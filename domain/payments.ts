@@ -296,6 +296,7 @@ export interface Approval {
   error_message: string | null;
 }
 
+/** Throws 404 where there is no such session. */
 export function approvalOf(db: Db, id: string): Promise<Approval> {
   return one<Approval>(
     db,
@@ -319,6 +320,7 @@ export interface Outcome {
   error_message: string | null;
 }
 
+/** Throws 404 where there is no such session. */
 export function outcomeOf(db: Db, id: string): Promise<Outcome> {
   return one<Outcome>(
     db,

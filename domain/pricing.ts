@@ -139,6 +139,7 @@ export interface ExchangeRates {
   updated_at: Date | null;
 }
 
+/** All rates as they stand. */
 export async function exchangeRates(db: Db): Promise<ExchangeRates> {
   const rows = await many<{ currency: string; rate: number; updated_at: Date }>(
     db,

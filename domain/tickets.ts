@@ -135,6 +135,7 @@ export async function expire(db: Db, ticket_id: string): Promise<number> {
   return left_ms;
 }
 
+/** How a ticket stands now, its deadline included; undefined where there is none. */
 export async function statusOf(db: Db, ticket_id: string): Promise<TicketStatus | undefined> {
   const row = await maybe<{ status: TicketStatus }>(
     db,

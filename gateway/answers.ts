@@ -251,6 +251,7 @@ function open({ ctx, gateway }: Call, status: number, headers: Record<string, st
   ctx.res.writeHead(status, headers);
 }
 
+/** The headers of a provider's answer that clients are given. */
 export function picked(headers: Headers): Record<string, string> {
   const kept: Record<string, string> = {};
   for (const name of client_headers) {

@@ -99,6 +99,7 @@ const SETTLE_MS = 5_000;
 const SOCKETS_MS = 1_000;
 const EVENTS_MS = 2_000;
 
+/** Lets go of all that a gateway has open, once it has drained. */
 export async function closeGateway(gateway: Gateway): Promise<void> {
   gateway.configuration?.close();
   gateway.holds.close();

@@ -174,6 +174,7 @@ function invalid(param: string, message: string): AppError {
 /** The right spelling of keys by what a lenient parser may take for them, and by themselves. */
 export type Spellings = ReadonlyMap<string, string>;
 
+/** The spellings of these names. */
 export function spellings(...names: string[]): Spellings {
   return new Map(
     names.flatMap((name): [string, string][] => [

@@ -15,6 +15,7 @@ export type Verdict = 'yes' | 'forbidden' | 'unknown';
 
 const CONFIG_PATH = '/v1/gateway/config';
 
+/** The control plane's configuration for gateways, unless it is the one of this ETag; `away` where it does not answer. */
 export async function askConfig(flights: Flights, etag: string | undefined): Promise<ConfigAnswer> {
   const headers = etag === undefined ? {} : { 'if-none-match': etag };
   const reply = await flights.request('GET', CONFIG_PATH, undefined, { headers });
@@ -30,6 +31,7 @@ export async function reportConfig(flights: Flights, state: object): Promise<boo
   return (await flights.request('POST', `${CONFIG_PATH}/report`, state))?.status === 200;
 }
 
+/** Whether whoever brings the other token may reload: the control plane says so, or while it is away a token that is our own. */
 export async function verdictOn(
   flights: Flights,
   { token, other }: { token: string; other: string },

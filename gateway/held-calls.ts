@@ -68,6 +68,7 @@ export function openHeldCalls(): HeldCalls {
   };
 }
 
+/** How a call wants to be paid for, by its headers: how long it is held at most, in ms, and the cost ticket that it brings. */
 export function paymentOf(call: Call): Payment {
   return { hold_ms: holdTime(call), ticket_id: ticketHeader(call.ctx) };
 }

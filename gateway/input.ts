@@ -21,10 +21,12 @@ const labels = new Set(['role', 'type', 'tool_call_id', 'call_id', 'tool_use_id'
 // Base64 characters a token of attached files takes; settling corrects it.
 const FILE_CHARACTERS_PER_TOKEN = 4;
 
+/** How the parts of a content are counted, by their type and then by their members. */
 export function countedParts(members: Record<string, Record<string, Count>>): Parts {
   return new Map(Object.entries(members));
 }
 
+/** Nothing counted yet but these tokens. */
 export function newInput(tokens = 0): Input {
   return { texts: [], tokens, unseen: 0 };
 }
@@ -40,6 +42,7 @@ export function addMessages(input: Input, messages: unknown, name: string, parts
   }
 }
 
+/** A content: a text, or a list of parts. */
 export function addContent(input: Input, content: unknown, parts: Parts): void {
   for (const part of Array.isArray(content) ? content : [content]) {
     if (isObject(part)) addMembers(input, part, parts);
@@ -47,6 +50,7 @@ export function addContent(input: Input, content: unknown, parts: Parts): void {
   }
 }
 
+/** A text, or whatever else stands in its place, as JSON. */
 export function addText(input: Input, value: unknown): void {
   if (value === undefined || value === null) return;
   input.texts.push(typeof value === 'string' ? value : JSON.stringify(value));
@@ -58,6 +62,7 @@ export function addFile(input: Input, data: unknown): void {
   else input.unseen += 1;
 }
 
+/** The refusal (422) of a member of the body. */
 export function wrong(param: string, message: string): AppError {
   return new AppError('invalid_field', message, { param });
 }

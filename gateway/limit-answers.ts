@@ -36,6 +36,7 @@ export interface Standing {
   retry_after: number | undefined;
 }
 
+/** How a limit stands, for events and refusals. */
 export function standingOf({ rule, used }: Check, reset_ms: number): Standing {
   const { scope, limit_type, limit, retry_after } = rule;
   return { scope, limit_type, limit, used, reset_at: Date.now() + reset_ms, retry_after };
@@ -46,6 +47,7 @@ export function mostConstrained(checks: readonly Check[]): Check | undefined {
   return leastOf(checks, 'rpm') ?? leastOf(checks, 'tpm') ?? leastOf(checks, 'parallel');
 }
 
+/** The check of this type that leaves least. */
 export function leastOf(checks: readonly Check[], limit_type: LimitType): Check | undefined {
   let least: Check | undefined;
   for (const check of checks) {
@@ -55,6 +57,7 @@ export function leastOf(checks: readonly Check[], limit_type: LimitType): Check 
   return least;
 }
 
+/** How much a limit has left, in whole units. */
 export function leftOf({ rule, used }: Check): number {
   return Math.max(0, Math.floor(rule.limit - used));
 }

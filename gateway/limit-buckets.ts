@@ -153,6 +153,7 @@ function newBucket(key: string, rule: Rule): Bucket {
   };
 }
 
+/** `need` must fit under the limit for a request to pass, and `cost` is what it counts. */
 export function newCheck(rule: Rule, bucket: Bucket, need: number, cost: number): Check {
   return { rule, bucket, need, cost, counted_at: 0, used: 0, reset_ms: undefined };
 }

@@ -71,6 +71,7 @@ export function decide(
   return { is_allowed: false, used, wait_ms };
 }
 
+/** What of a count still counts now. */
 export function usedAt(window: Window, count: Count, now: number): number {
   if (window.kind === 'lease') return count.level;
   if (window.kind === 'drain') {
@@ -180,6 +181,7 @@ export function writtenAhead(
   return text;
 }
 
+/** The number of the slot of time that a moment in ms lies in. */
 export function slotOf({ slot_ms }: { slot_ms: number }, now: number): number {
   return Math.floor(now / slot_ms);
 }

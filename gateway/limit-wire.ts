@@ -10,6 +10,7 @@ const AHEAD = 0.05;
 type Answer = readonly (string | number)[];
 const MEMBERS = 3;
 
+/** True where each request is counted in the store. */
 export function isNear(limit: number, total: number): boolean {
   return limit < EXACT_BELOW || total > limit * (1 - NEAR);
 }
@@ -125,6 +126,7 @@ export function isUndecided(answer: Answer): boolean {
   return Number(answer[1]) < 0;
 }
 
+/** True where this gateway may count ahead of its next word about the n-th counter. */
 export function wasGranted(answer: Answer, n: number): boolean {
   return Number(answer[4 + MEMBERS * n]) === 1;
 }

@@ -6,6 +6,7 @@ export interface Meeting<Who> {
   failure(): unknown;
 }
 
+/** A meeting of so many; `goOn` runs once with all of them, in the order of their places. */
 export function openMeeting<Who>(count: number, goOn: (all: Who[]) => Promise<void>): Meeting<Who> {
   const arrived = new Map<number, Who>();
   let resolve!: (gone: Promise<void>) => void;

@@ -54,6 +54,7 @@ export interface Reader {
 // Text kept to be counted where usage never comes.
 const TEXT_MAX_CHARACTERS = 1_048_576;
 
+/** Keeps text that was delivered, up to a bound, to count it where usage never comes. */
 export function addDelivered(found: Measured, text: string): void {
   if (found.text.length < TEXT_MAX_CHARACTERS) found.text += text;
 }

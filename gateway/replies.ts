@@ -18,6 +18,7 @@ export interface WireError {
   param?: string | null;
 }
 
+/** The error in an answer of the control plane; empty where it is none of its own. */
 export function errorOf(reply: Reply): WireError {
   return (reply.body?.error as WireError | undefined) ?? {};
 }

@@ -42,10 +42,12 @@ export function openRunning(
   };
 }
 
+/** A call begins with this configuration, and keeps it to its end. */
 export function enter(running: Running): void {
   running.calls += 1;
 }
 
+/** A call has ended; the last one of a configuration that was replaced closes it. */
 export function leave(running: Running): void {
   running.calls -= 1;
   if (running.is_replaced && running.calls === 0) void closeRunning(running);
@@ -57,6 +59,7 @@ export function replace(running: Running): void {
   if (running.calls === 0) void closeRunning(running);
 }
 
+/** Ends the connections to providers and MCP servers. */
 export async function closeRunning({ providers, mcp }: Running): Promise<void> {
   await Promise.all([providers.close(), mcp.close()]);
 }

@@ -41,6 +41,7 @@ export function endCall(call: Call): void {
   span.end();
 }
 
+/** Notes on a call's span, where it is traced, what was thrown. */
 export function failCall({ span }: Call, error: unknown): void {
   if (span === undefined) return;
   fail(span, error);

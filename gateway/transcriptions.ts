@@ -57,6 +57,7 @@ export function transcriptionInput({ prompt, seconds, 'keywords[]': keywords }: 
   return input;
 }
 
+/** What a transcription is estimated by: the seconds of its file. */
 export function transcriptionUnits({ seconds }: Body): Units {
   return { characters: 0, seconds: seconds as number };
 }

@@ -27,7 +27,7 @@ export const nothing_used: Usage = {
   audio_output_tokens: 0,
 };
 
-// The ledger refuses shares that exceed their whole; a provider's slip must not leave a request unbilled.
+/** Usage whose shares do not exceed their whole: the ledger refuses others, and a provider's slip must not leave a request unbilled. */
 export function withinTotals(usage: Usage): Usage {
   const { prompt_tokens, completion_tokens, cache_write_1h_tokens, tool_calls } = usage;
   const cached_tokens = Math.min(usage.cached_tokens, prompt_tokens);
@@ -52,14 +52,17 @@ export function withinTotals(usage: Usage): Usage {
   return within;
 }
 
+/** A count of a provider; 0 for whatever is none. */
 export function whole(value: unknown): number {
   return Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : 0;
 }
 
+/** The text, or an empty one for whatever is none. */
 export function stringOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
+/** The objects of a list; none for whatever is no list. */
 export function listOf(value: unknown): Body[] {
   return Array.isArray(value) ? value.filter(isObject) : [];
 }
