@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { get as httpGet, type IncomingMessage } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import * as events from '../domain/events';
 import { newId } from '../domain/ids';
 import { type Db, many, one } from '../domain/sql';
@@ -36,6 +37,8 @@ async function append(org_id: string, type: string, payload: object = {}, throug
     payload: JSON.stringify(payload),
   });
   if (through === db) await until(allVisible);
+  // Ids of one millisecond have no order.
+  await sleep(2);
 }
 
 /** Readers stay below the oldest open transaction, that of another test's database included. */
