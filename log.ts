@@ -24,14 +24,14 @@ const STDOUT = 1;
 /** Structured logs on standard output, one JSON object a line; secrets are censored by name. */
 export function createLog(name: string, level = 'info'): Logger {
   const options = { name, level, redact, timestamp: pino.stdTimeFunctions.isoTime };
-  return level === 'silent' ? pino(options) : pino(options, bufferedOutput(STDOUT));
+  return level === 'silent' ? pino(options) : pino(options, bufferedOutput());
 }
 
 /**
  * Writes beside the work of the process, and what is left as it ends. pino's own destination tries for ever to write that to a
  * pipe without a reader or a full disk, so that the process never ends; here such lines are lost.
  */
-export function bufferedOutput(fd: number): pino.DestinationStream {
+function bufferedOutput(): pino.DestinationStream {
   let waiting = '';
   let is_due = false;
   let is_writing = false;
@@ -50,7 +50,7 @@ export function bufferedOutput(fd: number): pino.DestinationStream {
   const send = (bytes: Buffer): void => {
     is_writing = true;
     began_at = performance.now();
-    write(fd, bytes, (error, written) => {
+    write(STDOUT, bytes, (error, written) => {
       if (error?.code === 'EAGAIN') {
         setTimeout(send, FLUSH_MS, bytes).unref();
       } else if (error === null && written < bytes.length) send(bytes.subarray(written));
@@ -65,7 +65,7 @@ export function bufferedOutput(fd: number): pino.DestinationStream {
     const is_stuck = is_writing && performance.now() - began_at > FLUSH_MS;
     if (is_stuck || waiting === '') return;
     try {
-      writeSync(fd, waiting);
+      writeSync(STDOUT, waiting);
     } catch {
       // Nobody is there to be told.
     }
