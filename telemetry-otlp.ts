@@ -10,7 +10,7 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
-import { API_VERSION } from './http';
+import { API_VERSION } from './runtime/version';
 import { contextOf, type NewSpan, type Tracing, type TracingOptions, tell } from './telemetry';
 import { openReceiver } from './telemetry-receiver';
 

@@ -2,6 +2,7 @@ import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/comm
 import { audit } from '../domain/audit';
 import { isAppError } from '../domain/errors';
 import * as events from '../domain/events';
+import * as verdicts from '../domain/ledger/verdicts';
 import * as paymentEvents from '../domain/payment-events';
 import * as refunds from '../domain/payment-refunds';
 import * as paymentSteps from '../domain/payment-steps';
@@ -10,7 +11,8 @@ import type { Secrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
 import * as storedAnswers from '../domain/stored-answers';
 import * as tickets from '../domain/tickets';
-import { createPaymentSteps, openProviders, type ProviderOf } from './payments';
+import { openProviders, type ProviderOf } from '../payment-providers/open';
+import { createPaymentSteps } from './payments';
 
 export interface Dependencies {
   db: Db;
@@ -38,8 +40,8 @@ export function createActivities({ db, secrets }: Dependencies) {
         summary: await tickets.summary(db, ticket_id),
       })),
     /** A person's verdict on a ticket; a refusal fails with its code. */
-    recordVerdict: (verdict: tickets.Verdict) =>
-      refusable(() => withRetry(() => tickets.decide(db, verdict))),
+    recordVerdict: (verdict: verdicts.Verdict) =>
+      refusable(() => withRetry(() => verdicts.decide(db, verdict))),
     /** How a ticket stands, and one line of who asked and who decided. */
     showTicket: ({ ticket_id }: { ticket_id: string }) =>
       refusable(async () => ({

@@ -1,10 +1,8 @@
-import { accessOf } from '../domain/payment-config';
 import * as refunds from '../domain/payment-refunds';
 import type { Called, Progress } from '../domain/payment-steps';
 import * as steps from '../domain/payment-steps';
-import type { ProviderName } from '../domain/provider-currencies';
-import type { Secrets } from '../domain/secrets';
-import { type Db, isTransient, isUnreachable, withRetry } from '../domain/sql';
+import { type Db, withRetry } from '../domain/sql';
+import type { ProviderOf } from '../payment-providers/open';
 import {
   isProviderRefusal,
   isProviderTrouble,
@@ -13,22 +11,6 @@ import {
   ProviderTrouble,
   type ReportedRefund,
 } from './provider';
-import { providerFor } from './providers';
-
-export type ProviderOf = (name: ProviderName) => Promise<PaymentProvider>;
-
-/** The providers as the platform's config says now. */
-export function openProviders(db: Db, secrets: Secrets): ProviderOf {
-  return async (name) => {
-    const access = await accessOf(db, secrets, name).catch((error) => {
-      if (isUnreachable(error) || isTransient(error)) throw error;
-      throw new ProviderTrouble(
-        `The credentials of ${name} cannot be read: ${(error as Error).message}`,
-      );
-    });
-    return providerFor(name, access);
-  };
-}
 
 /** Why the provider is asked: somebody says that the buyer has paid, a webhook, or the clock. */
 export type Reason = 'confirm' | 'news' | 'clock';

@@ -1,6 +1,6 @@
 import { Client } from '@temporalio/client';
 import { defaultPayloadConverter, type Headers } from '@temporalio/common';
-import type { Trace } from '../domain/reservations';
+import type { Trace } from '../domain/trace';
 
 /** The header of Temporal's messages that carries a trace. */
 export const TRACE_HEADER = 'trace';

@@ -4,6 +4,7 @@ import { ConfigError, loadConfig } from '../config';
 import { openDatabase } from '../connections';
 import { audit } from '../domain/audit';
 import { isAppError } from '../domain/errors';
+import * as verdicts from '../domain/ledger/verdicts';
 import * as outbox from '../domain/outbox';
 import * as paymentEvents from '../domain/payment-events';
 import * as steps from '../domain/payment-steps';
@@ -118,20 +119,20 @@ async function runOutbox(db: Db, [verb]: string[]): Promise<number> {
   return 0;
 }
 
-const verdicts = { approve: 'approved', deny: 'denied' } as const;
+const verdict_of = { approve: 'approved', deny: 'denied' } as const;
 
 async function runTickets(db: Db, [verb, id, ...words]: string[]): Promise<number> {
   if (verb === undefined) return listTickets(db);
-  const verdict = verdicts[verb as keyof typeof verdicts];
+  const verdict = verdict_of[verb as keyof typeof verdict_of];
   if (verdict === undefined || id === undefined) {
     throw new ConfigError(
       'Say: tickets, tickets approve <id> [note], or tickets deny <id> [reason].',
     );
   }
   const { org_id } = await tickets.get(db, id, null);
-  await tickets.decide(db, {
+  await verdicts.decide(db, {
     ...{ ticket_id: id, org_id, verdict, by: 'terminal', is_platform: true, by_terminal: true },
-    valid_until: await tickets.verdictDeadline(db),
+    valid_until: await verdicts.verdictDeadline(db),
     ...(words.length > 0 ? { note: words.join(' ') } : {}),
   });
   print(await tickets.summary(db, id));

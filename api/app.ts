@@ -1,7 +1,8 @@
 import Koa from 'koa';
-import { openProviders } from '../activities/payments';
-import { API_VERSION, conventions } from '../http';
+import { conventions } from '../http';
 import type { Logger } from '../log';
+import { openProviders } from '../payment-providers/open';
+import { API_VERSION } from '../runtime/version';
 import { docs } from './docs';
 import { createKeyring } from './keyring';
 import { type Connections, mount } from './route';

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import * as constraints from '../domain/constraints';
 import { controlPlane, ownOrg, permission } from './access';
-import * as answers from './answers';
+import * as shared from './answers';
+import * as answers from './answers/money';
 import { amount, id } from './fields';
 import { type Ctx, route } from './route';
 
@@ -62,7 +63,7 @@ export const constraintRoutes = [
   }),
   route('delete', `${root}/:cid`, writing, one, remove, {
     summary: 'Take a usage constraint away.',
-    answer: answers.nothing,
+    answer: shared.nothing,
   }),
   route('get', '/v1/gateway/agents/:id/usage-check', controlPlane, checked, check, {
     summary: "Whether an agent's constraints let one more request of this cost pass.",

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { AppError } from '../domain/errors';
 import * as events from '../domain/events';
 import { isUnreachable } from '../domain/sql';
-import { toWire } from '../http';
+import { toWire } from '../runtime/wire';
 import {
   type Access,
   actingOrg,
@@ -11,7 +11,7 @@ import {
   isPlatformAdmin,
   type Principal,
 } from './access';
-import * as answers from './answers';
+import * as answers from './answers/events';
 import { id, instant } from './fields';
 import { type Ctx, route } from './route';
 

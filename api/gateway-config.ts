@@ -2,7 +2,8 @@ import { z } from 'zod';
 import { AppError } from '../domain/errors';
 import * as configs from '../domain/gateway-config';
 import { controlPlane, platformAdmin } from './access';
-import * as answers from './answers';
+import * as shared from './answers';
+import * as answers from './answers/machine';
 import { id, instant, page } from './fields';
 import { type Ctx, route } from './route';
 
@@ -47,7 +48,7 @@ export const gatewayConfigRoutes = [
   }),
   route('get', '/v1/admin/gateway-config/versions', platformAdmin, paged, versions, {
     summary: 'All versions, newest first. Going back is putting an old one again.',
-    answer: answers.list({ versions: answers.gatewayConfigVersion }),
+    answer: shared.list({ versions: answers.gatewayConfigVersion }),
   }),
   route('get', '/v1/gateway/config', controlPlane, nothing, poll, {
     summary: 'What a gateway is to run. Carries an ETag; 404 where it runs its own file.',
@@ -55,7 +56,7 @@ export const gatewayConfigRoutes = [
   }),
   route('post', '/v1/gateway/config/report', controlPlane, report, note, {
     summary: 'What a gateway runs.',
-    answer: answers.nothing,
+    answer: shared.nothing,
   }),
 ];
 

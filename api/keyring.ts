@@ -1,4 +1,5 @@
-import { sha256 } from '../domain/ids';
+import { sha256 } from '../domain/digest';
+import * as keys from '../domain/people/keys';
 import type { Db } from '../domain/sql';
 import * as tokens from '../domain/tokens';
 
@@ -37,7 +38,7 @@ export function createKeyring(db: Db): Keyring {
   return {
     async check(key) {
       const hash = hashes.get(key) ?? (await hashOf(key));
-      if (hash === undefined) throw tokens.invalidKey();
+      if (hash === undefined) throw keys.invalidKey();
       if (hashes.size >= HASHES_MAX) hashes.clear();
       hashes.set(key, hash);
       const token = new Promise<tokens.LivingToken>((resolve, reject) => {
@@ -50,7 +51,7 @@ export function createKeyring(db: Db): Keyring {
 }
 
 async function hashOf(key: string): Promise<string | undefined> {
-  return (await tokens.isWellFormed(key)) ? sha256(key) : undefined;
+  return (await keys.isWellFormed(key)) ? sha256(key) : undefined;
 }
 
 async function answer(db: Db, batch: Waiting[]): Promise<void> {
@@ -59,7 +60,7 @@ async function answer(db: Db, batch: Waiting[]): Promise<void> {
     for (const { hash, resolve, reject } of batch) {
       const token = living.get(hash);
       if (token) resolve(token);
-      else reject(tokens.invalidKey());
+      else reject(keys.invalidKey());
     }
   } catch (error) {
     for (const { reject } of batch) reject(error);

@@ -1,7 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
 import { AppError, isAppError } from '../domain/errors';
+import type * as calls from '../domain/ledger/calls';
 import * as reservations from '../domain/reservations';
 import { type Db, isTransient, isUnreachable, withRetry } from '../domain/sql';
+import { type Trace, traceOf } from '../domain/trace';
 import type { Logger } from '../log';
 
 type LaneAnswer = reservations.LaneAnswer;
@@ -14,9 +16,9 @@ const RESEND_MS = [50, 250, 1_000];
 
 export interface Lanes {
   /** Refusals are rows (`code`); throws only where the ledger is away or the lane is full. */
-  reserve(body: reservations.Reserve): Promise<LaneAnswer>;
-  settle(body: reservations.Settle & { org_id: string }): Promise<LaneAnswer>;
-  redeem(body: reservations.Redeem): Promise<LaneAnswer>;
+  reserve(body: calls.Reserve): Promise<LaneAnswer>;
+  settle(body: calls.Settle & { org_id: string }): Promise<LaneAnswer>;
+  redeem(body: calls.Redeem): Promise<LaneAnswer>;
   /** Resolves when everything that waits is committed. */
   close(): Promise<void>;
 }
@@ -33,7 +35,7 @@ interface Waiting {
   text: string;
   item: Record<string, unknown>;
   /** Of a reserve: its trace. */
-  trace?: reservations.Trace | undefined;
+  trace?: Trace | undefined;
   answer: Promise<LaneAnswer>;
   resolve: (row: LaneAnswer) => void;
   reject: (error: unknown) => void;
@@ -86,7 +88,7 @@ export function createLanes(db: Db, log: Logger): Lanes {
         id: `reserve:${body.request_id}`,
         text: JSON.stringify(item),
         item,
-        trace: reservations.traceOf(body),
+        trace: traceOf(body),
       });
     },
     settle(body) {
@@ -220,8 +222,8 @@ async function resend<T>(call: () => Promise<T>): Promise<T> {
 }
 
 /** Undefined where none is traced. */
-function tracesOf(reserves: readonly Waiting[]): Record<string, reservations.Trace> | undefined {
-  let traces: Record<string, reservations.Trace> | undefined;
+function tracesOf(reserves: readonly Waiting[]): Record<string, Trace> | undefined {
+  let traces: Record<string, Trace> | undefined;
   for (const { item, trace } of reserves) {
     if (trace === undefined) continue;
     traces ??= {};

@@ -1,8 +1,8 @@
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
-import { API_VERSION } from '../http';
 import { root } from '../root';
+import { API_VERSION } from '../runtime/version';
 import { exampleBody, pathHelp, withHelp } from './field-help';
 import type { Route } from './route';
 import { routes } from './routes';

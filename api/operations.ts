@@ -1,9 +1,10 @@
 import { z } from 'zod';
 import { audit } from '../domain/audit';
 import { AppError } from '../domain/errors';
-import { API_VERSION } from '../http';
+import { API_VERSION } from '../runtime/version';
 import { open, platformAdmin } from './access';
-import * as answers from './answers';
+import * as eventsAnswers from './answers/events';
+import * as moneyAnswers from './answers/money';
 import { type Ctx, route } from './route';
 
 const nothing = z.strictObject({});
@@ -11,15 +12,15 @@ const nothing = z.strictObject({});
 export const operationRoutes = [
   route('get', '/health', open, nothing, health, {
     summary: 'The process is alive.',
-    answer: answers.health,
+    answer: eventsAnswers.health,
   }),
   route('get', '/readyz', open, nothing, readiness, {
     summary: '200 while the database answers and the process is not draining.',
-    answer: answers.readiness,
+    answer: eventsAnswers.readiness,
   }),
   route('get', '/v1/admin/audit', platformAdmin, nothing, runAudit, {
     summary: 'Prove the ledger from one snapshot.',
-    answer: answers.audit,
+    answer: moneyAnswers.audit,
   }),
 ];
 

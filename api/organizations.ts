@@ -12,7 +12,8 @@ import {
   platformAdmin,
   requireScopes,
 } from './access';
-import * as answers from './answers';
+import * as shared from './answers';
+import * as answers from './answers/people';
 import { currency, id, name, page } from './fields';
 import { type Ctx, route } from './route';
 
@@ -45,7 +46,7 @@ const teamMembers = `${root}/teams/:team_id/members`;
 export const organizationRoutes = [
   route('get', '/v1/admin/organizations', platformAdmin, z.strictObject(page), listOrganizations, {
     summary: 'All organizations.',
-    answer: answers.list({ organizations: answers.organization }),
+    answer: shared.list({ organizations: answers.organization }),
   }),
   route(
     'post',
@@ -65,7 +66,7 @@ export const organizationRoutes = [
   }),
   route('get', `${root}/teams`, member, listed, listTeams, {
     summary: 'Its teams.',
-    answer: answers.list({ teams: answers.named }),
+    answer: shared.list({ teams: answers.named }),
   }),
   route('post', `${root}/teams`, managing, named, createTeam, {
     summary: 'Make a team.',
@@ -74,7 +75,7 @@ export const organizationRoutes = [
   }),
   route('delete', `${root}/teams/:team_id`, managing, oneTeam, archiveTeam, {
     summary: 'Archive a team and revoke its keys. Its money stays in its wallet.',
-    answer: answers.nothing,
+    answer: shared.nothing,
   }),
   route('post', teamMembers, managing, teamMember, addTeamMember, {
     summary: 'Take a member into a team.',
@@ -83,11 +84,11 @@ export const organizationRoutes = [
   }),
   route('delete', `${teamMembers}/:user_id`, managing, teamMember, removeTeamMember, {
     summary: 'Take a member out of a team.',
-    answer: answers.nothing,
+    answer: shared.nothing,
   }),
   route('get', `${root}/members`, member, listed, listMembers, {
     summary: 'Its members.',
-    answer: answers.list({ members: answers.member }),
+    answer: shared.list({ members: answers.member }),
   }),
   route('post', `${root}/members`, managing, newMember, addMember, {
     summary: 'Take in a new person by name, or a known one by user_id.',
@@ -100,11 +101,11 @@ export const organizationRoutes = [
   }),
   route('delete', `${root}/members/:user_id`, managing, oneMember, removeMember, {
     summary: 'Remove a member and revoke their keys.',
-    answer: answers.nothing,
+    answer: shared.nothing,
   }),
   route('get', `${root}/agents`, permission('agents:read'), listed, listAgents, {
     summary: 'Its agents.',
-    answer: answers.list({ agents: answers.named }),
+    answer: shared.list({ agents: answers.named }),
   }),
   route('post', `${root}/agents`, writing, named, createAgent, {
     summary: 'Make an agent.',
@@ -113,7 +114,7 @@ export const organizationRoutes = [
   }),
   route('delete', `${root}/agents/:agent_id`, writing, oneAgent, archiveAgent, {
     summary: 'Archive an agent and revoke its keys.',
-    answer: answers.nothing,
+    answer: shared.nothing,
   }),
 ];
 

@@ -2,8 +2,10 @@ import { z } from 'zod';
 import { AppError } from '../domain/errors';
 import * as refunds from '../domain/payment-refunds';
 import * as payments from '../domain/payments';
+import * as operators from '../domain/payments/operators';
 import { platformAdmin } from './access';
-import * as answers from './answers';
+import * as shared from './answers';
+import * as answers from './answers/payments';
 import { flag, id, positiveAmount } from './fields';
 import { onceElsewhere } from './idempotency';
 import { sessionFilter } from './payments';
@@ -37,7 +39,7 @@ const resolution = z.strictObject({
 export const paymentAdminRoutes = [
   route('get', '/v1/admin/payments', platformAdmin, listed, list, {
     summary: 'Payment sessions of all organizations, newest first.',
-    answer: answers.list({ sessions: answers.adminPaymentSession }),
+    answer: shared.list({ sessions: answers.adminPaymentSession }),
   }),
   route('post', '/v1/admin/payments/refund', platformAdmin, refund, refundPayment, {
     summary: 'Send a top-up back to its buyer and take it from the wallet.',
@@ -57,7 +59,7 @@ async function list(
 ) {
   const { org_id, provider, status, ...window } = input;
   const filter = { org_id, provider, status, from, until };
-  const { rows, ...envelope } = await payments.listForAdmin(db, filter, window);
+  const { rows, ...envelope } = await operators.listForAdmin(db, filter, window);
   return { sessions: rows, ...envelope };
 }
 
@@ -117,10 +119,10 @@ async function decide(
     const wanted = { payment_session_id: session_id, reason: note, allow_negative: false };
     await sendBack(ctx, org_id, wanted);
   } else
-    await payments.resolve(db, {
+    await operators.resolve(db, {
       ...{ id: session_id, note, amount_nanos: amount },
       resolution: action === 'credit' ? 'credited' : 'closed',
       by: principal.user_id ?? principal.id,
     });
-  return payments.getForAdmin(db, session_id);
+  return operators.getForAdmin(db, session_id);
 }

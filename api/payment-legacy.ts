@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import * as payments from '../domain/payments';
 import { member } from './access';
-import * as answers from './answers';
+import * as answers from './answers/payments';
 import { id, positiveAmount } from './fields';
 import { deprecated } from './payment-webhooks';
 import { buyerOf, makeCheckout, ownOrder, settle } from './payments';

@@ -4,7 +4,7 @@ import { AppError } from '../domain/errors';
 import * as paymentEvents from '../domain/payment-events';
 import type { ProviderName } from '../domain/provider-currencies';
 import { open } from './access';
-import * as answers from './answers';
+import * as answers from './answers/payments';
 import { paymentProvider } from './fields';
 import { type Ctx, readBytes, route } from './route';
 

@@ -1,12 +1,13 @@
 import { z } from 'zod';
+import { sha256 } from '../domain/digest';
 import { AppError } from '../domain/errors';
-import { sha256 } from '../domain/ids';
 import * as steps from '../domain/payment-steps';
 import * as payments from '../domain/payments';
 import type { ProviderName } from '../domain/provider-currencies';
 import type { Db } from '../domain/sql';
 import { actingOrg, isPlatformAdmin, member, type Principal, permission } from './access';
-import * as answers from './answers';
+import * as shared from './answers';
+import * as answers from './answers/payments';
 import { judged } from './checkout-rules';
 import { id, instant, page, paymentProvider, positiveAmount } from './fields';
 import { idempotencyKey } from './idempotency';
@@ -61,7 +62,7 @@ export const paymentRoutes = [
   }),
   route('get', '/v1/payments/history', permission('org:billing'), history, list, {
     summary: "The organization's payment sessions, newest first.",
-    answer: answers.list({ sessions: answers.paymentHistoryItem }),
+    answer: shared.list({ sessions: answers.paymentHistoryItem }),
   }),
 ];
 

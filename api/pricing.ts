@@ -1,10 +1,11 @@
 import { z } from 'zod';
+import { sha256 } from '../domain/digest';
 import { AppError } from '../domain/errors';
-import { sha256 } from '../domain/ids';
 import * as pricing from '../domain/pricing';
-import { toWire } from '../http';
+import { toWire } from '../runtime/wire';
 import { open, platformAdmin } from './access';
-import * as answers from './answers';
+import * as shared from './answers';
+import * as answers from './answers/money';
 import { currency, flag, id, instant } from './fields';
 import { type Ctx, route } from './route';
 
@@ -70,7 +71,7 @@ export const pricingRoutes = [
   }),
   route('delete', '/v1/admin/model-pricing/:id', platformAdmin, byId, remove, {
     summary: 'Delete a price: its models are refused.',
-    answer: answers.nothing,
+    answer: shared.nothing,
   }),
   route('get', '/v1/admin/exchange-rates', platformAdmin, z.strictObject({}), getRates, {
     summary: 'Units of each currency for 1 USD.',

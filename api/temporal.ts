@@ -14,8 +14,8 @@ import { ActivityFailure, ApplicationFailure } from '@temporalio/common';
 import { type Start, startOptions } from '../activities/kinds';
 import { inTrace } from '../activities/traces';
 import { AppError, type ErrorCode, type ErrorDetails } from '../domain/errors';
-import type { Trace } from '../domain/reservations';
 import type { Db } from '../domain/sql';
+import type { Trace } from '../domain/trace';
 
 /** Temporal takes a message in this time, or the caller is told to look and repeat. */
 const ACCEPT_MS = 2_000;

@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
+import * as verdicts from '../domain/ledger/verdicts';
 import * as tickets from '../domain/tickets';
 import { actingOrg, isPlatformAdmin, ownOrg, permission } from './access';
-import * as answers from './answers';
+import * as shared from './answers';
+import * as answers from './answers/machine';
 import { id, page, positiveAmount, text } from './fields';
 import { onceElsewhere } from './idempotency';
 import { type Ctx, route } from './route';
@@ -23,7 +25,7 @@ const billing = permission('org:billing');
 export const ticketRoutes = [
   route('get', '/v1/cost-tickets', billing, listed, list, {
     summary: 'Requests that no wallet covered, newest first.',
-    answer: answers.list({ tickets: answers.costTicket }),
+    answer: shared.list({ tickets: answers.costTicket }),
   }),
   route('get', '/v1/cost-tickets/:id', billing, one, inspect, {
     summary: 'A cost ticket with what is missing in each wallet now.',
@@ -59,7 +61,7 @@ function deny(ctx: Ctx, { reason, ...rest }: z.infer<typeof denial>) {
   return decide(ctx, { verdict: 'denied', note: reason, ...rest });
 }
 
-type Decision = Pick<tickets.Verdict, 'verdict' | 'amount_nanos' | 'wallet_id' | 'note'> & {
+type Decision = Pick<verdicts.Verdict, 'verdict' | 'amount_nanos' | 'wallet_id' | 'note'> & {
   id: string;
 };
 
@@ -67,12 +69,12 @@ type Decision = Pick<tickets.Verdict, 'verdict' | 'amount_nanos' | 'wallet_id' |
 async function decide(ctx: Ctx, { id: ticket_id, ...decision }: Decision) {
   const { db, temporal, principal } = ctx;
   const { org_id } = await tickets.get(db, ticket_id, ownOrg(principal));
-  const verdict: tickets.Verdict = {
+  const verdict: verdicts.Verdict = {
     ...{ ticket_id, org_id, ...decision },
     id: randomUUID(),
     by: principal.user_id ?? principal.id,
     is_platform: isPlatformAdmin(principal),
-    valid_until: await tickets.verdictDeadline(db),
+    valid_until: await verdicts.verdictDeadline(db),
   };
   return onceElsewhere(ctx, org_id, async () => {
     const start = { workflow: 'costTicket', workflow_id: ticket_id, org_id };

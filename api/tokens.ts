@@ -3,7 +3,8 @@ import { AppError } from '../domain/errors';
 import type { Db } from '../domain/sql';
 import * as tokens from '../domain/tokens';
 import { actingOrg, isPlatformAdmin, type Principal, permission, requireScopes } from './access';
-import * as answers from './answers';
+import * as shared from './answers';
+import * as answers from './answers/people';
 import { amount, id, instant, name, page } from './fields';
 import { type Ctx, route } from './route';
 
@@ -38,7 +39,7 @@ export const tokenRoutes = [
   }),
   route('get', '/v1/tokens', write, listQuery, list, {
     summary: 'Keys, newest first.',
-    answer: answers.list({ tokens: answers.token }),
+    answer: shared.list({ tokens: answers.token }),
   }),
   route('get', '/v1/tokens/:name', write, byName, find, {
     summary: 'A key by name.',

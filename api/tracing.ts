@@ -1,16 +1,6 @@
 import type { Context, Middleware } from 'koa';
-import type { TraceMembers } from '../domain/reservations';
 import { addToLine } from '../request-log';
-import {
-  fail,
-  inSpan,
-  type Span,
-  SpanKind,
-  type Tracing,
-  traceIdOf,
-  traceparentOf,
-} from '../telemetry';
-import type { Ctx } from './route';
+import { fail, type Span, SpanKind, type Tracing, traceIdOf, traceparentOf } from '../telemetry';
 import type { Temporal } from './temporal';
 
 // The items of machine calls have spans of their own, and probes have none.
@@ -48,22 +38,4 @@ export function inTrace(temporal: Temporal, { state }: Pick<Context, 'state'>): 
   const span = state.span as Span | undefined;
   if (span === undefined) return temporal;
   return { ...temporal, ...temporal.within({ traceparent: traceparentOf(span) }) };
-}
-
-type Item = TraceMembers & { org_id?: string | undefined; request_id?: string | null | undefined };
-
-/** Runs an item of a machine call in a span of its own, as items of many calls travel together. */
-export function inItemSpan<Body extends Item, Answer>(
-  ctx: Ctx,
-  name: string,
-  body: Body,
-  run: (ctx: Ctx, body: Body) => Promise<Answer>,
-): Promise<Answer> {
-  const { traceparent, identity_proof_method, org_id, request_id } = body;
-  const span = (ctx.tracing as Tracing).begin(name, {
-    kind: SpanKind.SERVER,
-    parent: traceparent,
-    attributes: { identity_proof_method, org_id, request_id },
-  });
-  return inSpan(span, () => run(ctx, body));
 }

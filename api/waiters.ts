@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { LaneAnswer, Redeem } from '../domain/reservations';
+import type { Redeem } from '../domain/ledger/calls';
+import type { LaneAnswer } from '../domain/reservations';
 import { type Db, withRetry } from '../domain/sql';
 import * as tickets from '../domain/tickets';
 import type { Logger } from '../log';

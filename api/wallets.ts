@@ -12,7 +12,8 @@ import {
   permission,
   platformAdmin,
 } from './access';
-import * as answers from './answers';
+import * as shared from './answers';
+import * as answers from './answers/money';
 import { amount, currency, flag, id, ledgerPage, page, positiveAmount, text } from './fields';
 import { once } from './idempotency';
 import { type Ctx, route } from './route';
@@ -59,7 +60,7 @@ const billing = permission('org:billing');
 export const walletRoutes = [
   route('get', '/v1/wallets', member, walletsQuery, listWallets, {
     summary: 'The wallets that the caller may see.',
-    answer: answers.list({ wallets: answers.wallet }),
+    answer: shared.list({ wallets: answers.wallet }),
   }),
   route('get', '/v1/wallets/balance', member, balanceQuery, balance, {
     summary:
@@ -69,7 +70,7 @@ export const walletRoutes = [
   route('get', '/v1/wallets/:id/transactions', member, transactionsQuery, listTransactions, {
     summary:
       "A wallet's ledger entries, newest first. With seq_max, the first page's total, pages do not shift as entries are written.",
-    answer: answers.list({ transactions: answers.transaction }),
+    answer: shared.list({ transactions: answers.transaction }),
   }),
   route('put', '/v1/wallets/:id', billing, thresholdBody, putThreshold, {
     summary: "Change when a wallet counts as low; null: as the organization's settings say.",
@@ -93,7 +94,7 @@ export const walletRoutes = [
   }),
   route('get', '/v1/admin/wallets', platformAdmin, walletsQuery, listAllWallets, {
     summary: 'All wallets of all organizations, newest first.',
-    answer: answers.list({ wallets: answers.wallet }),
+    answer: shared.list({ wallets: answers.wallet }),
   }),
   route(
     'get',
@@ -103,7 +104,7 @@ export const walletRoutes = [
     listTransactions,
     {
       summary: 'The ledger of any wallet.',
-      answer: answers.list({ transactions: answers.transaction }),
+      answer: shared.list({ transactions: answers.transaction }),
     },
   ),
   route('put', '/v1/admin/wallets/:id', platformAdmin, thresholdBody, putThreshold, {

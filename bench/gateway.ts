@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
-import type { Body } from '../gateway/usage';
+import type { Body } from '../gateway/wire/values';
 import type { BenchCluster } from './cluster';
 import { cpuMs } from './cpu';
 import { chatBody, firstBytes, median, sendMany, streamBody } from './load';
-import type { Row } from './main';
 import { startPeer } from './peer';
+import type { Row } from './row';
 import { type Stack, startStack } from './stack';
 
 const ROUNDS = 7;

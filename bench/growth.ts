@@ -5,7 +5,7 @@ import type { Db } from '../domain/sql';
 import type { BenchCluster } from './cluster';
 import { seedHotWallet } from './ledger';
 import { median } from './load';
-import type { Row } from './main';
+import type { Row } from './row';
 
 const WALLETS = 100_000;
 const ENTRIES = 1_000_000;

@@ -2,7 +2,7 @@ import { Pool } from 'undici';
 import { freePorts } from '../sandbox/ports';
 import type { BenchCluster } from './cluster';
 import { seedHotWallet } from './ledger';
-import type { Row } from './main';
+import type { Row } from './row';
 import { end, seedKeys, startScript, waitFor } from './stack';
 
 const SECONDS = 6;

@@ -6,7 +6,7 @@ import { one } from '../domain/sql';
 import { root } from '../root';
 import type { BenchCluster } from './cluster';
 import type { LoadSpec } from './ledger-load';
-import type { Row } from './main';
+import type { Row } from './row';
 
 const SECONDS = 8;
 const ROUNDS = 2;

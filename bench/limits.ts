@@ -10,7 +10,7 @@ import { type Limits, openLimits } from '../gateway/limits';
 import { createLog } from '../log';
 import { findOrStartRedis } from '../sandbox/redis';
 import { median } from './load';
-import type { Row } from './main';
+import type { Row } from './row';
 
 const REQUESTS = 50_000;
 const ROUNDS = 7;

@@ -9,17 +9,9 @@ import { mcpRow } from './mcp';
 import { memoryRow } from './memory';
 import { paymentRows } from './payments';
 import { policyRow } from './policy';
+import type { Row } from './row';
 import { socketRow } from './sockets';
 import { ticketRows } from './tickets';
-
-/** What was measured, as a ratio within this run, and its bar; what has none is only shown. */
-export interface Row {
-  measure: string;
-  figure: string;
-  ratio?: number;
-  bar?: string;
-  isMet: boolean;
-}
 
 type Cluster = Awaited<ReturnType<typeof startCluster>>;
 

@@ -3,7 +3,7 @@ import * as pricing from '../domain/pricing';
 import type { BenchCluster } from './cluster';
 import { cpuMs } from './cpu';
 import { chatBody, sendMany } from './load';
-import type { Row } from './main';
+import type { Row } from './row';
 import { type Stack, startStack } from './stack';
 
 const CALLS = 4_000;

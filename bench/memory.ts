@@ -1,7 +1,7 @@
 import type { BenchCluster } from './cluster';
 import { residentBytes } from './cpu';
 import { sendMany, streamBody } from './load';
-import type { Row } from './main';
+import type { Row } from './row';
 import { startStack } from './stack';
 
 const STREAMS = 10_000;

@@ -17,7 +17,7 @@ import { launch } from '../sandbox/processes';
 import { NAMESPACE, pollersOf, prepareTemporal } from '../sandbox/temporal';
 import type { BenchCluster } from './cluster';
 import { median } from './load';
-import type { Row } from './main';
+import type { Row } from './row';
 import { end, startScript, waitFor } from './stack';
 
 const IN_FLIGHT = 8;

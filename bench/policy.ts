@@ -5,7 +5,7 @@ import { checkJson, type Dlp, openDlp } from '../gateway/policy-dlp';
 import { openFirewall } from '../gateway/policy-firewall';
 import { openStreamGuard } from '../gateway/policy-stream';
 import { watchCalls, watchText } from '../gateway/policy-watchers';
-import type { Row } from './main';
+import type { Row } from './row';
 
 const ROUNDS = 15;
 const ANSWERS = 200;

@@ -2,7 +2,7 @@ import WebSocket from 'ws';
 import type { BenchCluster } from './cluster';
 import { cpuMs } from './cpu';
 import { sendMany, streamBody } from './load';
-import type { Row } from './main';
+import type { Row } from './row';
 import { type Stack, startStack } from './stack';
 
 const STREAMS = 3_000;

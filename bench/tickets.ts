@@ -11,7 +11,7 @@ import type { BenchCluster } from './cluster';
 import { residentBytes } from './cpu';
 import { cycles, seedHotWallet } from './ledger';
 import { chatBody, median } from './load';
-import type { Row } from './main';
+import type { Row } from './row';
 import { type Stack, seedKeys, startStack } from './stack';
 
 const HELD = 100;

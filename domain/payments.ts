@@ -69,7 +69,7 @@ export interface Session {
   expires_at: Date;
 }
 
-const sessionColumns = `
+export const sessionColumns = `
   s.id, s.org_id, s.user_id, s.provider, s.surface, s.provider_order_id, s.provider_capture_id, s.amount_nanos, s.currency,
   s.target_wallet_owner_type, coalesce(w.owner_team_id, w.owner_user_id) as target_wallet_owner_id, s.wallet_id, s.status,
   s.wallet_transaction_id, s.credited_nanos as credited_amount_nanos, s.debited_nanos as refunded_amount_nanos, s.is_late as late,
@@ -122,52 +122,6 @@ export function getAny(db: Db, id: string): Promise<Session> {
   return one<Session>(db, `${sessionRows} where s.id = :id`, { id }, 'No payment session');
 }
 
-/** What only platform admins see of a session: what was taken, what was decided, and the provider's own words. */
-export interface AdminSession extends Session {
-  captured_amount_nanos: bigint | null;
-  captured_currency: string | null;
-  resolution: Resolution | 'refunded' | null;
-  resolved_by: string | null;
-  resolution_note: string | null;
-  provider_message: string | null;
-  /** Open at the provider: a person answers them there, in time. */
-  open_disputes: number;
-  refunds: AdminRefund[];
-}
-
-export interface AdminRefund {
-  id: string;
-  status: 'pending' | 'succeeded' | 'failed';
-  amount_nanos: string;
-  currency: string;
-  reason: string;
-  requested_by: string;
-  provider_refund_id: string | null;
-  error_message: string | null;
-  created_at: string;
-}
-
-const adminRows = `select ${sessionColumns}, s.captured_nanos as captured_amount_nanos, s.captured_currency, s.resolution, s.resolved_by,
-  s.resolution_note, s.provider_message,
-  (select count(*)::int from jsonb_array_elements(s.disputes) as d where d ->> 'status' = 'open') as open_disputes,
-  (select coalesce(jsonb_agg(jsonb_build_object('id', r.id, 'status', r.status, 'amount_nanos', r.amount_nanos::text, 'currency', r.currency,
-    'reason', r.reason, 'requested_by', r.requested_by, 'provider_refund_id', r.provider_refund_id, 'error_message', r.error_message,
-    'created_at', iso_time(r.created_at)) order by r.created_at), '[]') from payment_refunds r where r.payment_session_id = s.id) as refunds
-  from payment_sessions s join wallets w on w.id = s.wallet_id`;
-
-export function getForAdmin(db: Db, id: string): Promise<AdminSession> {
-  return one<AdminSession>(db, `${adminRows} where s.id = :id`, { id }, 'No payment session');
-}
-
-/** Sessions of all organizations, newest first, as platform admins see them. */
-export function listForAdmin(
-  db: Db,
-  filter: SessionFilter,
-  window: Window,
-): Promise<Page<AdminSession>> {
-  return pageOf<AdminSession>(db, `${adminRows} ${filtered}`, bindings(filter), window);
-}
-
 /** Which sessions a list shows: `from` inclusive, `until` exclusive. */
 export interface SessionFilter {
   org_id?: string | undefined;
@@ -177,12 +131,12 @@ export interface SessionFilter {
   until?: Date | undefined;
 }
 
-const filtered = `where (:org_id::text is null or s.org_id = :org_id) and (:provider::text is null or s.provider = :provider)
+export const filtered = `where (:org_id::text is null or s.org_id = :org_id) and (:provider::text is null or s.provider = :provider)
   and (:status::text is null or s.status = :status) and (:from::timestamptz is null or s.created_at >= :from)
   and (:until::timestamptz is null or s.created_at < :until) and ${isMadeBefore('s.created_at')}
   order by s.created_at desc, s.id desc`;
 
-function bindings({ org_id, provider, status, from, until }: SessionFilter) {
+export function bindings({ org_id, provider, status, from, until }: SessionFilter) {
   return {
     ...{ org_id: org_id ?? null, provider: provider ?? null, status: status ?? null },
     ...{ from: from ?? null, until: until ?? null },
@@ -331,45 +285,4 @@ export function outcomeOf(db: Db, id: string): Promise<Outcome> {
     { id },
     'No payment session',
   );
-}
-
-export type Resolution = 'credited' | 'closed';
-
-/**
- * An operator's decision about money that came in another amount or currency; a repeat changes nothing. Throws 409 where
- * there is nothing to decide, and `invalid_field` where the amount to credit must be named.
- */
-export async function resolve(
-  db: Db,
-  given: {
-    id: string;
-    resolution: Resolution;
-    amount_nanos?: bigint | undefined;
-    by: string;
-    note: string;
-  },
-): Promise<void> {
-  const { code } = await one<{ code: string | null }>(
-    db,
-    'select code from resolve_payment(:id, :resolution, :amount_nanos, :by, :note)',
-    { ...given, amount_nanos: given.amount_nanos ?? null },
-  );
-  if (code === null || code === 'repeated') return;
-  if (code === 'amount_needed') {
-    throw new AppError(
-      'invalid_field',
-      "amount is needed: the money came in another currency. Name what to credit, in the wallet's currency.",
-      { param: 'amount' },
-    );
-  }
-  if (code === 'amount_not_captured') {
-    throw new AppError('invalid_field', 'amount is above what the provider took.', {
-      param: 'amount',
-    });
-  }
-  const words =
-    code === 'refund_under_way'
-      ? 'A refund of this payment is under way or done.'
-      : 'This payment has no open mismatch to resolve.';
-  throw new AppError('payment_state', words);
 }

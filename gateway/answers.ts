@@ -1,5 +1,5 @@
 import { type AppError, errorHeaders, toErrorBody } from '../domain/errors';
-import { toWire } from '../http';
+import { toWire } from '../runtime/wire';
 import type { Call } from './call';
 import { letSlotsGo } from './limit-stages';
 import {
@@ -10,8 +10,8 @@ import {
   decoderOf,
 } from './meter';
 import { asksUsage } from './outgoing';
-import { blocked, type Checked, checkAnswer, guardStream } from './policy';
 import type { Measured } from './reader';
+import { blocked, type Checked, checkAnswer, guardStream } from './stages/policies';
 import { upstreamError } from './upstream-errors';
 import type { Valve } from './valve';
 

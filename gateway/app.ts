@@ -1,60 +1,13 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import Koa, { type Context } from 'koa';
+import type { Context } from 'koa';
+import Koa from 'koa';
 import { AppError } from '../domain/errors';
-import { API_VERSION, conventions } from '../http';
-import type { Logger } from '../log';
+import { conventions } from '../http';
 import { addToLine } from '../request-log';
-import { openHolds } from './budget';
+import { API_VERSION } from '../runtime/version';
 import type { Gateway } from './call';
-import { checkReload, warm } from './configuration';
-import type { ControlPlane } from './control-plane';
-import { openEvents } from './events';
-import { openHeldCalls } from './held-calls';
-import { openIdentities } from './identities';
+import { checkReload } from './configuration';
 import { limitUnpriced } from './limit-stages';
-import { openLimits } from './limits';
 import { routes } from './routes';
-import { closeRunning, openRunning } from './running';
-import type { Settings } from './settings';
-import { openSockets } from './sockets';
-import { openSound } from './sound';
-import { openTelemetry } from './telemetry';
-import { openTokenizer } from './tokenizer';
-
-const POLL_MS = 20;
-
-/** Opens what the gateway works with. */
-export function openGateway({
-  settings,
-  control_plane,
-  log,
-  sample_ratio,
-}: {
-  settings: Settings;
-  control_plane: ControlPlane;
-  log: Logger;
-  sample_ratio?: number | undefined;
-}): Gateway {
-  const tokenizer = openTokenizer();
-  const identities = openIdentities();
-  const running = openRunning(settings, { identities, control_plane });
-  const limits = openLimits(log);
-  warm({ tokenizer }, settings);
-  limits.use(running.limits);
-  const telemetry = openTelemetry({ limits, log, sample_ratio });
-  telemetry.use(settings.observability.otlp);
-  return {
-    ...{ control_plane, log, tokenizer },
-    ...{ running, identities, limits, telemetry },
-    holds: openHolds(control_plane),
-    sound: openSound(),
-    events: openEvents(control_plane, log),
-    held_calls: openHeldCalls(),
-    sockets: openSockets(),
-    calls: new Set(),
-    is_draining: false,
-  };
-}
 
 /** The Koa app: the conventions, health, then the table of routes. */
 export function createApp(gateway: Gateway): Koa {
@@ -72,44 +25,6 @@ export function createApp(gateway: Gateway): Koa {
     else await serve(ctx, gateway, path);
   });
   return app;
-}
-
-/** Waits until nothing is under way and every settlement is accepted; what outlasts the bound is cut and settled. */
-export async function drain(gateway: Gateway): Promise<void> {
-  gateway.is_draining = true;
-  gateway.held_calls.endAll();
-  gateway.sockets.drain();
-  const { calls, control_plane } = gateway;
-  const end_at = performance.now() + gateway.running.settings.timeouts.drain_ms;
-  const stops = new AppError('unavailable', 'This gateway stops.');
-  for (const call of calls) if (call.is_listening) call.abort?.(stops);
-  while (calls.size > 0 && performance.now() < end_at) await sleep(POLL_MS);
-  for (const call of calls) call.abort?.(stops);
-  const settled_by = Math.max(end_at, performance.now() + SETTLE_MS);
-  // What is cut here settles like any call whose client has gone.
-  const cutting = gateway.sockets.close(end_at - performance.now() + SOCKETS_MS);
-  while (calls.size + control_plane.unsettled() > 0 && performance.now() < settled_by) {
-    await sleep(POLL_MS);
-  }
-  await cutting;
-}
-
-const SETTLE_MS = 5_000;
-// For the closing handshake.
-const SOCKETS_MS = 1_000;
-const EVENTS_MS = 2_000;
-
-/** Lets go of all that a gateway has open, once it has drained. */
-export async function closeGateway(gateway: Gateway): Promise<void> {
-  gateway.configuration?.close();
-  gateway.holds.close();
-  await gateway.events.close(EVENTS_MS);
-  gateway.tokenizer.close();
-  await gateway.telemetry.close();
-  await gateway.limits.close();
-  gateway.sound.close();
-  await closeRunning(gateway.running);
-  await gateway.control_plane.close();
 }
 
 async function serve(ctx: Context, gateway: Gateway, path: string): Promise<void> {

@@ -1,6 +1,3 @@
-import { isUtf8 } from 'node:buffer';
-import type { IncomingMessage } from 'node:http';
-import rawBody from 'raw-body';
 import { AppError } from '../domain/errors';
 import {
   CLOSE_LIST,
@@ -12,13 +9,7 @@ import {
   QUOTE,
   stringEnd,
 } from './json-text';
-import type { Body } from './usage';
 
-const MODEL_CHARACTERS_MAX = 256;
-// Every parser behind this gateway takes as much; the strictest in use, that of protocol buffers, stops here.
-const NESTING_MAX = 100;
-// Ten times what the longest conversations have. Millions of keys take seconds to parse, and of texts to count.
-const VALUES_MAX = 100_000;
 const KEY_SHOWN_CHARACTERS = 64;
 
 // What this gateway decides on; the upstream must not read another value of it than was checked here.
@@ -43,54 +34,11 @@ export interface Member extends Span {
 
 export type Spans = ReadonlyMap<string, Member>;
 
-/** Reads a request's bytes, which must be UTF-8, as parsers differ in what they make of others; 413 above the limit, by the declared length where there is one. */
-export async function readBody(req: IncomingMessage, limit: number): Promise<Buffer> {
-  const { 'content-type': type = '' } = req.headers;
-  if (!/^application\/([\w.-]+\+)?json\s*(;|$)/i.test(type)) {
-    throw new AppError('unsupported_media_type', 'Send the body as content-type application/json.');
-  }
-  const raw = await readBytes(req, limit);
-  if (isUtf8(raw)) return raw;
-  throw new AppError('invalid_json', 'The body is not UTF-8, as JSON must be.');
-}
-
-/** A request's bytes; 413 above the limit, by the declared length where there is one. */
-export async function readBytes(req: IncomingMessage, limit: number): Promise<Buffer> {
-  const { 'content-length': declared, 'content-encoding': coding } = req.headers;
-  if (coding !== undefined && coding.toLowerCase() !== 'identity') {
-    throw new AppError('unsupported_media_type', 'Send the body without content-encoding.');
-  }
-  try {
-    return await rawBody(req, { limit, ...(declared ? { length: Number(declared) } : {}) });
-  } catch (error) {
-    // What still comes is read and dropped; unread, it would stand before the connection's next request.
-    req.resume();
-    throw unreadable(error, limit);
-  }
-}
-
 /** Refuses the name of a form's part that a lenient parser may take for another that is decided on. */
 export function checkName(name: string): void {
   // Some readers of forms make a list of `model[]`, or an object of `model[x]`.
   const right = deciding.get(folded(name.replace(/\[.*$/, '')));
   if (right !== undefined && right !== name) throw misspelled(name, right);
-}
-
-/** The object that a body holds; none that is nested too deeply, or of too many pieces, for what reads it later. */
-export function parseBody(text: string): Body {
-  const body = parseText(text);
-  if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body as Body;
-  throw new AppError('invalid_request', 'The body must be a JSON object.');
-}
-
-/** Any value, within the same bounds. */
-export function parseText(text: string): unknown {
-  checkStructure(text);
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    throw new AppError('invalid_json', 'The body is not valid JSON.');
-  }
 }
 
 /**
@@ -144,33 +92,6 @@ export function checkMembers(text: string, open: number, names: Spellings): Map<
   return found;
 }
 
-/** The model's name; 422 where it is missing and the family has no model of its own. */
-export function modelOf(body: Body, otherwise?: string): string {
-  const { model = otherwise } = body;
-  if (typeof model === 'string' && model !== '' && model.length <= MODEL_CHARACTERS_MAX)
-    return model;
-  throw invalid('model', 'Name a model in "model", as GET /v1/models lists them.');
-}
-
-/** True where the client asks for a stream. */
-export function streamOf({ stream, stream_options }: Body): boolean {
-  if (!isFlag(stream)) throw invalid('stream', '"stream" must be true or false.');
-  if (stream_options === undefined || stream_options === null) return stream === true;
-  if (typeof stream_options !== 'object' || Array.isArray(stream_options)) {
-    throw invalid('stream_options', '"stream_options" must be an object.');
-  }
-  if (isFlag((stream_options as Body).include_usage)) return stream === true;
-  throw invalid('stream_options.include_usage', '"include_usage" must be true or false.');
-}
-
-function isFlag(value: unknown): boolean {
-  return value === undefined || value === null || typeof value === 'boolean';
-}
-
-function invalid(param: string, message: string): AppError {
-  return new AppError('invalid_field', message, { param });
-}
-
 /** The right spelling of keys by what a lenient parser may take for them, and by themselves. */
 export type Spellings = ReadonlyMap<string, string>;
 
@@ -200,50 +121,6 @@ function misspelled(key: string, name: string): AppError {
 
 function repeated(key: string): AppError {
   return new AppError('invalid_request', `The body names "${key}" twice.`, { param: key });
-}
-
-function unreadable(error: unknown, limit: number): unknown {
-  const { type } = error as { type?: string };
-  if (type === 'entity.too.large') {
-    return new AppError('payload_too_large', `A body may have at most ${limit} bytes.`);
-  }
-  if (type === 'request.aborted' || type === 'request.size.invalid') {
-    return new AppError('invalid_request', 'The body ended early.');
-  }
-  return error;
-}
-
-/** Runs before JSON.parse, which takes seconds for millions of levels or keys; so the text may be anything. */
-function checkStructure(text: string): void {
-  let depth = 0;
-  let values = 0;
-  const { length } = text;
-  for (let at = 0; at < length; at += 1) {
-    const code = charCodeAt.call(text, at);
-    if (code === QUOTE) {
-      values += 1;
-      at = stringEnd(text, at) - 1;
-    } else if (code === OPEN_LIST || code === OPEN_OBJECT) {
-      values += 1;
-      depth += 1;
-      if (depth > NESTING_MAX) throw tooDeep();
-    } else if (code === CLOSE_LIST || code === CLOSE_OBJECT) depth -= 1;
-    if (values > VALUES_MAX) throw tooMany();
-  }
-}
-
-function tooMany(): AppError {
-  return new AppError(
-    'payload_too_large',
-    `A body may have at most ${VALUES_MAX} keys, texts, lists and objects.`,
-  );
-}
-
-function tooDeep(): AppError {
-  return new AppError(
-    'invalid_request',
-    `The body is nested too deeply: at most ${NESTING_MAX} levels of lists and objects are taken.`,
-  );
 }
 
 // The walk below runs over text that JSON.parse has accepted, so it only has to find where things end.

@@ -1,39 +1,13 @@
 import { hash } from 'node:crypto';
-import { AppError } from '../domain/errors';
 import type { Call } from './call';
-import type { ControlPlane, Reservation } from './control-plane';
-import { pay, paymentOf } from './held-calls';
+import type { Priced } from './control-plane/bodies';
+import { pay } from './held-calls';
 import { completionCeiling } from './outcome';
-import type { Priced } from './providers';
 import { traceOf } from './telemetry-spans';
-import { encodingOf } from './tokenizer';
 import { nothing_used } from './usage';
 
-const SWEEP_MS = 250;
-const LIFE_MIN_MS = 1_500;
-// What the control plane takes in one call; the rest goes with the next sweep.
-const EXTENDS_MAX = 1_000;
-// Far above what any model reads; the ledger takes whole numbers only.
-const TOKENS_MAX = 1_000_000_000_000;
 // Above this a digest takes milliseconds and goes to the thread pool.
 const DIGEST_INLINE_BYTES = 262_144;
-
-/** The stage that counts what goes upstream, and reads how the client wants it paid. */
-export async function estimate(call: Call): Promise<void> {
-  const { gateway, family, request, candidates } = call;
-  call.agent_id = call.identity.agent_id ?? agentOf(call);
-  call.payment = paymentOf(call);
-  const input = family.input(request.body);
-  const counted = gateway.tokenizer.count(input.texts, encodingOf(call.model));
-  const text_tokens = typeof counted === 'number' ? counted : await counted;
-  call.units = family.units?.(request.body, text_tokens);
-  const unseen_tokens = input.unseen * call.running.settings.estimates.unseen_input_tokens;
-  // Whoever serves in the end, the hold covers it.
-  const factor = Math.max(...candidates.map(({ target }) => target.token_factor));
-  const tokens = Math.ceil(text_tokens * factor) + input.tokens + unseen_tokens;
-  // Nothing that goes upstream is free to ask.
-  call.estimated_prompt_tokens = Math.max(1, Math.min(tokens, TOKENS_MAX));
-}
 
 const nobody = { user_id: null, team_id: null };
 
@@ -96,55 +70,6 @@ function sessionLimitsOf({ family, session_id, running }: Call) {
 function servedBy({ target, model }: Call, price: Priced): Partial<Priced> {
   if (target.provider === price.provider && model === price.model) return {};
   return { provider: target.provider, model };
-}
-
-/** The open holds, prolonged every third of their life while their streams run. */
-export interface Holds {
-  keep(org_id: string, reservation: Reservation): () => void;
-  close(): void;
-}
-
-interface Hold {
-  org_id: string;
-  reservation_id: string;
-  life_ms: number;
-  extend_at: number;
-}
-
-export function openHolds(control_plane: ControlPlane): Holds {
-  const holds = new Map<string, Hold>();
-  const sweep = async (): Promise<void> => {
-    const now = performance.now();
-    const due = [...holds.values()].filter((hold) => hold.extend_at <= now).slice(0, EXTENDS_MAX);
-    for (const hold of due) hold.extend_at = now + hold.life_ms / 3;
-    if (due.length === 0) return;
-    const items = due.map(({ org_id, reservation_id }) => ({ org_id, reservation_id }));
-    for (const { reservation_id, status } of await control_plane.extend(items)) {
-      if (status !== 'extended') holds.delete(reservation_id);
-    }
-  };
-  const timer = setInterval(() => void sweep(), SWEEP_MS).unref();
-  return {
-    keep(org_id, { reservation_id, expires_at }) {
-      const life_ms = Math.max(Date.parse(expires_at) - control_plane.now(), LIFE_MIN_MS);
-      const extend_at = performance.now() + life_ms / 3;
-      holds.set(reservation_id, { org_id, reservation_id, life_ms, extend_at });
-      return () => void holds.delete(reservation_id);
-    },
-    close: () => clearInterval(timer),
-  };
-}
-
-const AGENT_HEADER = 'x-svc-agent-id';
-const AGENT_LENGTH_MAX = 200;
-
-function agentOf({ ctx }: Call): string | null {
-  const agent_id = ctx.req.headers[AGENT_HEADER] as string | undefined;
-  if (agent_id === undefined) return null;
-  if (agent_id.length <= AGENT_LENGTH_MAX) return agent_id;
-  throw new AppError('invalid_field', `${AGENT_HEADER} is not the id of an agent.`, {
-    param: AGENT_HEADER,
-  });
 }
 
 async function bodyHash(raw: Buffer): Promise<string> {

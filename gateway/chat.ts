@@ -1,3 +1,4 @@
+import type { Usage } from './control-plane/bodies';
 import {
   addFile,
   addMessages,
@@ -8,7 +9,8 @@ import {
   type Parts,
 } from './input';
 import { addDelivered, type Reader } from './reader';
-import { type Body, isObject, listOf, stringOf, type Usage, whole, withinTotals } from './usage';
+import { withinTotals } from './usage';
+import { type Body, isObject, listOf, stringOf, whole } from './wire/values';
 
 // The provider's documented overhead of the answer's start.
 const ANSWER_TOKENS = 3;

@@ -2,8 +2,8 @@ import { createHmac } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, type ErrorCode } from '../domain/errors';
 import type { GatewayEvent } from '../domain/events';
-import { API_VERSION } from '../http';
 import type { Logger } from '../log';
+import { API_VERSION } from '../runtime/version';
 import {
   askConfig,
   type ConfigAnswer,
@@ -11,94 +11,19 @@ import {
   type Verdict,
   verdictOn,
 } from './config-client';
+import type {
+  ExtendResult,
+  KeyOwner,
+  Price,
+  RedeemRequest,
+  Reservation,
+  ReserveRequest,
+  Settlement,
+  Usage,
+} from './control-plane/bodies';
 import { type Flights, openFlights } from './flights';
-import type { SessionLimits } from './policy-firewall';
-import type { Priced } from './providers';
 import { errorOf, isLost, isRefusedCall, type Reply } from './replies';
-import { openSettlements, type Settlement, type Settlements } from './settlements';
-import type { Units } from './speech';
-import type { TraceMembers } from './telemetry-spans';
-import type { Usage } from './usage';
-
-/** Who a gateway key is. Whether it is still valid, only a reserve or a verify can tell. */
-export interface KeyOwner {
-  key_id: string;
-  secret_id: string;
-  org_id: string;
-  user_id: string | null;
-  team_id: string | null;
-  agent_id: string | null;
-  /** Null is every model. */
-  allowed_models: readonly string[] | null;
-}
-
-/** The proof that stands on every event and span (specification: Authentication, rule 4). */
-export type Proof = 'header_soft' | 'gateway_key' | 'signed_assertion';
-
-/** Who calls. In header_soft user and team are what the headers say: counted, never paid from. */
-export interface Identity extends Omit<KeyOwner, 'key_id' | 'secret_id'> {
-  proof: Proof;
-  key_id: string | null;
-  secret_id: string | null;
-}
-
-export interface ReserveRequest extends TraceMembers {
-  org_id: string;
-  user_id: string | null;
-  team_id: string | null;
-  agent_id: string | null;
-  key_id: string | null;
-  secret_id: string | null;
-  request_id: string;
-  family: string;
-  provider: string;
-  model: string;
-  /** Who else may serve: their prices are frozen too, and the dearest is held. */
-  fallbacks: readonly Priced[] | undefined;
-  estimated_prompt_tokens: number;
-  max_completion_tokens: number | null;
-  units: Units | undefined;
-  session_id: string | undefined;
-  /** What the session may come to, this call included. */
-  session_limits: SessionLimits | undefined;
-  request_body_hash: string;
-}
-
-export interface Reservation {
-  reservation_id: string;
-  expires_at: string;
-  /** The completion that the hold pays for; an older control plane does not say. */
-  max_completion_tokens?: number | null;
-}
-
-/** A cost ticket asked for by one call; the control plane waits up to `wait_ms` for money. */
-export interface RedeemRequest extends TraceMembers {
-  ticket_id: string;
-  org_id: string;
-  key_id: string | null;
-  secret_id: string | null;
-  user_id: string | null;
-  team_id: string | null;
-  agent_id: string | null;
-  request_id: string;
-  request_body_hash: string;
-  family: string;
-  is_brought: boolean;
-  wait_ms: number;
-}
-
-export interface ExtendResult {
-  reservation_id: string;
-  status: 'extended' | 'expired' | 'settled' | 'unknown';
-  expires_at: string;
-}
-
-export interface Price {
-  provider: string;
-  model: string;
-  reasoning?: boolean;
-  max_output_tokens?: number | null;
-}
+import { openSettlements, type Settlements } from './settlements';
 
 /** The machine routes of the control plane, as the gateway uses them. */
 export interface ControlPlane {

@@ -3,7 +3,8 @@ import type { EventType, GatewayEvent } from '../domain/events';
 import { countedIds } from '../domain/ids';
 import type { Logger } from '../log';
 import type { Call } from './call';
-import type { ControlPlane, Identity } from './control-plane';
+import type { ControlPlane } from './control-plane';
+import type { Identity } from './control-plane/bodies';
 
 type Type = Extract<EventType, `rate_limit.${string}` | `request.${string}`>;
 

@@ -1,63 +1,23 @@
 import type { ErrorBody } from '../domain/errors';
-import type { Call, ClientRequest } from './call';
 import { completionCap, legacyCap, messageCap, responseCap } from './caps';
 import { chatInput, chatReader } from './chat';
 import { completionReader, promptInput } from './completions';
 import { embeddingInput, embeddingReader } from './embeddings';
-import type { Input } from './input';
+import type { Family } from './families/family';
 import { checkMessage, messageInput, messageReader } from './messages';
 import { moderationInput } from './moderations';
 import { chatTalk } from './policy-chat';
 import { responsesTalk } from './policy-responses';
-import type { Talk } from './policy-talk';
-import type { Shape } from './providers';
-import type { Measured, Reader } from './reader';
+import type { Measured } from './reader';
 import { checkResponse, responseInput, responseReader } from './responses';
-import { secondsIn, speechInput, speechReader, speechUnits, type Units } from './speech';
+import { secondsIn, speechInput, speechReader, speechUnits } from './speech';
 import {
   readTranscription,
   transcriptionInput,
   transcriptionReader,
   transcriptionUnits,
 } from './transcriptions';
-import { chatOverMessages, type Translation } from './unified';
-import type { Body } from './usage';
-
-/** What distinguishes one family of proxy routes from another. */
-export interface Family {
-  name: string;
-  /** The wires of the targets that serve it; the first is the one that its own bodies speak. */
-  shapes: readonly Shape[];
-  /** How it speaks to the others. */
-  translations?: Partial<Record<Shape, Translation>>;
-  /** Behind the target's base URL. */
-  upstream_path: string;
-  may_stream: boolean;
-  /** Its streams tell their usage only where `stream_options` asks for it. */
-  usage_is_asked: boolean;
-  has_output: boolean;
-  /** For bodies that name none. */
-  default_model?: string;
-  /** Reads a request that is no JSON. */
-  read?(call: Call): Promise<ClientRequest>;
-  /** Refuses what this family does not take. */
-  check?(body: Body): void;
-  input(body: Body): Input;
-  max_completion_tokens(body: Body): number | null;
-  /** What is priced besides tokens, known from the request. */
-  units?(body: Body, text_tokens: number): Units;
-  /** How long so many bytes of an answer last, where they tell. */
-  secondsIn?(body: Body, bytes: number): number | undefined;
-  /** Its answers are bytes, where they are no event stream. */
-  is_binary?: boolean;
-  reader: Reader;
-  /** How policies read it; they run over no other families (specification: proxy routes, rule 1). */
-  talk?: Talk;
-  /** Its wire has no `response_format`: the same stands in `text`. */
-  format_in_text?: boolean;
-  /** How a broken stream tells its client; both majors of the official SDK throw on it. */
-  errorFrame(body: ErrorBody, found: Measured): string;
-}
+import { chatOverMessages } from './unified';
 
 export const chat: Family = {
   name: 'chat_completions',

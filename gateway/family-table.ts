@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { root } from '../root';
-import type { Family } from './families';
+import type { Family } from './families/family';
 import { mcp } from './mcp-family';
 import { type Route, routes } from './routes';
 import { protocolOf, socket_paths } from './socket-frames';

@@ -1,8 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import { AppError } from '../domain/errors';
-import { checkName, readBytes } from './body';
-import type { Outgoing } from './outgoing';
-import type { Body } from './usage';
+import { checkName } from './body';
+import type { Outgoing } from './families/request';
+import { readBytes } from './wire/read';
+import type { Body } from './wire/values';
 
 /** A multipart form: its texts by name, its one file, and its bytes as they came. */
 export interface Form {

@@ -1,12 +1,12 @@
 import { AppError } from '../domain/errors';
 import { picked } from './answers';
 import type { Call } from './call';
-import { serveBy } from './models';
 import { refused } from './outcome';
 import { sentTo } from './outgoing';
-import { checkRefusal } from './policy';
 import type { Candidate } from './providers';
 import { Exchange, type Trouble } from './proxy';
+import { serveBy } from './stages/choose';
+import { checkRefusal } from './stages/policies';
 import { inCallSpan, tellTrouble } from './telemetry-spans';
 import { isOfTarget, refusalOf } from './upstream-errors';
 

@@ -1,72 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, isAppError } from '../domain/errors';
 import type { Call } from './call';
+import type { Payment } from './call/held-calls';
 import type { ClientSide } from './client-side';
-import type { RedeemRequest, Reservation, ReserveRequest } from './control-plane';
-import { ownerOf } from './identity';
+import type { RedeemRequest, Reservation, ReserveRequest } from './control-plane/bodies';
 import { letSlotsGo, takeSlotsAgain } from './limit-stages';
+import { HOLD_MS_MAX } from './settings';
 
 const HOLD_HEADER = 'x-svc-hold-ms';
 const TICKET_HEADER = 'x-svc-cost-ticket';
-export const HOLD_MS_MAX = 600_000;
 const TICKET_LENGTH_MAX = 200;
 /** The control plane waits for 30 s at most; a little less keeps the wait ours. */
 const WAIT_MS_MAX = 25_000;
 const RETRY_MS = 250;
-
-/** How the client wants its call to be paid. */
-export interface Payment {
-  /** How long the call may wait for money. */
-  hold_ms: number;
-  /** The cost ticket that the client brings. */
-  ticket_id: string | undefined;
-}
-
-/** The calls that wait for money on a cost ticket, within the bounds of the configuration. */
-export interface HeldCalls {
-  /** Takes a place and runs the wait; undefined where there is no place. The signal says that the wait is over. */
-  hold<T>(call: Call, wait: (over: AbortSignal) => Promise<T>): Promise<T> | undefined;
-  /** Ends the wait of one call, and lets it begin none. */
-  end(call: Call): void;
-  /** Ends every wait: each call is answered with its ticket. */
-  endAll(): void;
-}
-
-export function openHeldCalls(): HeldCalls {
-  const waits = new Map<Call, AbortController>();
-  const ended = new WeakSet<Call>();
-  const byOwner = new Map<string, number>();
-  const count = (owner: string, change: 1 | -1): void => {
-    const now = (byOwner.get(owner) ?? 0) + change;
-    if (now > 0) byOwner.set(owner, now);
-    else byOwner.delete(owner);
-  };
-  return {
-    hold(call, wait) {
-      const owner = ownerOf(call.identity);
-      const { cost_tickets } = call.running.settings;
-      const held_by_owner = byOwner.get(owner) ?? 0;
-      if (call.gateway.is_draining || call.client_is_gone || ended.has(call)) return undefined;
-      if (waits.size >= cost_tickets.held_max) return undefined;
-      if (held_by_owner >= cost_tickets.held_per_key_max) return undefined;
-      const over = new AbortController();
-      call.onClientGone(() => over.abort());
-      waits.set(call, over);
-      count(owner, 1);
-      return wait(over.signal).finally(() => {
-        waits.delete(call);
-        count(owner, -1);
-      });
-    },
-    end(call) {
-      ended.add(call);
-      waits.get(call)?.abort();
-    },
-    endAll() {
-      for (const over of waits.values()) over.abort();
-    },
-  };
-}
 
 /** How a call wants to be paid for, by its headers: how long it is held at most, in ms, and the cost ticket that it brings. */
 export function paymentOf(call: Call): Payment {

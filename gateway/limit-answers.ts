@@ -1,9 +1,10 @@
 import { AppError } from '../domain/errors';
 import type { LimitType, Scope } from '../domain/rate-limits';
 import type { ClientSide } from './client-side';
-import type { Identity } from './control-plane';
+import type { Identity } from './control-plane/bodies';
 import type { Told } from './events';
 import type { Check } from './limit-buckets';
+import { leastOf, leftOf, type Standing } from './limits/standing';
 
 const words: Record<Scope, string> = {
   ip: 'your address',
@@ -24,43 +25,6 @@ const counted: Record<LimitType, string> = {
 };
 
 const DECIDING_MS = 20;
-
-/** What a check says at one moment; it outlives the check. */
-export interface Standing {
-  scope: Scope;
-  limit_type: LimitType;
-  limit: number;
-  used: number;
-  /** Milliseconds since 1970. */
-  reset_at: number;
-  retry_after: number | undefined;
-}
-
-/** How a limit stands, for events and refusals. */
-export function standingOf({ rule, used }: Check, reset_ms: number): Standing {
-  const { scope, limit_type, limit, retry_after } = rule;
-  return { scope, limit_type, limit, used, reset_at: Date.now() + reset_ms, retry_after };
-}
-
-/** The check that leaves least: by requests where any counts those, else by tokens, else by calls under way. */
-export function mostConstrained(checks: readonly Check[]): Check | undefined {
-  return leastOf(checks, 'rpm') ?? leastOf(checks, 'tpm') ?? leastOf(checks, 'parallel');
-}
-
-/** The check of this type that leaves least. */
-export function leastOf(checks: readonly Check[], limit_type: LimitType): Check | undefined {
-  let least: Check | undefined;
-  for (const check of checks) {
-    if (check.rule.limit_type !== limit_type) continue;
-    if (least === undefined || leftOf(check) < leftOf(least)) least = check;
-  }
-  return least;
-}
-
-/** How much a limit has left, in whole units. */
-export function leftOf({ rule, used }: Check): number {
-  return Math.max(0, Math.floor(rule.limit - used));
-}
 
 /** The headers of limited traffic (specification: Limits, rule 5). */
 export function tellLimits(ctx: Pick<ClientSide, 'set'>, check: Check, reset_ms: number): void {

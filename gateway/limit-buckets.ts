@@ -173,3 +173,13 @@ export function giveBack({ bucket, counted_at }: Check, amount: number): void {
 export function wake({ waiters }: Bucket): void {
   waiters[0]?.();
 }
+
+/** What the limits of a call have counted. */
+export interface Limited {
+  /** Under which an address is counted. */
+  address: string;
+  ip: Check | undefined;
+  checks: readonly Check[];
+  /** Calls under way that it holds a slot of. */
+  slots: readonly Check[];
+}

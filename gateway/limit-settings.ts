@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { namedVariable } from '../config';
 import { groupProblem } from '../domain/rate-limits';
-import { isNetwork } from './limit-address';
-import { burstProblem, type PackLimited } from './pack-limits';
+import type { PackRateLimit } from './policy-settings';
+import { isNetwork } from './wire/networks';
 
 const limit = z.int().min(1).nullable().optional();
 const scope = z.strictObject({ rpm: limit, tpm: limit, max_parallel_requests: limit });
@@ -144,4 +144,18 @@ function storeProblem({
     return `${path}: the environment variable ${shared.store_url_env} holds no URL of a Redis (redis://host:6379).`;
   }
   return undefined;
+}
+
+/** Where a policy's limits stand in a configuration. */
+export interface PackLimited {
+  policy: { 'agent-firewall'?: { rate_limit?: PackRateLimit | undefined } | undefined };
+}
+
+/** A burst without a minute that it makes a token bucket of. */
+export function burstProblem({ policy }: PackLimited): string | undefined {
+  const given = policy['agent-firewall']?.rate_limit;
+  if (given?.burst_size === undefined) return undefined;
+  const scopes = [given.per_user, given.per_team, given.global];
+  if (scopes.some((windows) => windows?.requests_per_minute !== undefined)) return undefined;
+  return 'policy.agent-firewall.rate_limit.burst_size: has no meaning without requests_per_minute.';
 }

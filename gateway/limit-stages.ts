@@ -1,33 +1,17 @@
 import type { AppError } from '../domain/errors';
-import type { Call, Gateway, Outcome } from './call';
+import type { Call, Gateway } from './call';
 import type { ClientSide } from './client-side';
-import type { Identity } from './control-plane';
-import { addressOf, counted, holds } from './limit-address';
-import {
-  checked,
-  exceeded,
-  mostConstrained,
-  refusal,
-  type Standing,
-  standingOf,
-  tellLimits,
-} from './limit-answers';
-import type { Check } from './limit-buckets';
+import type { Identity, Outcome } from './control-plane/bodies';
+import { addressOf, counted } from './limit-address';
+import { checked, exceeded, refusal, tellLimits } from './limit-answers';
+import type { Check, Limited } from './limit-buckets';
 import { rareIdentifier } from './limit-callers';
 import { admitInTurn, hasLine } from './limit-queue';
 import type { LimitRules } from './limit-rules';
 import type { Limits } from './limits';
+import { mostConstrained, type Standing, standingOf } from './limits/standing';
 import { encodingOf } from './tokenizer';
-
-/** What the limits of a call have counted. */
-export interface Limited {
-  /** Under which an address is counted. */
-  address: string;
-  ip: Check | undefined;
-  checks: readonly Check[];
-  /** Calls under way that it holds a slot of. */
-  slots: readonly Check[];
-}
+import { holds } from './wire/networks';
 
 /** The limit of an address, ahead of everything else. Costs nothing where no limit is configured. */
 export function limitByAddress(call: Call): void {

@@ -1,5 +1,4 @@
 import type { Logger } from '../log';
-import type { Standing } from './limit-answers';
 import {
   type Check,
   giveBack,
@@ -13,6 +12,7 @@ import type { LimitRules } from './limit-rules';
 import { SharedStore, type StoreSettings, type StoreState } from './limit-store';
 import { add, decide, resetAfter, usedAt } from './limit-windows';
 import { othersAt } from './limit-wire';
+import type { Standing } from './limits/standing';
 
 /** What the metrics of rate limits say; null where no such limit is active. */
 export interface LimitStats {

@@ -2,12 +2,13 @@ import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { loadConfig } from '../config';
 import { tuneCollector } from '../garbage';
-import { listen } from '../http';
 import { createLog } from '../log';
-import { closeGateway, createApp, drain, openGateway } from './app';
+import { listen } from '../runtime/listen';
+import { createApp } from './app';
 import type { Gateway } from './call';
 import { openConfiguration } from './configuration';
 import { openControlPlane } from './control-plane';
+import { closeGateway, drain, openGateway } from './gateway';
 import { loadSettings } from './settings';
 import { attachSockets } from './sockets';
 

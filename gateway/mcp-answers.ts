@@ -1,6 +1,7 @@
-import type { Outcome } from './call';
+import type { Outcome } from './control-plane/bodies';
 import { refused } from './outcome';
-import { type Body, isObject, nothing_used } from './usage';
+import { nothing_used } from './usage';
+import { type Body, isObject } from './wire/values';
 
 /** How requests were answered, by their ids as JSON. */
 export interface Answered {

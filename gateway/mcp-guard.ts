@@ -4,9 +4,9 @@ import { COMMA, charCodeAt, QUOTE } from './json-text';
 import { messagesIn } from './mcp-answers';
 import { rpcErrors } from './mcp-messages';
 import { filterWords, wordsIn } from './mcp-texts';
-import { blocked } from './policy';
 import type { Dlp, Verdict } from './policy-dlp';
 import type { Frame } from './sse';
+import { blocked } from './stages/policies';
 
 /** Stands between the answers of a server and their client, where a policy looks at answers. */
 export interface AnswerGuard {

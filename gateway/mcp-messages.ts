@@ -1,7 +1,8 @@
 import { AppError } from '../domain/errors';
 import { isKept } from '../domain/texts';
-import { checkEach, parseText, spellings } from './body';
-import { type Body, isObject } from './usage';
+import { checkEach, spellings } from './body';
+import { parseText } from './wire/parse';
+import { type Body, isObject } from './wire/values';
 
 /** One JSON-RPC message of a client, as far as this gateway decides on it. */
 export interface Message {

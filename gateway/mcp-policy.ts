@@ -3,9 +3,9 @@ import type { Call } from './call';
 import { decodedValue, encodedValue } from './mcp-headers';
 import type { Messages } from './mcp-messages';
 import { addressed, filterWords, wordsIn } from './mcp-texts';
-import { blocked } from './policy';
 import { checkText, type Dlp } from './policy-dlp';
 import type { Kind } from './policy-settings';
+import { blocked } from './stages/policies';
 
 /** What goes to a server. */
 export interface Outgoing {

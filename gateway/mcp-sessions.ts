@@ -1,6 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { AppError } from '../domain/errors';
-import type { ControlPlane, Identity } from './control-plane';
+import type { ControlPlane } from './control-plane';
+import type { Identity } from './control-plane/bodies';
 import { ownerOf } from './identity';
 
 /** Whose session at which server. */

@@ -2,9 +2,8 @@ import type { Context } from 'koa';
 import { AppError, errorHeaders } from '../domain/errors';
 import { toRefusal } from '../http';
 import { addToLine } from '../request-log';
-import { readBody } from './body';
-import { type Call, type Gateway, runCall, type Stage } from './call';
-import { confirmKey } from './identity';
+import type { Call, Gateway, Stage } from './call';
+import { runCall } from './call/run';
 import { limitUnpriced } from './limit-stages';
 import { McpExchange, type Sent } from './mcp-exchange';
 import { mcp } from './mcp-family';
@@ -25,7 +24,9 @@ import { checkOrigin } from './origins';
 import { pipelineOf } from './pipeline';
 import type { Target } from './providers';
 import { enter, leave, type Running } from './running';
+import { confirmKey } from './stages/identify';
 import { inCallSpan } from './telemetry-spans';
+import { readBody } from './wire/read';
 
 /** One HTTP request of an MCP client. */
 interface Asked extends Asking {

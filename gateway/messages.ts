@@ -1,3 +1,4 @@
+import type { Usage } from './control-plane/bodies';
 import {
   addContent,
   addFile,
@@ -10,16 +11,8 @@ import {
   wrong,
 } from './input';
 import { addDelivered, type Measured, type Reader } from './reader';
-import {
-  type Body,
-  isObject,
-  listOf,
-  nothing_used,
-  stringOf,
-  type Usage,
-  whole,
-  withinTotals,
-} from './usage';
+import { nothing_used, withinTotals } from './usage';
+import { type Body, isObject, listOf, stringOf, whole } from './wire/values';
 
 // The provider's documented overhead of the instructions that come with tools.
 const TOOLS_TOKENS = 346;

@@ -1,9 +1,10 @@
 import type { Duplex } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+import type { Usage } from './control-plane/bodies';
 import type { StreamGuard } from './policy-stream';
 import { type Measured, nothing_measured, type Reader } from './reader';
 import { type Frame, lastFrame, newSseState, readFrames, unfinished } from './sse';
-import { type Body, objectIn, type Usage } from './usage';
+import { type Body, objectIn } from './wire/values';
 
 // What is kept of a JSON answer to find its usage.
 const JSON_MAX_BYTES = 1_048_576;

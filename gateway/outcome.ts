@@ -1,9 +1,9 @@
-import type { Call, Outcome } from './call';
+import type { Call } from './call';
 import { DEFAULT_MAX_COMPLETION_TOKENS } from './caps';
-import type { Price } from './control-plane';
+import type { Outcome, Price, Usage } from './control-plane/bodies';
 import type { Measured } from './reader';
 import { encodingOf } from './tokenizer';
-import { nothing_used, type Usage } from './usage';
+import { nothing_used } from './usage';
 
 /** The upstream refused or never answered: everything held goes back. */
 export const refused: Outcome = {

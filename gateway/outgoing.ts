@@ -1,19 +1,9 @@
 import type { Span, Spans } from './body';
-import type { Call, ClientRequest } from './call';
+import type { Call } from './call';
+import type { ClientRequest } from './families/request';
 import { renamed } from './forms';
 import type { Candidate } from './providers';
-import type { Body } from './usage';
-
-/** A body on its way upstream: the client's bytes, or what a policy made of them. */
-export interface Outgoing {
-  bytes: Buffer;
-  /** Where its deciding members stand, in characters of its text. */
-  spans: Spans;
-  /** `application/json` where absent. */
-  content_type?: string;
-  /** What lies between the parts of a form. */
-  delimiter?: string;
-}
+import type { Body } from './wire/values';
 
 interface Edit {
   at: Span;

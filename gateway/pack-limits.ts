@@ -18,20 +18,6 @@ const spans = [
   ['requests_per_day', 1_440 * MINUTE_MS],
 ] as const;
 
-/** Where a policy's limits stand in a configuration. */
-export interface PackLimited {
-  policy: { 'agent-firewall'?: { rate_limit?: PackRateLimit | undefined } | undefined };
-}
-
-/** A burst without a minute that it makes a token bucket of. */
-export function burstProblem({ policy }: PackLimited): string | undefined {
-  const given = policy['agent-firewall']?.rate_limit;
-  if (given?.burst_size === undefined) return undefined;
-  const scopes = [given.per_user, given.per_team, given.global];
-  if (scopes.some((windows) => windows?.requests_per_minute !== undefined)) return undefined;
-  return 'policy.agent-firewall.rate_limit.burst_size: has no meaning without requests_per_minute.';
-}
-
 /** The rules of an agent-firewall's `rate_limit`. Where it queues, a request waits as long as one of the global limit does. */
 export function packRules(given: PackRateLimit | undefined, queue_timeout_ms: number): PackRules {
   const rulesOf = (name: 'per_user' | 'per_team' | 'global'): Rule[] => {

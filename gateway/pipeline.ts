@@ -1,13 +1,14 @@
-import { checkKeys, modelOf, parseBody, readBody, streamOf } from './body';
-import { estimate, reserve } from './budget';
-import type { Call, ClientRequest, Stage } from './call';
-import type { Told } from './events';
+import { reserve } from './budget';
+import type { Stage } from './call';
 import { forward } from './forward';
-import { confirmKey, identify, namedByClaim } from './identity';
 import { limit, limitByAddress } from './limit-stages';
-import { chooseTargets } from './models';
-import { checkInput, tellSessionLimits } from './policy';
 import { takeMembers } from './request-members';
+import { chooseTargets } from './stages/choose';
+import { estimate } from './stages/estimate';
+import { confirmKey, identify, namedByClaim } from './stages/identify';
+import { checkInput, tellSessionLimits } from './stages/policies';
+import { readRequest } from './stages/read';
+import { tellAtEnd } from './stages/tell-end';
 import { traced } from './telemetry-spans';
 
 /**
@@ -36,66 +37,6 @@ export function pipelineOf(
     tellSessionLimits(namedByClaim(traced('reserve', reserve))), // What no wallet covers waits for money here. Settles at the end.
     send, // With retries and fallbacks; the output policy looks beside its meter.
   ];
-}
-
-/** The event of a request that was paid for, once its settlement is on its way. */
-function tellAtEnd(call: Call): void {
-  call.onEnd(() => {
-    if (call.reservation !== undefined) call.gateway.events.emit(call, completed(call));
-  });
-}
-
-function completed({
-  family,
-  target,
-  model,
-  request,
-  reservation,
-  outcome,
-  attempts,
-  ctx,
-  began_at,
-}: Call): Told {
-  return {
-    type: 'request.completed',
-    payload: {
-      family: family.name,
-      target: target.id,
-      attempts,
-      provider: target.provider,
-      model,
-      is_stream: request.is_stream,
-      reservation_id: reservation.reservation_id,
-      outcome: outcome.outcome,
-      usage_source: outcome.usage_source ?? null,
-      prompt_tokens: outcome.usage?.prompt_tokens ?? 0,
-      completion_tokens: outcome.usage?.completion_tokens ?? 0,
-      // An error's answer is written later.
-      status: ctx.res.headersSent ? ctx.res.statusCode : null,
-      duration_ms: Math.round(performance.now() - began_at),
-    },
-  };
-}
-
-/** Reads and checks the body, once. */
-async function readRequest(call: Call): Promise<void> {
-  call.request = await (call.family.read ?? readJson)(call);
-}
-
-async function readJson({ ctx, running, family }: Call): Promise<ClientRequest> {
-  const raw = ctx.given ?? (await readBody(ctx.req, running.settings.body_limit_bytes));
-  const text = raw.toString('utf8');
-  const body = parseBody(text);
-  const spans = checkKeys(text);
-  family.check?.(body);
-  return {
-    raw,
-    body,
-    is_stream: family.may_stream && streamOf(body),
-    model: modelOf(body, family.default_model),
-    max_completion_tokens: family.max_completion_tokens(body),
-    outgoing: { bytes: raw, spans },
-  };
 }
 
 /** A stage before the reserve: the key may be known from a minute ago, so a refusal first asks whether it is still valid. */

@@ -1,3 +1,4 @@
+import type { SessionLimits } from './control-plane/bodies';
 import type { FirewallSettings } from './policy-settings';
 
 /** Which tools an agent may be offered and may call. */
@@ -6,11 +7,6 @@ export interface Firewall {
   forbids(name: string): string | undefined;
   /** The rule that forbids a tool of which this may be the whole name, or a piece. */
   denies(name: string): string | undefined;
-}
-
-export interface SessionLimits {
-  max_actions?: number;
-  max_cost_usd?: number;
 }
 
 export function openFirewall({ tools: { allow, deny } }: FirewallSettings): Firewall {

@@ -1,15 +1,5 @@
 import { RE2JS } from 're2js';
-
-export const builtins = [
-  'email',
-  'credit_card',
-  'us_ssn',
-  'iban',
-  'api_key',
-  'jwt',
-  'private_key',
-] as const;
-type Builtin = (typeof builtins)[number];
+import type { Builtin } from './policy-settings';
 
 /** Where something stands in a text: from the first character, to the one behind the last. */
 export interface Range {

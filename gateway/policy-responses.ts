@@ -1,6 +1,6 @@
 import { isBinary } from './policy-json';
 import type { Called, Said, Talk } from './policy-talk';
-import { type Body, isObject, listOf, stringOf } from './usage';
+import { type Body, isObject, listOf, stringOf } from './wire/values';
 
 const unread = new Set([
   ...['instructions', 'tools', 'tool_choice', 'metadata', 'text', 'prompt'],

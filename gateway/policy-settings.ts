@@ -1,6 +1,5 @@
 import { RE2JS } from 're2js';
 import { z } from 'zod';
-import { builtins } from './policy-patterns';
 
 const TEXT_MAX = 500;
 const PATTERN_MAX = 2_000;
@@ -155,3 +154,14 @@ function compiles(pattern: string): boolean {
     return false;
   }
 }
+
+export const builtins = [
+  'email',
+  'credit_card',
+  'us_ssn',
+  'iban',
+  'api_key',
+  'jwt',
+  'private_key',
+] as const;
+export type Builtin = (typeof builtins)[number];

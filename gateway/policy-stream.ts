@@ -3,7 +3,7 @@ import { hasRepeats } from './policy-json';
 import { decidedText, type Slot } from './policy-strand';
 import type { Said } from './policy-talk';
 import type { Frame } from './sse';
-import { type Body, isObject, objectIn } from './usage';
+import { type Body, isObject, objectIn } from './wire/values';
 
 // A frame that was too long to be read cannot be checked either.
 const UNREAD_MAX_BYTES = 1_048_576;

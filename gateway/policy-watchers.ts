@@ -3,7 +3,7 @@ import type { Firewall } from './policy-firewall';
 import { decidedText, Strand } from './policy-strand';
 import type { Entry, Watcher } from './policy-stream';
 import { type Called, restOf, type Said, type Talk } from './policy-talk';
-import type { Body } from './usage';
+import type { Body } from './wire/values';
 
 // Events repeat what is short: names of models, reasons, kinds.
 const SEEN_MAX = 256;

@@ -1,9 +1,8 @@
 import { Pool } from 'undici';
 import { type Breaker, openBreaker } from './breaker';
-import { providerKey, type Settings, type TargetSettings } from './settings';
-
-/** Whose wire a family or a target speaks. */
-export type Shape = TargetSettings['shape'];
+import { providerKey, type Shape, type TargetSettings } from './config/upstreams';
+import type { Priced } from './control-plane/bodies';
+import type { Settings } from './settings';
 
 /** One upstream: where it is, what it serves, and the connections to it. */
 export interface Target {
@@ -36,11 +35,6 @@ export interface Route {
   tiers: readonly (readonly Candidate[])[];
   /** What each way may cost, in the file's order: the first names the reservation, the others are frozen with it. */
   prices: readonly Priced[];
-}
-
-export interface Priced {
-  provider: string;
-  model: string;
 }
 
 type Shapes = readonly Shape[];

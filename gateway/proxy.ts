@@ -10,11 +10,11 @@ import {
   wholeAnswer,
 } from './answers';
 import type { Call } from './call';
+import type { Translator } from './families/translation';
 import { outcomeOf, refused } from './outcome';
-import { isGuarded } from './policy';
 import type { Candidate } from './providers';
 import { nothing_measured } from './reader';
-import type { Translator } from './unified';
+import { isGuarded } from './stages/policies';
 import { isOfTarget, upstreamError } from './upstream-errors';
 import { Valve } from './valve';
 

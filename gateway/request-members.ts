@@ -1,8 +1,9 @@
 import { AppError } from '../domain/errors';
 import { isKept } from '../domain/texts';
 import { checkKeys, type Spans } from './body';
-import type { Call, ClientRequest } from './call';
-import { type Body, isObject } from './usage';
+import type { Call } from './call';
+import type { ClientRequest } from './families/request';
+import { type Body, isObject } from './wire/values';
 
 const SESSION_HEADER = 'x-session-id';
 const SESSION_LENGTH_MAX = 200;

@@ -1,4 +1,5 @@
 import { addImage, addSound, soundTokens } from './chat';
+import type { Usage } from './control-plane/bodies';
 import {
   addFile,
   addMessages,
@@ -10,7 +11,8 @@ import {
   wrong,
 } from './input';
 import { addDelivered, type Measured, type Reader } from './reader';
-import { type Body, isObject, listOf, stringOf, type Usage, whole, withinTotals } from './usage';
+import { withinTotals } from './usage';
+import { type Body, isObject, listOf, stringOf, whole } from './wire/values';
 
 const ANSWER_TOKENS = 3;
 const MESSAGE_TOKENS = 4;

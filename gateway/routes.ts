@@ -1,11 +1,12 @@
 import type { Context } from 'koa';
 import { AppError } from '../domain/errors';
-import { type Gateway, runCall } from './call';
+import type { Gateway } from './call';
+import { runCall } from './call/run';
+import type { Shape } from './config/upstreams';
 import {
   chat,
   completions,
   embeddings,
-  type Family,
   messages,
   moderations,
   responses,
@@ -13,11 +14,11 @@ import {
   transcriptions,
   unified,
 } from './families';
+import type { Family } from './families/family';
 import { limitUnpriced } from './limit-stages';
 import { serveMcp } from './mcp';
 import { listModels, showModel } from './models';
 import { priced } from './pipeline';
-import type { Shape } from './providers';
 import { socket_paths } from './socket-frames';
 
 export interface Route {

@@ -1,21 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../log';
+import type { Settlement, Usage } from './control-plane/bodies';
 import type { Flights } from './flights';
 import { errorOf, isRefusedCall, type NoReply, type Reply } from './replies';
-import type { TraceMembers } from './telemetry-spans';
-import type { Usage } from './usage';
-
-export interface Settlement extends TraceMembers {
-  org_id: string;
-  reservation_id?: string;
-  request_id?: string;
-  /** Who served, where that is a fallback of the reserve. */
-  provider?: string;
-  model?: string;
-  outcome: 'completed' | 'failed' | 'canceled';
-  usage?: Usage;
-  usage_source?: 'upstream' | 'estimated';
-}
 
 /** The settlements that the control plane has not accepted yet. */
 export interface Settlements {

@@ -1,13 +1,13 @@
 import type { Socket } from 'node:net';
-import type { RawData } from 'ws';
-import { WebSocket } from 'ws';
+import { type RawData, WebSocket } from 'ws';
 import { AppError } from '../domain/errors';
 import { createRequestLog } from '../request-log';
-import { checkKeys, parseBody } from './body';
+import { checkKeys } from './body';
 import { type Opened, SocketCall } from './socket-call';
 import { asked, laneOf } from './socket-frames';
 import type { Link } from './socket-response';
 import type { SocketSettings } from './socket-settings';
+import { parseBody } from './wire/parse';
 
 // Above the first the answers of a client that reads slowly are held back, below the second they go on.
 const UNREAD_MAX_BYTES = 1_048_576;

@@ -1,4 +1,4 @@
-import type { Body } from './usage';
+import type { Body } from './wire/values';
 
 const LF = 10;
 const CR = 13;

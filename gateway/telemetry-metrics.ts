@@ -1,7 +1,7 @@
 import { ValueType } from '@opentelemetry/api';
 import { OTLPMetricExporter } from '@opentelemetry/exporter-metrics-otlp-proto';
 import { MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics';
-import { API_VERSION } from '../http';
+import { API_VERSION } from '../runtime/version';
 import { resourceOf, within } from '../telemetry-otlp';
 import type { Receiver } from '../telemetry-receiver';
 import type { Limits } from './limits';

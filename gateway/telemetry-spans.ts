@@ -8,13 +8,7 @@ import {
   traceparentOf,
 } from '../telemetry';
 import type { Call, Stage } from './call';
-import type { Identity, Proof } from './control-plane';
-
-/** What items to the control plane carry of the trace; nothing while it is off. */
-export interface TraceMembers {
-  traceparent?: string | undefined;
-  identity_proof_method?: Proof | undefined;
-}
+import type { Identity, Proof, TraceMembers } from './control-plane/bodies';
 
 const STATUS = 'http.response.status_code';
 

@@ -1,18 +1,11 @@
-import { modelOf } from './body';
-import type { Call, ClientRequest } from './call';
+import type { Call } from './call';
+import type { Units, Usage } from './control-plane/bodies';
+import { type ClientRequest, modelOf } from './families/request';
 import { readForm } from './forms';
 import { type Input, newInput, wrong } from './input';
 import { addDelivered, type Measured, type Reader } from './reader';
-import type { Units } from './speech';
-import {
-  type Body,
-  isObject,
-  nothing_used,
-  stringOf,
-  type Usage,
-  whole,
-  withinTotals,
-} from './usage';
+import { nothing_used, withinTotals } from './usage';
+import { type Body, isObject, stringOf, whole } from './wire/values';
 
 // Rather more than speech has, as settling gives back: of sound that goes in, and of words that come out.
 const SOUND_TOKENS_PER_SECOND = 20;

@@ -79,3 +79,11 @@ async function refuseTaken(needed: Map<Variable, number>): Promise<void> {
     `${problems.join('\n')}\nSet the variable to another port, or let npm start pick free ones for all: PORTS=free npm start`,
   );
 }
+
+export function localUrl(port: number): string {
+  return `http://127.0.0.1:${port}`;
+}
+
+export function mcpUrl({ mcp }: Ports): string {
+  return `${localUrl(mcp)}/mcp`;
+}

@@ -5,7 +5,7 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http';
-import { listen } from '../http';
+import { listen } from '../runtime/listen';
 import {
   type ChatRequest,
   chatCompletion,

@@ -12,8 +12,8 @@ import {
 } from './payment-a-shapes';
 import * as desk from './payment-desk';
 import type { Fault } from './payment-faults';
-import { type Answer, type Call, Refused, type WireRoute } from './payment-server';
 import type { Dispute, Order, Refund } from './payment-store';
+import { type Answer, type Call, Refused, type WireRoute } from './payments/wire';
 
 const ORDER_LIFE_MS = 3 * 60 * 60_000;
 

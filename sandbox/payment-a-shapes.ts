@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { type Answer, Refused } from './payment-server';
 import type { Capture, Dispute, Money, Order, Refund } from './payment-store';
+import { type Answer, Refused } from './payments/wire';
 
 /** PayPal's own list; three of them take no decimals there, although HUF and TWD have some elsewhere. */
 const currencies = new Set(

@@ -1,7 +1,7 @@
 import { code } from 'currency-codes';
 import { z } from 'zod';
-import { type Answer, Refused } from './payment-server';
 import type { Money } from './payment-store';
+import { type Answer, Refused } from './payments/wire';
 
 /** An error in Stripe's shape. */
 export function problem(

@@ -20,8 +20,8 @@ import {
 } from './payment-b-shapes';
 import * as desk from './payment-desk';
 import type { Fault, FaultPoint } from './payment-faults';
-import { type Answer, type Call, Refused, type WireRoute } from './payment-server';
 import type { Order } from './payment-store';
+import { type Answer, type Call, Refused, type WireRoute } from './payments/wire';
 
 const LIFE_MIN_S = 30 * 60;
 const LIFE_MAX_S = 24 * 60 * 60;

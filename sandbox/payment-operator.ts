@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import * as desk from './payment-desk';
 import { landing } from './payment-pages';
-import type { Answer, Arrival, Call, Wire } from './payment-server';
 import type { Order } from './payment-store';
+import type { Answer, Arrival, Call, Wire } from './payments/wire';
 
 /**
  * What a person at the provider's own site, and a test, may do. All answer JSON.

@@ -1,17 +1,6 @@
 import * as desk from './payment-desk';
-import type { Answer, Call, Wire } from './payment-server';
 import type { Order } from './payment-store';
-
-/** How one provider's hosted pages look, and where they send the buyer. */
-export interface HostedPage {
-  name: string;
-  colour: string;
-  /** The order that a path names; undefined where it is no hosted page. */
-  orderId: (call: Pick<Call, 'path' | 'query'>) => string | undefined;
-  returnUrl: (order: Order) => string;
-  cancelUrl: (order: Order) => string;
-  amountText: (order: Order) => string;
-}
+import type { Answer, Call, HostedPage, Wire } from './payments/wire';
 
 const button = /^\/checkout\/([^/]+)\/(pay|decline|cancel)$/;
 

@@ -1,6 +1,5 @@
 import path from 'node:path';
-import type { Ports, Settings } from './addresses';
-import { localUrl } from './demo';
+import { localUrl, type Ports, type Settings } from './addresses';
 import { isOk, serverProgram } from './node-programs';
 import type { PaymentPlaces } from './payment-seed';
 import type { Stack } from './stack';

@@ -2,16 +2,16 @@ import { createHash, randomBytes } from 'node:crypto';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { z } from 'zod';
-import { listen } from '../http';
+import { listen } from '../runtime/listen';
 import { code, moneyRoutes, parse } from './payment-a-routes';
 import { problem, toMoney, toUnits } from './payment-a-shapes';
 import { createSigner, rawMember, type Signer, toEvent } from './payment-a-webhooks';
 import type { Desk } from './payment-desk';
 import { createFaults } from './payment-faults';
-import type { HostedPage } from './payment-pages';
-import { type Answer, type Call, createPaymentServer, type WireRoute } from './payment-server';
+import { createPaymentServer } from './payment-server';
 import { openStore } from './payment-store';
 import { createSender, RETRY_MS } from './payment-webhooks';
+import type { Answer, Call, HostedPage, WireRoute } from './payments/wire';
 
 export interface OptionsA {
   client_id?: string;

@@ -1,16 +1,16 @@
 import { randomBytes } from 'node:crypto';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { listen } from '../http';
+import { listen } from '../runtime/listen';
 import { amountText, problem, toUnits } from './payment-b-forms';
 import { moneyRoutes } from './payment-b-routes';
 import { sign, toEvents } from './payment-b-webhooks';
 import type { Desk } from './payment-desk';
 import { createFaults } from './payment-faults';
-import type { HostedPage } from './payment-pages';
-import { type Answer, type Call, createPaymentServer } from './payment-server';
+import { createPaymentServer } from './payment-server';
 import { openStore } from './payment-store';
 import { createSender, RETRY_MS } from './payment-webhooks';
+import type { Answer, Call, HostedPage } from './payments/wire';
 
 export interface OptionsB {
   secret_key?: string;

@@ -5,7 +5,7 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http';
-import { listen } from '../http';
+import { listen } from '../runtime/listen';
 import { escaped, htmlPage } from './payment-pages';
 
 const BODY_MAX_BYTES = 10_000;

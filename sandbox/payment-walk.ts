@@ -1,4 +1,4 @@
-import type { Demo } from './demo';
+import type { Demo } from './demo/facts';
 
 /** The commands of a top-up, in order. Between `create` and `confirm` a person pays at the address that `create` prints. */
 export interface PaymentWalk {

@@ -1,4 +1,4 @@
-import type { Demo } from './demo';
+import type { Demo } from './demo/facts';
 
 /** The commands that walk a person through a cost ticket, in order; `ask` waits in one terminal for `approve` in another. */
 export interface TicketWalk {

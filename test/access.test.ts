@@ -1,5 +1,6 @@
 import type { Route } from '../api/route';
 import { routes } from '../api/routes';
+import * as keys from '../domain/people/keys';
 import type { Db } from '../domain/sql';
 import * as tokens from '../domain/tokens';
 import {
@@ -42,7 +43,7 @@ beforeAll(async () => {
   bad_keys = {
     missing: undefined,
     mistyped: `${platform.slice(0, -1)}${last}`,
-    unknown: await tokens.newKey('access'),
+    unknown: await keys.newKey('access'),
     expired,
     revoked,
     gateway: await makeKey(db, tenant.org_id, { token_type: 'gateway' }),

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { request } from 'undici';
+import * as keys from '../domain/people/keys';
 import * as reservations from '../domain/reservations';
 import { type Db, many } from '../domain/sql';
 import * as tokens from '../domain/tokens';
@@ -241,7 +242,7 @@ test('verify says who a living gateway key is, and refuses every other with 401'
     `${given.slice(0, -1)}${given.endsWith('A') ? 'B' : 'A'}`,
     tenant.owner_key,
     'x',
-    await tokens.newKey('gateway'),
+    await keys.newKey('gateway'),
   ];
   await call('delete', `/v1/tokens/${name}`, { key: tenant.owner_key });
   for (const value of [...wrong, given, rotated.body.key]) {

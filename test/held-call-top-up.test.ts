@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import type { Browser } from 'playwright-core';
 import { blankPrice } from '../domain/pricing';
 import { many } from '../domain/sql';
-import { listen } from '../http';
+import { listen } from '../runtime/listen';
 import { createModelServer } from '../sandbox/models';
 import { createShop } from '../sandbox/payment-shop';
 import { gatewayToken, makeKey } from './support/api';

@@ -5,8 +5,8 @@ import { loadConfig } from '../config';
 import * as members from '../domain/members';
 import type { Db } from '../domain/sql';
 import { roleScopes } from '../domain/tokens';
-import { listen } from '../http';
 import { createJwtVerifier } from '../jwt';
+import { listen } from '../runtime/listen';
 import { type CallApi, makeTenant, refusal, serve, startApi, type Tenant } from './support/api';
 
 const issuer = 'https://id.example';

@@ -8,7 +8,7 @@ import { Client, Connection } from '@temporalio/client';
 import { openDatabase } from '../connections';
 import { audit } from '../domain/audit';
 import { many, maybe, one } from '../domain/sql';
-import type { Demo } from '../sandbox/demo';
+import type { Demo } from '../sandbox/demo/facts';
 import { until } from './support/until';
 
 const root = path.join(__dirname, '..');

@@ -1,6 +1,6 @@
 import { createServer, type Server } from 'node:http';
 import { ConfigError } from '../config';
-import { listen } from '../http';
+import { listen } from '../runtime/listen';
 
 const servers: Server[] = [];
 

@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
 import OpenAI from 'openai';
 import { request } from 'undici';
-import { listen } from '../http';
+import { listen } from '../runtime/listen';
 import { createModelServer } from '../sandbox/models';
 
 let server: Server;

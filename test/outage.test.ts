@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import pino from 'pino';
 import { openDatabase } from '../connections';
+import * as keys from '../domain/people/keys';
 import { type Db, many } from '../domain/sql';
-import * as tokens from '../domain/tokens';
 import { maintenanceUrl } from '../sandbox/postgres';
 import {
   type Answer,
@@ -119,7 +119,7 @@ test('reserves and settlements repeated with their ids through the same fire hol
 test('with no database every guarded call is 503 with Retry-After; alive it is, ready it is not', async () => {
   const nowhere = openDatabase('postgres://nobody@127.0.0.1:1/nothing', 2);
   const served = await serve({ db: nowhere });
-  const key = await tokens.newKey('access');
+  const key = await keys.newKey('access');
   for (const [method, path] of [
     ['get', '/v1/wallets'],
     ['post', '/v1/wallets/credit'],

@@ -1,7 +1,9 @@
-import { createPaymentSteps, openProviders } from '../activities/payments';
+import { createPaymentSteps } from '../activities/payments';
 import * as payments from '../domain/payments';
+import * as operators from '../domain/payments/operators';
 import { type ProviderName, providerNames } from '../domain/provider-currencies';
 import { many } from '../domain/sql';
+import { openProviders } from '../payment-providers/open';
 import { secrets, type Tenant } from './support/api';
 import {
   makeBuyer,
@@ -277,7 +279,7 @@ test('a capture that the provider refuses for good fails the session, which is f
   await sandbox.act(order, 'pay');
   await sandbox.fault({ order, on: 'capture', answer: 'error', status: 422, work: false });
   await happen('webhook', id);
-  const failed = await payments.getForAdmin(world.db, id);
+  const failed = await operators.getForAdmin(world.db, id);
   expect(failed).toMatchObject({
     status: 'failed',
     error_code: 'provider_error',
@@ -295,7 +297,7 @@ test.each(providerNames)(
       world.db('payment_sessions').where({ id }).update({ provider_order_id });
     await hide(provider === 'payment_provider_a' ? 'NEVERMADE' : 'cs_never_made');
     await happen('webhook', id);
-    const lost = await payments.getForAdmin(world.db, id);
+    const lost = await operators.getForAdmin(world.db, id);
     expect(lost).toMatchObject({ status: 'created', error_code: 'provider_unavailable' });
     expect(lost.provider_message).toContain('credentials');
     await hide(order);

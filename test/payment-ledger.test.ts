@@ -2,6 +2,7 @@ import { audit } from '../domain/audit';
 import * as refunds from '../domain/payment-refunds';
 import * as steps from '../domain/payment-steps';
 import * as payments from '../domain/payments';
+import * as operators from '../domain/payments/operators';
 import { type Db, many, one } from '../domain/sql';
 import { makeTenant, type Tenant } from './support/api';
 import { openTestDatabase } from './support/database';
@@ -127,19 +128,19 @@ test('another amount or currency is never credited by itself; an operator credit
   await steps.credit(db, other);
   expect(await balance()).toBe(0n);
   const decision = { id: other, resolution: 'credited', by: 'admin', note: 'seen' } as const;
-  await Promise.all([payments.resolve(db, decision), payments.resolve(db, decision)]);
+  await Promise.all([operators.resolve(db, decision), operators.resolve(db, decision)]);
   expect(await balance()).toBe(49n);
 
   const foreign = await makeSession();
   await tell(foreign, paid(foreign, { currency: 'EUR' }));
-  const blind = payments.resolve(db, { ...decision, id: foreign });
+  const blind = operators.resolve(db, { ...decision, id: foreign });
   await expect(blind).rejects.toMatchObject({
     code: 'invalid_field',
     details: { param: 'amount' },
   });
-  await payments.resolve(db, { ...decision, id: foreign, resolution: 'closed' });
+  await operators.resolve(db, { ...decision, id: foreign, resolution: 'closed' });
   expect(await payments.getAny(db, foreign)).toMatchObject({ status: 'failed' });
-  await expect(payments.resolve(db, { ...decision, id: foreign })).rejects.toMatchObject({
+  await expect(operators.resolve(db, { ...decision, id: foreign })).rejects.toMatchObject({
     code: 'payment_state',
   });
   expect(await balance()).toBe(49n);

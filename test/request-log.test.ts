@@ -3,8 +3,9 @@ import Koa from 'koa';
 import pino from 'pino';
 import { request } from 'undici';
 import { AppError } from '../domain/errors';
-import { conventions, listen } from '../http';
+import { conventions } from '../http';
 import { addToLine } from '../request-log';
+import { listen } from '../runtime/listen';
 import { until } from './support/until';
 
 let lines: Record<string, unknown>[] = [];

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Lanes } from '../api/lanes';
-import type * as reservations from '../domain/reservations';
+import type * as calls from '../domain/ledger/calls';
 import { type Db, many } from '../domain/sql';
 import {
   balance,
@@ -105,7 +105,7 @@ test('each kind of token is priced once, at its own price; a tier applies to the
     per_tool_call: 0.01,
     tiers: JSON.stringify([{ above_prompt_tokens: 1_000, input_per_1m: 11, output_per_1m: 21 }]),
   });
-  const cost = async (counts: Partial<reservations.Usage>) => {
+  const cost = async (counts: Partial<calls.Usage>) => {
     const hold = await lanes.reserve(reserveBody(org.org_id, 10, { model }));
     return (
       await lanes.settle(settleBody(org.org_id, hold.reservation_id, 0, { usage: usage(counts) }))

@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import type { Browser, Page } from 'playwright-core';
 import type Stripe from 'stripe';
-import { listen } from '../http';
+import { listen } from '../runtime/listen';
 import { createPaymentServerB } from '../sandbox/payment-provider-b';
 import { openBrowser } from './support/browser';
 import { close, operator, stripeClient } from './support/payment-sandbox';

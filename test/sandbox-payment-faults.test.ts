@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { CheckoutPaymentIntent, OrdersController } from '@paypal/paypal-server-sdk';
 import type Stripe from 'stripe';
-import { listen } from '../http';
+import { listen } from '../runtime/listen';
 import { createPaymentServerA } from '../sandbox/payment-provider-a';
 import { createPaymentServerB } from '../sandbox/payment-provider-b';
 import type { Order, StoredEvent } from '../sandbox/payment-store';

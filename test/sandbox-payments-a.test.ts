@@ -6,7 +6,7 @@ import {
   PaymentsController,
   PaypalWalletContextShippingPreference,
 } from '@paypal/paypal-server-sdk';
-import { listen } from '../http';
+import { listen } from '../runtime/listen';
 import { createPaymentServerA, sandboxAccessA } from '../sandbox/payment-provider-a';
 import {
   close,

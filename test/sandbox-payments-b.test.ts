@@ -1,6 +1,6 @@
 import type { Server } from 'node:http';
 import type Stripe from 'stripe';
-import { listen } from '../http';
+import { listen } from '../runtime/listen';
 import { createPaymentServerB, sandboxAccessB } from '../sandbox/payment-provider-b';
 import {
   close,

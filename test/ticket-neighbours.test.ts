@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
+import * as verdicts from '../domain/ledger/verdicts';
 import { many } from '../domain/sql';
-import * as tickets from '../domain/tickets';
 import { makeTenant, refusal } from './support/api';
 import { balance, makeKey, makePrice, reserveBody, TOKEN } from './support/ledger';
 import {
@@ -51,18 +51,18 @@ test('a verdict that is delivered twice credits once, also after its ticket was 
   const { call, db, machine } = world;
   const short = await makeShort(world, 10);
   const { ticket_id, org_id } = short;
-  const verdict: tickets.Verdict = {
+  const verdict: verdicts.Verdict = {
     ...{ id: randomUUID(), ticket_id, org_id, verdict: 'approved', by: 'somebody' },
     ...{ is_platform: false, amount_nanos: '5000000' },
-    valid_until: await tickets.verdictDeadline(db),
+    valid_until: await verdicts.verdictDeadline(db),
   };
-  await tickets.decide(db, verdict);
+  await verdicts.decide(db, verdict);
   await redeem(call, machine, short);
   await cancel(short, short.request_id);
   expect(await show(call, short)).toMatchObject({
     ...{ status: 'open', decided_by: null, credited_amount: null },
   });
-  await tickets.decide(db, verdict);
+  await verdicts.decide(db, verdict);
   expect(await balance(db, short.wallet_id)).toEqual({
     balance_nanos: 5_000_000n,
     reserved_nanos: 0n,

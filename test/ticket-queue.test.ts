@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import * as verdicts from '../domain/ledger/verdicts';
 import { many } from '../domain/sql';
 import * as tickets from '../domain/tickets';
 import { makeTenant, serve, type Tenant } from './support/api';
@@ -124,8 +125,8 @@ test('redeem, expiry, approval, denial and credit at the same instant: one outco
       redeem(world.call, world.machine, short).then(({ status }) => {
         if (status !== 200) throw new Error(String(status));
       }),
-      soon().then(() => tickets.decide(db, { ...verdict, verdict: 'approved' })),
-      soon().then(() => tickets.decide(db, { ...verdict, verdict: 'denied' })),
+      soon().then(() => verdicts.decide(db, { ...verdict, verdict: 'approved' })),
+      soon().then(() => verdicts.decide(db, { ...verdict, verdict: 'denied' })),
       soon().then(expire),
       Math.random() < 0.3 ? credit(db, org_id, tenant.wallet_id, 10n * TOKEN) : undefined,
     ]);

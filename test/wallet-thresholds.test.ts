@@ -1,5 +1,5 @@
+import { newKey } from '../domain/people/keys';
 import { type Db, many } from '../domain/sql';
-import { newKey } from '../domain/tokens';
 import {
   type CallApi,
   makeKey,

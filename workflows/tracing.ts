@@ -7,7 +7,7 @@ import {
   type WorkflowInterceptorsFactory,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { Trace } from '../domain/reservations';
+import type { Trace } from '../domain/trace';
 
 // Temporal's own interceptors for OpenTelemetry draw span ids from the workflow's random numbers or their own copy of the
 // SDK; these carry a header from message to message, and nothing that a history records depends on them.

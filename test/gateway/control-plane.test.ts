@@ -3,7 +3,7 @@ import { json } from 'node:stream/consumers';
 import pino from 'pino';
 import { type ControlPlane, openControlPlane } from '../../gateway/control-plane';
 import { nothing_used } from '../../gateway/usage';
-import { listen } from '../../http';
+import { listen } from '../../runtime/listen';
 import { until } from '../support/until';
 
 const price = { provider: 'openai', model: 'o4-mini', reasoning: true };

@@ -1,6 +1,6 @@
 import { createServer, type Server } from 'node:http';
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
-import { listen } from '../../http';
+import { listen } from '../../runtime/listen';
 import { chat, lastCharge, openWorld, post, type World } from '../support/gateway';
 import { openScripted, type Scripted } from '../support/upstream';
 

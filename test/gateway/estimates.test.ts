@@ -3,7 +3,7 @@ import { chatInput } from '../../gateway/chat';
 import { messageInput } from '../../gateway/messages';
 import { responseInput } from '../../gateway/responses';
 import { countTexts } from '../../gateway/tokenizer';
-import type { Body } from '../../gateway/usage';
+import type { Body } from '../../gateway/wire/values';
 
 const words = 'long '.repeat(1_000);
 const user = (content: unknown) => [{ role: 'user', content }];

@@ -6,7 +6,7 @@ import * as organizations from '../../domain/organizations';
 import { many } from '../../domain/sql';
 import { openRunning, replace } from '../../gateway/running';
 import { parseSettings } from '../../gateway/settings';
-import { listen } from '../../http';
+import { listen } from '../../runtime/listen';
 import { chat, gatewayKey, lastCharge, openWorld, post, type World } from '../support/gateway';
 import { until } from '../support/until';
 

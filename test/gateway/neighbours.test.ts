@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import { json } from 'node:stream/consumers';
 import { openFlights } from '../../gateway/flights';
-import { listen } from '../../http';
+import { listen } from '../../runtime/listen';
 import { chat, gatewayKey, lastCharge, openWorld, post, type World } from '../support/gateway';
 import { makeOrg } from '../support/ledger';
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { Agent, request } from 'undici';
-import { listen } from '../../http';
+import { listen } from '../../runtime/listen';
 import {
   chat,
   lastCharge,

@@ -3,11 +3,12 @@ import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
-import { closeGateway, createApp, openGateway } from '../../gateway/app';
+import { createApp } from '../../gateway/app';
 import { openControlPlane } from '../../gateway/control-plane';
+import { closeGateway, openGateway } from '../../gateway/gateway';
 import { parseSettings } from '../../gateway/settings';
-import { listen } from '../../http';
 import { createLog } from '../../log';
+import { listen } from '../../runtime/listen';
 import { until } from '../support/until';
 
 // The probe gives up after a second; the rest is for a busy machine.

@@ -2,7 +2,7 @@ import { createServer, type Server, type ServerResponse } from 'node:http';
 import { many } from '../../domain/sql';
 import { openBreaker } from '../../gateway/breaker';
 import { parseSettings } from '../../gateway/settings';
-import { listen } from '../../http';
+import { listen } from '../../runtime/listen';
 import {
   chat,
   gatewayKey,

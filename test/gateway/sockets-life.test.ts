@@ -2,7 +2,7 @@ import { createConnection, type Socket } from 'node:net';
 import pino from 'pino';
 import { request } from 'undici';
 import { many } from '../../domain/sql';
-import { drain } from '../../gateway/app';
+import { drain } from '../../gateway/gateway';
 import { chat, gatewayKey, lastCharge, openWorld, type World } from '../support/gateway';
 import { type Client, connect, type Frame, refusedUpgrade } from '../support/socket';
 import { until } from '../support/until';

@@ -10,7 +10,7 @@ import type { Call } from '../../gateway/call';
 import { openConfiguration } from '../../gateway/configuration';
 import { parseSettings } from '../../gateway/settings';
 import { openTelemetry } from '../../gateway/telemetry';
-import { listen } from '../../http';
+import { listen } from '../../runtime/listen';
 import { arrivals, chat, forgetArrivals, openWorld, post, type World } from '../support/gateway';
 import { openReceiver, type ReceivedSpan, type Receiver } from '../support/otlp';
 import { until } from '../support/until';

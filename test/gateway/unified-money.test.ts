@@ -1,6 +1,6 @@
 import { createServer, type ServerResponse } from 'node:http';
 import { request } from 'undici';
-import { listen } from '../../http';
+import { listen } from '../../runtime/listen';
 import {
   chat,
   lastCharge,

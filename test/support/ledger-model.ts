@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type * as reservations from '../../domain/reservations';
+import type * as calls from '../../domain/ledger/calls';
 import { TOKEN } from './ledger';
 
 // Random operations on one organization's ledger, and the ledger in plain arithmetic.
@@ -71,7 +71,7 @@ export const step: fc.Arbitrary<Step> = fc.oneof(
 );
 
 export interface ModelHold {
-  body: reservations.Reserve;
+  body: calls.Reserve;
   id: string;
   owner: Owner;
   held: bigint;

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createLanes, type Lanes } from '../../api/lanes';
 import { audit } from '../../domain/audit';
-import type * as reservations from '../../domain/reservations';
+import type * as calls from '../../domain/ledger/calls';
 import { type Db, many, one } from '../../domain/sql';
 import { createLog } from '../../log';
 import { openTestDatabase } from './database';
@@ -120,8 +120,8 @@ export async function credit(
 export function reserveBody(
   org_id: string,
   tokens: number,
-  more: Partial<reservations.Reserve> = {},
-): reservations.Reserve {
+  more: Partial<calls.Reserve> = {},
+): calls.Reserve {
   return {
     org_id,
     ...chat,
@@ -133,7 +133,7 @@ export function reserveBody(
   };
 }
 
-const noUsage: reservations.Usage = {
+const noUsage: calls.Usage = {
   prompt_tokens: 0,
   completion_tokens: 0,
   cached_tokens: 0,
@@ -151,7 +151,7 @@ export function settleBody(
   org_id: string,
   reservation_id: string | null,
   tokens: number,
-  more: Partial<reservations.Settle> = {},
+  more: Partial<calls.Settle> = {},
 ) {
   const usage = { ...noUsage, prompt_tokens: tokens };
   return {
@@ -163,7 +163,7 @@ export function settleBody(
   };
 }
 
-export function usage(counts: Partial<reservations.Usage>): reservations.Usage {
+export function usage(counts: Partial<calls.Usage>): calls.Usage {
   return { ...noUsage, ...counts };
 }
 

@@ -1,7 +1,7 @@
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import { Client, Environment } from '@paypal/paypal-server-sdk';
 import Stripe from 'stripe';
-import { listen } from '../../http';
+import { listen } from '../../runtime/listen';
 import { sandboxAccessA } from '../../sandbox/payment-provider-a';
 import { sandboxAccessB } from '../../sandbox/payment-provider-b';
 import { until } from './until';

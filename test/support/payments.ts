@@ -5,7 +5,7 @@ import { putConfig } from '../../domain/payment-config';
 import { putOrgSettings } from '../../domain/payment-settings';
 import type { ProviderName } from '../../domain/provider-currencies';
 import { type Db, one } from '../../domain/sql';
-import { listen } from '../../http';
+import { listen } from '../../runtime/listen';
 import { createPaymentServerA, sandboxAccessA } from '../../sandbox/payment-provider-a';
 import { createPaymentServerB, sandboxAccessB } from '../../sandbox/payment-provider-b';
 import {

@@ -11,7 +11,7 @@ import {
 } from '../../activities/provider';
 import { createProviders } from '../../activities/providers';
 import type { ProviderName } from '../../domain/provider-currencies';
-import { listen } from '../../http';
+import { listen } from '../../runtime/listen';
 import { createPaymentServerA, sandboxAccessA } from '../../sandbox/payment-provider-a';
 import { createPaymentServerB, sandboxAccessB } from '../../sandbox/payment-provider-b';
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { listen } from '../../http';
+import { listen } from '../../runtime/listen';
 
 /** An upstream that plays back exactly these pieces of an answer, each in a write of its own. */
 export interface Scripted {

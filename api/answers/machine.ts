@@ -1,0 +1,131 @@
+import { z } from 'zod';
+import { id, money, time } from '../answers';
+
+export const reservation = z.strictObject({
+  reservation_id: id,
+  wallet_id: id,
+  wallet_owner_type: z.enum(['user', 'team', 'organization']),
+  estimated_cost: money,
+  reserved_amount: money.describe('The estimate and the buffer: what has left the balance.'),
+  currency: id,
+  balance_after: money,
+  expires_at: time,
+  max_completion_tokens: z
+    .int()
+    .nullable()
+    .describe('The completion that the hold pays for; null for holds of an earlier version.'),
+  warnings: z
+    .array(
+      z.strictObject({
+        id,
+        constraint_type: z.enum(['cost', 'responses']),
+        interval: z.enum(['hour', 'day', 'week', 'month']),
+        max_value: z.number(),
+        resets_at: time,
+      }),
+    )
+    .describe('Usage constraints with mode warn that this hold exceeds.'),
+});
+
+export const costTicket = z.strictObject({
+  id,
+  status: z.enum(['open', 'approved', 'denied', 'redeemed', 'expired']),
+  provider: id,
+  model: id,
+  estimated_cost: money.describe('What must be covered, the reserve buffer included.'),
+  balance: money.describe('Of the fullest wallet that may pay.'),
+  shortfall: money.describe('Credit so much to that wallet and the request is covered.'),
+  currency: id,
+  wallet_owner_type: z.enum(['user', 'team', 'organization']),
+  wallets: z.array(
+    z.strictObject({
+      wallet_id: id,
+      owner_type: z.enum(['user', 'team', 'organization']),
+      balance: money,
+      shortfall: money,
+    }),
+  ),
+  created_at: time,
+  expires_at: time,
+  org_id: id,
+  key_id: id.nullable(),
+  user_id: id.nullable(),
+  team_id: id.nullable(),
+  agent_id: id.nullable(),
+  session_id: id.nullable(),
+  request_body_hash: z.string(),
+  waiting_calls: z.int().describe('Calls that are held on this ticket now.'),
+  decided_by: id.nullable(),
+  decided_at: time.nullable(),
+  note: z.string().nullable(),
+  credited_amount: money.nullable().describe('What an approval added to the wallet.'),
+  transaction_id: id.nullable(),
+  reservation_id: id.nullable(),
+  request_id: id.nullable().describe('The call that redeemed it.'),
+  resolved_at: time.nullable(),
+});
+
+export const settlement = z.strictObject({
+  reservation_id: id.nullable(),
+  status: z.enum(['settled', 'late', 'released']),
+  actual_cost: money,
+  released_amount: money,
+  wallet_id: id.nullable(),
+  balance_after: money.nullable(),
+  transaction_id: id.nullable(),
+});
+
+export const extensions = z.strictObject({
+  results: z.array(
+    z.strictObject({
+      reservation_id: id,
+      status: z.enum(['extended', 'expired', 'settled', 'unknown']),
+      expires_at: time.nullable(),
+    }),
+  ),
+});
+
+export const keyOwner = z.strictObject({
+  key_id: id,
+  secret_id: id.describe('Changes when the key is rotated; a reserve may name it.'),
+  org_id: id.nullable(),
+  user_id: id.nullable(),
+  team_id: id.nullable(),
+  agent_id: id.nullable(),
+  allowed_models: z.array(z.string()).nullable(),
+  expires_at: time.nullable(),
+});
+
+export const gatewayConfigVersion = z.strictObject({
+  version: z.int(),
+  config: z
+    .record(z.string(), z.unknown())
+    .nullable()
+    .describe('Null where gateways run their own files.'),
+  note: z.string().nullable(),
+  created_by: id,
+  created_at: time,
+});
+
+export const polledConfig = gatewayConfigVersion.pick({ version: true, config: true });
+
+export const gatewayConfig = z.strictObject({
+  version: z.int().nullable().describe('Null where gateways run their own files.'),
+  config: z.record(z.string(), z.unknown()).nullable(),
+  note: z.string().nullable().optional(),
+  created_by: id.optional(),
+  created_at: time.optional(),
+  gateways: z.array(
+    z.strictObject({
+      id,
+      host: z.string(),
+      software_version: z.string().nullable(),
+      config_version: z.int().nullable().describe('Null where it runs its own file.'),
+      config_hash: z.string().describe('Names the running configuration by its content.'),
+      refused_version: z.int().nullable(),
+      error: z.string().nullable().describe('Why it refused that version.'),
+      started_at: time,
+      seen_at: time,
+    }),
+  ),
+});

@@ -1,0 +1,151 @@
+import { z } from 'zod';
+import { id, money, time } from '../answers';
+
+export const wallet = z.strictObject({
+  wallet_id: id,
+  owner_type: z.enum(['organization', 'team', 'user']),
+  owner_org_id: id,
+  owner_team_id: id.nullable(),
+  owner_user_id: id.nullable(),
+  owner_name: z.string(),
+  balance: money.describe('What can be spent now; open holds have left it.'),
+  reserved: money.describe('The sum of open holds.'),
+  low_balance_threshold: money.nullable(),
+  currency: id,
+});
+
+export const balances = z.strictObject({
+  user_balance: money,
+  team_balance: money,
+  org_balance: money,
+  effective_available_balance: money,
+  effective_wallet_owner_type: z.enum(['user', 'team', 'organization']),
+  reserve_buffer_pct: z.number(),
+  currency: id,
+});
+
+export const transaction = z.strictObject({
+  id,
+  wallet_id: id,
+  seq: z.int(),
+  type: z.enum([
+    'credit',
+    'reservation',
+    'settlement',
+    'allocation_in',
+    'allocation_out',
+    'payment_credit',
+    'payment_refund',
+  ]),
+  amount: money.describe('Signed: what it adds to the balance.'),
+  balance_after: money,
+  provider: z.string().nullable(),
+  model: z.string().nullable(),
+  reservation_id: id.nullable(),
+  phase: z.enum(['hold', 'close', 'late']).nullable(),
+  actual_cost: money.nullable(),
+  transfer_id: id.nullable(),
+  payment_session_id: id.nullable(),
+  description: z.string().nullable(),
+  created_at: time,
+});
+
+export const credited = z.strictObject({ wallet, transaction });
+
+export const moved = z.strictObject({
+  from: wallet,
+  to: wallet,
+  transactions: z.array(transaction),
+});
+
+export const settings = z.strictObject({
+  currency: id,
+  reserve_buffer_pct: z.number(),
+  low_balance_threshold: money,
+  reservation_ttl_seconds: z.int(),
+  ticket_ttl_seconds: z.int(),
+  default_max_completion_tokens: z.int(),
+  manual_credit: z.enum(['allowed', 'platform_only']),
+  wallet_user_topup_enabled: z.boolean(),
+});
+
+const price = z.number().nullable();
+
+export const modelPrice = z.strictObject({
+  id,
+  provider: id,
+  model: id,
+  input_per_1m: z.number(),
+  output_per_1m: z.number(),
+  cached_input_per_1m: price,
+  cache_write_per_1m: price,
+  cache_write_1h_per_1m: price,
+  audio_input_per_1m: price,
+  audio_output_per_1m: price,
+  per_minute: price,
+  per_1m_characters: price,
+  per_request: price,
+  per_tool_call: price,
+  max_output_tokens: z.int().nullable(),
+  reasoning: z.boolean(),
+  tiers: z
+    .array(
+      z.strictObject({
+        above_prompt_tokens: z.int(),
+        input_per_1m: z.number(),
+        output_per_1m: z.number(),
+      }),
+    )
+    .nullable(),
+  free: z.boolean(),
+  effective_from: time,
+  created_at: time,
+  updated_at: time,
+});
+
+export const catalog = z.strictObject({ models: z.array(modelPrice) });
+
+export const exchangeRates = z.strictObject({
+  base: z.literal('USD'),
+  rates: z.record(z.string(), z.number()),
+  updated_at: time.nullable(),
+});
+
+export const audit = z.strictObject({
+  clean: z.boolean(),
+  broken: z.array(
+    z.strictObject({ check: z.string(), wallet_id: id.nullable(), detail: z.string() }),
+  ),
+});
+
+export const constraint = z.strictObject({
+  id,
+  agent_id: id,
+  constraint_type: z.enum(['cost', 'responses']),
+  provider: id,
+  model_pattern: z.string().describe('May end in *.'),
+  max_value: z.number().describe("In the organization's currency, or in answers."),
+  interval: z.enum(['hour', 'day', 'week', 'month']),
+  enforcement_mode: z.enum(['reject', 'warn']),
+  created_at: time,
+  updated_at: time,
+});
+
+export const constraints = z.strictObject({ usage_constraints: z.array(constraint) });
+
+export const standings = z.strictObject({
+  allowed: z.boolean().describe('False where a constraint with mode reject has no room.'),
+  constraints: z.array(
+    z.strictObject({
+      id,
+      constraint_type: z.enum(['cost', 'responses']),
+      interval: z.enum(['hour', 'day', 'week', 'month']),
+      max_value: z.number(),
+      current_value: z.number(),
+      remaining: z.number(),
+      enforcement_mode: z.enum(['reject', 'warn']),
+      exceeded: z.boolean(),
+      resets_at: time,
+    }),
+  ),
+});

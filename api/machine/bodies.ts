@@ -1,0 +1,145 @@
+import { z } from 'zod';
+
+const id = z.string().min(1).max(200);
+const count = z.int().min(0);
+const model = z.strictObject({ provider: id, model: id });
+
+const bodyHash = z.string().regex(/^sha256:[0-9a-f]{64}$/, 'must be sha256:<64 hex digits>');
+
+// Of a call that is traced. Nobody's identity hangs on it: it is shown, never believed.
+const trace = {
+  traceparent: z
+    .string()
+    .regex(
+      /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/,
+      'must be a W3C traceparent',
+    )
+    .optional(),
+  identity_proof_method: z.enum(['header_soft', 'gateway_key', 'signed_assertion']).optional(),
+};
+
+export const reserveBody = z
+  .strictObject({
+    ...trace,
+    org_id: id,
+    provider: id,
+    model: id,
+    estimated_prompt_tokens: count,
+    request_body_hash: bodyHash,
+    max_completion_tokens: count.nullish(),
+    user_id: id.nullish(),
+    team_id: id.nullish(),
+    agent_id: id.nullish(),
+    key_id: id.nullish(),
+    secret_id: id.nullish(),
+    session_id: id.nullish(),
+    request_id: id.nullish(),
+    family: id.nullish(),
+    units: z
+      .strictObject({ characters: count.optional(), seconds: z.number().min(0).optional() })
+      .nullish(),
+    fallbacks: z.array(model).max(16).nullish(),
+    session_limits: z
+      .strictObject({ max_actions: count.optional(), max_cost_usd: z.number().min(0).optional() })
+      .nullish(),
+  })
+  .refine((given) => !given.session_limits || given.session_id, {
+    path: ['session_id'],
+    message: 'is needed with session_limits: without it nothing is counted',
+  });
+
+/** How long a redeem may wait for money before it answers 402; the gateway asks again. */
+const WAIT_MS_MAX = 30_000;
+
+export const redeemBody = z.strictObject({
+  ...trace,
+  org_id: id,
+  ticket_id: id,
+  request_id: id,
+  request_body_hash: bodyHash,
+  key_id: id.nullish(),
+  secret_id: id.nullish(),
+  user_id: id.nullish(),
+  team_id: id.nullish(),
+  agent_id: id.nullish(),
+  family: id.nullish(),
+  is_brought: z.boolean().default(false),
+  wait_ms: z.int().min(0).max(WAIT_MS_MAX).default(0),
+});
+
+const usage = z
+  .strictObject({
+    prompt_tokens: count.default(0),
+    completion_tokens: count.default(0),
+    cached_tokens: count.default(0),
+    cache_write_tokens: count.default(0),
+    cache_write_1h_tokens: count.default(0),
+    reasoning_tokens: count.default(0),
+    audio_input_tokens: count.default(0),
+    audio_output_tokens: count.default(0),
+    characters: count.default(0),
+    seconds: z.number().min(0).default(0),
+    tool_calls: count.default(0),
+  })
+  .superRefine((used, check) => {
+    const { cached_tokens, cache_write_tokens, cache_write_1h_tokens, audio_input_tokens } = used;
+    if (
+      cached_tokens + cache_write_tokens + cache_write_1h_tokens + audio_input_tokens >
+      used.prompt_tokens
+    ) {
+      check.addIssue({
+        code: 'custom',
+        path: ['prompt_tokens'],
+        message: 'must include the cached, cache-write and audio input tokens',
+      });
+    }
+    if (used.reasoning_tokens + used.audio_output_tokens > used.completion_tokens) {
+      check.addIssue({
+        code: 'custom',
+        path: ['completion_tokens'],
+        message: 'must include the reasoning and audio output tokens',
+      });
+    }
+  });
+export const noUsage = usage.parse({});
+
+export const settleBody = z.strictObject({
+  ...trace,
+  org_id: id.optional(),
+  reservation_id: id.optional(),
+  request_id: id.optional(),
+  outcome: z.enum(['completed', 'failed', 'canceled']),
+  provider: id.optional(),
+  model: id.optional(),
+  usage: usage.optional(),
+  usage_source: z.enum(['upstream', 'estimated']).optional(),
+});
+
+export const extendBody = z.strictObject({
+  items: z
+    .array(z.strictObject({ org_id: id, reservation_id: id }))
+    .min(1)
+    .max(1_000),
+});
+
+export const verifyBody = z
+  .strictObject({ key: id.optional(), org_id: id.optional(), key_id: id.optional() })
+  .refine(({ key, org_id, key_id }) => (key ? !org_id && !key_id : org_id && key_id), {
+    path: ['key'],
+    message: 'is needed, or org_id with key_id where the gateway has another proof of who calls',
+  });
+
+export const batchBody = z.strictObject({
+  items: z
+    .array(
+      z.strictObject({
+        id,
+        op: z.enum(['reserve', 'settle', 'extend']),
+        body: z.record(z.string(), z.unknown()),
+      }),
+    )
+    .min(1)
+    .max(64),
+});
+
+export type BatchItem = z.infer<typeof batchBody>['items'][number];

@@ -1,0 +1,112 @@
+import type { z } from 'zod';
+import { AppError, isAppError } from '../../domain/errors';
+import { newId } from '../../domain/ids';
+import * as reservations from '../../domain/reservations';
+import { withRetry } from '../../domain/sql';
+import * as tokens from '../../domain/tokens';
+import { requireGatewayVersion } from '../access';
+import type { Ctx } from '../route';
+import {
+  type extendBody,
+  noUsage,
+  type redeemBody,
+  type reserveBody,
+  type settleBody,
+  type verifyBody,
+} from './bodies';
+import { inItemSpan } from './item-span';
+
+export function reserve(ctx: Ctx, body: z.infer<typeof reserveBody>) {
+  return ctx.tracing ? inItemSpan(ctx, 'reserve', body, reserveNow) : reserveNow(ctx, body);
+}
+
+async function reserveNow({ lanes, http }: Ctx, body: z.infer<typeof reserveBody>) {
+  requireGatewayVersion(http);
+  const row = await lanes.reserve({ ...body, request_id: body.request_id ?? newId('req') });
+  return reservations.reserveAnswer(row, body);
+}
+
+export function settle(ctx: Ctx, body: z.infer<typeof settleBody>) {
+  return ctx.tracing ? inItemSpan(ctx, 'settle', body, settleNow) : settleNow(ctx, body);
+}
+
+async function settleNow({ db, lanes }: Ctx, body: z.infer<typeof settleBody>) {
+  const { reservation_id, request_id, outcome } = body;
+  if ((reservation_id === undefined) === (request_id === undefined)) {
+    throw new AppError('invalid_field', 'Name either reservation_id or request_id.', {
+      param: 'reservation_id',
+    });
+  }
+  if (body.usage === undefined && outcome !== 'canceled') {
+    throw new AppError('invalid_field', 'usage is required unless the outcome is canceled.', {
+      param: 'usage',
+    });
+  }
+  if (body.org_id === undefined && reservation_id === undefined) {
+    throw new AppError('invalid_field', 'org_id is required with a request_id.', {
+      param: 'org_id',
+    });
+  }
+  const org_id = body.org_id ?? (await reservations.orgOf(db, reservation_id as string));
+  return reservations.settleAnswer(
+    await lanes.settle({ ...body, org_id, usage: body.usage ?? noUsage }),
+  );
+}
+
+export function redeem(ctx: Ctx, body: z.infer<typeof redeemBody>) {
+  return ctx.tracing ? inItemSpan(ctx, 'redeem', body, redeemNow) : redeemNow(ctx, body);
+}
+
+async function redeemNow(
+  { waiters, http }: Ctx,
+  { team_id: _team, ...body }: z.infer<typeof redeemBody>,
+) {
+  requireGatewayVersion(http);
+  const gone = new AbortController();
+  http.res.once('close', () => gone.abort());
+  return reservations.reserveAnswer(await waiters.redeem(body, gone.signal));
+}
+
+export async function extend({ db }: Ctx, { items }: z.infer<typeof extendBody>) {
+  const organizations = [...new Set(items.map((item) => item.org_id))];
+  const done = await Promise.all(
+    organizations.map(async (org_id) => {
+      const ids = items.filter((item) => item.org_id === org_id).map((item) => item.reservation_id);
+      // A transaction an organization, so that one that is undone repeats no other.
+      const extensions = await withRetry(() => reservations.extend(db, org_id, ids));
+      return [org_id, new Map(extensions.map((one) => [one.reservation_id, one]))] as const;
+    }),
+  );
+  const results = new Map(done);
+  return { results: items.map((item) => results.get(item.org_id)?.get(item.reservation_id)) };
+}
+
+export async function verify({ keys, db, http }: Ctx, given: z.infer<typeof verifyBody>) {
+  requireGatewayVersion(http);
+  const { key, org_id: of_org = '', key_id: by_id = '' } = given;
+  const found = key ? keys.check(key) : tokens.findLivingById(db, of_org, by_id);
+  const token = await found.catch((error) => {
+    // The gateway tells a refused key from a refusal of its own credential by the field that is named.
+    throw isAppError(error) && error.code === 'invalid_credential'
+      ? refusedKey(error.message)
+      : error;
+  });
+  if (token.token_type !== 'gateway') {
+    throw refusedKey('This is an access key; the gateway takes keys that start with svc_gk_.');
+  }
+  const {
+    id: key_id,
+    secret_id,
+    org_id,
+    user_id,
+    team_id,
+    agent_id,
+    allowed_models,
+    expires_at,
+  } = token;
+  return { key_id, secret_id, org_id, user_id, team_id, agent_id, allowed_models, expires_at };
+}
+
+function refusedKey(message: string): AppError {
+  return new AppError('invalid_credential', message, { param: 'key' });
+}

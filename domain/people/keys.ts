@@ -1,0 +1,39 @@
+import { sha256 } from '../digest';
+import { AppError } from '../errors';
+
+export type TokenType = 'access' | 'gateway';
+
+const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+const CHECKSUM_LENGTH = 6;
+const pattern = /^svc_(ak|gk)_[0-9A-Za-z]{30,60}$/;
+
+/** A new key: prefix, 32 random bytes in base62, and six characters by which a typo is noticed without a query. */
+export async function newKey(type: TokenType): Promise<string> {
+  const random = crypto.getRandomValues(new Uint8Array(32));
+  const secret = `${type === 'access' ? 'svc_ak_' : 'svc_gk_'}${base62(random)}`;
+  return secret + (await checksum(secret));
+}
+
+/** True where the text has a key's form and its checksum fits. */
+export async function isWellFormed(key: string): Promise<boolean> {
+  if (!pattern.test(key)) return false;
+  return (await checksum(key.slice(0, -CHECKSUM_LENGTH))) === key.slice(-CHECKSUM_LENGTH);
+}
+
+/** The refusal (401) of a key that is mistyped, unknown, expired or revoked. */
+export function invalidKey(): AppError {
+  return new AppError('invalid_credential', 'This key is mistyped, unknown, expired or revoked.');
+}
+
+async function checksum(secret: string): Promise<string> {
+  const digest = await sha256(secret);
+  const bytes = Uint8Array.from(digest.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
+  return base62(bytes).slice(-CHECKSUM_LENGTH);
+}
+
+function base62(bytes: Uint8Array): string {
+  let number = bytes.reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
+  let text = '';
+  for (; number > 0n; number /= 62n) text = alphabet[Number(number % 62n)] + text;
+  return text.padStart(Math.ceil((bytes.length * 8) / Math.log2(62)), '0');
+}

@@ -1,0 +1,74 @@
+import { newId } from '../../domain/ids';
+import { addToLine } from '../../request-log';
+import type { Call, Stage } from '../call';
+import { enter, leave, type Running } from '../running';
+import { beginCall, endCall, failCall, traceIdIn } from '../telemetry-spans';
+
+/** Runs the stages over one request, then what they registered. */
+export async function runCall(
+  {
+    ctx,
+    gateway,
+    family,
+    running = gateway.running,
+  }: Pick<Call, 'ctx' | 'gateway' | 'family'> & { running?: Running },
+  stages: readonly Stage[],
+): Promise<void> {
+  const ends: (() => void)[] = [];
+  const leavings: (() => void)[] = [];
+  const call = {
+    ctx,
+    gateway,
+    running,
+    family,
+    request_id: newId('req'),
+    began_at: performance.now(),
+    client_is_gone: false,
+    outcome: { outcome: 'canceled' },
+    attempts: 0,
+    onEnd: (step: () => void) => void ends.push(step),
+    onClientGone: (step: () => void) => void leavings.push(step),
+  } satisfies Partial<Call> as unknown as Call;
+  // The request's own `close` fires once its body is read; only the response tells that the client has gone.
+  ctx.res.once('close', () => {
+    if (ctx.res.writableFinished) return;
+    call.client_is_gone = true;
+    for (const step of leavings) step();
+  });
+  gateway.calls.add(call);
+  enter(call.running);
+  if (gateway.telemetry.tracing !== undefined) beginCall(call);
+  try {
+    for (const stage of stages) await stage(call);
+  } catch (error) {
+    failCall(call, error);
+    throw error;
+  } finally {
+    for (const end of ends.reverse()) end();
+    gateway.calls.delete(call);
+    leave(call.running);
+    endCall(call);
+    addToLine(ctx, lineOf(call));
+  }
+}
+
+/** What the log says of a call: whose it was, who served it, and what it was settled at, as far as it came; the log leaves out what is undefined. */
+function lineOf(call: Partial<Call>) {
+  const { identity, target, model, request, reservation, outcome, attempts } = call;
+  const settled = reservation && outcome;
+  return {
+    trace_id: traceIdIn(call),
+    org_id: identity?.org_id,
+    key_id: identity?.key_id ?? undefined,
+    identity_proof_method: identity?.proof,
+    target: target?.id,
+    attempts: attempts || undefined,
+    provider: target?.provider,
+    model: target && model,
+    is_stream: target && request?.is_stream,
+    reservation_id: reservation?.reservation_id,
+    outcome: settled?.outcome,
+    prompt_tokens: settled?.usage?.prompt_tokens,
+    completion_tokens: settled?.usage?.completion_tokens,
+  };
+}

@@ -1,0 +1,53 @@
+import { AppError } from '../../domain/errors';
+import type { Spans } from '../body';
+import type { Body } from '../wire/values';
+
+const MODEL_CHARACTERS_MAX = 256;
+
+/** The model's name; 422 where it is missing and the family has no model of its own. */
+export function modelOf(body: Body, otherwise?: string): string {
+  const { model = otherwise } = body;
+  if (typeof model === 'string' && model !== '' && model.length <= MODEL_CHARACTERS_MAX)
+    return model;
+  throw invalid('model', 'Name a model in "model", as GET /v1/models lists them.');
+}
+
+/** True where the client asks for a stream. */
+export function streamOf({ stream, stream_options }: Body): boolean {
+  if (!isFlag(stream)) throw invalid('stream', '"stream" must be true or false.');
+  if (stream_options === undefined || stream_options === null) return stream === true;
+  if (typeof stream_options !== 'object' || Array.isArray(stream_options)) {
+    throw invalid('stream_options', '"stream_options" must be an object.');
+  }
+  if (isFlag((stream_options as Body).include_usage)) return stream === true;
+  throw invalid('stream_options.include_usage', '"include_usage" must be true or false.');
+}
+
+function isFlag(value: unknown): boolean {
+  return value === undefined || value === null || typeof value === 'boolean';
+}
+
+function invalid(param: string, message: string): AppError {
+  return new AppError('invalid_field', message, { param });
+}
+
+/** What the client sent, checked. */
+export interface ClientRequest {
+  raw: Buffer;
+  body: Body;
+  model: string;
+  is_stream: boolean;
+  max_completion_tokens: number | null;
+  outgoing: Outgoing;
+}
+
+/** A body on its way upstream: the client's bytes, or what a policy made of them. */
+export interface Outgoing {
+  bytes: Buffer;
+  /** Where its deciding members stand, in characters of its text. */
+  spans: Spans;
+  /** `application/json` where absent. */
+  content_type?: string;
+  /** What lies between the parts of a form. */
+  delimiter?: string;
+}

@@ -1,0 +1,90 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { AppError } from '../domain/errors';
+import type { Logger } from '../log';
+import type { Gateway } from './call';
+import { openHeldCalls } from './call/held-calls';
+import { warm } from './configuration';
+import type { ControlPlane } from './control-plane';
+import { openHolds } from './control-plane/holds';
+import { openEvents } from './events';
+import { openIdentities } from './identities';
+import { openLimits } from './limits';
+import { closeRunning, openRunning } from './running';
+import type { Settings } from './settings';
+import { openSockets } from './sockets';
+import { openSound } from './sound';
+import { openTelemetry } from './telemetry';
+import { openTokenizer } from './tokenizer';
+
+const POLL_MS = 20;
+
+/** Opens what the gateway works with. */
+export function openGateway({
+  settings,
+  control_plane,
+  log,
+  sample_ratio,
+}: {
+  settings: Settings;
+  control_plane: ControlPlane;
+  log: Logger;
+  sample_ratio?: number | undefined;
+}): Gateway {
+  const tokenizer = openTokenizer();
+  const identities = openIdentities();
+  const running = openRunning(settings, { identities, control_plane });
+  const limits = openLimits(log);
+  warm({ tokenizer }, settings);
+  limits.use(running.limits);
+  const telemetry = openTelemetry({ limits, log, sample_ratio });
+  telemetry.use(settings.observability.otlp);
+  return {
+    ...{ control_plane, log, tokenizer },
+    ...{ running, identities, limits, telemetry },
+    holds: openHolds(control_plane),
+    sound: openSound(),
+    events: openEvents(control_plane, log),
+    held_calls: openHeldCalls(),
+    sockets: openSockets(),
+    calls: new Set(),
+    is_draining: false,
+  };
+}
+
+/** Waits until nothing is under way and every settlement is accepted; what outlasts the bound is cut and settled. */
+export async function drain(gateway: Gateway): Promise<void> {
+  gateway.is_draining = true;
+  gateway.held_calls.endAll();
+  gateway.sockets.drain();
+  const { calls, control_plane } = gateway;
+  const end_at = performance.now() + gateway.running.settings.timeouts.drain_ms;
+  const stops = new AppError('unavailable', 'This gateway stops.');
+  for (const call of calls) if (call.is_listening) call.abort?.(stops);
+  while (calls.size > 0 && performance.now() < end_at) await sleep(POLL_MS);
+  for (const call of calls) call.abort?.(stops);
+  const settled_by = Math.max(end_at, performance.now() + SETTLE_MS);
+  // What is cut here settles like any call whose client has gone.
+  const cutting = gateway.sockets.close(end_at - performance.now() + SOCKETS_MS);
+  while (calls.size + control_plane.unsettled() > 0 && performance.now() < settled_by) {
+    await sleep(POLL_MS);
+  }
+  await cutting;
+}
+
+const SETTLE_MS = 5_000;
+// For the closing handshake.
+const SOCKETS_MS = 1_000;
+const EVENTS_MS = 2_000;
+
+/** Lets go of all that a gateway has open, once it has drained. */
+export async function closeGateway(gateway: Gateway): Promise<void> {
+  gateway.configuration?.close();
+  gateway.holds.close();
+  await gateway.events.close(EVENTS_MS);
+  gateway.tokenizer.close();
+  await gateway.telemetry.close();
+  await gateway.limits.close();
+  gateway.sound.close();
+  await closeRunning(gateway.running);
+  await gateway.control_plane.close();
+}

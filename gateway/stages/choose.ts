@@ -1,0 +1,63 @@
+import { AppError } from '../../domain/errors';
+import type { Call } from '../call';
+import type { Candidate } from '../providers';
+
+/** The stage that refuses a model the key may not use, and finds who serves it, in the order in which they are tried. */
+export function chooseTargets(call: Call): void {
+  const { identity, request, running, family } = call;
+  const { model } = request;
+  const route = running.providers.route(model, family.shapes, identity.allowed_models);
+  if (route === undefined) {
+    // An unknown model is told from a forbidden one only where nothing is forbidden.
+    if (identity.allowed_models === null) throw unknownModel(model);
+    const is_unknown =
+      identity.allowed_models.includes(model) && !running.providers.knows(model, family.shapes);
+    throw is_unknown ? unknownModel(model) : notAllowed(model);
+  }
+  call.candidates = takersOf(call, running.providers.order(route));
+  call.prices = route.prices.filter((price) =>
+    call.candidates.some(
+      ({ target, model: served }) => target.provider === price.provider && served === price.model,
+    ),
+  );
+  serveBy(call, call.candidates[0] as Candidate);
+}
+
+/** The candidates whose wire has words for the request; throws what the first of the others lacks where none has. */
+function takersOf(
+  { family, request }: Call,
+  candidates: readonly Candidate[],
+): readonly Candidate[] {
+  const { translations } = family;
+  if (translations === undefined) return candidates;
+  let lacking: unknown;
+  const takers = candidates.filter(({ target, model }) => {
+    try {
+      translations[target.shape]?.request(request.body, model);
+      return true;
+    } catch (error) {
+      lacking ??= error;
+      return false;
+    }
+  });
+  if (takers.length === 0) throw lacking;
+  return takers;
+}
+
+/** Makes a candidate the one that the call speaks to now. */
+export function serveBy(call: Call, { target, model }: Candidate): void {
+  call.target = target;
+  call.model = model;
+}
+
+function notAllowed(model: string): AppError {
+  return new AppError('model_not_allowed', `This key may not use the model "${model}".`, {
+    param: 'model',
+  });
+}
+
+export function unknownModel(model: string): AppError {
+  return new AppError('model_not_found', `No provider here serves the model "${model}".`, {
+    param: 'model',
+  });
+}

@@ -1,0 +1,175 @@
+import { AppError, isAppError } from '../../domain/errors';
+import { checkKeys } from '../body';
+import type { Call, Stage } from '../call';
+import type { Policies } from '../policy';
+import { checkJson, checkText, type Dlp, type Verdict } from '../policy-dlp';
+import type { Firewall } from '../policy-firewall';
+import { withoutRepeats } from '../policy-json';
+import { offeredTools } from '../policy-offers';
+import type { Kind } from '../policy-settings';
+import { openStreamGuard, type StreamGuard, type Violation } from '../policy-stream';
+import type { Talk } from '../policy-talk';
+import { watchCalls, watchText } from '../policy-watchers';
+import { type Body, objectIn } from '../wire/values';
+import { estimate } from './estimate';
+
+/** The stage that runs the chain over a request; what it redacts is counted again, for the hold is of what goes upstream. */
+export async function checkInput(call: Call): Promise<void> {
+  const { running, family } = call;
+  if (family.talk === undefined) return;
+  for (const kind of running.policies.chain) {
+    const rule = await input[kind](call, running.policies);
+    if (rule !== undefined) throw blocked(call, { policy: kind, rule }, 'input');
+  }
+}
+
+type InputCheck = (
+  call: Call,
+  policies: Policies,
+) => string | undefined | Promise<string | undefined>;
+
+const input: Record<Kind, InputCheck> = {
+  rbac: ({ ctx }, { rbac }) => rbac?.broken(ctx.req.headers),
+  'agent-firewall': (call, { firewall, session_limits }) => {
+    if (session_limits !== undefined && call.session_id === undefined) throw sessionMissing();
+    if (firewall === undefined) return undefined;
+    return forbidden(firewall, offeredTools(call.request.outgoing.bytes.toString('utf8')));
+  },
+  'dlp-filter': (call, { dlp }) =>
+    dlp?.stages.includes('input') ? filtered(call, dlp) : undefined,
+};
+
+async function filtered(call: Call, dlp: Dlp): Promise<string | undefined> {
+  const { request } = call;
+  const given = request.outgoing.bytes.toString('utf8');
+  const { rule, text: checked } = await checkJson(dlp, given);
+  if (rule !== undefined) return rule;
+  const body = checked === given ? request.body : (JSON.parse(checked) as Body);
+  const text = withoutRepeats(checked, body);
+  if (text !== checked) {
+    // What is left of two members is looked at by itself: the other may have stood in the middle of a phrase.
+    const left = await checkJson(dlp, text);
+    if (left.rule !== undefined || left.text !== text) return left.rule ?? 'repeated_members';
+  }
+  if (text === given) return undefined;
+  request.body = body;
+  request.outgoing = { bytes: Buffer.from(text), spans: checkKeys(text) };
+  await estimate(call);
+  return undefined;
+}
+
+/** What stands between a stream and its client; undefined where no policy looks at answers. */
+export function guardStream({ running, family }: Call): StreamGuard | undefined {
+  const { output, dlp, firewall } = running.policies;
+  const { talk } = family;
+  if (talk === undefined || output.length === 0) return undefined;
+  const watchers = output.map((kind) =>
+    kind === 'dlp-filter' ? watchText(dlp as Dlp, talk) : watchCalls(firewall as Firewall, talk),
+  );
+  return openStreamGuard(watchers, output.includes('dlp-filter') ? dlp : undefined);
+}
+
+/** True where answers are read whole before they are given on. */
+export function isGuarded({ running, family }: Call): boolean {
+  return family.talk !== undefined && running.policies.output.length > 0;
+}
+
+/** What was found in a whole answer, or what of it goes to the client. */
+export type Checked = { violation: Violation; text?: never } | { violation?: never; text: string };
+
+/** Runs the chain over a whole answer. */
+export async function checkAnswer({ running, family }: Call, given: string): Promise<Checked> {
+  const { output, dlp, firewall } = running.policies;
+  const talk = family.talk as Talk;
+  const answer = objectIn(given);
+  let text = answer === undefined ? given : withoutRepeats(given, answer);
+  for (const policy of output) {
+    let verdict: Verdict = { text };
+    if (policy === 'agent-firewall') {
+      const rule = forbidden(firewall as Firewall, answer && talk.callsOf(answer));
+      if (rule !== undefined) verdict = { rule };
+    } else if (answer === undefined) verdict = checkText(dlp as Dlp, text);
+    else verdict = await checkJson(dlp as Dlp, text, talk.unread);
+    if (verdict.rule !== undefined) return { violation: { policy, rule: verdict.rule } };
+    text = verdict.text;
+  }
+  return { text };
+}
+
+/** What an upstream says as it refuses, which may repeat anything; our own words where a policy finds something in it. */
+export async function checkRefusal(call: Call, status: number, told: Buffer): Promise<Buffer> {
+  if (!isGuarded(call)) return told;
+  const given = told.toString('utf8');
+  const { violation, text } = await checkAnswer(call, given);
+  if (violation === undefined) return text === given ? told : Buffer.from(text);
+  const { message } = blocked(call, violation, 'output');
+  throw new AppError('upstream_failed', `The provider answered ${status}. ${message}`, { status });
+}
+
+function forbidden(firewall: Firewall, names: readonly string[] = []): string | undefined {
+  for (const name of names) {
+    const rule = firewall.forbids(name);
+    if (rule !== undefined) return rule;
+  }
+  return undefined;
+}
+
+const words = {
+  input: 'This request was blocked by',
+  output: 'The answer to this request was blocked by',
+};
+
+/** Tells that a policy blocked, and makes the refusal of it. Neither holds the words that broke the rule. */
+export function blocked(
+  call: Call,
+  { policy, rule }: Violation,
+  stage: 'input' | 'output',
+): AppError {
+  const { pack } = call.running.policies;
+  call.gateway.events.emit(call, {
+    type: 'request.blocked',
+    action: 'blocked',
+    payload: {
+      policy,
+      rule,
+      stage,
+      pack: pack ?? null,
+      family: call.family.name,
+      model: call.model,
+    },
+  });
+  const of_pack = pack === undefined ? '' : ` of the pack "${pack}"`;
+  return new AppError(
+    `${stage}_blocked`,
+    `${words[stage]} the policy ${policy}${of_pack}, rule ${rule}.`,
+    { extra: { type: 'policy_violation', policy } },
+  );
+}
+
+/** Tells where the limits of a session, which the ledger counts, refused a reserve. */
+export function tellSessionLimits(reserve: Stage): Stage {
+  return async (call) => {
+    try {
+      await reserve(call);
+    } catch (error) {
+      if (!isSpentSession(error)) throw error;
+      const { code, message, details } = error;
+      const rule = 'session_limits';
+      blocked(call, { policy: 'agent-firewall', rule }, 'input');
+      const extra = { ...details.extra, type: 'policy_violation', policy: 'agent-firewall' };
+      throw new AppError(code, message, { ...details, extra });
+    }
+  };
+}
+
+function isSpentSession(error: unknown): error is AppError {
+  return isAppError(error) && error.code === 'session_limit_exceeded';
+}
+
+function sessionMissing(): AppError {
+  return new AppError(
+    'invalid_field',
+    'The policy agent-firewall limits sessions: name one in "session_id" or x-session-id.',
+    { param: 'session_id' },
+  );
+}

@@ -1,0 +1,26 @@
+import { checkKeys } from '../body';
+import type { Call } from '../call';
+import { type ClientRequest, modelOf, streamOf } from '../families/request';
+import { parseBody } from '../wire/parse';
+import { readBody } from '../wire/read';
+
+/** Reads and checks the body, once. */
+export async function readRequest(call: Call): Promise<void> {
+  call.request = await (call.family.read ?? readJson)(call);
+}
+
+async function readJson({ ctx, running, family }: Call): Promise<ClientRequest> {
+  const raw = ctx.given ?? (await readBody(ctx.req, running.settings.body_limit_bytes));
+  const text = raw.toString('utf8');
+  const body = parseBody(text);
+  const spans = checkKeys(text);
+  family.check?.(body);
+  return {
+    raw,
+    body,
+    is_stream: family.may_stream && streamOf(body),
+    model: modelOf(body, family.default_model),
+    max_completion_tokens: family.max_completion_tokens(body),
+    outgoing: { bytes: raw, spans },
+  };
+}

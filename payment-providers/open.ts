@@ -1,0 +1,21 @@
+import { type PaymentProvider, ProviderTrouble } from '../activities/provider';
+import { providerFor } from '../activities/providers';
+import { accessOf } from '../domain/payment-config';
+import type { ProviderName } from '../domain/provider-currencies';
+import type { Secrets } from '../domain/secrets';
+import { type Db, isTransient, isUnreachable } from '../domain/sql';
+
+export type ProviderOf = (name: ProviderName) => Promise<PaymentProvider>;
+
+/** The providers as the platform's config says now. */
+export function openProviders(db: Db, secrets: Secrets): ProviderOf {
+  return async (name) => {
+    const access = await accessOf(db, secrets, name).catch((error) => {
+      if (isUnreachable(error) || isTransient(error)) throw error;
+      throw new ProviderTrouble(
+        `The credentials of ${name} cannot be read: ${(error as Error).message}`,
+      );
+    });
+    return providerFor(name, access);
+  };
+}

@@ -1,0 +1,21 @@
+import { fromNanos } from '../domain/money';
+
+/**
+ * The wire form of a row: keys ending `_nanos` lose the suffix and become JSON numbers of major units
+ * (BigInt, or its decimal text inside jsonb), dates become ISO 8601 text, nothing else changes.
+ */
+export function toWire(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(toWire);
+  if (value instanceof Date) return value.toISOString();
+  if (typeof value === 'bigint') return Number(value);
+  if (typeof value !== 'object' || value === null) return value;
+  const wire: Record<string, unknown> = {};
+  for (const [key, member] of Object.entries(value)) {
+    if (member === undefined) continue;
+    if (key.endsWith('_nanos'))
+      wire[key.slice(0, -'_nanos'.length)] =
+        member === null ? null : fromNanos(BigInt(member as bigint | string));
+    else wire[key] = toWire(member);
+  }
+  return wire;
+}

@@ -1,0 +1,42 @@
+import type { Seeded } from '../seed';
+
+/** What a script needs to know of a running copy: the content of demo.json. */
+export interface Demo extends Omit<Seeded, 'wallet_id' | 'models'> {
+  /** A chat model that the gateway serves, then an embedding model where it serves one. */
+  models: string[];
+  api_url: string;
+  gateway_url: string;
+  api_urls: string[];
+  gateway_urls: string[];
+  pids: {
+    apis: number[];
+    gateways: number[];
+    worker_lifecycle: number | null;
+    /** Null where somebody else's server is used. */
+    temporal: number | null;
+    postgres: number | null;
+  };
+  temporal_address: string;
+  temporal_ui_url: string | null;
+  database_url: string;
+  sandbox: {
+    models_url: string;
+    mcp_url: string;
+    payment_provider_a_url: string;
+    payment_provider_b_url: string;
+    /** The page that tops up by a click, and where buyers come back to. */
+    shop_url: string;
+  };
+  return_url: string;
+  cancel_url: string;
+}
+
+/** What is printed and not in demo.json. */
+export interface Printed {
+  wallet_id: string;
+  /** The model that the calls name has a price. */
+  is_priced: boolean;
+  log_folder: string;
+  /** Where the printed commands keep the answer of create-checkout. */
+  checkout_file: string;
+}

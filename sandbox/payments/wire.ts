@@ -1,0 +1,85 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Desk } from '../payment-desk';
+import type { Fault, FaultPoint, Subject } from '../payment-faults';
+import type { Order } from '../payment-store';
+import type { Sender } from '../payment-webhooks';
+
+export interface Call {
+  method: string;
+  path: string;
+  query: URLSearchParams;
+  /** What the groups of the route's pattern matched. */
+  params: string[];
+  headers: IncomingHttpHeaders;
+  body: Buffer;
+  /** The address under which the caller has reached this server. */
+  base_url: string;
+}
+
+export interface Answer {
+  status: number;
+  /** Text is sent as a page; anything else as JSON. */
+  body?: unknown;
+  headers?: Record<string, string>;
+}
+
+/** Thrown by a wire's work: the answer that refuses it. */
+export class Refused extends Error {
+  readonly answer: Answer;
+
+  constructor(answer: Answer) {
+    super(`refused with ${answer.status}`);
+    this.answer = answer;
+  }
+}
+
+export interface WireRoute {
+  method: 'GET' | 'POST';
+  path: RegExp;
+  /** Where scripts of misbehaviour apply. */
+  point?: FaultPoint;
+  subject?: (call: Call) => Subject | undefined;
+  is_public?: boolean;
+  work: (call: Call, script?: Fault) => Answer;
+}
+
+/** One provider's wire over what both share. */
+export interface Wire {
+  desk: Desk;
+  sender: Sender;
+  routes: readonly WireRoute[];
+  page: HostedPage;
+  /** The refusal of a caller without good credentials. */
+  unauthorized: (call: Call) => Answer | undefined;
+  unknown: (call: Call) => Answer;
+  /** An error that a script asked for. */
+  fault: (status: number) => Answer;
+  key: (call: Call) => string | undefined;
+  /** True for an answer that is repeated under its idempotency key. */
+  isKept: (status: number) => boolean;
+  repeat: (kept: Answer) => Answer;
+  /** The refusal of another request under a key that was used; where it is undefined the first answer is repeated. */
+  conflict?: Answer;
+}
+
+/** One arrived request, as GET /sandbox/requests shows it. */
+export interface Arrival {
+  at: string;
+  method: string;
+  path: string;
+  headers: IncomingHttpHeaders;
+  body: string;
+  /** Null where no answer came. */
+  status: number | null;
+}
+
+/** How one provider's hosted pages look, and where they send the buyer. */
+export interface HostedPage {
+  name: string;
+  colour: string;
+  /** The order that a path names; undefined where it is no hosted page. */
+  orderId: (call: Pick<Call, 'path' | 'query'>) => string | undefined;
+  returnUrl: (order: Order) => string;
+  cancelUrl: (order: Order) => string;
+  amountText: (order: Order) => string;
+}
