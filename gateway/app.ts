@@ -5,12 +5,12 @@ import { conventions } from '../http';
 import { addToLine } from '../request-log';
 import { API_VERSION } from '../runtime/version';
 import type { Gateway } from './call';
-import { checkReload } from './configuration';
+import { type Configuration, checkReload } from './configuration';
 import { limitUnpriced } from './limit-stages';
 import { routes } from './routes';
 
 /** The Koa app: the conventions, health, then the table of routes. */
-export function createApp(gateway: Gateway): Koa {
+export function createApp(gateway: Gateway, configuration: Pick<Configuration, 'reload'>): Koa {
   const app = new Koa();
   // What reaches Koa itself is a client's broken connection; without a listener it goes to the console.
   app.on('error', (error) => gateway.log.debug({ err: error }, 'a connection broke'));
@@ -20,7 +20,8 @@ export function createApp(gateway: Gateway): Koa {
     // Anthropic's clients read the id under this name.
     ctx.set('request-id', ctx.state.request_id as string);
     if (ctx.method === 'GET' && path === '/svc/health') answerHealth(ctx, gateway);
-    else if (ctx.method === 'POST' && path === '/svc/config/reload') await reload(ctx, gateway);
+    else if (ctx.method === 'POST' && path === '/svc/config/reload')
+      await reload(ctx, gateway, configuration);
     else if (ctx.method === 'GET' && path === '/readyz') await answerReady(ctx, gateway);
     else await serve(ctx, gateway, path);
   });
@@ -68,14 +69,15 @@ function answerHealth(ctx: Context, { running }: Gateway): void {
 }
 
 /** Reads the configuration again. Takes the token of a service of this installation, as gateways have one. */
-async function reload(ctx: Context, gateway: Gateway): Promise<void> {
-  const { control_plane, configuration, log } = gateway;
+async function reload(
+  ctx: Context,
+  gateway: Gateway,
+  configuration: Pick<Configuration, 'reload'>,
+): Promise<void> {
+  const { control_plane, log } = gateway;
   // Tokens may be guessed here too, each guess at the cost of a question to the control plane.
   limitUnpriced(ctx, gateway);
   await checkReload(control_plane, ctx.get('authorization'), log);
-  if (configuration === undefined) {
-    throw new AppError('unavailable', 'This gateway is starting. Repeat the request shortly.');
-  }
   ctx.body = { status: 'reloaded', ...(await configuration.reload()) };
 }
 

@@ -2,7 +2,6 @@ import type { Logger } from '../log';
 import type { Span } from '../telemetry';
 import type { HeldCalls, Payment } from './call/held-calls';
 import type { ClientSide } from './client-side';
-import type { Configuration } from './configuration';
 import type { ControlPlane } from './control-plane';
 import type { Identity, Outcome, Priced, Reservation, Units } from './control-plane/bodies';
 import type { Holds } from './control-plane/holds';
@@ -14,7 +13,6 @@ import type { Limited } from './limit-buckets';
 import type { Limits } from './limits';
 import type { Candidate, Target } from './providers';
 import type { Running } from './running';
-import type { Sockets } from './sockets';
 import type { Sound } from './sound';
 import type { Telemetry } from './telemetry';
 import type { Tokenizer } from './tokenizer';
@@ -32,9 +30,6 @@ export interface Gateway {
   events: Events;
   limits: Limits;
   telemetry: Telemetry;
-  /** Absent until the process has begun to serve. */
-  configuration?: Configuration;
-  sockets: Sockets;
   log: Logger;
   /** The calls under way, which a stop waits for. */
   calls: Set<Call>;
@@ -50,6 +45,8 @@ export interface Call {
   readonly family: Family;
   /** Random, minted here: it makes the reserve safe to repeat. The client's x-request-id is only a label. */
   readonly request_id: string;
+  /** The client's x-request-id, or the one that it was given. */
+  readonly trace_label: string;
   /** Milliseconds of `performance.now()`. */
   readonly began_at: number;
   client_is_gone: boolean;

@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { EventType, GatewayEvent } from '../domain/events';
 import { countedIds } from '../domain/ids';
 import type { Logger } from '../log';
-import type { Call } from './call';
 import type { ControlPlane } from './control-plane';
 import type { Identity } from './control-plane/bodies';
 
@@ -16,9 +15,19 @@ export interface Told {
   payload: Record<string, unknown>;
 }
 
+/** The call that an event is about. */
+export interface Subject {
+  identity: Identity;
+  request_id: string;
+  /** The client's own id of the request. */
+  trace_label: string;
+  /** Undefined before it is known. */
+  agent_id?: string | null | undefined;
+}
+
 /** Tells the control plane what happened, in batches and off the path of any request. */
 export interface Events {
-  emit(call: Pick<Call, 'identity' | 'request_id' | 'ctx'> & Partial<Call>, told: Told): void;
+  emit(subject: Subject, told: Told): void;
   /** What waits to be sent. */
   count(): number;
   /** What was given up because the control plane was away too long. */
@@ -55,7 +64,7 @@ class EventBuffer implements Events {
     this.log = log;
   }
 
-  emit({ identity, request_id, agent_id, ctx }: Parameters<Events['emit']>[0], told: Told): void {
+  emit({ identity, request_id, trace_label, agent_id }: Subject, told: Told): void {
     if (this.waiting.length >= WAITING_MAX) this.makeRoom();
     this.waiting.push({
       id: this.newId(Math.floor(this.control_plane.now())),
@@ -64,7 +73,7 @@ class EventBuffer implements Events {
       action: told.action ?? null,
       agent_id: agent_id ?? identity.agent_id,
       request_id,
-      trace_label: ctx.state.request_id as string,
+      trace_label,
       payload: { ...told.payload, ...proofOf(identity) },
     });
     if (this.waiting.length >= BATCH_MAX) this.sendSoon(0);

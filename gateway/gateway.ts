@@ -11,7 +11,7 @@ import { openIdentities } from './identities';
 import { openLimits } from './limits';
 import { closeRunning, openRunning } from './running';
 import type { Settings } from './settings';
-import { openSockets } from './sockets';
+import type { Sockets } from './sockets';
 import { openSound } from './sound';
 import { openTelemetry } from './telemetry';
 import { openTokenizer } from './tokenizer';
@@ -45,17 +45,16 @@ export function openGateway({
     sound: openSound(),
     events: openEvents(control_plane, log),
     held_calls: openHeldCalls(),
-    sockets: openSockets(),
     calls: new Set(),
     is_draining: false,
   };
 }
 
 /** Waits until nothing is under way and every settlement is accepted; what outlasts the bound is cut and settled. */
-export async function drain(gateway: Gateway): Promise<void> {
+export async function drain(gateway: Gateway, sockets: Sockets): Promise<void> {
   gateway.is_draining = true;
   gateway.held_calls.endAll();
-  gateway.sockets.drain();
+  sockets.drain();
   const { calls, control_plane } = gateway;
   const end_at = performance.now() + gateway.running.settings.timeouts.drain_ms;
   const stops = new AppError('unavailable', 'This gateway stops.');
@@ -64,7 +63,7 @@ export async function drain(gateway: Gateway): Promise<void> {
   for (const call of calls) call.abort?.(stops);
   const settled_by = Math.max(end_at, performance.now() + SETTLE_MS);
   // What is cut here settles like any call whose client has gone.
-  const cutting = gateway.sockets.close(end_at - performance.now() + SOCKETS_MS);
+  const cutting = sockets.close(end_at - performance.now() + SOCKETS_MS);
   while (calls.size + control_plane.unsettled() > 0 && performance.now() < settled_by) {
     await sleep(POLL_MS);
   }
@@ -78,7 +77,6 @@ const EVENTS_MS = 2_000;
 
 /** Lets go of all that a gateway has open, once it has drained. */
 export async function closeGateway(gateway: Gateway): Promise<void> {
-  gateway.configuration?.close();
   gateway.holds.close();
   await gateway.events.close(EVENTS_MS);
   gateway.tokenizer.close();

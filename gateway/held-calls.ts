@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, isAppError } from '../domain/errors';
 import type { Call } from './call';
-import type { Payment } from './call/held-calls';
+import type { Payment, Place } from './call/held-calls';
 import type { ClientSide } from './client-side';
 import type { RedeemRequest, Reservation, ReserveRequest } from './control-plane/bodies';
+import { ownerOf } from './identity';
 import { letSlotsGo, takeSlotsAgain } from './limit-stages';
 import { HOLD_MS_MAX } from './settings';
 
@@ -33,10 +34,20 @@ export async function pay(call: Call, request: ReserveRequest): Promise<Reservat
     if (!isShort(error) || hold_ms === 0) throw error;
     const wait = (over: AbortSignal) =>
       holdCall(call, request, { short: error, hold_ms, over, is_brought: !!brought });
-    const held = call.gateway.held_calls.hold(call, wait);
+    const held = call.gateway.is_draining
+      ? undefined
+      : call.gateway.held_calls.hold(call, placeOf(call), wait);
     if (held === undefined) throw error;
     return held;
   }
+}
+
+function placeOf(call: Call): Place {
+  const { held_max, held_per_key_max } = call.running.settings.cost_tickets;
+  const gone = new AbortController();
+  if (call.client_is_gone) gone.abort();
+  call.onClientGone(() => gone.abort());
+  return { owner: ownerOf(call.identity), held_max, held_per_key_max, gone: gone.signal };
 }
 
 interface Wait {

@@ -202,9 +202,9 @@ function openCircuit({ limits }: Gateway, rules: LimitRules): Standing | undefin
 
 /** Tells of a refusal before anybody was identified. */
 function tellWhereKnown(call: Call, standing: Standing): void {
-  const { gateway, ctx, request_id } = call;
+  const { gateway, ctx, request_id, trace_label } = call;
   const tell = (identity: Identity): void =>
-    gateway.events.emit({ identity, request_id, ctx }, exceeded(standing));
+    gateway.events.emit({ identity, request_id, trace_label }, exceeded(standing));
   try {
     const who = rareIdentifier(call).who(ctx.req.headers);
     if (who instanceof Promise) void who.then(tell, () => undefined);

@@ -26,9 +26,9 @@ export async function main(): Promise<void> {
   const control_plane = openControlPlane({ urls, token }, log);
   const sample_ratio = config.OTEL_TRACES_SAMPLER_ARG;
   const gateway = openGateway({ settings, control_plane, log, sample_ratio });
-  gateway.configuration = openConfiguration(gateway, { file: config.GATEWAY_CONFIG });
-  const server = createServer(createApp(gateway).callback());
-  attachSockets(server, gateway);
+  const configuration = openConfiguration(gateway, { file: config.GATEWAY_CONFIG });
+  const server = createServer(createApp(gateway, configuration).callback());
+  const sockets = attachSockets(server, gateway);
   server.keepAliveTimeout = KEEP_ALIVE_MS;
   const port = await listen(server, config.GATEWAY_PORT, {
     host: config.GATEWAY_HOST,
@@ -40,9 +40,10 @@ export async function main(): Promise<void> {
   const stop = async (signal: string): Promise<void> => {
     if (gateway.is_draining) return;
     log.info({ signal, calls: gateway.calls.size }, 'the gateway drains');
-    await drain(gateway);
+    await drain(gateway, sockets);
     server.close();
     server.closeAllConnections();
+    configuration.close();
     await closeGateway(gateway);
     log.info({ unsettled: control_plane.unsettled() }, 'the gateway stops');
     process.exit(0);

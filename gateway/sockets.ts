@@ -26,7 +26,7 @@ export interface Sockets {
 
 const POLL_MS = 10;
 
-export function openSockets(): Sockets {
+function openSockets(): Sockets {
   const sessions: Sockets['sessions'] = new Map();
   return {
     sessions,
@@ -42,8 +42,9 @@ export function openSockets(): Sockets {
   };
 }
 
-/** Answers the requests of a server that ask for a socket. */
-export function attachSockets(server: Server, gateway: Gateway): void {
+/** Answers the requests of a server that ask for a socket; gives the sockets that are open then. */
+export function attachSockets(server: Server, gateway: Gateway): Sockets {
+  const sockets = openSockets();
   // Later versions of Node ask this first.
   Object.assign(server, { shouldUpgradeCallback: asksForSocket });
   server.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
@@ -53,10 +54,11 @@ export function attachSockets(server: Server, gateway: Gateway): void {
     }
     socket.on('error', () => socket.destroy());
     const told: Told = {};
-    upgrade(gateway, { request, socket, head }, told).catch((error: unknown) =>
+    upgrade(gateway, sockets, { request, socket, head, told }).catch((error: unknown) =>
       refuse(gateway, { request, socket, told }, error),
     );
   });
+  return sockets;
 }
 
 /** Headers of a refusal. */
@@ -70,12 +72,13 @@ interface Upgrade {
   request: IncomingMessage;
   socket: Duplex;
   head: Buffer;
+  told: Told;
 }
 
 async function upgrade(
   gateway: Gateway,
-  { request, socket, head }: Upgrade,
-  told: Told,
+  sockets: Sockets,
+  { request, socket, head, told }: Upgrade,
 ): Promise<void> {
   const path = pathOf(request);
   const protocol = request.method === 'GET' ? protocolOf(path) : undefined;
@@ -85,7 +88,7 @@ async function upgrade(
   checkOrigin(request.headers, settings.sockets);
   const identity = await identifier.confirm(request.headers);
   const key = ownerOf(identity);
-  checkRoom(gateway, key);
+  checkRoom(gateway, sockets, key);
   const server = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
@@ -95,16 +98,15 @@ async function upgrade(
   // A handshake that is not one is answered by the server itself.
   server.handleUpgrade(request, socket, head, (ws) => {
     const session = new SocketSession(ws, { gateway, request, protocol });
-    gateway.sockets.sessions.set(session, key);
-    ws.once('close', () => gateway.sockets.sessions.delete(session));
+    sockets.sessions.set(session, key);
+    ws.once('close', () => sockets.sessions.delete(session));
     if (gateway.is_draining) session.drain();
   });
 }
 
-function checkRoom({ is_draining, sockets, running }: Gateway, key: string): void {
+function checkRoom({ is_draining, running }: Gateway, { sessions }: Sockets, key: string): void {
   if (is_draining) throw new AppError('unavailable', 'This gateway stops; connect again.');
   const { connections_max, connections_per_key_max } = running.settings.sockets;
-  const { sessions } = sockets;
   if (sessions.size >= connections_max) {
     throw new AppError('overloaded', 'This gateway has as many sockets as it takes.');
   }
@@ -121,7 +123,7 @@ function checkRoom({ is_draining, sockets, running }: Gateway, key: string): voi
 /** A whole HTTP answer, as the handshake never came to be. */
 function refuse(
   { log }: Gateway,
-  { request, socket, told }: Omit<Upgrade, 'head'> & { told: Told },
+  { request, socket, told }: Omit<Upgrade, 'head'>,
   error: unknown,
 ): void {
   const request_id = newId('req');
@@ -161,7 +163,7 @@ function pathOf({ url = '/' }: IncomingMessage): string {
  * An offer of another protocol, as some clients make with every request (h2c), may be ignored: the request is put back
  * without it and read as any other.
  */
-function serveAsHttp(server: Server, { request, socket, head }: Upgrade): void {
+function serveAsHttp(server: Server, { request, socket, head }: Omit<Upgrade, 'told'>): void {
   const { method, url, httpVersion, rawHeaders } = request;
   const lines = [`${method} ${url} HTTP/${httpVersion}`];
   for (let at = 0; at < rawHeaders.length; at += 2) {

@@ -1,6 +1,5 @@
-import type { Call } from './call';
 import type { Units, Usage } from './control-plane/bodies';
-import { type ClientRequest, modelOf } from './families/request';
+import { type ArrivingRequest, type ClientRequest, modelOf } from './families/request';
 import { readForm } from './forms';
 import { type Input, newInput, wrong } from './input';
 import { addDelivered, type Measured, type Reader } from './reader';
@@ -17,8 +16,12 @@ const cue = /^(?:\d+:)?\d\d:\d\d[.,]\d{3} --> (?:(\d+):)?(\d\d):(\d\d)[.,](\d{3}
 const formats = new Set(['json', 'text', 'srt', 'verbose_json', 'vtt', 'diarized_json']);
 
 /** Reads a form with a sound file; the file comes before the model as official clients send it. */
-export async function readTranscription({ ctx, running, gateway }: Call): Promise<ClientRequest> {
-  const { fields, file, outgoing } = await readForm(ctx.req, running.settings.audio_limit_bytes);
+export async function readTranscription({
+  req,
+  audio_limit_bytes,
+  sound,
+}: ArrivingRequest): Promise<ClientRequest> {
+  const { fields, file, outgoing } = await readForm(req, audio_limit_bytes);
   if (file.size === 0)
     throw wrong('file', '"file" is empty: send the sound that is to be written.');
   const { response_format = 'json', stream = 'false' } = fields;
@@ -29,7 +32,7 @@ export async function readTranscription({ ctx, running, gateway }: Call): Promis
     throw wrong('stream', '"stream" must be true or false.');
   }
   const bytes = new Uint8Array(await file.arrayBuffer());
-  const seconds = await gateway.sound.lasts({ bytes, type: file.type, name: file.name });
+  const seconds = await sound.lasts({ bytes, type: file.type, name: file.name });
   const body = { ...fields, seconds };
   return {
     raw: outgoing.bytes,

@@ -22,6 +22,7 @@ export async function runCall(
     running,
     family,
     request_id: newId('req'),
+    trace_label: ctx.state.request_id as string,
     began_at: performance.now(),
     client_is_gone: false,
     outcome: { outcome: 'canceled' },

@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { namedVariable } from '../../config';
-import type { Settings } from '../settings';
 
 const milliseconds = z.int().min(1).max(3_600_000);
 
@@ -67,18 +66,24 @@ export const timeouts = z.strictObject({
 });
 export type TargetSettings = z.infer<typeof target>;
 
+/** The sections that say who serves what. */
+interface UpstreamSections {
+  providers: { targets: readonly TargetSettings[]; fallback: z.infer<typeof fallback> };
+  model_groups: readonly z.infer<typeof modelGroup>[];
+}
+
 /** The provider key that a target names; present, because settings without it do not load. */
 export function providerKey({ api_key_env }: TargetSettings): string {
   return namedVariable(api_key_env) ?? '';
 }
 
-export function repeatedId({ providers }: Settings): string | undefined {
+export function repeatedId({ providers }: UpstreamSections): string | undefined {
   const ids = providers.targets.map(({ id }) => id);
   const at = ids.findIndex((id, index) => ids.indexOf(id) !== index);
   return at < 0 ? undefined : `providers.targets[${at}].id: "${ids[at]}" is used twice.`;
 }
 
-export function missingKey({ providers }: Settings): string | undefined {
+export function missingKey({ providers }: UpstreamSections): string | undefined {
   const at = providers.targets.findIndex(({ api_key_env }) => !namedVariable(api_key_env));
   if (at < 0) return undefined;
   const name = providers.targets[at]?.api_key_env;
@@ -86,7 +91,7 @@ export function missingKey({ providers }: Settings): string | undefined {
 }
 
 /** Groups and fallbacks name models that some target serves; a group's own name is none of them. */
-export function unservedModel({ providers, model_groups }: Settings): string | undefined {
+export function unservedModel({ providers, model_groups }: UpstreamSections): string | undefined {
   const served = new Set(providers.targets.flatMap(({ models }) => models));
   const groups = new Set<string>();
   for (const [at, { name, models }] of model_groups.entries()) {

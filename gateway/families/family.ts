@@ -1,12 +1,11 @@
 import type { ErrorBody } from '../../domain/errors';
-import type { Call } from '../call';
 import type { Shape } from '../config/upstreams';
 import type { Units } from '../control-plane/bodies';
 import type { Input } from '../input';
 import type { Talk } from '../policy-talk';
 import type { Measured, Reader } from '../reader';
 import type { Body } from '../wire/values';
-import type { ClientRequest } from './request';
+import type { ArrivingRequest, ClientRequest } from './request';
 import type { Translation } from './translation';
 
 /** What distinguishes one family of proxy routes from another. */
@@ -25,7 +24,7 @@ export interface Family {
   /** For bodies that name none. */
   default_model?: string;
   /** Reads a request that is no JSON. */
-  read?(call: Call): Promise<ClientRequest>;
+  read?(request: ArrivingRequest): Promise<ClientRequest>;
   /** Refuses what this family does not take. */
   check?(body: Body): void;
   input(body: Body): Input;

@@ -1,5 +1,7 @@
+import type { IncomingMessage } from 'node:http';
 import { AppError } from '../../domain/errors';
 import type { Spans } from '../body';
+import type { Sound } from '../sound';
 import type { Body } from '../wire/values';
 
 const MODEL_CHARACTERS_MAX = 256;
@@ -29,6 +31,14 @@ function isFlag(value: unknown): boolean {
 
 function invalid(param: string, message: string): AppError {
   return new AppError('invalid_field', message, { param });
+}
+
+/** A request whose body is still to be read, with what reading it takes. */
+export interface ArrivingRequest {
+  req: IncomingMessage;
+  /** The longest form with a sound file, in bytes. */
+  audio_limit_bytes: number;
+  sound: Pick<Sound, 'lasts'>;
 }
 
 /** What the client sent, checked. */

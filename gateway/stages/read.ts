@@ -6,7 +6,12 @@ import { readBody } from '../wire/read';
 
 /** Reads and checks the body, once. */
 export async function readRequest(call: Call): Promise<void> {
-  call.request = await (call.family.read ?? readJson)(call);
+  const { ctx, running, gateway, family } = call;
+  if (family.read === undefined) call.request = await readJson(call);
+  else {
+    const { audio_limit_bytes } = running.settings;
+    call.request = await family.read({ req: ctx.req, audio_limit_bytes, sound: gateway.sound });
+  }
 }
 
 async function readJson({ ctx, running, family }: Call): Promise<ClientRequest> {

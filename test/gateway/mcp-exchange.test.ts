@@ -215,7 +215,7 @@ describe('a stream', () => {
     expect(back.statusCode).toBe(200);
     const text = back.body.text();
     const began = performance.now();
-    await drain(stopping.gateway);
+    await drain(stopping.gateway, stopping.sockets);
     await text;
     expect(performance.now() - began).toBeLessThan(5_000);
   });

@@ -61,7 +61,11 @@ async function openOver(server: Server) {
     control_plane: openControlPlane({ urls: [url], token: 'svc_ak_token' }, log),
     log,
   });
-  const front = createHttpServer(createApp(gateway).callback());
+  const front = createHttpServer(
+    createApp(gateway, {
+      reload: () => Promise.reject(new Error('Not asked for here.')),
+    }).callback(),
+  );
   const gateway_url = `http://127.0.0.1:${await listen(front, 0)}`;
   const close = async () => {
     front.closeAllConnections();

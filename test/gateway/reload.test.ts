@@ -27,7 +27,7 @@ beforeEach(async () => {
   gateway = await world.openGateway();
   writeFileSync(file, JSON.stringify(configured()));
   configuration = openConfiguration(gateway.gateway, { file, poll_ms: 50 });
-  gateway.gateway.configuration = configuration;
+  gateway.configuration = configuration;
 });
 afterEach(() => configuration.close());
 afterAll(async () => {

@@ -109,9 +109,9 @@ describe('an upgrade is refused as a whole HTTP answer', () => {
 
 describe('a socket', () => {
   it('of a client that sends without reading holds no more than a bound, and goes on once it reads', async () => {
-    const { url, gateway, close } = await world.openGateway({});
+    const { url, sockets, close } = await world.openGateway({});
     const client = await connected(url);
-    const [session] = [...gateway.sockets.sessions.keys()] as unknown as { ws: typeof client.ws }[];
+    const [session] = [...sockets.sessions.keys()] as unknown as { ws: typeof client.ws }[];
     const held = () => session?.ws.bufferedAmount ?? 0;
     client.ws.pause();
     for (let n = 0; n < 30_000; n += 1) client.send('{}');
@@ -171,14 +171,14 @@ describe('a socket', () => {
   });
 
   it('that answers no ping is cut, and what ran for it settles', async () => {
-    const { url, gateway, close } = await world.openGateway({
+    const { url, sockets, close } = await world.openGateway({
       settings: { sockets: { ping_ms: 100 } },
     });
     const client = await connected(url);
     client.send(responds(slowly));
     await client.some(({ type }) => type === 'response.created');
     client.ws.pause();
-    await until(() => gateway.sockets.sessions.size === 0);
+    await until(() => sockets.sessions.size === 0);
     expect((await lastCharge(world, world.org.org_id)).outcome).toBe('completed');
     await close();
   });
@@ -207,13 +207,13 @@ describe('a socket', () => {
   });
 
   it('finishes what runs when the gateway stops, refuses what waits, and closes', async () => {
-    const { url, gateway, close } = await world.openGateway();
+    const { url, gateway, sockets, close } = await world.openGateway();
     const client = await connected(url);
     const idle = await connected(url);
     client.send(responds(slowly, { stream_id: 'one' }));
     client.send(responds('Waits.', { stream_id: 'one' }));
     await client.some(({ type }) => type === 'response.created');
-    const drained = drain(gateway);
+    const drained = drain(gateway, sockets);
     expect(await idle.closed).toMatchObject({ code: 1001 });
     const refusal = (await client.answer('error')).at(-1);
     expect(refusal).toMatchObject({ status: 503, error: { code: 'unavailable' } });
@@ -225,11 +225,13 @@ describe('a socket', () => {
   });
 
   it('is cut when the gateway has waited long enough, and the answer is charged', async () => {
-    const { url, gateway } = await world.openGateway({ settings: { timeouts: { drain_ms: 100 } } });
+    const { url, gateway, sockets } = await world.openGateway({
+      settings: { timeouts: { drain_ms: 100 } },
+    });
     const client = await connected(url);
     client.send(responds('Long. [[fault:chunks count=200; slow delay=50]]'));
     await client.some(({ delta }) => delta);
-    await drain(gateway);
+    await drain(gateway, sockets);
     expect(await client.closed).toMatchObject({ code: expect.any(Number) });
     expect((await lastCharge(world, world.org.org_id)).actual_cost_nanos).toBeGreaterThan(0n);
   });
@@ -265,7 +267,7 @@ describe('the log', () => {
 
 describe('a client that reads slowly', () => {
   it('does not make the gateway keep what it has not read', async () => {
-    const { url, gateway, close } = await world.openGateway();
+    const { url, sockets, close } = await world.openGateway();
     const client = await connected(url);
     for (let lane = 0; lane < 4; lane += 1) {
       const much = responds('Much. [[fault:big-line size=1000000]]', {
@@ -275,7 +277,7 @@ describe('a client that reads slowly', () => {
       for (let frame = 0; frame < 8; frame += 1) client.send(much);
     }
     client.ws.pause();
-    const [session] = gateway.sockets.sessions.keys();
+    const [session] = sockets.sessions.keys();
     const unread = () =>
       (session as unknown as { ws: { bufferedAmount: number } }).ws.bufferedAmount;
     await until(() => unread() > 1_000_000, 10_000);

@@ -5,10 +5,11 @@ import { many, one } from '../../domain/sql';
 import type * as tokens from '../../domain/tokens';
 import { createApp } from '../../gateway/app';
 import type { Gateway } from '../../gateway/call';
+import type { Configuration } from '../../gateway/configuration';
 import { openControlPlane } from '../../gateway/control-plane';
 import { closeGateway, drain, openGateway } from '../../gateway/gateway';
 import { parseSettings } from '../../gateway/settings';
-import { attachSockets } from '../../gateway/sockets';
+import { attachSockets, type Sockets } from '../../gateway/sockets';
 import { createLog } from '../../log';
 import { listen } from '../../runtime/listen';
 import { createModelServer } from '../../sandbox/models';
@@ -19,6 +20,9 @@ import { until } from './until';
 export interface TestGateway {
   url: string;
   gateway: Gateway;
+  sockets: Sockets;
+  /** For tests that change it while the gateway runs. */
+  configuration?: Configuration;
   /** Finishes what is under way, then closes. */
   close: () => Promise<void>;
 }
@@ -142,19 +146,21 @@ export async function startGateway(given: {
     log,
   );
   const gateway = openGateway({ settings, control_plane, log });
-  const server = createServer(createApp(gateway).callback());
-  attachSockets(server, gateway);
+  const reload = async () => (made.configuration as Configuration).reload();
+  const server = createServer(createApp(gateway, { reload }).callback());
+  const sockets = attachSockets(server, gateway);
   const url = `http://127.0.0.1:${await listen(server, 0)}`;
   let is_closed = false;
   const close = async () => {
     if (is_closed) return;
     is_closed = true;
-    await drain(gateway);
+    await drain(gateway, sockets);
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
     await closeGateway(gateway);
   };
-  return { url, gateway, close };
+  const made: TestGateway = { url, gateway, sockets, close };
+  return made;
 }
 
 export interface Charge {
