@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
-import path from 'node:path';
 import { createLanes } from '../api/lanes';
 import { createLog } from '../log';
+import { root } from '../root';
 import { caller, serve } from './support/api';
 import { openTestDatabase, type TestDatabase } from './support/database';
 import { makeFundedOrg, makePrice, reserveBody } from './support/ledger';
@@ -15,7 +15,6 @@ beforeAll(async () => {
 afterAll(() => database.close());
 
 function admin(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-  const root = path.join(__dirname, '..');
   return new Promise((resolve) => {
     execFile(
       process.execPath,

@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
-import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { root } from '../root';
 import { freePorts } from '../sandbox/ports';
 import { caller, makeTenant, secrets_key } from './support/api';
 import { openTestDatabase, type TestDatabase } from './support/database';
@@ -30,7 +30,7 @@ interface Api {
 function startMain(env: Record<string, string>, stdout: 'pipe' | number = 'pipe'): Api {
   const { DATABASE_URL: _, ...rest } = process.env;
   const child = spawn(process.execPath, ['run.cjs', 'api/main.ts'], {
-    cwd: path.join(__dirname, '..'),
+    cwd: root,
     env: { TEMPORAL_ADDRESS: '127.0.0.1:1', SVC_SECRETS_KEY: secrets_key, ...rest, ...env },
     stdio: ['ignore', stdout, 'pipe'],
   });

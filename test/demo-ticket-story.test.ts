@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import * as tickets from '../domain/tickets';
+import { root } from '../root';
 import {
   approve,
   deny,
@@ -34,7 +35,7 @@ test("an operator's line says who decided, and that a call has redeemed what was
 });
 
 test('the README draws the moves of a ticket and no other', () => {
-  const readme = readFileSync(path.join(__dirname, '..', 'README.md'), 'utf8');
+  const readme = readFileSync(path.join(root, 'README.md'), 'utf8');
   const drawn = [...readme.matchAll(/^ {2}(\w+) --> (\w+): /gm)].map(
     ([, from, to]) => `${from} ${to}`,
   );

@@ -8,10 +8,10 @@ import { Client, Connection } from '@temporalio/client';
 import { openDatabase } from '../connections';
 import { audit } from '../domain/audit';
 import { many, maybe, one } from '../domain/sql';
+import { root } from '../root';
 import type { Demo } from '../sandbox/demo/facts';
 import { until } from './support/until';
 
-const root = path.join(__dirname, '..');
 const scratch = mkdtempSync(path.join(tmpdir(), 'svc-kill-'));
 chmodSync(scratch, 0o755);
 const demo_file = path.join(scratch, 'data/demo.json');

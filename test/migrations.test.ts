@@ -4,6 +4,7 @@ import path from 'node:path';
 import { openDatabase } from '../connections';
 import { many } from '../domain/sql';
 import { migrate } from '../migrations';
+import { root } from '../root';
 import { maintenanceUrl } from '../sandbox/postgres';
 
 test('four instances migrating an empty database at once apply each file once, and none fails', async () => {
@@ -22,7 +23,7 @@ test('four instances migrating an empty database at once apply each file once, a
       db,
       'select name from knex_migrations order by id',
     );
-    const files = readdirSync(path.join(__dirname, '../migrations'));
+    const files = readdirSync(path.join(root, 'migrations'));
     expect(applied.map(({ name }) => name)).toEqual(
       files.filter((name) => name.endsWith('.sql')).sort(),
     );

@@ -4,6 +4,7 @@ import { exampleBody } from '../api/field-help';
 import { openapi, openapiText } from '../api/openapi';
 import type { Route } from '../api/route';
 import { routes } from '../api/routes';
+import { root } from '../root';
 import { type CallApi, startApi } from './support/api';
 
 let call: CallApi;
@@ -16,7 +17,7 @@ beforeAll(async () => {
 afterAll(() => close());
 
 test('the committed openapi.json is what the route tables say; renew it with npm run openapi', async () => {
-  const committed = await readFile(path.join(__dirname, '../openapi.json'), 'utf8');
+  const committed = await readFile(path.join(root, 'openapi.json'), 'utf8');
   expect(committed).toBe(openapiText());
 });
 

@@ -5,12 +5,12 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { root } from '../root';
 import type { Demo } from '../sandbox/demo/facts';
 import { type Birth, birthOf, isAlive } from '../sandbox/leftovers';
 import { pressFirst } from './support/payment-sandbox';
 import { until } from './support/until';
 
-const root = path.join(__dirname, '..');
 const scratch = mkdtempSync(path.join(tmpdir(), 'svc-start-'));
 // PostgreSQL's system user must enter it where the tests run as root.
 chmodSync(scratch, 0o755);

@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { type Db, many } from '../domain/sql';
+import { root } from '../root';
 import { openTestDatabase } from './support/database';
 
 // migrations/README.md tells a reader which stored functions live and where their text is.
 
-const root = path.join(__dirname, '..');
 const migrations = readdirSync(path.join(root, 'migrations'))
   .filter((name) => name.endsWith('.sql'))
   .sort();
@@ -88,7 +88,7 @@ async function alive(): Promise<Set<string>> {
 /** The SQL of the product's own TypeScript: texts with a statement in them, and names that such a text is given. */
 function queries(): string[] {
   const files = ['domain', 'api', 'activities', 'sandbox', 'workers'].flatMap((folder) =>
-    readdirSync(path.join(root, folder))
+    readdirSync(path.join(root, folder), { recursive: true, encoding: 'utf8' })
       .filter((name) => name.endsWith('.ts'))
       .map((name) => readFileSync(path.join(root, folder, name), 'utf8')),
   );

@@ -2,8 +2,9 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { familyTable, withFamilyTable } from '../../gateway/family-table';
 import { routes } from '../../gateway/routes';
+import { root } from '../../root';
 
-const readme = readFileSync(path.join(__dirname, '..', '..', 'README.md'), 'utf8');
+const readme = readFileSync(path.join(root, 'README.md'), 'utf8');
 
 test("the README's table of families is that of the routes; npm run families writes it", () => {
   expect(readme).toContain(familyTable());

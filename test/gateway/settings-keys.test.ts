@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
 import { parseSettings, settingsSchema } from '../../gateway/settings';
+import { root } from '../../root';
 
 // Walks the schema of the gateway's configuration: each key is read, checked, and proved to act.
 
@@ -93,9 +94,9 @@ test.each([...new Set(leaves.map(({ at }) => nameOf(at.slice(0, -1))))].map((nam
   },
 );
 
-const folder = __dirname;
-const others = readdirSync(folder)
-  .filter((file) => file.endsWith('.test.ts') && file !== path.basename(__filename))
+const folder = path.join(root, 'test/gateway');
+const others = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+  .filter((file) => file.endsWith('.test.ts') && !file.endsWith(path.basename(__filename)))
   .map((file) => readFileSync(path.join(folder, file), 'utf8'))
   .join('\n');
 

@@ -2,9 +2,10 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { historyFromJSON } from '@temporalio/common/lib/proto-utils';
 import { Worker } from '@temporalio/worker';
+import { root } from '../../root';
 import { bundleWorkflows } from '../../workers/bundle';
 
-const folder = path.join(__dirname, '../histories');
+const folder = path.join(root, 'test/histories');
 
 export type HistoryJson = { events: Record<string, unknown>[] };
 

@@ -7,6 +7,7 @@ import { audit } from '../../domain/audit';
 import { putConfig } from '../../domain/payment-config';
 import type { ProviderName } from '../../domain/provider-currencies';
 import { type Db, many, one } from '../../domain/sql';
+import { root } from '../../root';
 import { freePorts } from '../../sandbox/ports';
 import { launch, type Program, type Running, type Watch } from '../../sandbox/processes';
 import { NAMESPACE, prepareTemporal } from '../../sandbox/temporal';
@@ -14,8 +15,6 @@ import { type CallApi, caller, platformKey, secrets, secrets_key } from './api';
 import { openTestDatabase } from './database';
 import { openSandboxes, type Sandbox } from './payments';
 import { until } from './until';
-
-const root = path.join(__dirname, '../..');
 
 /** A process of its own, which can be killed at any moment and started again. */
 export interface Part {

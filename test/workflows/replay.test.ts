@@ -1,9 +1,10 @@
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
+import { root } from '../../root';
 import { bundleWorkflows } from '../../workers/bundle';
 import { replay, storedHistory } from '../support/history';
 
-const names = readdirSync(path.join(__dirname, '../histories')).map((file) =>
+const names = readdirSync(path.join(root, 'test/histories')).map((file) =>
   file.replace('.json', ''),
 );
 
