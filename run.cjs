@@ -22,8 +22,8 @@ if (!existsSync(program_file) || !file.endsWith('.ts')) {
   );
   process.exit(2);
 }
-// Where the program takes itself to be: in all of it `__dirname` is the project's folder (see root.ts).
-const place = path.join(__dirname, `${path.basename(program_file, '.ts')}.compiled.cjs`);
+// Where the program takes itself to be: beside the file that tells the project's folder (runtime/root.ts).
+const place = path.join(__dirname, 'runtime', `${path.basename(program_file, '.ts')}.compiled.cjs`);
 
 process.setSourceMapsEnabled(true);
 process.argv = [node, program_file, ...given];

@@ -2,7 +2,7 @@ import type { Client } from '@temporalio/client';
 import * as outbox from '../domain/outbox';
 import type { Db } from '../domain/sql';
 import * as tickets from '../domain/tickets';
-import type { Logger } from '../log';
+import type { Logger } from '../runtime/log';
 import { isWanted, startOptions } from './kinds';
 import { inTrace } from './traces';
 

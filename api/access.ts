@@ -4,7 +4,7 @@ import * as members from '../domain/members';
 import * as organizations from '../domain/organizations';
 import type { Db } from '../domain/sql';
 import * as tokens from '../domain/tokens';
-import type { VerifyJwt } from '../jwt';
+import type { VerifyJwt } from '../runtime/jwt';
 import type { Keyring } from './keyring';
 
 export type Scope = tokens.Scope;

@@ -1,7 +1,5 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { ConfigError, loadConfig } from '../config';
-import { openDatabase } from '../connections';
 import { audit } from '../domain/audit';
 import { isAppError } from '../domain/errors';
 import * as verdicts from '../domain/ledger/verdicts';
@@ -12,6 +10,8 @@ import type { Db } from '../domain/sql';
 import * as tickets from '../domain/tickets';
 import * as tokens from '../domain/tokens';
 import { migrate } from '../migrations';
+import { ConfigError, loadConfig } from '../runtime/config';
+import { openDatabase } from '../runtime/database';
 
 const commands: Record<string, { words: string; run: Command }> = {
   bootstrap: {

@@ -1,7 +1,7 @@
 import Koa from 'koa';
-import { conventions } from '../http';
-import type { Logger } from '../log';
 import { openProviders } from '../payment-providers/open';
+import { conventions } from '../runtime/conventions';
+import type { Logger } from '../runtime/log';
 import { API_VERSION } from '../runtime/version';
 import { docs } from './docs';
 import { createKeyring } from './keyring';

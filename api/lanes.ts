@@ -4,7 +4,7 @@ import type * as calls from '../domain/ledger/calls';
 import * as reservations from '../domain/reservations';
 import { type Db, isTransient, isUnreachable, withRetry } from '../domain/sql';
 import { type Trace, traceOf } from '../domain/trace';
-import type { Logger } from '../log';
+import type { Logger } from '../runtime/log';
 
 type LaneAnswer = reservations.LaneAnswer;
 

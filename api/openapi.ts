@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
-import { root } from '../root';
+import { root } from '../runtime/root';
 import { API_VERSION } from '../runtime/version';
 import { exampleBody, pathHelp, withHelp } from './field-help';
 import type { Route } from './route';

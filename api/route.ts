@@ -7,11 +7,11 @@ import { AppError, isAppError } from '../domain/errors';
 import type { Secrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
 import { isKept } from '../domain/texts';
-import type { Logger } from '../log';
 import type { ProviderOf } from '../payment-providers/open';
-import { addToLine } from '../request-log';
+import type { Logger } from '../runtime/log';
+import { addToLine } from '../runtime/request-log';
+import type { Tracing } from '../runtime/telemetry/spans';
 import { toWire } from '../runtime/wire';
-import type { Tracing } from '../telemetry';
 import type { Access, Principal, Sources } from './access';
 import type { Keyring } from './keyring';
 import type { Lanes } from './lanes';
@@ -154,7 +154,7 @@ function merge(...parts: Record<string, unknown>[]): Record<string, unknown> {
   const given = new Map<string, unknown>();
   for (const [name, value] of parts.flatMap((part) => Object.entries(part))) {
     // Assigned, this name would change the object's prototype and pass unseen.
-    if (name === '__proto__')
+    if (name === '[object Object]')
       throw new AppError('unknown_field', `${name} is not a field of this request.`, {
         param: name,
       });

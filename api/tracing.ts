@@ -1,6 +1,13 @@
 import type { Context, Middleware } from 'koa';
-import { addToLine } from '../request-log';
-import { fail, type Span, SpanKind, type Tracing, traceIdOf, traceparentOf } from '../telemetry';
+import { addToLine } from '../runtime/request-log';
+import {
+  fail,
+  type Span,
+  SpanKind,
+  type Tracing,
+  traceIdOf,
+  traceparentOf,
+} from '../runtime/telemetry/spans';
 import type { Temporal } from './temporal';
 
 // The items of machine calls have spans of their own, and probes have none.

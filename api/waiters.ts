@@ -3,8 +3,8 @@ import type { Redeem } from '../domain/ledger/calls';
 import type { LaneAnswer } from '../domain/reservations';
 import { type Db, withRetry } from '../domain/sql';
 import * as tickets from '../domain/tickets';
-import type { Logger } from '../log';
-import { listenTo } from '../notices';
+import type { Logger } from '../runtime/log';
+import { listenTo } from '../runtime/notices';
 import type { Lanes } from './lanes';
 
 /** Lost notices are covered by a look this often. */

@@ -4,11 +4,11 @@ import { createApp } from '../api/app';
 import { createLanes, type Lanes } from '../api/lanes';
 import { openTemporal } from '../api/temporal';
 import { openWaiters } from '../api/waiters';
-import { openDatabase } from '../connections';
 import * as reservations from '../domain/reservations';
 import { createSecrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
-import { createLog } from '../log';
+import { openDatabase } from '../runtime/database';
+import { createLog } from '../runtime/log';
 
 // One API process for the bench: the product's app, with its lanes or with a transaction of its own for each call.
 const database_url = process.env.DATABASE_URL as string;

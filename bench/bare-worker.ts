@@ -6,7 +6,7 @@ import {
   Runtime,
   Worker,
 } from '@temporalio/worker';
-import { root } from '../root';
+import { root } from '../runtime/root';
 import { NAMESPACE } from '../sandbox/temporal';
 
 // A worker of the bare workflow, as a process of its own like the product's.

@@ -1,8 +1,8 @@
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { openDatabase } from '../connections';
 import { migrate } from '../migrations';
+import { openDatabase } from '../runtime/database';
 import { freePorts } from '../sandbox/ports';
 import { ensureDatabase, prepareCluster } from '../sandbox/postgres';
 import { launch } from '../sandbox/processes';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { openDatabase } from '../connections';
 import * as reservations from '../domain/reservations';
 import type { Db } from '../domain/sql';
+import { openDatabase } from '../runtime/database';
 import type { BenchCluster } from './cluster';
 import { seedHotWallet } from './ledger';
 import { median } from './load';

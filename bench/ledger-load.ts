@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createLanes } from '../api/lanes';
-import { openDatabase } from '../connections';
-import { createLog } from '../log';
+import { openDatabase } from '../runtime/database';
+import { createLog } from '../runtime/log';
 import { interactiveCycle } from './interactive';
 
 export interface LoadSpec {

@@ -1,9 +1,9 @@
 import { fork } from 'node:child_process';
 import path from 'node:path';
-import { openDatabase } from '../connections';
 import { audit } from '../domain/audit';
 import { one } from '../domain/sql';
-import { root } from '../root';
+import { openDatabase } from '../runtime/database';
+import { root } from '../runtime/root';
 import type { BenchCluster } from './cluster';
 import type { LoadSpec } from './ledger-load';
 import type { Row } from './row';

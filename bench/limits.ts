@@ -7,7 +7,7 @@ import { limitSections } from '../gateway/limit-settings';
 import { limit, limitByAddress } from '../gateway/limit-stages';
 import { fixedWindow } from '../gateway/limit-windows';
 import { type Limits, openLimits } from '../gateway/limits';
-import { createLog } from '../log';
+import { createLog } from '../runtime/log';
 import { findOrStartRedis } from '../sandbox/redis';
 import { median } from './load';
 import type { Row } from './row';

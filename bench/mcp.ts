@@ -1,5 +1,5 @@
-import { openDatabase } from '../connections';
 import * as pricing from '../domain/pricing';
+import { openDatabase } from '../runtime/database';
 import type { BenchCluster } from './cluster';
 import { cpuMs } from './cpu';
 import { chatBody, sendMany } from './load';

@@ -2,7 +2,7 @@ import { execFile, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { cacheFolder } from '../config';
+import { cacheFolder } from '../runtime/config';
 import { freePorts } from '../sandbox/ports';
 import { end, waitFor } from './stack';
 

@@ -1,8 +1,8 @@
 import type { Context } from 'koa';
 import Koa from 'koa';
 import { AppError } from '../domain/errors';
-import { conventions } from '../http';
-import { addToLine } from '../request-log';
+import { conventions } from '../runtime/conventions';
+import { addToLine } from '../runtime/request-log';
 import { API_VERSION } from '../runtime/version';
 import type { Gateway } from './call';
 import { type Configuration, checkReload } from './configuration';

@@ -1,5 +1,5 @@
-import type { Logger } from '../log';
-import type { Span } from '../telemetry';
+import type { Logger } from '../runtime/log';
+import type { Span } from '../runtime/telemetry/spans';
 import type { HeldCalls, Payment } from './call/held-calls';
 import type { ClientSide } from './client-side';
 import type { ControlPlane } from './control-plane';

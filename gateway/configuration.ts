@@ -1,8 +1,8 @@
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ConfigError } from '../config';
 import { AppError } from '../domain/errors';
-import type { Logger } from '../log';
+import { ConfigError } from '../runtime/config';
+import type { Logger } from '../runtime/log';
 import type { Gateway } from './call';
 import type { ControlPlane } from './control-plane';
 import { openRunning, replace } from './running';

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, type ErrorCode } from '../domain/errors';
 import type { GatewayEvent } from '../domain/events';
-import type { Logger } from '../log';
+import type { Logger } from '../runtime/log';
 import { API_VERSION } from '../runtime/version';
 import {
   askConfig,

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { EventType, GatewayEvent } from '../domain/events';
 import { countedIds } from '../domain/ids';
-import type { Logger } from '../log';
+import type { Logger } from '../runtime/log';
 import type { ControlPlane } from './control-plane';
 import type { Identity } from './control-plane/bodies';
 

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { root } from '../root';
+import { root } from '../runtime/root';
 import type { Family } from './families/family';
 import { mcp } from './mcp-family';
 import { type Route, routes } from './routes';

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../domain/errors';
-import type { Logger } from '../log';
+import type { Logger } from '../runtime/log';
 import type { Gateway } from './call';
 import { openHeldCalls } from './call/held-calls';
 import { warm } from './configuration';

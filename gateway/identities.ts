@@ -1,4 +1,4 @@
-import { createJwtVerifier, type JwtIssuer, type VerifyJwt } from '../jwt';
+import { createJwtVerifier, type JwtIssuer, type VerifyJwt } from '../runtime/jwt';
 import type { Identity } from './control-plane/bodies';
 
 const KNOWN_MAX = 10_000;

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '../domain/errors';
 import { isKept } from '../domain/texts';
-import type { VerifyJwt } from '../jwt';
+import type { VerifyJwt } from '../runtime/jwt';
 import type { ControlPlane } from './control-plane';
 import type { Identity, KeyOwner } from './control-plane/bodies';
 import { type Identities, rememberedUntil } from './identities';

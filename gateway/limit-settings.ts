@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { namedVariable } from '../config';
 import { groupProblem } from '../domain/rate-limits';
+import { namedVariable } from '../runtime/config';
 import type { PackRateLimit } from './policy-settings';
 import { isNetwork } from './wire/networks';
 

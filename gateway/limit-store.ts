@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Redis from 'ioredis';
-import type { Logger } from '../log';
+import type { Logger } from '../runtime/log';
 import { type Bucket, type Buckets, type Check, giveBack, take } from './limit-buckets';
 import { limit_script } from './limit-script';
 import { slotOf, written } from './limit-windows';

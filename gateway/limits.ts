@@ -1,4 +1,4 @@
-import type { Logger } from '../log';
+import type { Logger } from '../runtime/log';
 import {
   type Check,
   giveBack,

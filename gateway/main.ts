@@ -1,9 +1,9 @@
 import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { loadConfig } from '../config';
-import { tuneCollector } from '../garbage';
-import { createLog } from '../log';
+import { tuneCollector } from '../runtime/collector';
+import { loadConfig } from '../runtime/config';
 import { listen } from '../runtime/listen';
+import { createLog } from '../runtime/log';
 import { createApp } from './app';
 import type { Gateway } from './call';
 import { openConfiguration } from './configuration';

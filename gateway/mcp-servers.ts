@@ -1,5 +1,5 @@
 import { Pool } from 'undici';
-import { namedVariable } from '../config';
+import { namedVariable } from '../runtime/config';
 import { openBreaker } from './breaker';
 import type { McpServerSettings } from './mcp-settings';
 import type { Target } from './providers';

@@ -1,7 +1,7 @@
 import type { Context } from 'koa';
 import { AppError, errorHeaders } from '../domain/errors';
-import { toRefusal } from '../http';
-import { addToLine } from '../request-log';
+import { toRefusal } from '../runtime/conventions';
+import { addToLine } from '../runtime/request-log';
 import type { Call, Gateway, Stage } from './call';
 import { runCall } from './call/run';
 import { limitUnpriced } from './limit-stages';

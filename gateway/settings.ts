@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { parseDocument } from 'yaml';
 import { z } from 'zod';
-import { ConfigError } from '../config';
+import { ConfigError } from '../runtime/config';
 import {
   circuitBreaker,
   fallback,

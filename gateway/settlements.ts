@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Logger } from '../log';
+import type { Logger } from '../runtime/log';
 import type { Settlement, Usage } from './control-plane/bodies';
 import type { Flights } from './flights';
 import { errorOf, isRefusedCall, type NoReply, type Reply } from './replies';

@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { AppError, errorHeaders } from '../domain/errors';
 import { newId } from '../domain/ids';
-import { toRefusal } from '../http';
-import { addToLine, type createRequestLog } from '../request-log';
+import { toRefusal } from '../runtime/conventions';
+import { addToLine, type createRequestLog } from '../runtime/request-log';
 import type { Gateway, Stage } from './call';
 import { runCall } from './call/run';
 import type { ClientSide } from './client-side';

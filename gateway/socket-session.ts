@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { type RawData, WebSocket } from 'ws';
 import { AppError } from '../domain/errors';
-import { createRequestLog } from '../request-log';
+import { createRequestLog } from '../runtime/request-log';
 import { checkKeys } from './body';
 import { type Opened, SocketCall } from './socket-call';
 import { asked, laneOf } from './socket-frames';

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocketServer } from 'ws';
 import { AppError, errorHeaders, toErrorBody } from '../domain/errors';
 import { newId } from '../domain/ids';
-import { toRefusal } from '../http';
+import { toRefusal } from '../runtime/conventions';
 import type { Gateway } from './call';
 import type { ClientSide } from './client-side';
 import { ownerOf } from './identity';

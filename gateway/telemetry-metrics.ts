@@ -1,9 +1,9 @@
 import { ValueType } from '@opentelemetry/api';
 import { OTLPMetricExporter } from '@opentelemetry/exporter-metrics-otlp-proto';
 import { MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics';
+import { resourceOf, within } from '../runtime/telemetry/otlp';
+import type { Receiver } from '../runtime/telemetry/receiver';
 import { API_VERSION } from '../runtime/version';
-import { resourceOf, within } from '../telemetry-otlp';
-import type { Receiver } from '../telemetry-receiver';
 import type { Limits } from './limits';
 
 export interface LimitMetrics {

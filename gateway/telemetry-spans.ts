@@ -6,7 +6,7 @@ import {
   tell,
   traceIdOf,
   traceparentOf,
-} from '../telemetry';
+} from '../runtime/telemetry/spans';
 import type { Call, Stage } from './call';
 import type { Identity, Proof, TraceMembers } from './control-plane/bodies';
 

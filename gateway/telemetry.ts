@@ -1,7 +1,7 @@
-import type { Logger } from '../log';
-import type { Tracing } from '../telemetry';
-import { openReceiver } from '../telemetry-receiver';
-import { openTracing } from '../tracing';
+import type { Logger } from '../runtime/log';
+import { openTracing } from '../runtime/telemetry/open';
+import { openReceiver } from '../runtime/telemetry/receiver';
+import type { Tracing } from '../runtime/telemetry/spans';
 import type { Limits } from './limits';
 import type { LimitMetrics } from './telemetry-metrics';
 import { endpointOf, type OtlpSettings } from './telemetry-settings';

@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Knex } from 'knex';
-import { root } from '../root';
+import { root } from '../runtime/root';
 
 const folder = join(root, 'migrations');
 

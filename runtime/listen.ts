@@ -1,5 +1,5 @@
 import type { Server } from 'node:http';
-import { ConfigError } from '../config';
+import { ConfigError } from './config';
 
 const refusals: Record<string, (at: { host: string; port: number; name: string }) => string> = {
   EADDRINUSE: ({ port, name }) =>

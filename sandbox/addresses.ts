@@ -1,4 +1,4 @@
-import type { loadConfig } from '../config';
+import type { loadConfig } from '../runtime/config';
 import { freePorts, isFree } from './ports';
 
 export type Settings = ReturnType<typeof loadConfig<'product'>>;

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { root } from '../root';
+import { root } from '../runtime/root';
 import type { Program } from './processes';
 import { pollersOf } from './temporal';
 

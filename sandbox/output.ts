@@ -1,6 +1,6 @@
 import pino from 'pino';
 import { prettyFactory } from 'pino-pretty';
-import type { Logger } from '../log';
+import type { Logger } from '../runtime/log';
 import { createLogFiles } from './log-files';
 
 /** Everything that a person sees at the terminal. */

@@ -1,8 +1,8 @@
 import path from 'node:path';
-import { openDatabase } from '../connections';
 import * as configs from '../domain/gateway-config';
 import { createSecrets } from '../domain/secrets';
 import { migrate } from '../migrations';
+import { openDatabase } from '../runtime/database';
 import { localUrl, mcpUrl, type Ports, type Settings } from './addresses';
 import { gatewayConfig, logFolder } from './demo';
 import type { Demo, Printed } from './demo/facts';

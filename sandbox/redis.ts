@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import Redis from 'ioredis';
-import { cacheFolder } from '../config';
+import { cacheFolder } from '../runtime/config';
 import { freePorts } from './ports';
 import { launch, type Program, type Running } from './processes';
 import { firstUsable, intoCache, onPath, unpackWheel } from './programs';

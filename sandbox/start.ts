@@ -1,6 +1,6 @@
 import path from 'node:path';
-import { loadConfig } from '../config';
 import { loadSettings } from '../gateway/settings';
+import { loadConfig } from '../runtime/config';
 import { choosePorts } from './addresses';
 import { claimDirectory } from './data-directory';
 import { logFolder, removeDemo, setModelsKey, writeDemo } from './demo';

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Logger } from '../log';
+import type { Logger } from '../runtime/log';
 import { launch, type Program, type Running, type Watch } from './processes';
 
 /** A process that is to run until it is stopped. */

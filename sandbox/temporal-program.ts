@@ -4,7 +4,7 @@ import { access, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { request } from 'undici';
-import { cacheFolder } from '../config';
+import { cacheFolder } from '../runtime/config';
 import { firstUsable, intoCache, onPath, unpackWheel } from './programs';
 
 const run = promisify(execFile);

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { createLanes } from '../api/lanes';
-import { createLog } from '../log';
-import { root } from '../root';
+import { createLog } from '../runtime/log';
+import { root } from '../runtime/root';
 import { caller, serve } from './support/api';
 import { openTestDatabase, type TestDatabase } from './support/database';
 import { makeFundedOrg, makePrice, reserveBody } from './support/ledger';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { root } from '../root';
+import { root } from '../runtime/root';
 import { freePorts } from '../sandbox/ports';
 import { caller, makeTenant, secrets_key } from './support/api';
 import { openTestDatabase, type TestDatabase } from './support/database';

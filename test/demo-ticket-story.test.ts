@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import * as tickets from '../domain/tickets';
-import { root } from '../root';
+import { root } from '../runtime/root';
 import {
   approve,
   deny,

@@ -1,4 +1,4 @@
-import { loadConfig } from '../config';
+import { loadConfig } from '../runtime/config';
 import { makeTenant, platformKey, refusal, startApi, type TestApi } from './support/api';
 
 let api: TestApi;

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import { type CryptoKey, exportJWK, generateKeyPair, SignJWT } from 'jose';
-import { loadConfig } from '../config';
 import * as members from '../domain/members';
 import type { Db } from '../domain/sql';
 import { roleScopes } from '../domain/tokens';
-import { createJwtVerifier } from '../jwt';
+import { loadConfig } from '../runtime/config';
+import { createJwtVerifier } from '../runtime/jwt';
 import { listen } from '../runtime/listen';
 import { type CallApi, makeTenant, refusal, serve, startApi, type Tenant } from './support/api';
 

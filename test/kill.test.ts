@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Connection } from '@temporalio/client';
-import { openDatabase } from '../connections';
 import { audit } from '../domain/audit';
 import { many, maybe, one } from '../domain/sql';
-import { root } from '../root';
+import { openDatabase } from '../runtime/database';
+import { root } from '../runtime/root';
 import type { Demo } from '../sandbox/demo/facts';
 import { until } from './support/until';
 

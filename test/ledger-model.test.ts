@@ -4,7 +4,7 @@ import { createLanes, type Lanes } from '../api/lanes';
 import { audit } from '../domain/audit';
 import * as reservations from '../domain/reservations';
 import { type Db, many, one } from '../domain/sql';
-import { createLog } from '../log';
+import { createLog } from '../runtime/log';
 import { openTestDatabase } from './support/database';
 import {
   credit,

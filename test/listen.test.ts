@@ -1,5 +1,5 @@
 import { createServer, type Server } from 'node:http';
-import { ConfigError } from '../config';
+import { ConfigError } from '../runtime/config';
 import { listen } from '../runtime/listen';
 
 const servers: Server[] = [];

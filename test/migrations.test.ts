@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
-import { openDatabase } from '../connections';
 import { many } from '../domain/sql';
 import { migrate } from '../migrations';
-import { root } from '../root';
+import { openDatabase } from '../runtime/database';
+import { root } from '../runtime/root';
 import { maintenanceUrl } from '../sandbox/postgres';
 
 test('four instances migrating an empty database at once apply each file once, and none fails', async () => {

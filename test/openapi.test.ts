@@ -4,7 +4,7 @@ import { exampleBody } from '../api/field-help';
 import { openapi, openapiText } from '../api/openapi';
 import type { Route } from '../api/route';
 import { routes } from '../api/routes';
-import { root } from '../root';
+import { root } from '../runtime/root';
 import { type CallApi, startApi } from './support/api';
 
 let call: CallApi;

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import pino from 'pino';
-import { openDatabase } from '../connections';
 import * as keys from '../domain/people/keys';
 import { type Db, many } from '../domain/sql';
+import { openDatabase } from '../runtime/database';
 import { maintenanceUrl } from '../sandbox/postgres';
 import {
   type Answer,

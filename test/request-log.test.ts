@@ -3,9 +3,9 @@ import Koa from 'koa';
 import pino from 'pino';
 import { request } from 'undici';
 import { AppError } from '../domain/errors';
-import { conventions } from '../http';
-import { addToLine } from '../request-log';
+import { conventions } from '../runtime/conventions';
 import { listen } from '../runtime/listen';
+import { addToLine } from '../runtime/request-log';
 import { until } from './support/until';
 
 let lines: Record<string, unknown>[] = [];

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { loadConfig } from '../config';
 import { createSecrets, isSecretsKey } from '../domain/secrets';
+import { loadConfig } from '../runtime/config';
 
 const key = randomBytes(32).toString('base64');
 const secrets = createSecrets(key);

@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { root } from '../root';
+import { root } from '../runtime/root';
 import type { Demo } from '../sandbox/demo/facts';
 import { type Birth, birthOf, isAlive } from '../sandbox/leftovers';
 import { pressFirst } from './support/payment-sandbox';

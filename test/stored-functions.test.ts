@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { type Db, many } from '../domain/sql';
-import { root } from '../root';
+import { root } from '../runtime/root';
 import { openTestDatabase } from './support/database';
 
 // migrations/README.md tells a reader which stored functions live and where their text is.

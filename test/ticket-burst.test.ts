@@ -1,5 +1,5 @@
 import { many } from '../domain/sql';
-import { createLog } from '../log';
+import { createLog } from '../runtime/log';
 import { startDispatcher } from '../workers/dispatcher';
 import { makeTenant } from './support/api';
 import { makeShort, openTicketWorld, type TicketWorld } from './support/tickets';

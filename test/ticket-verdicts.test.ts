@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { openDatabase } from '../connections';
 import { many } from '../domain/sql';
+import { openDatabase } from '../runtime/database';
 import { makeKey as makeAccessKey, makeTenant, platformKey, refusal, serve } from './support/api';
 import { balance, credit, eventsOf, makePrice, TOKEN } from './support/ledger';
 import {

@@ -2,8 +2,8 @@ import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
-import { cacheFolder } from '../config';
-import { root } from '../root';
+import { cacheFolder } from '../runtime/config';
+import { root } from '../runtime/root';
 
 const PREFIX = 'workflows-';
 

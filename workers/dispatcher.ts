@@ -1,8 +1,8 @@
 import type { Client } from '@temporalio/client';
 import type { Knex } from 'knex';
 import { dispatchDue, SEND_PACE_MS } from '../activities/dispatch';
-import type { Logger } from '../log';
-import { listenTo } from '../notices';
+import type { Logger } from '../runtime/log';
+import { listenTo } from '../runtime/notices';
 
 const SWEEP_MS = 1_000;
 

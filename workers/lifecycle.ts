@@ -8,12 +8,12 @@ import {
 import { DefaultLogger, Runtime } from '@temporalio/worker';
 import type { Knex } from 'knex';
 import { createActivities } from '../activities';
-import { loadConfig } from '../config';
-import { openDatabase } from '../connections';
 import * as outbox from '../domain/outbox';
 import { createSecrets } from '../domain/secrets';
-import { createLog, type Logger } from '../log';
-import { openProcessTracing } from '../tracing';
+import { loadConfig } from '../runtime/config';
+import { openDatabase } from '../runtime/database';
+import { createLog, type Logger } from '../runtime/log';
+import { openProcessTracing } from '../runtime/telemetry/open';
 import { bundleWorkflows } from './bundle';
 import { startDispatcher } from './dispatcher';
 import { connectWorker, createWorkers, lifecycle_queues } from './run';

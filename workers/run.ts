@@ -1,7 +1,7 @@
 import { NativeConnection, type NativeConnectionOptions, Worker } from '@temporalio/worker';
 import type { Activities } from '../activities';
-import type { Logger } from '../log';
-import type { Tracing } from '../telemetry';
+import type { Logger } from '../runtime/log';
+import type { Tracing } from '../runtime/telemetry/spans';
 import { tracedBy } from './tracing';
 
 export interface WorkerSpec {

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { toErrorBody } from '../../domain/errors';
-import { toRefusal } from '../../http';
+import { toRefusal } from '../../runtime/conventions';
 import { API_VERSION } from '../../runtime/version';
 import { toWire } from '../../runtime/wire';
 import { type Ctx, parse } from '../route';

@@ -1,5 +1,5 @@
 import type { TraceMembers } from '../../domain/trace';
-import { inSpan, SpanKind, type Tracing } from '../../telemetry';
+import { inSpan, SpanKind, type Tracing } from '../../runtime/telemetry/spans';
 import type { Ctx } from '../route';
 
 type Item = TraceMembers & { org_id?: string | undefined; request_id?: string | null | undefined };

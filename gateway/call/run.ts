@@ -1,5 +1,5 @@
 import { newId } from '../../domain/ids';
-import { addToLine } from '../../request-log';
+import { addToLine } from '../../runtime/request-log';
 import type { Call, Stage } from '../call';
 import { enter, leave, type Running } from '../running';
 import { beginCall, endCall, failCall, traceIdIn } from '../telemetry-spans';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { namedVariable } from '../../config';
+import { namedVariable } from '../../runtime/config';
 
 const milliseconds = z.int().min(1).max(3_600_000);
 

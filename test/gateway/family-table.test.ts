@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { familyTable, withFamilyTable } from '../../gateway/family-table';
 import { routes } from '../../gateway/routes';
-import { root } from '../../root';
+import { root } from '../../runtime/root';
 
 const readme = readFileSync(path.join(root, 'README.md'), 'utf8');
 

@@ -2,7 +2,7 @@ import type { Rule } from '../../gateway/limit-buckets';
 import { admitInTurn } from '../../gateway/limit-queue';
 import { fixedWindow, leases } from '../../gateway/limit-windows';
 import { type Limits, openLimits } from '../../gateway/limits';
-import { createLog } from '../../log';
+import { createLog } from '../../runtime/log';
 import { until } from '../support/until';
 
 // No test crosses the edge of a window of a hundred days.

@@ -1,6 +1,6 @@
 import { stringify } from 'yaml';
-import { ConfigError } from '../../config';
 import { parseSettings } from '../../gateway/settings';
+import { ConfigError } from '../../runtime/config';
 
 beforeAll(() => {
   process.env.TEST_POLICY_SETTINGS_KEY = 'a-secret-value';

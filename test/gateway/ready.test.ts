@@ -7,8 +7,8 @@ import { createApp } from '../../gateway/app';
 import { openControlPlane } from '../../gateway/control-plane';
 import { closeGateway, openGateway } from '../../gateway/gateway';
 import { parseSettings } from '../../gateway/settings';
-import { createLog } from '../../log';
 import { listen } from '../../runtime/listen';
+import { createLog } from '../../runtime/log';
 import { until } from '../support/until';
 
 // The probe gives up after a second; the rest is for a busy machine.

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
 import { parseSettings, settingsSchema } from '../../gateway/settings';
-import { root } from '../../root';
+import { root } from '../../runtime/root';
 
 // Walks the schema of the gateway's configuration: each key is read, checked, and proved to act.
 

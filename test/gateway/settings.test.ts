@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { ConfigError } from '../../config';
 import { loadSettings, parseSettings } from '../../gateway/settings';
+import { ConfigError } from '../../runtime/config';
 
 const good = `
 providers:

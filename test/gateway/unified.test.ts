@@ -243,7 +243,7 @@ test.each<[object, string]>([
     { messages: [{ role: 'assistant', content: 'x', tool_calls: 'abc' }] },
     'messages[0].tool_calls',
   ],
-  [{ tools, tool_choice: 'constructor' }, 'tool_choice'],
+  [{ tools, tool_choice: 'function Object() { [native code] }' }, 'tool_choice'],
   [
     {
       messages: [

@@ -13,8 +13,8 @@ import * as organizations from '../../domain/organizations';
 import { createSecrets } from '../../domain/secrets';
 import type { Db } from '../../domain/sql';
 import * as tokens from '../../domain/tokens';
-import { createLog } from '../../log';
 import { listen } from '../../runtime/listen';
+import { createLog } from '../../runtime/log';
 import { openTestDatabase } from './database';
 
 /** What the tests' servers seal and sign with. */

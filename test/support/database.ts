@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { openDatabase } from '../../connections';
 import { type Db, many } from '../../domain/sql';
+import { openDatabase } from '../../runtime/database';
 import { maintenanceUrl } from '../../sandbox/postgres';
 
 export interface TestDatabase {

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { historyFromJSON } from '@temporalio/common/lib/proto-utils';
 import { Worker } from '@temporalio/worker';
-import { root } from '../../root';
+import { root } from '../../runtime/root';
 import { bundleWorkflows } from '../../workers/bundle';
 
 const folder = path.join(root, 'test/histories');

@@ -3,7 +3,7 @@ import { createLanes, type Lanes } from '../../api/lanes';
 import { audit } from '../../domain/audit';
 import type * as calls from '../../domain/ledger/calls';
 import { type Db, many, one } from '../../domain/sql';
-import { createLog } from '../../log';
+import { createLog } from '../../runtime/log';
 import { openTestDatabase } from './database';
 
 export const chat = { provider: 'openai', model: 'gpt-4o-mini' };

@@ -1,5 +1,5 @@
 import { openLimits } from '../../gateway/limits';
-import { createLog } from '../../log';
+import { createLog } from '../../runtime/log';
 import type { TestGateway, World } from './gateway';
 
 type More = Parameters<World['openGateway']>[0];

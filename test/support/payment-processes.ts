@@ -7,7 +7,7 @@ import { audit } from '../../domain/audit';
 import { putConfig } from '../../domain/payment-config';
 import type { ProviderName } from '../../domain/provider-currencies';
 import { type Db, many, one } from '../../domain/sql';
-import { root } from '../../root';
+import { root } from '../../runtime/root';
 import { freePorts } from '../../sandbox/ports';
 import { launch, type Program, type Running, type Watch } from '../../sandbox/processes';
 import { NAMESPACE, prepareTemporal } from '../../sandbox/temporal';

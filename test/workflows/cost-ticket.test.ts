@@ -3,7 +3,7 @@ import { dispatchDue } from '../../activities/dispatch';
 import * as outbox from '../../domain/outbox';
 import { many } from '../../domain/sql';
 import * as tickets from '../../domain/tickets';
-import { createLog } from '../../log';
+import { createLog } from '../../runtime/log';
 import { refusal, serve } from '../support/api';
 import { balance, eventsOf } from '../support/ledger';
 import {

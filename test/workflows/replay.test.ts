@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
-import { root } from '../../root';
+import { root } from '../../runtime/root';
 import { bundleWorkflows } from '../../workers/bundle';
 import { replay, storedHistory } from '../support/history';
 

@@ -6,7 +6,7 @@ import { dispatchDue } from '../../activities/dispatch';
 import { createLanes, type Lanes } from '../../api/lanes';
 import * as reservations from '../../domain/reservations';
 import { type Db, many } from '../../domain/sql';
-import { createLog } from '../../log';
+import { createLog } from '../../runtime/log';
 import { bundleWorkflows } from '../../workers/bundle';
 import { createWorkers } from '../../workers/run';
 import { secrets } from '../support/api';

@@ -1,11 +1,11 @@
-import type { Logger } from './log';
-import type { Tracing, TracingOptions } from './telemetry';
-import type { Receiver } from './telemetry-receiver';
+import type { Logger } from '../log';
+import type { Receiver } from './receiver';
+import type { Tracing, TracingOptions } from './spans';
 
 /** `receiver` is shared with whatever else is sent there. */
 export function openTracing(options: TracingOptions, receiver?: Receiver): Tracing {
   // The SDK is 18 MB and a third of a second at start, which a process without telemetry does without.
-  const { OtlpTracing } = require('./telemetry-otlp') as typeof import('./telemetry-otlp');
+  const { OtlpTracing } = require('./otlp') as typeof import('./otlp');
   return new OtlpTracing(options, receiver);
 }
 

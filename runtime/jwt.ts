@@ -1,5 +1,5 @@
 import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify } from 'jose';
-import { AppError } from './domain/errors';
+import { AppError } from '../domain/errors';
 
 /** Gives the claims of a JWT that is the issuer's, valid now, and has `exp` and `sub`; throws `invalid_credential`. */
 export type VerifyJwt = (jwt: string) => Promise<JWTPayload & { sub: string; exp: number }>;

@@ -5,7 +5,7 @@ import {
   type SpanKind,
   SpanStatusCode,
 } from '@opentelemetry/api';
-import type { Logger } from './log';
+import type { Logger } from '../log';
 
 export { type Span, SpanKind } from '@opentelemetry/api';
 

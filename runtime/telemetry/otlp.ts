@@ -10,9 +10,9 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
-import { API_VERSION } from './runtime/version';
-import { contextOf, type NewSpan, type Tracing, type TracingOptions, tell } from './telemetry';
-import { openReceiver } from './telemetry-receiver';
+import { API_VERSION } from '../version';
+import { openReceiver } from './receiver';
+import { contextOf, type NewSpan, type Tracing, type TracingOptions, tell } from './spans';
 
 // A busy second's spans; more are dropped, since a receiver that is away must not cost the process its memory.
 const QUEUE_MAX = 8_192;

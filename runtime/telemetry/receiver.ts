@@ -1,5 +1,5 @@
 import type { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
-import type { Logger } from './log';
+import type { Logger } from '../log';
 
 /** Where telemetry is sent: how exporters reach it, and one line in the log each time that it goes or comes back. */
 export interface Receiver {

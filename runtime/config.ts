@@ -1,7 +1,7 @@
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { z } from 'zod';
-import { isSecretsKey } from './domain/secrets';
+import { isSecretsKey } from '../domain/secrets';
 // Every process reads its configuration, so every schema of every process speaks in these words.
 import './field-messages';
 

@@ -1,10 +1,10 @@
 import type { Context, Middleware } from 'koa';
-import { AppError, errorHeaders, isAppError, toErrorBody } from './domain/errors';
-import { newId } from './domain/ids';
-import { busy, isTransient, isUnreachable } from './domain/sql';
+import { AppError, errorHeaders, isAppError, toErrorBody } from '../domain/errors';
+import { newId } from '../domain/ids';
+import { busy, isTransient, isUnreachable } from '../domain/sql';
 import type { Logger } from './log';
 import { addToLine, createRequestLog } from './request-log';
-import { toWire } from './runtime/wire';
+import { toWire } from './wire';
 
 const label = /^[\x21-\x7e]{1,200}$/;
 
