@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
+import * as tickets from '../domain/ledger/tickets';
 import * as outbox from '../domain/outbox';
 import type { Db } from '../domain/sql';
-import * as tickets from '../domain/tickets';
 import type { Logger } from '../runtime/log';
 import { isWanted, startOptions } from './kinds';
 import { inTrace } from './traces';

@@ -1,16 +1,16 @@
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
-import { audit } from '../domain/audit';
 import { isAppError } from '../domain/errors';
 import * as events from '../domain/events';
+import { audit } from '../domain/ledger/audit';
+import * as reservations from '../domain/ledger/reservations';
+import * as tickets from '../domain/ledger/tickets';
 import * as verdicts from '../domain/ledger/verdicts';
-import * as paymentEvents from '../domain/payment-events';
-import * as refunds from '../domain/payment-refunds';
-import * as paymentSteps from '../domain/payment-steps';
-import * as reservations from '../domain/reservations';
+import * as paymentEvents from '../domain/payments/events';
+import * as refunds from '../domain/payments/refunds';
+import * as paymentSteps from '../domain/payments/steps';
 import type { Secrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
 import * as storedAnswers from '../domain/stored-answers';
-import * as tickets from '../domain/tickets';
 import { openProviders, type ProviderOf } from '../payment-providers/open';
 import { createPaymentSteps } from './payments';
 

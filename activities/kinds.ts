@@ -1,9 +1,9 @@
 import { defineSearchAttributeKey, TypedSearchAttributes } from '@temporalio/common';
-import * as organizations from '../domain/organizations';
-import * as refunds from '../domain/payment-refunds';
-import * as payments from '../domain/payment-steps';
+import * as tickets from '../domain/ledger/tickets';
+import * as refunds from '../domain/payments/refunds';
+import * as payments from '../domain/payments/steps';
+import * as organizations from '../domain/people/organizations';
 import type { Db } from '../domain/sql';
-import * as tickets from '../domain/tickets';
 
 /** What is started: the workflow's type and id, and the organization it belongs to. */
 export interface Start {

@@ -1,6 +1,6 @@
-import * as refunds from '../domain/payment-refunds';
-import type { Called, Progress } from '../domain/payment-steps';
-import * as steps from '../domain/payment-steps';
+import * as refunds from '../domain/payments/refunds';
+import type { Called, Progress } from '../domain/payments/steps';
+import * as steps from '../domain/payments/steps';
 import { type Db, withRetry } from '../domain/sql';
 import type { ProviderOf } from '../payment-providers/open';
 import {

@@ -8,7 +8,7 @@ import {
   PaypalWalletContextShippingPreference,
   type Refund,
 } from '@paypal/paypal-server-sdk';
-import { fromWire, toWire } from '../domain/provider-currencies';
+import { fromWire, toWire } from '../domain/payments/currencies';
 import {
   type Checkout,
   type CheckoutRequest,

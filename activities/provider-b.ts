@@ -1,6 +1,6 @@
 import Stripe from 'stripe';
 import type { RequestInit } from 'undici';
-import { fromWire, toWire } from '../domain/provider-currencies';
+import { fromWire, toWire } from '../domain/payments/currencies';
 import {
   type Checkout,
   type CheckoutRequest,

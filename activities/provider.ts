@@ -148,4 +148,4 @@ export function isProviderTrouble(error: unknown): error is ProviderTrouble {
   return error instanceof Error && error.name === 'ProviderTrouble';
 }
 
-export type { ProviderAccess } from '../domain/payment-config';
+export type { ProviderAccess } from '../domain/payments/config';

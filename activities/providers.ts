@@ -1,4 +1,4 @@
-import type { ProviderName } from '../domain/provider-currencies';
+import type { ProviderName } from '../domain/payments/currencies';
 import type { PaymentProvider, ProviderAccess } from './provider';
 import { createProviderA } from './provider-a';
 import { createProviderB } from './provider-b';

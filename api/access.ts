@@ -1,9 +1,9 @@
 import type { Context } from 'koa';
 import { AppError } from '../domain/errors';
-import * as members from '../domain/members';
-import * as organizations from '../domain/organizations';
+import * as members from '../domain/people/members';
+import * as organizations from '../domain/people/organizations';
+import * as tokens from '../domain/people/tokens';
 import type { Db } from '../domain/sql';
-import * as tokens from '../domain/tokens';
 import type { VerifyJwt } from '../runtime/jwt';
 import type { Keyring } from './keyring';
 

@@ -1,12 +1,12 @@
 import { AppError } from '../domain/errors';
-import * as members from '../domain/members';
+import * as walletSettings from '../domain/ledger/wallet-settings';
+import type { Owner } from '../domain/ledger/wallets';
 import { decimalText } from '../domain/money';
-import { getConfig, type PlatformConfig, usableProviders } from '../domain/payment-config';
-import { getOrgSettings } from '../domain/payment-settings';
-import { minimumNanos, type ProviderName, stepNanos } from '../domain/provider-currencies';
+import { getConfig, type PlatformConfig, usableProviders } from '../domain/payments/config';
+import { minimumNanos, type ProviderName, stepNanos } from '../domain/payments/currencies';
+import { getOrgSettings } from '../domain/payments/settings';
+import * as members from '../domain/people/members';
 import type { Db } from '../domain/sql';
-import * as walletSettings from '../domain/wallet-settings';
-import type { Owner } from '../domain/wallets';
 import { isPlatformAdmin, type Principal } from './access';
 import { allowedReturn } from './return-urls';
 

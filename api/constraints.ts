@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import * as constraints from '../domain/constraints';
+import * as constraints from '../domain/ledger/constraints';
 import { controlPlane, ownOrg, permission } from './access';
 import * as shared from './answers';
 import * as answers from './answers/money';

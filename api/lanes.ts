@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { AppError, isAppError } from '../domain/errors';
 import type * as calls from '../domain/ledger/calls';
-import * as reservations from '../domain/reservations';
+import * as reservations from '../domain/ledger/reservations';
 import { type Db, isTransient, isUnreachable, withRetry } from '../domain/sql';
 import { type Trace, traceOf } from '../domain/trace';
 import type { Logger } from '../runtime/log';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { audit } from '../domain/audit';
 import { AppError } from '../domain/errors';
+import { audit } from '../domain/ledger/audit';
 import { API_VERSION } from '../runtime/version';
 import { open, platformAdmin } from './access';
 import * as eventsAnswers from './answers/events';

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { AppError } from '../domain/errors';
-import * as members from '../domain/members';
-import * as organizations from '../domain/organizations';
-import { roleScopes } from '../domain/tokens';
+import * as members from '../domain/people/members';
+import * as organizations from '../domain/people/organizations';
+import { roleScopes } from '../domain/people/tokens';
 import {
   actingOrg,
   isPlatformAdmin,

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { AppError } from '../domain/errors';
-import * as refunds from '../domain/payment-refunds';
-import * as payments from '../domain/payments';
 import * as operators from '../domain/payments/operators';
+import * as refunds from '../domain/payments/refunds';
+import * as payments from '../domain/payments/sessions';
 import { platformAdmin } from './access';
 import * as shared from './answers';
 import * as answers from './answers/payments';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import * as payments from '../domain/payments';
+import * as payments from '../domain/payments/sessions';
 import { member } from './access';
 import * as answers from './answers/payments';
 import { id, positiveAmount } from './fields';

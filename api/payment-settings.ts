@@ -1,9 +1,9 @@
 import { z } from 'zod';
+import * as walletSettings from '../domain/ledger/wallet-settings';
 import { fromNanos } from '../domain/money';
-import * as paymentConfig from '../domain/payment-config';
-import * as paymentSettings from '../domain/payment-settings';
-import { currenciesOf, type ProviderName, providerNames } from '../domain/provider-currencies';
-import * as walletSettings from '../domain/wallet-settings';
+import * as paymentConfig from '../domain/payments/config';
+import { currenciesOf, type ProviderName, providerNames } from '../domain/payments/currencies';
+import * as paymentSettings from '../domain/payments/settings';
 import { actingOrg, permission, platformAdmin } from './access';
 import { flag, id, positiveAmount } from './fields';
 import { type Ctx, route } from './route';

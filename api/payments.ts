@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { sha256 } from '../domain/digest';
 import { AppError } from '../domain/errors';
-import * as steps from '../domain/payment-steps';
-import * as payments from '../domain/payments';
-import type { ProviderName } from '../domain/provider-currencies';
+import type { ProviderName } from '../domain/payments/currencies';
+import * as payments from '../domain/payments/sessions';
+import * as steps from '../domain/payments/steps';
 import type { Db } from '../domain/sql';
 import { actingOrg, isPlatformAdmin, member, type Principal, permission } from './access';
 import * as shared from './answers';

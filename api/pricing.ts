@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { sha256 } from '../domain/digest';
 import { AppError } from '../domain/errors';
-import * as pricing from '../domain/pricing';
+import * as pricing from '../domain/ledger/pricing';
 import { toWire } from '../runtime/wire';
 import { open, platformAdmin } from './access';
 import * as shared from './answers';

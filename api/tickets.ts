@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
+import * as tickets from '../domain/ledger/tickets';
 import * as verdicts from '../domain/ledger/verdicts';
-import * as tickets from '../domain/tickets';
 import { actingOrg, isPlatformAdmin, ownOrg, permission } from './access';
 import * as shared from './answers';
 import * as answers from './answers/machine';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { AppError } from '../domain/errors';
+import * as tokens from '../domain/people/tokens';
 import type { Db } from '../domain/sql';
-import * as tokens from '../domain/tokens';
 import { actingOrg, isPlatformAdmin, type Principal, permission, requireScopes } from './access';
 import * as shared from './answers';
 import * as answers from './answers/people';

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redeem } from '../domain/ledger/calls';
-import type { LaneAnswer } from '../domain/reservations';
+import type { LaneAnswer } from '../domain/ledger/reservations';
+import * as tickets from '../domain/ledger/tickets';
 import { type Db, withRetry } from '../domain/sql';
-import * as tickets from '../domain/tickets';
 import type { Logger } from '../runtime/log';
 import { listenTo } from '../runtime/notices';
 import type { Lanes } from './lanes';

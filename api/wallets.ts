@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import * as pricing from '../domain/pricing';
+import * as pricing from '../domain/ledger/pricing';
+import * as transactions from '../domain/ledger/transactions';
+import * as walletSettings from '../domain/ledger/wallet-settings';
+import * as wallets from '../domain/ledger/wallets';
 import type { Db } from '../domain/sql';
-import * as transactions from '../domain/transactions';
-import * as walletSettings from '../domain/wallet-settings';
-import * as wallets from '../domain/wallets';
 import {
   actingOrg,
   isPlatformAdmin,

@@ -4,7 +4,7 @@ import { createApp } from '../api/app';
 import { createLanes, type Lanes } from '../api/lanes';
 import { openTemporal } from '../api/temporal';
 import { openWaiters } from '../api/waiters';
-import * as reservations from '../domain/reservations';
+import * as reservations from '../domain/ledger/reservations';
 import { createSecrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
 import { openDatabase } from '../runtime/database';

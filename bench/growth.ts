@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import * as reservations from '../domain/reservations';
+import * as reservations from '../domain/ledger/reservations';
 import type { Db } from '../domain/sql';
 import { openDatabase } from '../runtime/database';
 import type { BenchCluster } from './cluster';

@@ -1,6 +1,6 @@
 import { fork } from 'node:child_process';
 import path from 'node:path';
-import { audit } from '../domain/audit';
+import { audit } from '../domain/ledger/audit';
 import { one } from '../domain/sql';
 import { openDatabase } from '../runtime/database';
 import { root } from '../runtime/root';

@@ -1,4 +1,4 @@
-import * as pricing from '../domain/pricing';
+import * as pricing from '../domain/ledger/pricing';
 import { openDatabase } from '../runtime/database';
 import type { BenchCluster } from './cluster';
 import { cpuMs } from './cpu';

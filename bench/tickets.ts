@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
 import { createLanes, type Lanes } from '../api/lanes';
 import { openWaiters } from '../api/waiters';
-import * as organizations from '../domain/organizations';
+import * as organizations from '../domain/people/organizations';
 import { type Db, many, maybe, one } from '../domain/sql';
 import { openDatabase } from '../runtime/database';
 import { createLog } from '../runtime/log';

@@ -1,7 +1,7 @@
 import { type PaymentProvider, ProviderTrouble } from '../activities/provider';
 import { providerFor } from '../activities/providers';
-import { accessOf } from '../domain/payment-config';
-import type { ProviderName } from '../domain/provider-currencies';
+import { accessOf } from '../domain/payments/config';
+import type { ProviderName } from '../domain/payments/currencies';
 import type { Secrets } from '../domain/secrets';
 import { type Db, isTransient, isUnreachable } from '../domain/sql';
 

@@ -1,6 +1,6 @@
-import { type ConfigChange, getConfig, putConfig } from '../domain/payment-config';
-import { getOrgSettings, putOrgSettings } from '../domain/payment-settings';
-import { type ProviderName, providerNames } from '../domain/provider-currencies';
+import { type ConfigChange, getConfig, putConfig } from '../domain/payments/config';
+import { type ProviderName, providerNames } from '../domain/payments/currencies';
+import { getOrgSettings, putOrgSettings } from '../domain/payments/settings';
 import type { Secrets } from '../domain/secrets';
 import type { Db } from '../domain/sql';
 import { sandboxAccessA } from './payment-provider-a';

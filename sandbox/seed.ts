@@ -1,11 +1,11 @@
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import * as members from '../domain/members';
-import * as organizations from '../domain/organizations';
-import * as pricing from '../domain/pricing';
+import * as pricing from '../domain/ledger/pricing';
+import * as wallets from '../domain/ledger/wallets';
+import * as members from '../domain/people/members';
+import * as organizations from '../domain/people/organizations';
+import * as tokens from '../domain/people/tokens';
 import { type Db, maybe } from '../domain/sql';
-import * as tokens from '../domain/tokens';
-import * as wallets from '../domain/wallets';
 import { replaceFile } from './data-directory';
 
 export interface Seeded {

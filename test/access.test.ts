@@ -1,8 +1,8 @@
 import type { Route } from '../api/route';
 import { routes } from '../api/routes';
 import * as keys from '../domain/people/keys';
+import * as tokens from '../domain/people/tokens';
 import type { Db } from '../domain/sql';
-import * as tokens from '../domain/tokens';
 import {
   type CallApi,
   gatewayToken,

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { request } from 'undici';
+import * as reservations from '../domain/ledger/reservations';
 import * as keys from '../domain/people/keys';
-import * as reservations from '../domain/reservations';
+import * as tokens from '../domain/people/tokens';
 import { type Db, many } from '../domain/sql';
-import * as tokens from '../domain/tokens';
 import {
   type Answer,
   type CallApi,

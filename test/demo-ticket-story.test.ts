@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import * as tickets from '../domain/tickets';
+import * as tickets from '../domain/ledger/tickets';
 import { root } from '../runtime/root';
 import {
   approve,

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import type { Server } from 'node:http';
 import { promisify } from 'node:util';
 import type { Browser } from 'playwright-core';
-import { blankPrice } from '../domain/pricing';
+import { blankPrice } from '../domain/ledger/pricing';
 import { many } from '../domain/sql';
 import { listen } from '../runtime/listen';
 import { createModelServer } from '../sandbox/models';

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import { type CryptoKey, exportJWK, generateKeyPair, SignJWT } from 'jose';
-import * as members from '../domain/members';
+import * as members from '../domain/people/members';
+import { roleScopes } from '../domain/people/tokens';
 import type { Db } from '../domain/sql';
-import { roleScopes } from '../domain/tokens';
 import { loadConfig } from '../runtime/config';
 import { createJwtVerifier } from '../runtime/jwt';
 import { listen } from '../runtime/listen';

@@ -1,4 +1,4 @@
-import type { ProviderName } from '../domain/provider-currencies';
+import type { ProviderName } from '../domain/payments/currencies';
 import { many, maybe, one } from '../domain/sql';
 import type { Answer, Tenant } from './support/api';
 import {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Connection } from '@temporalio/client';
-import { audit } from '../domain/audit';
+import { audit } from '../domain/ledger/audit';
 import { many, maybe, one } from '../domain/sql';
 import { openDatabase } from '../runtime/database';
 import { root } from '../runtime/root';

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { createLanes, type Lanes } from '../api/lanes';
-import { audit } from '../domain/audit';
-import * as reservations from '../domain/reservations';
+import { audit } from '../domain/ledger/audit';
+import * as reservations from '../domain/ledger/reservations';
 import { type Db, many, one } from '../domain/sql';
 import { createLog } from '../runtime/log';
 import { openTestDatabase } from './support/database';

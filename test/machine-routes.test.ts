@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
+import * as tokens from '../domain/people/tokens';
 import type { Db } from '../domain/sql';
-import * as tokens from '../domain/tokens';
 import {
   type Answer,
   type CallApi,

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createKeyring } from '../api/keyring';
+import * as tokens from '../domain/people/tokens';
 import type { Db } from '../domain/sql';
-import * as tokens from '../domain/tokens';
 import {
   type CallApi,
   makeKey,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
-import { type ProviderName, providerNames } from '../domain/provider-currencies';
+import { type ProviderName, providerNames } from '../domain/payments/currencies';
 import { many } from '../domain/sql';
 import type { Tenant } from './support/api';
 import {

@@ -1,7 +1,7 @@
 import { createPaymentSteps } from '../activities/payments';
-import * as payments from '../domain/payments';
+import { type ProviderName, providerNames } from '../domain/payments/currencies';
 import * as operators from '../domain/payments/operators';
-import { type ProviderName, providerNames } from '../domain/provider-currencies';
+import * as payments from '../domain/payments/sessions';
 import { many } from '../domain/sql';
 import { openProviders } from '../payment-providers/open';
 import { secrets, type Tenant } from './support/api';

@@ -1,8 +1,8 @@
-import { audit } from '../domain/audit';
-import * as refunds from '../domain/payment-refunds';
-import * as steps from '../domain/payment-steps';
-import * as payments from '../domain/payments';
+import { audit } from '../domain/ledger/audit';
 import * as operators from '../domain/payments/operators';
+import * as refunds from '../domain/payments/refunds';
+import * as payments from '../domain/payments/sessions';
+import * as steps from '../domain/payments/steps';
 import { type Db, many, one } from '../domain/sql';
 import { makeTenant, type Tenant } from './support/api';
 import { openTestDatabase } from './support/database';

@@ -1,4 +1,4 @@
-import { providerNames } from '../domain/provider-currencies';
+import { providerNames } from '../domain/payments/currencies';
 import { many, one } from '../domain/sql';
 import { refusal, type Tenant } from './support/api';
 import {

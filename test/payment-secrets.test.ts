@@ -1,5 +1,5 @@
 import { historyToJSON } from '@temporalio/common/lib/proto-utils';
-import { providerNames } from '../domain/provider-currencies';
+import { providerNames } from '../domain/payments/currencies';
 import { many } from '../domain/sql';
 import { sandboxAccessA } from '../sandbox/payment-provider-a';
 import { sandboxAccessB } from '../sandbox/payment-provider-b';

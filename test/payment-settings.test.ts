@@ -1,6 +1,6 @@
 import pino from 'pino';
-import { accessOf, activeProvider } from '../domain/payment-config';
-import { currenciesOf } from '../domain/provider-currencies';
+import { accessOf, activeProvider } from '../domain/payments/config';
+import { currenciesOf } from '../domain/payments/currencies';
 import { createSecrets } from '../domain/secrets';
 import { type Db, many } from '../domain/sql';
 import {

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import Stripe from 'stripe';
 import { request } from 'undici';
-import { putConfig } from '../domain/payment-config';
+import { putConfig } from '../domain/payments/config';
 import { many } from '../domain/sql';
 import { sandboxAccessB } from '../sandbox/payment-provider-b';
 import { refusal, secrets, type Tenant } from './support/api';

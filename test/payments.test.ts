@@ -1,6 +1,6 @@
-import { putConfig } from '../domain/payment-config';
-import { putOrgSettings } from '../domain/payment-settings';
-import { providerNames } from '../domain/provider-currencies';
+import { putConfig } from '../domain/payments/config';
+import { providerNames } from '../domain/payments/currencies';
+import { putOrgSettings } from '../domain/payments/settings';
 import { many } from '../domain/sql';
 import { makeKey, makeTenant, refusal, secrets, type Tenant } from './support/api';
 import {

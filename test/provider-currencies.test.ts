@@ -6,7 +6,7 @@ import {
   providerNames,
   stepNanos,
   toWire,
-} from '../domain/provider-currencies';
+} from '../domain/payments/currencies';
 
 const [A, B] = ['payment_provider_a', 'payment_provider_b'] as const;
 const UNIT = 1_000_000_000n;

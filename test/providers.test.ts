@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { isProviderTrouble } from '../activities/provider';
 import { createProviders } from '../activities/providers';
-import { currenciesOf, type ProviderName, providerNames } from '../domain/provider-currencies';
+import { currenciesOf, type ProviderName, providerNames } from '../domain/payments/currencies';
 import {
   CALL_MS,
   closeServers,

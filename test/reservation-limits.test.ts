@@ -1,5 +1,5 @@
 import type { Lanes } from '../api/lanes';
-import * as reservations from '../domain/reservations';
+import * as reservations from '../domain/ledger/reservations';
 import { type Db, many } from '../domain/sql';
 import {
   credit,

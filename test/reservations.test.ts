@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Lanes } from '../api/lanes';
-import * as reservations from '../domain/reservations';
+import * as reservations from '../domain/ledger/reservations';
 import { type Db, many, one } from '../domain/sql';
 import {
   balance,

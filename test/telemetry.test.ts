@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { Worker } from '@temporalio/worker';
-import { blankPrice } from '../domain/pricing';
+import { blankPrice } from '../domain/ledger/pricing';
 import { many, one } from '../domain/sql';
 import { listen } from '../runtime/listen';
 import { createLog } from '../runtime/log';

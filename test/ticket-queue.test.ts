@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import * as tickets from '../domain/ledger/tickets';
 import * as verdicts from '../domain/ledger/verdicts';
 import { many } from '../domain/sql';
-import * as tickets from '../domain/tickets';
 import { makeTenant, serve, type Tenant } from './support/api';
 import { balance, credit, makeKey, TOKEN } from './support/ledger';
 import {

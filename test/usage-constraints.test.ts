@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import type { ConstraintFields } from '../domain/constraints';
-import { sweep } from '../domain/reservations';
+import type { ConstraintFields } from '../domain/ledger/constraints';
+import { sweep } from '../domain/ledger/reservations';
 import { type Db, many, one } from '../domain/sql';
 import {
   type CallApi,

@@ -1,5 +1,5 @@
-import * as members from '../domain/members';
-import * as organizations from '../domain/organizations';
+import * as members from '../domain/people/members';
+import * as organizations from '../domain/people/organizations';
 import type { Db } from '../domain/sql';
 import {
   type Answer,

@@ -1,4 +1,4 @@
-import * as organizations from '../domain/organizations';
+import * as organizations from '../domain/people/organizations';
 import type { Db } from '../domain/sql';
 import {
   type Answer,

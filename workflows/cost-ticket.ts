@@ -10,8 +10,8 @@ import {
   upsertSearchAttributes,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities';
+import type { TicketStatus } from '../domain/ledger/tickets';
 import type { Verdict } from '../domain/ledger/verdicts';
-import type { TicketStatus } from '../domain/tickets';
 
 export interface TicketRef {
   ticket_id: string;

@@ -9,7 +9,7 @@ import {
   upsertSearchAttributes,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities';
-import type { RefundProgress, RefundStatus } from '../domain/payment-refunds';
+import type { RefundProgress, RefundStatus } from '../domain/payments/refunds';
 
 export interface RefundRef {
   payment_refund_id: string;

@@ -13,8 +13,8 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities';
-import type { Progress } from '../domain/payment-steps';
-import type { SessionStatus } from '../domain/payments';
+import type { SessionStatus } from '../domain/payments/sessions';
+import type { Progress } from '../domain/payments/steps';
 
 export interface PaymentRef {
   payment_session_id: string;

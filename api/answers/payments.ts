@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { statuses as sessionStatuses } from '../../domain/payments';
+import { statuses as sessionStatuses } from '../../domain/payments/sessions';
 import { id, money, time } from '../answers';
 import { paymentProvider } from '../fields';
 

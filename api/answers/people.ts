@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { scopes } from '../../domain/tokens';
+import { scopes } from '../../domain/people/tokens';
 import { id, money, time } from '../answers';
 
 export const organization = z.strictObject({ id, name: id, currency: id, created_at: time });

@@ -1,9 +1,9 @@
 import type { z } from 'zod';
 import { AppError, isAppError } from '../../domain/errors';
 import { newId } from '../../domain/ids';
-import * as reservations from '../../domain/reservations';
+import * as reservations from '../../domain/ledger/reservations';
+import * as tokens from '../../domain/people/tokens';
 import { withRetry } from '../../domain/sql';
-import * as tokens from '../../domain/tokens';
 import { requireGatewayVersion } from '../access';
 import type { Ctx } from '../route';
 import {

@@ -1,7 +1,7 @@
 import { AppError, type ErrorCode } from '../errors';
-import { refusals } from '../refusals';
 import { type Db, one } from '../sql';
-import type { TicketStatus } from '../tickets';
+import { refusals } from './refusals';
+import type { TicketStatus } from './tickets';
 
 /** What a person decided. It travels through the workflow's update, so it is plain JSON; amounts are nanos as text. */
 export interface Verdict {

@@ -1,7 +1,7 @@
 import { AppError } from '../errors';
 import { type Page, pageOf, type Window } from '../pages';
-import { bindings, filtered, type Session, type SessionFilter, sessionColumns } from '../payments';
 import { type Db, one } from '../sql';
+import { bindings, filtered, type Session, type SessionFilter, sessionColumns } from './sessions';
 
 /** What only platform admins see of a session: what was taken, what was decided, and the provider's own words. */
 export interface AdminSession extends Session {

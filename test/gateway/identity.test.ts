@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import { type CryptoKey, exportJWK, generateKeyPair, SignJWT } from 'jose';
-import * as members from '../../domain/members';
-import * as organizations from '../../domain/organizations';
+import * as members from '../../domain/people/members';
+import * as organizations from '../../domain/people/organizations';
 import { many } from '../../domain/sql';
 import { openRunning, replace } from '../../gateway/running';
 import { parseSettings } from '../../gateway/settings';

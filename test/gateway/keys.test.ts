@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { request } from 'undici';
-import * as tokens from '../../domain/tokens';
+import * as tokens from '../../domain/people/tokens';
 import { makeKey } from '../support/api';
 import {
   arrivals,

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { request } from 'undici';
-import { blankPrice } from '../../domain/pricing';
+import { blankPrice } from '../../domain/ledger/pricing';
 import { many } from '../../domain/sql';
 import type { Gateway } from '../../gateway/call';
 import { drain } from '../../gateway/gateway';

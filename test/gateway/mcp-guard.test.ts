@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { blankPrice } from '../../domain/pricing';
+import { blankPrice } from '../../domain/ledger/pricing';
 import { many } from '../../domain/sql';
 import { createMcpServer } from '../../sandbox/mcp-server';
 import { gatewayKey, lastCharge, openWorld, type World } from '../support/gateway';

@@ -1,4 +1,4 @@
-import { blankPrice } from '../../domain/pricing';
+import { blankPrice } from '../../domain/ledger/pricing';
 import { createMcpServer } from '../../sandbox/mcp-server';
 import { openWorld, type World } from '../support/gateway';
 import { makePrice } from '../support/ledger';

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { blankPrice } from '../../domain/pricing';
+import { blankPrice } from '../../domain/ledger/pricing';
 import { many } from '../../domain/sql';
 import { openWorld, type TestGateway, type World } from '../support/gateway';
 import { makePrice } from '../support/ledger';

@@ -1,5 +1,5 @@
 import { request } from 'undici';
-import { blankPrice } from '../../domain/pricing';
+import { blankPrice } from '../../domain/ledger/pricing';
 import { many } from '../../domain/sql';
 import { createMcpServer } from '../../sandbox/mcp-server';
 import {

@@ -1,5 +1,5 @@
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
-import { blankPrice } from '../../domain/pricing';
+import { blankPrice } from '../../domain/ledger/pricing';
 import { routes } from '../../gateway/routes';
 import {
   arrivals,

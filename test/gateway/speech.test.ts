@@ -1,7 +1,7 @@
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
 import OpenAI from 'openai';
 import { request } from 'undici';
-import { blankPrice } from '../../domain/pricing';
+import { blankPrice } from '../../domain/ledger/pricing';
 import { arrivals, lastCharge, openWorld, post, type World } from '../support/gateway';
 import { makePrice } from '../support/ledger';
 import { until } from '../support/until';

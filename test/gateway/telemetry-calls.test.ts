@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { request } from 'undici';
-import { blankPrice } from '../../domain/pricing';
+import { blankPrice } from '../../domain/ledger/pricing';
 import { chat, openWorld, type TestGateway, type World } from '../support/gateway';
 import { makePrice } from '../support/ledger';
 import { createRawServer, serveTest } from '../support/mcp';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import pino from 'pino';
-import * as members from '../../domain/members';
+import * as members from '../../domain/people/members';
 import type { Call } from '../../gateway/call';
 import { openConfiguration } from '../../gateway/configuration';
 import { parseSettings } from '../../gateway/settings';

@@ -1,8 +1,8 @@
 import { createServer } from 'node:http';
 import { request } from 'undici';
-import { blankPrice } from '../../domain/pricing';
+import { blankPrice } from '../../domain/ledger/pricing';
+import type * as tokens from '../../domain/people/tokens';
 import { many, one } from '../../domain/sql';
-import type * as tokens from '../../domain/tokens';
 import { createApp } from '../../gateway/app';
 import type { Gateway } from '../../gateway/call';
 import type { Configuration } from '../../gateway/configuration';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { createLanes, type Lanes } from '../../api/lanes';
-import { audit } from '../../domain/audit';
+import { audit } from '../../domain/ledger/audit';
 import type * as calls from '../../domain/ledger/calls';
 import { type Db, many, one } from '../../domain/sql';
 import { createLog } from '../../runtime/log';

@@ -1,9 +1,9 @@
 import type { Server } from 'node:http';
 import { request } from 'undici';
-import { audit } from '../../domain/audit';
-import { putConfig } from '../../domain/payment-config';
-import { putOrgSettings } from '../../domain/payment-settings';
-import type { ProviderName } from '../../domain/provider-currencies';
+import { audit } from '../../domain/ledger/audit';
+import { putConfig } from '../../domain/payments/config';
+import type { ProviderName } from '../../domain/payments/currencies';
+import { putOrgSettings } from '../../domain/payments/settings';
 import { type Db, one } from '../../domain/sql';
 import { listen } from '../../runtime/listen';
 import { createPaymentServerA, sandboxAccessA } from '../../sandbox/payment-provider-a';

@@ -10,7 +10,7 @@ import {
   type RefundRequest,
 } from '../../activities/provider';
 import { createProviders } from '../../activities/providers';
-import type { ProviderName } from '../../domain/provider-currencies';
+import type { ProviderName } from '../../domain/payments/currencies';
 import { listen } from '../../runtime/listen';
 import { createPaymentServerA, sandboxAccessA } from '../../sandbox/payment-provider-a';
 import { createPaymentServerB, sandboxAccessB } from '../../sandbox/payment-provider-b';

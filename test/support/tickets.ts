@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { audit } from '../../domain/audit';
+import { audit } from '../../domain/ledger/audit';
 import type { Db } from '../../domain/sql';
 import { type Answer, type CallApi, gatewayToken, makeTenant, serve, type Tenant } from './api';
 import { openTestDatabase } from './database';

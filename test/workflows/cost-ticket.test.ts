@@ -1,8 +1,8 @@
 import { Client, Connection, WorkflowNotFoundError } from '@temporalio/client';
 import { dispatchDue } from '../../activities/dispatch';
+import * as tickets from '../../domain/ledger/tickets';
 import * as outbox from '../../domain/outbox';
 import { many } from '../../domain/sql';
-import * as tickets from '../../domain/tickets';
 import { createLog } from '../../runtime/log';
 import { refusal, serve } from '../support/api';
 import { balance, eventsOf } from '../support/ledger';

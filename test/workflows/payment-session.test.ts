@@ -1,5 +1,5 @@
 import { request } from 'undici';
-import { providerNames } from '../../domain/provider-currencies';
+import { providerNames } from '../../domain/payments/currencies';
 import { many, one } from '../../domain/sql';
 import type { Tenant } from '../support/api';
 import { type HistoryJson, replay, storedHistory } from '../support/history';

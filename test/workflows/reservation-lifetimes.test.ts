@@ -4,7 +4,7 @@ import { NativeConnection, type Worker } from '@temporalio/worker';
 import { createActivities } from '../../activities';
 import { dispatchDue } from '../../activities/dispatch';
 import { createLanes, type Lanes } from '../../api/lanes';
-import * as reservations from '../../domain/reservations';
+import * as reservations from '../../domain/ledger/reservations';
 import { type Db, many } from '../../domain/sql';
 import { createLog } from '../../runtime/log';
 import { bundleWorkflows } from '../../workers/bundle';

@@ -1,8 +1,8 @@
-import { AppError } from './errors';
-import { isMadeBefore, type Page, pageOf, type Window } from './pages';
-import type { ProviderName } from './provider-currencies';
-import { type Db, many, maybe, one } from './sql';
-import * as wallets from './wallets';
+import { AppError } from '../errors';
+import * as wallets from '../ledger/wallets';
+import { isMadeBefore, type Page, pageOf, type Window } from '../pages';
+import { type Db, many, maybe, one } from '../sql';
+import type { ProviderName } from './currencies';
 
 export const statuses = [
   'created',

@@ -1,5 +1,5 @@
-import type { ProviderName } from './provider-currencies';
-import { type Db, many, one } from './sql';
+import { type Db, many, one } from '../sql';
+import type { ProviderName } from './currencies';
 
 /** A webhook of a provider whose signature is good. */
 export interface ReceivedEvent {

@@ -1,9 +1,9 @@
-import { AppError } from './errors';
-import { decimalText } from './money';
-import { activeProvider } from './payment-config';
-import { stepNanos } from './provider-currencies';
-import { type Db, maybe, one } from './sql';
-import * as wallets from './wallets';
+import { AppError } from '../errors';
+import * as wallets from '../ledger/wallets';
+import { decimalText } from '../money';
+import { type Db, maybe, one } from '../sql';
+import { activeProvider } from './config';
+import { stepNanos } from './currencies';
 
 export type TargetScope = 'user' | 'team' | 'organization';
 

@@ -1,5 +1,5 @@
-import type { Window } from './pages';
-import { type Db, many, one } from './sql';
+import type { Window } from '../pages';
+import { type Db, many, one } from '../sql';
 
 export type TransactionType =
   | 'credit'

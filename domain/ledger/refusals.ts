@@ -1,4 +1,4 @@
-import type { ErrorCode } from './errors';
+import type { ErrorCode } from '../errors';
 
 interface Refusal {
   code: string | null;

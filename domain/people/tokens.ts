@@ -1,9 +1,9 @@
-import { sha256 } from './digest';
-import { AppError } from './errors';
+import { sha256 } from '../digest';
+import { AppError } from '../errors';
+import { isMadeBefore, type Page, pageOf, type Window } from '../pages';
+import { type Db, many, maybe, one } from '../sql';
+import { invalidKey, newKey, type TokenType } from './keys';
 import type { Role } from './members';
-import { isMadeBefore, type Page, pageOf, type Window } from './pages';
-import { invalidKey, newKey, type TokenType } from './people/keys';
-import { type Db, many, maybe, one } from './sql';
 
 export const scopes = [
   'org:billing',

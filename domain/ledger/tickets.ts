@@ -1,7 +1,7 @@
-import { isMadeBefore, type Page, pageOf, type Window } from './pages';
+import { isMadeBefore, type Page, pageOf, type Window } from '../pages';
+import { type Db, many, maybe, one } from '../sql';
+import type { Trace } from '../trace';
 import { type LaneAnswer, laneColumns } from './reservations';
-import { type Db, many, maybe, one } from './sql';
-import type { Trace } from './trace';
 
 export type TicketStatus = 'open' | 'approved' | 'denied' | 'redeemed' | 'expired';
 

@@ -1,6 +1,6 @@
-import type { ErrorReason, SessionStatus } from './payments';
-import type { ProviderName } from './provider-currencies';
-import { type Db, many, maybe, one } from './sql';
+import { type Db, many, maybe, one } from '../sql';
+import type { ProviderName } from './currencies';
+import type { ErrorReason, SessionStatus } from './sessions';
 
 /** What is needed to call a session's provider. */
 export interface Called {

@@ -1,5 +1,5 @@
-import { AppError } from './errors';
-import { type Db, many, maybe, one } from './sql';
+import { AppError } from '../errors';
+import { type Db, many, maybe, one } from '../sql';
 import * as wallets from './wallets';
 
 /** Wallet settings of an organization. */

@@ -1,6 +1,6 @@
-import { AppError } from './errors';
-import { isMadeBefore, type Page, pageOf, type Window } from './pages';
-import { type Db, many, maybe, one } from './sql';
+import { AppError } from '../errors';
+import { isMadeBefore, type Page, pageOf, type Window } from '../pages';
+import { type Db, many, maybe, one } from '../sql';
 import * as transactions from './transactions';
 
 export type OwnerType = 'organization' | 'team' | 'user';

@@ -1,6 +1,6 @@
-import { AppError } from './errors';
-import { toNanos } from './money';
-import { type Db, many, maybe, one } from './sql';
+import { AppError } from '../errors';
+import { toNanos } from '../money';
+import { type Db, many, maybe, one } from '../sql';
 import { lock } from './wallets';
 
 /** Money caps count the organization's currency, `responses` caps count answers. */

@@ -1,5 +1,5 @@
 import codes from 'currency-codes';
-import { decimalText, NANOS_PER_UNIT } from './money';
+import { decimalText, NANOS_PER_UNIT } from '../money';
 
 /** The two payment providers, by the names of the specification. */
 export const providerNames = ['payment_provider_a', 'payment_provider_b'] as const;

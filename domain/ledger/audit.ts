@@ -1,4 +1,4 @@
-import { type Db, many } from './sql';
+import { type Db, many } from '../sql';
 
 export interface Broken {
   check: string;

@@ -1,6 +1,6 @@
-import { AppError } from './errors';
-import { isMadeBefore, type Page, pageOf, type Window } from './pages';
-import { type Db, many, one } from './sql';
+import { AppError } from '../errors';
+import { isMadeBefore, type Page, pageOf, type Window } from '../pages';
+import { type Db, many, one } from '../sql';
 
 export interface Organization {
   id: string;

@@ -1,8 +1,8 @@
-import { AppError } from './errors';
-import type { Candidate, Redeem, Reserve, Settle, Warning } from './ledger/calls';
+import { AppError } from '../errors';
+import { type Db, many, maybe } from '../sql';
+import type { Trace, TraceMembers } from '../trace';
+import type { Candidate, Redeem, Reserve, Settle, Warning } from './calls';
 import { refusals, words } from './refusals';
-import { type Db, many, maybe } from './sql';
-import type { Trace, TraceMembers } from './trace';
 
 /** One row of the SQL type `lane_row`: what happened to one item. `code` is null where it went well. */
 export interface LaneAnswer {

@@ -1,7 +1,7 @@
-import { AppError } from './errors';
-import { currenciesOf, type ProviderName, providerNames } from './provider-currencies';
-import type { Secrets } from './secrets';
-import { type Db, many, maybe } from './sql';
+import { AppError } from '../errors';
+import type { Secrets } from '../secrets';
+import { type Db, many, maybe } from '../sql';
+import { currenciesOf, type ProviderName, providerNames } from './currencies';
 
 /** A provider as platform admins see it. */
 export interface ProviderConfig {

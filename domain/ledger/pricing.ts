@@ -1,7 +1,7 @@
-import { AppError } from './errors';
-import { newId } from './ids';
-import { NANOS_MAX } from './money';
-import { type Db, many, maybe, one } from './sql';
+import { AppError } from '../errors';
+import { newId } from '../ids';
+import { NANOS_MAX } from '../money';
+import { type Db, many, maybe, one } from '../sql';
 
 /** A model price as people edit it; USD per million tokens, or per unit. */
 export interface Price {

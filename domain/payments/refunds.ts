@@ -1,8 +1,8 @@
-import { AppError } from './errors';
-import { decimalText, fromNanos } from './money';
-import type { SessionStatus } from './payments';
-import type { ProviderName } from './provider-currencies';
-import { type Db, many, maybe, one } from './sql';
+import { AppError } from '../errors';
+import { decimalText, fromNanos } from '../money';
+import { type Db, many, maybe, one } from '../sql';
+import type { ProviderName } from './currencies';
+import type { SessionStatus } from './sessions';
 
 export type RefundStatus = 'pending' | 'succeeded' | 'failed';
 

@@ -1,7 +1,7 @@
-import { AppError } from './errors';
+import { AppError } from '../errors';
+import { isMadeBefore, type Page, pageOf, type Window } from '../pages';
+import { type Db, many, maybe, one } from '../sql';
 import { revokeKeys, unique } from './organizations';
-import { isMadeBefore, type Page, pageOf, type Window } from './pages';
-import { type Db, many, maybe, one } from './sql';
 
 export type Role = 'owner' | 'admin' | 'billing_admin' | 'member';
 
