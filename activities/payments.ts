@@ -10,7 +10,7 @@ import {
   type PaymentReport,
   ProviderTrouble,
   type ReportedRefund,
-} from './provider';
+} from '../payment-providers/provider';
 
 /** Why the provider is asked: somebody says that the buyer has paid, a webhook, or the clock. */
 export type Reason = 'confirm' | 'news' | 'clock';

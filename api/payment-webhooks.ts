@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import type { WebhookHeaders } from '../activities/provider';
 import { AppError } from '../domain/errors';
 import type { ProviderName } from '../domain/payments/currencies';
 import * as paymentEvents from '../domain/payments/events';
+import type { WebhookHeaders } from '../payment-providers/provider';
 import { open } from './access';
 import * as answers from './answers/payments';
 import { paymentProvider } from './fields';

@@ -1,9 +1,9 @@
-import { type PaymentProvider, ProviderTrouble } from '../activities/provider';
-import { providerFor } from '../activities/providers';
 import { accessOf } from '../domain/payments/config';
 import type { ProviderName } from '../domain/payments/currencies';
 import type { Secrets } from '../domain/secrets';
 import { type Db, isTransient, isUnreachable } from '../domain/sql';
+import { type PaymentProvider, ProviderTrouble } from './provider';
+import { providerFor } from './registry';
 
 export type ProviderOf = (name: ProviderName) => Promise<PaymentProvider>;
 

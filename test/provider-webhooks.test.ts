@@ -1,7 +1,7 @@
 import Stripe from 'stripe';
-import { isProviderTrouble, type PaymentProvider } from '../activities/provider';
-import { isOfProvider } from '../activities/provider-a-webhooks';
 import { type ProviderName, providerNames } from '../domain/payments/currencies';
+import { isOfProvider } from '../payment-providers/a-webhooks';
+import { isProviderTrouble, type PaymentProvider } from '../payment-providers/provider';
 import { sandboxAccessA } from '../sandbox/payment-provider-a';
 import { sandboxAccessB } from '../sandbox/payment-provider-b';
 import {

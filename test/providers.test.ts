@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
-import { isProviderTrouble } from '../activities/provider';
-import { createProviders } from '../activities/providers';
 import { currenciesOf, type ProviderName, providerNames } from '../domain/payments/currencies';
+import { isProviderTrouble } from '../payment-providers/provider';
+import { createProviders } from '../payment-providers/registry';
 import {
   CALL_MS,
   closeServers,

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import { request } from 'undici';
+import type { ProviderName } from '../../domain/payments/currencies';
 import {
   type CheckoutRequest,
   isProviderRefusal,
@@ -8,9 +9,8 @@ import {
   type PaymentProvider,
   type ProviderAccess,
   type RefundRequest,
-} from '../../activities/provider';
-import { createProviders } from '../../activities/providers';
-import type { ProviderName } from '../../domain/payments/currencies';
+} from '../../payment-providers/provider';
+import { createProviders } from '../../payment-providers/registry';
 import { listen } from '../../runtime/listen';
 import { createPaymentServerA, sandboxAccessA } from '../../sandbox/payment-provider-a';
 import { createPaymentServerB, sandboxAccessB } from '../../sandbox/payment-provider-b';

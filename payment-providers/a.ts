@@ -9,6 +9,9 @@ import {
   type Refund,
 } from '@paypal/paypal-server-sdk';
 import { fromWire, toWire } from '../domain/payments/currencies';
+import { askJson, createWire, explain, issueOf, type Wire } from './a-client';
+import { verifyWebhook } from './a-webhooks';
+import { CALL_MS, createCalls } from './calls';
 import {
   type Checkout,
   type CheckoutRequest,
@@ -21,9 +24,6 @@ import {
   type ReportedDispute,
   type ReportedRefund,
 } from './provider';
-import { askJson, createWire, explain, issueOf, type Wire } from './provider-a-client';
-import { verifyWebhook } from './provider-a-webhooks';
-import { CALL_MS, createCalls } from './provider-calls';
 
 // PayPal: Orders v2, Payments v2, Disputes v1, webhooks. The package has no disputes and no webhooks: those calls are ours.
 

@@ -1,5 +1,5 @@
+import { askJson, type Wire } from './a-client';
 import type { ProviderEvent, WebhookHeaders } from './provider';
-import { askJson, type Wire } from './provider-a-client';
 
 const OPENS = '{'.charCodeAt(0);
 const CLOSES = '}'.charCodeAt(0);

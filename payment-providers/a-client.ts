@@ -1,6 +1,6 @@
 import { ApiError, Client, Environment } from '@paypal/paypal-server-sdk';
+import { fetch, lostWords } from './calls';
 import { type ProviderAccess, type ProviderRefusal, ProviderTrouble } from './provider';
-import { fetch, lostWords } from './provider-calls';
 
 /** A token is replaced so long before its end. */
 const TOKEN_MARGIN_MS = 60_000;

@@ -1,6 +1,7 @@
 import Stripe from 'stripe';
 import type { RequestInit } from 'undici';
 import { fromWire, toWire } from '../domain/payments/currencies';
+import { CALL_MS, createCalls, fetch, lostWords } from './calls';
 import {
   type Checkout,
   type CheckoutRequest,
@@ -16,7 +17,6 @@ import {
   type ReportedRefund,
   type WebhookHeaders,
 } from './provider';
-import { CALL_MS, createCalls, fetch, lostWords } from './provider-calls';
 
 // Stripe: Checkout sessions, which take the money by themselves; refunds, disputes, signed webhooks.
 

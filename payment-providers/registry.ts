@@ -1,7 +1,7 @@
 import type { ProviderName } from '../domain/payments/currencies';
+import { createProviderA } from './a';
+import { createProviderB } from './b';
 import type { PaymentProvider, ProviderAccess } from './provider';
-import { createProviderA } from './provider-a';
-import { createProviderB } from './provider-b';
 
 const makers: Record<ProviderName, (access: ProviderAccess, call_ms?: number) => PaymentProvider> =
   {
