@@ -10,9 +10,9 @@ import { createJwtVerifier } from '../runtime/jwt';
 import { listen } from '../runtime/listen';
 import { createLog, type Logger } from '../runtime/log';
 import { openProcessTracing } from '../runtime/telemetry/open';
+import { openTemporal } from '../temporal/client';
 import { createApp } from './app';
 import { createLanes } from './lanes';
-import { openTemporal } from './temporal';
 import { openWaiters } from './waiters';
 
 const DRAIN_MS = 6_000;

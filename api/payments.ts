@@ -5,6 +5,7 @@ import type { ProviderName } from '../domain/payments/currencies';
 import * as payments from '../domain/payments/sessions';
 import * as steps from '../domain/payments/steps';
 import type { Db } from '../domain/sql';
+import type { UpdateOptions } from '../temporal/client';
 import { actingOrg, isPlatformAdmin, member, type Principal, permission } from './access';
 import * as shared from './answers';
 import * as answers from './answers/payments';
@@ -12,7 +13,6 @@ import { judged } from './checkout-rules';
 import { id, instant, page, paymentProvider, positiveAmount } from './fields';
 import { idempotencyKey } from './idempotency';
 import { type Ctx, route } from './route';
-import type { UpdateOptions } from './temporal';
 
 const url = z.string().min(1).max(2_000);
 

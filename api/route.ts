@@ -12,10 +12,10 @@ import type { Logger } from '../runtime/log';
 import { addToLine } from '../runtime/request-log';
 import type { Tracing } from '../runtime/telemetry/spans';
 import { toWire } from '../runtime/wire';
+import type { Temporal } from '../temporal/client';
 import type { Access, Principal, Sources } from './access';
 import type { Keyring } from './keyring';
 import type { Lanes } from './lanes';
-import type { Temporal } from './temporal';
 import { inTrace } from './tracing';
 import type { Waiters } from './waiters';
 

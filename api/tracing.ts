@@ -8,7 +8,7 @@ import {
   traceIdOf,
   traceparentOf,
 } from '../runtime/telemetry/spans';
-import type { Temporal } from './temporal';
+import type { Temporal } from '../temporal/client';
 
 // The items of machine calls have spans of their own, and probes have none.
 const untraced = /^\/v1\/gateway\/|^\/(health|readyz)$/;

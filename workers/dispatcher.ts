@@ -1,8 +1,8 @@
 import type { Client } from '@temporalio/client';
 import type { Knex } from 'knex';
-import { dispatchDue, SEND_PACE_MS } from '../activities/dispatch';
 import type { Logger } from '../runtime/log';
 import { listenTo } from '../runtime/notices';
+import { dispatchDue, SEND_PACE_MS } from '../temporal/outbox';
 
 const SWEEP_MS = 1_000;
 

@@ -1,6 +1,6 @@
 import type { InjectedSinks, WorkerInterceptors } from '@temporalio/worker';
-import { traceIn } from '../activities/traces';
 import { inSpan, type Tracing } from '../runtime/telemetry/spans';
+import { traceIn } from '../temporal/traces';
 import type { TraceSinks } from '../workflows/tracing';
 
 /** What a worker needs to make spans of activities and of traced workflows. */

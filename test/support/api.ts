@@ -5,7 +5,6 @@ import { createApp } from '../../api/app';
 import { createLanes } from '../../api/lanes';
 import type { Connections } from '../../api/route';
 import { routes } from '../../api/routes';
-import { openTemporal } from '../../api/temporal';
 import { openWaiters } from '../../api/waiters';
 import { audit } from '../../domain/ledger/audit';
 import * as members from '../../domain/people/members';
@@ -15,6 +14,7 @@ import { createSecrets } from '../../domain/secrets';
 import type { Db } from '../../domain/sql';
 import { listen } from '../../runtime/listen';
 import { createLog } from '../../runtime/log';
+import { openTemporal } from '../../temporal/client';
 import { openTestDatabase } from './database';
 
 /** What the tests' servers seal and sign with. */

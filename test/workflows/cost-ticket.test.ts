@@ -1,9 +1,9 @@
 import { Client, Connection, WorkflowNotFoundError } from '@temporalio/client';
-import { dispatchDue } from '../../activities/dispatch';
 import * as tickets from '../../domain/ledger/tickets';
 import * as outbox from '../../domain/outbox';
 import { many } from '../../domain/sql';
 import { createLog } from '../../runtime/log';
+import { dispatchDue } from '../../temporal/outbox';
 import { refusal, serve } from '../support/api';
 import { balance, eventsOf } from '../support/ledger';
 import {

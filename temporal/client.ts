@@ -11,11 +11,11 @@ import {
   WorkflowUpdateRPCTimeoutOrCancelledError,
 } from '@temporalio/client';
 import { ActivityFailure, ApplicationFailure } from '@temporalio/common';
-import { type Start, startOptions } from '../activities/kinds';
-import { inTrace } from '../activities/traces';
 import { AppError, type ErrorCode, type ErrorDetails } from '../domain/errors';
 import type { Db } from '../domain/sql';
 import type { Trace } from '../domain/trace';
+import { type Start, startOptions } from './starts';
+import { inTrace } from './traces';
 
 /** Temporal takes a message in this time, or the caller is told to look and repeat. */
 const ACCEPT_MS = 2_000;

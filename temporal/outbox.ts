@@ -3,7 +3,7 @@ import * as tickets from '../domain/ledger/tickets';
 import * as outbox from '../domain/outbox';
 import type { Db } from '../domain/sql';
 import type { Logger } from '../runtime/log';
-import { isWanted, startOptions } from './kinds';
+import { isWanted, startOptions } from './starts';
 import { inTrace } from './traces';
 
 const CLAIM_MAX = 20;
