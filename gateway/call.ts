@@ -5,6 +5,8 @@ import type { ClientSide } from './client-side';
 import type { ControlPlane } from './control-plane';
 import type { Identity, Outcome, Priced, Reservation, Units } from './control-plane/bodies';
 import type { Holds } from './control-plane/holds';
+import type { Sound } from './counting/sound';
+import type { Tokenizer } from './counting/tokenizer';
 import type { Events } from './events';
 import type { Family } from './families/family';
 import type { ClientRequest } from './families/request';
@@ -13,9 +15,7 @@ import type { Limited } from './limit-buckets';
 import type { Limits } from './limits';
 import type { Candidate, Target } from './providers';
 import type { Running } from './running';
-import type { Sound } from './sound';
 import type { Telemetry } from './telemetry';
-import type { Tokenizer } from './tokenizer';
 
 /** What the process has open; every call works with it. */
 export interface Gateway {

@@ -4,10 +4,10 @@ import { AppError } from '../domain/errors';
 import { ConfigError } from '../runtime/config';
 import type { Logger } from '../runtime/log';
 import type { Gateway } from './call';
+import { loadSettings, parseSettings, type Settings } from './config/settings';
 import type { ControlPlane } from './control-plane';
+import { encodingOf } from './counting/tokenizer';
 import { openRunning, replace } from './running';
-import { loadSettings, parseSettings, type Settings } from './settings';
-import { encodingOf } from './tokenizer';
 
 /** Where the gateway's configuration comes from, and how it is changed while calls are under way. */
 export interface Configuration {

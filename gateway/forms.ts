@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { AppError } from '../domain/errors';
-import { checkName } from './body';
 import type { Outgoing } from './families/request';
+import { checkName } from './wire/members';
 import { readBytes } from './wire/read';
 import type { Body } from './wire/values';
 

@@ -3,18 +3,18 @@ import { AppError } from '../domain/errors';
 import type { Logger } from '../runtime/log';
 import type { Gateway } from './call';
 import { openHeldCalls } from './call/held-calls';
+import type { Settings } from './config/settings';
 import { warm } from './configuration';
 import type { ControlPlane } from './control-plane';
 import { openHolds } from './control-plane/holds';
+import { openSound } from './counting/sound';
+import { openTokenizer } from './counting/tokenizer';
 import { openEvents } from './events';
 import { openIdentities } from './identities';
 import { openLimits } from './limits';
 import { closeRunning, openRunning } from './running';
-import type { Settings } from './settings';
 import type { Sockets } from './sockets';
-import { openSound } from './sound';
 import { openTelemetry } from './telemetry';
-import { openTokenizer } from './tokenizer';
 
 const POLL_MS = 20;
 

@@ -3,10 +3,10 @@ import { AppError, isAppError } from '../domain/errors';
 import type { Call } from './call';
 import type { Payment, Place } from './call/held-calls';
 import type { ClientSide } from './client-side';
+import { HOLD_MS_MAX } from './config/settings';
 import type { RedeemRequest, Reservation, ReserveRequest } from './control-plane/bodies';
 import { ownerOf } from './identity';
 import { letSlotsGo, takeSlotsAgain } from './limit-stages';
-import { HOLD_MS_MAX } from './settings';
 
 const HOLD_HEADER = 'x-svc-hold-ms';
 const TICKET_HEADER = 'x-svc-cost-ticket';

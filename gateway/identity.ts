@@ -3,10 +3,10 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '../domain/errors';
 import { isKept } from '../domain/texts';
 import type { VerifyJwt } from '../runtime/jwt';
+import type { Settings } from './config/settings';
 import type { ControlPlane } from './control-plane';
 import type { Identity, KeyOwner } from './control-plane/bodies';
 import { type Identities, rememberedUntil } from './identities';
-import type { Settings } from './settings';
 
 /** How callers of one configuration prove who they are. */
 export interface Identifier {

@@ -1,11 +1,11 @@
 import { type LimitType, limitsOfGroup, type Scope, type ScopeLimits } from '../domain/rate-limits';
+import { type LimitSettings, storeUrl } from './config/limits';
+import type { FirewallSettings } from './config/policies';
 import type { Identity } from './control-plane/bodies';
 import type { Rule } from './limit-buckets';
-import { type LimitSettings, storeUrl } from './limit-settings';
 import type { StoreSettings } from './limit-store';
 import { carryingWindow, fixedWindow, leases, slidingWindow, type Window } from './limit-windows';
 import { packRules } from './pack-limits';
-import type { FirewallSettings } from './policy-settings';
 import { type Networks, openNetworks } from './wire/networks';
 
 /** Whom the limits of a request count. */

@@ -2,6 +2,7 @@ import type { AppError } from '../domain/errors';
 import type { Call, Gateway } from './call';
 import type { ClientSide } from './client-side';
 import type { Identity, Outcome } from './control-plane/bodies';
+import { encodingOf } from './counting/tokenizer';
 import { addressOf, counted } from './limit-address';
 import { checked, exceeded, refusal, tellLimits } from './limit-answers';
 import type { Check, Limited } from './limit-buckets';
@@ -10,7 +11,6 @@ import { admitInTurn, hasLine } from './limit-queue';
 import type { LimitRules } from './limit-rules';
 import type { Limits } from './limits';
 import { mostConstrained, type Standing, standingOf } from './limits/standing';
-import { encodingOf } from './tokenizer';
 import { holds } from './wire/networks';
 
 /** The limit of an address, ahead of everything else. Costs nothing where no limit is configured. */

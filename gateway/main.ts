@@ -6,10 +6,10 @@ import { listen } from '../runtime/listen';
 import { createLog } from '../runtime/log';
 import { createApp } from './app';
 import type { Gateway } from './call';
+import { loadSettings } from './config/settings';
 import { openConfiguration } from './configuration';
 import { openControlPlane } from './control-plane';
 import { closeGateway, drain, openGateway } from './gateway';
-import { loadSettings } from './settings';
 import { attachSockets } from './sockets';
 
 // Longer than a balancer keeps an idle connection, so that it never sends into a closing one.

@@ -4,9 +4,9 @@ import type { Call } from './call';
 import { type Answered, nothingAnswered, outcomeOfTool, readAnswer } from './mcp-answers';
 import { type AnswerGuard, openGuard } from './mcp-guard';
 import { rpcErrors } from './mcp-messages';
-import { type Frame, newSseState, readFrames, unfinished } from './sse';
 import { upstreamError } from './upstream-errors';
 import { Valve } from './valve';
+import { type Frame, newSseState, readFrames, unfinished } from './wire/sse';
 
 type Controller = Dispatcher.DispatchController;
 type Headers = Record<string, string | string[] | undefined>;

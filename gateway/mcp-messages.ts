@@ -1,6 +1,6 @@
 import { AppError } from '../domain/errors';
 import { isKept } from '../domain/texts';
-import { checkEach, spellings } from './body';
+import { checkEach, spellings } from './wire/members';
 import { parseText } from './wire/parse';
 import { type Body, isObject } from './wire/values';
 

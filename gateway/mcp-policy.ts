@@ -1,10 +1,10 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Call } from './call';
+import type { Kind } from './config/policies';
 import { decodedValue, encodedValue } from './mcp-headers';
 import type { Messages } from './mcp-messages';
 import { addressed, filterWords, wordsIn } from './mcp-texts';
 import { checkText, type Dlp } from './policy-dlp';
-import type { Kind } from './policy-settings';
 import { blocked } from './stages/policies';
 
 /** What goes to a server. */

@@ -1,9 +1,9 @@
 import { Pool } from 'undici';
 import { namedVariable } from '../runtime/config';
 import { openBreaker } from './breaker';
-import type { McpServerSettings } from './mcp-settings';
+import type { McpServerSettings } from './config/mcp';
+import type { Settings } from './config/settings';
 import type { Target } from './providers';
-import type { Settings } from './settings';
 
 /** The MCP servers behind this gateway. */
 export interface McpServers {

@@ -3,7 +3,7 @@ import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import type { Usage } from './control-plane/bodies';
 import type { StreamGuard } from './policy-stream';
 import { type Measured, nothing_measured, type Reader } from './reader';
-import { type Frame, lastFrame, newSseState, readFrames, unfinished } from './sse';
+import { type Frame, lastFrame, newSseState, readFrames, unfinished } from './wire/sse';
 import { type Body, objectIn } from './wire/values';
 
 // What is kept of a JSON answer to find its usage.

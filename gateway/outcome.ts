@@ -1,8 +1,8 @@
 import type { Call } from './call';
 import { DEFAULT_MAX_COMPLETION_TOKENS } from './caps';
 import type { Outcome, Price, Usage } from './control-plane/bodies';
+import { encodingOf } from './counting/tokenizer';
 import type { Measured } from './reader';
-import { encodingOf } from './tokenizer';
 import { nothing_used } from './usage';
 
 /** The upstream refused or never answered: everything held goes back. */

@@ -1,8 +1,8 @@
-import type { Span, Spans } from './body';
 import type { Call } from './call';
 import type { ClientRequest } from './families/request';
 import { renamed } from './forms';
 import type { Candidate } from './providers';
+import type { Span, Spans } from './wire/members';
 import type { Body } from './wire/values';
 
 interface Edit {

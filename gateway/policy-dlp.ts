@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { DlpSettings } from './config/policies';
 import { type Inspector, openInspector } from './policy-inspector';
 import { type Literal, literalsIn, spliced } from './policy-json';
-import type { DlpSettings } from './policy-settings';
 import { decidedText, type Slot, Strand } from './policy-strand';
 
 // A text longer than this is looked at in pieces, so that other calls go on in between.

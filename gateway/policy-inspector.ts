@@ -1,5 +1,5 @@
+import type { DlpSettings } from './config/policies';
 import { builtinPattern, ownPattern, type Pattern, type Range } from './policy-patterns';
-import type { DlpSettings } from './policy-settings';
 import { openTerms, type Terms } from './policy-terms';
 import { endOf, openFrom, startOf, type View, viewsOf } from './policy-text';
 

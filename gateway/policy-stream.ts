@@ -2,7 +2,7 @@ import { checkText, type Dlp } from './policy-dlp';
 import { hasRepeats } from './policy-json';
 import { decidedText, type Slot } from './policy-strand';
 import type { Said } from './policy-talk';
-import type { Frame } from './sse';
+import type { Frame } from './wire/sse';
 import { type Body, isObject, objectIn } from './wire/values';
 
 // A frame that was too long to be read cannot be checked either.

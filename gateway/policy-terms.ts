@@ -1,5 +1,5 @@
-import { charCodeAt } from './json-text';
 import type { Range } from './policy-patterns';
+import { charCodeAt } from './wire/scan';
 
 /** A term that was found; `rule` is its number in the list. */
 export interface FoundTerm extends Range {

@@ -1,8 +1,8 @@
 import { AppError } from '../domain/errors';
 import { isKept } from '../domain/texts';
-import { checkKeys, type Spans } from './body';
 import type { Call } from './call';
 import type { ClientRequest } from './families/request';
+import { checkKeys, type Spans } from './wire/members';
 import { type Body, isObject } from './wire/values';
 
 const SESSION_HEADER = 'x-session-id';

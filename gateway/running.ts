@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { Settings } from './config/settings';
 import type { ControlPlane } from './control-plane';
 import type { Identities } from './identities';
 import { type Identifier, openIdentifier } from './identity';
@@ -6,7 +7,6 @@ import { type LimitRules, openLimitRules } from './limit-rules';
 import { type McpServers, openMcpServers } from './mcp-servers';
 import { openPolicies, type Policies } from './policy';
 import { openProviders, type Providers } from './providers';
-import type { Settings } from './settings';
 
 /** What one configuration makes. A call keeps to the one that it began with, so a reload never changes a call under way. */
 export interface Running {

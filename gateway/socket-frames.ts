@@ -1,10 +1,10 @@
 import { AppError, type ErrorBody, statusOf, toErrorBody } from '../domain/errors';
 import { toWire } from '../runtime/wire';
-import { checkMembers } from './body';
 import type { Outcome } from './control-plane/bodies';
 import { chat, responses } from './families';
 import type { Family } from './families/family';
 import { nothing_used } from './usage';
+import { checkMembers } from './wire/members';
 import { type Body, isObject } from './wire/values';
 
 /** How one family is spoken over a socket: the bodies and events of its HTTP route, one a frame. */

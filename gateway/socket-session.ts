@@ -2,11 +2,11 @@ import type { Socket } from 'node:net';
 import { type RawData, WebSocket } from 'ws';
 import { AppError } from '../domain/errors';
 import { createRequestLog } from '../runtime/request-log';
-import { checkKeys } from './body';
+import type { SocketSettings } from './config/sockets';
 import { type Opened, SocketCall } from './socket-call';
 import { asked, laneOf } from './socket-frames';
 import type { Link } from './socket-response';
-import type { SocketSettings } from './socket-settings';
+import { checkKeys } from './wire/members';
 import { parseBody } from './wire/parse';
 
 // Above the first the answers of a client that reads slowly are held back, below the second they go on.

@@ -2,9 +2,9 @@ import type { Logger } from '../runtime/log';
 import { openTracing } from '../runtime/telemetry/open';
 import { openReceiver } from '../runtime/telemetry/receiver';
 import type { Tracing } from '../runtime/telemetry/spans';
+import { endpointOf, type OtlpSettings } from './config/telemetry';
 import type { Limits } from './limits';
 import type { LimitMetrics } from './telemetry-metrics';
-import { endpointOf, type OtlpSettings } from './telemetry-settings';
 
 /** What this gateway exports; it follows the configuration. */
 export interface Telemetry {

@@ -1,9 +1,9 @@
 import type { Translation, Translator } from './families/translation';
 import { messageReader } from './messages';
 import { type Measured, nothing_measured } from './reader';
-import { newSseState, readFrames } from './sse';
 import { openTranslator, toCompletion } from './unified-answer';
 import { toMessages } from './unified-request';
+import { newSseState, readFrames } from './wire/sse';
 import { objectIn } from './wire/values';
 
 /** Chat completions spoken to a provider of messages. */

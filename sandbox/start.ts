@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { loadSettings } from '../gateway/settings';
+import { loadSettings } from '../gateway/config/settings';
 import { loadConfig } from '../runtime/config';
 import { choosePorts } from './addresses';
 import { claimDirectory } from './data-directory';

@@ -1,15 +1,15 @@
 import { AppError, isAppError } from '../../domain/errors';
-import { checkKeys } from '../body';
 import type { Call, Stage } from '../call';
+import type { Kind } from '../config/policies';
 import type { Policies } from '../policy';
 import { checkJson, checkText, type Dlp, type Verdict } from '../policy-dlp';
 import type { Firewall } from '../policy-firewall';
 import { withoutRepeats } from '../policy-json';
 import { offeredTools } from '../policy-offers';
-import type { Kind } from '../policy-settings';
 import { openStreamGuard, type StreamGuard, type Violation } from '../policy-stream';
 import type { Talk } from '../policy-talk';
 import { watchCalls, watchText } from '../policy-watchers';
+import { checkKeys } from '../wire/members';
 import { type Body, objectIn } from '../wire/values';
 import { estimate } from './estimate';
 

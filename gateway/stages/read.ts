@@ -1,6 +1,6 @@
-import { checkKeys } from '../body';
 import type { Call } from '../call';
 import { type ClientRequest, modelOf, streamOf } from '../families/request';
+import { checkKeys } from '../wire/members';
 import { parseBody } from '../wire/parse';
 import { readBody } from '../wire/read';
 

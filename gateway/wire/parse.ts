@@ -7,7 +7,7 @@ import {
   OPEN_OBJECT,
   QUOTE,
   stringEnd,
-} from '../json-text';
+} from './scan';
 import type { Body } from './values';
 
 // Every parser behind this gateway takes as much; the strictest in use, that of protocol buffers, stops here.

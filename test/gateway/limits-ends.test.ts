@@ -1,8 +1,8 @@
 import { connect } from 'node:net';
 import OpenAI, { RateLimitError } from 'openai';
 import { many } from '../../domain/sql';
+import { parseSettings } from '../../gateway/config/settings';
 import { openRunning, replace } from '../../gateway/running';
-import { parseSettings } from '../../gateway/settings';
 import {
   chat,
   gatewayKey,

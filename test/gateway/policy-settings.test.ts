@@ -1,5 +1,5 @@
 import { stringify } from 'yaml';
-import { parseSettings } from '../../gateway/settings';
+import { parseSettings } from '../../gateway/config/settings';
 import { ConfigError } from '../../runtime/config';
 
 beforeAll(() => {

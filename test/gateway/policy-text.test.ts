@@ -6,7 +6,7 @@ import { hasRepeats } from '../../gateway/policy-json';
 import { decidedText, Strand } from '../../gateway/policy-strand';
 import { openStreamGuard } from '../../gateway/policy-stream';
 import { watchText } from '../../gateway/policy-watchers';
-import { type Frame, lastFrame, newSseState, readFrames } from '../../gateway/sse';
+import { type Frame, lastFrame, newSseState, readFrames } from '../../gateway/wire/sse';
 
 const both: ('input' | 'output')[] = ['input', 'output'];
 const nothing = { stages: both, blocked_terms: [], detect_patterns: [] };

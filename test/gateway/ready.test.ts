@@ -4,9 +4,9 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
 import { createApp } from '../../gateway/app';
+import { parseSettings } from '../../gateway/config/settings';
 import { openControlPlane } from '../../gateway/control-plane';
 import { closeGateway, openGateway } from '../../gateway/gateway';
-import { parseSettings } from '../../gateway/settings';
 import { listen } from '../../runtime/listen';
 import { createLog } from '../../runtime/log';
 import { until } from '../support/until';

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
-import { parseSettings, settingsSchema } from '../../gateway/settings';
+import { parseSettings, settingsSchema } from '../../gateway/config/settings';
 import { root } from '../../runtime/root';
 
 // Walks the schema of the gateway's configuration: each key is read, checked, and proved to act.

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { loadSettings, parseSettings } from '../../gateway/settings';
+import { loadSettings, parseSettings } from '../../gateway/config/settings';
 import { ConfigError } from '../../runtime/config';
 
 const good = `

@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
 import OpenAI, { toFile } from 'openai';
-import { openSound, type Sound } from '../../gateway/sound';
+import { openSound, type Sound } from '../../gateway/counting/sound';
 import { listen } from '../../runtime/listen';
 import { lastCharge, openWorld, type World } from '../support/gateway';
 

@@ -1,6 +1,6 @@
 import { chatReader } from '../../gateway/chat';
 import { createStreamMeter } from '../../gateway/meter';
-import { newSseState, readFrames, unfinished } from '../../gateway/sse';
+import { newSseState, readFrames, unfinished } from '../../gateway/wire/sse';
 
 const events = [
   'data: {"choices":[{"index":0,"delta":{"content":"Gr\u00fc\u00dfe \u{1f44b}\u{1f3fd}"}}]}',

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startThread } from '../../gateway/thread';
+import { startThread } from '../../gateway/counting/thread';
 
 test('a thread that ends is told of once, and refuses what it was asked', async () => {
   let told = 0;

@@ -7,7 +7,7 @@ import {
   openTokenizer,
   pieces,
   type Tokenizer,
-} from '../../gateway/tokenizer';
+} from '../../gateway/counting/tokenizer';
 
 const MEGABYTE = 1_048_576;
 const prose =

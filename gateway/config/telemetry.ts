@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { namedVariable } from '../runtime/config';
+import { namedVariable } from '../../runtime/config';
 
 /** The section `observability` of the gateway's configuration (specification: Events). */
 export const observabilitySettings = z.strictObject({

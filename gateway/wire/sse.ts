@@ -1,4 +1,4 @@
-import type { Body } from './wire/values';
+import type { Body } from './values';
 
 const LF = 10;
 const CR = 13;

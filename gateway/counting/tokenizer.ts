@@ -3,7 +3,7 @@ import {
   O200K_TOKEN_SPLIT_REGEX,
 } from 'gpt-tokenizer/encodingParams/constants';
 import type { GptEncoding } from 'gpt-tokenizer/GptEncoding';
-import { charCodeAt } from './json-text';
+import { charCodeAt } from '../wire/scan';
 import { startThread, type Thread } from './thread';
 
 export type Encoding = 'o200k_base' | 'cl100k_base';
@@ -56,7 +56,7 @@ interface Question {
 export function openTokenizer(): Tokenizer {
   let thread: Thread<Question, number> | undefined;
   const start = () =>
-    startThread<Question, number>('gateway/tokenizer-thread.ts', () => {
+    startThread<Question, number>('gateway/counting/tokenizer-thread.ts', () => {
       thread = undefined;
     });
   return {

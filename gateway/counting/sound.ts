@@ -1,4 +1,4 @@
-import { AppError } from '../domain/errors';
+import { AppError } from '../../domain/errors';
 import { startThread, type Thread } from './thread';
 
 /** Says how long sound lasts, without holding the event loop. */
@@ -24,7 +24,7 @@ interface Question {
 export function openSound(): Sound {
   let thread: Thread<Question, number | null> | undefined;
   const start = () =>
-    startThread<Question, number | null>('gateway/sound-thread.ts', () => {
+    startThread<Question, number | null>('gateway/counting/sound-thread.ts', () => {
       thread = undefined;
     });
   return {

@@ -1,7 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { parseDocument } from 'yaml';
 import { z } from 'zod';
-import { ConfigError } from '../runtime/config';
+import { ConfigError } from '../../runtime/config';
+import { identitySettings } from './identity';
+import { limitProblem, limitSections } from './limits';
+import { mcpSettings } from './mcp';
+import { packName, policiesSettings, policyProblem, policySettings } from './policies';
+import { socketSettings } from './sockets';
+import { observabilitySettings, telemetryProblem } from './telemetry';
 import {
   circuitBreaker,
   fallback,
@@ -11,13 +17,7 @@ import {
   target,
   timeouts,
   unservedModel,
-} from './config/upstreams';
-import { identitySettings } from './identity-settings';
-import { limitProblem, limitSections } from './limit-settings';
-import { mcpSettings } from './mcp-settings';
-import { packName, policiesSettings, policyProblem, policySettings } from './policy-settings';
-import { socketSettings } from './socket-settings';
-import { observabilitySettings, telemetryProblem } from './telemetry-settings';
+} from './upstreams';
 
 const MEBIBYTE = 1_048_576;
 // 20 MiB of content and a little for the JSON around it.

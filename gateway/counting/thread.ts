@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { root } from '../runtime/root';
+import { root } from '../../runtime/root';
 
 /** A thread for work that would hold the event loop too long. It takes `{id, ...question}` and posts `{id, answer}`. */
 export interface Thread<Question, Answer> {

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { groupProblem } from '../domain/rate-limits';
-import { namedVariable } from '../runtime/config';
-import type { PackRateLimit } from './policy-settings';
-import { isNetwork } from './wire/networks';
+import { groupProblem } from '../../domain/rate-limits';
+import { namedVariable } from '../../runtime/config';
+import { isNetwork } from '../wire/networks';
+import type { PackRateLimit } from './policies';
 
 const limit = z.int().min(1).nullable().optional();
 const scope = z.strictObject({ rpm: limit, tpm: limit, max_parallel_requests: limit });

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { namedVariable } from '../runtime/config';
+import { namedVariable } from '../../runtime/config';
 
 const server = z.strictObject({
   /** Its path is `/mcp/<name>`, and its tools are priced as `<name>/<tool>`. */

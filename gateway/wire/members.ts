@@ -1,4 +1,4 @@
-import { AppError } from '../domain/errors';
+import { AppError } from '../../domain/errors';
 import {
   CLOSE_LIST,
   CLOSE_OBJECT,
@@ -8,7 +8,7 @@ import {
   OPEN_OBJECT,
   QUOTE,
   stringEnd,
-} from './json-text';
+} from './scan';
 
 const KEY_SHOWN_CHARACTERS = 64;
 
