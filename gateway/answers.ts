@@ -12,7 +12,7 @@ import {
 import { asksUsage } from './outgoing';
 import type { Measured } from './reader';
 import { blocked, type Checked, checkAnswer, guardStream } from './stages/policies';
-import { upstreamError } from './upstream-errors';
+import { upstreamError } from './upstreams/errors';
 import type { Valve } from './valve';
 
 const ERROR_BODY_MAX_BYTES = 1_048_576;

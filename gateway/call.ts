@@ -2,20 +2,20 @@ import type { Logger } from '../runtime/log';
 import type { Span } from '../runtime/telemetry/spans';
 import type { HeldCalls, Payment } from './call/held-calls';
 import type { ClientSide } from './client-side';
-import type { ControlPlane } from './control-plane';
 import type { Identity, Outcome, Priced, Reservation, Units } from './control-plane/bodies';
+import type { ControlPlane } from './control-plane/client';
+import type { Events } from './control-plane/events';
 import type { Holds } from './control-plane/holds';
 import type { Sound } from './counting/sound';
 import type { Tokenizer } from './counting/tokenizer';
-import type { Events } from './events';
 import type { Family } from './families/family';
 import type { ClientRequest } from './families/request';
-import type { Identities } from './identities';
+import type { Identities } from './identity/memory';
 import type { Limited } from './limit-buckets';
 import type { Limits } from './limits';
-import type { Candidate, Target } from './providers';
 import type { Running } from './running';
 import type { Telemetry } from './telemetry';
+import type { Candidate, Target } from './upstreams/targets';
 
 /** What the process has open; every call works with it. */
 export interface Gateway {

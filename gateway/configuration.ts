@@ -5,7 +5,7 @@ import { ConfigError } from '../runtime/config';
 import type { Logger } from '../runtime/log';
 import type { Gateway } from './call';
 import { loadSettings, parseSettings, type Settings } from './config/settings';
-import type { ControlPlane } from './control-plane';
+import type { ControlPlane } from './control-plane/client';
 import { encodingOf } from './counting/tokenizer';
 import { openRunning, replace } from './running';
 

@@ -3,12 +3,12 @@ import { picked } from './answers';
 import type { Call } from './call';
 import { refused } from './outcome';
 import { sentTo } from './outgoing';
-import type { Candidate } from './providers';
 import { Exchange, type Trouble } from './proxy';
 import { serveBy } from './stages/choose';
 import { checkRefusal } from './stages/policies';
 import { inCallSpan, tellTrouble } from './telemetry-spans';
-import { isOfTarget, refusalOf } from './upstream-errors';
+import { isOfTarget, refusalOf } from './upstreams/errors';
+import type { Candidate } from './upstreams/targets';
 
 // All that goes from the client to the upstream besides the body; its key, cookies and identity never do.
 const upstream_headers = ['accept', 'openai-beta', 'anthropic-version', 'anthropic-beta'];

@@ -5,7 +5,7 @@ import type { Payment, Place } from './call/held-calls';
 import type { ClientSide } from './client-side';
 import { HOLD_MS_MAX } from './config/settings';
 import type { RedeemRequest, Reservation, ReserveRequest } from './control-plane/bodies';
-import { ownerOf } from './identity';
+import { ownerOf } from './identity/identifier';
 import { letSlotsGo, takeSlotsAgain } from './limit-stages';
 
 const HOLD_HEADER = 'x-svc-hold-ms';

@@ -2,7 +2,7 @@ import { AppError } from '../domain/errors';
 import type { LimitType, Scope } from '../domain/rate-limits';
 import type { ClientSide } from './client-side';
 import type { Identity } from './control-plane/bodies';
-import type { Told } from './events';
+import type { Told } from './control-plane/events';
 import type { Check } from './limit-buckets';
 import { leastOf, leftOf, type Standing } from './limits/standing';
 

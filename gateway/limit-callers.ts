@@ -1,6 +1,6 @@
 import { AppError } from '../domain/errors';
 import type { Call } from './call';
-import { type Identifier, openIdentifier } from './identity';
+import { type Identifier, openIdentifier } from './identity/identifier';
 import type { Running } from './running';
 
 const byConfiguration = new WeakMap<Running, Identifier>();

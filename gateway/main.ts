@@ -8,7 +8,7 @@ import { createApp } from './app';
 import type { Gateway } from './call';
 import { loadSettings } from './config/settings';
 import { openConfiguration } from './configuration';
-import { openControlPlane } from './control-plane';
+import { openControlPlane } from './control-plane/client';
 import { closeGateway, drain, openGateway } from './gateway';
 import { attachSockets } from './sockets';
 

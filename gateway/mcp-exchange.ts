@@ -4,7 +4,7 @@ import type { Call } from './call';
 import { type Answered, nothingAnswered, outcomeOfTool, readAnswer } from './mcp-answers';
 import { type AnswerGuard, openGuard } from './mcp-guard';
 import { rpcErrors } from './mcp-messages';
-import { upstreamError } from './upstream-errors';
+import { upstreamError } from './upstreams/errors';
 import { Valve } from './valve';
 import { type Frame, newSseState, readFrames, unfinished } from './wire/sse';
 

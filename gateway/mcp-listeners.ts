@@ -1,6 +1,6 @@
 import { AppError } from '../domain/errors';
 import type { Call } from './call';
-import { ownerOf } from './identity';
+import { ownerOf } from './identity/identifier';
 
 const CONFIRM_MS = 25_000;
 

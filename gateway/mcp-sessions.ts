@@ -1,8 +1,8 @@
 import { timingSafeEqual } from 'node:crypto';
 import { AppError } from '../domain/errors';
-import type { ControlPlane } from './control-plane';
 import type { Identity } from './control-plane/bodies';
-import { ownerOf } from './identity';
+import type { ControlPlane } from './control-plane/client';
+import { ownerOf } from './identity/identifier';
 
 /** Whose session at which server. */
 export interface SessionOwner {

@@ -22,10 +22,10 @@ import { sealSession, unsealSession } from './mcp-sessions';
 import { openMeeting } from './meetings';
 import { checkOrigin } from './origins';
 import { pipelineOf } from './pipeline';
-import type { Target } from './providers';
 import { enter, leave, type Running } from './running';
 import { confirmKey } from './stages/identify';
 import { inCallSpan } from './telemetry-spans';
+import type { Target } from './upstreams/targets';
 import { readBody } from './wire/read';
 
 /** One HTTP request of an MCP client. */

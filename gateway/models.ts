@@ -1,8 +1,8 @@
 import type { Context } from 'koa';
 import type { Gateway } from './call';
 import type { Shape } from './config/upstreams';
-import type { Listed } from './providers';
 import { unknownModel } from './stages/choose';
+import type { Listed } from './upstreams/targets';
 
 // Until a provider says otherwise; both official SDKs want the member.
 const CREATED = 1_735_689_600;

@@ -1,7 +1,7 @@
 import type { Call } from './call';
 import type { ClientRequest } from './families/request';
 import { renamed } from './forms';
-import type { Candidate } from './providers';
+import type { Candidate } from './upstreams/targets';
 import type { Span, Spans } from './wire/members';
 import type { Body } from './wire/values';
 

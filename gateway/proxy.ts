@@ -12,10 +12,10 @@ import {
 import type { Call } from './call';
 import type { Translator } from './families/translation';
 import { outcomeOf, refused } from './outcome';
-import type { Candidate } from './providers';
 import { nothing_measured } from './reader';
 import { isGuarded } from './stages/policies';
-import { isOfTarget, upstreamError } from './upstream-errors';
+import { isOfTarget, upstreamError } from './upstreams/errors';
+import type { Candidate } from './upstreams/targets';
 import { Valve } from './valve';
 
 // How long and how much is read on behalf of a client that has gone, for the usage at the answer's end.

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 import type { Settings } from './config/settings';
-import type { ControlPlane } from './control-plane';
-import type { Identities } from './identities';
-import { type Identifier, openIdentifier } from './identity';
+import type { ControlPlane } from './control-plane/client';
+import { type Identifier, openIdentifier } from './identity/identifier';
+import type { Identities } from './identity/memory';
 import { type LimitRules, openLimitRules } from './limit-rules';
-import { type McpServers, openMcpServers } from './mcp-servers';
 import { openPolicies, type Policies } from './policy';
-import { openProviders, type Providers } from './providers';
+import { type McpServers, openMcpServers } from './upstreams/mcp-servers';
+import { openProviders, type Providers } from './upstreams/targets';
 
 /** What one configuration makes. A call keeps to the one that it began with, so a reload never changes a call under way. */
 export interface Running {

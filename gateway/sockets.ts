@@ -8,7 +8,7 @@ import { newId } from '../domain/ids';
 import { toRefusal } from '../runtime/conventions';
 import type { Gateway } from './call';
 import type { ClientSide } from './client-side';
-import { ownerOf } from './identity';
+import { ownerOf } from './identity/identifier';
 import { limitUnpriced } from './limit-stages';
 import { checkOrigin } from './origins';
 import { protocolOf } from './socket-frames';

@@ -1,5 +1,5 @@
-import type { ControlPlane } from '../control-plane';
 import type { Reservation } from './bodies';
+import type { ControlPlane } from './client';
 
 const SWEEP_MS = 250;
 const LIFE_MIN_MS = 1_500;

@@ -1,6 +1,6 @@
 import { AppError } from '../../domain/errors';
 import type { Call } from '../call';
-import type { Candidate } from '../providers';
+import type { Candidate } from '../upstreams/targets';
 
 /** The stage that refuses a model the key may not use, and finds who serves it, in the order in which they are tried. */
 export function chooseTargets(call: Call): void {

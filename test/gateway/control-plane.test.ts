@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import { json } from 'node:stream/consumers';
 import pino from 'pino';
-import { type ControlPlane, openControlPlane } from '../../gateway/control-plane';
+import { type ControlPlane, openControlPlane } from '../../gateway/control-plane/client';
 import { nothing_used } from '../../gateway/usage';
 import { listen } from '../../runtime/listen';
 import { until } from '../support/until';

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http';
 import { json } from 'node:stream/consumers';
-import { openFlights } from '../../gateway/flights';
+import { openFlights } from '../../gateway/control-plane/batches';
 import { listen } from '../../runtime/listen';
 import { chat, gatewayKey, lastCharge, openWorld, post, type World } from '../support/gateway';
 import { makeOrg } from '../support/ledger';

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
 import { createApp } from '../../gateway/app';
 import { parseSettings } from '../../gateway/config/settings';
-import { openControlPlane } from '../../gateway/control-plane';
+import { openControlPlane } from '../../gateway/control-plane/client';
 import { closeGateway, openGateway } from '../../gateway/gateway';
 import { listen } from '../../runtime/listen';
 import { createLog } from '../../runtime/log';

@@ -1,7 +1,7 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { many } from '../../domain/sql';
-import { openBreaker } from '../../gateway/breaker';
 import { parseSettings } from '../../gateway/config/settings';
+import { openBreaker } from '../../gateway/upstreams/breaker';
 import { listen } from '../../runtime/listen';
 import {
   chat,

@@ -7,7 +7,7 @@ import { createApp } from '../../gateway/app';
 import type { Gateway } from '../../gateway/call';
 import { parseSettings } from '../../gateway/config/settings';
 import type { Configuration } from '../../gateway/configuration';
-import { openControlPlane } from '../../gateway/control-plane';
+import { openControlPlane } from '../../gateway/control-plane/client';
 import { closeGateway, drain, openGateway } from '../../gateway/gateway';
 import { attachSockets, type Sockets } from '../../gateway/sockets';
 import { listen } from '../../runtime/listen';

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { EventType, GatewayEvent } from '../domain/events';
-import { countedIds } from '../domain/ids';
-import type { Logger } from '../runtime/log';
-import type { ControlPlane } from './control-plane';
-import type { Identity } from './control-plane/bodies';
+import type { EventType, GatewayEvent } from '../../domain/events';
+import { countedIds } from '../../domain/ids';
+import type { Logger } from '../../runtime/log';
+import type { Identity } from './bodies';
+import type { ControlPlane } from './client';
 
 type Type = Extract<EventType, `rate_limit.${string}` | `request.${string}`>;
 

@@ -1,5 +1,5 @@
 import { hash, timingSafeEqual } from 'node:crypto';
-import type { Flights } from './flights';
+import type { Flights } from './batches';
 
 /** The configuration to run, where it is another than the one that is known. */
 export type ConfigAnswer = PolledConfig | 'same' | 'none' | 'away';

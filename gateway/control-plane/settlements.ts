@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Logger } from '../runtime/log';
-import type { Settlement, Usage } from './control-plane/bodies';
-import type { Flights } from './flights';
+import type { Logger } from '../../runtime/log';
+import type { Flights } from './batches';
+import type { Settlement, Usage } from './bodies';
 import { errorOf, isRefusedCall, type NoReply, type Reply } from './replies';
 
 /** The settlements that the control plane has not accepted yet. */

@@ -1,9 +1,9 @@
 import { Pool } from 'undici';
-import { namedVariable } from '../runtime/config';
+import { namedVariable } from '../../runtime/config';
+import type { McpServerSettings } from '../config/mcp';
+import type { Settings } from '../config/settings';
 import { openBreaker } from './breaker';
-import type { McpServerSettings } from './config/mcp';
-import type { Settings } from './config/settings';
-import type { Target } from './providers';
+import type { Target } from './targets';
 
 /** The MCP servers behind this gateway. */
 export interface McpServers {

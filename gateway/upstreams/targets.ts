@@ -1,8 +1,8 @@
 import { Pool } from 'undici';
+import type { Settings } from '../config/settings';
+import { providerKey, type Shape, type TargetSettings } from '../config/upstreams';
+import type { Priced } from '../control-plane/bodies';
 import { type Breaker, openBreaker } from './breaker';
-import type { Settings } from './config/settings';
-import { providerKey, type Shape, type TargetSettings } from './config/upstreams';
-import type { Priced } from './control-plane/bodies';
 
 /** One upstream: where it is, what it serves, and the connections to it. */
 export interface Target {

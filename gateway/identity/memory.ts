@@ -1,5 +1,5 @@
-import { createJwtVerifier, type JwtIssuer, type VerifyJwt } from '../runtime/jwt';
-import type { Identity } from './control-plane/bodies';
+import { createJwtVerifier, type JwtIssuer, type VerifyJwt } from '../../runtime/jwt';
+import type { Identity } from '../control-plane/bodies';
 
 const KNOWN_MAX = 10_000;
 const KNOWN_MS = 30_000;

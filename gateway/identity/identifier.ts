@@ -1,12 +1,12 @@
 import { hash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import { AppError } from '../domain/errors';
-import { isKept } from '../domain/texts';
-import type { VerifyJwt } from '../runtime/jwt';
-import type { Settings } from './config/settings';
-import type { ControlPlane } from './control-plane';
-import type { Identity, KeyOwner } from './control-plane/bodies';
-import { type Identities, rememberedUntil } from './identities';
+import { AppError } from '../../domain/errors';
+import { isKept } from '../../domain/texts';
+import type { VerifyJwt } from '../../runtime/jwt';
+import type { Settings } from '../config/settings';
+import type { Identity, KeyOwner } from '../control-plane/bodies';
+import type { ControlPlane } from '../control-plane/client';
+import { type Identities, rememberedUntil } from './memory';
 
 /** How callers of one configuration prove who they are. */
 export interface Identifier {

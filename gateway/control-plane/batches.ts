@@ -1,6 +1,6 @@
 import { type Dispatcher, Pool } from 'undici';
+import { Flight, type Item } from './batch';
 import { type Clock, openClock } from './clock';
-import { Flight, type Item } from './flight';
 import { type NoReply, parseReply, type Reply } from './replies';
 
 export type Op = 'reserve' | 'settle' | 'extend';

@@ -1,5 +1,5 @@
 import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib';
-import { AppError } from '../domain/errors';
+import { AppError } from '../../domain/errors';
 
 const DECODED_MAX_BYTES = 1_048_576;
 const unreachable = new Set([

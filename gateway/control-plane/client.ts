@@ -1,16 +1,10 @@
 import { createHmac } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AppError, type ErrorCode } from '../domain/errors';
-import type { GatewayEvent } from '../domain/events';
-import type { Logger } from '../runtime/log';
-import { API_VERSION } from '../runtime/version';
-import {
-  askConfig,
-  type ConfigAnswer,
-  reportConfig,
-  type Verdict,
-  verdictOn,
-} from './config-client';
+import { AppError, type ErrorCode } from '../../domain/errors';
+import type { GatewayEvent } from '../../domain/events';
+import type { Logger } from '../../runtime/log';
+import { API_VERSION } from '../../runtime/version';
+import { type Flights, openFlights } from './batches';
 import type {
   ExtendResult,
   KeyOwner,
@@ -20,8 +14,14 @@ import type {
   ReserveRequest,
   Settlement,
   Usage,
-} from './control-plane/bodies';
-import { type Flights, openFlights } from './flights';
+} from './bodies';
+import {
+  askConfig,
+  type ConfigAnswer,
+  reportConfig,
+  type Verdict,
+  verdictOn,
+} from './configuration';
 import { errorOf, isLost, isRefusedCall, type Reply } from './replies';
 import { openSettlements, type Settlements } from './settlements';
 
