@@ -1,10 +1,10 @@
 import { chatReader } from '../gateway/chat';
 import { createStreamMeter } from '../gateway/meter';
-import { chatTalk } from '../gateway/policy-chat';
-import { checkJson, type Dlp, openDlp } from '../gateway/policy-dlp';
-import { openFirewall } from '../gateway/policy-firewall';
-import { openStreamGuard } from '../gateway/policy-stream';
-import { watchCalls, watchText } from '../gateway/policy-watchers';
+import { chatTalk } from '../gateway/policy/chat-talk';
+import { checkJson, type Dlp, openDlp } from '../gateway/policy/dlp';
+import { openFirewall } from '../gateway/policy/firewall';
+import { openStreamGuard } from '../gateway/policy/stream-guard';
+import { watchCalls, watchText } from '../gateway/policy/watchers';
 import type { Row } from './row';
 
 const ROUNDS = 15;

@@ -11,10 +11,10 @@ import type { Tokenizer } from './counting/tokenizer';
 import type { Family } from './families/family';
 import type { ClientRequest } from './families/request';
 import type { Identities } from './identity/memory';
-import type { Limited } from './limit-buckets';
-import type { Limits } from './limits';
+import type { Limited } from './limits/buckets';
+import type { Limits } from './limits/engine';
 import type { Running } from './running';
-import type { Telemetry } from './telemetry';
+import type { Telemetry } from './telemetry/exports';
 import type { Candidate, Target } from './upstreams/targets';
 
 /** What the process has open; every call works with it. */

@@ -11,10 +11,10 @@ import { openHolds } from './control-plane/holds';
 import { openSound } from './counting/sound';
 import { openTokenizer } from './counting/tokenizer';
 import { openIdentities } from './identity/memory';
-import { openLimits } from './limits';
+import { openLimits } from './limits/engine';
 import { closeRunning, openRunning } from './running';
 import type { Sockets } from './sockets';
-import { openTelemetry } from './telemetry';
+import { openTelemetry } from './telemetry/exports';
 
 const POLL_MS = 20;
 

@@ -3,7 +3,7 @@ import type { LimitType, Scope } from '../domain/rate-limits';
 import type { ClientSide } from './client-side';
 import type { Identity } from './control-plane/bodies';
 import type { Told } from './control-plane/events';
-import type { Check } from './limit-buckets';
+import type { Check } from './limits/buckets';
 import { leastOf, leftOf, type Standing } from './limits/standing';
 
 const words: Record<Scope, string> = {

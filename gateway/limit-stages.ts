@@ -3,13 +3,13 @@ import type { Call, Gateway } from './call';
 import type { ClientSide } from './client-side';
 import type { Identity, Outcome } from './control-plane/bodies';
 import { encodingOf } from './counting/tokenizer';
-import { addressOf, counted } from './limit-address';
 import { checked, exceeded, refusal, tellLimits } from './limit-answers';
-import type { Check, Limited } from './limit-buckets';
 import { rareIdentifier } from './limit-callers';
-import { admitInTurn, hasLine } from './limit-queue';
-import type { LimitRules } from './limit-rules';
-import type { Limits } from './limits';
+import { addressOf, counted } from './limits/address';
+import type { Check, Limited } from './limits/buckets';
+import type { Limits } from './limits/engine';
+import { admitInTurn, hasLine } from './limits/queue';
+import type { LimitRules } from './limits/rules';
 import { mostConstrained, type Standing, standingOf } from './limits/standing';
 import { holds } from './wire/networks';
 

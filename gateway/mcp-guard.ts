@@ -3,7 +3,7 @@ import type { Call } from './call';
 import { messagesIn } from './mcp-answers';
 import { rpcErrors } from './mcp-messages';
 import { filterWords, wordsIn } from './mcp-texts';
-import type { Dlp, Verdict } from './policy-dlp';
+import type { Dlp, Verdict } from './policy/dlp';
 import { blocked } from './stages/policies';
 import { COMMA, charCodeAt, QUOTE } from './wire/scan';
 import type { Frame } from './wire/sse';

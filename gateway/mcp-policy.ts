@@ -4,7 +4,7 @@ import type { Kind } from './config/policies';
 import { decodedValue, encodedValue } from './mcp-headers';
 import type { Messages } from './mcp-messages';
 import { addressed, filterWords, wordsIn } from './mcp-texts';
-import { checkText, type Dlp } from './policy-dlp';
+import { checkText, type Dlp } from './policy/dlp';
 import { blocked } from './stages/policies';
 
 /** What goes to a server. */

@@ -3,8 +3,8 @@ import type { Settings } from './config/settings';
 import type { ControlPlane } from './control-plane/client';
 import { type Identifier, openIdentifier } from './identity/identifier';
 import type { Identities } from './identity/memory';
-import { type LimitRules, openLimitRules } from './limit-rules';
-import { openPolicies, type Policies } from './policy';
+import { type LimitRules, openLimitRules } from './limits/rules';
+import { openPolicies, type Policies } from './policy/policies';
 import { type McpServers, openMcpServers } from './upstreams/mcp-servers';
 import { openProviders, type Providers } from './upstreams/targets';
 

@@ -1,5 +1,5 @@
 import type { LimitType, Scope } from '../../domain/rate-limits';
-import type { Check } from '../limit-buckets';
+import type { Check } from './buckets';
 
 /** What a check says at one moment; it outlives the check. */
 export interface Standing {

@@ -1,9 +1,9 @@
 import type Redis from 'ioredis';
 import pino from 'pino';
-import type { Check, Rule } from '../../gateway/limit-buckets';
-import type { StoreSettings } from '../../gateway/limit-store';
-import { fixedWindow, leases, slidingWindow, tokenBucket } from '../../gateway/limit-windows';
-import { type Limits, openLimits } from '../../gateway/limits';
+import type { Check, Rule } from '../../gateway/limits/buckets';
+import { type Limits, openLimits } from '../../gateway/limits/engine';
+import type { StoreSettings } from '../../gateway/limits/store';
+import { fixedWindow, leases, slidingWindow, tokenBucket } from '../../gateway/limits/windows';
 import { type BreakableRedis, openRedis } from '../support/redis';
 import { until } from '../support/until';
 

@@ -1,7 +1,7 @@
-import type { Rule } from '../../gateway/limit-buckets';
-import { admitInTurn } from '../../gateway/limit-queue';
-import { fixedWindow, leases } from '../../gateway/limit-windows';
-import { type Limits, openLimits } from '../../gateway/limits';
+import type { Rule } from '../../gateway/limits/buckets';
+import { type Limits, openLimits } from '../../gateway/limits/engine';
+import { admitInTurn } from '../../gateway/limits/queue';
+import { fixedWindow, leases } from '../../gateway/limits/windows';
 import { createLog } from '../../runtime/log';
 import { until } from '../support/until';
 

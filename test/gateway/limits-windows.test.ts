@@ -12,7 +12,7 @@ import {
   usedAt,
   type Window,
   written,
-} from '../../gateway/limit-windows';
+} from '../../gateway/limits/windows';
 
 /** Asks for one more, and counts it where it fits. */
 function ask(window: Window, limit: number, count: Count, now: number, need = 1): boolean {

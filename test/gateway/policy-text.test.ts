@@ -1,11 +1,11 @@
 import fc from 'fast-check';
-import { chatTalk } from '../../gateway/policy-chat';
-import { checkJson, checkText, type Dlp, openDlp } from '../../gateway/policy-dlp';
-import { openInspector } from '../../gateway/policy-inspector';
-import { hasRepeats } from '../../gateway/policy-json';
-import { decidedText, Strand } from '../../gateway/policy-strand';
-import { openStreamGuard } from '../../gateway/policy-stream';
-import { watchText } from '../../gateway/policy-watchers';
+import { chatTalk } from '../../gateway/policy/chat-talk';
+import { checkJson, checkText, type Dlp, openDlp } from '../../gateway/policy/dlp';
+import { openInspector } from '../../gateway/policy/inspector';
+import { hasRepeats } from '../../gateway/policy/literals';
+import { decidedText, Strand } from '../../gateway/policy/strand';
+import { openStreamGuard } from '../../gateway/policy/stream-guard';
+import { watchText } from '../../gateway/policy/watchers';
 import { type Frame, lastFrame, newSseState, readFrames } from '../../gateway/wire/sse';
 
 const both: ('input' | 'output')[] = ['input', 'output'];

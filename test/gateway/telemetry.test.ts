@@ -9,7 +9,7 @@ import * as members from '../../domain/people/members';
 import type { Call } from '../../gateway/call';
 import { parseSettings } from '../../gateway/config/settings';
 import { openConfiguration } from '../../gateway/configuration';
-import { openTelemetry } from '../../gateway/telemetry';
+import { openTelemetry } from '../../gateway/telemetry/exports';
 import { listen } from '../../runtime/listen';
 import { arrivals, chat, forgetArrivals, openWorld, post, type World } from '../support/gateway';
 import { openReceiver, type ReceivedSpan, type Receiver } from '../support/otlp';

@@ -1,4 +1,4 @@
-import { openLimits } from '../../gateway/limits';
+import { openLimits } from '../../gateway/limits/engine';
 import { createLog } from '../../runtime/log';
 import type { TestGateway, World } from './gateway';
 

@@ -1,5 +1,5 @@
-import { isPlainName, isSilent } from './policy-json';
-import type { Body } from './wire/values';
+import type { Body } from '../wire/values';
+import { isPlainName, isSilent } from './literals';
 
 /** A text in an event of a stream, and where it stands there. */
 export interface Said {

@@ -1,5 +1,5 @@
-import type { LimitType, Scope } from '../domain/rate-limits';
-import { add, type Count, newCount, remove, usedAt, type Window } from './limit-windows';
+import type { LimitType, Scope } from '../../domain/rate-limits';
+import { add, type Count, newCount, remove, usedAt, type Window } from './windows';
 
 /** One limit of a configuration. */
 export interface Rule {

@@ -1,5 +1,5 @@
 import { RE2JS } from 're2js';
-import type { Builtin } from './config/policies';
+import type { Builtin } from '../config/policies';
 
 /** Where something stands in a text: from the first character, to the one behind the last. */
 export interface Range {

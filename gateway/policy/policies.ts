@@ -1,9 +1,9 @@
-import type { Kind } from './config/policies';
-import type { Settings } from './config/settings';
-import type { SessionLimits } from './control-plane/bodies';
-import { type Dlp, openDlp } from './policy-dlp';
-import { type Firewall, openFirewall, sessionLimits } from './policy-firewall';
-import { openRbac, type Rbac } from './policy-rbac';
+import type { Kind } from '../config/policies';
+import type { Settings } from '../config/settings';
+import type { SessionLimits } from '../control-plane/bodies';
+import { type Dlp, openDlp } from './dlp';
+import { type Firewall, openFirewall, sessionLimits } from './firewall';
+import { openRbac, type Rbac } from './rbac';
 
 /** What one configuration makes of its pack. */
 export interface Policies {

@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Redis from 'ioredis';
-import type { Logger } from '../runtime/log';
-import { type Bucket, type Buckets, type Check, giveBack, take } from './limit-buckets';
-import { limit_script } from './limit-script';
-import { slotOf, written } from './limit-windows';
+import type { Logger } from '../../runtime/log';
+import { type Bucket, type Buckets, type Check, giveBack, take } from './buckets';
+import { limit_script } from './store-script';
 import {
   argumentsOf,
   hear,
@@ -17,7 +16,8 @@ import {
   wasGranted,
   within,
   wordOf,
-} from './limit-wire';
+} from './store-wire';
+import { slotOf, written } from './windows';
 
 /** Where the counters are that several gateways share. */
 export interface StoreSettings {

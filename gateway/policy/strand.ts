@@ -1,4 +1,4 @@
-import type { Inspector, Match } from './policy-inspector';
+import type { Inspector, Match } from './inspector';
 
 /** What stands where something was taken out. */
 export const REPLACEMENT = '[redacted]';

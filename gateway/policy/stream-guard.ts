@@ -1,9 +1,9 @@
-import { checkText, type Dlp } from './policy-dlp';
-import { hasRepeats } from './policy-json';
-import { decidedText, type Slot } from './policy-strand';
-import type { Said } from './policy-talk';
-import type { Frame } from './wire/sse';
-import { type Body, isObject, objectIn } from './wire/values';
+import type { Frame } from '../wire/sse';
+import { type Body, isObject, objectIn } from '../wire/values';
+import { checkText, type Dlp } from './dlp';
+import { hasRepeats } from './literals';
+import { decidedText, type Slot } from './strand';
+import type { Said } from './talk';
 
 // A frame that was too long to be read cannot be checked either.
 const UNREAD_MAX_BYTES = 1_048_576;

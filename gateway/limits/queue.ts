@@ -1,5 +1,5 @@
-import { type Check, wake } from './limit-buckets';
-import type { Limits } from './limits';
+import { type Check, wake } from './buckets';
+import type { Limits } from './engine';
 
 /** How long somebody waits for room. */
 export interface Patience {

@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { DlpSettings } from './config/policies';
-import { type Inspector, openInspector } from './policy-inspector';
-import { type Literal, literalsIn, spliced } from './policy-json';
-import { decidedText, type Slot, Strand } from './policy-strand';
+import type { DlpSettings } from '../config/policies';
+import { type Inspector, openInspector } from './inspector';
+import { type Literal, literalsIn, spliced } from './literals';
+import { decidedText, type Slot, Strand } from './strand';
 
 // A text longer than this is looked at in pieces, so that other calls go on in between.
 const PIECE_CHARACTERS = 16_384;

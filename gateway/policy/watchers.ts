@@ -1,9 +1,9 @@
-import type { Dlp } from './policy-dlp';
-import type { Firewall } from './policy-firewall';
-import { decidedText, Strand } from './policy-strand';
-import type { Entry, Watcher } from './policy-stream';
-import { type Called, restOf, type Said, type Talk } from './policy-talk';
-import type { Body } from './wire/values';
+import type { Body } from '../wire/values';
+import type { Dlp } from './dlp';
+import type { Firewall } from './firewall';
+import { decidedText, Strand } from './strand';
+import type { Entry, Watcher } from './stream-guard';
+import { type Called, restOf, type Said, type Talk } from './talk';
 
 // Events repeat what is short: names of models, reasons, kinds.
 const SEEN_MAX = 256;

@@ -1,4 +1,4 @@
-import { said, stringEnd } from './wire/scan';
+import { said, stringEnd } from '../wire/scan';
 
 interface Scope {
   is_list: boolean;

@@ -1,6 +1,6 @@
-import { isBinary } from './policy-json';
-import type { Called, Said, Talk } from './policy-talk';
-import { type Body, isObject, listOf, stringOf } from './wire/values';
+import { type Body, isObject, listOf, stringOf } from '../wire/values';
+import { isBinary } from './literals';
+import type { Called, Said, Talk } from './talk';
 
 const unread = new Set([
   ...['instructions', 'tools', 'tool_choice', 'metadata', 'text', 'prompt'],

@@ -1,5 +1,5 @@
-import { type Bucket, type Check, type Rule, take } from './limit-buckets';
-import { endOf, resetAfter, slotOf, usedAt, written, writtenAhead } from './limit-windows';
+import { type Bucket, type Check, type Rule, take } from './buckets';
+import { endOf, resetAfter, slotOf, usedAt, written, writtenAhead } from './windows';
 
 // Below this a limit is counted in the store for each request, and above it once less than a fifth is left.
 const EXACT_BELOW = 100;

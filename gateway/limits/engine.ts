@@ -1,18 +1,10 @@
-import type { Logger } from '../runtime/log';
-import {
-  type Check,
-  giveBack,
-  newCheck,
-  openBuckets,
-  type Rule,
-  take,
-  wake,
-} from './limit-buckets';
-import type { LimitRules } from './limit-rules';
-import { SharedStore, type StoreSettings, type StoreState } from './limit-store';
-import { add, decide, resetAfter, usedAt } from './limit-windows';
-import { othersAt } from './limit-wire';
-import type { Standing } from './limits/standing';
+import type { Logger } from '../../runtime/log';
+import { type Check, giveBack, newCheck, openBuckets, type Rule, take, wake } from './buckets';
+import type { LimitRules } from './rules';
+import type { Standing } from './standing';
+import { SharedStore, type StoreSettings, type StoreState } from './store';
+import { othersAt } from './store-wire';
+import { add, decide, resetAfter, usedAt } from './windows';
 
 /** What the metrics of rate limits say; null where no such limit is active. */
 export interface LimitStats {

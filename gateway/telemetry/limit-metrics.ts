@@ -1,10 +1,10 @@
 import { ValueType } from '@opentelemetry/api';
 import { OTLPMetricExporter } from '@opentelemetry/exporter-metrics-otlp-proto';
 import { MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics';
-import { resourceOf, within } from '../runtime/telemetry/otlp';
-import type { Receiver } from '../runtime/telemetry/receiver';
-import { API_VERSION } from '../runtime/version';
-import type { Limits } from './limits';
+import { resourceOf, within } from '../../runtime/telemetry/otlp';
+import type { Receiver } from '../../runtime/telemetry/receiver';
+import { API_VERSION } from '../../runtime/version';
+import type { Limits } from '../limits/engine';
 
 export interface LimitMetrics {
   /** Sends what the counters say at the end, too. */

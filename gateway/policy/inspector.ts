@@ -1,7 +1,7 @@
-import type { DlpSettings } from './config/policies';
-import { builtinPattern, ownPattern, type Pattern, type Range } from './policy-patterns';
-import { openTerms, type Terms } from './policy-terms';
-import { endOf, openFrom, startOf, type View, viewsOf } from './policy-text';
+import type { DlpSettings } from '../config/policies';
+import { builtinPattern, ownPattern, type Pattern, type Range } from './patterns';
+import { openTerms, type Terms } from './terms';
+import { endOf, openFrom, startOf, type View, viewsOf } from './views';
 
 /** What stands in a text and is not to pass. The rule names it, without its words. */
 export interface Match extends Range {

@@ -1,7 +1,7 @@
-import type { Scope } from '../domain/rate-limits';
-import type { PackRateLimit } from './config/policies';
-import type { Rule } from './limit-buckets';
-import { fixedWindow, tokenBucket } from './limit-windows';
+import type { Scope } from '../../domain/rate-limits';
+import type { PackRateLimit } from '../config/policies';
+import type { Rule } from './buckets';
+import { fixedWindow, tokenBucket } from './windows';
 
 /** The limits of a policy pack, by whom they count. */
 export interface PackRules {

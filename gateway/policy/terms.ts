@@ -1,5 +1,5 @@
-import type { Range } from './policy-patterns';
-import { charCodeAt } from './wire/scan';
+import { charCodeAt } from '../wire/scan';
+import type { Range } from './patterns';
 
 /** A term that was found; `rule` is its number in the list. */
 export interface FoundTerm extends Range {

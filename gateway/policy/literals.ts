@@ -8,7 +8,7 @@ import {
   QUOTE,
   said,
   stringEnd,
-} from './wire/scan';
+} from '../wire/scan';
 
 /** A string in a JSON text: its place, quotes included, and what it says. */
 export interface Literal {

@@ -1,12 +1,17 @@
-import { type LimitType, limitsOfGroup, type Scope, type ScopeLimits } from '../domain/rate-limits';
-import { type LimitSettings, storeUrl } from './config/limits';
-import type { FirewallSettings } from './config/policies';
-import type { Identity } from './control-plane/bodies';
-import type { Rule } from './limit-buckets';
-import type { StoreSettings } from './limit-store';
-import { carryingWindow, fixedWindow, leases, slidingWindow, type Window } from './limit-windows';
-import { packRules } from './pack-limits';
-import { type Networks, openNetworks } from './wire/networks';
+import {
+  type LimitType,
+  limitsOfGroup,
+  type Scope,
+  type ScopeLimits,
+} from '../../domain/rate-limits';
+import { type LimitSettings, storeUrl } from '../config/limits';
+import type { FirewallSettings } from '../config/policies';
+import type { Identity } from '../control-plane/bodies';
+import { type Networks, openNetworks } from '../wire/networks';
+import type { Rule } from './buckets';
+import { packRules } from './pack-rules';
+import type { StoreSettings } from './store';
+import { carryingWindow, fixedWindow, leases, slidingWindow, type Window } from './windows';
 
 /** Whom the limits of a request count. */
 export interface Caller {

@@ -1,10 +1,10 @@
-import type { Logger } from '../runtime/log';
-import { openTracing } from '../runtime/telemetry/open';
-import { openReceiver } from '../runtime/telemetry/receiver';
-import type { Tracing } from '../runtime/telemetry/spans';
-import { endpointOf, type OtlpSettings } from './config/telemetry';
-import type { Limits } from './limits';
-import type { LimitMetrics } from './telemetry-metrics';
+import type { Logger } from '../../runtime/log';
+import { openTracing } from '../../runtime/telemetry/open';
+import { openReceiver } from '../../runtime/telemetry/receiver';
+import type { Tracing } from '../../runtime/telemetry/spans';
+import { endpointOf, type OtlpSettings } from '../config/telemetry';
+import type { Limits } from '../limits/engine';
+import type { LimitMetrics } from './limit-metrics';
 
 /** What this gateway exports; it follows the configuration. */
 export interface Telemetry {
@@ -49,8 +49,7 @@ class Exports implements Telemetry {
     const receiver = openReceiver({ endpoint, log });
     this.tracing = openTracing({ service: SERVICE, endpoint, sample_ratio, log }, receiver);
     if (!settings.export_rate_limit_metrics) return;
-    const { openLimitMetrics } =
-      require('./telemetry-metrics') as typeof import('./telemetry-metrics');
+    const { openLimitMetrics } = require('./limit-metrics') as typeof import('./limit-metrics');
     this.metrics = openLimitMetrics({ service: SERVICE, receiver, limits });
   }
 

@@ -1,5 +1,5 @@
-import { addSaid, type Called, indexOf, type Said, type Talk } from './policy-talk';
-import { type Body, isObject, listOf, stringOf } from './wire/values';
+import { type Body, isObject, listOf, stringOf } from '../wire/values';
+import { addSaid, type Called, indexOf, type Said, type Talk } from './talk';
 
 /** How policies read chat completions. */
 export const chatTalk: Talk = {

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { RE2JS } from 're2js';
-import type { RbacSettings } from './config/policies';
+import type { RbacSettings } from '../config/policies';
 
 /** Which requests may pass, by their headers. */
 export interface Rbac {
