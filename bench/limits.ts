@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import Redis from 'ioredis';
 import { z } from 'zod';
-import type { Call } from '../gateway/call';
+import type { Call } from '../gateway/call/call';
 import { limitSections } from '../gateway/config/limits';
 import { limit, limitByAddress } from '../gateway/limit-stages';
 import { type Limits, openLimits } from '../gateway/limits/engine';

@@ -1,4 +1,4 @@
-import { chatReader } from '../gateway/chat';
+import { chatReader } from '../gateway/families/chat';
 import { createStreamMeter } from '../gateway/meter';
 import { chatTalk } from '../gateway/policy/chat-talk';
 import { checkJson, type Dlp, openDlp } from '../gateway/policy/dlp';

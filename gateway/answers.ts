@@ -1,6 +1,7 @@
 import { type AppError, errorHeaders, toErrorBody } from '../domain/errors';
 import { toWire } from '../runtime/wire';
-import type { Call } from './call';
+import type { Call } from './call/call';
+import type { Measured } from './families/reader';
 import { letSlotsGo } from './limit-stages';
 import {
   type AnswerMeter,
@@ -10,7 +11,6 @@ import {
   decoderOf,
 } from './meter';
 import { asksUsage } from './outgoing';
-import type { Measured } from './reader';
 import { blocked, type Checked, checkAnswer, guardStream } from './stages/policies';
 import { upstreamError } from './upstreams/errors';
 import type { Valve } from './valve';

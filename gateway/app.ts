@@ -4,7 +4,7 @@ import { AppError } from '../domain/errors';
 import { conventions } from '../runtime/conventions';
 import { addToLine } from '../runtime/request-log';
 import { API_VERSION } from '../runtime/version';
-import type { Gateway } from './call';
+import type { Gateway } from './call/call';
 import { type Configuration, checkReload } from './configuration';
 import { limitUnpriced } from './limit-stages';
 import { routes } from './routes';

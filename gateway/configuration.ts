@@ -3,11 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../domain/errors';
 import { ConfigError } from '../runtime/config';
 import type { Logger } from '../runtime/log';
-import type { Gateway } from './call';
+import type { Gateway } from './call/call';
+import { openRunning, replace } from './call/snapshot';
 import { loadSettings, parseSettings, type Settings } from './config/settings';
 import type { ControlPlane } from './control-plane/client';
 import { encodingOf } from './counting/tokenizer';
-import { openRunning, replace } from './running';
 
 /** Where the gateway's configuration comes from, and how it is changed while calls are under way. */
 export interface Configuration {

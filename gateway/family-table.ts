@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { root } from '../runtime/root';
 import type { Family } from './families/family';
-import { mcp } from './mcp-family';
+import { mcp } from './families/mcp';
 import { type Route, routes } from './routes';
 import { protocolOf, socket_paths } from './socket-frames';
 

@@ -1,12 +1,12 @@
 import { AppError } from '../domain/errors';
 import { picked } from './answers';
-import type { Call } from './call';
+import type { Call } from './call/call';
+import { inCallSpan, tellTrouble } from './call/spans';
 import { refused } from './outcome';
 import { sentTo } from './outgoing';
 import { Exchange, type Trouble } from './proxy';
 import { serveBy } from './stages/choose';
 import { checkRefusal } from './stages/policies';
-import { inCallSpan, tellTrouble } from './telemetry-spans';
 import { isOfTarget, refusalOf } from './upstreams/errors';
 import type { Candidate } from './upstreams/targets';
 

@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../domain/errors';
 import type { Logger } from '../runtime/log';
-import type { Gateway } from './call';
+import type { Gateway } from './call/call';
 import { openHeldCalls } from './call/held-calls';
+import { closeRunning, openRunning } from './call/snapshot';
 import type { Settings } from './config/settings';
 import { warm } from './configuration';
 import type { ControlPlane } from './control-plane/client';
@@ -12,7 +13,6 @@ import { openSound } from './counting/sound';
 import { openTokenizer } from './counting/tokenizer';
 import { openIdentities } from './identity/memory';
 import { openLimits } from './limits/engine';
-import { closeRunning, openRunning } from './running';
 import type { Sockets } from './sockets';
 import { openTelemetry } from './telemetry/exports';
 

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, isAppError } from '../domain/errors';
-import type { Call } from './call';
+import type { Call } from './call/call';
+import type { ClientSide } from './call/client-side';
 import type { Payment, Place } from './call/held-calls';
-import type { ClientSide } from './client-side';
 import { HOLD_MS_MAX } from './config/settings';
 import type { RedeemRequest, Reservation, ReserveRequest } from './control-plane/bodies';
 import { ownerOf } from './identity/identifier';

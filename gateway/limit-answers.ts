@@ -1,6 +1,6 @@
 import { AppError } from '../domain/errors';
 import type { LimitType, Scope } from '../domain/rate-limits';
-import type { ClientSide } from './client-side';
+import type { ClientSide } from './call/client-side';
 import type { Identity } from './control-plane/bodies';
 import type { Told } from './control-plane/events';
 import type { Check } from './limits/buckets';

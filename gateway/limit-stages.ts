@@ -1,6 +1,6 @@
 import type { AppError } from '../domain/errors';
-import type { Call, Gateway } from './call';
-import type { ClientSide } from './client-side';
+import type { Call, Gateway } from './call/call';
+import type { ClientSide } from './call/client-side';
 import type { Identity, Outcome } from './control-plane/bodies';
 import { encodingOf } from './counting/tokenizer';
 import { checked, exceeded, refusal, tellLimits } from './limit-answers';

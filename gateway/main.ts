@@ -5,7 +5,7 @@ import { loadConfig } from '../runtime/config';
 import { listen } from '../runtime/listen';
 import { createLog } from '../runtime/log';
 import { createApp } from './app';
-import type { Gateway } from './call';
+import type { Gateway } from './call/call';
 import { loadSettings } from './config/settings';
 import { openConfiguration } from './configuration';
 import { openControlPlane } from './control-plane/client';

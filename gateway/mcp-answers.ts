@@ -1,6 +1,6 @@
 import type { Outcome } from './control-plane/bodies';
+import { nothing_used } from './families/usage';
 import { refused } from './outcome';
-import { nothing_used } from './usage';
 import { type Body, isObject } from './wire/values';
 
 /** How requests were answered, by their ids as JSON. */

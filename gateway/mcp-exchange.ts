@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici';
 import { AppError } from '../domain/errors';
-import type { Call } from './call';
+import type { Call } from './call/call';
 import { type Answered, nothingAnswered, outcomeOfTool, readAnswer } from './mcp-answers';
 import { type AnswerGuard, openGuard } from './mcp-guard';
 import { rpcErrors } from './mcp-messages';

@@ -1,5 +1,5 @@
 import { AppError } from '../domain/errors';
-import type { Call } from './call';
+import type { Call } from './call/call';
 import { messagesIn } from './mcp-answers';
 import { rpcErrors } from './mcp-messages';
 import { filterWords, wordsIn } from './mcp-texts';

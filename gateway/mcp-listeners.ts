@@ -1,5 +1,5 @@
 import { AppError } from '../domain/errors';
-import type { Call } from './call';
+import type { Call } from './call/call';
 import { ownerOf } from './identity/identifier';
 
 const CONFIRM_MS = 25_000;

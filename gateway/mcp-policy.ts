@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Call } from './call';
+import type { Call } from './call/call';
 import type { Kind } from './config/policies';
 import { decodedValue, encodedValue } from './mcp-headers';
 import type { Messages } from './mcp-messages';

@@ -2,11 +2,13 @@ import type { Context } from 'koa';
 import { AppError, errorHeaders } from '../domain/errors';
 import { toRefusal } from '../runtime/conventions';
 import { addToLine } from '../runtime/request-log';
-import type { Call, Gateway, Stage } from './call';
+import type { Call, Gateway, Stage } from './call/call';
 import { runCall } from './call/run';
+import { enter, leave, type Running } from './call/snapshot';
+import { inCallSpan } from './call/spans';
+import { mcp } from './families/mcp';
 import { limitUnpriced } from './limit-stages';
 import { McpExchange, type Sent } from './mcp-exchange';
-import { mcp } from './mcp-family';
 import { checkHeaders } from './mcp-headers';
 import { listen } from './mcp-listeners';
 import {
@@ -22,9 +24,7 @@ import { sealSession, unsealSession } from './mcp-sessions';
 import { openMeeting } from './meetings';
 import { checkOrigin } from './origins';
 import { pipelineOf } from './pipeline';
-import { enter, leave, type Running } from './running';
 import { confirmKey } from './stages/identify';
-import { inCallSpan } from './telemetry-spans';
 import type { Target } from './upstreams/targets';
 import { readBody } from './wire/read';
 

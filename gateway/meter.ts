@@ -1,8 +1,8 @@
 import type { Duplex } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import type { Usage } from './control-plane/bodies';
+import { type Measured, nothing_measured, type Reader } from './families/reader';
 import type { StreamGuard } from './policy/stream-guard';
-import { type Measured, nothing_measured, type Reader } from './reader';
 import { type Frame, lastFrame, newSseState, readFrames, unfinished } from './wire/sse';
 import { type Body, objectIn } from './wire/values';
 

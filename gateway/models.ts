@@ -1,5 +1,5 @@
 import type { Context } from 'koa';
-import type { Gateway } from './call';
+import type { Gateway } from './call/call';
 import type { Shape } from './config/upstreams';
 import { unknownModel } from './stages/choose';
 import type { Listed } from './upstreams/targets';

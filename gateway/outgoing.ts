@@ -1,6 +1,6 @@
-import type { Call } from './call';
+import type { Call } from './call/call';
+import { renamed } from './families/forms';
 import type { ClientRequest } from './families/request';
-import { renamed } from './forms';
 import type { Candidate } from './upstreams/targets';
 import type { Span, Spans } from './wire/members';
 import type { Body } from './wire/values';

@@ -1,5 +1,6 @@
 import { reserve } from './budget';
-import type { Stage } from './call';
+import type { Stage } from './call/call';
+import { traced } from './call/spans';
 import { forward } from './forward';
 import { limit, limitByAddress } from './limit-stages';
 import { takeMembers } from './request-members';
@@ -9,7 +10,6 @@ import { confirmKey, identify, namedByClaim } from './stages/identify';
 import { checkInput, tellSessionLimits } from './stages/policies';
 import { readRequest } from './stages/read';
 import { tellAtEnd } from './stages/tell-end';
-import { traced } from './telemetry-spans';
 
 /**
  * The whole story of a priced request, in order. A stage may throw an AppError, and registers with `call.onEnd` what must

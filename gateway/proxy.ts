@@ -9,10 +9,10 @@ import {
   streamAnswer,
   wholeAnswer,
 } from './answers';
-import type { Call } from './call';
+import type { Call } from './call/call';
+import { nothing_measured } from './families/reader';
 import type { Translator } from './families/translation';
 import { outcomeOf, refused } from './outcome';
-import { nothing_measured } from './reader';
 import { isGuarded } from './stages/policies';
 import { isOfTarget, upstreamError } from './upstreams/errors';
 import type { Candidate } from './upstreams/targets';

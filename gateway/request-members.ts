@@ -1,6 +1,6 @@
 import { AppError } from '../domain/errors';
 import { isKept } from '../domain/texts';
-import type { Call } from './call';
+import type { Call } from './call/call';
 import type { ClientRequest } from './families/request';
 import { checkKeys, type Spans } from './wire/members';
 import { type Body, isObject } from './wire/values';

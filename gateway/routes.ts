@@ -1,8 +1,9 @@
 import type { Context } from 'koa';
 import { AppError } from '../domain/errors';
-import type { Gateway } from './call';
+import type { Gateway } from './call/call';
 import { runCall } from './call/run';
 import type { Shape } from './config/upstreams';
+import type { Family } from './families/family';
 import {
   chat,
   completions,
@@ -13,8 +14,7 @@ import {
   speech,
   transcriptions,
   unified,
-} from './families';
-import type { Family } from './families/family';
+} from './families/table';
 import { limitUnpriced } from './limit-stages';
 import { serveMcp } from './mcp';
 import { listModels, showModel } from './models';

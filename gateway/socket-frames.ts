@@ -1,9 +1,9 @@
 import { AppError, type ErrorBody, statusOf, toErrorBody } from '../domain/errors';
 import { toWire } from '../runtime/wire';
 import type { Outcome } from './control-plane/bodies';
-import { chat, responses } from './families';
 import type { Family } from './families/family';
-import { nothing_used } from './usage';
+import { chat, responses } from './families/table';
+import { nothing_used } from './families/usage';
 import { checkMembers } from './wire/members';
 import { type Body, isObject } from './wire/values';
 

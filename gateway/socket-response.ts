@@ -1,5 +1,5 @@
 import { Writable } from 'node:stream';
-import type { ClientResponse } from './client-side';
+import type { ClientResponse } from './call/client-side';
 import { frameOfEvent, inLane, type Protocol } from './socket-frames';
 import { type Frame, newSseState, readFrames, unfinished } from './wire/sse';
 

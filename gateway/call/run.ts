@@ -1,8 +1,8 @@
 import { newId } from '../../domain/ids';
 import { addToLine } from '../../runtime/request-log';
-import type { Call, Stage } from '../call';
-import { enter, leave, type Running } from '../running';
-import { beginCall, endCall, failCall, traceIdIn } from '../telemetry-spans';
+import type { Call, Stage } from './call';
+import { enter, leave, type Running } from './snapshot';
+import { beginCall, endCall, failCall, traceIdIn } from './spans';
 
 /** Runs the stages over one request, then what they registered. */
 export async function runCall(

@@ -1,10 +1,10 @@
 import type { ErrorBody } from '../../domain/errors';
 import type { Shape } from '../config/upstreams';
 import type { Units } from '../control-plane/bodies';
-import type { Input } from '../input';
 import type { Talk } from '../policy/talk';
-import type { Measured, Reader } from '../reader';
 import type { Body } from '../wire/values';
+import type { Input } from './input';
+import type { Measured, Reader } from './reader';
 import type { ArrivingRequest, ClientRequest } from './request';
 import type { Translation } from './translation';
 

@@ -1,5 +1,5 @@
-import type { Measured } from '../reader';
 import type { Body } from '../wire/values';
+import type { Measured } from './reader';
 
 /** How a family speaks to a provider of another wire: the answer's bytes are translated before anything else reads them. */
 export interface Translation {

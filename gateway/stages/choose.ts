@@ -1,5 +1,5 @@
 import { AppError } from '../../domain/errors';
-import type { Call } from '../call';
+import type { Call } from '../call/call';
 import type { Candidate } from '../upstreams/targets';
 
 /** The stage that refuses a model the key may not use, and finds who serves it, in the order in which they are tried. */

@@ -1,5 +1,5 @@
 import { AppError } from '../../domain/errors';
-import type { Call } from '../call';
+import type { Call } from '../call/call';
 import { encodingOf } from '../counting/tokenizer';
 import { paymentOf } from '../held-calls';
 

@@ -1,5 +1,5 @@
 import { AppError, isAppError } from '../../domain/errors';
-import type { Call, Stage } from '../call';
+import type { Call, Stage } from '../call/call';
 
 /** The stage that says who calls, before anything else of the request is looked at. */
 export async function identify(call: Call): Promise<void> {

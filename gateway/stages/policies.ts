@@ -1,5 +1,5 @@
 import { AppError, isAppError } from '../../domain/errors';
-import type { Call, Stage } from '../call';
+import type { Call, Stage } from '../call/call';
 import type { Kind } from '../config/policies';
 import { checkJson, checkText, type Dlp, type Verdict } from '../policy/dlp';
 import type { Firewall } from '../policy/firewall';

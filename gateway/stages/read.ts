@@ -1,4 +1,4 @@
-import type { Call } from '../call';
+import type { Call } from '../call/call';
 import { type ClientRequest, modelOf, streamOf } from '../families/request';
 import { checkKeys } from '../wire/members';
 import { parseBody } from '../wire/parse';

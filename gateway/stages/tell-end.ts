@@ -1,4 +1,4 @@
-import type { Call } from '../call';
+import type { Call } from '../call/call';
 import type { Told } from '../control-plane/events';
 
 /** The event of a request that was paid for, once its settlement is on its way. */

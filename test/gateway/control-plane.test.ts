@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http';
 import { json } from 'node:stream/consumers';
 import pino from 'pino';
 import { type ControlPlane, openControlPlane } from '../../gateway/control-plane/client';
-import { nothing_used } from '../../gateway/usage';
+import { nothing_used } from '../../gateway/families/usage';
 import { listen } from '../../runtime/listen';
 import { until } from '../support/until';
 

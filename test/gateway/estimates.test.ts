@@ -1,8 +1,8 @@
-import { completionCap } from '../../gateway/caps';
-import { chatInput } from '../../gateway/chat';
 import { countTexts } from '../../gateway/counting/tokenizer';
-import { messageInput } from '../../gateway/messages';
-import { responseInput } from '../../gateway/responses';
+import { completionCap } from '../../gateway/families/caps';
+import { chatInput } from '../../gateway/families/chat';
+import { messageInput } from '../../gateway/families/messages';
+import { responseInput } from '../../gateway/families/responses';
 import type { Body } from '../../gateway/wire/values';
 
 const words = 'long '.repeat(1_000);

@@ -1,8 +1,8 @@
 import { connect } from 'node:net';
 import OpenAI, { RateLimitError } from 'openai';
 import { many } from '../../domain/sql';
+import { openRunning, replace } from '../../gateway/call/snapshot';
 import { parseSettings } from '../../gateway/config/settings';
-import { openRunning, replace } from '../../gateway/running';
 import {
   chat,
   gatewayKey,

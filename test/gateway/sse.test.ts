@@ -1,4 +1,4 @@
-import { chatReader } from '../../gateway/chat';
+import { chatReader } from '../../gateway/families/chat';
 import { createStreamMeter } from '../../gateway/meter';
 import { newSseState, readFrames, unfinished } from '../../gateway/wire/sse';
 

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import pino from 'pino';
 import * as members from '../../domain/people/members';
-import type { Call } from '../../gateway/call';
+import type { Call } from '../../gateway/call/call';
 import { parseSettings } from '../../gateway/config/settings';
 import { openConfiguration } from '../../gateway/configuration';
 import { openTelemetry } from '../../gateway/telemetry/exports';

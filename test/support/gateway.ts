@@ -4,7 +4,7 @@ import { blankPrice } from '../../domain/ledger/pricing';
 import type * as tokens from '../../domain/people/tokens';
 import { many, one } from '../../domain/sql';
 import { createApp } from '../../gateway/app';
-import type { Gateway } from '../../gateway/call';
+import type { Gateway } from '../../gateway/call/call';
 import { parseSettings } from '../../gateway/config/settings';
 import type { Configuration } from '../../gateway/configuration';
 import { openControlPlane } from '../../gateway/control-plane/client';

@@ -1,7 +1,7 @@
-import { DEFAULT_MAX_COMPLETION_TOKENS } from './caps';
-import { wrong } from './input';
-import { parseText } from './wire/parse';
-import { type Body, isObject, listOf, stringOf } from './wire/values';
+import { parseText } from '../../wire/parse';
+import { type Body, isObject, listOf, stringOf } from '../../wire/values';
+import { DEFAULT_MAX_COMPLETION_TOKENS } from '../caps';
+import { wrong } from '../input';
 
 /**
  * A chat completion's request on Anthropic's wire. What that provider has no word for and what changes no answer (`seed`,

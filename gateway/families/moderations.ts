@@ -1,6 +1,6 @@
+import type { Body } from '../wire/values';
 import { chatParts } from './chat';
 import { addContent, type Input, newInput, wrong } from './input';
-import type { Body } from './wire/values';
 
 /** The input of a moderation: a text, several, or parts, pictures among them. */
 export function moderationInput(body: Body): Input {

@@ -1,21 +1,21 @@
-import type { Logger } from '../runtime/log';
-import type { Span } from '../runtime/telemetry/spans';
-import type { HeldCalls, Payment } from './call/held-calls';
+import type { Logger } from '../../runtime/log';
+import type { Span } from '../../runtime/telemetry/spans';
+import type { Identity, Outcome, Priced, Reservation, Units } from '../control-plane/bodies';
+import type { ControlPlane } from '../control-plane/client';
+import type { Events } from '../control-plane/events';
+import type { Holds } from '../control-plane/holds';
+import type { Sound } from '../counting/sound';
+import type { Tokenizer } from '../counting/tokenizer';
+import type { Family } from '../families/family';
+import type { ClientRequest } from '../families/request';
+import type { Identities } from '../identity/memory';
+import type { Limited } from '../limits/buckets';
+import type { Limits } from '../limits/engine';
+import type { Telemetry } from '../telemetry/exports';
+import type { Candidate, Target } from '../upstreams/targets';
 import type { ClientSide } from './client-side';
-import type { Identity, Outcome, Priced, Reservation, Units } from './control-plane/bodies';
-import type { ControlPlane } from './control-plane/client';
-import type { Events } from './control-plane/events';
-import type { Holds } from './control-plane/holds';
-import type { Sound } from './counting/sound';
-import type { Tokenizer } from './counting/tokenizer';
-import type { Family } from './families/family';
-import type { ClientRequest } from './families/request';
-import type { Identities } from './identity/memory';
-import type { Limited } from './limits/buckets';
-import type { Limits } from './limits/engine';
-import type { Running } from './running';
-import type { Telemetry } from './telemetry/exports';
-import type { Candidate, Target } from './upstreams/targets';
+import type { HeldCalls, Payment } from './held-calls';
+import type { Running } from './snapshot';
 
 /** What the process has open; every call works with it. */
 export interface Gateway {

@@ -6,9 +6,9 @@ import {
   tell,
   traceIdOf,
   traceparentOf,
-} from '../runtime/telemetry/spans';
+} from '../../runtime/telemetry/spans';
+import type { Identity, Proof, TraceMembers } from '../control-plane/bodies';
 import type { Call, Stage } from './call';
-import type { Identity, Proof, TraceMembers } from './control-plane/bodies';
 
 const STATUS = 'http.response.status_code';
 

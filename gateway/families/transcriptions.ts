@@ -1,10 +1,10 @@
-import type { Units, Usage } from './control-plane/bodies';
-import { type ArrivingRequest, type ClientRequest, modelOf } from './families/request';
+import type { Units, Usage } from '../control-plane/bodies';
+import { type Body, isObject, stringOf, whole } from '../wire/values';
 import { readForm } from './forms';
 import { type Input, newInput, wrong } from './input';
 import { addDelivered, type Measured, type Reader } from './reader';
+import { type ArrivingRequest, type ClientRequest, modelOf } from './request';
 import { nothing_used, withinTotals } from './usage';
-import { type Body, isObject, stringOf, whole } from './wire/values';
 
 // Rather more than speech has, as settling gives back: of sound that goes in, and of words that come out.
 const SOUND_TOKENS_PER_SECOND = 20;

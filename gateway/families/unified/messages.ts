@@ -1,10 +1,10 @@
-import type { Translation, Translator } from './families/translation';
-import { messageReader } from './messages';
-import { type Measured, nothing_measured } from './reader';
-import { openTranslator, toCompletion } from './unified-answer';
-import { toMessages } from './unified-request';
-import { newSseState, readFrames } from './wire/sse';
-import { objectIn } from './wire/values';
+import { newSseState, readFrames } from '../../wire/sse';
+import { objectIn } from '../../wire/values';
+import { messageReader } from '../messages';
+import { type Measured, nothing_measured } from '../reader';
+import type { Translation, Translator } from '../translation';
+import { openTranslator, toCompletion } from './answer';
+import { toMessages } from './request';
 
 /** Chat completions spoken to a provider of messages. */
 export const chatOverMessages: Translation = {

@@ -1,5 +1,5 @@
-import { AppError } from '../domain/errors';
-import { type Body, isObject } from './wire/values';
+import { AppError } from '../../domain/errors';
+import { type Body, isObject } from '../wire/values';
 
 /** What goes upstream: texts to be counted, and tokens known without counting. */
 export interface Input {

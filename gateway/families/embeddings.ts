@@ -1,7 +1,7 @@
+import type { Body } from '../wire/values';
 import { openaiUsage } from './chat';
 import { type Input, newInput, wrong } from './input';
 import type { Reader } from './reader';
-import type { Body } from './wire/values';
 
 /** The input of an embedding: one text, several, or tokens, which are counted by their number. */
 export function embeddingInput({ input }: Body): Input {

@@ -1,5 +1,5 @@
 import { embeddingReader } from './embeddings';
-import type { Family } from './families/family';
+import type { Family } from './family';
 import { newInput } from './input';
 
 /** Calls of tools: priced by the call, whatever they say. */

@@ -1,13 +1,13 @@
-import type { ErrorBody } from '../domain/errors';
+import type { ErrorBody } from '../../domain/errors';
+import { chatTalk } from '../policy/chat-talk';
+import { responsesTalk } from '../policy/responses-talk';
 import { completionCap, legacyCap, messageCap, responseCap } from './caps';
 import { chatInput, chatReader } from './chat';
 import { completionReader, promptInput } from './completions';
 import { embeddingInput, embeddingReader } from './embeddings';
-import type { Family } from './families/family';
+import type { Family } from './family';
 import { checkMessage, messageInput, messageReader } from './messages';
 import { moderationInput } from './moderations';
-import { chatTalk } from './policy/chat-talk';
-import { responsesTalk } from './policy/responses-talk';
 import type { Measured } from './reader';
 import { checkResponse, responseInput, responseReader } from './responses';
 import { secondsIn, speechInput, speechReader, speechUnits } from './speech';
@@ -17,7 +17,7 @@ import {
   transcriptionReader,
   transcriptionUnits,
 } from './transcriptions';
-import { chatOverMessages } from './unified';
+import { chatOverMessages } from './unified/messages';
 
 export const chat: Family = {
   name: 'chat_completions',

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Writable } from 'node:stream';
-import type { AppError } from '../domain/errors';
+import type { AppError } from '../../domain/errors';
 
 /** Where a call came from and where its answer goes: Koa's context of an HTTP request, or one frame of a socket. */
 export interface ClientSide {

@@ -1,6 +1,6 @@
-import type { Usage } from './control-plane/bodies';
-import type { Measured } from './reader';
-import { type Body, isObject, listOf, stringOf } from './wire/values';
+import type { Usage } from '../../control-plane/bodies';
+import { type Body, isObject, listOf, stringOf } from '../../wire/values';
+import type { Measured } from '../reader';
 
 const finish_reasons: Record<string, string> = {
   ...{ end_turn: 'stop', stop_sequence: 'stop', pause_turn: 'stop', max_tokens: 'length' },

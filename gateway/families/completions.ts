@@ -1,8 +1,8 @@
+import { type Body, listOf, stringOf } from '../wire/values';
 import { endsChoice, isUsageOnly, openaiUsage } from './chat';
 import { textsOrTokens } from './embeddings';
 import { addText, type Input, newInput } from './input';
 import { addDelivered, type Reader } from './reader';
-import { type Body, listOf, stringOf } from './wire/values';
 
 /** The input of a legacy completion. */
 export function promptInput(body: Body): Input {

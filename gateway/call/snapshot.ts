@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
-import type { Settings } from './config/settings';
-import type { ControlPlane } from './control-plane/client';
-import { type Identifier, openIdentifier } from './identity/identifier';
-import type { Identities } from './identity/memory';
-import { type LimitRules, openLimitRules } from './limits/rules';
-import { openPolicies, type Policies } from './policy/policies';
-import { type McpServers, openMcpServers } from './upstreams/mcp-servers';
-import { openProviders, type Providers } from './upstreams/targets';
+import type { Settings } from '../config/settings';
+import type { ControlPlane } from '../control-plane/client';
+import { type Identifier, openIdentifier } from '../identity/identifier';
+import type { Identities } from '../identity/memory';
+import { type LimitRules, openLimitRules } from '../limits/rules';
+import { openPolicies, type Policies } from '../policy/policies';
+import { type McpServers, openMcpServers } from '../upstreams/mcp-servers';
+import { openProviders, type Providers } from '../upstreams/targets';
 
 /** What one configuration makes. A call keeps to the one that it began with, so a reload never changes a call under way. */
 export interface Running {

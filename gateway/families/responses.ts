@@ -1,5 +1,6 @@
+import type { Usage } from '../control-plane/bodies';
+import { type Body, isObject, listOf, stringOf, whole } from '../wire/values';
 import { addImage, addSound, soundTokens } from './chat';
-import type { Usage } from './control-plane/bodies';
 import {
   addFile,
   addMessages,
@@ -12,7 +13,6 @@ import {
 } from './input';
 import { addDelivered, type Measured, type Reader } from './reader';
 import { withinTotals } from './usage';
-import { type Body, isObject, listOf, stringOf, whole } from './wire/values';
 
 const ANSWER_TOKENS = 3;
 const MESSAGE_TOKENS = 4;

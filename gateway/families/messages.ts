@@ -1,4 +1,5 @@
-import type { Usage } from './control-plane/bodies';
+import type { Usage } from '../control-plane/bodies';
+import { type Body, isObject, listOf, stringOf, whole } from '../wire/values';
 import {
   addContent,
   addFile,
@@ -12,7 +13,6 @@ import {
 } from './input';
 import { addDelivered, type Measured, type Reader } from './reader';
 import { nothing_used, withinTotals } from './usage';
-import { type Body, isObject, listOf, stringOf, whole } from './wire/values';
 
 // The provider's documented overhead of the instructions that come with tools.
 const TOOLS_TOKENS = 346;

@@ -1,8 +1,8 @@
-import type { Units, Usage } from './control-plane/bodies';
+import type { Units, Usage } from '../control-plane/bodies';
+import { type Body, isObject, stringOf, whole } from '../wire/values';
 import { type Input, newInput, wrong } from './input';
 import type { Measured, Reader } from './reader';
 import { withinTotals } from './usage';
-import { type Body, isObject, stringOf, whole } from './wire/values';
 
 // Two and a half words a second, in any language about as many tokens; rather too slow, as settling gives back.
 const TOKENS_PER_SECOND = 3;

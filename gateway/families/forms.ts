@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http';
-import { AppError } from '../domain/errors';
-import type { Outgoing } from './families/request';
-import { checkName } from './wire/members';
-import { readBytes } from './wire/read';
-import type { Body } from './wire/values';
+import { AppError } from '../../domain/errors';
+import { checkName } from '../wire/members';
+import { readBytes } from '../wire/read';
+import type { Body } from '../wire/values';
+import type { Outgoing } from './request';
 
 /** A multipart form: its texts by name, its one file, and its bytes as they came. */
 export interface Form {

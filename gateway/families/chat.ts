@@ -1,4 +1,5 @@
-import type { Usage } from './control-plane/bodies';
+import type { Usage } from '../control-plane/bodies';
+import { type Body, isObject, listOf, stringOf, whole } from '../wire/values';
 import {
   addFile,
   addMessages,
@@ -10,7 +11,6 @@ import {
 } from './input';
 import { addDelivered, type Reader } from './reader';
 import { withinTotals } from './usage';
-import { type Body, isObject, listOf, stringOf, whole } from './wire/values';
 
 // The provider's documented overhead of the answer's start.
 const ANSWER_TOKENS = 3;

@@ -1,5 +1,5 @@
-import type { Usage } from './control-plane/bodies';
-import type { Body } from './wire/values';
+import type { Usage } from '../control-plane/bodies';
+import type { Body } from '../wire/values';
 
 /** What an answer was worth, as far as it came. */
 export interface Measured {

@@ -1,6 +1,6 @@
-import { AppError } from '../domain/errors';
+import { AppError } from '../../domain/errors';
+import type { Body } from '../wire/values';
 import { promptsOf } from './completions';
-import type { Body } from './wire/values';
 
 const INT_MAX = 2_147_483_647;
 const CHOICES_MAX = 128;
