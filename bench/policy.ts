@@ -1,5 +1,5 @@
+import { createStreamMeter } from '../gateway/exchange/meter';
 import { chatReader } from '../gateway/families/chat';
-import { createStreamMeter } from '../gateway/meter';
 import { chatTalk } from '../gateway/policy/chat-talk';
 import { checkJson, type Dlp, openDlp } from '../gateway/policy/dlp';
 import { openFirewall } from '../gateway/policy/firewall';

@@ -6,8 +6,8 @@ import { addToLine } from '../runtime/request-log';
 import { API_VERSION } from '../runtime/version';
 import type { Gateway } from './call/call';
 import { type Configuration, checkReload } from './configuration';
-import { limitUnpriced } from './limit-stages';
 import { routes } from './routes';
+import { limitUnpriced } from './stages/limit';
 
 /** The Koa app: the conventions, health, then the table of routes. */
 export function createApp(gateway: Gateway, configuration: Pick<Configuration, 'reload'>): Koa {

@@ -4,7 +4,7 @@ import { root } from '../runtime/root';
 import type { Family } from './families/family';
 import { mcp } from './families/mcp';
 import { type Route, routes } from './routes';
-import { protocolOf, socket_paths } from './socket-frames';
+import { protocolOf, socket_paths } from './sockets/frames';
 
 // What the families' own members do not say, for people.
 const charged: Record<string, string> = {

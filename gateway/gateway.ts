@@ -13,7 +13,7 @@ import { openSound } from './counting/sound';
 import { openTokenizer } from './counting/tokenizer';
 import { openIdentities } from './identity/memory';
 import { openLimits } from './limits/engine';
-import type { Sockets } from './sockets';
+import type { Sockets } from './sockets/upgrade';
 import { openTelemetry } from './telemetry/exports';
 
 const POLL_MS = 20;

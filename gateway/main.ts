@@ -10,7 +10,7 @@ import { loadSettings } from './config/settings';
 import { openConfiguration } from './configuration';
 import { openControlPlane } from './control-plane/client';
 import { closeGateway, drain, openGateway } from './gateway';
-import { attachSockets } from './sockets';
+import { attachSockets } from './sockets/upgrade';
 
 // Longer than a balancer keeps an idle connection, so that it never sends into a closing one.
 const KEEP_ALIVE_MS = 65_000;

@@ -1,14 +1,14 @@
-import { reserve } from './budget';
 import type { Stage } from './call/call';
 import { traced } from './call/spans';
-import { forward } from './forward';
-import { limit, limitByAddress } from './limit-stages';
-import { takeMembers } from './request-members';
+import { forward } from './exchange/forward';
 import { chooseTargets } from './stages/choose';
 import { estimate } from './stages/estimate';
 import { confirmKey, identify, namedByClaim } from './stages/identify';
+import { limit, limitByAddress } from './stages/limit';
+import { takeMembers } from './stages/members';
 import { checkInput, tellSessionLimits } from './stages/policies';
 import { readRequest } from './stages/read';
+import { reserve } from './stages/reserve';
 import { tellAtEnd } from './stages/tell-end';
 
 /**

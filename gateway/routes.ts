@@ -15,11 +15,11 @@ import {
   transcriptions,
   unified,
 } from './families/table';
-import { limitUnpriced } from './limit-stages';
-import { serveMcp } from './mcp';
+import { serveMcp } from './mcp/serve';
 import { listModels, showModel } from './models';
 import { priced } from './pipeline';
-import { socket_paths } from './socket-frames';
+import { socket_paths } from './sockets/frames';
+import { limitUnpriced } from './stages/limit';
 
 export interface Route {
   method: 'GET' | 'POST' | 'DELETE';

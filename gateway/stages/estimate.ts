@@ -1,7 +1,7 @@
 import { AppError } from '../../domain/errors';
 import type { Call } from '../call/call';
 import { encodingOf } from '../counting/tokenizer';
-import { paymentOf } from '../held-calls';
+import { paymentOf } from './pay';
 
 // Far above what any model reads; the ledger takes whole numbers only.
 const TOKENS_MAX = 1_000_000_000_000;

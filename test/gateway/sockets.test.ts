@@ -1,6 +1,6 @@
 import OpenAI from 'openai';
 import { ResponsesWS } from 'openai/resources/responses/ws';
-import { asked, type Protocol, protocolOf } from '../../gateway/socket-frames';
+import { asked, type Protocol, protocolOf } from '../../gateway/sockets/frames';
 import {
   arrivals,
   chat,

@@ -1,5 +1,5 @@
+import { createStreamMeter } from '../../gateway/exchange/meter';
 import { chatReader } from '../../gateway/families/chat';
-import { createStreamMeter } from '../../gateway/meter';
 import { newSseState, readFrames, unfinished } from '../../gateway/wire/sse';
 
 const events = [

@@ -9,7 +9,7 @@ import { parseSettings } from '../../gateway/config/settings';
 import type { Configuration } from '../../gateway/configuration';
 import { openControlPlane } from '../../gateway/control-plane/client';
 import { closeGateway, drain, openGateway } from '../../gateway/gateway';
-import { attachSockets, type Sockets } from '../../gateway/sockets';
+import { attachSockets, type Sockets } from '../../gateway/sockets/upgrade';
 import { listen } from '../../runtime/listen';
 import { createLog } from '../../runtime/log';
 import { createModelServer } from '../../sandbox/models';

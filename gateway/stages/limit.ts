@@ -1,17 +1,17 @@
-import type { AppError } from '../domain/errors';
-import type { Call, Gateway } from './call/call';
-import type { ClientSide } from './call/client-side';
-import type { Identity, Outcome } from './control-plane/bodies';
-import { encodingOf } from './counting/tokenizer';
+import type { AppError } from '../../domain/errors';
+import type { Call, Gateway } from '../call/call';
+import type { ClientSide } from '../call/client-side';
+import type { Identity, Outcome } from '../control-plane/bodies';
+import { encodingOf } from '../counting/tokenizer';
+import { addressOf, counted } from '../limits/address';
+import type { Check, Limited } from '../limits/buckets';
+import type { Limits } from '../limits/engine';
+import { admitInTurn, hasLine } from '../limits/queue';
+import type { LimitRules } from '../limits/rules';
+import { mostConstrained, type Standing, standingOf } from '../limits/standing';
+import { holds } from '../wire/networks';
 import { checked, exceeded, refusal, tellLimits } from './limit-answers';
 import { rareIdentifier } from './limit-callers';
-import { addressOf, counted } from './limits/address';
-import type { Check, Limited } from './limits/buckets';
-import type { Limits } from './limits/engine';
-import { admitInTurn, hasLine } from './limits/queue';
-import type { LimitRules } from './limits/rules';
-import { mostConstrained, type Standing, standingOf } from './limits/standing';
-import { holds } from './wire/networks';
 
 /** The limit of an address, ahead of everything else. Costs nothing where no limit is configured. */
 export function limitByAddress(call: Call): void {

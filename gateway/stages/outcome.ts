@@ -1,9 +1,9 @@
-import type { Call } from './call/call';
-import type { Outcome, Price, Usage } from './control-plane/bodies';
-import { encodingOf } from './counting/tokenizer';
-import { DEFAULT_MAX_COMPLETION_TOKENS } from './families/caps';
-import type { Measured } from './families/reader';
-import { nothing_used } from './families/usage';
+import type { Call } from '../call/call';
+import type { Outcome, Price, Usage } from '../control-plane/bodies';
+import { encodingOf } from '../counting/tokenizer';
+import { DEFAULT_MAX_COMPLETION_TOKENS } from '../families/caps';
+import type { Measured } from '../families/reader';
+import { nothing_used } from '../families/usage';
 
 /** The upstream refused or never answered: everything held goes back. */
 export const refused: Outcome = {

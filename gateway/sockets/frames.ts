@@ -1,11 +1,11 @@
-import { AppError, type ErrorBody, statusOf, toErrorBody } from '../domain/errors';
-import { toWire } from '../runtime/wire';
-import type { Outcome } from './control-plane/bodies';
-import type { Family } from './families/family';
-import { chat, responses } from './families/table';
-import { nothing_used } from './families/usage';
-import { checkMembers } from './wire/members';
-import { type Body, isObject } from './wire/values';
+import { AppError, type ErrorBody, statusOf, toErrorBody } from '../../domain/errors';
+import { toWire } from '../../runtime/wire';
+import type { Outcome } from '../control-plane/bodies';
+import type { Family } from '../families/family';
+import { chat, responses } from '../families/table';
+import { nothing_used } from '../families/usage';
+import { checkMembers } from '../wire/members';
+import { type Body, isObject } from '../wire/values';
 
 /** How one family is spoken over a socket: the bodies and events of its HTTP route, one a frame. */
 export interface Protocol {

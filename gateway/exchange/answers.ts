@@ -1,8 +1,10 @@
-import { type AppError, errorHeaders, toErrorBody } from '../domain/errors';
-import { toWire } from '../runtime/wire';
-import type { Call } from './call/call';
-import type { Measured } from './families/reader';
-import { letSlotsGo } from './limit-stages';
+import { type AppError, errorHeaders, toErrorBody } from '../../domain/errors';
+import { toWire } from '../../runtime/wire';
+import type { Call } from '../call/call';
+import type { Measured } from '../families/reader';
+import { letSlotsGo } from '../stages/limit';
+import { blocked, type Checked, checkAnswer, guardStream } from '../stages/policies';
+import { upstreamError } from '../upstreams/errors';
 import {
   type AnswerMeter,
   createByteMeter,
@@ -11,8 +13,6 @@ import {
   decoderOf,
 } from './meter';
 import { asksUsage } from './outgoing';
-import { blocked, type Checked, checkAnswer, guardStream } from './stages/policies';
-import { upstreamError } from './upstreams/errors';
 import type { Valve } from './valve';
 
 const ERROR_BODY_MAX_BYTES = 1_048_576;

@@ -1,14 +1,14 @@
-import { AppError } from '../domain/errors';
+import { AppError } from '../../domain/errors';
+import type { Call } from '../call/call';
+import { inCallSpan, tellTrouble } from '../call/spans';
+import { serveBy } from '../stages/choose';
+import { refused } from '../stages/outcome';
+import { checkRefusal } from '../stages/policies';
+import { isOfTarget, refusalOf } from '../upstreams/errors';
+import type { Candidate } from '../upstreams/targets';
 import { picked } from './answers';
-import type { Call } from './call/call';
-import { inCallSpan, tellTrouble } from './call/spans';
-import { refused } from './outcome';
+import { Exchange, type Trouble } from './exchange';
 import { sentTo } from './outgoing';
-import { Exchange, type Trouble } from './proxy';
-import { serveBy } from './stages/choose';
-import { checkRefusal } from './stages/policies';
-import { isOfTarget, refusalOf } from './upstreams/errors';
-import type { Candidate } from './upstreams/targets';
 
 // All that goes from the client to the upstream besides the body; its key, cookies and identity never do.
 const upstream_headers = ['accept', 'openai-beta', 'anthropic-version', 'anthropic-beta'];

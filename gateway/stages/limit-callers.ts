@@ -1,7 +1,7 @@
-import { AppError } from '../domain/errors';
-import type { Call } from './call/call';
-import type { Running } from './call/snapshot';
-import { type Identifier, openIdentifier } from './identity/identifier';
+import { AppError } from '../../domain/errors';
+import type { Call } from '../call/call';
+import type { Running } from '../call/snapshot';
+import { type Identifier, openIdentifier } from '../identity/identifier';
 
 const byConfiguration = new WeakMap<Running, Identifier>();
 

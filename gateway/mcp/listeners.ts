@@ -1,6 +1,6 @@
-import { AppError } from '../domain/errors';
-import type { Call } from './call/call';
-import { ownerOf } from './identity/identifier';
+import { AppError } from '../../domain/errors';
+import type { Call } from '../call/call';
+import { ownerOf } from '../identity/identifier';
 
 const CONFIRM_MS = 25_000;
 

@@ -1,10 +1,10 @@
 import type { Duplex } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
-import type { Usage } from './control-plane/bodies';
-import { type Measured, nothing_measured, type Reader } from './families/reader';
-import type { StreamGuard } from './policy/stream-guard';
-import { type Frame, lastFrame, newSseState, readFrames, unfinished } from './wire/sse';
-import { type Body, objectIn } from './wire/values';
+import type { Usage } from '../control-plane/bodies';
+import { type Measured, nothing_measured, type Reader } from '../families/reader';
+import type { StreamGuard } from '../policy/stream-guard';
+import { type Frame, lastFrame, newSseState, readFrames, unfinished } from '../wire/sse';
+import { type Body, objectIn } from '../wire/values';
 
 // What is kept of a JSON answer to find its usage.
 const JSON_MAX_BYTES = 1_048_576;

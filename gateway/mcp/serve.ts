@@ -1,16 +1,23 @@
 import type { Context } from 'koa';
-import { AppError, errorHeaders } from '../domain/errors';
-import { toRefusal } from '../runtime/conventions';
-import { addToLine } from '../runtime/request-log';
-import type { Call, Gateway, Stage } from './call/call';
-import { runCall } from './call/run';
-import { enter, leave, type Running } from './call/snapshot';
-import { inCallSpan } from './call/spans';
-import { mcp } from './families/mcp';
-import { limitUnpriced } from './limit-stages';
-import { McpExchange, type Sent } from './mcp-exchange';
-import { checkHeaders } from './mcp-headers';
-import { listen } from './mcp-listeners';
+import { AppError, errorHeaders } from '../../domain/errors';
+import { toRefusal } from '../../runtime/conventions';
+import { addToLine } from '../../runtime/request-log';
+import type { Call, Gateway, Stage } from '../call/call';
+import { runCall } from '../call/run';
+import { enter, leave, type Running } from '../call/snapshot';
+import { inCallSpan } from '../call/spans';
+import { mcp } from '../families/mcp';
+import { pipelineOf } from '../pipeline';
+import { confirmKey } from '../stages/identify';
+import { limitUnpriced } from '../stages/limit';
+import { checkOrigin } from '../stages/origins';
+import type { Target } from '../upstreams/targets';
+import { readBody } from '../wire/read';
+import { openMeeting } from './barrier';
+import { type Asking, checkAsking } from './check';
+import { McpExchange, type Sent } from './exchange';
+import { checkHeaders } from './headers';
+import { listen } from './listeners';
 import {
   isModern,
   type Messages,
@@ -18,15 +25,8 @@ import {
   rpcErrors,
   type ToolCall,
   toolCalls,
-} from './mcp-messages';
-import { type Asking, checkAsking } from './mcp-policy';
-import { sealSession, unsealSession } from './mcp-sessions';
-import { openMeeting } from './meetings';
-import { checkOrigin } from './origins';
-import { pipelineOf } from './pipeline';
-import { confirmKey } from './stages/identify';
-import type { Target } from './upstreams/targets';
-import { readBody } from './wire/read';
+} from './messages';
+import { sealSession, unsealSession } from './sessions';
 
 /** One HTTP request of an MCP client. */
 interface Asked extends Asking {

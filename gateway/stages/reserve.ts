@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto';
-import type { Call } from './call/call';
-import { traceOf } from './call/spans';
-import type { Priced } from './control-plane/bodies';
-import { nothing_used } from './families/usage';
-import { pay } from './held-calls';
+import type { Call } from '../call/call';
+import { traceOf } from '../call/spans';
+import type { Priced } from '../control-plane/bodies';
+import { nothing_used } from '../families/usage';
 import { completionCeiling } from './outcome';
+import { pay } from './pay';
 
 // Above this a digest takes milliseconds and goes to the thread pool.
 const DIGEST_INLINE_BYTES = 262_144;

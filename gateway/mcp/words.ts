@@ -1,6 +1,6 @@
-import { checkJson, type Dlp } from './policy/dlp';
-import { isPlainName, isSilent, spliced } from './policy/literals';
-import { said, stringEnd } from './wire/scan';
+import { checkJson, type Dlp } from '../policy/dlp';
+import { isPlainName, isSilent, spliced } from '../policy/literals';
+import { said, stringEnd } from '../wire/scan';
 
 /** A text or a number that somebody wrote into a message: its place, and itself as a JSON string. */
 export interface Word {

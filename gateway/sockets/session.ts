@@ -1,13 +1,13 @@
 import type { Socket } from 'node:net';
 import { type RawData, WebSocket } from 'ws';
-import { AppError } from '../domain/errors';
-import { createRequestLog } from '../runtime/request-log';
-import type { SocketSettings } from './config/sockets';
-import { type Opened, SocketCall } from './socket-call';
-import { asked, laneOf } from './socket-frames';
-import type { Link } from './socket-response';
-import { checkKeys } from './wire/members';
-import { parseBody } from './wire/parse';
+import { AppError } from '../../domain/errors';
+import { createRequestLog } from '../../runtime/request-log';
+import type { SocketSettings } from '../config/sockets';
+import { checkKeys } from '../wire/members';
+import { parseBody } from '../wire/parse';
+import { type Opened, SocketCall } from './frame-call';
+import { asked, laneOf } from './frames';
+import type { Link } from './response';
 
 // Above the first the answers of a client that reads slowly are held back, below the second they go on.
 const UNREAD_MAX_BYTES = 1_048_576;

@@ -1,9 +1,9 @@
-import { AppError } from '../domain/errors';
-import { isKept } from '../domain/texts';
-import type { Call } from './call/call';
-import type { ClientRequest } from './families/request';
-import { checkKeys, type Spans } from './wire/members';
-import { type Body, isObject } from './wire/values';
+import { AppError } from '../../domain/errors';
+import { isKept } from '../../domain/texts';
+import type { Call } from '../call/call';
+import type { ClientRequest } from '../families/request';
+import { checkKeys, type Spans } from '../wire/members';
+import { type Body, isObject } from '../wire/values';
 
 const SESSION_HEADER = 'x-session-id';
 const SESSION_LENGTH_MAX = 200;

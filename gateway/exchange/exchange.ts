@@ -1,5 +1,12 @@
 import type { Dispatcher } from 'undici';
-import { AppError } from '../domain/errors';
+import { AppError } from '../../domain/errors';
+import type { Call } from '../call/call';
+import { nothing_measured } from '../families/reader';
+import type { Translator } from '../families/translation';
+import { outcomeOf, refused } from '../stages/outcome';
+import { isGuarded } from '../stages/policies';
+import { isOfTarget, upstreamError } from '../upstreams/errors';
+import type { Candidate } from '../upstreams/targets';
 import {
   type Answer,
   checkedAnswer,
@@ -9,13 +16,6 @@ import {
   streamAnswer,
   wholeAnswer,
 } from './answers';
-import type { Call } from './call/call';
-import { nothing_measured } from './families/reader';
-import type { Translator } from './families/translation';
-import { outcomeOf, refused } from './outcome';
-import { isGuarded } from './stages/policies';
-import { isOfTarget, upstreamError } from './upstreams/errors';
-import type { Candidate } from './upstreams/targets';
 import { Valve } from './valve';
 
 // How long and how much is read on behalf of a client that has gone, for the usage at the answer's end.

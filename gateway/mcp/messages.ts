@@ -1,8 +1,8 @@
-import { AppError } from '../domain/errors';
-import { isKept } from '../domain/texts';
-import { checkEach, spellings } from './wire/members';
-import { parseText } from './wire/parse';
-import { type Body, isObject } from './wire/values';
+import { AppError } from '../../domain/errors';
+import { isKept } from '../../domain/texts';
+import { checkEach, spellings } from '../wire/members';
+import { parseText } from '../wire/parse';
+import { type Body, isObject } from '../wire/values';
 
 /** One JSON-RPC message of a client, as far as this gateway decides on it. */
 export interface Message {

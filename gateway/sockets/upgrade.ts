@@ -3,16 +3,16 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocketServer } from 'ws';
-import { AppError, errorHeaders, toErrorBody } from '../domain/errors';
-import { newId } from '../domain/ids';
-import { toRefusal } from '../runtime/conventions';
-import type { Gateway } from './call/call';
-import type { ClientSide } from './call/client-side';
-import { ownerOf } from './identity/identifier';
-import { limitUnpriced } from './limit-stages';
-import { checkOrigin } from './origins';
-import { protocolOf } from './socket-frames';
-import { SocketSession } from './socket-session';
+import { AppError, errorHeaders, toErrorBody } from '../../domain/errors';
+import { newId } from '../../domain/ids';
+import { toRefusal } from '../../runtime/conventions';
+import type { Gateway } from '../call/call';
+import type { ClientSide } from '../call/client-side';
+import { ownerOf } from '../identity/identifier';
+import { limitUnpriced } from '../stages/limit';
+import { checkOrigin } from '../stages/origins';
+import { protocolOf } from './frames';
+import { SocketSession } from './session';
 
 /** The open sockets of this gateway. */
 export interface Sockets {

@@ -1,10 +1,10 @@
-import { AppError } from '../domain/errors';
-import type { LimitType, Scope } from '../domain/rate-limits';
-import type { ClientSide } from './call/client-side';
-import type { Identity } from './control-plane/bodies';
-import type { Told } from './control-plane/events';
-import type { Check } from './limits/buckets';
-import { leastOf, leftOf, type Standing } from './limits/standing';
+import { AppError } from '../../domain/errors';
+import type { LimitType, Scope } from '../../domain/rate-limits';
+import type { ClientSide } from '../call/client-side';
+import type { Identity } from '../control-plane/bodies';
+import type { Told } from '../control-plane/events';
+import type { Check } from '../limits/buckets';
+import { leastOf, leftOf, type Standing } from '../limits/standing';
 
 const words: Record<Scope, string> = {
   ip: 'your address',

@@ -1,9 +1,9 @@
-import type { Call } from './call/call';
-import { renamed } from './families/forms';
-import type { ClientRequest } from './families/request';
-import type { Candidate } from './upstreams/targets';
-import type { Span, Spans } from './wire/members';
-import type { Body } from './wire/values';
+import type { Call } from '../call/call';
+import { renamed } from '../families/forms';
+import type { ClientRequest } from '../families/request';
+import type { Candidate } from '../upstreams/targets';
+import type { Span, Spans } from '../wire/members';
+import type { Body } from '../wire/values';
 
 interface Edit {
   at: Span;

@@ -1,7 +1,7 @@
 import { Writable } from 'node:stream';
-import type { ClientResponse } from './call/client-side';
-import { frameOfEvent, inLane, type Protocol } from './socket-frames';
-import { type Frame, newSseState, readFrames, unfinished } from './wire/sse';
+import type { ClientResponse } from '../call/client-side';
+import { type Frame, newSseState, readFrames, unfinished } from '../wire/sse';
+import { frameOfEvent, inLane, type Protocol } from './frames';
 
 // Of an answer that its provider did not stream, as asked.
 const WHOLE_MAX_BYTES = 64 * 1_048_576;

@@ -1,8 +1,8 @@
 import { timingSafeEqual } from 'node:crypto';
-import { AppError } from '../domain/errors';
-import type { Identity } from './control-plane/bodies';
-import type { ControlPlane } from './control-plane/client';
-import { ownerOf } from './identity/identifier';
+import { AppError } from '../../domain/errors';
+import type { Identity } from '../control-plane/bodies';
+import type { ControlPlane } from '../control-plane/client';
+import { ownerOf } from '../identity/identifier';
 
 /** Whose session at which server. */
 export interface SessionOwner {

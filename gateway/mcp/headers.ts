@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { AppError } from '../domain/errors';
-import { isModern, type Message, type Messages } from './mcp-messages';
-import { isObject } from './wire/values';
+import { AppError } from '../../domain/errors';
+import { isObject } from '../wire/values';
+import { isModern, type Message, type Messages } from './messages';
 
 // The newest protocol says in headers again what a body says, for whoever routes without reading bodies. Here bodies are
 // read, so that both must say the same; its words are "Request Metadata" of its Streamable HTTP.

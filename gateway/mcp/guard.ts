@@ -1,12 +1,12 @@
-import { AppError } from '../domain/errors';
-import type { Call } from './call/call';
-import { messagesIn } from './mcp-answers';
-import { rpcErrors } from './mcp-messages';
-import { filterWords, wordsIn } from './mcp-texts';
-import type { Dlp, Verdict } from './policy/dlp';
-import { blocked } from './stages/policies';
-import { COMMA, charCodeAt, QUOTE } from './wire/scan';
-import type { Frame } from './wire/sse';
+import { AppError } from '../../domain/errors';
+import type { Call } from '../call/call';
+import type { Dlp, Verdict } from '../policy/dlp';
+import { blocked } from '../stages/policies';
+import { COMMA, charCodeAt, QUOTE } from '../wire/scan';
+import type { Frame } from '../wire/sse';
+import { messagesIn } from './answers';
+import { rpcErrors } from './messages';
+import { filterWords, wordsIn } from './words';
 
 /** Stands between the answers of a server and their client, where a policy looks at answers. */
 export interface AnswerGuard {

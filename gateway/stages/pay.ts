@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AppError, isAppError } from '../domain/errors';
-import type { Call } from './call/call';
-import type { ClientSide } from './call/client-side';
-import type { Payment, Place } from './call/held-calls';
-import { HOLD_MS_MAX } from './config/settings';
-import type { RedeemRequest, Reservation, ReserveRequest } from './control-plane/bodies';
-import { ownerOf } from './identity/identifier';
-import { letSlotsGo, takeSlotsAgain } from './limit-stages';
+import { AppError, isAppError } from '../../domain/errors';
+import type { Call } from '../call/call';
+import type { ClientSide } from '../call/client-side';
+import type { Payment, Place } from '../call/held-calls';
+import { HOLD_MS_MAX } from '../config/settings';
+import type { RedeemRequest, Reservation, ReserveRequest } from '../control-plane/bodies';
+import { ownerOf } from '../identity/identifier';
+import { letSlotsGo, takeSlotsAgain } from './limit';
 
 const HOLD_HEADER = 'x-svc-hold-ms';
 const TICKET_HEADER = 'x-svc-cost-ticket';

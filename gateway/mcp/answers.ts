@@ -1,7 +1,7 @@
-import type { Outcome } from './control-plane/bodies';
-import { nothing_used } from './families/usage';
-import { refused } from './outcome';
-import { type Body, isObject } from './wire/values';
+import type { Outcome } from '../control-plane/bodies';
+import { nothing_used } from '../families/usage';
+import { refused } from '../stages/outcome';
+import { type Body, isObject } from '../wire/values';
 
 /** How requests were answered, by their ids as JSON. */
 export interface Answered {

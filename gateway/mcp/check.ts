@@ -1,11 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Call } from './call/call';
-import type { Kind } from './config/policies';
-import { decodedValue, encodedValue } from './mcp-headers';
-import type { Messages } from './mcp-messages';
-import { addressed, filterWords, wordsIn } from './mcp-texts';
-import { checkText, type Dlp } from './policy/dlp';
-import { blocked } from './stages/policies';
+import type { Call } from '../call/call';
+import type { Kind } from '../config/policies';
+import { checkText, type Dlp } from '../policy/dlp';
+import { blocked } from '../stages/policies';
+import { decodedValue, encodedValue } from './headers';
+import type { Messages } from './messages';
+import { addressed, filterWords, wordsIn } from './words';
 
 /** What goes to a server. */
 export interface Outgoing {

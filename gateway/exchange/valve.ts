@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import type { Call } from './call/call';
-import type { ClientResponse } from './call/client-side';
+import type { Call } from '../call/call';
+import type { ClientResponse } from '../call/client-side';
 
 type Controller = Dispatcher.DispatchController;
 

@@ -1,12 +1,12 @@
 import type { Dispatcher } from 'undici';
-import { AppError } from '../domain/errors';
-import type { Call } from './call/call';
-import { type Answered, nothingAnswered, outcomeOfTool, readAnswer } from './mcp-answers';
-import { type AnswerGuard, openGuard } from './mcp-guard';
-import { rpcErrors } from './mcp-messages';
-import { upstreamError } from './upstreams/errors';
-import { Valve } from './valve';
-import { type Frame, newSseState, readFrames, unfinished } from './wire/sse';
+import { AppError } from '../../domain/errors';
+import type { Call } from '../call/call';
+import { Valve } from '../exchange/valve';
+import { upstreamError } from '../upstreams/errors';
+import { type Frame, newSseState, readFrames, unfinished } from '../wire/sse';
+import { type Answered, nothingAnswered, outcomeOfTool, readAnswer } from './answers';
+import { type AnswerGuard, openGuard } from './guard';
+import { rpcErrors } from './messages';
 
 type Controller = Dispatcher.DispatchController;
 type Headers = Record<string, string | string[] | undefined>;
