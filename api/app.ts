@@ -3,11 +3,11 @@ import { openProviders } from '../payment-providers/open';
 import { conventions } from '../runtime/conventions';
 import type { Logger } from '../runtime/log';
 import { API_VERSION } from '../runtime/version';
-import { docs } from './docs';
-import { createKeyring } from './keyring';
-import { type Connections, mount } from './route';
-import { routes } from './routes';
-import { requestSpans } from './tracing';
+import { type Connections, mount } from './http/route';
+import { requestSpans } from './http/tracing';
+import { createKeyring } from './ledger/keyring';
+import { docs } from './openapi/docs';
+import { routes } from './table';
 
 /** The control plane as a Koa application. */
 export function createApp(

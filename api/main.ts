@@ -12,8 +12,8 @@ import { createLog, type Logger } from '../runtime/log';
 import { openProcessTracing } from '../runtime/telemetry/open';
 import { openTemporal } from '../temporal/client';
 import { createApp } from './app';
-import { createLanes } from './lanes';
-import { openWaiters } from './waiters';
+import { createLanes } from './ledger/lanes';
+import { openWaiters } from './ledger/waiters';
 
 const DRAIN_MS = 6_000;
 

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import { createApp } from '../api/app';
-import { createLanes, type Lanes } from '../api/lanes';
-import { openWaiters } from '../api/waiters';
+import { createLanes, type Lanes } from '../api/ledger/lanes';
+import { openWaiters } from '../api/ledger/waiters';
 import * as reservations from '../domain/ledger/reservations';
 import { createSecrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
-import { createLanes, type Lanes } from '../api/lanes';
-import { openWaiters } from '../api/waiters';
+import { createLanes, type Lanes } from '../api/ledger/lanes';
+import { openWaiters } from '../api/ledger/waiters';
 import * as organizations from '../domain/people/organizations';
 import { type Db, many, maybe, one } from '../domain/sql';
 import { openDatabase } from '../runtime/database';

@@ -1,5 +1,5 @@
-import type { Route } from '../api/route';
-import { routes } from '../api/routes';
+import type { Route } from '../api/http/route';
+import { routes } from '../api/table';
 import * as keys from '../domain/people/keys';
 import * as tokens from '../domain/people/tokens';
 import type { Db } from '../domain/sql';

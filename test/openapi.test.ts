@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { exampleBody } from '../api/field-help';
-import { openapi, openapiText } from '../api/openapi';
-import type { Route } from '../api/route';
-import { routes } from '../api/routes';
+import type { Route } from '../api/http/route';
+import { openapi, openapiText } from '../api/openapi/document';
+import { exampleBody } from '../api/openapi/field-help';
+import { routes } from '../api/table';
 import { root } from '../runtime/root';
 import { type CallApi, startApi } from './support/api';
 

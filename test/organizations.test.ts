@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { createKeyring } from '../api/keyring';
+import { createKeyring } from '../api/ledger/keyring';
 import * as tokens from '../domain/people/tokens';
 import type { Db } from '../domain/sql';
 import {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { types as eventTypes } from '../../domain/events';
-import { id, time } from '../answers';
+import { id, time } from './shared';
 
 export const health = z.strictObject({ status: z.literal('ok'), version: z.string() });
 export const readiness = z.strictObject({ status: z.literal('ready') });

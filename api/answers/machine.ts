@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { id, money, time } from '../answers';
+import { id, money, time } from './shared';
 
 export const reservation = z.strictObject({
   reservation_id: id,

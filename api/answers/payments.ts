@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { statuses as sessionStatuses } from '../../domain/payments/sessions';
-import { id, money, time } from '../answers';
-import { paymentProvider } from '../fields';
+import { paymentProvider } from '../http/fields';
+import { id, money, time } from './shared';
 
 const sessionStatus = z.enum(sessionStatuses);
 

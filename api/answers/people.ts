@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { scopes } from '../../domain/people/tokens';
-import { id, money, time } from '../answers';
+import { id, money, time } from './shared';
 
 export const organization = z.strictObject({ id, name: id, currency: id, created_at: time });
 

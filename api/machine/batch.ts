@@ -3,7 +3,7 @@ import { toErrorBody } from '../../domain/errors';
 import { toRefusal } from '../../runtime/conventions';
 import { API_VERSION } from '../../runtime/version';
 import { toWire } from '../../runtime/wire';
-import { type Ctx, parse } from '../route';
+import { type Ctx, parse } from '../http/route';
 import { type BatchItem, type batchBody, extendBody, reserveBody, settleBody } from './bodies';
 import { extend, reserve, settle } from './handlers';
 

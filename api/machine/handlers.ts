@@ -4,8 +4,8 @@ import { newId } from '../../domain/ids';
 import * as reservations from '../../domain/ledger/reservations';
 import * as tokens from '../../domain/people/tokens';
 import { withRetry } from '../../domain/sql';
-import { requireGatewayVersion } from '../access';
-import type { Ctx } from '../route';
+import { requireGatewayVersion } from '../http/access';
+import type { Ctx } from '../http/route';
 import {
   type extendBody,
   noUsage,

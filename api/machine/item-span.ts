@@ -1,6 +1,6 @@
 import type { TraceMembers } from '../../domain/trace';
 import { inSpan, SpanKind, type Tracing } from '../../runtime/telemetry/spans';
-import type { Ctx } from '../route';
+import type { Ctx } from '../http/route';
 
 type Item = TraceMembers & { org_id?: string | undefined; request_id?: string | null | undefined };
 

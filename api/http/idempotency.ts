@@ -1,9 +1,9 @@
 import type { Context } from 'koa';
-import { sha256 } from '../domain/digest';
-import { AppError, errorHeaders, isAppError, toErrorBody } from '../domain/errors';
-import { type Db, withRetry } from '../domain/sql';
-import * as storedAnswers from '../domain/stored-answers';
-import { toWire } from '../runtime/wire';
+import { sha256 } from '../../domain/digest';
+import { AppError, errorHeaders, isAppError, toErrorBody } from '../../domain/errors';
+import { type Db, withRetry } from '../../domain/sql';
+import * as storedAnswers from '../../domain/stored-answers';
+import { toWire } from '../../runtime/wire';
 import type { Ctx } from './route';
 
 const KEY_LENGTH_MAX = 200;

@@ -1,15 +1,15 @@
 import { z } from 'zod';
-import { AppError } from '../domain/errors';
-import * as operators from '../domain/payments/operators';
-import * as refunds from '../domain/payments/refunds';
-import * as payments from '../domain/payments/sessions';
-import { platformAdmin } from './access';
-import * as shared from './answers';
-import * as answers from './answers/payments';
-import { flag, id, positiveAmount } from './fields';
-import { onceElsewhere } from './idempotency';
-import { sessionFilter } from './payments';
-import { type Ctx, route } from './route';
+import { AppError } from '../../domain/errors';
+import * as operators from '../../domain/payments/operators';
+import * as refunds from '../../domain/payments/refunds';
+import * as payments from '../../domain/payments/sessions';
+import * as answers from '../answers/payments';
+import * as shared from '../answers/shared';
+import { platformAdmin } from '../http/access';
+import { flag, id, positiveAmount } from '../http/fields';
+import { onceElsewhere } from '../http/idempotency';
+import { type Ctx, route } from '../http/route';
+import { sessionFilter } from './routes';
 
 const reason = z
   .string()

@@ -1,13 +1,13 @@
-import { AppError } from '../domain/errors';
-import * as walletSettings from '../domain/ledger/wallet-settings';
-import type { Owner } from '../domain/ledger/wallets';
-import { decimalText } from '../domain/money';
-import { getConfig, type PlatformConfig, usableProviders } from '../domain/payments/config';
-import { minimumNanos, type ProviderName, stepNanos } from '../domain/payments/currencies';
-import { getOrgSettings } from '../domain/payments/settings';
-import * as members from '../domain/people/members';
-import type { Db } from '../domain/sql';
-import { isPlatformAdmin, type Principal } from './access';
+import { AppError } from '../../domain/errors';
+import * as walletSettings from '../../domain/ledger/wallet-settings';
+import type { Owner } from '../../domain/ledger/wallets';
+import { decimalText } from '../../domain/money';
+import { getConfig, type PlatformConfig, usableProviders } from '../../domain/payments/config';
+import { minimumNanos, type ProviderName, stepNanos } from '../../domain/payments/currencies';
+import { getOrgSettings } from '../../domain/payments/settings';
+import * as members from '../../domain/people/members';
+import type { Db } from '../../domain/sql';
+import { isPlatformAdmin, type Principal } from '../http/access';
 import { allowedReturn } from './return-urls';
 
 /** A checkout that somebody asks for; amounts are nanos. */

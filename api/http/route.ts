@@ -3,21 +3,21 @@ import Router from '@koa/router';
 import type { Context } from 'koa';
 import getRawBody from 'raw-body';
 import type { z } from 'zod';
-import { AppError, isAppError } from '../domain/errors';
-import type { Secrets } from '../domain/secrets';
-import { type Db, withRetry } from '../domain/sql';
-import { isKept } from '../domain/texts';
-import type { ProviderOf } from '../payment-providers/open';
-import type { Logger } from '../runtime/log';
-import { addToLine } from '../runtime/request-log';
-import type { Tracing } from '../runtime/telemetry/spans';
-import { toWire } from '../runtime/wire';
-import type { Temporal } from '../temporal/client';
+import { AppError, isAppError } from '../../domain/errors';
+import type { Secrets } from '../../domain/secrets';
+import { type Db, withRetry } from '../../domain/sql';
+import { isKept } from '../../domain/texts';
+import type { ProviderOf } from '../../payment-providers/open';
+import type { Logger } from '../../runtime/log';
+import { addToLine } from '../../runtime/request-log';
+import type { Tracing } from '../../runtime/telemetry/spans';
+import { toWire } from '../../runtime/wire';
+import type { Temporal } from '../../temporal/client';
+import type { Keyring } from '../ledger/keyring';
+import type { Lanes } from '../ledger/lanes';
+import type { Waiters } from '../ledger/waiters';
 import type { Access, Principal, Sources } from './access';
-import type { Keyring } from './keyring';
-import type { Lanes } from './lanes';
 import { inTrace } from './tracing';
-import type { Waiters } from './waiters';
 
 /** What every handler gets first: connections, who calls, and the request's label. */
 export interface Ctx {

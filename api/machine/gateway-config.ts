@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import { AppError } from '../domain/errors';
-import * as configs from '../domain/gateway-config';
-import { controlPlane, platformAdmin } from './access';
-import * as shared from './answers';
-import * as answers from './answers/machine';
-import { id, instant, page } from './fields';
-import { type Ctx, route } from './route';
+import { AppError } from '../../domain/errors';
+import * as configs from '../../domain/gateway-config';
+import * as answers from '../answers/machine';
+import * as shared from '../answers/shared';
+import { controlPlane, platformAdmin } from '../http/access';
+import { id, instant, page } from '../http/fields';
+import { type Ctx, route } from '../http/route';
 
 const CONFIG_MAX_CHARACTERS = 1_000_000;
 

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Middleware } from 'koa';
 import absolutePath from 'swagger-ui-dist/absolute-path';
-import { root } from '../runtime/root';
+import { root } from '../../runtime/root';
 
 const document = path.join(root, 'openapi.json');
 const assets = new Set(['swagger-ui.css', 'swagger-ui-bundle.js']);

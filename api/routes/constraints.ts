@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import * as constraints from '../domain/ledger/constraints';
-import { controlPlane, ownOrg, permission } from './access';
-import * as shared from './answers';
-import * as answers from './answers/money';
-import { amount, id } from './fields';
-import { type Ctx, route } from './route';
+import * as constraints from '../../domain/ledger/constraints';
+import * as answers from '../answers/money';
+import * as shared from '../answers/shared';
+import { controlPlane, ownOrg, permission } from '../http/access';
+import { amount, id } from '../http/fields';
+import { type Ctx, route } from '../http/route';
 
 const MAX_VALUE = 9_000_000_000;
 const RESPONSES_MAX = 1_000_000;

@@ -1,8 +1,9 @@
 import { z } from 'zod';
-import { AppError } from '../domain/errors';
-import * as events from '../domain/events';
-import { isUnreachable } from '../domain/sql';
-import { toWire } from '../runtime/wire';
+import { AppError } from '../../domain/errors';
+import * as events from '../../domain/events';
+import { isUnreachable } from '../../domain/sql';
+import { toWire } from '../../runtime/wire';
+import * as answers from '../answers/events';
 import {
   type Access,
   actingOrg,
@@ -10,10 +11,9 @@ import {
   controlPlane,
   isPlatformAdmin,
   type Principal,
-} from './access';
-import * as answers from './answers/events';
-import { id, instant } from './fields';
-import { type Ctx, route } from './route';
+} from '../http/access';
+import { id, instant } from '../http/fields';
+import { type Ctx, route } from '../http/route';
 
 const kind = z.enum(events.types);
 const listed = z.strictObject({

@@ -1,11 +1,11 @@
 import type { Context } from 'koa';
-import { AppError } from '../domain/errors';
-import * as members from '../domain/people/members';
-import * as organizations from '../domain/people/organizations';
-import * as tokens from '../domain/people/tokens';
-import type { Db } from '../domain/sql';
-import type { VerifyJwt } from '../runtime/jwt';
-import type { Keyring } from './keyring';
+import { AppError } from '../../domain/errors';
+import * as members from '../../domain/people/members';
+import * as organizations from '../../domain/people/organizations';
+import * as tokens from '../../domain/people/tokens';
+import type { Db } from '../../domain/sql';
+import type { VerifyJwt } from '../../runtime/jwt';
+import type { Keyring } from '../ledger/keyring';
 
 export type Scope = tokens.Scope;
 

@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import * as walletSettings from '../domain/ledger/wallet-settings';
-import { fromNanos } from '../domain/money';
-import * as paymentConfig from '../domain/payments/config';
-import { currenciesOf, type ProviderName, providerNames } from '../domain/payments/currencies';
-import * as paymentSettings from '../domain/payments/settings';
-import { actingOrg, permission, platformAdmin } from './access';
-import { flag, id, positiveAmount } from './fields';
-import { type Ctx, route } from './route';
+import * as walletSettings from '../../domain/ledger/wallet-settings';
+import { fromNanos } from '../../domain/money';
+import * as paymentConfig from '../../domain/payments/config';
+import { currenciesOf, type ProviderName, providerNames } from '../../domain/payments/currencies';
+import * as paymentSettings from '../../domain/payments/settings';
+import { actingOrg, permission, platformAdmin } from '../http/access';
+import { flag, id, positiveAmount } from '../http/fields';
+import { type Ctx, route } from '../http/route';
 
 const provider = z.enum(providerNames).describe('The payment provider.');
 const scopes = z.enum(['user', 'team', 'organization']);

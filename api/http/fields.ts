@@ -1,7 +1,7 @@
 import codes from 'currency-codes';
 import { z } from 'zod';
-import { toNanos } from '../domain/money';
-import { providerNames } from '../domain/payments/currencies';
+import { toNanos } from '../../domain/money';
+import { providerNames } from '../../domain/payments/currencies';
 
 // The kinds of field that several route tables share.
 

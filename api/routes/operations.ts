@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import { AppError } from '../domain/errors';
-import { audit } from '../domain/ledger/audit';
-import { API_VERSION } from '../runtime/version';
-import { open, platformAdmin } from './access';
-import * as eventsAnswers from './answers/events';
-import * as moneyAnswers from './answers/money';
-import { type Ctx, route } from './route';
+import { AppError } from '../../domain/errors';
+import { audit } from '../../domain/ledger/audit';
+import { API_VERSION } from '../../runtime/version';
+import * as eventsAnswers from '../answers/events';
+import * as moneyAnswers from '../answers/money';
+import { open, platformAdmin } from '../http/access';
+import { type Ctx, route } from '../http/route';
 
 const nothing = z.strictObject({});
 

@@ -1,4 +1,4 @@
-import { AppError } from '../domain/errors';
+import { AppError } from '../../domain/errors';
 
 /**
  * The address a buyer is sent back to, as the browser will read it. Its origin must be one of the organization's; without

@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import { AppError } from '../domain/errors';
-import type { ProviderName } from '../domain/payments/currencies';
-import * as paymentEvents from '../domain/payments/events';
-import type { WebhookHeaders } from '../payment-providers/provider';
-import { open } from './access';
-import * as answers from './answers/payments';
-import { paymentProvider } from './fields';
-import { type Ctx, readBytes, route } from './route';
+import { AppError } from '../../domain/errors';
+import type { ProviderName } from '../../domain/payments/currencies';
+import * as paymentEvents from '../../domain/payments/events';
+import type { WebhookHeaders } from '../../payment-providers/provider';
+import * as answers from '../answers/payments';
+import { open } from '../http/access';
+import { paymentProvider } from '../http/fields';
+import { type Ctx, readBytes, route } from '../http/route';
 
 const named = z.object({ provider: paymentProvider });
 const nothing = z.object({});

@@ -1,5 +1,5 @@
 import type { Context, Middleware } from 'koa';
-import { addToLine } from '../runtime/request-log';
+import { addToLine } from '../../runtime/request-log';
 import {
   fail,
   type Span,
@@ -7,8 +7,8 @@ import {
   type Tracing,
   traceIdOf,
   traceparentOf,
-} from '../runtime/telemetry/spans';
-import type { Temporal } from '../temporal/client';
+} from '../../runtime/telemetry/spans';
+import type { Temporal } from '../../temporal/client';
 
 // The items of machine calls have spans of their own, and probes have none.
 const untraced = /^\/v1\/gateway\/|^\/(health|readyz)$/;

@@ -1,13 +1,13 @@
 import { z } from 'zod';
-import { sha256 } from '../domain/digest';
-import { AppError } from '../domain/errors';
-import * as pricing from '../domain/ledger/pricing';
-import { toWire } from '../runtime/wire';
-import { open, platformAdmin } from './access';
-import * as shared from './answers';
-import * as answers from './answers/money';
-import { currency, flag, id, instant } from './fields';
-import { type Ctx, route } from './route';
+import { sha256 } from '../../domain/digest';
+import { AppError } from '../../domain/errors';
+import * as pricing from '../../domain/ledger/pricing';
+import { toWire } from '../../runtime/wire';
+import * as answers from '../answers/money';
+import * as shared from '../answers/shared';
+import { open, platformAdmin } from '../http/access';
+import { currency, flag, id, instant } from '../http/fields';
+import { type Ctx, route } from '../http/route';
 
 // Prices are kept as decimals; a double says at most 15 digits of one exactly.
 const price = z.number().min(0, 'must not be negative').max(1_000_000_000);

@@ -1,11 +1,11 @@
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
-import { root } from '../runtime/root';
-import { API_VERSION } from '../runtime/version';
+import { root } from '../../runtime/root';
+import { API_VERSION } from '../../runtime/version';
+import type { Route } from '../http/route';
+import { routes } from '../table';
 import { exampleBody, pathHelp, withHelp } from './field-help';
-import type { Route } from './route';
-import { routes } from './routes';
 
 const file = path.join(root, 'openapi.json');
 

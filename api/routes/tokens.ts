@@ -1,12 +1,18 @@
 import { z } from 'zod';
-import { AppError } from '../domain/errors';
-import * as tokens from '../domain/people/tokens';
-import type { Db } from '../domain/sql';
-import { actingOrg, isPlatformAdmin, type Principal, permission, requireScopes } from './access';
-import * as shared from './answers';
-import * as answers from './answers/people';
-import { amount, id, instant, name, page } from './fields';
-import { type Ctx, route } from './route';
+import { AppError } from '../../domain/errors';
+import * as tokens from '../../domain/people/tokens';
+import type { Db } from '../../domain/sql';
+import * as answers from '../answers/people';
+import * as shared from '../answers/shared';
+import {
+  actingOrg,
+  isPlatformAdmin,
+  type Principal,
+  permission,
+  requireScopes,
+} from '../http/access';
+import { amount, id, instant, name, page } from '../http/fields';
+import { type Ctx, route } from '../http/route';
 
 const type = z.enum(['access', 'gateway']);
 const newToken = z.strictObject({

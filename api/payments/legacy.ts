@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import * as payments from '../domain/payments/sessions';
-import { member } from './access';
-import * as answers from './answers/payments';
-import { id, positiveAmount } from './fields';
-import { deprecated } from './payment-webhooks';
-import { buyerOf, makeCheckout, ownOrder, settle } from './payments';
-import { type Ctx, route } from './route';
+import * as payments from '../../domain/payments/sessions';
+import * as answers from '../answers/payments';
+import { member } from '../http/access';
+import { id, positiveAmount } from '../http/fields';
+import { type Ctx, route } from '../http/route';
+import { buyerOf, makeCheckout, ownOrder, settle } from './routes';
+import { deprecated } from './webhooks';
 
 const order = z.strictObject({
   amount: positiveAmount('amount'),

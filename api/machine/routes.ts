@@ -1,16 +1,9 @@
-import { controlPlane } from './access';
-import * as answers from './answers/machine';
-import { batch } from './machine/batch';
-import {
-  batchBody,
-  extendBody,
-  redeemBody,
-  reserveBody,
-  settleBody,
-  verifyBody,
-} from './machine/bodies';
-import { extend, redeem, reserve, settle, verify } from './machine/handlers';
-import { route } from './route';
+import * as answers from '../answers/machine';
+import { controlPlane } from '../http/access';
+import { route } from '../http/route';
+import { batch } from './batch';
+import { batchBody, extendBody, redeemBody, reserveBody, settleBody, verifyBody } from './bodies';
+import { extend, redeem, reserve, settle, verify } from './handlers';
 
 export const gatewayRoutes = [
   route('post', '/v1/gateway/wallets/reserve', controlPlane, reserveBody, reserve, {

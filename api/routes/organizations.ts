@@ -1,8 +1,10 @@
 import { z } from 'zod';
-import { AppError } from '../domain/errors';
-import * as members from '../domain/people/members';
-import * as organizations from '../domain/people/organizations';
-import { roleScopes } from '../domain/people/tokens';
+import { AppError } from '../../domain/errors';
+import * as members from '../../domain/people/members';
+import * as organizations from '../../domain/people/organizations';
+import { roleScopes } from '../../domain/people/tokens';
+import * as answers from '../answers/people';
+import * as shared from '../answers/shared';
 import {
   actingOrg,
   isPlatformAdmin,
@@ -11,11 +13,9 @@ import {
   permission,
   platformAdmin,
   requireScopes,
-} from './access';
-import * as shared from './answers';
-import * as answers from './answers/people';
-import { currency, id, name, page } from './fields';
-import { type Ctx, route } from './route';
+} from '../http/access';
+import { currency, id, name, page } from '../http/fields';
+import { type Ctx, route } from '../http/route';
 
 const role = z.enum(['owner', 'admin', 'billing_admin', 'member']);
 const org = z.strictObject({ id });

@@ -1,18 +1,18 @@
 import { z } from 'zod';
-import { sha256 } from '../domain/digest';
-import { AppError } from '../domain/errors';
-import type { ProviderName } from '../domain/payments/currencies';
-import * as payments from '../domain/payments/sessions';
-import * as steps from '../domain/payments/steps';
-import type { Db } from '../domain/sql';
-import type { UpdateOptions } from '../temporal/client';
-import { actingOrg, isPlatformAdmin, member, type Principal, permission } from './access';
-import * as shared from './answers';
-import * as answers from './answers/payments';
+import { sha256 } from '../../domain/digest';
+import { AppError } from '../../domain/errors';
+import type { ProviderName } from '../../domain/payments/currencies';
+import * as payments from '../../domain/payments/sessions';
+import * as steps from '../../domain/payments/steps';
+import type { Db } from '../../domain/sql';
+import type { UpdateOptions } from '../../temporal/client';
+import * as answers from '../answers/payments';
+import * as shared from '../answers/shared';
+import { actingOrg, isPlatformAdmin, member, type Principal, permission } from '../http/access';
+import { id, instant, page, paymentProvider, positiveAmount } from '../http/fields';
+import { idempotencyKey } from '../http/idempotency';
+import { type Ctx, route } from '../http/route';
 import { judged } from './checkout-rules';
-import { id, instant, page, paymentProvider, positiveAmount } from './fields';
-import { idempotencyKey } from './idempotency';
-import { type Ctx, route } from './route';
 
 const url = z.string().min(1).max(2_000);
 

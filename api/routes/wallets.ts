@@ -1,9 +1,11 @@
 import { z } from 'zod';
-import * as pricing from '../domain/ledger/pricing';
-import * as transactions from '../domain/ledger/transactions';
-import * as walletSettings from '../domain/ledger/wallet-settings';
-import * as wallets from '../domain/ledger/wallets';
-import type { Db } from '../domain/sql';
+import * as pricing from '../../domain/ledger/pricing';
+import * as transactions from '../../domain/ledger/transactions';
+import * as walletSettings from '../../domain/ledger/wallet-settings';
+import * as wallets from '../../domain/ledger/wallets';
+import type { Db } from '../../domain/sql';
+import * as answers from '../answers/money';
+import * as shared from '../answers/shared';
 import {
   actingOrg,
   isPlatformAdmin,
@@ -11,12 +13,10 @@ import {
   type Principal,
   permission,
   platformAdmin,
-} from './access';
-import * as shared from './answers';
-import * as answers from './answers/money';
-import { amount, currency, flag, id, ledgerPage, page, positiveAmount, text } from './fields';
-import { once } from './idempotency';
-import { type Ctx, route } from './route';
+} from '../http/access';
+import { amount, currency, flag, id, ledgerPage, page, positiveAmount, text } from '../http/fields';
+import { once } from '../http/idempotency';
+import { type Ctx, route } from '../http/route';
 
 const ownerType = z.enum(['organization', 'team', 'user']);
 const walletsQuery = z.strictObject({ org_id: id.optional(), ...page });

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Redeem } from '../domain/ledger/calls';
-import type { LaneAnswer } from '../domain/ledger/reservations';
-import * as tickets from '../domain/ledger/tickets';
-import { type Db, withRetry } from '../domain/sql';
-import type { Logger } from '../runtime/log';
-import { listenTo } from '../runtime/notices';
+import type { Redeem } from '../../domain/ledger/calls';
+import type { LaneAnswer } from '../../domain/ledger/reservations';
+import * as tickets from '../../domain/ledger/tickets';
+import { type Db, withRetry } from '../../domain/sql';
+import type { Logger } from '../../runtime/log';
+import { listenTo } from '../../runtime/notices';
 import type { Lanes } from './lanes';
 
 /** Lost notices are covered by a look this often. */

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import * as tickets from '../domain/ledger/tickets';
-import * as verdicts from '../domain/ledger/verdicts';
-import { actingOrg, isPlatformAdmin, ownOrg, permission } from './access';
-import * as shared from './answers';
-import * as answers from './answers/machine';
-import { id, page, positiveAmount, text } from './fields';
-import { onceElsewhere } from './idempotency';
-import { type Ctx, route } from './route';
+import * as tickets from '../../domain/ledger/tickets';
+import * as verdicts from '../../domain/ledger/verdicts';
+import * as answers from '../answers/machine';
+import * as shared from '../answers/shared';
+import { actingOrg, isPlatformAdmin, ownOrg, permission } from '../http/access';
+import { id, page, positiveAmount, text } from '../http/fields';
+import { onceElsewhere } from '../http/idempotency';
+import { type Ctx, route } from '../http/route';
 
 const status = z.enum(['open', 'approved', 'denied', 'redeemed', 'expired']);
 const listed = z.strictObject({ org_id: id.optional(), status: status.optional(), ...page });

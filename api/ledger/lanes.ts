@@ -1,10 +1,10 @@
 import { setImmediate } from 'node:timers/promises';
-import { AppError, isAppError } from '../domain/errors';
-import type * as calls from '../domain/ledger/calls';
-import * as reservations from '../domain/ledger/reservations';
-import { type Db, isTransient, isUnreachable, withRetry } from '../domain/sql';
-import { type Trace, traceOf } from '../domain/trace';
-import type { Logger } from '../runtime/log';
+import { AppError, isAppError } from '../../domain/errors';
+import type * as calls from '../../domain/ledger/calls';
+import * as reservations from '../../domain/ledger/reservations';
+import { type Db, isTransient, isUnreachable, withRetry } from '../../domain/sql';
+import { type Trace, traceOf } from '../../domain/trace';
+import type { Logger } from '../../runtime/log';
 
 type LaneAnswer = reservations.LaneAnswer;
 

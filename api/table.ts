@@ -1,0 +1,34 @@
+import { gatewayConfigRoutes } from './machine/gateway-config';
+import { gatewayRoutes } from './machine/routes';
+import { paymentAdminRoutes } from './payments/admin';
+import { legacyPaymentRoutes } from './payments/legacy';
+import { paymentRoutes } from './payments/routes';
+import { paymentSettingsRoutes } from './payments/settings';
+import { webhookRoutes } from './payments/webhooks';
+import { constraintRoutes } from './routes/constraints';
+import { eventRoutes } from './routes/events';
+import { operationRoutes } from './routes/operations';
+import { organizationRoutes } from './routes/organizations';
+import { pricingRoutes } from './routes/pricing';
+import { ticketRoutes } from './routes/tickets';
+import { tokenRoutes } from './routes/tokens';
+import { walletRoutes } from './routes/wallets';
+
+/** Every route of the control plane: what the app serves and what the OpenAPI document says. */
+export const routes = [
+  ...walletRoutes,
+  ...pricingRoutes,
+  ...organizationRoutes,
+  ...tokenRoutes,
+  ...constraintRoutes,
+  ...ticketRoutes,
+  ...paymentRoutes,
+  ...paymentAdminRoutes,
+  ...paymentSettingsRoutes,
+  ...webhookRoutes,
+  ...legacyPaymentRoutes,
+  ...gatewayRoutes,
+  ...gatewayConfigRoutes,
+  ...eventRoutes,
+  ...operationRoutes,
+];
