@@ -7,7 +7,7 @@ import {
   Worker,
 } from '@temporalio/worker';
 import { root } from '../runtime/root';
-import { NAMESPACE } from '../sandbox/temporal';
+import { NAMESPACE } from '../sandbox/servers/temporal';
 
 // A worker of the bare workflow, as a process of its own like the product's.
 export async function main(): Promise<void> {

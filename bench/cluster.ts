@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { migrate } from '../migrations';
 import { openDatabase } from '../runtime/database';
-import { freePorts } from '../sandbox/ports';
-import { ensureDatabase, prepareCluster } from '../sandbox/postgres';
-import { launch } from '../sandbox/processes';
+import { freePorts } from '../sandbox/processes/ports';
+import { launch } from '../sandbox/processes/processes';
+import { ensureDatabase, prepareCluster } from '../sandbox/servers/postgres';
 
 export interface BenchCluster {
   url: string;

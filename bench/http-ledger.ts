@@ -1,5 +1,5 @@
 import { Pool } from 'undici';
-import { freePorts } from '../sandbox/ports';
+import { freePorts } from '../sandbox/processes/ports';
 import type { BenchCluster } from './cluster';
 import { seedHotWallet } from './ledger';
 import type { Row } from './row';

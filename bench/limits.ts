@@ -8,7 +8,7 @@ import { openLimitRules } from '../gateway/limits/rules';
 import { fixedWindow } from '../gateway/limits/windows';
 import { limit, limitByAddress } from '../gateway/stages/limit';
 import { createLog } from '../runtime/log';
-import { findOrStartRedis } from '../sandbox/redis';
+import { findOrStartRedis } from '../sandbox/servers/redis';
 import { median } from './load';
 import type { Row } from './row';
 

@@ -11,10 +11,10 @@ import * as organizations from '../domain/people/organizations';
 import * as tokens from '../domain/people/tokens';
 import { createSecrets } from '../domain/secrets';
 import { openDatabase } from '../runtime/database';
-import { sandboxAccessB } from '../sandbox/payment-provider-b';
-import { freePorts } from '../sandbox/ports';
-import { launch } from '../sandbox/processes';
-import { NAMESPACE, pollersOf, prepareTemporal } from '../sandbox/temporal';
+import { sandboxAccessB } from '../sandbox/payments/b/provider';
+import { freePorts } from '../sandbox/processes/ports';
+import { launch } from '../sandbox/processes/processes';
+import { NAMESPACE, pollersOf, prepareTemporal } from '../sandbox/servers/temporal';
 import type { BenchCluster } from './cluster';
 import { median } from './load';
 import type { Row } from './row';
@@ -174,7 +174,7 @@ async function openShop(cluster: BenchCluster): Promise<Shop> {
     ...{ API_PORT: String(api), SANDBOX_PAYMENT_B_PORT: String(provider), LOG_LEVEL: 'error' },
   };
   const scripts = [
-    'sandbox/payment-provider-b.ts',
+    'sandbox/payments/b/provider.ts',
     'api/main.ts',
     'workers/lifecycle.ts',
     'bench/bare-worker.ts',

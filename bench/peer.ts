@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { cacheFolder } from '../runtime/config';
-import { freePorts } from '../sandbox/ports';
+import { freePorts } from '../sandbox/processes/ports';
 import { end, waitFor } from './stack';
 
 const run = promisify(execFile);

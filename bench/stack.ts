@@ -11,7 +11,7 @@ import * as organizations from '../domain/people/organizations';
 import * as tokens from '../domain/people/tokens';
 import { openDatabase } from '../runtime/database';
 import { root } from '../runtime/root';
-import { freePorts } from '../sandbox/ports';
+import { freePorts } from '../sandbox/processes/ports';
 import type { BenchCluster } from './cluster';
 import { seedHotWallet } from './ledger';
 

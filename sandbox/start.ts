@@ -1,13 +1,13 @@
 import path from 'node:path';
 import { loadSettings } from '../gateway/config/settings';
 import { loadConfig } from '../runtime/config';
-import { choosePorts } from './addresses';
-import { claimDirectory } from './data-directory';
-import { logFolder, removeDemo, setModelsKey, writeDemo } from './demo';
+import { logFolder, removeDemo, setModelsKey, writeDemo } from './demo/demo';
 import { welcome } from './demo/welcome';
-import { createOutput, type Output } from './output';
-import { type Product, startProduct } from './product';
-import { createStack, type Stack } from './stack';
+import { choosePorts } from './processes/addresses';
+import { claimDirectory } from './processes/data-directory';
+import { createOutput, type Output } from './processes/output';
+import { createStack, type Stack } from './processes/stack';
+import { type Product, startProduct } from './product/product';
 
 // npm passes on the Ctrl-C that the terminal gives to both of us: two signals this close are one.
 const SAME_SIGNAL_MS = 500;

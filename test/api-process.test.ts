@@ -4,7 +4,7 @@ import { closeSync, openSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { root } from '../runtime/root';
-import { freePorts } from '../sandbox/ports';
+import { freePorts } from '../sandbox/processes/ports';
 import { caller, makeTenant, secrets_key } from './support/api';
 import { openTestDatabase, type TestDatabase } from './support/database';
 import { until } from './support/until';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { stringify } from 'yaml';
 import { blankPrice } from '../domain/ledger/pricing';
-import { demoModels } from '../sandbox/demo-models';
+import { demoModels } from '../sandbox/demo/models';
 import { startApi, type TestApi } from './support/api';
 import { makePrice } from './support/ledger';
 

@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { createLogFiles } from '../sandbox/log-files';
+import { createLogFiles } from '../sandbox/processes/log-files';
 import { until } from './support/until';
 
 let folder: string;

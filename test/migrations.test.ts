@@ -5,7 +5,7 @@ import { many } from '../domain/sql';
 import { migrate } from '../migrations';
 import { openDatabase } from '../runtime/database';
 import { root } from '../runtime/root';
-import { maintenanceUrl } from '../sandbox/postgres';
+import { maintenanceUrl } from '../sandbox/servers/postgres';
 
 test('four instances migrating an empty database at once apply each file once, and none fails', async () => {
   const template = process.env.TEST_DATABASE_URL as string;

@@ -2,7 +2,7 @@ import type { Server } from 'node:http';
 import OpenAI from 'openai';
 import { request } from 'undici';
 import { listen } from '../runtime/listen';
-import { createModelServer } from '../sandbox/models';
+import { createModelServer } from '../sandbox/models/server';
 
 let server: Server;
 let url: string;

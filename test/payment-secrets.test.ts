@@ -1,8 +1,8 @@
 import { historyToJSON } from '@temporalio/common/lib/proto-utils';
 import { providerNames } from '../domain/payments/currencies';
 import { many } from '../domain/sql';
-import { sandboxAccessA } from '../sandbox/payment-provider-a';
-import { sandboxAccessB } from '../sandbox/payment-provider-b';
+import { sandboxAccessA } from '../sandbox/payments/a/provider';
+import { sandboxAccessB } from '../sandbox/payments/b/provider';
 import { secrets_key } from './support/api';
 import {
   confirm,

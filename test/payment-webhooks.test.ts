@@ -3,7 +3,7 @@ import Stripe from 'stripe';
 import { request } from 'undici';
 import { putConfig } from '../domain/payments/config';
 import { many } from '../domain/sql';
-import { sandboxAccessB } from '../sandbox/payment-provider-b';
+import { sandboxAccessB } from '../sandbox/payments/b/provider';
 import { refusal, secrets, type Tenant } from './support/api';
 import {
   createCheckout,

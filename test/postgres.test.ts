@@ -3,9 +3,9 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import pg from 'pg';
-import { freePorts } from '../sandbox/ports';
-import { ensureDatabase, prepareCluster } from '../sandbox/postgres';
-import { launch } from '../sandbox/processes';
+import { freePorts } from '../sandbox/processes/ports';
+import { launch } from '../sandbox/processes/processes';
+import { ensureDatabase, prepareCluster } from '../sandbox/servers/postgres';
 
 const scratch = mkdtempSync(path.join(tmpdir(), 'svc-postgres-'));
 // The system user that runs PostgreSQL under root must enter it.

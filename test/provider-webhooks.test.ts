@@ -2,8 +2,8 @@ import Stripe from 'stripe';
 import { type ProviderName, providerNames } from '../domain/payments/currencies';
 import { isOfProvider } from '../payment-providers/a-webhooks';
 import { isProviderTrouble, type PaymentProvider } from '../payment-providers/provider';
-import { sandboxAccessA } from '../sandbox/payment-provider-a';
-import { sandboxAccessB } from '../sandbox/payment-provider-b';
+import { sandboxAccessA } from '../sandbox/payments/a/provider';
+import { sandboxAccessB } from '../sandbox/payments/b/provider';
 import {
   closeServers,
   openSandboxes,

@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http';
 import type { Browser, Page } from 'playwright-core';
 import type Stripe from 'stripe';
 import { listen } from '../runtime/listen';
-import { createPaymentServerB } from '../sandbox/payment-provider-b';
+import { createPaymentServerB } from '../sandbox/payments/b/provider';
 import { openBrowser } from './support/browser';
 import { close, operator, stripeClient } from './support/payment-sandbox';
 

@@ -5,9 +5,9 @@ import path from 'node:path';
 import { CheckoutPaymentIntent, OrdersController } from '@paypal/paypal-server-sdk';
 import type Stripe from 'stripe';
 import { listen } from '../runtime/listen';
-import { createPaymentServerA } from '../sandbox/payment-provider-a';
-import { createPaymentServerB } from '../sandbox/payment-provider-b';
-import type { Order, StoredEvent } from '../sandbox/payment-store';
+import { createPaymentServerA } from '../sandbox/payments/a/provider';
+import { createPaymentServerB } from '../sandbox/payments/b/provider';
+import type { Order, StoredEvent } from '../sandbox/payments/store';
 import {
   close,
   type Inbox,

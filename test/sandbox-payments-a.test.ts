@@ -7,7 +7,7 @@ import {
   PaypalWalletContextShippingPreference,
 } from '@paypal/paypal-server-sdk';
 import { listen } from '../runtime/listen';
-import { createPaymentServerA, sandboxAccessA } from '../sandbox/payment-provider-a';
+import { createPaymentServerA, sandboxAccessA } from '../sandbox/payments/a/provider';
 import {
   close,
   type Delivery,

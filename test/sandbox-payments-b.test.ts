@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
 import type Stripe from 'stripe';
 import { listen } from '../runtime/listen';
-import { createPaymentServerB, sandboxAccessB } from '../sandbox/payment-provider-b';
+import { createPaymentServerB, sandboxAccessB } from '../sandbox/payments/b/provider';
 import {
   close,
   type Inbox,

@@ -5,8 +5,8 @@ import path from 'node:path';
 import { accessOf, getConfig, putConfig } from '../domain/payments/config';
 import { getOrgSettings } from '../domain/payments/settings';
 import { createSecrets } from '../domain/secrets';
-import { seedPayments } from '../sandbox/payment-seed';
-import { seed } from '../sandbox/seed';
+import { seedPayments } from '../sandbox/demo/payment-seed';
+import { seed } from '../sandbox/demo/seed';
 import { startApi, type TestApi } from './support/api';
 
 let api: TestApi;

@@ -7,7 +7,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { root } from '../runtime/root';
 import type { Demo } from '../sandbox/demo/facts';
-import { type Birth, birthOf, isAlive } from '../sandbox/leftovers';
+import { type Birth, birthOf, isAlive } from '../sandbox/processes/leftovers';
 import { pressFirst } from './support/payment-sandbox';
 import { until } from './support/until';
 

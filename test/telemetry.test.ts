@@ -6,7 +6,7 @@ import { listen } from '../runtime/listen';
 import { createLog } from '../runtime/log';
 import { openTracing } from '../runtime/telemetry/open';
 import type { Tracing } from '../runtime/telemetry/spans';
-import { createModelServer } from '../sandbox/models';
+import { createModelServer } from '../sandbox/models/server';
 import { bundleWorkflows } from '../workers/bundle';
 import { tracedBy } from '../workers/tracing';
 import { gatewayToken, makeKey, refusal, serve, type Tenant } from './support/api';

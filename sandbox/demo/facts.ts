@@ -1,4 +1,4 @@
-import type { Seeded } from '../seed';
+import type { Seeded } from './seed';
 
 /** What a script needs to know of a running copy: the content of demo.json. */
 export interface Demo extends Omit<Seeded, 'wallet_id' | 'models'> {

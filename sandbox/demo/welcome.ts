@@ -1,6 +1,6 @@
-import { paymentWalk } from '../payment-walk';
-import { ticketWalk } from '../ticket-walk';
 import type { Demo, Printed } from './facts';
+import { paymentWalk } from './payment-walk';
+import { ticketWalk } from './ticket-walk';
 
 /** What a person reads when everything runs. */
 export function welcome(demo: Demo, more: Printed): string {

@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Desk } from '../payment-desk';
-import type { Fault, FaultPoint, Subject } from '../payment-faults';
-import type { Order } from '../payment-store';
-import type { Sender } from '../payment-webhooks';
+import type { Desk } from './desk';
+import type { Fault, FaultPoint, Subject } from './faults';
+import type { Sender } from './sender';
+import type { Order } from './store';
 
 export interface Call {
   method: string;

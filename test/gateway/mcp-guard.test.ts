@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { blankPrice } from '../../domain/ledger/pricing';
 import { many } from '../../domain/sql';
-import { createMcpServer } from '../../sandbox/mcp-server';
+import { createMcpServer } from '../../sandbox/tools/mcp-server';
 import { gatewayKey, lastCharge, openWorld, type World } from '../support/gateway';
 import { credit, makeOrg, makePrice } from '../support/ledger';
 import {

@@ -1,5 +1,5 @@
 import { blankPrice } from '../../domain/ledger/pricing';
-import { createMcpServer } from '../../sandbox/mcp-server';
+import { createMcpServer } from '../../sandbox/tools/mcp-server';
 import { openWorld, type World } from '../support/gateway';
 import { makePrice } from '../support/ledger';
 import { postMcp, serveTest, type TestServer } from '../support/mcp';

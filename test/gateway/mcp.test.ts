@@ -1,7 +1,7 @@
 import { request } from 'undici';
 import { blankPrice } from '../../domain/ledger/pricing';
 import { many } from '../../domain/sql';
-import { createMcpServer } from '../../sandbox/mcp-server';
+import { createMcpServer } from '../../sandbox/tools/mcp-server';
 import {
   gatewayKey,
   lastCharge,

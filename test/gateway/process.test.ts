@@ -4,9 +4,9 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { request } from 'undici';
-import { serverProgram } from '../../sandbox/node-programs';
-import { freePorts } from '../../sandbox/ports';
-import { launch, type Running } from '../../sandbox/processes';
+import { freePorts } from '../../sandbox/processes/ports';
+import { launch, type Running } from '../../sandbox/processes/processes';
+import { serverProgram } from '../../sandbox/product/node-programs';
 import {
   chat,
   gatewayKey,

