@@ -18,7 +18,7 @@ export async function httpLedgerRow(cluster: BenchCluster): Promise<Row> {
   for (let round = 0; round < ROUNDS; round += 1) {
     for (const LANES of ['off', 'on'] as const) {
       const [port = 0] = await freePorts(1);
-      const api = startScript('bench/api-process.ts', {
+      const api = startScript('bench/processes/api-process.ts', {
         DATABASE_URL: url,
         LANES,
         PORT: String(port),

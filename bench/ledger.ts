@@ -5,7 +5,7 @@ import { one } from '../domain/sql';
 import { openDatabase } from '../runtime/database';
 import { root } from '../runtime/root';
 import type { BenchCluster } from './cluster';
-import type { LoadSpec } from './ledger-load';
+import type { LoadSpec } from './processes/ledger-load';
 import type { Row } from './row';
 
 const SECONDS = 8;
@@ -75,7 +75,9 @@ export async function cycles(spec: Omit<LoadSpec, 'in_flight'>) {
 }
 
 function load(spec: LoadSpec): Promise<{ cycles: number; errors: number }> {
-  const child = fork(path.join(root, 'run.cjs'), [path.join(root, 'bench/ledger-load.ts')]);
+  const child = fork(path.join(root, 'run.cjs'), [
+    path.join(root, 'bench/processes/ledger-load.ts'),
+  ]);
   return new Promise((resolve, reject) => {
     child.once('message', resolve);
     child.once('error', reject);

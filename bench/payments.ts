@@ -177,7 +177,7 @@ async function openShop(cluster: BenchCluster): Promise<Shop> {
     'sandbox/payments/b/provider.ts',
     'api/main.ts',
     'workers/lifecycle.ts',
-    'bench/bare-worker.ts',
+    'bench/processes/bare-worker.ts',
   ];
   const children = scripts.map((script) => startScript(script, env));
   await waitFor(`${url(provider)}/sandbox/orders`, true);

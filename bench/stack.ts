@@ -70,8 +70,8 @@ export async function startStack(cluster: BenchCluster, everything = false): Pro
     await waitFor(`${url(port)}${ready ?? '/'}`, ready !== undefined);
     return { url: url(port), pid: child.pid as number };
   };
-  const upstream = await part('bench/upstream.ts', u, {});
-  const floor = await part('bench/floor-proxy.ts', f, { UPSTREAM_URL: url(u) });
+  const upstream = await part('bench/processes/upstream.ts', u, {});
+  const floor = await part('bench/processes/floor-proxy.ts', f, { UPSTREAM_URL: url(u) });
   const api = await part(
     'api/main.ts',
     a,

@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
-import { createApp } from '../api/app';
-import { createLanes, type Lanes } from '../api/ledger/lanes';
-import { openWaiters } from '../api/ledger/waiters';
-import * as reservations from '../domain/ledger/reservations';
-import { createSecrets } from '../domain/secrets';
-import { type Db, withRetry } from '../domain/sql';
-import { openDatabase } from '../runtime/database';
-import { createLog } from '../runtime/log';
-import { openTemporal } from '../temporal/client';
+import { createApp } from '../../api/app';
+import { createLanes, type Lanes } from '../../api/ledger/lanes';
+import { openWaiters } from '../../api/ledger/waiters';
+import * as reservations from '../../domain/ledger/reservations';
+import { createSecrets } from '../../domain/secrets';
+import { type Db, withRetry } from '../../domain/sql';
+import { openDatabase } from '../../runtime/database';
+import { createLog } from '../../runtime/log';
+import { openTemporal } from '../../temporal/client';
 
 // One API process for the bench: the product's app, with its lanes or with a transaction of its own for each call.
 const database_url = process.env.DATABASE_URL as string;

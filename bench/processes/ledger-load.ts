@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { createLanes } from '../api/ledger/lanes';
-import { openDatabase } from '../runtime/database';
-import { createLog } from '../runtime/log';
-import { interactiveCycle } from './interactive';
+import { createLanes } from '../../api/ledger/lanes';
+import { openDatabase } from '../../runtime/database';
+import { createLog } from '../../runtime/log';
+import { interactiveCycle } from '../interactive';
 
 export interface LoadSpec {
   url: string;

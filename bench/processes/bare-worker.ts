@@ -6,8 +6,8 @@ import {
   Runtime,
   Worker,
 } from '@temporalio/worker';
-import { root } from '../runtime/root';
-import { NAMESPACE } from '../sandbox/servers/temporal';
+import { root } from '../../runtime/root';
+import { NAMESPACE } from '../../sandbox/servers/temporal';
 
 // A worker of the bare workflow, as a process of its own like the product's.
 export async function main(): Promise<void> {
@@ -16,7 +16,7 @@ export async function main(): Promise<void> {
     address: process.env.TEMPORAL_ADDRESS as string,
   });
   const { code } = await bundleWorkflowCode({
-    workflowsPath: path.join(root, 'bench/bare-workflow.ts'),
+    workflowsPath: path.join(root, 'bench/processes/bare-workflow.ts'),
     logger: new DefaultLogger('ERROR'),
   });
   const taskQueue = 'bare';
