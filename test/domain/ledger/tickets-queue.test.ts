@@ -1,0 +1,199 @@
+import { randomUUID } from 'node:crypto';
+import * as tickets from '../../../domain/ledger/tickets';
+import * as verdicts from '../../../domain/ledger/verdicts';
+import { many } from '../../../domain/sql';
+import { makeTenant, serve, type Tenant } from '../../support/api';
+import { balance, credit, makeKey, TOKEN } from '../../support/ledger';
+import {
+  bodyHash,
+  makeShort,
+  openTicketWorld,
+  redeem,
+  type Short,
+  show,
+  type TicketWorld,
+  topUp,
+} from '../../support/tickets';
+import { until } from '../../support/until';
+
+let world: TicketWorld;
+
+beforeAll(async () => {
+  world = await openTicketWorld();
+});
+
+afterAll(() => world.close());
+
+async function waitersOf({ org_id }: Tenant): Promise<number> {
+  const [row] = await many<{ count: number }>(
+    world.db,
+    `select count(*)::int as count from ticket_waiters
+     where org_id = :org_id and answer is null and until > clock_timestamp()`,
+    { org_id },
+  );
+  return row?.count ?? 0;
+}
+
+/** Calls that join the queue one after the other, in turn at the two APIs; what each was answered is noted. */
+async function queueUp(tenant: Tenant, shorts: Short[], wait_ms: number) {
+  const paid = new Map<number, string>();
+  const answers = [];
+  for (const [n, short] of shorts.entries()) {
+    const call = n % 2 ? world.other : world.call;
+    const answer = redeem(call, world.machine, short, { wait_ms });
+    answers.push(answer);
+    void answer.then(({ status, body }) => {
+      if (status === 200) paid.set(n, body.reservation_id);
+    });
+    await until(async () => (await waitersOf(tenant)) === n + 1);
+  }
+  return { paid, all: Promise.all(answers) };
+}
+
+/** Some milliseconds, so that every order of the rivals comes up. */
+const soon = () => new Promise((resolve) => setTimeout(resolve, Math.random() * 12));
+
+const numbers = (length: number) => Array.from({ length }, (_, n) => n);
+
+test.each([
+  ['with bodies of their own', () => bodyHash()],
+  ['with one body, and so one ticket after the other', () => `sha256:${'c'.repeat(64)}`],
+])(
+  'a credit for 30 of 100 waiting calls %s lets exactly the 30 oldest through',
+  async (_, hash) => {
+    const tenant = await makeTenant(world.db);
+    const shorts = [];
+    for (const _n of numbers(100)) {
+      shorts.push(await makeShort(world, 10, { request_body_hash: hash() }, tenant));
+    }
+    const { paid, all } = await queueUp(tenant, shorts, 25_000);
+    await topUp(world.call, tenant, 300);
+    await until(() => paid.size === 30);
+    expect([...paid.keys()].sort((a, b) => a - b)).toEqual(numbers(30));
+    expect(new Set(paid.values()).size).toBe(30);
+    expect(await waitersOf(tenant)).toBe(70);
+    expect(await balance(world.db, tenant.wallet_id)).toEqual({
+      balance_nanos: 0n,
+      reserved_nanos: 300n * TOKEN,
+    });
+    await topUp(world.call, tenant, 700);
+    await all;
+    expect(paid.size).toBe(100);
+  },
+  90_000,
+);
+
+test('a call that money does not cover closes its wallets to younger ones; one refused for its key blocks nobody', async () => {
+  const { db, call } = world;
+  const tenant = await makeTenant(db);
+  const key_id = await makeKey(db, tenant.org_id, { max_budget_nanos: 1_000n * TOKEN });
+  const user = { user_id: tenant.member_id };
+  const capless = await makeShort(world, 100, { key_id }, tenant);
+  const large = await makeShort(world, 90, {}, tenant);
+  const small = await makeShort(world, 10, user, tenant);
+  const { paid } = await queueUp(tenant, [capless, large, small], 20_000);
+  await topUp(call, tenant, 80);
+  expect((await show(call, small)).status).toBe('open');
+  expect(paid.size).toBe(0);
+  // The young call has a wallet that no older one may use.
+  const [wallet] = (await show(call, small)).wallets;
+  await credit(db, tenant.org_id, wallet.wallet_id, 10n * TOKEN);
+  await until(() => paid.has(2));
+  await many(db, 'update tokens set max_budget_nanos = 0 where id = :key_id', { key_id });
+  await topUp(call, tenant, 20);
+  await until(() => paid.has(1));
+  expect([...paid.keys()].sort()).toEqual([1, 2]);
+});
+
+test('redeem, expiry, approval, denial and credit at the same instant: one outcome each, 1,000 rounds', async () => {
+  const { db } = world;
+  const valid_until = new Date(Date.now() + 600_000).toISOString();
+  const outcomes = new Map<string, number>();
+  const round = async (tenant: Tenant) => {
+    // Whatever earlier rounds have left is 10 too little.
+    const { balance_nanos } = await balance(db, tenant.wallet_id);
+    const short = await makeShort(world, Number(balance_nanos / TOKEN) + 10, {}, tenant);
+    const { ticket_id, org_id } = short;
+    const verdict = { ticket_id, org_id, by: 'test', is_platform: false, valid_until };
+    const expire = () =>
+      many(
+        db,
+        `update cost_tickets set expires_at = clock_timestamp() where id = :ticket_id and status = 'open' and random() < 0.5`,
+        { ticket_id },
+      ).then(() => tickets.expire(db, ticket_id));
+    const [redeemed, approved, denied] = await Promise.allSettled([
+      redeem(world.call, world.machine, short).then(({ status }) => {
+        if (status !== 200) throw new Error(String(status));
+      }),
+      soon().then(() => verdicts.decide(db, { ...verdict, verdict: 'approved' })),
+      soon().then(() => verdicts.decide(db, { ...verdict, verdict: 'denied' })),
+      soon().then(expire),
+      Math.random() < 0.3 ? credit(db, org_id, tenant.wallet_id, 10n * TOKEN) : undefined,
+    ]);
+    const { status } = await show(world.call, short);
+    outcomes.set(status, (outcomes.get(status) ?? 0) + 1);
+    const is = (settled: PromiseSettledResult<unknown>) => settled.status === 'fulfilled';
+    expect({ status, denied: is(denied) }).toEqual({ status, denied: status === 'denied' });
+    if (status === 'redeemed') expect(is(redeemed)).toBe(true);
+    if (status === 'approved') expect([is(approved), is(redeemed)]).toEqual([true, false]);
+    if (status === 'expired' || status === 'denied') expect(is(redeemed)).toBe(false);
+    if (is(redeemed) || is(approved)) {
+      const body = { org_id, request_id: short.request_id, outcome: 'canceled' };
+      await world.call('post', '/v1/gateway/wallets/settle', { key: world.machine, body });
+    }
+  };
+  const rounds = async () => {
+    const tenant = await makeTenant(db);
+    for (const _n of numbers(250)) await round(tenant);
+  };
+  await Promise.all(numbers(4).map(rounds));
+  expect([...outcomes.keys()].sort()).toEqual(['approved', 'denied', 'expired', 'redeemed']);
+}, 180_000);
+
+test('a call between two waits keeps its place for a moment, and gets nothing while it is away', async () => {
+  const { call, db, machine } = world;
+  const tenant = await makeTenant(db);
+  const first = await makeShort(world, 10, {}, tenant);
+  const second = await makeShort(world, 10, {}, tenant);
+  const { paid } = await queueUp(tenant, [first, second], 600);
+  await until(async () => (await waitersOf(tenant)) === 0);
+  const late = redeem(call, machine, second, { wait_ms: 10_000 });
+  await until(async () => (await waitersOf(tenant)) === 1);
+  await topUp(call, tenant, 10);
+  expect((await redeem(call, machine, first, { wait_ms: 1_000 })).status).toBe(200);
+  await topUp(call, tenant, 10);
+  expect((await late).status).toBe(200);
+  expect(paid.size).toBe(0);
+});
+
+test('an API that stops answers its waiting calls, which go on waiting at another', async () => {
+  const { db, machine, call } = world;
+  const short = await makeShort(world, 10);
+  const api = await serve({ db });
+  const first = redeem(api.call, machine, short, { wait_ms: 20_000 });
+  await until(async () => (await waitersOf(short)) === 1);
+  const closing = api.close();
+  expect((await first).status).toBe(402);
+  await closing;
+  const second = redeem(call, machine, short, { wait_ms: 20_000 });
+  await topUp(call, short, 10);
+  expect((await second).status).toBe(200);
+});
+
+test('a wait costs no database connection', async () => {
+  const { call, db, machine } = world;
+  const tenant = await makeTenant(db);
+  const request_body_hash = bodyHash();
+  const short = await makeShort(world, 10, { request_body_hash }, tenant);
+  const calls = numbers(200).map(() =>
+    redeem(call, machine, { ...short, request_id: randomUUID() }, { wait_ms: 4_000 }),
+  );
+  await until(async () => (await waitersOf(tenant)) === 200);
+  const [row] = await many<{ count: number }>(
+    db,
+    `select count(*)::int as count from pg_stat_activity
+     where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()`,
+  );
+  expect(row?.count).toBeLessThan(5);
+  expect((await Promise.all(calls)).every(({ status }) => status === 402)).toBe(true);
+});

@@ -1,0 +1,12 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { startThread } from '../../../gateway/counting/thread';
+
+test('a thread that ends is told of once, and refuses what it was asked', async () => {
+  let told = 0;
+  const thread = startThread<object, number>('test/support/failing-thread.ts', () => {
+    told += 1;
+  });
+  await expect(thread.ask({})).rejects.toThrow('The thread has ended.');
+  await sleep(200);
+  expect(told).toBe(1);
+});

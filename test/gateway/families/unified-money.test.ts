@@ -1,0 +1,123 @@
+import { createServer, type ServerResponse } from 'node:http';
+import { request } from 'undici';
+import { listen } from '../../../runtime/listen';
+import {
+  chat,
+  lastCharge,
+  message,
+  openWorld,
+  post,
+  type TestGateway,
+  type World,
+} from '../../support/gateway';
+import { until } from '../../support/until';
+import { openScripted, type Scripted } from '../../support/upstream';
+
+const claude = 'claude-sonnet-4-5';
+let world: World;
+let upstream: Scripted;
+let url: string;
+
+beforeAll(async () => {
+  world = await openWorld();
+  upstream = await openScripted();
+  ({ url } = await gatewayTo(upstream.url));
+});
+
+afterAll(async () => {
+  await world.close();
+  await upstream.close();
+});
+
+function gatewayTo(base_url: string): Promise<TestGateway> {
+  const target = {
+    ...{ id: 'scripted', provider: 'anthropic', shape: 'anthropic', base_url },
+    ...{ api_key_env: 'TEST_MODELS_KEY', models: [claude] },
+  };
+  return world.openGateway({ settings: { providers: { targets: [target] } } });
+}
+
+/** The frame of an event on Anthropic's wire. */
+function event(type: string, more: object): string {
+  return `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`;
+}
+
+const told = {
+  ...{ input_tokens: 1_000, cache_read_input_tokens: 400, output_tokens: 1 },
+  cache_creation: { ephemeral_5m_input_tokens: 30, ephemeral_1h_input_tokens: 200 },
+};
+const start = event('message_start', { message: { id: 'm', model: claude, usage: told } });
+const text = event('content_block_delta', {
+  index: 0,
+  delta: { type: 'text_delta', text: 'Hello there' },
+});
+const so_far = event('message_delta', { delta: {}, usage: { output_tokens: 70 } });
+const end = event('message_delta', {
+  delta: { stop_reason: 'end_turn' },
+  usage: { output_tokens: 90 },
+});
+const failed = event('error', { error: { type: 'overloaded_error', message: 'Busy' } });
+
+/** What both routes charge for the same stream. */
+async function charges(pieces: string[]) {
+  const found = [];
+  for (const [path, body] of [
+    ['/v1/messages', message('Hello', { stream: true })],
+    ['/v1/unified/chat/completions', chat('Hello', { model: claude, stream: true })],
+  ] as const) {
+    upstream.play(pieces);
+    await post(url + path, world.key, body);
+    const { usage, usage_source, actual_cost_nanos, status } = await lastCharge(
+      world,
+      world.org.org_id,
+    );
+    found.push({ usage, usage_source, actual_cost_nanos, status });
+  }
+  return found;
+}
+
+const input = { prompt_tokens: 1_630, cached_tokens: 400, cache_write_tokens: 30 };
+
+test.each<[string, string[], object, string]>([
+  ['behind its first event', [start], { ...input, completion_tokens: 1 }, 'estimated'],
+  ['behind its first words', [start, text], { ...input, completion_tokens: 3 }, 'estimated'],
+  ['behind output so far', [start, text, so_far], { ...input, completion_tokens: 70 }, 'estimated'],
+  ['behind its usage', [start, text, end], { ...input, completion_tokens: 90 }, 'upstream'],
+  ['by an error', [start, text, failed], { ...input, completion_tokens: 3 }, 'estimated'],
+])(
+  'a stream that breaks off %s is charged by what its provider told, as Messages are',
+  async (_, pieces, usage, usage_source) => {
+    const [messages, unified] = await charges(pieces);
+    expect(messages).toMatchObject({ status: 'settled', usage, usage_source });
+    expect(unified).toEqual(messages);
+  },
+);
+
+test('an answer that breaks off after its client has gone is charged by what came of it', async () => {
+  let answer: ServerResponse | undefined;
+  const server = createServer((req, res) => {
+    req.resume().once('end', () => {
+      res.writeHead(200, { 'content-type': 'application/json' });
+      res.write(`{"content":[{"type":"text","text":"${'Hello there, all of you. '.repeat(4)}`);
+      answer = res;
+    });
+  });
+  const slow = await gatewayTo(`http://127.0.0.1:${await listen(server, 0)}`);
+  const left = new AbortController();
+  const asked = request(`${slow.url}/v1/unified/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${world.key}` },
+    body: JSON.stringify(chat('Hello', { model: claude })),
+    signal: left.signal,
+  });
+  const gone = expect(asked).rejects.toThrow();
+  await until(() => answer !== undefined);
+  left.abort();
+  await gone;
+  await until(() => [...slow.gateway.calls].every((call) => call.client_is_gone));
+  answer?.destroy();
+  const charge = await lastCharge(world, world.org.org_id);
+  expect(charge).toMatchObject({ status: 'settled', usage_source: 'estimated' });
+  expect(charge.usage.completion_tokens).toBeGreaterThan(20);
+  await new Promise((resolve) => server.close(resolve));
+});

@@ -1,0 +1,414 @@
+import OpenAI from 'openai';
+import { ResponsesWS } from 'openai/resources/responses/ws';
+import { asked, type Protocol, protocolOf } from '../../../gateway/sockets/frames';
+import {
+  arrivals,
+  chat,
+  forgetArrivals,
+  gatewayKey,
+  lastCharge,
+  openWorld,
+  post,
+  type World,
+} from '../../support/gateway';
+import { credit, makeOrg } from '../../support/ledger';
+import { createRawServer, serveTest } from '../../support/mcp';
+import { type Client, connect, type Frame } from '../../support/socket';
+
+let world: World;
+const open: Client[] = [];
+
+beforeAll(async () => {
+  world = await openWorld();
+});
+
+afterEach(async () => {
+  for (const client of open.splice(0)) client.ws.terminate();
+});
+
+afterAll(() => world.close());
+
+async function connected(
+  path = '/v1/chat/completions/ws',
+  {
+    url = world.url,
+    key = world.key,
+    headers = {},
+  }: { url?: string; key?: string; headers?: Record<string, string> } = {},
+): Promise<Client> {
+  const client = await connect(`${url}${path}`, { authorization: `Bearer ${key}`, ...headers });
+  open.push(client);
+  return client;
+}
+
+function asks(content: string, more: object = {}) {
+  return { type: 'chat.completion.create', ...chat(content, more) };
+}
+
+function responds(input: string, more: object = {}) {
+  return { type: 'response.create', model: 'gpt-4o-mini', input, max_output_tokens: 64, ...more };
+}
+
+describe('the official client', () => {
+  it('asks for a response over its own path, and is charged what the provider told', async () => {
+    const client = new OpenAI({ baseURL: `${world.url}/v1`, apiKey: world.key });
+    const socket = new ResponsesWS(client);
+    const types: string[] = [];
+    socket.send({ type: 'response.create', model: 'gpt-4o-mini', input: 'Say hello.' });
+    for await (const event of socket.stream()) {
+      if (event.type === 'error') throw event.error;
+      if (event.type === 'message') types.push(event.message.type);
+      if (types.at(-1) === 'response.completed') socket.close();
+    }
+    expect(types[0]).toBe('response.created');
+    expect(types).toContain('response.output_text.delta');
+    expect(await lastCharge(world, world.org.org_id)).toMatchObject({
+      ...{ status: 'settled', outcome: 'completed', usage_source: 'upstream' },
+    });
+  });
+
+  it('is told of a refusal as an error of its own shape, and the socket stays', async () => {
+    const client = new OpenAI({ baseURL: `${world.url}/v1`, apiKey: world.key });
+    const socket = new ResponsesWS(client);
+    const errors: unknown[] = [];
+    const done = new Promise<void>((resolve) => {
+      socket.on('response.completed', () => resolve());
+      socket.on('error', (error) => {
+        errors.push(error.error);
+        socket.send({ type: 'response.create', model: 'gpt-4o-mini', input: 'Say hello.' });
+      });
+    });
+    socket.send({ type: 'response.create', model: 'nobody-serves-this', input: 'Say hello.' });
+    await done;
+    socket.close();
+    expect(errors).toMatchObject([
+      { status: 404, error: { code: 'model_not_found', type: 'not_found_error' } },
+    ]);
+  });
+});
+
+describe('chat over a socket', () => {
+  it('sends the chunks of the stream, each with its lane, then the end with its usage', async () => {
+    const client = await connected();
+    client.send(asks('Say hello.', { stream_id: 'one' }));
+    const frames = await client.answer('chat.completion.done');
+    expect(frames.every(({ stream_id }) => stream_id === 'one')).toBe(true);
+    const text = textOf(frames);
+    const whole = JSON.parse(
+      (await post(`${world.url}/v1/chat/completions`, world.key, chat('Say hello.'))).text,
+    );
+    expect(text).toBe(whole.choices[0].message.content);
+    expect(frames.at(-1)?.usage).toMatchObject({
+      ...{ prompt_tokens: whole.usage.prompt_tokens, total_tokens: whole.usage.total_tokens },
+    });
+  });
+
+  it('charges the same as the HTTP route for the same body', async () => {
+    const org = await makeOrg(world.api.db);
+    await credit(world.api.db, org.org_id, org.org_wallet, 1_000_000_000n);
+    const key = await gatewayKey(world.api, org.org_id);
+    await post(`${world.url}/v1/chat/completions`, key, chat('The same.', { stream: true }));
+    const by_http = await lastCharge(world, org.org_id);
+    const client = await connected('/v1/chat/completions/ws', { key });
+    client.send(asks('The same.'));
+    await client.answer('chat.completion.done');
+    const { held_nanos: _, ...by_socket } = await lastCharge(world, org.org_id);
+    expect(by_http).toMatchObject(by_socket);
+    expect(by_socket.actual_cost_nanos).toBeGreaterThan(0n);
+  });
+
+  it('sends the body of the frame upstream and nothing of the frame itself', async () => {
+    await forgetArrivals(world.models_url);
+    const client = await connected();
+    client.send(asks('Look at me.', { stream_id: 'one', seed: 7 }));
+    await client.answer('chat.completion.done');
+    const [{ body, headers } = { body: {}, headers: {} }] = await arrivals(world.models_url);
+    expect(body).toMatchObject({ seed: 7, stream: true, model: 'gpt-4o-mini' });
+    expect(Object.keys(body)).not.toEqual(expect.arrayContaining(['stream_id']));
+    expect(body).not.toHaveProperty('type');
+    expect(JSON.stringify(headers)).not.toContain(world.key);
+  });
+});
+
+describe('lanes', () => {
+  it('answers within a lane one after the other, in the order asked', async () => {
+    const client = await connected();
+    client.send(asks('First. [[fault:slow delay=20]]', { stream_id: 'one' }));
+    client.send(asks('Second.', { stream_id: 'one' }));
+    const first = await client.answer('chat.completion.done', 'one');
+    const second = await client.answer('chat.completion.done', 'one');
+    expect(new Set(first.flatMap(({ id }) => id ?? [])).size).toBe(1);
+    expect(new Set(second.flatMap(({ id }) => id ?? [])).size).toBe(1);
+    expect(textOf(first)).toContain('First.');
+    expect(textOf(second)).toContain('Second.');
+  });
+
+  it('answers lanes side by side', async () => {
+    const client = await connected();
+    client.send(asks('Slow. [[fault:chunks count=20; slow delay=50]]', { stream_id: 'slow' }));
+    client.send(asks('Quick.', { stream_id: 'quick' }));
+    const quick = await client.answer('chat.completion.done', 'quick');
+    expect(textOf(quick)).toContain('Quick.');
+    expect(client.frames.filter(({ type }) => type !== undefined)).toEqual([]);
+  });
+
+  it('refuses a lane beyond the limit, and goes on with the others', async () => {
+    const { url, close } = await world.openGateway({ settings: { sockets: { lanes_max: 1 } } });
+    const client = await connected('/v1/responses/ws', { url });
+    client.send(responds('Slow. [[fault:slow delay=20]]', { stream_id: 'one' }));
+    client.send(responds('No.', { stream_id: 'two' }));
+    const [refusal] = await client.answer('error', 'two');
+    expect(refusal).toMatchObject({
+      ...{ status: 429, stream_id: 'two' },
+      error: { code: 'websocket_stream_limit_reached', headers: { 'retry-after': '1' } },
+    });
+    expect((await client.answer('response.completed', 'one')).length).toBeGreaterThan(3);
+    await close();
+  });
+
+  it('refuses frames beyond those that may wait', async () => {
+    const { url, close } = await world.openGateway({ settings: { sockets: { waiting_max: 1 } } });
+    const client = await connected('/v1/responses/ws', { url });
+    for (const input of ['One. [[fault:slow delay=20]]', 'Two.', 'Three.']) {
+      client.send(responds(input));
+    }
+    await client.answer('error');
+    const left = [
+      await client.answer('response.completed'),
+      await client.answer('response.completed'),
+    ];
+    expect(left.map((frames) => textOfResponse(frames))).toEqual([
+      expect.stringContaining('One.'),
+      expect.stringContaining('Two.'),
+    ]);
+    await close();
+  });
+});
+
+describe('what a frame cannot have', () => {
+  it.each([
+    ['no JSON', '{"type":', { status: 400, error: { code: 'invalid_json' } }],
+    ['no object', '[1]', { status: 400, error: { code: 'invalid_request' } }],
+    ['another type', { type: 'session.update' }, { status: 422, error: { param: 'type' } }],
+    ['a steer', { type: 'response.steer' }, { status: 422, error: { param: 'type' } }],
+    [
+      'a lane that is no text',
+      { type: 'response.create', stream_id: 7 },
+      { status: 422, error: { param: 'stream_id' } },
+    ],
+    [
+      'a warm-up',
+      responds('Hello.', { generate: false }),
+      { status: 422, error: { param: 'generate' } },
+    ],
+    [
+      'an answer in the background',
+      responds('Hello.', { background: true }),
+      { status: 422, error: { param: 'background' } },
+    ],
+    [
+      'no model',
+      { type: 'response.create', input: 'Hello.' },
+      { status: 422, error: { param: 'model' } },
+    ],
+    [
+      'a model without a price',
+      responds('Hello.', { model: 'unpriced' }),
+      { status: 422, error: { code: 'model_not_priced' } },
+    ],
+    [
+      'a bound beyond every number',
+      '{"type":"response.create","model":"gpt-4o-mini","input":"Hello.","max_output_tokens":1e400}',
+      { status: 422, error: { param: 'max_output_tokens' } },
+    ],
+    [
+      'two spellings of a deciding key',
+      responds('Hello.', { Model: 'gpt-4o' }),
+      { status: 400, error: { param: 'Model' } },
+    ],
+  ])('%s is told, and the socket stays', async (_, frame, refusal) => {
+    const client = await connected('/v1/responses/ws');
+    client.send(frame);
+    const [told] = await client.answer('error');
+    expect(told).toMatchObject({
+      type: 'error',
+      request_id: expect.stringMatching(/^req_/),
+      ...refusal,
+    });
+    client.send(responds('Hello.'));
+    expect((await client.answer('response.completed')).length).toBeGreaterThan(3);
+  });
+
+  it('a model that the key may not use', async () => {
+    const key = await gatewayKey(world.api, world.org.org_id, { allowed_models: ['gpt-4o'] });
+    const client = await connected('/v1/responses/ws', { key });
+    client.send(responds('Hello.'));
+    const [told] = await client.answer('error');
+    expect(told).toMatchObject({
+      status: 403,
+      error: { code: 'model_not_allowed', param: 'model' },
+    });
+  });
+});
+
+describe('money', () => {
+  it('is asked for with a cost ticket, which the next frame may bring', async () => {
+    const org = await makeOrg(world.api.db);
+    const key = await gatewayKey(world.api, org.org_id);
+    const client = await connected('/v1/responses/ws', { key });
+    client.send(responds('Hello.', { stream_id: 'one' }));
+    const [told] = await client.answer('error', 'one');
+    expect(told).toMatchObject({
+      status: 402,
+      error: { code: 'insufficient_balance', headers: { 'x-should-retry': 'false' } },
+      cost_ticket: { id: expect.any(String), status: 'open' },
+    });
+    await credit(world.api.db, org.org_id, org.org_wallet, 1_000_000_000n);
+    client.send(responds('Hello.', { stream_id: 'one', cost_ticket: told?.cost_ticket.id }));
+    await client.answer('response.completed', 'one');
+    expect(await lastCharge(world, org.org_id)).toMatchObject({ outcome: 'completed' });
+  });
+
+  it('is charged for what was answered where the client goes in the middle', async () => {
+    const org = await makeOrg(world.api.db);
+    await credit(world.api.db, org.org_id, org.org_wallet, 1_000_000_000n);
+    const key = await gatewayKey(world.api, org.org_id);
+    const client = await connected('/v1/chat/completions/ws', { key });
+    client.send(asks('Go on. [[fault:chunks count=60; slow delay=20]]', { max_tokens: 400 }));
+    client.send(asks('This one never starts.'));
+    await client.some(({ choices }) => choices?.[0]?.delta.content);
+    client.ws.terminate();
+    const charge = await lastCharge(world, org.org_id);
+    expect(charge).toMatchObject({ status: 'settled', outcome: 'completed' });
+    expect(charge.actual_cost_nanos).toBeGreaterThan(0n);
+    const text = (await arrivals(world.models_url)).map(({ body }) => JSON.stringify(body)).join();
+    expect(text).not.toContain('This one never starts.');
+  });
+});
+
+describe('a provider that does not stream although it is asked to', () => {
+  const usage = { prompt_tokens: 9, completion_tokens: 2, total_tokens: 11 };
+  const answers = {
+    chat: {
+      ...{ id: 'c', object: 'chat.completion', model: 'gpt-4o-mini', usage },
+      choices: [
+        { index: 0, finish_reason: 'stop', message: { role: 'assistant', content: 'Hi.' } },
+      ],
+    },
+    response: {
+      ...{ id: 'r', object: 'response', status: 'completed', model: 'gpt-4o-mini', output: [] },
+      usage: { input_tokens: 9, output_tokens: 2, total_tokens: 11 },
+    },
+  };
+
+  it('is answered from in one frame, and paid for by its usage', async () => {
+    const server = createRawServer((req, res) => {
+      const answer = req.url?.includes('chat') ? answers.chat : answers.response;
+      res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
+    });
+    const { url: upstream, close } = await serveTest(server);
+    const target = { base_url: upstream.replace(/mcp$/, 'v1') };
+    const gateway = await world.openGateway({ target });
+    const chats = await connected('/v1/chat/completions/ws', { url: gateway.url });
+    chats.send(asks('Hello.', { stream_id: 'one' }));
+    const [whole, done] = await chats.answer('chat.completion.done', 'one');
+    expect(whole).toEqual({ stream_id: 'one', ...answers.chat });
+    expect(done?.usage).toMatchObject(usage);
+    const responses = await connected('/v1/responses/ws', { url: gateway.url });
+    responses.send(responds('Hello.', { stream_id: 'one' }));
+    const frames = await responses.answer('response.completed', 'one');
+    expect(frames).toMatchObject([{ response: answers.response }]);
+    expect(await lastCharge(world, world.org.org_id)).toMatchObject({
+      ...{ usage_source: 'upstream', outcome: 'completed' },
+    });
+    await gateway.close();
+    await close();
+  });
+});
+
+describe('what goes upstream of a frame', () => {
+  it.each([
+    ['{"type":"chat.completion.create"}', '{"stream":true}'],
+    [
+      ' { "seed" : 9007199254740993 , "type":"chat.completion.create" , "stream" : false } ',
+      '{"stream":true,"seed" : 9007199254740993 }',
+    ],
+    [
+      '{"type":"chat.completion.create","stream_id":"a","a":[1.0,"}"],"generate":true,"b":{"type":1e2}}',
+      '{"stream":true,"a":[1.0,"}"],"b":{"type":1e2}}',
+    ],
+  ])('%s is all but its own members, as they were written', (text, body) => {
+    const protocol = protocolOf('/v1/chat/completions/ws') as Protocol;
+    expect(asked(text, JSON.parse(text), protocol).body.toString()).toBe(body);
+  });
+});
+
+describe('a frame that may be read in two ways', () => {
+  it.each([
+    '"model":"gpt-4o-mini","model":"o4-mini","input":"Hello"',
+    '"model":"gpt-4o-mini","Model":"o4-mini","input":"Hello"',
+  ])('%s is refused, and the socket stays', async (members) => {
+    const client = await connected('/v1/responses/ws');
+    client.send(`{"type":"response.create",${members}}`);
+    const [told] = await client.answer('error');
+    expect(told).toMatchObject({ status: 400, error: { code: 'invalid_request' } });
+    client.send(responds('Hello', {}));
+    await client.answer('response.completed');
+  });
+});
+
+describe('trouble upstream', () => {
+  it('a refusal comes as an error frame with its status, and costs nothing', async () => {
+    const client = await connected('/v1/responses/ws');
+    client.send(responds('No. [[fault:error status=400]]', { stream_id: 'one' }));
+    const [told] = await client.answer('error', 'one');
+    expect(told).toMatchObject({
+      ...{ status: 400, stream_id: 'one' },
+      error: { code: 'sandbox', message: 'A fault was asked for.' },
+    });
+    expect(await lastCharge(world, world.org.org_id)).toMatchObject({ actual_cost_nanos: 0n });
+  });
+
+  it.each(['/v1/responses/ws', '/v1/chat/completions/ws'])(
+    'an answer that breaks off ends with an error frame on %s',
+    async (path) => {
+      const client = await connected(path);
+      const ask = path.includes('chat') ? asks : responds;
+      client.send(ask('Break. [[fault:cut after=3]]', { stream_id: 'one' }));
+      const frames = await client.answer('error', 'one');
+      expect(frames.length).toBeGreaterThan(2);
+      expect(frames.at(-1)).toMatchObject({ status: 502, error: { code: 'upstream_failed' } });
+      client.send(ask('Again.', { stream_id: 'one' }));
+      await client.answer(
+        path.includes('chat') ? 'chat.completion.done' : 'response.completed',
+        'one',
+      );
+    },
+  );
+
+  it.each(['/v1/responses/ws', '/v1/chat/completions/ws'])(
+    'an error inside the stream has the shape of all error frames on %s',
+    async (path) => {
+      const client = await connected(path);
+      const ask = path.includes('chat') ? asks : responds;
+      client.send(ask('Fail. [[fault:error-frame after=2]]', { stream_id: 'one' }));
+      const frames = await client.answer('error', 'one');
+      expect(frames.at(-1)).toMatchObject({
+        ...{ type: 'error', status: 502, stream_id: 'one' },
+        error: { message: expect.any(String) },
+      });
+      expect(frames.at(-1)).not.toHaveProperty('code');
+    },
+  );
+});
+
+function textOf(frames: Frame[]): string {
+  return frames
+    .flatMap(({ choices = [] }) => choices)
+    .map(({ delta }) => delta.content ?? '')
+    .join('');
+}
+
+function textOfResponse(frames: Frame[]): string {
+  return frames.map(({ delta = '' }) => delta).join('');
+}

@@ -1,0 +1,380 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { exportJWK, generateKeyPair, SignJWT } from 'jose';
+import pino from 'pino';
+import * as members from '../../../domain/people/members';
+import type { Call } from '../../../gateway/call/call';
+import { parseSettings } from '../../../gateway/config/settings';
+import { openConfiguration } from '../../../gateway/configuration';
+import { openTelemetry } from '../../../gateway/telemetry/exports';
+import { listen } from '../../../runtime/listen';
+import { arrivals, chat, forgetArrivals, openWorld, post, type World } from '../../support/gateway';
+import { openReceiver, type ReceivedSpan, type Receiver } from '../../support/otlp';
+import { until } from '../../support/until';
+
+const route = '/v1/chat/completions';
+
+let world: World;
+let receiver: Receiver;
+
+beforeAll(async () => {
+  world = await openWorld();
+  receiver = await openReceiver();
+  process.env.TEST_OTLP = receiver.url;
+});
+afterAll(async () => {
+  await world.close();
+  await receiver.close();
+});
+
+const otlp = (more: object = {}) => ({
+  observability: { otlp: { enabled: true, endpoint_env: 'TEST_OTLP', ...more } },
+});
+
+/** The spans of one trace once the gateway's own has come, which ends last. */
+async function traceOf(of: { trace_id: string }, spans = 3): Promise<ReceivedSpan[]> {
+  const found = () => receiver.spans.filter(({ trace_id }) => trace_id === of.trace_id);
+  await until(() => found().length >= spans, 5_000);
+  return found();
+}
+
+function newTrace() {
+  const trace_id = randomBytes(16).toString('hex');
+  const span_id = randomBytes(8).toString('hex');
+  return { trace_id, span_id, headers: { traceparent: `00-${trace_id}-${span_id}-01` } };
+}
+
+function named(spans: ReceivedSpan[], name: string): ReceivedSpan {
+  const span = spans.find((one) => one.name === name);
+  if (span === undefined) throw new Error(`No ${name} in ${spans.map((one) => one.name)}`);
+  return span;
+}
+
+test("a priced call is a span of its client's trace, with its reserve and its upstream below it", async () => {
+  const gateway = await world.openGateway({ settings: otlp() });
+  await forgetArrivals(world.models_url);
+  const client = newTrace();
+  const answer = await post(gateway.url + route, world.key, chat('Hello'), client.headers);
+  expect(answer.status).toBe(200);
+  const spans = await traceOf(client);
+  const call = named(spans, `POST ${route}`);
+  expect(call).toMatchObject({ service: 'gateway', parent_span_id: client.span_id, kind: 2 });
+  expect(call.attributes).toMatchObject({
+    ...{ identity_proof_method: 'gateway_key', org_id: world.org.org_id },
+    family: 'chat_completions',
+    ...{ provider: 'openai', model: 'gpt-4o-mini', outcome: 'completed', is_stream: false },
+    'http.response.status_code': 200,
+    'identity_context.key_id': expect.any(String),
+  });
+  expect(call.attributes.request_id).toMatch(/^req_/);
+  expect(call.attributes.prompt_tokens).toBeGreaterThan(0);
+  for (const name of ['reserve', 'upstream']) {
+    expect(named(spans, name).parent_span_id).toBe(call.span_id);
+    expect(named(spans, name).duration_ms).toBeLessThanOrEqual(call.duration_ms);
+  }
+  const { headers } = (await arrivals(world.models_url))[0] ?? {};
+  expect(headers).toBeDefined();
+  expect(headers).not.toHaveProperty('traceparent');
+});
+
+test('a receiver that refuses or hangs costs requests nothing, is told of once, and keeps a stop for 2 s at most', async () => {
+  await Promise.all([endureAway('refuses'), endureAway('hangs')]);
+}, 20_000);
+
+async function endureAway(how: 'refuses' | 'hangs'): Promise<void> {
+  const other = await openReceiver();
+  other.mode = 'hangs';
+  const endpoint_env = `TEST_OTLP_${how}`;
+  process.env[endpoint_env] = other.url;
+  if (how === 'refuses') await other.close();
+  const lines: { level: number; msg: string }[] = [];
+  const log = pino({ level: 'info' }, { write: (line) => void lines.push(JSON.parse(line)) });
+  const gateway = await world.openGateway();
+  const telemetry = openTelemetry({ limits: gateway.gateway.limits, log });
+  telemetry.use({ enabled: true, endpoint_env, export_rate_limit_metrics: true });
+  gateway.gateway.telemetry = telemetry;
+  const ask = async () =>
+    expect((await post(gateway.url + route, world.key, chat('Hello'))).status).toBe(200);
+  const began_at = performance.now();
+  for (let at = 0; at < 20; at += 1) await ask();
+  expect(performance.now() - began_at).toBeLessThan(5_000);
+  await until(() => lines.length > 0, 10_000);
+  await ask();
+  const stopped_at = performance.now();
+  await telemetry.close();
+  expect(performance.now() - stopped_at).toBeLessThan(2_500);
+  if (how === 'hangs') await other.close();
+  expect(lines.map(({ level, msg }) => [level, msg])).toEqual([
+    [40, 'telemetry is dropped, its receiver is away'],
+  ]);
+  expect(JSON.stringify(lines)).not.toContain('127.0.0.1');
+}
+
+test('a traceparent that is none begins a trace of its own', async () => {
+  const gateway = await world.openGateway({ settings: otlp() });
+  const [zero, one] = ['0'.repeat(32), '1'.repeat(32)];
+  const span = '1'.repeat(16);
+  const wrong = [
+    'nonsense',
+    `00-${zero}-${span}-01`,
+    `ff-${one}-${span}-01`,
+    `00-${one}-${span}-01-x`,
+  ];
+  const before = receiver.spans.length;
+  for (const traceparent of wrong) {
+    await post(gateway.url + route, world.key, chat('Hello'), { traceparent });
+  }
+  await until(() => receiver.spans.length >= before + 3 * wrong.length);
+  const calls = receiver.spans.slice(before).filter(({ name }) => name === `POST ${route}`);
+  expect(calls.map(({ parent_span_id }) => parent_span_id)).toEqual(wrong.map(() => ''));
+  expect(new Set(calls.map(({ trace_id }) => trace_id)).size).toBe(wrong.length);
+  for (const { trace_id } of calls) expect([zero, one]).not.toContain(trace_id);
+});
+
+test('a trace that its client does not sample is not exported', async () => {
+  const gateway = await world.openGateway({ settings: otlp() });
+  const [unseen, seen] = [newTrace(), newTrace()];
+  const traceparent = unseen.headers.traceparent.replace(/01$/, '00');
+  await post(gateway.url + route, world.key, chat('Hello'), { traceparent });
+  await post(gateway.url + route, world.key, chat('Hello'), seen.headers);
+  await traceOf(seen);
+  expect(receiver.spans.filter(({ trace_id }) => trace_id === unseen.trace_id)).toEqual([]);
+});
+
+test('the proof of identity stands on every span, and the identity only where it cannot be forged', async () => {
+  const { org_id } = world.org;
+  const { publicKey, privateKey } = await generateKeyPair('ES256');
+  const keys = [{ ...(await exportJWK(publicKey)), kid: 'k', alg: 'ES256', use: 'sig' }];
+  const jwks = createServer((_, answer) => void answer.end(JSON.stringify({ keys })));
+  const jwks_url = `http://127.0.0.1:${await listen(jwks, 0)}/jwks.json`;
+  const told = { issuer: 'https://id.example', audience: 'svc' };
+  const user_id = await userOf(org_id);
+  const jwt = await new SignJWT({})
+    .setProtectedHeader({ alg: 'ES256', kid: 'k' })
+    .setSubject(user_id)
+    .setIssuer(told.issuer)
+    .setAudience(told.audience)
+    .setExpirationTime('5m')
+    .sign(privateKey);
+  const modes = [
+    { identity: { mode: 'header_soft', org_id }, key: undefined },
+    { identity: { mode: 'signed_assertion', org_id, jwks_url, ...told }, key: jwt },
+    { identity: { mode: 'gateway_key' }, key: world.key },
+  ];
+  const check = async ({ identity, key }: (typeof modes)[number]) => {
+    const settings = { identity, policies: { chain: ['dlp-filter'] }, ...dlp, ...otlp() };
+    const gateway = await world.openGateway({ settings });
+    const [good, bad] = [newTrace(), newTrace()];
+    const user = { 'x-user-id': 'somebody' };
+    const ok = await post(gateway.url + route, key, chat('Hello'), { ...user, ...good.headers });
+    expect([identity.mode, ok.status]).toEqual([identity.mode, 200]);
+    const none = { ...bad.headers, 'x-user-id': 'x'.repeat(300) };
+    expect((await post(gateway.url + route, 'wrong', chat('Hello'), none)).status).toBeGreaterThan(
+      400,
+    );
+    const spans = [...(await traceOf(good, 3)), ...(await traceOf(bad, 1))];
+    expect(spans.map(({ name }) => name).sort()).toEqual(
+      [`POST ${route}`, `POST ${route}`, 'reserve', 'upstream'].sort(),
+    );
+    for (const { attributes } of spans) {
+      expect(attributes.identity_proof_method).toBe(identity.mode);
+      const members = Object.keys(attributes).filter((name) => name.startsWith('identity_context'));
+      if (identity.mode === 'header_soft') expect(members).toEqual([]);
+    }
+    const expected = { header_soft: undefined, signed_assertion: user_id, gateway_key: undefined };
+    expect(named(spans, `POST ${route}`).attributes['identity_context.user_id']).toBe(
+      expected[identity.mode as keyof typeof expected],
+    );
+  };
+  await Promise.all(modes.map(check));
+  jwks.closeAllConnections();
+  jwks.close();
+});
+
+const dlp = { policy: { 'dlp-filter': { blocked_terms: ['xyzzy'] } } };
+
+async function userOf(org_id: string): Promise<string> {
+  const person = {
+    email: `${randomUUID()}@example.test`,
+    name: 'A person',
+    role: 'member',
+  } as const;
+  return (await members.add(world.api.db, org_id, person, true)).user_id;
+}
+
+test('no prompt, answer, key or token is in any byte that is exported', async () => {
+  const settings = {
+    ...otlp({ export_rate_limit_metrics: true }),
+    policies: { chain: ['dlp-filter'] },
+    ...dlp,
+  };
+  const gateway = await world.openGateway({ settings });
+  const client = newTrace();
+  const words = 'The moon is made of teal cheese';
+  const ask = (content: string, key = world.key) =>
+    post(gateway.url + route, key, chat(content), { ...client.headers, cookie: 'session=crumbs' });
+  expect((await ask(words)).status).toBe(200);
+  expect((await ask(`${words} xyzzy`)).status).toBe(409);
+  expect((await ask(`${words} [[fault:error status=500]]`)).status).toBeGreaterThanOrEqual(500);
+  expect((await ask(words, 'svc_gk_notavalidkeyatall00000')).status).toBe(401);
+  await traceOf(client, 7);
+  await gateway.close();
+  const all = Buffer.concat(receiver.bytes).toString('latin1');
+  expect(all).toContain('gpt-4o-mini');
+  for (const secret of [
+    ...[words, 'teal cheese', 'xyzzy', 'crumbs', 'upstream-secret', world.control_plane_token],
+    ...[world.key, 'svc_gk_', 'svc_ak_', 'Hello'],
+  ]) {
+    expect([secret, all.includes(secret)]).toEqual([secret, false]);
+  }
+});
+
+test('an upstream that fails is an error of its attempt, and each attempt has a span', async () => {
+  const gateway = await world.openGateway({ settings: { ...otlp(), ...targets() } });
+  const client = newTrace();
+  const body = chat('Hello [[fault:error status=503]]');
+  const { status } = await post(gateway.url + route, world.key, body, client.headers);
+  const spans = await traceOf(client, 4);
+  const attempts = spans.filter(({ name }) => name === 'upstream');
+  expect(attempts).toHaveLength(2);
+  for (const { is_error, attributes } of attempts) {
+    expect([is_error, attributes['http.response.status_code']]).toEqual([true, 503]);
+  }
+  const call = named(spans, `POST ${route}`);
+  expect(call.attributes).toMatchObject({ outcome: 'failed', 'http.response.status_code': status });
+});
+
+function targets() {
+  const target = {
+    ...{ id: 'sandbox', provider: 'openai', shape: 'openai', api_key_env: 'TEST_MODELS_KEY' },
+    ...{ base_url: `${world.models_url}/v1`, models: ['gpt-4o-mini'] },
+  };
+  return { providers: { targets: [target], fallback: { retries: 1, backoff_ms: 1 } } };
+}
+
+test('without telemetry a call has no span, and its settlement names no trace', async () => {
+  const gateway = await world.openGateway();
+  const seen: Call[] = [];
+  const { calls } = gateway.gateway;
+  const add = calls.add.bind(calls);
+  calls.add = (call) => {
+    seen.push(call);
+    return add(call);
+  };
+  const settled: object[] = [];
+  const { control_plane } = gateway.gateway;
+  const settle = control_plane.settle;
+  control_plane.settle = (settlement, held) => {
+    settled.push(settlement);
+    settle(settlement, held);
+  };
+  const { headers } = newTrace();
+  expect((await post(gateway.url + route, world.key, chat('Hello'), headers)).status).toBe(200);
+  await until(() => settled.length === 1);
+  expect(gateway.gateway.telemetry.tracing).toBeUndefined();
+  expect(seen.map(({ span, step }) => [span, step])).toEqual([[undefined, undefined]]);
+  expect(settled[0]).not.toHaveProperty('traceparent');
+});
+
+test('the four metrics have the names, types and values of the limiter', async () => {
+  const rate_limits = { per_key: { rpm: 3, tpm: 100_000 } };
+  const settings = { rate_limits, ...otlp({ export_rate_limit_metrics: true }) };
+  const gateway = await world.openGateway({ settings });
+  const statuses: number[] = [];
+  for (let at = 0; at < 5; at += 1) {
+    statuses.push((await post(gateway.url + route, world.key, chat('Hello'))).status);
+  }
+  expect(statuses).toEqual([200, 200, 200, 429, 429]);
+  const stats = gateway.gateway.limits.stats();
+  expect(stats).toMatchObject({ requests_allowed_total: 3, requests_rejected_total: 2 });
+  receiver.metrics.clear();
+  await gateway.gateway.telemetry.close();
+  expect(Object.fromEntries(receiver.metrics)).toEqual(
+    Object.fromEntries(
+      Object.entries(stats).map(([key, value]) => {
+        const name = `svc.rate_limit.${key}`;
+        return [
+          name,
+          { name, type: key.endsWith('_total') ? 'counter' : 'gauge', values: [value] },
+        ];
+      }),
+    ),
+  );
+  expect(stats.remaining_rpm).toBe(0);
+  expect(stats.remaining_tpm).toBeLessThan(100_000);
+});
+
+test('without limits there is nothing that remains, so no gauge is sent', async () => {
+  const gateway = await world.openGateway({ settings: otlp({ export_rate_limit_metrics: true }) });
+  receiver.metrics.clear();
+  await gateway.gateway.telemetry.close();
+  expect([...receiver.metrics.values()].map(({ name, values }) => [name, values])).toEqual([
+    ['svc.rate_limit.requests_allowed_total', [0]],
+    ['svc.rate_limit.requests_rejected_total', [0]],
+  ]);
+});
+
+test('everything is sent as protobuf to the paths of OTLP', () => {
+  expect([...new Set(receiver.requests.map(({ path, type }) => `${path} ${type}`))].sort()).toEqual(
+    ['/v1/metrics application/x-protobuf', '/v1/traces application/x-protobuf'],
+  );
+});
+
+test('a reload turns traces on and off', async () => {
+  const gateway = await world.openGateway();
+  const admin = gateway.gateway;
+  const folder = mkdtempSync(path.join(tmpdir(), 'svc-telemetry-'));
+  const file = path.join(folder, 'gateway.yaml');
+  const write = (more: object) =>
+    writeFileSync(file, JSON.stringify({ ...targets(), cost_tickets: { hold_ms: 0 }, ...more }));
+  const configuration = openConfiguration(admin, { file, poll_ms: 60_000 });
+  const isTraced = async () => {
+    const client = newTrace();
+    await post(gateway.url + route, world.key, chat('Hello'), client.headers);
+    await admin.telemetry.close();
+    return receiver.spans.some(({ trace_id }) => trace_id === client.trace_id);
+  };
+  try {
+    expect(await isTraced()).toBe(false);
+    write(otlp());
+    await configuration.reload();
+    expect(await isTraced()).toBe(true);
+    write({});
+    await configuration.reload();
+    expect(await isTraced()).toBe(false);
+    expect(admin.telemetry.tracing).toBeUndefined();
+  } finally {
+    configuration.close();
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test('an address that is missing, unset or none is refused by the path of its key, which does not repeat it', () => {
+  const refused = (given: object): string => {
+    const target = {
+      ...{ id: 'a', provider: 'openai', shape: 'openai', base_url: 'http://127.0.0.1/v1' },
+      ...{ api_key_env: 'TEST_MODELS_KEY', models: ['m'] },
+    };
+    try {
+      parseSettings(
+        JSON.stringify({ providers: { targets: [target] }, observability: { otlp: given } }),
+      );
+    } catch (error) {
+      return (error as Error).message;
+    }
+    return 'accepted';
+  };
+  const key = 'observability.otlp.endpoint_env';
+  process.env.TEST_OTLP_WRONG = 'grpc://user:hunter2@collector';
+  expect(refused({ enabled: true })).toContain(`${key}: is needed`);
+  expect(refused({ enabled: true, endpoint_env: 'TEST_OTLP_UNSET' })).toContain(
+    `${key}: the environment variable TEST_OTLP_UNSET is not set`,
+  );
+  const wrong = refused({ enabled: true, endpoint_env: 'TEST_OTLP_WRONG' });
+  expect(wrong).toContain(`${key}: the environment variable TEST_OTLP_WRONG holds no http address`);
+  expect(wrong).not.toContain('hunter2');
+  expect(refused({ enabled: false, endpoint_env: 'TEST_OTLP_UNSET' })).toBe('accepted');
+});

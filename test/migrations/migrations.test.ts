@@ -1,0 +1,35 @@
+import { randomUUID } from 'node:crypto';
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+import { many } from '../../domain/sql';
+import { migrate } from '../../migrations';
+import { openDatabase } from '../../runtime/database';
+import { root } from '../../runtime/root';
+import { maintenanceUrl } from '../../sandbox/servers/postgres';
+
+test('four instances migrating an empty database at once apply each file once, and none fails', async () => {
+  const template = process.env.TEST_DATABASE_URL as string;
+  const admin = openDatabase(maintenanceUrl(template), 1);
+  const name = `test_${randomUUID().replaceAll('-', '')}`;
+  await many(admin, `create database ${name}`);
+  const url = Object.assign(new URL(template), { pathname: `/${name}` }).toString();
+  const instances = Array.from({ length: 4 }, () => openDatabase(url, 2));
+  try {
+    await Promise.all(instances.map((db) => migrate(db)));
+    // And once more, as every start does.
+    await Promise.all(instances.map((db) => migrate(db)));
+    const [db] = instances as [(typeof instances)[number]];
+    const applied = await many<{ name: string }>(
+      db,
+      'select name from knex_migrations order by id',
+    );
+    const files = readdirSync(path.join(root, 'migrations'));
+    expect(applied.map(({ name }) => name)).toEqual(
+      files.filter((name) => name.endsWith('.sql')).sort(),
+    );
+  } finally {
+    await Promise.all(instances.map((db) => db.destroy()));
+    await many(admin, `drop database ${name} with (force)`);
+    await admin.destroy();
+  }
+});

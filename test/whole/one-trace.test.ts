@@ -1,0 +1,297 @@
+import { randomBytes } from 'node:crypto';
+import { Worker } from '@temporalio/worker';
+import { blankPrice } from '../../domain/ledger/pricing';
+import { many, one } from '../../domain/sql';
+import { listen } from '../../runtime/listen';
+import { createLog } from '../../runtime/log';
+import { openTracing } from '../../runtime/telemetry/open';
+import type { Tracing } from '../../runtime/telemetry/spans';
+import { createModelServer } from '../../sandbox/models/server';
+import { bundleWorkflows } from '../../workers/bundle';
+import { tracedBy } from '../../workers/tracing';
+import { gatewayToken, makeKey, refusal, serve, type Tenant } from '../support/api';
+import { openTestDatabase } from '../support/database';
+import { chat, post, startGateway, type TestGateway } from '../support/gateway';
+import { makePrice, reserveBody } from '../support/ledger';
+import { openReceiver, type ReceivedSpan, type Receiver } from '../support/otlp';
+import { makeBuyer, openSandboxes, wish } from '../support/payments';
+import { until } from '../support/until';
+import { startWorker, type TestWorker } from '../support/worker';
+
+// One trace over every process: gateway, control plane, workflow and activity, into a real receiver.
+
+const route = '/v1/chat/completions';
+const closing: (() => unknown)[] = [];
+
+let receiver: Receiver;
+let api: Awaited<ReturnType<typeof serve>>;
+let db: Awaited<ReturnType<typeof openTestDatabase>>['db'];
+let worker: TestWorker;
+let gateway: TestGateway;
+let machine: string;
+
+beforeAll(async () => {
+  process.env.TEST_MODELS_KEY = 'upstream-secret';
+  receiver = await openReceiver();
+  process.env.TEST_OTLP = receiver.url;
+  const database = await openTestDatabase(20);
+  db = database.db;
+  worker = await startWorker(db, undefined, tracing('worker_lifecycle'));
+  api = await serve({ db, temporal: worker.temporal, tracing: tracing('api') });
+  const models = createModelServer();
+  const models_url = `http://127.0.0.1:${await listen(models, 0)}`;
+  const price = { model: 'gpt-4o-mini', input_per_1m: 15, output_per_1m: 60 };
+  await makePrice(db, { ...blankPrice, tiers: null, ...price });
+  machine = await gatewayToken(db);
+  gateway = await startGateway({
+    api_urls: [api.url],
+    models_url,
+    control_plane_token: machine,
+    settings: {
+      cost_tickets: { hold_ms: 20_000 },
+      observability: { otlp: { enabled: true, endpoint_env: 'TEST_OTLP' } },
+    },
+    target: {},
+  });
+  const sandboxes = await openSandboxes(db, api.url);
+  closing.unshift(
+    () => gateway.close(),
+    () => api.close(),
+    () => worker.close(),
+    ...[models, ...Object.values(sandboxes).map(({ server }) => server)].flatMap((server) => [
+      () => server.closeAllConnections(),
+      () => server.close(),
+    ]),
+    () => database.close(),
+  );
+  closing.push(() => receiver.close());
+});
+
+afterAll(async () => {
+  for (const end of closing) await end();
+});
+
+function tracing(service: string): Tracing {
+  const made = openTracing({ service, endpoint: receiver.url, log: createLog('test', 'silent') });
+  closing.push(() => made.close());
+  return made;
+}
+
+interface Client {
+  trace_id: string;
+  span_id: string;
+  headers: { traceparent: string };
+}
+
+function newClient(): Client {
+  const trace_id = randomBytes(16).toString('hex');
+  const span_id = randomBytes(8).toString('hex');
+  return { trace_id, span_id, headers: { traceparent: `00-${trace_id}-${span_id}-01` } };
+}
+
+/** The spans of a trace once all of these names are there. */
+async function traceOf({ trace_id }: Client, names: string[]): Promise<ReceivedSpan[]> {
+  const found = () => receiver.spans.filter((span) => span.trace_id === trace_id);
+  const missing = () => names.filter((name) => !found().some((span) => nameOf(span) === name));
+  await until(() => missing().length === 0, 15_000).catch(() => undefined);
+  expect(missing()).toEqual([]);
+  return found();
+}
+
+const nameOf = ({ service, name }: ReceivedSpan): string => `${service}: ${name}`;
+
+/** Fails where a span hangs under none of the trace, which its client began. */
+function expectWhole(spans: ReceivedSpan[], client: Client): void {
+  const known = new Set([client.span_id, ...spans.map(({ span_id }) => span_id)]);
+  expect(known.size).toBe(spans.length + 1);
+  const lost = spans.filter(({ parent_span_id }) => !known.has(parent_span_id));
+  expect(lost.map(nameOf)).toEqual([]);
+}
+
+function parentOf(spans: ReceivedSpan[], name: string): string | undefined {
+  const span = spans.find((candidate) => nameOf(candidate) === name);
+  const parent = spans.find(({ span_id }) => span_id === span?.parent_span_id);
+  return parent && nameOf(parent);
+}
+
+async function waiting({ org_id }: Tenant): Promise<boolean> {
+  const rows = await many(
+    db,
+    'select 1 from ticket_waiters where org_id = :org_id and answer is null',
+    { org_id },
+  );
+  return rows.length > 0;
+}
+
+/** A call that no wallet covers, which waits. */
+async function hold(client: Client, tenant: Tenant) {
+  const key = await makeKey(db, tenant.org_id, { token_type: 'gateway' });
+  const answer = post(gateway.url + route, key, chat('Say hello.'), client.headers);
+  await until(() => waiting(tenant));
+  await sendAll();
+  const { id } = await one<{ id: string }>(
+    db,
+    'select id from cost_tickets where org_id = :org_id',
+    { org_id: tenant.org_id },
+  );
+  return { answer, ticket_id: id };
+}
+
+/** Sends the outbox until it is empty. */
+function sendAll(): Promise<void> {
+  return until(async () => {
+    await worker.dispatch();
+    return (await many(db, 'select 1 from outbox')).length === 0;
+  });
+}
+
+test('a held call that is topped up is one trace over gateway, control plane, workflow and activities', async () => {
+  const tenant = await makeBuyer(db);
+  const client = newClient();
+  const began_at = performance.now();
+  const { answer, ticket_id } = await hold(client, tenant);
+  const held_ms = performance.now() - began_at;
+  const credit = { target_wallet_owner_type: 'organization', amount: 5 };
+  const paid = await api.call('post', '/v1/wallets/credit', {
+    key: tenant.billing_key,
+    body: credit,
+  });
+  expect(paid.status).toBeLessThan(300);
+  expect((await answer).status).toBe(200);
+  await until(
+    async () => (await many(db, "select 1 from outbox where signal = 'resolved'")).length > 0,
+  );
+  await sendAll();
+
+  const workflow = 'worker_lifecycle: workflow costTicket';
+  const spans = await traceOf(client, [
+    ...[`gateway: POST ${route}`, 'gateway: reserve', 'gateway: upstream'],
+    ...['api: reserve', 'api: redeem', 'api: settle', workflow],
+    ...['worker_lifecycle: activity expireTicket', 'worker_lifecycle: activity showTicket'],
+  ]);
+  expectWhole(spans, client);
+  for (const [name, parent] of [
+    ['gateway: reserve', `gateway: POST ${route}`],
+    ['api: reserve', 'gateway: reserve'],
+    ['api: redeem', 'gateway: reserve'],
+    ['api: settle', `gateway: POST ${route}`],
+    [workflow, 'gateway: reserve'],
+    ['worker_lifecycle: activity expireTicket', workflow],
+  ] as const) {
+    expect([name, parentOf(spans, name)]).toEqual([name, parent]);
+  }
+  expect(spans.find(({ name }) => name === 'reserve')).toBeDefined();
+  const reserve = spans.find((span) => nameOf(span) === 'gateway: reserve');
+  // The wait for money is in it.
+  expect(reserve?.duration_ms).toBeGreaterThan(held_ms / 2);
+  for (const { attributes } of spans) {
+    expect(attributes.identity_proof_method).toBe('gateway_key');
+  }
+  // What a history records does not hang on the trace that it carries.
+  const history = await worker.client.workflow.getHandle(ticket_id).fetchHistory();
+  expect(Object.keys(startOf(history).header?.fields ?? {})).toEqual(['trace']);
+  const code = await bundleWorkflows();
+  const { sinks } = tracedBy(undefined);
+  await Worker.runReplayHistory({ workflowBundle: { code }, sinks }, history, ticket_id);
+});
+
+type History = Awaited<
+  ReturnType<ReturnType<TestWorker['client']['workflow']['getHandle']>['fetchHistory']>
+>;
+
+function startOf({ events }: History) {
+  return events?.[0]?.workflowExecutionStartedEventAttributes ?? {};
+}
+
+test("a verdict's step joins the request of the person who gave it", async () => {
+  const tenant = await makeBuyer(db);
+  const [caller, person] = [newClient(), newClient()];
+  const { answer, ticket_id } = await hold(caller, tenant);
+  const approved = await api.call('post', `/v1/cost-tickets/${ticket_id}/approve`, {
+    ...{ key: tenant.billing_key, body: {}, headers: person.headers },
+  });
+  expect(approved.status).toBe(200);
+  expect((await answer).status).toBe(200);
+  const request = 'api: POST /v1/cost-tickets/:id/approve';
+  const step = 'worker_lifecycle: activity recordVerdict';
+  const spans = await traceOf(person, [request, step]);
+  expectWhole(spans, person);
+  expect(parentOf(spans, step)).toBe(request);
+  await sendAll();
+});
+
+test('a payment workflow joins the request that made the checkout', async () => {
+  const tenant = await makeBuyer(db);
+  const [buyer, later] = [newClient(), newClient()];
+  const made = await api.call('post', '/v1/payments/create-checkout', {
+    ...{ key: tenant.member_key, body: wish, headers: buyer.headers },
+  });
+  expect(made.status).toBe(201);
+  const path = `/v1/payments/sessions/${made.body.payment_session_id}/cancel`;
+  const canceled = await api.call('post', path, { key: tenant.member_key, headers: later.headers });
+  expect(canceled.status).toBe(200);
+  const request = 'api: POST /v1/payments/create-checkout';
+  const workflow = 'worker_lifecycle: workflow paymentSession';
+  const step = 'worker_lifecycle: activity openCheckout';
+  const spans = await traceOf(buyer, [request, workflow, step]);
+  expectWhole(spans, buyer);
+  expect([parentOf(spans, workflow), parentOf(spans, step)]).toEqual([request, workflow]);
+  const found = spans.find((span) => nameOf(span) === request);
+  expect(found?.attributes).toMatchObject({
+    ...{ org_id: tenant.org_id, 'http.response.status_code': 201 },
+  });
+  await traceOf(later, ['api: POST /v1/payments/sessions/:id/cancel']);
+});
+
+test('a repeat in another trace is the same call', async () => {
+  const tenant = await makeBuyer(db);
+  const credit = { target_wallet_owner_type: 'organization', amount: 5 };
+  await api.call('post', '/v1/wallets/credit', { key: tenant.billing_key, body: credit });
+  const body = { ...reserveBody(tenant.org_id, 1_000), model: 'gpt-4o-mini' };
+  const ask = (path: string, more: object) =>
+    api.call('post', `/v1/gateway/wallets/${path}`, { key: machine, body: more });
+  const holds: [number, string][] = [];
+  for (const trace of [{}, newClient().headers, newClient().headers]) {
+    const { status, body: hold } = await ask('reserve', { ...body, ...trace });
+    holds.push([status, hold.reservation_id]);
+  }
+  expect(holds).toEqual([0, 1, 2].map(() => [200, holds[0]?.[1]]));
+  const settle = { org_id: tenant.org_id, reservation_id: holds[0]?.[1], outcome: 'canceled' };
+  for (const { headers } of [newClient(), newClient()]) {
+    expect((await ask('settle', { ...settle, ...headers })).status).toBe(200);
+  }
+});
+
+test.each([
+  'nonsense',
+  `00-${'0'.repeat(32)}-${'1'.repeat(16)}-01`,
+  `01-${'1'.repeat(32)}-${'1'.repeat(16)}-01`,
+])('an item with the traceparent %s is refused by name', async (traceparent) => {
+  const tenant = await makeBuyer(db);
+  const body = { ...reserveBody(tenant.org_id, 1_000), traceparent };
+  const answer = await api.call('post', '/v1/gateway/wallets/reserve', { key: machine, body });
+  expect(refusal(answer)).toEqual({ status: 422, code: 'invalid_field', param: 'traceparent' });
+});
+
+test('nothing that is asked of the control plane by machines or probes has a span of its own', async () => {
+  const names = new Set(
+    receiver.spans.filter(({ service }) => service === 'api').map(({ name }) => name),
+  );
+  expect([...names].filter((name) => /gateway|health|readyz/.test(name))).toEqual([]);
+  expect(names).toContain('POST /v1/wallets/credit');
+});
+
+test('no key, body or secret is in any byte that was exported', () => {
+  const all = Buffer.concat(receiver.bytes).toString('latin1');
+  expect(all).toContain('costTicket');
+  for (const secret of [
+    machine,
+    'svc_ak_',
+    'svc_gk_',
+    'Say hello',
+    'upstream-secret',
+    'checkout_state',
+  ]) {
+    expect([secret, all.includes(secret)]).toEqual([secret, false]);
+  }
+});

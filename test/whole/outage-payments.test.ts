@@ -1,0 +1,206 @@
+import { randomUUID } from 'node:crypto';
+import { many, one } from '../../domain/sql';
+import { type Answer, refusal, type Tenant } from '../support/api';
+import {
+  capturesOf,
+  openPaymentProcesses,
+  type PaymentProcesses,
+  stalledCount,
+} from '../support/payment-processes';
+import {
+  type Checkout,
+  confirm,
+  createCheckout,
+  makeBuyer,
+  pay,
+  sessionOf,
+  wish,
+} from '../support/payments';
+import { until } from '../support/until';
+
+// Temporal is away, or comes back with an empty store, at each step of a top-up and of a refund.
+
+const a = 'payment_provider_a';
+// A call is given up after 2 s; the rest is this machine's patience.
+const REFUSED_MS = 2_500;
+const RECOVERY_MS = 60_000;
+
+let world: PaymentProcesses;
+
+beforeAll(async () => {
+  world = await openPaymentProcesses();
+}, 90_000);
+afterAll(() => world.close(), 30_000);
+
+function create({ member_key: key }: Tenant, idempotency_key: string): Promise<Answer> {
+  const headers = { 'idempotency-key': idempotency_key };
+  return world.call('post', '/v1/payments/create-checkout', { key, body: wish, headers });
+}
+
+function refund({ payment_session_id }: Checkout): Promise<Answer> {
+  const body = { payment_session_id, reason: 'The buyer asked for it' };
+  return world.call('post', '/v1/admin/payments/refund', { key: world.admin, body });
+}
+
+async function silence({ provider_session_token: order }: Checkout): Promise<void> {
+  await world.sandboxes[a].fault({ on: 'webhook', order, times: 0, blocked: true });
+}
+
+async function completed(tenant: Tenant): Promise<Checkout> {
+  const checkout = await createCheckout(world, tenant);
+  await silence(checkout);
+  await pay(checkout);
+  expect((await confirm(world, tenant, checkout)).body.status).toBe('completed');
+  return checkout;
+}
+
+async function expectAway(ask: () => Promise<Answer>): Promise<void> {
+  const started_at = performance.now();
+  const answer = await ask();
+  expect(refusal(answer)).toMatchObject({ status: 503, code: 'unavailable' });
+  expect(Number(answer.headers['retry-after'])).toBeGreaterThanOrEqual(1);
+  expect(performance.now() - started_at).toBeLessThan(REFUSED_MS);
+}
+
+async function entriesOf({ org_id }: Tenant) {
+  return many<{ type: string; amount: number }>(
+    world.db,
+    `select type, (amount_nanos / 1e9)::float as amount from wallet_transactions where org_id = :org_id order by seq`,
+    { org_id },
+  );
+}
+
+const credit = { type: 'payment_credit', amount: 50 };
+const debit = { type: 'payment_refund', amount: -50 };
+
+async function reaches(tenant: Tenant, checkout: Checkout, status: string): Promise<void> {
+  await until(
+    async () => (await sessionOf(world, tenant, checkout)).status === status,
+    RECOVERY_MS,
+  );
+}
+
+test.each([
+  ['refuses connections', () => world.temporal.kill(), () => world.temporal.start()],
+  ['does not answer', async () => world.temporal.pause(), async () => world.temporal.resume()],
+])(
+  'while Temporal %s new steps are 503 in time; webhooks, reads and credits go on; afterwards all of it is done once',
+  async (_, leave, comeBack) => {
+    const { db, sandboxes } = world;
+    const [starter, payer, confirmer, refunder] = (await Promise.all(
+      Array.from({ length: 4 }, () => makeBuyer(db)),
+    )) as [Tenant, Tenant, Tenant, Tenant];
+    const told = await createCheckout(world, payer);
+    const untold = await createCheckout(world, confirmer);
+    await silence(untold);
+    await pay(untold);
+    const spent = await completed(refunder);
+
+    await leave();
+    const key = randomUUID();
+    await Promise.all([
+      expectAway(() => create(starter, key)),
+      expectAway(() => confirm(world, confirmer, untold)),
+      expectAway(() => refund(spent)),
+    ]);
+    await pay(told);
+    const isStored = async () =>
+      (await db('payment_events').where({ payment_session_id: told.payment_session_id })).length >
+      0;
+    await until(isStored);
+    expect((await sessionOf(world, payer, told)).status).toBe('created');
+    const posted = await world.call('post', '/v1/wallets/credit', {
+      key: payer.billing_key,
+      body: { target_wallet_owner_type: 'organization', amount: 1 },
+    });
+    expect(posted.status).toBe(201);
+
+    await comeBack();
+    await reaches(payer, told, 'completed');
+    await reaches(refunder, spent, 'refunded');
+    await until(async () => (await confirm(world, confirmer, untold)).status === 200, RECOVERY_MS);
+    await reaches(confirmer, untold, 'completed');
+    expect(await entriesOf(payer)).toEqual([{ type: 'credit', amount: 1 }, credit]);
+    expect(await entriesOf(confirmer)).toEqual([credit]);
+    expect(await entriesOf(refunder)).toEqual([credit, debit]);
+    const { refunds } = await sandboxes[a].order(spent.provider_session_token);
+    expect(refunds).toHaveLength(1);
+
+    const resumed = await create(starter, key);
+    expect(resumed.status).toBe(201);
+    const made = await db('payment_sessions').where({ org_id: starter.org_id });
+    expect(made.map(({ id }) => id)).toEqual([resumed.body.payment_session_id]);
+  },
+  120_000,
+);
+
+test('with its store deleted, sessions and refunds at every step get their workflow again and come to their end', async () => {
+  const { client, db, sandboxes, temporal } = world;
+  const sandbox = sandboxes[a];
+  const tenants = await Promise.all(Array.from({ length: 5 }, () => makeBuyer(db)));
+  const [unmade, waiting, pending, captured, refunded] = tenants as [
+    Tenant,
+    Tenant,
+    Tenant,
+    Tenant,
+    Tenant,
+  ];
+  // capturing: the provider has taken the money, and it is on its way.
+  const slow = await createCheckout(world, pending);
+  await silence(slow);
+  await sandbox.fault({ on: 'capture', order: slow.provider_session_token, result: 'pending' });
+  await pay(slow);
+  expect((await confirm(world, pending, slow)).body.status).toBe('capturing');
+  // created: nobody has paid.
+  const open = await createCheckout(world, waiting);
+  // A refund that the provider has not carried out yet.
+  const back = await completed(refunded);
+  await sandbox.fault({ on: 'refund', order: back.provider_session_token, result: 'pending' });
+  expect((await refund(back)).body).toMatchObject({ refund_status: 'pending' });
+  const { id: refund_id } = await one<{ id: string }>(
+    db,
+    'select id from payment_refunds where payment_session_id = :id',
+    { id: back.payment_session_id },
+  );
+  // captured: the credit is never committed.
+  const taken = await createCheckout(world, captured);
+  await silence(taken);
+  await pay(taken);
+  await world.stall(captured.org_id, 'completed');
+  confirm(world, captured, taken).catch(() => undefined);
+  await until(async () => (await stalledCount(db)) === 1);
+  // created, without an order: the provider makes none.
+  await sandbox.fault({ on: 'create', answer: 'error', times: 4, work: false });
+  const key = randomUUID();
+  expect((await create(unmade, key)).status).toBe(503);
+
+  await temporal.kill();
+  world.forgetStore();
+  await world.undoStalls();
+  await temporal.start();
+  const ids = [slow, open].map(({ payment_session_id }) => payment_session_id);
+  await until(async () => {
+    const seen = await Promise.all(
+      [...ids, refund_id].map((id) =>
+        client.workflow
+          .getHandle(id)
+          .describe()
+          .catch(() => undefined),
+      ),
+    );
+    return seen.every((one) => one?.status.name === 'RUNNING');
+  }, RECOVERY_MS);
+  await reaches(captured, taken, 'completed');
+  expect(await entriesOf(captured)).toEqual([credit]);
+
+  await sandbox.act(slow.provider_session_token, 'complete-pending');
+  expect((await confirm(world, pending, slow)).body.status).toBe('completed');
+  await pay(open);
+  await reaches(waiting, open, 'completed');
+  await sandbox.act(back.provider_session_token, 'settle-refund');
+  expect(await entriesOf(refunded)).toEqual([credit, debit]);
+  // Its provider may refuse it once more; the key resumes it.
+  await until(async () => (await create(unmade, key)).status === 201, RECOVERY_MS);
+  for (const checkout of [slow, open, taken])
+    expect(await capturesOf(sandbox, checkout.provider_session_token)).toBe(1);
+}, 150_000);

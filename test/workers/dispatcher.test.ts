@@ -1,0 +1,64 @@
+import { many } from '../../domain/sql';
+import { createLog } from '../../runtime/log';
+import { startDispatcher } from '../../workers/dispatcher';
+import { makeTenant } from '../support/api';
+import { makeShort, openTicketWorld, type TicketWorld } from '../support/tickets';
+import { until } from '../support/until';
+
+let world: TicketWorld;
+let dispatcher: ReturnType<typeof startDispatcher>;
+
+beforeAll(async () => {
+  world = await openTicketWorld();
+  const { db, client } = world;
+  const database_url: string = db.client.config.connection.connectionString;
+  dispatcher = startDispatcher({ db, database_url, client, log: createLog('test', 'fatal') });
+});
+
+afterAll(async () => {
+  await dispatcher.stop();
+  await world.close();
+});
+
+const BURST = 2_000;
+const CALLERS = 16;
+
+test("2,000 tickets of one organization do not keep another organization's ticket waiting for its workflow", async () => {
+  const { db, client } = world;
+  const noisy = await makeTenant(db);
+  const quiet = await makeTenant(db);
+  let opened = 0;
+  const caller = async () => {
+    while (opened < BURST) {
+      opened += 1;
+      await makeShort(world, 10, {}, noisy);
+    }
+  };
+  const started_at = performance.now();
+  const burst = Promise.all(Array.from({ length: CALLERS }, caller));
+  await until(() => opened > BURST / 4, 20_000);
+
+  const waits: number[] = [];
+  for (let n = 0; n < 5; n += 1) {
+    const asked_at = performance.now();
+    const { ticket_id } = await makeShort(world, 10, {}, quiet);
+    const isStarted = () =>
+      client.workflow
+        .getHandle(ticket_id)
+        .describe()
+        .then(
+          () => true,
+          () => false,
+        );
+    await until(isStarted, 10_000);
+    waits.push(performance.now() - asked_at);
+  }
+  await burst;
+  expect(performance.now() - started_at).toBeLessThan(40_000);
+  expect(waits.sort((a, b) => a - b)[2]).toBeLessThan(2_000);
+  const [row] = await many<{ parked: number }>(
+    db,
+    'select count(*)::int as parked from outbox where parked_at is not null',
+  );
+  expect(row?.parked).toBe(0);
+}, 120_000);
