@@ -1,10 +1,10 @@
 module.exports = {
   testMatch: ['<rootDir>/test/**/*.test.ts'],
-  testEnvironment: '<rootDir>/test/support/realm/environment.cjs',
-  runtime: '<rootDir>/test/support/realm/runtime.cjs',
-  testSequencer: '<rootDir>/test/support/slow-first.cjs',
-  globalSetup: '<rootDir>/test/support/start-servers.ts',
-  globalTeardown: '<rootDir>/test/support/stop-servers.ts',
+  testEnvironment: '<rootDir>/test/support/jest/realm/environment.cjs',
+  runtime: '<rootDir>/test/support/jest/realm/runtime.cjs',
+  testSequencer: '<rootDir>/test/support/jest/slow-first.cjs',
+  globalSetup: '<rootDir>/test/support/jest/start-servers.ts',
+  globalTeardown: '<rootDir>/test/support/jest/stop-servers.ts',
   // One more than the cores of a small machine, as many tests wait.
   maxWorkers: 3,
   // Test files share the globals of their worker.

@@ -70,7 +70,7 @@ const variables = {
     DATABASE_URL: z.string().min(1).optional(),
     DATA_DIR: z.string().min(1).default('.data'),
   }),
-  // What `npm start` takes; a port that is not named has a default in sandbox/addresses.ts.
+  // What `npm start` takes; a port that is not named has a default in sandbox/processes/addresses.ts.
   product: z.object({
     DATA_DIR: z.string().min(1).default('.data'),
     // Absent: one is made, and kept in DATA_DIR.

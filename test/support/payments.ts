@@ -29,7 +29,7 @@ export interface Sandbox {
   server: Server;
   /** What a person at the provider does: pay, decline, expire, refund, open-dispute, resend... */
   act(order: string, action: string, body?: object): Promise<Answer>;
-  /** A script of misbehaviour (sandbox/payment-faults.ts). */
+  /** A script of misbehaviour (sandbox/payments/faults.ts). */
   fault(script: object): Promise<void>;
   // biome-ignore lint/suspicious/noExplicitAny: the sandbox's own view of an order.
   order(order: string): Promise<any>;

@@ -125,7 +125,7 @@ function undescribed(shape: Shape = {}): string[] {
   return [...own, ...(shape.items ? undescribed(shape.items) : [])];
 }
 
-test('every field that a route takes is described; api/field-help.ts has the words', () => {
+test('every field that a route takes is described; api/openapi/field-help.ts has the words', () => {
   const missing = operations().flatMap(([name, { parameters = [], requestBody }]) => [
     ...parameters.filter(({ description }) => !description).map((one) => `${name} ${one.name}`),
     ...undescribed(requestBody?.content['application/json'].schema).map((one) => `${name} ${one}`),
@@ -137,7 +137,7 @@ function hasJsonBody({ method, is_raw }: Route): boolean {
   return (method === 'post' || method === 'put') && !is_raw;
 }
 
-test('every body on the page is one that its route takes; api/examples.ts has them', () => {
+test('every body on the page is one that its route takes; api/openapi/examples.ts has them', () => {
   for (const row of routes.filter(hasJsonBody)) {
     const inPath = [...row.path.matchAll(/:(\w+)/g)].map(([, name]) => [name, 'something']);
     const required = Object.entries(row.input.shape)
