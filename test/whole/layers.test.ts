@@ -1,0 +1,205 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { root } from '../../runtime/root';
+
+// Which room may import which, types included. A room is a folder, or a file that lies between rooms.
+
+/** The rooms of the project; a room may import itself and those named here. */
+const house: Record<string, string> = {
+  domain: '',
+  runtime: 'domain',
+  'payment-providers': 'domain',
+  migrations: 'runtime',
+  activities: 'domain payment-providers',
+  workflows: 'activities domain', // Types only: the bundle's own test says so.
+  temporal: 'domain runtime workflows', // Of workflows the types of what is started and messaged.
+  gateway: 'domain runtime',
+  api: 'domain migrations payment-providers runtime temporal',
+  workers: 'activities domain runtime temporal workflows',
+  sandbox: 'domain gateway/config migrations runtime',
+  bench: 'api domain gateway migrations runtime sandbox temporal',
+};
+
+/** The rooms of the gateway, lowest first. */
+const gateway: Record<string, string> = {
+  wire: '',
+  'control-plane': '',
+  counting: 'wire',
+  config: 'wire',
+  identity: 'config control-plane',
+  upstreams: 'config control-plane',
+  limits: 'config control-plane wire',
+  policy: 'config control-plane wire',
+  telemetry: 'config limits',
+  families: 'config control-plane counting policy wire',
+  call: 'config control-plane counting families identity limits policy telemetry upstreams',
+  stages: 'call config control-plane counting families identity limits policy upstreams wire',
+  exchange: 'call control-plane families policy stages upstreams wire',
+  pipeline: 'call exchange stages',
+  sockets: 'call config control-plane families identity pipeline stages wire',
+  mcp: 'call config control-plane exchange families identity pipeline policy stages upstreams wire',
+  models: 'call config stages upstreams',
+  routes: 'call config families mcp models pipeline sockets stages',
+  'family-table': 'families routes sockets',
+  configuration: 'call config control-plane counting',
+  gateway: 'call config configuration control-plane counting identity limits sockets telemetry',
+  app: 'call configuration routes stages',
+  main: 'app call config configuration control-plane gateway sockets',
+};
+
+/** The rooms of the API. */
+const api: Record<string, string> = {
+  ledger: '',
+  http: 'ledger',
+  answers: 'http',
+  machine: 'answers http',
+  payments: 'answers http',
+  routes: 'answers http',
+  table: 'machine payments routes',
+  openapi: 'http table',
+  app: 'http ledger openapi table',
+  main: 'app ledger',
+  admin: '',
+};
+
+/** The rooms of the domain. */
+const domain: Record<string, string> = {
+  errors: '',
+  texts: '',
+  trace: '',
+  digest: '',
+  ids: '',
+  'rate-limits': '',
+  secrets: '',
+  sql: 'errors',
+  money: 'errors',
+  pages: 'sql',
+  outbox: 'sql',
+  events: 'errors sql',
+  'gateway-config': 'pages sql',
+  'stored-answers': 'errors sql',
+  people: 'digest errors pages sql',
+  ledger: 'errors ids money pages sql trace',
+  payments: 'errors ledger money pages secrets sql',
+};
+
+type Sources = ReadonlyMap<string, string>;
+
+const sources: Sources = new Map(
+  execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts'], {
+    cwd: root,
+    encoding: 'utf8',
+  })
+    .split('\n')
+    .filter((file) => file !== '' && !file.startsWith('test/') && existsSync(path.join(root, file)))
+    .map((file) => [file, readFileSync(path.join(root, file), 'utf8')]),
+);
+
+const imported = /(?:\bfrom|\bimport\(|\brequire\(|\bimport)\s*'(\.[^']*)'/g;
+
+/** The files of ours that a file imports, types included. */
+function importsOf(file: string, text: string, all: Sources): string[] {
+  return [...text.matchAll(imported)].flatMap(([, specifier = '']) => {
+    const base = path.normalize(path.join(path.dirname(file), specifier));
+    return [`${base}.ts`, `${base}/index.ts`].find((name) => all.has(name)) ?? [];
+  });
+}
+
+/** Imports that the table does not allow, of the files below `folder`, as "file -> file". */
+function forbidden(folder: string, table: Record<string, string>, all: Sources): string[] {
+  const roomOf = (file: string) =>
+    (file.slice(folder.length).split('/')[0] ?? '').replace(/\.ts$/, '');
+  const found: string[] = [];
+  for (const [file, text] of all) {
+    if (!file.startsWith(folder)) continue;
+    const room = roomOf(file);
+    const rule = table[room];
+    if (rule === undefined) found.push(`${file} is in no room of the table`);
+    for (const other of importsOf(file, text, all)) {
+      if (!other.startsWith(folder) || roomOf(other) === room) continue;
+      const below = other.slice(folder.length);
+      const is_allowed = rule
+        ?.split(' ')
+        .some((name) => `${below.replace(/\.ts$/, '')}/`.startsWith(`${name}/`) && name !== '');
+      if (!is_allowed) found.push(`${file} -> ${other}`);
+    }
+  }
+  return found;
+}
+
+const tables = [
+  ['', house],
+  ['gateway/', gateway],
+  ['api/', api],
+  ['domain/', domain],
+] as const;
+
+test.each(tables)('below "%s" a file imports only what its room may import', (folder, table) => {
+  expect(forbidden(folder, table, sources)).toEqual([]);
+});
+
+test.each(tables)(
+  'the table of "%s" has no circle and no rule that nothing needs',
+  (folder, table) => {
+    const used = new Set<string>();
+    for (const [file, text] of sources) {
+      if (!file.startsWith(folder)) continue;
+      for (const other of importsOf(file, text, sources)) {
+        const [from, to] = [file, other].map(
+          (one) => `${one.slice(folder.length).replace(/\.ts$/, '')}/`,
+        );
+        for (const [room, rule] of Object.entries(table)) {
+          if (!from?.startsWith(`${room}/`)) continue;
+          for (const name of rule.split(' '))
+            if (to?.startsWith(`${name}/`)) used.add(`${room} ${name}`);
+        }
+      }
+    }
+    const above = new Map(Object.keys(table).map((room, floor) => [room, floor]));
+    for (const [room, rule] of Object.entries(table)) {
+      for (const name of rule.split(' ').filter((one) => one !== '')) {
+        expect(`${room} ${name}`).toBe(
+          used.has(`${room} ${name}`) ? `${room} ${name}` : 'is needed',
+        );
+        const floor = above.get(name.split('/')[0] ?? '') as number;
+        expect(floor).toBeLessThan(above.get(room) as number);
+      }
+    }
+  },
+);
+
+test('an import that no rule allows is found, also of a type alone', () => {
+  const seeded = new Map([
+    ...sources,
+    ['gateway/wire/seeded.ts', "import type { Call } from '../call/call';\n"],
+    ['domain/seeded.ts', "import { loadConfig } from '../runtime/config';\n"],
+  ]);
+  expect(forbidden('gateway/', gateway, seeded)).toEqual([
+    'gateway/wire/seeded.ts -> gateway/call/call.ts',
+  ]);
+  expect(forbidden('', house, seeded)).toEqual(['domain/seeded.ts -> runtime/config.ts']);
+});
+
+test('the linter refuses two files that import a type of each other', () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'svc-layers-'));
+  try {
+    const config = JSON.parse(readFileSync(path.join(root, 'biome.json'), 'utf8'));
+    delete config.vcs;
+    writeFileSync(path.join(folder, 'biome.json'), JSON.stringify(config));
+    const half = (own: string, other: string) =>
+      `import type { ${other} } from './${other.toLowerCase()}';\n\nexport interface ${own} {\n  other: ${other} | undefined;\n}\n`;
+    writeFileSync(path.join(folder, 'left.ts'), half('Left', 'Right'));
+    writeFileSync(path.join(folder, 'right.ts'), half('Right', 'Left'));
+    const program = path.join(root, 'node_modules/.bin/biome');
+    const { status, stdout, stderr } = spawnSync(program, ['lint', '.'], {
+      cwd: folder,
+      encoding: 'utf8',
+    });
+    expect(`${stdout}${stderr}`).toContain('noImportCycles');
+    expect(status).toBe(1);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
