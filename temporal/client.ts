@@ -14,7 +14,14 @@ import { ActivityFailure, ApplicationFailure } from '@temporalio/common';
 import { AppError, type ErrorCode, type ErrorDetails } from '../domain/errors';
 import type { Db } from '../domain/sql';
 import type { Trace } from '../domain/trace';
-import { type Start, startOptions } from './starts';
+import {
+  type InputOf,
+  type ResultOf,
+  type Start,
+  startOptions,
+  type UpdateName,
+  type WorkflowName,
+} from './starts';
 import { inTrace } from './traces';
 
 /** Temporal takes a message in this time, or the caller is told to look and repeat. */
@@ -28,14 +35,15 @@ const EXHAUSTED = 8;
 export interface Temporal {
   /**
    * Sends an update to a row's workflow, started where it does not run, and waits for its result.
-   * Throws the refusal that the workflow answers, or 503 where Temporal is away.
+   * Undefined if the result is not needed and does not come in time. Throws the refusal that the workflow answers, or 503 if
+   * Temporal is away.
    */
-  update<Result>(
-    start: Start,
-    name: string,
-    input: { [field: string]: unknown },
+  update<W extends WorkflowName, N extends UpdateName<W>>(
+    start: Start<W>,
+    name: N,
+    input: InputOf<W, N>,
     options?: UpdateOptions,
-  ): Promise<Result>;
+  ): Promise<ResultOf<W, N> | undefined>;
   /** The same, whose messages are part of a trace. */
   within(trace: Trace): Pick<Temporal, 'update'>;
   close(): Promise<void>;
@@ -77,7 +85,7 @@ export function openTemporal(
 interface Message {
   start: Start;
   name: string;
-  input: { [field: string]: unknown };
+  input: unknown;
   options?: UpdateOptions | undefined;
 }
 

@@ -1,13 +1,42 @@
-import { defineSearchAttributeKey, TypedSearchAttributes } from '@temporalio/common';
+import {
+  defineSearchAttributeKey,
+  TypedSearchAttributes,
+  type UpdateDefinition,
+} from '@temporalio/common';
 import * as tickets from '../domain/ledger/tickets';
 import * as refunds from '../domain/payments/refunds';
 import * as payments from '../domain/payments/steps';
 import * as organizations from '../domain/people/organizations';
 import type { Db } from '../domain/sql';
+import type * as workflows from '../workflows';
+
+/** The workflows that run for a row, each with the updates that it takes. */
+interface UpdatesOf {
+  reservationLifetimes: never;
+  costTicket: typeof workflows.decide;
+  paymentSession: typeof workflows.approval | typeof workflows.confirm | typeof workflows.cancel;
+  paymentRefund: typeof workflows.refundResult;
+}
+
+/** The type name of a workflow, as the worker exports it. */
+export type WorkflowName = Extract<keyof UpdatesOf, keyof typeof workflows>;
+
+/** The name of an update that a workflow takes. */
+export type UpdateName<W extends WorkflowName> = UpdatesOf[W]['name'];
+
+type UpdateOf<W extends WorkflowName, N> = Extract<UpdatesOf[W], { name: N }>;
+
+/** What an update is given. */
+export type InputOf<W extends WorkflowName, N> =
+  UpdateOf<W, N> extends UpdateDefinition<unknown, [infer Input], string> ? Input : never;
+
+/** What an update answers. */
+export type ResultOf<W extends WorkflowName, N> =
+  UpdateOf<W, N> extends UpdateDefinition<infer Result, [infer _], string> ? Result : never;
 
 /** What is started: the workflow's type and id, and the organization it belongs to. */
-export interface Start {
-  workflow: string;
+export interface Start<W extends string = string> {
+  workflow: W;
   workflow_id: string;
   org_id: string;
 }
@@ -21,7 +50,7 @@ interface Kind {
 }
 
 // How each kind of workflow is started.
-const kinds: Record<string, Kind> = {
+const kinds: Record<WorkflowName, Kind> = {
   reservationLifetimes: {
     task_queue: 'lifecycle',
     summary: async (db, { org_id }) =>
@@ -73,7 +102,7 @@ export async function startOptions(db: Db, start: Start) {
 }
 
 function kindOf({ workflow }: Start): Kind {
-  const kind = kinds[workflow];
+  const kind = (kinds as Partial<Record<string, Kind>>)[workflow];
   if (kind === undefined) throw new Error(`No way to start ${workflow} is known.`);
   return kind;
 }

@@ -18,7 +18,7 @@ export interface TicketRef {
 }
 
 /** A person's verdict; answers when it is recorded, or fails with the code that refuses it. */
-export const decide = defineUpdate<TicketStatus, [Verdict]>('decide');
+export const decide = defineUpdate<TicketStatus, [Verdict], 'decide'>('decide');
 
 /** The ticket was closed elsewhere: redeemed, or found expired. */
 export const resolved = defineSignal('resolved');

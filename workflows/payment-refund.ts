@@ -16,7 +16,7 @@ export interface RefundRef {
 }
 
 /** Answers how the refund stands once the provider was asked; fails where the credit was spent. */
-export const refundResult = defineUpdate<RefundStatus, [RefundRef]>('result');
+export const refundResult = defineUpdate<RefundStatus, [RefundRef], 'result'>('result');
 
 const retry = { maximumInterval: '1 minute' } as const;
 const { debitRefund } = proxyActivities<Activities>({

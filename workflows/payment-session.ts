@@ -21,13 +21,13 @@ export interface PaymentRef {
 }
 
 /** Answers once the checkout is there for the buyer, or never can be. */
-export const approval = defineUpdate<SessionStatus, [PaymentRef]>('approval');
+export const approval = defineUpdate<SessionStatus, [PaymentRef], 'approval'>('approval');
 
 /** The buyer is back: answers how the payment stands once the provider was asked. */
-export const confirm = defineUpdate<SessionStatus, [PaymentRef]>('confirm');
+export const confirm = defineUpdate<SessionStatus, [PaymentRef], 'confirm'>('confirm');
 
 /** The buyer gives up: answers how the session stands, which is not canceled where it is being paid. */
-export const cancel = defineUpdate<SessionStatus, [PaymentRef]>('cancel');
+export const cancel = defineUpdate<SessionStatus, [PaymentRef], 'cancel'>('cancel');
 
 /** The provider, or the clock of the reconciler, says that something may have happened. */
 export const providerEvent = defineSignal('providerEvent');

@@ -78,7 +78,7 @@ async function sendBack(ctx: Ctx, org_id: string, input: z.infer<typeof refund>)
   });
   const before = await refunds.get(db, refund_id);
   if (before.status === 'pending') {
-    const start = { workflow: 'paymentRefund', workflow_id: refund_id, org_id };
+    const start = { workflow: 'paymentRefund', workflow_id: refund_id, org_id } as const;
     const options = {
       ...{ update_id: 'result', isResultNeeded: false },
       isDone: async () => (await refunds.get(db, refund_id)).status !== 'pending',

@@ -238,7 +238,7 @@ async function message(
   name: 'approval' | 'confirm' | 'cancel',
   options: UpdateOptions = {},
 ): Promise<void> {
-  const start = { workflow: 'paymentSession', workflow_id: session_id, org_id };
+  const start = { workflow: 'paymentSession', workflow_id: session_id, org_id } as const;
   const isUnderWay = () => steps.isUnderWay(db, session_id);
   await temporal.update(
     start,

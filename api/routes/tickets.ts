@@ -77,8 +77,8 @@ async function decide(ctx: Ctx, { id: ticket_id, ...decision }: Decision) {
     valid_until: await verdicts.verdictDeadline(db),
   };
   return onceElsewhere(ctx, org_id, async () => {
-    const start = { workflow: 'costTicket', workflow_id: ticket_id, org_id };
-    await temporal.update(start, 'decide', { ...verdict });
+    const start = { workflow: 'costTicket', workflow_id: ticket_id, org_id } as const;
+    await temporal.update(start, 'decide', verdict);
     return tickets.get(db, ticket_id, org_id);
   });
 }
