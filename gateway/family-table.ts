@@ -28,7 +28,7 @@ interface Row {
   streams: string;
 }
 
-/** What holds for each family of proxy routes, as the README's table: read off the routes. */
+/** The table of the families of proxy routes in docs/clients.md, read off the routes. */
 export function familyTable(): string {
   const rows = [
     ...routes.filter(isPriced).map(rowOf),
@@ -66,13 +66,13 @@ function socketRow(route: string): Row {
 
 const markers = /(<!-- families: npm run families -->\n).*(\n<!-- end -->)/s;
 
-/** The README with the table in its place. */
-export function withFamilyTable(readme: string): string {
-  return readme.replace(markers, (_, before, after) => before + familyTable() + after);
+/** The document with the table in its place. */
+export function withFamilyTable(text: string): string {
+  return text.replace(markers, (_, before, after) => before + familyTable() + after);
 }
 
-/** Run as a program: writes the table into the README. */
+/** Run as a program: writes the table into its document. */
 export function main(): void {
-  const file = path.join(root, 'README.md');
+  const file = path.join(root, 'docs/clients.md');
   writeFileSync(file, withFamilyTable(readFileSync(file, 'utf8')));
 }

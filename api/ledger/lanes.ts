@@ -50,7 +50,7 @@ interface Lane {
 }
 
 /**
- * Coalesces what waits for one organization's lock into one call and one commit, settlements first (README: Decisions).
+ * Coalesces what waits for one organization's lock into one call and one commit, settlements first (docs/decisions.md, 1 and 2).
  * An idle lane sends in the same turn of the event loop; while a batch is out the next one gathers.
  */
 export function createLanes(db: Db, log: Logger): Lanes {

@@ -35,8 +35,8 @@ test("an operator's line says who decided, and that a call has redeemed what was
 });
 
 test('the README draws the moves of a ticket and no other', () => {
-  const readme = readFileSync(path.join(root, 'README.md'), 'utf8');
-  const drawn = [...readme.matchAll(/^ {2}(\w+) --> (\w+): /gm)].map(
+  const states = readFileSync(path.join(root, 'docs/states.md'), 'utf8');
+  const drawn = [...states.matchAll(/^ {2}(\w+) --> (\w+): /gm)].map(
     ([, from, to]) => `${from} ${to}`,
   );
   const known = Object.entries(tickets.moves).flatMap(([from, next]) =>
