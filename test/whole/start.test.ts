@@ -5,11 +5,11 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { root } from '../../runtime/root';
-import type { Demo } from '../../sandbox/demo/facts';
-import { type Birth, birthOf, isAlive } from '../../sandbox/processes/leftovers';
-import { pressFirst } from '../support/payment-sandbox';
-import { until } from '../support/until';
+import type { Demo } from '../sandbox/demo';
+import { type Birth, birthOf, isAlive } from '../sandbox/leftovers';
+import { pressFirst } from './support/payment-sandbox';
+import { blocksOf, documents } from './support/recipes';
+import { until } from './support/until';
 
 const scratch = mkdtempSync(path.join(tmpdir(), 'svc-start-'));
 // PostgreSQL's system user must enter it where the tests run as root.
@@ -58,11 +58,9 @@ test('the three printed calls answer, stream, and show both in the ledger', asyn
 });
 
 test("the README's recipes for each client print what stands behind them", async () => {
-  const readme = readFileSync(path.join(root, 'README.md'), 'utf8');
-  const chapter = readme.slice(readme.indexOf('## Point your SDK at it'));
-  const recipes = [...chapter.slice(0, chapter.indexOf('\n## ', 3)).matchAll(/```ts\n(.*?)```/gs)];
+  const recipes = documents.flatMap(blocksOf).filter(({ language }) => language === 'ts');
   expect(recipes.length).toBeGreaterThanOrEqual(7);
-  for (const [, recipe = ''] of recipes) {
+  for (const { text: recipe } of recipes) {
     const script = recipe.replaceAll('http://127.0.0.1:8081', first.gateway_url);
     const { stdout } = await promisify(execFile)(
       process.execPath,

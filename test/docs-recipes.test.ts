@@ -1,0 +1,188 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Demo } from '../sandbox/demo';
+import { blocksOf, documents, keeps, type Step, stepsOf } from './support/recipes';
+import { type BreakableRedis, openRedis } from './support/redis';
+import { until } from './support/until';
+
+// Runs the shell recipes of all documents against one npm start, each document in a shell of its own that knows the README's variables.
+
+const root = path.join(__dirname, '..');
+const scratch = mkdtempSync(path.join(tmpdir(), 'svc-docs-'));
+// PostgreSQL's system user must enter it if the tests run as root.
+chmodSync(scratch, 0o755);
+const data_dir = path.join(scratch, 'data');
+const START_MS = 60_000;
+const ANSWER_MS = 10_000;
+const MINUTE_MS = 60_000;
+// Two calls and a refusal fit into what is left of a window.
+const LEFT_MS = 15_000;
+
+const has_jq = spawnSync('jq', ['--version']).status === 0;
+/** Filters beyond a path need the real jq: without it, such an output is not compared. */
+const isFiltered = (command: string) => /jq (-\w+ )*'[^.]|jq (-\w+ )*'\.[^']*[|{/]/.test(command);
+
+let redis: BreakableRedis;
+let npm: ChildProcess;
+let output = '';
+let files = 0;
+
+beforeAll(async () => {
+  redis = await openRedis();
+  npm = spawn('npm', ['start'], {
+    cwd: root,
+    env: { ...environment(), PORTS: 'free', GATEWAYS: '2', REDIS_URL: redis.url },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  for (const stream of [npm.stdout, npm.stderr]) {
+    stream?.on('data', (chunk) => {
+      output += chunk;
+    });
+  }
+  await until(() => output.includes('Ctrl-C stops everything') || npm.exitCode !== null, START_MS);
+  if (npm.exitCode !== null) throw new Error(output);
+}, START_MS);
+
+afterAll(async () => {
+  if (npm.exitCode === null) {
+    npm.kill('SIGTERM');
+    await once(npm, 'exit');
+  }
+  await redis.close();
+  rmSync(scratch, { recursive: true, force: true });
+}, START_MS);
+
+const shelled = documents.filter((file) => shellBlocksOf(file).length > 0);
+
+test.each(shelled)(
+  'the shell recipes of %s print what stands below them',
+  async (file) => {
+    const shell = openShell();
+    const waiting: { step: Step; file: string }[] = [];
+    const written = readFileSync(path.join(data_dir, 'gateway.yaml'), 'utf8');
+    try {
+      if (file !== 'README.md') await setVariables(shell);
+      for (const block of blocksOf(file)) {
+        if (block.mark !== undefined) await reload(`${written}${block.text}`);
+        if (!['sh', 'console'].includes(block.language)) continue;
+        for (const step of stepsOf(block)) {
+          if (step.waits) waiting.push({ step, file: await shell.begin(step.command) });
+          else await expectKept(shell, step);
+        }
+      }
+      for (const one of waiting) {
+        await until(() => isKept(one.step, readFileSync(one.file, 'utf8')), ANSWER_MS).catch(() =>
+          expect(readFileSync(one.file, 'utf8')).toBe(one.step.promised),
+        );
+      }
+    } finally {
+      shell.close();
+      await reload(written);
+    }
+  },
+  2 * MINUTE_MS,
+);
+
+function shellBlocksOf(file: string) {
+  return blocksOf(file).filter(({ language }) => ['sh', 'console'].includes(language));
+}
+
+/** The README's first block in sh exports what all others use. */
+async function setVariables(shell: Shell): Promise<void> {
+  const [exports] = blocksOf('README.md').filter(({ language }) => language === 'sh');
+  expect((await shell.run(exports?.text as string)).status).toBe(0);
+}
+
+/** Reads may be early, as a settlement follows its answer: they are asked again. */
+async function expectKept(shell: Shell, step: Step): Promise<void> {
+  const is_read = !/ -d | -X /.test(step.command);
+  const over_at = performance.now() + (is_read ? ANSWER_MS : 0);
+  for (;;) {
+    const { status, printed } = await shell.run(step.command);
+    if (status === 0 && isKept(step, printed)) return;
+    if (performance.now() < over_at) {
+      await sleep(100);
+      continue;
+    }
+    expect({ status, printed }).toEqual({ status: 0, printed: step.promised });
+    throw new Error(`${step.command} prints its promise letter by letter, which keeps() denies.`);
+  }
+}
+
+function isKept({ command, promised }: Step, printed: string): boolean {
+  if (promised === '') return true;
+  if (!has_jq && isFiltered(command)) return printed.trim() !== '';
+  return keeps(promised, printed);
+}
+
+/** Gives the gateways another configuration, early in a minute: limits count by it. */
+async function reload(text: string): Promise<void> {
+  const file = path.join(data_dir, 'gateway.yaml');
+  if (text === readFileSync(file, 'utf8')) return;
+  const left = MINUTE_MS - (Date.now() % MINUTE_MS);
+  if (left < LEFT_MS && text.includes('rate_limits')) await sleep(left);
+  writeFileSync(file, text);
+  const { gateway_urls, keys } = demo();
+  for (const url of gateway_urls) {
+    const headers = { authorization: `Bearer ${keys.control_plane}` };
+    const answer = await fetch(`${url}/svc/config/reload`, { method: 'POST', headers });
+    expect(await answer.json()).toMatchObject({ status: 'reloaded' });
+  }
+}
+
+function demo(): Demo {
+  return JSON.parse(readFileSync(path.join(data_dir, 'demo.json'), 'utf8'));
+}
+
+/** Keys of one's own, which a recipe asks its reader for, and a jq for machines without one. */
+function environment(): NodeJS.ProcessEnv {
+  const given = { STRIPE_KEY: 'rk_live_0123', STRIPE_WEBHOOK_SECRET: 'whsec_0123' };
+  return { ...process.env, DATA_DIR: data_dir, ...given };
+}
+
+type Shell = ReturnType<typeof openShell>;
+
+/** A bash that keeps its variables from one command to the next. */
+function openShell() {
+  const bash = spawn('bash', ['--noprofile', '--norc'], {
+    cwd: root,
+    env: environment(),
+    stdio: ['pipe', 'pipe', 'inherit'],
+    detached: true,
+  });
+  const lines = createInterface({ input: bash.stdout });
+  const stand_in = `jq() { '${process.execPath}' '${path.join(__dirname, 'support/jq.cjs')}' "$@"; }\n`;
+  bash.stdin.write(has_jq ? 'set -o pipefail\n' : `set -o pipefail\n${stand_in}`);
+  const into = (file: string, command: string) =>
+    `{ ${command.replaceAll('.data/', `${data_dir}/`)}\n} >'${file}' 2>&1 </dev/null`;
+  const newFile = () => {
+    files += 1;
+    return path.join(scratch, `output-${files}`);
+  };
+  return {
+    async run(command: string): Promise<{ status: number; printed: string }> {
+      const file = newFile();
+      const ended = once(lines, 'line');
+      bash.stdin.write(`${into(file, command)}; echo $?\n`);
+      const [status] = await ended;
+      return { status: Number(status), printed: readFileSync(file, 'utf8').trim() };
+    },
+    /** Starts a command in another terminal, as it were; gives the file of its output. */
+    async begin(command: string): Promise<string> {
+      const file = newFile();
+      writeFileSync(file, '');
+      bash.stdin.write(`${into(file, command)} &\n`);
+      // What follows is to meet it.
+      await sleep(1_000);
+      return file;
+    },
+    close(): void {
+      process.kill(-(bash.pid as number), 'SIGKILL');
+    },
+  };
+}
