@@ -16,9 +16,9 @@ const charged: Record<string, string> = {
   embeddings: 'tokens in',
   completions: 'tokens, for all prompts and tries',
   moderations: 'tokens in, by count; free in the demo',
-  audio_speech: 'characters and seconds, or tokens of sound where its stream tells them',
+  audio_speech: 'characters and seconds, or tokens of sound if its stream tells them',
   audio_transcriptions:
-    'seconds, or tokens; measured from the file where the answer tells neither, and never less than what was written of it',
+    'seconds, or tokens; measured from the file if the answer tells neither, and never less than what was written of it',
   mcp: '`per_request`, for each `tools/call`',
 };
 
@@ -55,7 +55,7 @@ function isPriced(route: Route): route is Route & { family: Family } {
 }
 
 function rowOf({ method, path: route, family }: Route & { family: Family }): Row {
-  const streams = family.may_stream ? 'where asked' : family.is_binary ? 'bytes, or events' : 'no';
+  const streams = family.may_stream ? 'if asked' : family.is_binary ? 'bytes, or events' : 'no';
   return { asked: `${method} \`${route}\``, family, streams };
 }
 
