@@ -3,7 +3,7 @@
 module.exports = [
   'payment-interleavings',
   'start',
-  'docs-recipes',
+  'whole/docs-recipes',
   'kill-payments',
   'kill',
   'ticket-queue',

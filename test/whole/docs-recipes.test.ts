@@ -5,14 +5,13 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Demo } from '../sandbox/demo';
-import { blocksOf, documents, keeps, type Step, stepsOf } from './support/recipes';
-import { type BreakableRedis, openRedis } from './support/redis';
-import { until } from './support/until';
+import { blocksOf, documents, keeps, type Step, stepsOf } from '../support/recipes';
+import { type BreakableRedis, openRedis } from '../support/redis';
+import { until } from '../support/until';
 
 // Runs the shell recipes of all documents against one npm start, each document in a shell of its own that knows the README's variables.
 
-const root = path.join(__dirname, '..');
+const root = path.join(__dirname, '..', '..');
 const scratch = mkdtempSync(path.join(tmpdir(), 'svc-docs-'));
 // PostgreSQL's system user must enter it if the tests run as root.
 chmodSync(scratch, 0o755);
@@ -135,7 +134,7 @@ async function reload(text: string): Promise<void> {
   }
 }
 
-function demo(): Demo {
+function demo(): { gateway_urls: string[]; keys: { control_plane: string } } {
   return JSON.parse(readFileSync(path.join(data_dir, 'demo.json'), 'utf8'));
 }
 
@@ -156,7 +155,7 @@ function openShell() {
     detached: true,
   });
   const lines = createInterface({ input: bash.stdout });
-  const stand_in = `jq() { '${process.execPath}' '${path.join(__dirname, 'support/jq.cjs')}' "$@"; }\n`;
+  const stand_in = `jq() { '${process.execPath}' '${path.join(root, 'test/support/jq.cjs')}' "$@"; }\n`;
   bash.stdin.write(has_jq ? 'set -o pipefail\n' : `set -o pipefail\n${stand_in}`);
   const into = (file: string, command: string) =>
     `{ ${command.replaceAll('.data/', `${data_dir}/`)}\n} >'${file}' 2>&1 </dev/null`;
