@@ -1,10 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { parse, stringify } from 'yaml';
-import { parseSettings } from '../gateway/settings';
+import { parseSettings } from '../gateway/config/settings';
+import { root } from '../runtime/root';
 import { blocksOf, documents, keeps, stepsOf, textOf } from './support/recipes';
 
-const root = path.join(__dirname, '..');
 const blocks = documents.flatMap(blocksOf);
 
 // Which test runs the blocks of a language, in all documents; the others are only read.

@@ -1,9 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
+import { root } from '../../runtime/root';
 
 // What the README and docs/ show in fences: recipes that tests run, and texts that are only read.
-
-const root = path.join(__dirname, '..', '..');
 
 /** The README first, as its recipes want a fresh demo and set the variables of all others. */
 export const documents: readonly string[] = [

@@ -5,13 +5,13 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { root } from '../../runtime/root';
 import { blocksOf, documents, keeps, type Step, stepsOf } from '../support/recipes';
 import { type BreakableRedis, openRedis } from '../support/redis';
 import { until } from '../support/until';
 
 // Runs the shell recipes of all documents against one npm start, each document in a shell of its own that knows the README's variables.
 
-const root = path.join(__dirname, '..', '..');
 const scratch = mkdtempSync(path.join(tmpdir(), 'svc-docs-'));
 // PostgreSQL's system user must enter it if the tests run as root.
 chmodSync(scratch, 0o755);

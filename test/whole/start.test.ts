@@ -5,11 +5,12 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import type { Demo } from '../sandbox/demo';
-import { type Birth, birthOf, isAlive } from '../sandbox/leftovers';
-import { pressFirst } from './support/payment-sandbox';
-import { blocksOf, documents } from './support/recipes';
-import { until } from './support/until';
+import { root } from '../../runtime/root';
+import type { Demo } from '../../sandbox/demo/facts';
+import { type Birth, birthOf, isAlive } from '../../sandbox/processes/leftovers';
+import { pressFirst } from '../support/payment-sandbox';
+import { blocksOf, documents } from '../support/recipes';
+import { until } from '../support/until';
 
 const scratch = mkdtempSync(path.join(tmpdir(), 'svc-start-'));
 // PostgreSQL's system user must enter it where the tests run as root.

@@ -1,15 +1,15 @@
 // Test files that start processes, wait for time to pass, play hundreds of orders, or replay histories (which leaves the SDK's
 // promise hooks in their process), the longest first. They begin first, and the quick part of the suite leaves them out.
 module.exports = [
-  'payment-interleavings',
-  'start',
+  'whole/payment-interleavings',
+  'whole/start',
   'whole/docs-recipes',
-  'kill-payments',
-  'kill',
-  'ticket-queue',
-  'payment-chaos',
-  'outage-payments',
-  'outage',
+  'whole/kill-payments',
+  'whole/kill',
+  'domain/ledger/tickets-queue',
+  'whole/payment-chaos',
+  'whole/outage-payments',
+  'whole/outage',
   'workflows/payment-session',
   'workflows/replay',
   'whole/one-trace',
