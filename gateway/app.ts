@@ -64,8 +64,8 @@ function decoded(text: string): string {
   }
 }
 
-function answerHealth(ctx: Context, { running }: Gateway): void {
-  ctx.body = { status: 'ok', version: API_VERSION, config_hash: running.version };
+function answerHealth(ctx: Context, { snapshot }: Gateway): void {
+  ctx.body = { status: 'ok', version: API_VERSION, config_hash: snapshot.version };
 }
 
 /** Reads the configuration again. Takes the token of a service of this installation, as gateways have one. */

@@ -3,11 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../domain/errors';
 import { ConfigError } from '../runtime/config';
 import type { Logger } from '../runtime/log';
+import { adopt } from './adopt';
 import type { Gateway } from './call/call';
-import { openRunning, replace } from './call/snapshot';
+import { openSnapshot } from './call/snapshot';
 import { loadSettings, parseSettings, type Settings } from './config/settings';
 import type { ControlPlane } from './control-plane/client';
-import { encodingOf } from './counting/tokenizer';
 
 /** Where the gateway's configuration comes from, and how it is changed while calls are under way. */
 export interface Configuration {
@@ -51,7 +51,7 @@ export function openConfiguration(
     const heard = await take(gateway, { etag }, polled);
     if (heard !== 'none' || polled.version === null) return heard;
     // A file that cannot be run leaves what runs, and what is said of it, as they are.
-    apply(gateway, readFile(file));
+    adopt(gateway, openSnapshot(readFile(file), gateway));
     Object.assign(polled, { etag: undefined, version: null, refused_version: null, error: null });
     gateway.log.info('the control plane has no configuration any more: the file runs');
     return heard;
@@ -60,7 +60,7 @@ export function openConfiguration(
   let report_at = 0;
   const report = async (): Promise<void> => {
     const state = {
-      ...{ id, host: hostname(), started_at, config_hash: gateway.running.version },
+      ...{ id, host: hostname(), started_at, config_hash: gateway.snapshot.version },
       config_version: polled.version,
       refused_version: polled.refused_version,
       error: polled.error,
@@ -84,14 +84,14 @@ export function openConfiguration(
   void pollOn();
   return {
     async reload() {
-      const previous_config_hash = gateway.running.version;
+      const previous_config_hash = gateway.snapshot.version;
       const heard = await inTurn(() => takeOrGoBack(undefined));
       if (heard === 'away' && polled.version !== null) throw notRead();
       if (polled.error !== null) throw invalid(polled.error);
       // The control plane's stands above the file.
-      if (polled.version === null) apply(gateway, readFile(file));
+      if (polled.version === null) adopt(gateway, openSnapshot(readFile(file), gateway));
       void report().catch(() => undefined);
-      const config_hash = gateway.running.version;
+      const config_hash = gateway.snapshot.version;
       gateway.log.info({ config_hash, config_version: polled.version }, 'reloaded');
       return {
         config_hash,
@@ -114,13 +114,6 @@ function oneByOne() {
   };
 }
 
-/** Loads the encodings of a configuration's models ahead of the first request. */
-export function warm({ tokenizer }: Pick<Gateway, 'tokenizer'>, { providers }: Settings): void {
-  for (const { models } of providers.targets) {
-    for (const model of models) tokenizer.warm(encodingOf(model));
-  }
-}
-
 /** Asks the control plane, and runs what it has where that is new and good. */
 async function take(
   gateway: Gateway,
@@ -133,7 +126,7 @@ async function take(
   polled.etag = answer.etag;
   try {
     const settings = parseSettings(JSON.stringify(answer.config), `version ${answer.version}`);
-    apply(gateway, settings);
+    adopt(gateway, openSnapshot(settings, gateway));
     Object.assign(polled, { version: answer.version, refused_version: null, error: null });
     gateway.log.info({ version: answer.version }, "the control plane's configuration runs");
   } catch (error) {
@@ -143,16 +136,6 @@ async function take(
     gateway.log.error({ version: answer.version }, `a configuration was refused: ${message}`);
   }
   return 'heard';
-}
-
-/** Puts a configuration in the place of the running one, for the calls that begin from now on. */
-function apply(gateway: Gateway, settings: Settings): void {
-  const next = openRunning(settings, gateway);
-  const { running } = gateway;
-  warm(gateway, settings);
-  gateway.running = next;
-  gateway.telemetry.use(settings.observability.otlp);
-  replace(running);
 }
 
 function readFile(file: string): Settings {

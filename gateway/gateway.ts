@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../domain/errors';
 import type { Logger } from '../runtime/log';
+import { adopt } from './adopt';
 import type { Gateway } from './call/call';
 import { openHeldCalls } from './call/held-calls';
-import { closeRunning, openRunning } from './call/snapshot';
+import { closeSnapshot, openSnapshot } from './call/snapshot';
 import type { Settings } from './config/settings';
-import { warm } from './configuration';
 import type { ControlPlane } from './control-plane/client';
 import { openEvents } from './control-plane/events';
 import { openHolds } from './control-plane/holds';
@@ -30,24 +30,26 @@ export function openGateway({
   log: Logger;
   sample_ratio?: number | undefined;
 }): Gateway {
-  const tokenizer = openTokenizer();
   const identities = openIdentities();
-  const running = openRunning(settings, { identities, control_plane });
+  const snapshot = openSnapshot(settings, { identities, control_plane });
   const limits = openLimits(log);
-  warm({ tokenizer }, settings);
-  limits.use(running.limits);
-  const telemetry = openTelemetry({ limits, log, sample_ratio });
-  telemetry.use(settings.observability.otlp);
-  return {
-    ...{ control_plane, log, tokenizer },
-    ...{ running, identities, limits, telemetry },
+  const gateway: Gateway = {
+    snapshot,
+    control_plane,
+    identities,
     holds: openHolds(control_plane),
+    held_calls: openHeldCalls(),
+    tokenizer: openTokenizer(),
     sound: openSound(),
     events: openEvents(control_plane, log),
-    held_calls: openHeldCalls(),
+    limits,
+    telemetry: openTelemetry({ limits, log, sample_ratio }),
+    log,
     calls: new Set(),
     is_draining: false,
   };
+  adopt(gateway, snapshot);
+  return gateway;
 }
 
 /** Waits until nothing is under way and every settlement is accepted; what outlasts the bound is cut and settled. */
@@ -56,7 +58,7 @@ export async function drain(gateway: Gateway, sockets: Sockets): Promise<void> {
   gateway.held_calls.endAll();
   sockets.drain();
   const { calls, control_plane } = gateway;
-  const end_at = performance.now() + gateway.running.settings.timeouts.drain_ms;
+  const end_at = performance.now() + gateway.snapshot.settings.timeouts.drain_ms;
   const stops = new AppError('unavailable', 'This gateway stops.');
   for (const call of calls) if (call.is_listening) call.abort?.(stops);
   while (calls.size > 0 && performance.now() < end_at) await sleep(POLL_MS);
@@ -83,6 +85,6 @@ export async function closeGateway(gateway: Gateway): Promise<void> {
   await gateway.telemetry.close();
   await gateway.limits.close();
   gateway.sound.close();
-  await closeRunning(gateway.running);
+  await closeSnapshot(gateway.snapshot);
   await gateway.control_plane.close();
 }

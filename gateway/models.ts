@@ -34,11 +34,11 @@ export async function showModel(
 
 async function callable(
   ctx: Context,
-  { running }: Gateway,
+  { snapshot }: Gateway,
   shapes: ReadonlySet<Shape>,
 ): Promise<Listed[]> {
-  const { allowed_models } = await running.identifier.confirm(ctx.req.headers);
-  return running.providers.models(shapes, allowed_models);
+  const { allowed_models } = await snapshot.identifier.confirm(ctx.req.headers);
+  return snapshot.providers.models(shapes, allowed_models);
 }
 
 // The Anthropic SDK asks the same path and expects its own shape.

@@ -15,12 +15,12 @@ import type { Telemetry } from '../telemetry/exports';
 import type { Candidate, Target } from '../upstreams/targets';
 import type { ClientSide } from './client-side';
 import type { HeldCalls, Payment } from './held-calls';
-import type { Running } from './snapshot';
+import type { Snapshot } from './snapshot';
 
 /** What the process has open; every call works with it. */
 export interface Gateway {
   /** What the present configuration makes; a reload puts another in its place. */
-  running: Running;
+  snapshot: Snapshot;
   control_plane: ControlPlane;
   identities: Identities;
   holds: Holds;
@@ -41,7 +41,7 @@ export interface Call {
   readonly ctx: ClientSide;
   readonly gateway: Gateway;
   /** The configuration that it began with. */
-  readonly running: Running;
+  readonly snapshot: Snapshot;
   readonly family: Family;
   /** Random, minted here: it makes the reserve safe to repeat. The client's x-request-id is only a label. */
   readonly request_id: string;

@@ -1,7 +1,7 @@
 import { newId } from '../../domain/ids';
 import { addToLine } from '../../runtime/request-log';
 import type { Call, Stage } from './call';
-import { enter, leave, type Running } from './snapshot';
+import { enter, leave, type Snapshot } from './snapshot';
 import { beginCall, endCall, failCall, traceIdIn } from './spans';
 
 /** Runs the stages over one request, then what they registered. */
@@ -10,8 +10,8 @@ export async function runCall(
     ctx,
     gateway,
     family,
-    running = gateway.running,
-  }: Pick<Call, 'ctx' | 'gateway' | 'family'> & { running?: Running },
+    snapshot = gateway.snapshot,
+  }: Pick<Call, 'ctx' | 'gateway' | 'family'> & { snapshot?: Snapshot },
   stages: readonly Stage[],
 ): Promise<void> {
   const ends: (() => void)[] = [];
@@ -19,7 +19,7 @@ export async function runCall(
   const call = {
     ctx,
     gateway,
-    running,
+    snapshot,
     family,
     request_id: newId('req'),
     trace_label: ctx.state.request_id as string,
@@ -37,7 +37,7 @@ export async function runCall(
     for (const step of leavings) step();
   });
   gateway.calls.add(call);
-  enter(call.running);
+  enter(call.snapshot);
   if (gateway.telemetry.tracing !== undefined) beginCall(call);
   try {
     for (const stage of stages) await stage(call);
@@ -47,7 +47,7 @@ export async function runCall(
   } finally {
     for (const end of ends.reverse()) end();
     gateway.calls.delete(call);
-    leave(call.running);
+    leave(call.snapshot);
     endCall(call);
     addToLine(ctx, lineOf(call));
   }

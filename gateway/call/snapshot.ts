@@ -9,13 +9,15 @@ import { type McpServers, openMcpServers } from '../upstreams/mcp-servers';
 import { openProviders, type Providers } from '../upstreams/targets';
 
 /** What one configuration makes. A call keeps to the one that it began with, so a reload never changes a call under way. */
-export interface Running {
+export interface Snapshot {
   /** Names the configuration, by its content. */
   version: string;
   settings: Settings;
   providers: Providers;
   mcp: McpServers;
   identifier: Identifier;
+  /** Says who is refused ahead of identification, for the event of it; a flood of unknown callers asks little. */
+  refused_identifier: Identifier;
   policies: Policies;
   limits: LimitRules;
   /** The calls that began with it. */
@@ -25,16 +27,20 @@ export interface Running {
 }
 
 /** `given` is what outlives a configuration. */
-export function openRunning(
+export function openSnapshot(
   settings: Settings,
   given: { identities: Identities; control_plane: ControlPlane },
-): Running {
+): Snapshot {
   return {
     version: versionOf(settings),
     settings,
     providers: openProviders(settings),
     mcp: openMcpServers(settings),
     identifier: openIdentifier(settings, given),
+    refused_identifier: openIdentifier(settings, {
+      identities: given.identities.inTurn,
+      control_plane: given.control_plane,
+    }),
     policies: openPolicies(settings),
     limits: openLimitRules(settings),
     calls: 0,
@@ -43,24 +49,24 @@ export function openRunning(
 }
 
 /** A call begins with this configuration, and keeps it to its end. */
-export function enter(running: Running): void {
-  running.calls += 1;
+export function enter(snapshot: Snapshot): void {
+  snapshot.calls += 1;
 }
 
 /** A call has ended; the last one of a configuration that was replaced closes it. */
-export function leave(running: Running): void {
-  running.calls -= 1;
-  if (running.is_replaced && running.calls === 0) void closeRunning(running);
+export function leave(snapshot: Snapshot): void {
+  snapshot.calls -= 1;
+  if (snapshot.is_replaced && snapshot.calls === 0) void closeSnapshot(snapshot);
 }
 
-/** Ends what a configuration had open, once no call needs it. */
-export function replace(running: Running): void {
-  running.is_replaced = true;
-  if (running.calls === 0) void closeRunning(running);
+/** Another one has taken its place: it closes once no call needs it. */
+export function retire(snapshot: Snapshot): void {
+  snapshot.is_replaced = true;
+  if (snapshot.calls === 0) void closeSnapshot(snapshot);
 }
 
 /** Ends the connections to providers and MCP servers. */
-export async function closeRunning({ providers, mcp }: Running): Promise<void> {
+export async function closeSnapshot({ providers, mcp }: Snapshot): Promise<void> {
   await Promise.all([providers.close(), mcp.close()]);
 }
 

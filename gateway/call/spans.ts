@@ -118,8 +118,8 @@ function contextOf({ user_id, key_id, team_id }: Identity): Attributes {
 }
 
 /** Whoever was refused before that was known has failed the proof that is asked here. */
-function proofOf(call: Partial<Call> & Pick<Call, 'running'>): Proof {
-  return call.identity?.proof ?? call.running.settings.identity.mode;
+function proofOf(call: Partial<Call> & Pick<Call, 'snapshot'>): Proof {
+  return call.identity?.proof ?? call.snapshot.settings.identity.mode;
 }
 
 function resultOf(call: Partial<Call>): Attributes {

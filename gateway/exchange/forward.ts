@@ -20,7 +20,7 @@ const elsewhere = new Set([404, 408, 425, 429]);
  * answer has come, what fails goes to the next candidate: the client is charged for the one that answers, once.
  */
 export async function forward(call: Call): Promise<void> {
-  const { retries, backoff_ms } = call.running.settings.providers.fallback;
+  const { retries, backoff_ms } = call.snapshot.settings.providers.fallback;
   let trouble: Trouble | undefined;
   for (const candidate of call.candidates) {
     const { breaker } = candidate.target;
@@ -89,7 +89,7 @@ function mayGoOn(call: Call, trouble: Trouble): boolean {
   if (call.client_is_gone || call.gateway.is_draining) return false;
   const { refusal } = trouble;
   if (refusal !== undefined) return isOfTarget(refusal.status) || elsewhere.has(refusal.status);
-  return !trouble.is_uncertain || call.running.settings.providers.fallback.after_uncertain;
+  return !trouble.is_uncertain || call.snapshot.settings.providers.fallback.after_uncertain;
 }
 
 /** Tells the client what the last attempt came to. */

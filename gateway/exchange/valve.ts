@@ -26,7 +26,7 @@ export class Valve {
     this.decoder?.pause();
     this.stalled = setTimeout(
       () => this.res.destroy(),
-      this.call.running.settings.timeouts.idle_ms,
+      this.call.snapshot.settings.timeouts.idle_ms,
     );
     const goOn = (): void => {
       clearTimeout(this.stalled);

@@ -18,7 +18,7 @@ export interface Identifier {
 
 export function openIdentifier(
   settings: Pick<Settings, 'identity'> & Headers,
-  given: { identities: Identities; control_plane: ControlPlane },
+  given: Given,
 ): Identifier {
   const { mode } = settings.identity;
   if (mode === 'gateway_key') return byKey(given);
@@ -79,7 +79,10 @@ function byHeader({
   return { who, confirm: async (headers) => who(headers) };
 }
 
-type Given = { identities: Identities; control_plane: ControlPlane };
+interface Given {
+  identities: Identities['inTurn'];
+  control_plane: ControlPlane;
+}
 
 /** A JWT of the configured issuer: `sub` is the user, `kt_key_id` and `kt_team_id` may name a gateway key and a team. */
 function byAssertion({ identity }: Pick<Settings, 'identity'>, given: Given): Identifier {

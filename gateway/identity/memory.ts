@@ -1,3 +1,4 @@
+import { AppError } from '../../domain/errors';
 import { createJwtVerifier, type JwtIssuer, type VerifyJwt } from '../../runtime/jwt';
 import type { Identity } from '../control-plane/bodies';
 
@@ -9,6 +10,10 @@ export interface Identities {
   /** `ask` is called where nothing fresh is known; calls that come meanwhile wait for the same answer. */
   who(digest: string, ask: () => Promise<Answer>): Identity | Promise<Identity>;
   forget(digest: string): void;
+  /** The same memory, which asks for one unknown credential at a time: meanwhile `who` throws `overloaded`. */
+  inTurn: Pick<Identities, 'who' | 'forget' | 'verifierOf'>;
+  /** Whether an unknown credential is being asked for in turn. */
+  isAsking(): boolean;
   /** The verifier of an issuer; its keys outlive a configuration that still names it. */
   verifierOf(issuer: JwtIssuer): VerifyJwt;
 }
@@ -34,7 +39,8 @@ export function openIdentities(): Identities {
     if (known.size > KNOWN_MAX && oldest.value !== undefined) known.delete(oldest.value);
   };
   const fresh = (): number => performance.now() + KNOWN_MS;
-  return {
+  let is_asking = false;
+  const memory: Omit<Identities, 'inTurn' | 'isAsking'> = {
     who(digest, ask) {
       const found = known.get(digest);
       if (found !== undefined && found.until > performance.now()) return found.who;
@@ -58,6 +64,16 @@ export function openIdentities(): Identities {
       return verifier.verify;
     },
   };
+  const askInTurn: Identities['who'] = (digest, ask) =>
+    memory.who(digest, () => {
+      // Thrown before anything is remembered.
+      if (is_asking) throw new AppError('overloaded', 'Another caller is asked for.');
+      is_asking = true;
+      return ask().finally(() => {
+        is_asking = false;
+      });
+    });
+  return { ...memory, inTurn: { ...memory, who: askInTurn }, isAsking: () => is_asking };
 }
 
 /** How long a credential that ends at a moment (milliseconds since 1970) may be remembered. */

@@ -18,8 +18,6 @@ export interface LimitStats {
 export interface Limits {
   /** What the global limit has said for all requests until its window ends. */
   circuit: Circuit | undefined;
-  /** Somebody who was refused unknown is being asked for. */
-  is_asking: boolean;
   /** Follows a configuration: where the shared store is. */
   use(rules: Pick<LimitRules, 'store'>): void;
   check(rule: Rule, id: string, need: number, cost: number): Check;
@@ -67,7 +65,6 @@ export function openLimits(
 
 class Engine implements Limits {
   circuit: Circuit | undefined;
-  is_asking = false;
   private readonly log: Logger;
   private readonly clock: () => number;
   private readonly buckets = openBuckets();

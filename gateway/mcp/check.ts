@@ -25,7 +25,7 @@ export interface Asking {
 
 /** Runs the chain over a request: whoever calls, each tool, and what is written in it but for the protocol's own members. */
 export async function checkAsking(call: Call, asking: Asking, tool?: string): Promise<void> {
-  for (const kind of call.running.policies.chain) {
+  for (const kind of call.snapshot.policies.chain) {
     const rule = await checks[kind](call, asking, tool);
     if (rule !== undefined) throw blocked(call, { policy: kind, rule }, 'input');
   }
@@ -38,11 +38,11 @@ type Check = (
 ) => string | undefined | Promise<string | undefined>;
 
 const checks: Record<Kind, Check> = {
-  rbac: ({ running }, { ctx }) => running.policies.rbac?.broken(ctx.req.headers),
-  'agent-firewall': ({ running }, _, tool) =>
-    tool === undefined ? undefined : running.policies.firewall?.forbids(tool),
-  'dlp-filter': async ({ running }, asking) => {
-    const { dlp } = running.policies;
+  rbac: ({ snapshot }, { ctx }) => snapshot.policies.rbac?.broken(ctx.req.headers),
+  'agent-firewall': ({ snapshot }, _, tool) =>
+    tool === undefined ? undefined : snapshot.policies.firewall?.forbids(tool),
+  'dlp-filter': async ({ snapshot }, asking) => {
+    const { dlp } = snapshot.policies;
     if (!dlp?.stages.includes('input')) return undefined;
     asking.filtered ??= filter(dlp, asking);
     return (await asking.filtered).rule;

@@ -102,7 +102,7 @@ export class McpExchange implements Dispatcher.DispatchHandler {
     ctx.res.writeHead(status, this.headersBack(headers));
     if (this.form === 'whole') return;
     this.valve.flushSoon();
-    const { keep_alive_ms } = this.call.running.settings.mcp;
+    const { keep_alive_ms } = this.call.snapshot.settings.mcp;
     this.keep_alive = setInterval(() => this.keepAlive(keep_alive_ms), keep_alive_ms);
   }
 
@@ -185,7 +185,7 @@ export class McpExchange implements Dispatcher.DispatchHandler {
       this.giveUp();
       return;
     }
-    this.detached = setTimeout(() => this.giveUp(), this.call.running.settings.mcp.detached_ms);
+    this.detached = setTimeout(() => this.giveUp(), this.call.snapshot.settings.mcp.detached_ms);
     this.controller.resume();
   }
 

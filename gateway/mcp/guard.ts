@@ -23,7 +23,7 @@ const SIGNS_MAX = 300_000;
 
 /** `paid` are the calls of tools among the requests, by their ids. */
 export function openGuard(call: Call, paid: ReadonlyMap<string, Call>): AnswerGuard | undefined {
-  const { dlp, output } = call.running.policies;
+  const { dlp, output } = call.snapshot.policies;
   if (dlp === undefined || !output.includes('dlp-filter')) return undefined;
   const refusalOf = (rule: string, ids: readonly string[]): AppError => {
     const whose = ids.map((id) => paid.get(id)).find((one) => one !== undefined);

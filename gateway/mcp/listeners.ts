@@ -8,14 +8,14 @@ const CONFIRM_MS = 25_000;
 export function listen(call: Call): void {
   checkRoom(call);
   call.is_listening = true;
-  const { keep_alive_ms } = call.running.settings.mcp;
+  const { keep_alive_ms } = call.snapshot.settings.mcp;
   const every_ms = Math.min(CONFIRM_MS, keep_alive_ms);
   const timer = setInterval(() => void endWhereRefused(call), every_ms).unref();
   call.onEnd(() => clearInterval(timer));
 }
 
 function checkRoom(call: Call): void {
-  const { listeners_max, listeners_per_key_max } = call.running.settings.mcp;
+  const { listeners_max, listeners_per_key_max } = call.snapshot.settings.mcp;
   const key = ownerOf(call.identity);
   let all = 0;
   let own = 0;
@@ -37,7 +37,7 @@ function checkRoom(call: Call): void {
 
 async function endWhereRefused(call: Call): Promise<void> {
   try {
-    await call.gateway.running.identifier.confirm(call.ctx.req.headers);
+    await call.gateway.snapshot.identifier.confirm(call.ctx.req.headers);
   } catch (error) {
     if ((error as AppError).status === 401) call.abort?.(error as AppError);
   }

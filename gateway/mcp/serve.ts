@@ -4,7 +4,7 @@ import { toRefusal } from '../../runtime/conventions';
 import { addToLine } from '../../runtime/request-log';
 import type { Call, Gateway, Stage } from '../call/call';
 import { runCall } from '../call/run';
-import { enter, leave, type Running } from '../call/snapshot';
+import { enter, leave, type Snapshot } from '../call/snapshot';
 import { inCallSpan } from '../call/spans';
 import { mcp } from '../families/mcp';
 import { pipelineOf } from '../pipeline';
@@ -31,7 +31,7 @@ import { sealSession, unsealSession } from './sessions';
 /** One HTTP request of an MCP client. */
 interface Asked extends Asking {
   ctx: Context;
-  running: Running;
+  snapshot: Snapshot;
   server: Target;
   raw: Buffer | null;
   is_modern: boolean;
@@ -47,15 +47,15 @@ const LISTEN = 'subscriptions/listen';
  */
 export async function serveMcp(ctx: Context, gateway: Gateway, name: string): Promise<void> {
   const seen: Seen = { messages: none };
-  const { running } = gateway;
+  const { snapshot } = gateway;
   // From its first byte on: the server it is for goes with the configuration.
-  enter(running);
+  enter(snapshot);
   try {
-    await serve(ctx, gateway, running, { name, seen });
+    await serve(ctx, gateway, snapshot, { name, seen });
   } catch (error) {
     refuse(ctx, gateway, seen.messages, error);
   } finally {
-    leave(running);
+    leave(snapshot);
   }
 }
 
@@ -67,16 +67,16 @@ interface Seen {
 async function serve(
   ctx: Context,
   gateway: Gateway,
-  running: Running,
+  snapshot: Snapshot,
   { name, seen }: { name: string; seen: Seen },
 ): Promise<void> {
   const { headers } = ctx.req;
   const counted = limitUnpriced(ctx, gateway);
-  checkOrigin(headers, running.settings.mcp);
+  checkOrigin(headers, snapshot.settings.mcp);
   // Before a body is read; whether the key is still valid, the calls ask.
-  await running.identifier.who(headers);
-  const asked = await readAsked(ctx, running, { name, seen }).catch(async (error: unknown) => {
-    await confirmKey({ ctx, running });
+  await snapshot.identifier.who(headers);
+  const asked = await readAsked(ctx, snapshot, { name, seen }).catch(async (error: unknown) => {
+    await confirmKey({ ctx, snapshot });
     throw error;
   });
   const tool_calls = toolCalls(asked.messages);
@@ -84,25 +84,25 @@ async function serve(
     // Each of them counts by itself.
     if (counted !== undefined) gateway.limits.undo(counted);
     await callTools(gateway, asked, tool_calls);
-  } else await runCall({ ctx, gateway, family: mcp, running }, free(asked));
+  } else await runCall({ ctx, gateway, family: mcp, snapshot }, free(asked));
 }
 
 async function readAsked(
   ctx: Context,
-  running: Running,
+  snapshot: Snapshot,
   { name, seen }: { name: string; seen: Seen },
 ): Promise<Asked> {
-  const server = running.mcp.find(name);
+  const server = snapshot.mcp.find(name);
   if (server === undefined) throw new AppError('not_found', 'There is no such MCP server here.');
   let raw: Buffer | null = null;
   if (ctx.method === 'POST') {
-    raw = await readBody(ctx.req, running.settings.body_limit_bytes);
+    raw = await readBody(ctx.req, snapshot.settings.body_limit_bytes);
     seen.messages = readMessages(raw.toString('utf8'));
     checkHeaders(ctx.req.headers, seen.messages);
   }
   const is_modern = isModern(ctx.req.headers['mcp-protocol-version']);
   const outgoing = { body: raw, headers: {} };
-  return { ctx, running, server, raw, messages: seen.messages, is_modern, outgoing };
+  return { ctx, snapshot, server, raw, messages: seen.messages, is_modern, outgoing };
 }
 
 /** What is asked without a tool is free, and only for those whose key is valid now. */
@@ -111,7 +111,7 @@ function free(asked: Asked): readonly Stage[] {
   const is_listening = ctx.method === 'GET' || messages.all.some(({ method }) => method === LISTEN);
   return [
     async (call) => {
-      call.identity = await call.running.identifier.confirm(ctx.req.headers);
+      call.identity = await call.snapshot.identifier.confirm(ctx.req.headers);
       await checkAsking(call, asked);
       if (is_listening) listen(call);
     },
@@ -125,7 +125,7 @@ async function callTools(
   asked: Asked,
   tool_calls: readonly ToolCall[],
 ): Promise<void> {
-  const { ctx, running } = asked;
+  const { ctx, snapshot } = asked;
   const under_way: Call[] = [];
   const meeting = openMeeting<Call>(tool_calls.length, (calls) => {
     const paid = new Map(tool_calls.map(({ id }, at) => [id, calls[at] as Call]));
@@ -141,7 +141,7 @@ async function callTools(
       (call) => meeting.arrive(at, call),
       (call) => checkAsking(call, asked, tool_call.tool),
     );
-    return runCall({ ctx, gateway, family: mcp, running }, stages).catch((error: unknown) => {
+    return runCall({ ctx, gateway, family: mcp, snapshot }, stages).catch((error: unknown) => {
       meeting.fail(error);
       // None of them is served any more, so none waits for money.
       for (const call of under_way) gateway.held_calls.end(call);

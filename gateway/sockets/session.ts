@@ -53,7 +53,7 @@ export class SocketSession implements Link {
   constructor(ws: WebSocket, opened: Omit<Opened, 'link' | 'begin'>) {
     this.ws = ws;
     this.opened = { ...opened, link: this, begin: createRequestLog(opened.gateway.log) };
-    this.settings = opened.gateway.running.settings.sockets;
+    this.settings = opened.gateway.snapshot.settings.sockets;
     const { ping_ms, lifetime_ms } = this.settings;
     this.pings = setInterval(() => void this.ping(), ping_ms).unref();
     this.lifetime = setTimeout(() => this.growOld(), lifetime_ms).unref();
@@ -145,7 +145,7 @@ export class SocketSession implements Link {
       return;
     }
     const bytes = this.waiting_bytes + call.given.length;
-    const { body_limit_bytes } = this.opened.gateway.running.settings;
+    const { body_limit_bytes } = this.opened.gateway.snapshot.settings;
     if (this.waiting_frames >= this.settings.waiting_max || bytes > body_limit_bytes) {
       throw tooMany('waiting frames');
     }
@@ -215,7 +215,7 @@ export class SocketSession implements Link {
     this.is_alive = false;
     this.ws.ping();
     try {
-      await gateway.running.identifier.who(request.headers);
+      await gateway.snapshot.identifier.who(request.headers);
     } catch (error) {
       const { status } = error as AppError;
       if (status === 401) this.leave({ code: NOT_ALLOWED, error: error as AppError });

@@ -83,7 +83,7 @@ async function upgrade(
   const path = pathOf(request);
   const protocol = request.method === 'GET' ? protocolOf(path) : undefined;
   if (protocol === undefined) throw new AppError('not_found', `There is no socket at ${path}.`);
-  const { settings, identifier } = gateway.running;
+  const { settings, identifier } = gateway.snapshot;
   limitUnpriced({ req: request, set: setter(told) }, gateway);
   checkOrigin(request.headers, settings.sockets);
   const identity = await identifier.confirm(request.headers);
@@ -104,9 +104,9 @@ async function upgrade(
   });
 }
 
-function checkRoom({ is_draining, running }: Gateway, { sessions }: Sockets, key: string): void {
+function checkRoom({ is_draining, snapshot }: Gateway, { sessions }: Sockets, key: string): void {
   if (is_draining) throw new AppError('unavailable', 'This gateway stops; connect again.');
-  const { connections_max, connections_per_key_max } = running.settings.sockets;
+  const { connections_max, connections_per_key_max } = snapshot.settings.sockets;
   if (sessions.size >= connections_max) {
     throw new AppError('overloaded', 'This gateway has as many sockets as it takes.');
   }

@@ -4,17 +4,17 @@ import type { Candidate } from '../upstreams/targets';
 
 /** The stage that refuses a model the key may not use, and finds who serves it, in the order in which they are tried. */
 export function chooseTargets(call: Call): void {
-  const { identity, request, running, family } = call;
+  const { identity, request, snapshot, family } = call;
   const { model } = request;
-  const route = running.providers.route(model, family.shapes, identity.allowed_models);
+  const route = snapshot.providers.route(model, family.shapes, identity.allowed_models);
   if (route === undefined) {
     // An unknown model is told from a forbidden one only where nothing is forbidden.
     if (identity.allowed_models === null) throw unknownModel(model);
     const is_unknown =
-      identity.allowed_models.includes(model) && !running.providers.knows(model, family.shapes);
+      identity.allowed_models.includes(model) && !snapshot.providers.knows(model, family.shapes);
     throw is_unknown ? unknownModel(model) : notAllowed(model);
   }
-  call.candidates = takersOf(call, running.providers.order(route));
+  call.candidates = takersOf(call, snapshot.providers.order(route));
   call.prices = route.prices.filter((price) =>
     call.candidates.some(
       ({ target, model: served }) => target.provider === price.provider && served === price.model,

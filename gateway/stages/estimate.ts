@@ -15,7 +15,7 @@ export async function estimate(call: Call): Promise<void> {
   const counted = gateway.tokenizer.count(input.texts, encodingOf(call.model));
   const text_tokens = typeof counted === 'number' ? counted : await counted;
   call.units = family.units?.(request.body, text_tokens);
-  const unseen_tokens = input.unseen * call.running.settings.estimates.unseen_input_tokens;
+  const unseen_tokens = input.unseen * call.snapshot.settings.estimates.unseen_input_tokens;
   // Whoever serves in the end, the hold covers it.
   const factor = Math.max(...candidates.map(({ target }) => target.token_factor));
   const tokens = Math.ceil(text_tokens * factor) + input.tokens + unseen_tokens;

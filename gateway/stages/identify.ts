@@ -3,16 +3,16 @@ import type { Call, Stage } from '../call/call';
 
 /** The stage that says who calls, before anything else of the request is looked at. */
 export async function identify(call: Call): Promise<void> {
-  const who = call.running.identifier.who(call.ctx.req.headers);
+  const who = call.snapshot.identifier.who(call.ctx.req.headers);
   call.identity = who instanceof Promise ? await who : who;
 }
 
 /**
  * Before a refusal leaves that no reserve has confirmed: a key revoked a moment ago is told so, whatever else is wrong.
  */
-export async function confirmKey({ ctx, running }: Pick<Call, 'ctx' | 'running'>): Promise<void> {
+export async function confirmKey({ ctx, snapshot }: Pick<Call, 'ctx' | 'snapshot'>): Promise<void> {
   try {
-    await running.identifier.confirm(ctx.req.headers);
+    await snapshot.identifier.confirm(ctx.req.headers);
   } catch (error) {
     if ((error as AppError).code === 'invalid_credential') throw error;
   }

@@ -11,14 +11,12 @@ import type { LimitRules } from '../limits/rules';
 import { mostConstrained, type Standing, standingOf } from '../limits/standing';
 import { holds } from '../wire/networks';
 import { checked, exceeded, refusal, tellLimits } from './limit-answers';
-import { rareIdentifier } from './limit-callers';
 
 /** The limit of an address, ahead of everything else. Costs nothing where no limit is configured. */
 export function limitByAddress(call: Call): void {
-  const { gateway, running, ctx } = call;
+  const { gateway, snapshot, ctx } = call;
   const { limits } = gateway;
-  const rules = running.limits;
-  limits.use(gateway.running.limits);
+  const rules = snapshot.limits;
   if (rules.is_empty) return;
   const address = addressOf(ctx.req, rules.address);
   call.limited = { address: counted(address), ip: undefined, checks: [], slots: [] };
@@ -38,9 +36,8 @@ export function limitUnpriced(
   ctx: Pick<ClientSide, 'req' | 'set'>,
   gateway: Gateway,
 ): Check | undefined {
-  const { limits, running } = gateway;
-  const rules = running.limits;
-  limits.use(rules);
+  const { limits, snapshot } = gateway;
+  const rules = snapshot.limits;
   if (rules.ip === undefined) return undefined;
   const check = addressCheck(gateway, rules, addressOf(ctx.req, rules.address));
   if (check === undefined) return undefined;
@@ -57,7 +54,7 @@ function addressCheck({ limits }: Gateway, { ip }: LimitRules, address: string):
 
 /** The limits of key, group, user, team, all callers and policy packs, and that of the address again: one decision. */
 export function limit(call: Call): void | Promise<void> {
-  const rules = call.running.limits;
+  const rules = call.snapshot.limits;
   if (rules.is_empty) return undefined;
   const open = openCircuit(call.gateway, rules);
   if (open !== undefined) throw refuse(call, open);
@@ -113,14 +110,14 @@ function admitted(call: Call, checks: readonly Check[]): void {
 }
 
 /** Gives the slots back, and puts the tokens that were used in the place of those that were estimated. */
-function conclude({ gateway, running, limited, outcome }: Call): void {
+function conclude({ gateway, snapshot, limited, outcome }: Call): void {
   if (limited === undefined) return;
   const { limits } = gateway;
   for (const slot of limited.slots) limits.release(slot);
   limited.slots = [];
   for (const check of limited.checks) {
     if (check.rule.limit_type === 'tpm') {
-      limits.correct(check, tokensOf(outcome, running.limits.tokens));
+      limits.correct(check, tokensOf(outcome, snapshot.limits.tokens));
     }
   }
 }
@@ -134,7 +131,7 @@ function tokensOf({ usage }: Outcome, tokens: LimitRules['tokens']): number {
 /** All that this call is limited by, in the order of the tiers. */
 function checksOf(call: Call, prompt_tokens: number): Check[] {
   const { limits } = call.gateway;
-  const { tiers, tokens } = call.running.limits;
+  const { tiers, tokens } = call.snapshot.limits;
   const { identity, request } = call;
   const limited = call.limited as Limited;
   const caller = { identity, address: limited.address };
@@ -160,8 +157,8 @@ function checksOf(call: Call, prompt_tokens: number): Check[] {
 
 /** The prompt by the encoding that the configuration names; 0 where the estimate was made with it. */
 function ownEstimate(call: Call): number | Promise<number> {
-  const { gateway, running, family, request, model } = call;
-  const { tokenizer } = running.limits.tokens;
+  const { gateway, snapshot, family, request, model } = call;
+  const { tokenizer } = snapshot.limits.tokens;
   if (tokenizer === undefined || tokenizer === encodingOf(model)) return 0;
   const input = family.input(request.body);
   const told = gateway.tokenizer.count(input.texts, tokenizer);
@@ -170,13 +167,17 @@ function ownEstimate(call: Call): number | Promise<number> {
 }
 
 function refuseCheck(call: Call, check: Check): AppError {
-  const { gateway, running } = call;
+  const { gateway, snapshot } = call;
   const standing = standingOf(check, gateway.limits.resetOf(check));
   const { scope, limit_type, used, limit: most } = standing;
   // One request that is too large says nothing of the others.
   const is_full = scope === 'global' && limit_type !== 'parallel' && used >= most;
-  if (is_full && running.limits.has_circuit && openCircuit(gateway, running.limits) === undefined) {
-    gateway.limits.circuit = { rules: running.limits, standing };
+  if (
+    is_full &&
+    snapshot.limits.has_circuit &&
+    openCircuit(gateway, snapshot.limits) === undefined
+  ) {
+    gateway.limits.circuit = { rules: snapshot.limits, standing };
     const { limit_type: type, limit: limit_value, reset_at } = standing;
     const payload = { scope, limit_type: type, limit_value, reset_at: new Date(reset_at) };
     gateway.events.emit(call, { type: 'rate_limit.circuit_open', payload });
@@ -202,11 +203,11 @@ function openCircuit({ limits }: Gateway, rules: LimitRules): Standing | undefin
 
 /** Tells of a refusal before anybody was identified. */
 function tellWhereKnown(call: Call, standing: Standing): void {
-  const { gateway, ctx, request_id, trace_label } = call;
+  const { gateway, snapshot, ctx, request_id, trace_label } = call;
   const tell = (identity: Identity): void =>
     gateway.events.emit({ identity, request_id, trace_label }, exceeded(standing));
   try {
-    const who = rareIdentifier(call).who(ctx.req.headers);
+    const who = snapshot.refused_identifier.who(ctx.req.headers);
     if (who instanceof Promise) void who.then(tell, () => undefined);
     else tell(who);
   } catch {

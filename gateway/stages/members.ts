@@ -13,7 +13,7 @@ const SESSION_LENGTH_MAX = 200;
  * would be refused: a session's name, prompt caching that policy forbids, structured output asked for in the one form.
  */
 export function takeMembers(call: Call): void {
-  const { ctx, family, running, request } = call;
+  const { ctx, family, snapshot, request } = call;
   const named = sessionId(ctx.req.headers[SESSION_HEADER], SESSION_HEADER);
   call.session_id = named;
   if (family.talk === undefined) return;
@@ -23,7 +23,8 @@ export function takeMembers(call: Call): void {
     if (named !== undefined && named !== call.session_id) throw mismatch();
     remove(request, 'session_id');
   }
-  if (!running.policies.allows_cache_control && strip(body)) rewrite(request, JSON.stringify(body));
+  if (!snapshot.policies.allows_cache_control && strip(body))
+    rewrite(request, JSON.stringify(body));
   if (body.response_format == null) return;
   const format = formatOf(body.response_format);
   if (family.format_in_text) moveFormat(request, format);

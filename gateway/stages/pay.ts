@@ -43,7 +43,7 @@ export async function pay(call: Call, request: ReserveRequest): Promise<Reservat
 }
 
 function placeOf(call: Call): Place {
-  const { held_max, held_per_key_max } = call.running.settings.cost_tickets;
+  const { held_max, held_per_key_max } = call.snapshot.settings.cost_tickets;
   const gone = new AbortController();
   if (call.client_is_gone) gone.abort();
   call.onClientGone(() => gone.abort());
@@ -135,9 +135,9 @@ function redeemOf(
 }
 
 /** How long this call may be held: its header, else the configuration. */
-function holdTime({ ctx, running }: Call): number {
+function holdTime({ ctx, snapshot }: Call): number {
   const given = ctx.req.headers[HOLD_HEADER] as string | undefined;
-  if (given === undefined) return running.settings.cost_tickets.hold_ms;
+  if (given === undefined) return snapshot.settings.cost_tickets.hold_ms;
   const hold_ms = /^\d{1,7}$/.test(given) ? Number(given) : Number.NaN;
   if (hold_ms <= HOLD_MS_MAX) return hold_ms;
   throw new AppError(

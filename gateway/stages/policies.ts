@@ -15,10 +15,10 @@ import { estimate } from './estimate';
 
 /** The stage that runs the chain over a request; what it redacts is counted again, for the hold is of what goes upstream. */
 export async function checkInput(call: Call): Promise<void> {
-  const { running, family } = call;
+  const { snapshot, family } = call;
   if (family.talk === undefined) return;
-  for (const kind of running.policies.chain) {
-    const rule = await input[kind](call, running.policies);
+  for (const kind of snapshot.policies.chain) {
+    const rule = await input[kind](call, snapshot.policies);
     if (rule !== undefined) throw blocked(call, { policy: kind, rule }, 'input');
   }
 }
@@ -59,8 +59,8 @@ async function filtered(call: Call, dlp: Dlp): Promise<string | undefined> {
 }
 
 /** What stands between a stream and its client; undefined where no policy looks at answers. */
-export function guardStream({ running, family }: Call): StreamGuard | undefined {
-  const { output, dlp, firewall } = running.policies;
+export function guardStream({ snapshot, family }: Call): StreamGuard | undefined {
+  const { output, dlp, firewall } = snapshot.policies;
   const { talk } = family;
   if (talk === undefined || output.length === 0) return undefined;
   const watchers = output.map((kind) =>
@@ -70,16 +70,16 @@ export function guardStream({ running, family }: Call): StreamGuard | undefined 
 }
 
 /** True where answers are read whole before they are given on. */
-export function isGuarded({ running, family }: Call): boolean {
-  return family.talk !== undefined && running.policies.output.length > 0;
+export function isGuarded({ snapshot, family }: Call): boolean {
+  return family.talk !== undefined && snapshot.policies.output.length > 0;
 }
 
 /** What was found in a whole answer, or what of it goes to the client. */
 export type Checked = { violation: Violation; text?: never } | { violation?: never; text: string };
 
 /** Runs the chain over a whole answer. */
-export async function checkAnswer({ running, family }: Call, given: string): Promise<Checked> {
-  const { output, dlp, firewall } = running.policies;
+export async function checkAnswer({ snapshot, family }: Call, given: string): Promise<Checked> {
+  const { output, dlp, firewall } = snapshot.policies;
   const talk = family.talk as Talk;
   const answer = objectIn(given);
   let text = answer === undefined ? given : withoutRepeats(given, answer);
@@ -125,7 +125,7 @@ export function blocked(
   { policy, rule }: Violation,
   stage: 'input' | 'output',
 ): AppError {
-  const { pack } = call.running.policies;
+  const { pack } = call.snapshot.policies;
   call.gateway.events.emit(call, {
     type: 'request.blocked',
     action: 'blocked',

@@ -6,16 +6,16 @@ import { readBody } from '../wire/read';
 
 /** Reads and checks the body, once. */
 export async function readRequest(call: Call): Promise<void> {
-  const { ctx, running, gateway, family } = call;
+  const { ctx, snapshot, gateway, family } = call;
   if (family.read === undefined) call.request = await readJson(call);
   else {
-    const { audio_limit_bytes } = running.settings;
+    const { audio_limit_bytes } = snapshot.settings;
     call.request = await family.read({ req: ctx.req, audio_limit_bytes, sound: gateway.sound });
   }
 }
 
-async function readJson({ ctx, running, family }: Call): Promise<ClientRequest> {
-  const raw = ctx.given ?? (await readBody(ctx.req, running.settings.body_limit_bytes));
+async function readJson({ ctx, snapshot, family }: Call): Promise<ClientRequest> {
+  const raw = ctx.given ?? (await readBody(ctx.req, snapshot.settings.body_limit_bytes));
   const text = raw.toString('utf8');
   const body = parseBody(text);
   const spans = checkKeys(text);

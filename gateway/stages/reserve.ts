@@ -60,10 +60,10 @@ export async function reserve(call: Call): Promise<void> {
 }
 
 /** A tool's call counts where it names its session; it is not refused without one, as the protocol knows none of ours. */
-function sessionLimitsOf({ family, session_id, running }: Call) {
+function sessionLimitsOf({ family, session_id, snapshot }: Call) {
   const is_counted =
     family.talk !== undefined || (family.name === 'mcp' && session_id !== undefined);
-  return is_counted ? running.policies.session_limits : undefined;
+  return is_counted ? snapshot.policies.session_limits : undefined;
 }
 
 /** Who served, where it is not who the reservation names. */

@@ -80,22 +80,22 @@ test.each([
   'a bad file (%j) keeps the running configuration and answers 422 with the reason',
   async (text, words) => {
     writeFileSync(file, text);
-    const before = gateway.gateway.running;
+    const before = gateway.gateway.snapshot;
     const { status, body } = await reload();
     expect(status).toBe(422);
     expect(body).toMatchObject({ error: { code: 'invalid_configuration' } });
     expect(JSON.stringify(body)).toContain(words);
-    expect(gateway.gateway.running).toBe(before);
+    expect(gateway.gateway.snapshot).toBe(before);
     expect((await post(gateway.url + route, world.key, large)).status).toBe(200);
   },
 );
 
 test('only the token of a service reloads', async () => {
-  const before = gateway.gateway.running;
+  const before = gateway.gateway.snapshot;
   for (const token of [null, world.key, admin, 'svc_ak_nonsense']) {
     expect([401, 403]).toContain((await reload(token)).status);
   }
-  expect(gateway.gateway.running).toBe(before);
+  expect(gateway.gateway.snapshot).toBe(before);
 });
 
 test('guesses of a token for a reload count against the limit of their address', async () => {
@@ -115,14 +115,14 @@ test('guesses of a token for a reload count against the limit of their address',
 
 test('a call under way keeps the configuration that it began with, and its connections close with it', async () => {
   const slow = chat('Hello [[fault:chunks count=20]] [[fault:slow delay=30]]', { stream: true });
-  const before = gateway.gateway.running;
+  const before = gateway.gateway.snapshot;
   const streaming = post(gateway.url + route, world.key, slow);
   await until(() => before.calls === 1);
   writeFileSync(file, JSON.stringify(configured({ body_limit_bytes: 1_024 })));
   expect((await reload()).status).toBe(200);
   expect((await streaming).text).toContain('[DONE]');
   await until(() => before.calls === 0);
-  await until(() => gateway.gateway.running.providers !== before.providers);
+  await until(() => gateway.gateway.snapshot.providers !== before.providers);
 });
 
 test("the control plane's configuration takes the place of the file, and what runs is reported", async () => {
@@ -158,7 +158,7 @@ test('a file that cannot be run does not take the place of a configuration that 
 });
 
 test('a configuration that gateways refuse changes nothing, and is reported with the reason', async () => {
-  const before = gateway.gateway.running;
+  const before = gateway.gateway.snapshot;
   const { body } = await put({ providers: {} });
   await until(async () =>
     (await runs()).some(({ refused_version }) => refused_version === body.version),
@@ -166,7 +166,7 @@ test('a configuration that gateways refuse changes nothing, and is reported with
   const refused = (await runs()).find(({ refused_version }) => refused_version === body.version);
   expect(refused).toMatchObject({ config_version: null });
   expect(refused?.error).toContain('providers.targets');
-  expect(gateway.gateway.running).toBe(before);
+  expect(gateway.gateway.snapshot).toBe(before);
   expect((await reload()).status).toBe(422);
 });
 

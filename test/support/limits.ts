@@ -20,6 +20,6 @@ export async function openByClock(
   const { gateway } = opened;
   await gateway.limits.close();
   gateway.limits = openLimits(createLog('test', 'silent'), clock);
-  gateway.limits.use(gateway.running.limits);
+  gateway.limits.use(gateway.snapshot.limits);
   return opened;
 }

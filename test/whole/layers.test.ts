@@ -43,8 +43,9 @@ const gateway: Record<string, string> = {
   models: 'call config stages upstreams',
   routes: 'call config families mcp models pipeline sockets stages',
   'family-table': 'families routes sockets',
-  configuration: 'call config control-plane counting',
-  gateway: 'call config configuration control-plane counting identity limits sockets telemetry',
+  adopt: 'call counting',
+  configuration: 'adopt call config control-plane',
+  gateway: 'adopt call config control-plane counting identity limits sockets telemetry',
   app: 'call configuration routes stages',
   main: 'app call config configuration control-plane gateway sockets',
 };

@@ -4,7 +4,8 @@ import { type CryptoKey, exportJWK, generateKeyPair, SignJWT } from 'jose';
 import * as members from '../../../domain/people/members';
 import * as organizations from '../../../domain/people/organizations';
 import { many } from '../../../domain/sql';
-import { openRunning, replace } from '../../../gateway/call/snapshot';
+import { adopt } from '../../../gateway/adopt';
+import { openSnapshot } from '../../../gateway/call/snapshot';
 import { parseSettings } from '../../../gateway/config/settings';
 import { listen } from '../../../runtime/listen';
 import { chat, gatewayKey, lastCharge, openWorld, post, type World } from '../../support/gateway';
@@ -221,10 +222,12 @@ test('after a reload to another issuer an assertion of the old one is refused at
   const user_id = await makeMember();
   const jwt = await sign(user_id);
   expect((await post(gateway.url + path, jwt, chat('Hello'))).status).toBe(200);
-  const { running } = gateway.gateway;
-  const other = { ...running.settings, identity: { ...identity, issuer: 'https://other.example' } };
-  gateway.gateway.running = openRunning(other as typeof running.settings, gateway.gateway);
-  replace(running);
+  const { snapshot } = gateway.gateway;
+  const other = {
+    ...snapshot.settings,
+    identity: { ...identity, issuer: 'https://other.example' },
+  };
+  adopt(gateway.gateway, openSnapshot(other as typeof snapshot.settings, gateway.gateway));
   expect((await post(gateway.url + path, jwt, chat('Hello'))).status).toBe(401);
 });
 

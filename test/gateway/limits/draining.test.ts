@@ -1,7 +1,8 @@
 import { connect } from 'node:net';
 import OpenAI, { RateLimitError } from 'openai';
 import { many } from '../../../domain/sql';
-import { openRunning, replace } from '../../../gateway/call/snapshot';
+import { adopt } from '../../../gateway/adopt';
+import { openSnapshot } from '../../../gateway/call/snapshot';
 import { parseSettings } from '../../../gateway/config/settings';
 import {
   chat,
@@ -116,11 +117,11 @@ test('a known caller is told of also while an unknown one is asked for', async (
   const lock = await world.api.db.transaction();
   await lock.raw('lock table tokens in access exclusive mode');
   const unknown = await ask(gateway, `svc_gk_${'0'.repeat(40)}`);
-  const is_asking = gateway.gateway.limits.is_asking;
+  const is_asking = gateway.gateway.identities.isAsking();
   const known = await ask(gateway, key);
   await lock.rollback();
   expect([unknown.status, is_asking, known.status]).toEqual([429, true, 429]);
-  await until(() => !gateway.gateway.limits.is_asking);
+  await until(() => !gateway.gateway.identities.isAsking());
   const events = await eventsOf(gateway, org.org_id);
   expect(events.map(({ type }) => type)).toEqual(['rate_limit.checked', 'rate_limit.exceeded']);
 });
@@ -419,12 +420,11 @@ test('counters go on under another configuration, also under another limit', asy
   const { key } = await fundedKey();
   const gateway = await open({ rate_limits: { per_key: { rpm: 5 } } });
   for (let n = 0; n < 3; n += 1) await ask(gateway, key);
-  const { running } = gateway.gateway;
+  const { snapshot } = gateway.gateway;
   const settings = parseSettings(
-    JSON.stringify({ ...running.settings, rate_limits: { per_key: { rpm: 4 } } }),
+    JSON.stringify({ ...snapshot.settings, rate_limits: { per_key: { rpm: 4 } } }),
   );
-  gateway.gateway.running = openRunning(settings, gateway.gateway);
-  replace(running);
+  adopt(gateway.gateway, openSnapshot(settings, gateway.gateway));
   const next = await ask(gateway, key);
   expect([next.status, next.headers['x-ratelimit-remaining']]).toEqual([200, '0']);
   expect((await ask(gateway, key)).status).toBe(429);

@@ -154,7 +154,7 @@ describe('a socket', () => {
     const client = await connected(url, key);
     await revokeLast();
     // A key is asked again once what is known of it is half a minute old.
-    gateway.running.identifier.confirm(bearer(key)).catch(() => {});
+    gateway.snapshot.identifier.confirm(bearer(key)).catch(() => {});
     expect(await client.closed).toMatchObject({ code: 1008 });
     await close();
   });
