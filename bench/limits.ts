@@ -66,11 +66,11 @@ function caller(limits: Limits, rules: ReturnType<typeof openLimitRules>) {
   let seen = 0;
   const ends: (() => void)[] = [];
   const usage = { prompt_tokens: 120, completion_tokens: 80 };
-  const running = { limits: rules };
+  const snapshot = { limits: rules };
   const given = {
     ctx: { req: { headers: {}, socket: { remoteAddress: '203.0.113.9' } }, set: () => undefined },
-    gateway: { limits, running, events: { emit: () => undefined }, is_draining: false },
-    running,
+    gateway: { limits, snapshot, events: { emit: () => undefined }, is_draining: false },
+    snapshot,
     identity: { org_id: 'org', key_id: 'key', user_id: 'user', team_id: 'team' },
     request: { is_stream: false },
     estimated_prompt_tokens: 100,
@@ -81,7 +81,7 @@ function caller(limits: Limits, rules: ReturnType<typeof openLimitRules>) {
     const call = { ...given } as unknown as Call;
     limitByAddress(call);
     void limit(call);
-    seen = call.limited?.checks.length ?? 0;
+    seen = call.held_limits?.count ?? 0;
     for (const end of ends) end();
     ends.length = 0;
   };
@@ -128,7 +128,9 @@ async function roundTrips(
   };
   const before = await scripts(client);
   for (let n = 0; n < SHARED_REQUESTS; n += gateways.length) {
-    await Promise.all(gateways.map((limits) => limits.admit([limits.check(rule, '', 1, 1)])));
+    await Promise.all(
+      gateways.map((limits) => limits.counters.admit([limits.counters.check(rule, '', 1, 1)])),
+    );
   }
   return ((await scripts(client)) - before) / SHARED_REQUESTS;
 }

@@ -9,8 +9,8 @@ import type { Tokenizer } from '../counting/tokenizer';
 import type { Family } from '../families/family';
 import type { ClientRequest } from '../families/request';
 import type { Identities } from '../identity/memory';
-import type { Limited } from '../limits/buckets';
-import type { Limits } from '../limits/engine';
+import type { HeldLimits } from '../limits/decision';
+import type { CountedAddress, Limits } from '../limits/engine';
 import type { Telemetry } from '../telemetry/exports';
 import type { Candidate, Target } from '../upstreams/targets';
 import type { ClientSide } from './client-side';
@@ -54,8 +54,10 @@ export interface Call {
   span?: Span | undefined;
   /** The span of the stage that runs, where it has one. */
   step?: Span | undefined;
-  /** limitByAddress; absent where no limit is configured. */
-  limited?: Limited;
+  /** limitByAddress; absent if no limit is configured. */
+  address?: CountedAddress | undefined;
+  /** limit; absent if nothing was counted. */
+  held_limits?: HeldLimits;
   /** It waits for what may never come, so that a stop ends it at once. */
   is_listening?: boolean;
   /** identify */

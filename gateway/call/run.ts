@@ -1,5 +1,6 @@
 import { newId } from '../../domain/ids';
 import { addToLine } from '../../runtime/request-log';
+import type { CountedAddress } from '../limits/engine';
 import type { Call, Stage } from './call';
 import { enter, leave, type Snapshot } from './snapshot';
 import { beginCall, endCall, failCall, traceIdIn } from './spans';
@@ -11,7 +12,11 @@ export async function runCall(
     gateway,
     family,
     snapshot = gateway.snapshot,
-  }: Pick<Call, 'ctx' | 'gateway' | 'family'> & { snapshot?: Snapshot },
+    address,
+  }: Pick<Call, 'ctx' | 'gateway' | 'family'> & {
+    snapshot?: Snapshot;
+    address?: CountedAddress | undefined;
+  },
   stages: readonly Stage[],
 ): Promise<void> {
   const ends: (() => void)[] = [];
@@ -20,6 +25,7 @@ export async function runCall(
     ctx,
     gateway,
     snapshot,
+    address,
     family,
     request_id: newId('req'),
     trace_label: ctx.state.request_id as string,

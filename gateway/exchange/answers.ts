@@ -2,7 +2,6 @@ import { type AppError, errorHeaders, toErrorBody } from '../../domain/errors';
 import { toWire } from '../../runtime/wire';
 import type { Call } from '../call/call';
 import type { Measured } from '../families/reader';
-import { letSlotsGo } from '../stages/limit';
 import { blocked, type Checked, checkAnswer, guardStream } from '../stages/policies';
 import { upstreamError } from '../upstreams/errors';
 import {
@@ -124,7 +123,7 @@ export function streamAnswer(
     if (violation === undefined || refusal !== undefined) return;
     refusal = blocked(call, violation, 'output');
     // What is still read is nothing that the client may be held up by.
-    letSlotsGo(call);
+    call.held_limits?.release();
     if (has_begun) endWith(refusal);
     else refuse(call, valve, refusal);
     onBlocked();

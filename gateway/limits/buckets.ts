@@ -44,9 +44,11 @@ export interface Bucket {
 export interface Check {
   rule: Rule;
   bucket: Bucket;
-  /** What must fit, and what is counted then. */
+  /** What must fit for a request to pass, and what is counted then. */
   need: number;
   cost: number;
+  /** What it has counted so far; what is counted already need not fit again. */
+  counted: number;
   /** Where it was counted. */
   counted_at: number;
   /** The counter after the decision. */
@@ -155,31 +157,29 @@ function newBucket(key: string, rule: Rule): Bucket {
 
 /** `need` must fit under the limit for a request to pass, and `cost` is what it counts. */
 export function newCheck(rule: Rule, bucket: Bucket, need: number, cost: number): Check {
-  return { rule, bucket, need, cost, counted_at: 0, used: 0, reset_ms: undefined };
+  return { rule, bucket, need, cost, counted: 0, counted_at: 0, used: 0, reset_ms: undefined };
 }
 
 /** Counts a check here. */
 export function take(check: Check, now: number): void {
   const { bucket, cost } = check;
   check.counted_at = add(bucket.window, bucket.count, now, cost);
+  check.counted = cost;
+}
+
+/** What of a check must still fit. */
+export function missing({ need, counted }: Check): number {
+  return counted > 0 ? 0 : need;
 }
 
 /** Gives back so much of what a check took. */
-export function giveBack({ bucket, counted_at }: Check, amount: number): void {
+export function giveBack(check: Check, amount: number): void {
+  const { bucket, counted_at } = check;
   remove(bucket.window, bucket.count, counted_at, amount);
+  check.counted -= amount;
 }
 
 /** The first waiter may look again. */
 export function wake({ waiters }: Bucket): void {
   waiters[0]?.();
-}
-
-/** What the limits of a call have counted. */
-export interface Limited {
-  /** Under which an address is counted. */
-  address: string;
-  ip: Check | undefined;
-  checks: readonly Check[];
-  /** Calls under way that it holds a slot of. */
-  slots: readonly Check[];
 }

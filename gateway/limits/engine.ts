@@ -1,254 +1,177 @@
 import type { Logger } from '../../runtime/log';
-import { type Check, giveBack, newCheck, openBuckets, type Rule, take, wake } from './buckets';
+import type { Identity } from '../control-plane/bodies';
+import { holds } from '../wire/networks';
+import { counted } from './address';
+import type { Check } from './buckets';
+import { type Counters, type LimitStats, openCounters } from './counters';
+import { admitted, type Decision, open, refused } from './decision';
+import { admitInTurn, hasLine } from './queue';
 import type { LimitRules } from './rules';
-import type { Standing } from './standing';
-import { SharedStore, type StoreSettings, type StoreState } from './store';
-import { othersAt } from './store-wire';
-import { add, decide, resetAfter, usedAt } from './windows';
+import { type Standing, standingOf } from './standing';
+import type { StoreState } from './store';
 
-/** What the metrics of rate limits say; null where no such limit is active. */
-export interface LimitStats {
-  requests_allowed_total: number;
-  requests_rejected_total: number;
-  remaining_rpm: number | null;
-  remaining_tpm: number | null;
+/** An address that was counted ahead of everything else. */
+export interface CountedAddress {
+  /** Under which the address is counted. */
+  address: string;
+  /** What was counted; undefined if nothing limits the address. The decision over all tiers takes it over. */
+  check: Check | undefined;
+  /** How its limit stands; undefined if nothing limits the address. */
+  standing: Standing | undefined;
+  is_refused: boolean;
 }
 
-/** The counters of all limits. They outlive a configuration. */
-export interface Limits {
-  /** What the global limit has said for all requests until its window ends. */
-  circuit: Circuit | undefined;
-  /** Follows a configuration: where the shared store is. */
-  use(rules: Pick<LimitRules, 'store'>): void;
-  check(rule: Rule, id: string, need: number, cost: number): Check;
-  /** Counts all checks where all fit, and none where one does not: that one is answered. */
-  admit(checks: readonly Check[]): Check | undefined | Promise<Check | undefined>;
-  /** What a check would find here now. Counts nothing. */
-  look(check: Check): void;
-  /** Decides and counts here alone, ahead of a decision over all tiers. */
-  admitHere(check: Check): boolean;
-  /** Gives back what `admitHere` counted. */
-  undo(check: Check): void;
-  /** Puts what was used in the place of what was counted. */
-  correct(check: Check, actual: number): void;
-  /** Gives a slot of a call under way back. */
-  release(check: Check): void;
-  /** Milliseconds until a counter has more room. */
-  resetOf(check: Check): number;
-  /** True while the shared store is away and nothing is enforced. */
-  isSuspended(): boolean;
-  isShared(): boolean;
-  /** Undefined where no store is shared. */
-  storeState(): StoreState | undefined;
-  /** How one decision ended. */
-  tally(is_allowed: boolean): void;
-  stats(): LimitStats;
-  now(): number;
-  close(): Promise<void>;
+/** The call that is decided on. */
+export interface LimitedCall {
+  identity: Identity;
+  address: CountedAddress;
+  /** Tokens of the prompt, as far as they can be estimated. */
+  prompt_tokens: number;
+  is_stream: boolean;
+  /** False while the gateway drains: nothing waits for room then. */
+  may_wait: boolean;
+  onClientGone(step: () => void): void;
 }
 
-export interface Circuit {
+/** What the global limit has said for all requests until its window ends. */
+interface Circuit {
   /** Of this configuration: another one may allow more. */
   rules: LimitRules;
   standing: Standing;
 }
 
-const SWEEP_MS = 30_000;
-
-export function openLimits(
-  log: Logger,
-  clock: () => number = Date.now,
-  sweep_ms = SWEEP_MS,
-): Limits {
-  return new Engine(log, clock, sweep_ms);
+export function openLimits(log: Logger, counters: Counters = openCounters(log)): Limits {
+  return new Limits(counters);
 }
 
-class Engine implements Limits {
-  circuit: Circuit | undefined;
-  private readonly log: Logger;
-  private readonly clock: () => number;
-  private readonly buckets = openBuckets();
-  private readonly sweeping: NodeJS.Timeout;
-  private allowed = 0;
-  private rejected = 0;
-  private rules: Pick<LimitRules, 'store'> | undefined;
-  private settings: StoreSettings | undefined;
-  private store: SharedStore | undefined;
+/** Decides on calls: one decision over all tiers of a configuration. */
+export class Limits {
+  readonly counters: Counters;
+  private circuit: Circuit | undefined;
 
-  constructor(log: Logger, clock: () => number, sweep_ms: number) {
-    this.log = log;
-    this.clock = clock;
-    this.sweeping = setInterval(() => this.buckets.sweep(this.now()), sweep_ms).unref();
+  constructor(counters: Counters) {
+    this.counters = counters;
   }
 
+  /** Follows a configuration: where the shared store is. */
   use(rules: Pick<LimitRules, 'store'>): void {
-    if (rules === this.rules) return;
-    this.rules = rules;
-    // The same store goes on through a reload.
-    if (JSON.stringify(rules.store) === JSON.stringify(this.settings)) return;
-    void this.store?.close();
-    this.settings = rules.store;
-    this.store =
-      rules.store &&
-      new SharedStore(rules.store, {
-        log: this.log,
-        clock: this.clock,
-        buckets: this.buckets,
-      });
+    this.counters.use(rules);
   }
 
-  now(): number {
-    return this.store === undefined ? this.clock() : this.store.now();
-  }
-
-  check(rule: Rule, id: string, need: number, cost: number): Check {
-    return newCheck(rule, this.buckets.of(rule, id), need, cost);
-  }
-
-  admit(checks: readonly Check[]): Check | undefined | Promise<Check | undefined> {
-    const { store } = this;
-    // They may have waited.
-    for (const check of checks) check.bucket = this.buckets.present(check);
-    if (store === undefined || store.state === 'down') return this.decideAlone(checks);
-    if (store.state === 'opening') return store.whenOpen().then(() => this.admit(checks));
-    const now = this.now();
-    if (!store.isGranted(checks, now)) return this.decideTogether(store, checks, now);
-    for (const check of checks) {
-      this.count(check, now);
-      store.note(check);
+  /** Counts a request of an address, once, by what is known here; `address` is empty if nobody knows it. */
+  countAddress({ ip }: Pick<LimitRules, 'ip'>, address: string): CountedAddress {
+    const name = counted(address);
+    if (ip === undefined || address === '' || holds(ip.whitelist, address)) {
+      return { address: name, check: undefined, standing: undefined, is_refused: false };
     }
-    return undefined;
+    const check = this.counters.check(ip.rule, name, 1, 1);
+    const is_refused = !this.counters.countHere(check);
+    if (is_refused) this.counters.tally(false);
+    return { address: name, check, standing: this.standingOf(check), is_refused };
   }
 
-  look(check: Check): void {
-    this.fits(check, this.now());
+  /** Decides on all tiers at once: counts the call in each, or in none. A tier with a queue may make it wait. */
+  decide(rules: LimitRules, call: LimitedCall): Decision | Promise<Decision> {
+    const circuit = this.openCircuit(rules);
+    if (circuit !== undefined) return this.refuse(circuit);
+    const checks = this.checksOf(rules, call);
+    if (checks.length === 0) return open;
+    const line = hasLine(checks);
+    if (line !== undefined) {
+      // Others wait for the same room: the call goes behind them.
+      this.counters.look(line);
+      return this.inTurn(rules, checks, line, call);
+    }
+    const full = this.counters.admit(checks);
+    const is_decided = !(full instanceof Promise) && (full?.rule.queue_ms ?? 0) === 0;
+    return is_decided ? this.conclude(rules, checks, full) : this.inTurn(rules, checks, full, call);
   }
 
-  admitHere(check: Check): boolean {
-    const now = this.now();
-    if (!this.isSuspended() && !this.fits(check, now)) return false;
-    this.count(check, now);
-    this.tellOf(check, check.cost);
-    return true;
-  }
-
-  undo(check: Check): void {
-    giveBack(check, check.cost);
-    this.tellOf(check, -check.cost);
-  }
-
-  correct(check: Check, actual: number): void {
-    const { cost } = check;
-    if (actual === cost) return;
-    const bucket = this.buckets.present(check);
-    check.bucket = bucket;
-    if (actual < cost) giveBack(check, cost - actual);
-    else add(bucket.window, bucket.count, this.now(), actual - cost);
-    check.cost = actual;
-    this.store?.changed(check);
-    if (actual < cost) wake(bucket);
-  }
-
-  release(check: Check): void {
-    giveBack(check, check.cost);
-    this.store?.changed(check);
-    wake(check.bucket);
-  }
-
-  resetOf({ bucket, rule, used, need, reset_ms }: Check): number {
-    if (reset_ms !== undefined) return reset_ms;
-    return resetAfter(bucket.window, bucket.count, this.now(), used + need - rule.limit);
-  }
-
+  /** True while the shared store is away and nothing is enforced. */
   isSuspended(): boolean {
-    return this.store?.state === 'down' && this.settings?.local_fallback === false;
+    return this.counters.isSuspended();
   }
 
-  isShared(): boolean {
-    return this.store !== undefined;
-  }
-
+  /** Undefined if no store is shared. */
   storeState(): StoreState | undefined {
-    return this.store?.state;
-  }
-
-  tally(is_allowed: boolean): void {
-    if (is_allowed) this.allowed += 1;
-    else this.rejected += 1;
+    return this.counters.storeState();
   }
 
   stats(): LimitStats {
-    const left = { rpm: Number.POSITIVE_INFINITY, tpm: Number.POSITIVE_INFINITY, parallel: 0 };
-    const now = this.now();
-    for (const bucket of this.buckets.all()) {
-      const used = othersAt(bucket, now) + usedAt(bucket.window, bucket.count, now);
-      const { limit_type, limit } = bucket.rule;
-      if (used > 0) left[limit_type] = Math.min(left[limit_type], Math.max(0, limit - used));
-    }
-    const finite = (value: number) => (Number.isFinite(value) ? Math.floor(value) : null);
-    return {
-      requests_allowed_total: this.allowed,
-      requests_rejected_total: this.rejected,
-      remaining_rpm: finite(left.rpm),
-      remaining_tpm: finite(left.tpm),
-    };
+    return this.counters.stats();
   }
 
-  async close(): Promise<void> {
-    clearInterval(this.sweeping);
-    await this.store?.close();
+  close(): Promise<void> {
+    return this.counters.close();
   }
 
-  /** By this gateway's own counters: where nothing is shared, or the store is away. */
-  private decideAlone(checks: readonly Check[]): Check | undefined {
-    const now = this.now();
-    if (!this.isSuspended()) {
-      for (const check of checks) if (!this.fits(check, now)) return check;
-    }
-    for (const check of checks) {
-      this.count(check, now);
-      this.tellOf(check, check.cost);
-    }
-    return undefined;
-  }
-
-  private async decideTogether(
-    store: SharedStore,
+  private async inTurn(
+    rules: LimitRules,
     checks: readonly Check[],
-    now: number,
-  ): Promise<Check | undefined> {
-    try {
-      return await store.admit(checks, now);
-    } catch (error) {
-      store.fail(error as Error);
-      return this.decideAlone(checks);
+    first: Check | undefined | Promise<Check | undefined>,
+    { may_wait, onClientGone }: LimitedCall,
+  ): Promise<Decision> {
+    const full = await first;
+    if (full === undefined || full.rule.queue_ms === 0 || !may_wait) {
+      return this.conclude(rules, checks, full);
     }
+    const over = new AbortController();
+    onClientGone(() => over.abort());
+    const patience = { wait_ms: full.rule.queue_ms, over: over.signal };
+    return this.conclude(rules, checks, await admitInTurn(this.counters, checks, full, patience));
   }
 
-  /** Whether a check fits by what is known here. */
-  private fits(check: Check, now: number): boolean {
-    const { bucket, rule, need } = check;
-    const others = this.othersOf(check, now);
-    const { is_allowed, used, wait_ms } = decide(rule, bucket.count, now, need + others);
-    check.used = used + others;
-    check.reset_ms = is_allowed ? undefined : wait_ms;
-    return is_allowed;
+  /** Ends a decision: `full` is the check that refuses. What was counted ahead of a refusal goes back. */
+  private conclude(rules: LimitRules, checks: readonly Check[], full: Check | undefined): Decision {
+    if (full === undefined) {
+      if (!this.counters.isSuspended()) this.counters.tally(true);
+      return admitted(this.counters, checks);
+    }
+    for (const check of checks) if (check.counted > 0) this.counters.takeBack(check);
+    const standing = this.standingOf(full);
+    const { scope, limit_type, used, limit } = standing;
+    // One request that is too large says nothing of the others.
+    const is_full = scope === 'global' && limit_type !== 'parallel' && used >= limit;
+    if (!is_full || !rules.has_circuit || this.openCircuit(rules)) return this.refuse(standing);
+    this.circuit = { rules, standing };
+    return this.refuse(standing, true);
   }
 
-  private count(check: Check, now: number): void {
-    const { bucket } = check;
-    take(check, now);
-    check.used = usedAt(bucket.window, bucket.count, now) + this.othersOf(check, now);
+  private refuse(standing: Standing, opens_circuit = false): Decision {
+    this.counters.tally(false);
+    return refused(standing, opens_circuit);
   }
 
-  /** What the others counted is only right while they are heard of. */
-  private othersOf({ bucket }: Check, now: number): number {
-    return this.store?.state === 'up' ? othersAt(bucket, now) : 0;
+  private openCircuit(rules: LimitRules): Standing | undefined {
+    const { circuit } = this;
+    if (circuit === undefined || circuit.rules !== rules || this.isSuspended()) return undefined;
+    return circuit.standing.reset_at > Date.now() ? circuit.standing : undefined;
   }
 
-  private tellOf(check: Check, change: number): void {
-    if (this.store === undefined) return;
-    if (check.bucket.window.kind === 'drain') check.bucket.untold += change;
-    this.store.note(check);
+  private standingOf(check: Check): Standing {
+    return standingOf(check, this.counters.resetOf(check));
+  }
+
+  /** All that a call is limited by, in the order of the tiers; its address comes first. */
+  private checksOf({ tiers, tokens }: LimitRules, call: LimitedCall): Check[] {
+    const { identity, address, prompt_tokens, is_stream } = call;
+    const caller = { identity, address: address.address };
+    const is_estimated = tokens.count_prompt_tokens && (tokens.pre_request_estimate || !is_stream);
+    const estimate = is_estimated ? prompt_tokens : 0;
+    // Without pre_request_estimate any request fits that finds a token left.
+    const tokens_needed = tokens.pre_request_estimate ? Math.max(1, estimate) : 1;
+    const checks: Check[] = address.check === undefined ? [] : [address.check];
+    for (const { rulesOf, idOf } of tiers) {
+      const id = idOf(caller);
+      if (id === null) continue;
+      for (const rule of rulesOf(caller)) {
+        checks.push(
+          rule.limit_type === 'tpm'
+            ? this.counters.check(rule, id, tokens_needed, estimate)
+            : this.counters.check(rule, id, 1, 1),
+        );
+      }
+    }
+    return checks;
   }
 }

@@ -1,5 +1,5 @@
 import { type Check, wake } from './buckets';
-import type { Limits } from './engine';
+import type { Counters } from './counters';
 
 /** How long somebody waits for room. */
 export interface Patience {
@@ -22,7 +22,7 @@ export function hasLine(checks: readonly Check[]): Check | undefined {
 
 /** Waits, first come, first served, until all checks fit: undefined, or the check that refuses in the end. */
 export async function admitInTurn(
-  limits: Limits,
+  counters: Counters,
   checks: readonly Check[],
   refused: Check,
   { wait_ms, over }: Patience,
@@ -40,9 +40,9 @@ export async function admitInTurn(
       if (left_ms <= 0 || over.aborted) return latest;
       const is_first = bucket.waiters[0] === place.wake;
       const most_ms = latest.bucket === bucket ? left_ms : Math.min(left_ms, ELSEWHERE_POLL_MS);
-      await place.pause(is_first ? Math.min(most_ms, pauseOf(limits, latest)) : left_ms);
+      await place.pause(is_first ? Math.min(most_ms, pauseOf(counters, latest)) : left_ms);
       if (bucket.waiters[0] !== place.wake || over.aborted) continue;
-      const again = await limits.admit(checks);
+      const again = await counters.admit(checks);
       if (again === undefined) return undefined;
       latest = again;
       // What a wait cannot change ends it.
@@ -55,9 +55,9 @@ export async function admitInTurn(
   }
 }
 
-function pauseOf(limits: Limits, check: Check): number {
-  if (check.rule.limit_type !== 'parallel') return Math.max(POLL_MIN_MS, limits.resetOf(check));
-  return limits.isShared() ? SHARED_POLL_MS : Number.POSITIVE_INFINITY;
+function pauseOf(counters: Counters, check: Check): number {
+  if (check.rule.limit_type !== 'parallel') return Math.max(POLL_MIN_MS, counters.resetOf(check));
+  return counters.isShared() ? SHARED_POLL_MS : Number.POSITIVE_INFINITY;
 }
 
 /** A pause that ends early where it is woken, also by a word that came before it. */

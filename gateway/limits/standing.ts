@@ -35,5 +35,10 @@ export function leastOf(checks: readonly Check[], limit_type: LimitType): Check 
 
 /** How much a limit has left, in whole units. */
 export function leftOf({ rule, used }: Check): number {
-  return Math.max(0, Math.floor(rule.limit - used));
+  return leftUnder(rule.limit, used);
+}
+
+/** How much is left of a limit of which so much is used, in whole units. */
+export function leftUnder(limit: number, used: number): number {
+  return Math.max(0, Math.floor(limit - used));
 }

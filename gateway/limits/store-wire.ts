@@ -16,10 +16,12 @@ export function isNear(limit: number, total: number): boolean {
 }
 
 /** True where a check is covered by what the store has granted. */
-export function isGranted({ bucket, cost, need }: Check, now: number): boolean {
+export function isGranted(check: Check, now: number): boolean {
+  const { bucket } = check;
   const { window } = bucket;
   if (window.kind === 'drain' || bucket.granted_slot !== slotOf(window, now)) return false;
-  return usedAt(window, bucket.count, now) + Math.max(need, cost) <= bucket.granted;
+  const room = check.counted > 0 ? 0 : Math.max(check.need, check.cost);
+  return usedAt(window, bucket.count, now) + room <= bucket.granted;
 }
 
 /** How much a gateway asks to count ahead under a rule. */
@@ -86,18 +88,34 @@ export function ownOf({ window, count }: Bucket, now: number): number {
   return usedAt(window, count, now);
 }
 
+/** A check that the store is asked about; a check that has counted already needs and costs no more. */
+export interface Question {
+  check: Check;
+  need: number;
+  cost: number;
+  /** What this gateway had counted before. */
+  own: number;
+}
+
+export function newQuestion(check: Check, now: number): Question {
+  const own = ownOf(check.bucket, now);
+  return check.counted > 0
+    ? { check, need: 0, cost: 0, own }
+    : { check, need: check.need, cost: check.cost, own };
+}
+
 /** Takes what the store says of a counter: its decision, and what is left. */
 export function hear(
-  check: Check,
+  { check, need, cost, own }: Question,
   answer: Answer,
-  { n, is_refused, own, now }: { n: number; is_refused: boolean; own: number; now: number },
+  { n, is_refused, now }: { n: number; is_refused: boolean; now: number },
 ): void {
-  const { bucket, cost, need, rule } = check;
+  const { bucket, rule } = check;
   const oldest = hearOthers(bucket, answer, n, now);
   const is_level = bucket.window.kind === 'drain';
   const before = is_level ? bucket.count.level : bucket.others + own;
   check.used = before + (is_refused ? 0 : cost);
-  if (is_level && !is_refused) take(check, now);
+  if (is_level && !is_refused && cost > 0) take(check, now);
   const excess = before + need - rule.limit;
   const ours_ms = resetAfter(bucket.window, bucket.count, now, excess);
   const { window } = bucket;

@@ -11,7 +11,9 @@ import {
   isGranted,
   isNear,
   isUndecided,
+  newQuestion,
   ownOf,
+  type Question,
   type Word,
   wasGranted,
   within,
@@ -130,35 +132,34 @@ export class SharedStore {
       await sleep(young_ms + 1);
       return this.admit(checks, this.now());
     }
-    const own: number[] = [];
-    const words = checks.map((check) => {
+    const asked = checks.map((check) => newQuestion(check, now));
+    const words = asked.map(({ check, need, cost }) => {
       const { bucket } = check;
-      own.push(ownOf(bucket, now));
       const before = this.say(bucket, now);
       // Counted before the answer: other requests are under way meanwhile.
-      if (bucket.window.kind !== 'drain') take(check, now);
-      return wordOf(bucket, now, { before, need: check.need, cost: check.cost });
+      if (cost > 0 && bucket.window.kind !== 'drain') take(check, now);
+      return wordOf(bucket, now, { before, need, cost });
     });
     const answer = await this.ask(words, now).catch((error: unknown) => {
-      for (const check of checks) takeBack(check);
+      for (const question of asked) takeBack(question);
       throw error;
     });
     if (isUndecided(answer)) {
-      for (const check of checks) this.leave(check);
+      for (const question of asked) this.leave(question);
       return this.admit(checks, this.now());
     }
     const refused = checks[Number(answer[1]) - 1];
-    for (const [n, check] of checks.entries()) {
-      hear(check, answer, { n, is_refused: refused !== undefined, own: own[n] as number, now });
-      if (refused !== undefined) this.leave(check);
+    for (const [n, question] of asked.entries()) {
+      hear(question, answer, { n, is_refused: refused !== undefined, now });
+      if (refused !== undefined) this.leave(question);
     }
     return refused;
   }
 
-  private leave(check: Check): void {
-    takeBack(check);
+  private leave(question: Question): void {
+    takeBack(question);
     // What went out meanwhile may have said it.
-    this.dirty.add(check.bucket);
+    this.dirty.add(question.check.bucket);
   }
 
   /** A counter has changed here: the store is told with the next word to it. */
@@ -325,6 +326,6 @@ function unsay({ bucket, before }: Word): void {
 }
 
 /** Undoes what was counted ahead of the store's answer. */
-function takeBack(check: Check): void {
-  if (check.bucket.window.kind !== 'drain') giveBack(check, check.cost);
+function takeBack({ check, cost }: Question): void {
+  if (cost > 0 && check.bucket.window.kind !== 'drain') giveBack(check, cost);
 }

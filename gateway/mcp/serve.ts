@@ -30,6 +30,8 @@ import { sealSession, unsealSession } from './sessions';
 
 /** One HTTP request of an MCP client. */
 interface Asked extends Asking {
+  /** The request as it was counted by its address; its first tool call takes the count over, the others count themselves. */
+  address?: Call['address'];
   ctx: Context;
   snapshot: Snapshot;
   server: Target;
@@ -71,7 +73,7 @@ async function serve(
   { name, seen }: { name: string; seen: Seen },
 ): Promise<void> {
   const { headers } = ctx.req;
-  const counted = limitUnpriced(ctx, gateway);
+  const address = limitUnpriced(ctx, gateway);
   checkOrigin(headers, snapshot.settings.mcp);
   // Before a body is read; whether the key is still valid, the calls ask.
   await snapshot.identifier.who(headers);
@@ -81,8 +83,7 @@ async function serve(
   });
   const tool_calls = toolCalls(asked.messages);
   if (tool_calls.length > 0) {
-    // Each of them counts by itself.
-    if (counted !== undefined) gateway.limits.undo(counted);
+    asked.address = address;
     await callTools(gateway, asked, tool_calls);
   } else await runCall({ ctx, gateway, family: mcp, snapshot }, free(asked));
 }
@@ -141,12 +142,15 @@ async function callTools(
       (call) => meeting.arrive(at, call),
       (call) => checkAsking(call, asked, tool_call.tool),
     );
-    return runCall({ ctx, gateway, family: mcp, snapshot }, stages).catch((error: unknown) => {
-      meeting.fail(error);
-      // None of them is served any more, so none waits for money.
-      for (const call of under_way) gateway.held_calls.end(call);
-      throw error;
-    });
+    const address = at === 0 ? asked.address : undefined;
+    return runCall({ ctx, gateway, family: mcp, snapshot, address }, stages).catch(
+      (error: unknown) => {
+        meeting.fail(error);
+        // None of them is served any more, so none waits for money.
+        for (const call of under_way) gateway.held_calls.end(call);
+        throw error;
+      },
+    );
   });
   const ended = await Promise.allSettled(runs);
   const failed = ended.find(({ status }) => status === 'rejected');

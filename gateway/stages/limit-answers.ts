@@ -1,10 +1,12 @@
 import { AppError } from '../../domain/errors';
 import type { LimitType, Scope } from '../../domain/rate-limits';
+import type { Call } from '../call/call';
 import type { ClientSide } from '../call/client-side';
-import type { Identity } from '../control-plane/bodies';
+import type { Identity, Outcome } from '../control-plane/bodies';
 import type { Told } from '../control-plane/events';
-import type { Check } from '../limits/buckets';
-import { leastOf, leftOf, type Standing } from '../limits/standing';
+import type { Decision } from '../limits/decision';
+import type { LimitRules } from '../limits/rules';
+import { leftUnder, type Standing } from '../limits/standing';
 
 const words: Record<Scope, string> = {
   ip: 'your address',
@@ -26,11 +28,59 @@ const counted: Record<LimitType, string> = {
 
 const DECIDING_MS = 20;
 
+/** Does what a decision means for its call: sets the headers, emits the events, and throws the 429 of a refusal. */
+export function answerLimit(call: Call, decision: Decision): void {
+  const { ctx, gateway, identity } = call;
+  const { refused, tightest, held } = decision;
+  if (refused !== undefined) {
+    if (decision.opens_circuit) gateway.events.emit(call, circuitOpen(refused));
+    throw refuse(call, refused);
+  }
+  if (held !== undefined) {
+    call.held_limits = held;
+    call.onEnd(() => held.end(tokensOf(call.outcome, call.snapshot.limits.tokens)));
+  }
+  if (tightest === undefined) return;
+  setLimitHeaders(ctx, tightest);
+  gateway.events.emit(call, checked(identity, tightest.scope, decision));
+}
+
+/** Emits that a limit refused a call, and makes the 429 of it. */
+export function refuse(call: Call, standing: Standing): AppError {
+  call.gateway.events.emit(call, exceeded(standing));
+  return refusal(call.ctx, standing);
+}
+
+/** Makes the 429 of an address whose caller may not be known; if it is, the event is emitted once that has been found out. */
+export function refuseAddress(call: Call, standing: Standing): AppError {
+  const { gateway, snapshot, ctx, request_id, trace_label } = call;
+  const emit = (identity: Identity): void =>
+    gateway.events.emit({ identity, request_id, trace_label }, exceeded(standing));
+  try {
+    const who = snapshot.refused_identifier.who(ctx.req.headers);
+    if (who instanceof Promise) void who.then(emit, () => undefined);
+    else emit(who);
+  } catch {
+    // Nobody that is known.
+  }
+  return refusal(ctx, standing);
+}
+
+/** What a call is corrected to in its limits of tokens. */
+function tokensOf({ usage }: Outcome, tokens: LimitRules['tokens']): number {
+  if (usage === undefined) return 0;
+  const prompt = tokens.count_prompt_tokens ? usage.prompt_tokens : 0;
+  return prompt + (tokens.count_completion_tokens ? usage.completion_tokens : 0);
+}
+
 /** The headers of limited traffic (specification: Limits, rule 5). */
-export function tellLimits(ctx: Pick<ClientSide, 'set'>, check: Check, reset_ms: number): void {
-  ctx.set('X-RateLimit-Limit', String(check.rule.limit));
-  ctx.set('X-RateLimit-Remaining', String(leftOf(check)));
-  ctx.set('X-RateLimit-Reset', secondOf(Date.now() + reset_ms));
+export function setLimitHeaders(
+  ctx: Pick<ClientSide, 'set'>,
+  { limit, used, reset_at }: Standing,
+): void {
+  ctx.set('X-RateLimit-Limit', String(limit));
+  ctx.set('X-RateLimit-Remaining', String(leftUnder(limit, used)));
+  ctx.set('X-RateLimit-Reset', secondOf(reset_at));
 }
 
 /** The 429, with its headers. */
@@ -54,24 +104,30 @@ function secondOf(at_ms: number): string {
 }
 
 /** The event of a decision that passed. */
-export function checked(identity: Identity, checks: readonly Check[], most: Check): Told {
-  const rpm = leastOf(checks, 'rpm');
-  const tpm = leastOf(checks, 'tpm');
+function checked(identity: Identity, scope: Scope, decision: Decision): Told {
   return {
     type: 'rate_limit.checked',
     payload: {
-      scope: most.rule.scope,
+      scope,
       key_id: identity.key_id,
       user_id: identity.user_id,
       team_id: identity.team_id,
-      remaining_rpm: rpm === undefined ? null : leftOf(rpm),
-      remaining_tpm: tpm === undefined ? null : leftOf(tpm),
+      remaining_rpm: decision.remaining_rpm,
+      remaining_tpm: decision.remaining_tpm,
     },
   };
 }
 
+/** The event of a global limit that refuses everything until its window ends. */
+function circuitOpen({ scope, limit_type, limit, reset_at }: Standing): Told {
+  return {
+    type: 'rate_limit.circuit_open',
+    payload: { scope, limit_type, limit_value: limit, reset_at: new Date(reset_at) },
+  };
+}
+
 /** The event of one that refused. */
-export function exceeded({ scope, limit_type, limit, used }: Standing): Told {
+function exceeded({ scope, limit_type, limit, used }: Standing): Told {
   return {
     type: 'rate_limit.exceeded',
     action: 'rate_limited',

@@ -6,7 +6,7 @@ import type { Payment, Place } from '../call/held-calls';
 import { HOLD_MS_MAX } from '../config/settings';
 import type { RedeemRequest, Reservation, ReserveRequest } from '../control-plane/bodies';
 import { ownerOf } from '../identity/identifier';
-import { letSlotsGo, takeSlotsAgain } from './limit';
+import { refuse } from './limit-answers';
 
 const HOLD_HEADER = 'x-svc-hold-ms';
 const TICKET_HEADER = 'x-svc-cost-ticket';
@@ -62,10 +62,13 @@ interface Wait {
 /** A held call gives its slots back, and once it is paid takes them again within the hold; else the hold is canceled. */
 async function holdCall(call: Call, request: ReserveRequest, wait: Wait): Promise<Reservation> {
   const end_at = performance.now() + wait.hold_ms;
-  letSlotsGo(call);
+  const { held_limits } = call;
+  held_limits?.release();
   const reservation = await waitForMoney(call, request, wait);
   try {
-    await takeSlotsAgain(call, { wait_ms: end_at - performance.now(), over: wait.over });
+    const patience = { wait_ms: end_at - performance.now(), over: wait.over };
+    const full = await held_limits?.retake(patience);
+    if (full !== undefined) throw refuse(call, full);
     return reservation;
   } catch (error) {
     const { org_id, request_id } = request;

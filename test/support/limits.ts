@@ -1,3 +1,4 @@
+import { openCounters } from '../../gateway/limits/counters';
 import { openLimits } from '../../gateway/limits/engine';
 import { createLog } from '../../runtime/log';
 import type { TestGateway, World } from './gateway';
@@ -19,7 +20,8 @@ export async function openByClock(
   const opened = await world.openGateway(more);
   const { gateway } = opened;
   await gateway.limits.close();
-  gateway.limits = openLimits(createLog('test', 'silent'), clock);
+  const log = createLog('test', 'silent');
+  gateway.limits = openLimits(log, openCounters(log, clock));
   gateway.limits.use(gateway.snapshot.limits);
   return opened;
 }

@@ -1,5 +1,5 @@
 import type { Rule } from '../../../gateway/limits/buckets';
-import { type Limits, openLimits } from '../../../gateway/limits/engine';
+import { type Counters, openCounters } from '../../../gateway/limits/counters';
 import { admitInTurn } from '../../../gateway/limits/queue';
 import { fixedWindow, leases } from '../../../gateway/limits/windows';
 import { createLog } from '../../../runtime/log';
@@ -8,12 +8,12 @@ import { until } from '../../support/until';
 // No test crosses the edge of a window of a hundred days.
 const EDGELESS_MS = 8_640_000_000;
 
-let limits: Limits;
+let limits: Counters;
 
 afterEach(() => limits.close());
 
 function open(sweep_ms?: number): void {
-  limits = openLimits(createLog('test', 'silent'), Date.now, sweep_ms);
+  limits = openCounters(createLog('test', 'silent'), Date.now, sweep_ms);
 }
 
 function rule(name: string, limit: number, more: Partial<Rule> = {}): Rule {

@@ -1,7 +1,7 @@
 import type Redis from 'ioredis';
 import pino from 'pino';
 import type { Check, Rule } from '../../../gateway/limits/buckets';
-import { type Limits, openLimits } from '../../../gateway/limits/engine';
+import { type Counters, openCounters } from '../../../gateway/limits/counters';
 import type { StoreSettings } from '../../../gateway/limits/store';
 import { fixedWindow, leases, slidingWindow, tokenBucket } from '../../../gateway/limits/windows';
 import { type BreakableRedis, openRedis } from '../../support/redis';
@@ -11,7 +11,7 @@ import { until } from '../../support/until';
 const EDGELESS_MS = 8_640_000_000;
 
 let redis: BreakableRedis;
-let opened: Limits[] = [];
+let opened: Counters[] = [];
 let lines: string[] = [];
 let prefix: string;
 
@@ -29,9 +29,9 @@ afterEach(async () => {
 afterAll(() => redis.close());
 
 /** The counters of one gateway, over the shared store. */
-async function open(more: Partial<StoreSettings> = {}): Promise<Limits> {
+async function open(more: Partial<StoreSettings> = {}): Promise<Counters> {
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) });
-  const limits = openLimits(log);
+  const limits = openCounters(log);
   opened.push(limits);
   const store = { url: redis.url, key_prefix: prefix, sync_interval_ms: 100, local_fallback: true };
   limits.use({ store: { ...store, ...more } });
@@ -53,13 +53,17 @@ function rule(limit: number, more: Partial<Rule> = {}): Rule {
   };
 }
 
-function ask(limits: Limits, ...rules: Rule[]): Promise<Check | undefined> {
+function ask(limits: Counters, ...rules: Rule[]): Promise<Check | undefined> {
   return Promise.resolve(limits.admit(rules.map((one) => limits.check(one, '', 1, 1))));
 }
 
-async function passes(limits: readonly Limits[], times: number, ...rules: Rule[]): Promise<number> {
+async function passes(
+  limits: readonly Counters[],
+  times: number,
+  ...rules: Rule[]
+): Promise<number> {
   const asked = Array.from({ length: times }, (_, n) =>
-    ask(limits[n % limits.length] as Limits, ...rules),
+    ask(limits[n % limits.length] as Counters, ...rules),
   );
   return (await Promise.all(asked)).filter((refused) => refused === undefined).length;
 }
@@ -71,7 +75,7 @@ test('a shared limit of 10 over four gateways is 10, however its requests come',
   expect(await passes(gateways, 80, rule(10))).toBe(10);
   const second = rule(10, { name: 'one by one:' });
   let passed = 0;
-  for (let n = 0; n < 40; n += 1) passed += await passes([gateways[n % 4] as Limits], 1, second);
+  for (let n = 0; n < 40; n += 1) passed += await passes([gateways[n % 4] as Counters], 1, second);
   expect(passed).toBe(10);
 });
 
@@ -143,7 +147,7 @@ test('the counter says what is left, from one request to the next, whichever gat
   const gateways = await four();
   const used: number[] = [];
   for (let n = 0; n < 8; n += 1) {
-    const limits = gateways[n % 4] as Limits;
+    const limits = gateways[n % 4] as Counters;
     const check = limits.check(rule(20), '', 1, 1);
     await limits.admit([check]);
     used.push(check.used);
@@ -266,7 +270,7 @@ test('what a request counts while many counters are told is not overwritten by w
 test('what a frozen store was told of a token bucket, and lost, is told again', async () => {
   const limits = await open({ sync_interval_ms: 60_000 });
   const bucket = rule(10, { name: 'bucket:', window: tokenBucket(EDGELESS_MS) });
-  for (let n = 0; n < 3; n += 1) limits.admitHere(limits.check(bucket, '', 1, 1));
+  for (let n = 0; n < 3; n += 1) limits.countHere(limits.check(bucket, '', 1, 1));
   redis.freeze();
   expect(await ask(limits, bucket)).toBeUndefined();
   expect(limits.storeState()).toBe('down');

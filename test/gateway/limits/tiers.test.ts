@@ -156,7 +156,7 @@ test('a request that a later tier refuses gives back what the earlier ones count
     consumer_groups: [{ name: 'small', rate_limits: { rpm: 2 }, keys: [key_id] }],
   });
   expect(await statuses(gateway, 20, { key })).toEqual([200, 200, ...Array(18).fill(429)]);
-  const counts = gateway.gateway.limits;
+  const counts = gateway.gateway.limits.counters;
   const tiers = gateway.gateway.snapshot.limits;
   const perKey = tiers.tiers[0]?.rulesOf({} as never)[0];
   expect(counts.check(perKey as never, key_id, 1, 0).bucket.count.slots[1]).toBe(2);

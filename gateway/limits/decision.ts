@@ -1,0 +1,101 @@
+import type { Check } from './buckets';
+import type { Counters } from './counters';
+import { admitInTurn, type Patience } from './queue';
+import { leastOf, leftOf, mostConstrained, type Standing, standingOf } from './standing';
+
+/** What the limits say of one call, and what they hold for it until it ends. */
+export interface Decision {
+  /** The limit that refuses the call; undefined if it may go on. */
+  refused: Standing | undefined;
+  /** The refusal is the first of a global limit: until its window ends, all calls are refused. */
+  opens_circuit: boolean;
+  /** The limit that leaves least; undefined while nothing is enforced. */
+  tightest: Standing | undefined;
+  /** What the tightest limits of requests and of tokens have left; null if there is none. */
+  remaining_rpm: number | null;
+  remaining_tpm: number | null;
+  /** Of what is admitted; undefined if nothing was counted. */
+  held: HeldLimits | undefined;
+}
+
+/** What a call has counted: its slots among the calls under way, and the tokens that it was estimated at. */
+export class HeldLimits {
+  private readonly counters: Counters;
+  private readonly checks: readonly Check[];
+  private slots: readonly Check[];
+
+  constructor(counters: Counters, checks: readonly Check[]) {
+    this.counters = counters;
+    this.checks = checks;
+    this.slots = slotsOf(checks);
+  }
+
+  /** How many limits it has counted in. */
+  get count(): number {
+    return this.checks.length;
+  }
+
+  /** Gives the slots back: for a call that waits for money, or whose client gets no more of its answer. */
+  release(): void {
+    for (const slot of this.slots) this.counters.release(slot);
+    this.slots = [];
+  }
+
+  /** Takes the slots again, waiting for them as long as patience lasts; the limit that refuses in the end. */
+  async retake(patience: Patience): Promise<Standing | undefined> {
+    const slots = slotsOf(this.checks);
+    if (slots.length === 0) return undefined;
+    let last = await this.counters.admit(slots);
+    if (last !== undefined) last = await admitInTurn(this.counters, slots, last, patience);
+    if (last !== undefined) {
+      this.counters.tally(false);
+      return standingOf(last, this.counters.resetOf(last));
+    }
+    this.slots = slots;
+    return undefined;
+  }
+
+  /** The call has ended: slots go back, and the tokens that were used take the place of the estimate. */
+  end(tokens: number): void {
+    this.release();
+    for (const check of this.checks) {
+      if (check.rule.limit_type === 'tpm') this.counters.correct(check, tokens);
+    }
+  }
+}
+
+function slotsOf(checks: readonly Check[]): readonly Check[] {
+  return checks.filter(({ rule }) => rule.limit_type === 'parallel');
+}
+
+/** The decision that lets a call go on, once all checks are counted. */
+export function admitted(counters: Counters, checks: readonly Check[]): Decision {
+  const held = new HeldLimits(counters, checks);
+  if (counters.isSuspended()) return { ...open, held };
+  const most = mostConstrained(checks) as Check;
+  const rpm = leastOf(checks, 'rpm');
+  const tpm = leastOf(checks, 'tpm');
+  return {
+    refused: undefined,
+    opens_circuit: false,
+    tightest: standingOf(most, counters.resetOf(most)),
+    remaining_rpm: rpm === undefined ? null : leftOf(rpm),
+    remaining_tpm: tpm === undefined ? null : leftOf(tpm),
+    held,
+  };
+}
+
+/** The decision that refuses a call. */
+export function refused(standing: Standing, opens_circuit = false): Decision {
+  return { ...open, refused: standing, opens_circuit };
+}
+
+/** Nothing limits the call. */
+export const open: Decision = {
+  refused: undefined,
+  opens_circuit: false,
+  tightest: undefined,
+  remaining_rpm: null,
+  remaining_tpm: null,
+  held: undefined,
+};
