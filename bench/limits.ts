@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import Redis from 'ioredis';
 import { z } from 'zod';
-import type { Call } from '../gateway/call/call';
+import type { Estimated, Limited } from '../gateway/call/call';
 import { limitSections } from '../gateway/config/limits';
 import { type Limits, openLimits } from '../gateway/limits/engine';
 import { openLimitRules } from '../gateway/limits/rules';
@@ -78,10 +78,10 @@ function caller(limits: Limits, rules: ReturnType<typeof openLimitRules>) {
     onEnd: (step: () => void) => void ends.push(step),
   };
   const measure = (): void => {
-    const call = { ...given } as unknown as Call;
+    const call = { ...given } as unknown as Estimated;
     limitByAddress(call);
-    void limit(call);
-    seen = call.held_limits?.count ?? 0;
+    const limited = limit(call) as Limited;
+    seen = limited.held_limits?.count ?? 0;
     for (const end of ends) end();
     ends.length = 0;
   };

@@ -1,52 +1,68 @@
-import type { Stage } from './call/call';
-import { traced } from './call/spans';
+import type {
+  Begun,
+  Funded,
+  Identified,
+  Limited,
+  Pipeline,
+  Prepared,
+  Read,
+  Routed,
+} from './call/call';
 import { forward } from './exchange/forward';
 import { chooseTargets } from './stages/choose';
 import { estimate } from './stages/estimate';
-import { confirmKey, identify, namedByClaim } from './stages/identify';
+import { confirmKey, identify } from './stages/identify';
 import { limit, limitByAddress } from './stages/limit';
 import { takeMembers } from './stages/members';
-import { checkInput, tellSessionLimits } from './stages/policies';
+import { checkInput } from './stages/policies';
 import { readRequest } from './stages/read';
 import { reserve } from './stages/reserve';
-import { tellAtEnd } from './stages/tell-end';
+
+/** What differs between requests: how they are read, routed, checked and sent. */
+interface Ways {
+  read: (call: Identified) => Read | Promise<Read>;
+  choose: (call: Prepared) => Routed | Promise<Routed>;
+  /** The input policies. */
+  check: (call: Limited) => void | Promise<void>;
+  send: (call: Funded) => Promise<void>;
+}
+
+/** The whole story of a request to a model. */
+export const priced: Pipeline = pipelineOf({
+  read: readRequest,
+  choose: chooseTargets,
+  check: checkInput,
+  send: forward,
+});
 
 /**
  * The whole story of a priced request, in order. A stage may throw an AppError, and registers with `call.onEnd` what must
  * happen however the call ends.
  */
-export const priced: readonly Stage[] = pipelineOf(readRequest, chooseTargets, forward);
-
-/** The same stages, for what is read, served and sent in another way. */
-export function pipelineOf(
-  read: Stage,
-  choose: Stage,
-  send: Stage,
-  check: Stage = checkInput,
-): readonly Stage[] {
-  return [
-    limitByAddress,
-    identify,
-    tellAtEnd,
-    confirmed(read),
-    confirmed(takeMembers),
-    confirmed(choose),
-    confirmed(estimate),
-    limit, // Key, group, user, team, all callers, then policy packs: one decision.
-    confirmed(check),
-    tellSessionLimits(namedByClaim(traced('reserve', reserve))), // What no wallet covers waits for money here. Settles at the end.
-    send, // With retries and fallbacks; the output policy looks beside its meter.
-  ];
+export function pipelineOf({ read, choose, check, send }: Ways): Pipeline {
+  return async (begun) => {
+    const addressed = limitByAddress(begun);
+    const identified = await identify(addressed);
+    const whole = await confirmed(read, identified);
+    const prepared = await confirmed(takeMembers, whole);
+    const routed = await confirmed(choose, prepared);
+    const estimated = await confirmed(estimate, routed);
+    const limited = await limit(estimated); // Key, group, user, team, all callers, then policy packs: one decision.
+    await confirmed(check, limited);
+    const funded = await reserve(limited); // What no wallet covers waits for money here. Settles at the end.
+    if (funded !== undefined) await send(funded); // With retries and fallbacks; the output policy looks beside its meter.
+  };
 }
 
 /** A stage before the reserve: the key may be known from a minute ago, so a refusal first asks whether it is still valid. */
-function confirmed(stage: Stage): Stage {
-  return async (call) => {
-    try {
-      await stage(call);
-    } catch (error) {
-      await confirmKey(call);
-      throw error;
-    }
-  };
+async function confirmed<A extends Begun, B>(
+  stage: (call: A) => B | Promise<B>,
+  call: A,
+): Promise<B> {
+  try {
+    return await stage(call);
+  } catch (error) {
+    await confirmKey(call);
+    throw error;
+  }
 }

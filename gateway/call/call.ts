@@ -36,8 +36,11 @@ export interface Gateway {
   is_draining: boolean;
 }
 
-/** One proxied request. Each stage fills the fields under its name; later stages rely on them. */
-export interface Call {
+// A call grows as it passes the stages: each stage takes the type that the one before gives, and adds its members to the same
+// object. So a stage can read only what earlier ones have written.
+
+/** A call as it begins. */
+export interface Begun {
   readonly ctx: ClientSide;
   readonly gateway: Gateway;
   /** The configuration that it began with. */
@@ -49,37 +52,16 @@ export interface Call {
   readonly trace_label: string;
   /** Milliseconds of `performance.now()`. */
   readonly began_at: number;
+  /** The count of its address, if that was taken before the call began. */
+  readonly counted_before?: CountedAddress | undefined;
   client_is_gone: boolean;
-  /** Absent where traces are off. */
+  /** Absent while traces are off. */
   span?: Span | undefined;
-  /** The span of the stage that runs, where it has one. */
+  /** The span of the stage that runs, if it has one. */
   step?: Span | undefined;
-  /** limitByAddress; absent if no limit is configured. */
-  address?: CountedAddress | undefined;
-  /** limit; absent if nothing was counted. */
-  held_limits?: HeldLimits;
   /** It waits for what may never come, so that a stop ends it at once. */
   is_listening?: boolean;
-  /** identify */
-  identity: Identity;
-  /** readRequest */
-  request: ClientRequest;
-  /** takeMembers */
-  session_id: string | undefined;
-  /** chooseTargets */
-  candidates: readonly Candidate[];
-  prices: readonly Priced[];
-  /** The candidate that serves now, and what it calls the model. */
-  target: Target;
-  model: string;
-  /** estimate */
-  agent_id: string | null;
-  payment: Payment;
-  estimated_prompt_tokens: number;
-  units: Units | undefined;
-  /** reserve */
-  reservation: Reservation;
-  /** forward; until then a call that ends was canceled. */
+  /** What it settles at; canceled until an upstream is asked. */
   outcome: Outcome;
   /** How often some target was asked. */
   attempts: number;
@@ -90,4 +72,55 @@ export interface Call {
   onClientGone(step: () => void): void;
 }
 
-export type Stage = (call: Call) => void | Promise<void>;
+/** Its address is counted; `address` is undefined if no limit is configured. */
+export interface Addressed extends Begun {
+  address: CountedAddress | undefined;
+}
+
+/** The caller is known. */
+export interface Identified extends Addressed {
+  identity: Identity;
+}
+
+/** The body is read and checked. */
+export interface Read extends Identified {
+  request: ClientRequest;
+}
+
+/** What the specification adds to the providers' wires is taken out of the body. */
+export interface Prepared extends Read {
+  session_id: string | undefined;
+}
+
+/** The targets that serve it are known. */
+export interface Routed extends Prepared {
+  candidates: readonly Candidate[];
+  prices: readonly Priced[];
+  /** The candidate that serves now, and what it calls the model. */
+  target: Target;
+  model: string;
+}
+
+/** The size of what goes upstream is known, and how the client wants it paid. */
+export interface Estimated extends Routed {
+  agent_id: string | null;
+  payment: Payment;
+  estimated_prompt_tokens: number;
+  units: Units | undefined;
+}
+
+/** The limits let it pass; `held_limits` is undefined if nothing was counted. */
+export interface Limited extends Estimated {
+  held_limits: HeldLimits | undefined;
+}
+
+/** Its cost is held in a wallet. */
+export interface Funded extends Limited {
+  reservation: Reservation;
+}
+
+/** A call, however far it has come. */
+export type Call = Begun & Partial<Omit<Funded, keyof Begun>>;
+
+/** Runs a call from its beginning to its end. */
+export type Pipeline = (call: Begun) => Promise<void>;

@@ -1,41 +1,36 @@
 import { newId } from '../../domain/ids';
 import { addToLine } from '../../runtime/request-log';
-import type { CountedAddress } from '../limits/engine';
-import type { Call, Stage } from './call';
+import type { Begun, Call, Pipeline } from './call';
 import { enter, leave, type Snapshot } from './snapshot';
 import { beginCall, endCall, failCall, traceIdIn } from './spans';
 
-/** Runs the stages over one request, then what they registered. */
+/** What a call begins with: `snapshot` is the present one if absent. */
+type Beginning = Pick<Begun, 'ctx' | 'gateway' | 'family' | 'counted_before'> & {
+  snapshot?: Snapshot;
+};
+
+/** Runs a pipeline over one request, then what its stages have registered. */
 export async function runCall(
-  {
-    ctx,
-    gateway,
-    family,
-    snapshot = gateway.snapshot,
-    address,
-  }: Pick<Call, 'ctx' | 'gateway' | 'family'> & {
-    snapshot?: Snapshot;
-    address?: CountedAddress | undefined;
-  },
-  stages: readonly Stage[],
+  { ctx, gateway, family, snapshot = gateway.snapshot, counted_before }: Beginning,
+  pipeline: Pipeline,
 ): Promise<void> {
   const ends: (() => void)[] = [];
   const leavings: (() => void)[] = [];
-  const call = {
+  const call: Call = {
     ctx,
     gateway,
     snapshot,
-    address,
     family,
     request_id: newId('req'),
     trace_label: ctx.state.request_id as string,
     began_at: performance.now(),
+    counted_before,
     client_is_gone: false,
     outcome: { outcome: 'canceled' },
     attempts: 0,
     onEnd: (step: () => void) => void ends.push(step),
     onClientGone: (step: () => void) => void leavings.push(step),
-  } satisfies Partial<Call> as unknown as Call;
+  };
   // The request's own `close` fires once its body is read; only the response tells that the client has gone.
   ctx.res.once('close', () => {
     if (ctx.res.writableFinished) return;
@@ -46,7 +41,7 @@ export async function runCall(
   enter(call.snapshot);
   if (gateway.telemetry.tracing !== undefined) beginCall(call);
   try {
-    for (const stage of stages) await stage(call);
+    await pipeline(call);
   } catch (error) {
     failCall(call, error);
     throw error;
@@ -60,7 +55,7 @@ export async function runCall(
 }
 
 /** What the log says of a call: whose it was, who served it, and what it was settled at, as far as it came; the log leaves out what is undefined. */
-function lineOf(call: Partial<Call>) {
+function lineOf(call: Call) {
   const { identity, target, model, request, reservation, outcome, attempts } = call;
   const settled = reservation && outcome;
   return {

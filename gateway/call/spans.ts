@@ -8,7 +8,7 @@ import {
   traceparentOf,
 } from '../../runtime/telemetry/spans';
 import type { Identity, Proof, TraceMembers } from '../control-plane/bodies';
-import type { Call, Stage } from './call';
+import type { Call } from './call';
 
 const STATUS = 'http.response.status_code';
 
@@ -44,17 +44,8 @@ export function failCall({ span }: Call, error: unknown): void {
 }
 
 /** For the line in the log. */
-export function traceIdIn({ span }: Partial<Call>): string | undefined {
+export function traceIdIn({ span }: Call): string | undefined {
   return span && traceIdOf(span);
-}
-
-/** The stage in a span of its own, within which it is the parent of what the control plane does. */
-export function traced(name: string, stage: Stage): Stage {
-  return (call) => (call.span === undefined ? stage(call) : runTraced(call, name, stage));
-}
-
-async function runTraced(call: Call, name: string, stage: Stage): Promise<void> {
-  await inCallSpan(call, name, {}, async () => stage(call));
 }
 
 /** Runs a part of a call in a span; without one where the call has none. */
@@ -103,7 +94,7 @@ function marksOf(call: Call): Attributes {
 }
 
 /** Who called, as events say it: what nobody proved is no identity. */
-function callerOf({ identity }: Partial<Call>): Attributes {
+function callerOf({ identity }: Call): Attributes {
   if (identity === undefined) return {};
   const { org_id, proof } = identity;
   return proof === 'header_soft' ? { org_id } : { org_id, ...contextOf(identity) };
@@ -118,11 +109,11 @@ function contextOf({ user_id, key_id, team_id }: Identity): Attributes {
 }
 
 /** Whoever was refused before that was known has failed the proof that is asked here. */
-function proofOf(call: Partial<Call> & Pick<Call, 'snapshot'>): Proof {
+function proofOf(call: Call): Proof {
   return call.identity?.proof ?? call.snapshot.settings.identity.mode;
 }
 
-function resultOf(call: Partial<Call>): Attributes {
+function resultOf(call: Call): Attributes {
   const { family, target, model, request, reservation, outcome } = call;
   const settled = reservation && outcome;
   return {

@@ -1,6 +1,6 @@
 import { type AppError, errorHeaders, toErrorBody } from '../../domain/errors';
 import { toWire } from '../../runtime/wire';
-import type { Call } from '../call/call';
+import type { Funded } from '../call/call';
 import type { Measured } from '../families/reader';
 import { blocked, type Checked, checkAnswer, guardStream } from '../stages/policies';
 import { upstreamError } from '../upstreams/errors';
@@ -65,7 +65,7 @@ export function collected(refusal: Refusal): Answer {
 }
 
 /** JSON, or bytes that are only counted. */
-export function wholeAnswer(call: Call, valve: Valve, status: number, headers: Headers): Answer {
+export function wholeAnswer(call: Funded, valve: Valve, status: number, headers: Headers): Answer {
   const { is_binary, reader } = call.family;
   const encoding = headers['content-encoding'] as string | undefined;
   const meter: AnswerMeter = is_binary ? createByteMeter() : createJsonMeter(reader, encoding);
@@ -100,7 +100,7 @@ export function wholeAnswer(call: Call, valve: Valve, status: number, headers: H
 
 /** The events of a stream, as its provider sends them. `onBlocked` is told that the client will get no more of it. */
 export function streamAnswer(
-  call: Call,
+  call: Funded,
   valve: Valve,
   { status, headers }: { status: number; headers: Headers },
   { onBroken, onBlocked }: { onBroken: (error: Error) => void; onBlocked: () => void },
@@ -159,7 +159,7 @@ export function streamAnswer(
 
 /** A whole JSON answer, which is looked at before any of it is given on. */
 export function checkedAnswer(
-  call: Call,
+  call: Funded,
   valve: Valve,
   { status, headers }: { status: number; headers: Headers },
 ): Answer {
@@ -210,7 +210,7 @@ export function checkedAnswer(
   };
 }
 
-function errorFrame({ family, ctx }: Call, error: AppError, found: Measured): string {
+function errorFrame({ family, ctx }: Funded, error: AppError, found: Measured): string {
   return family.errorFrame(toErrorBody(error, ctx.state.request_id as string), found);
 }
 
@@ -225,7 +225,7 @@ function isWhole({ is_done, has_finish, usage }: Measured): boolean {
 }
 
 /** Where nothing was sent yet, a refusal is the whole answer. The client has it at once: what is still read is for the money. */
-function refuse(call: Call, valve: Valve, refusal: AppError): void {
+function refuse(call: Funded, valve: Valve, refusal: AppError): void {
   const { ctx } = call;
   if (call.client_is_gone) return;
   if (ctx.tellNow !== undefined) {
@@ -244,7 +244,7 @@ function refuse(call: Call, valve: Valve, refusal: AppError): void {
 }
 
 /** Takes the response over from Koa and writes its head. */
-function open({ ctx, gateway }: Call, status: number, headers: Record<string, string>): void {
+function open({ ctx, gateway }: Funded, status: number, headers: Record<string, string>): void {
   ctx.respond = false;
   if (gateway.is_draining) headers.connection = 'close';
   ctx.res.writeHead(status, headers);

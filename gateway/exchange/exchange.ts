@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici';
 import { AppError } from '../../domain/errors';
-import type { Call } from '../call/call';
+import type { Funded } from '../call/call';
 import { nothing_measured } from '../families/reader';
 import type { Translator } from '../families/translation';
 import { outcomeOf, refused } from '../stages/outcome';
@@ -36,7 +36,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   readonly done: Promise<Trouble | undefined>;
   private resolve!: (trouble: Trouble | undefined) => void;
   private reject!: (error: unknown) => void;
-  private readonly call: Call;
+  private readonly call: Funded;
   private readonly candidate: Candidate;
   private refusal: Refusal | undefined;
   private controller: Controller | undefined;
@@ -47,7 +47,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   private drained_bytes = 0;
   private drain_timer: NodeJS.Timeout | undefined;
 
-  constructor(call: Call, candidate: Candidate) {
+  constructor(call: Funded, candidate: Candidate) {
     this.call = call;
     this.candidate = candidate;
     call.onClientGone(() => this.clientGone());

@@ -1,5 +1,5 @@
 import { AppError } from '../../domain/errors';
-import type { Call } from '../call/call';
+import type { Funded } from '../call/call';
 import { inCallSpan, tellTrouble } from '../call/spans';
 import { serveBy } from '../stages/choose';
 import { refused } from '../stages/outcome';
@@ -19,7 +19,7 @@ const elsewhere = new Set([404, 408, 425, 429]);
  * The stage that sends the request upstream and streams the answer back; it ends when both sides are done. Until a byte of an
  * answer has come, what fails goes to the next candidate: the client is charged for the one that answers, once.
  */
-export async function forward(call: Call): Promise<void> {
+export async function forward(call: Funded): Promise<void> {
   const { retries, backoff_ms } = call.snapshot.settings.providers.fallback;
   let trouble: Trouble | undefined;
   for (const candidate of call.candidates) {
@@ -41,7 +41,7 @@ export async function forward(call: Call): Promise<void> {
 }
 
 /** The same in a span of its own, where the call is traced. */
-function attempt(call: Call, candidate: Candidate, body: Buffer): Promise<Trouble | undefined> {
+function attempt(call: Funded, candidate: Candidate, body: Buffer): Promise<Trouble | undefined> {
   if (call.span === undefined) return exchange(call, candidate, body);
   const { target, model } = candidate;
   const attributes = { provider: target.provider, model, target: target.id };
@@ -54,7 +54,7 @@ function attempt(call: Call, candidate: Candidate, body: Buffer): Promise<Troubl
 
 /** One attempt: undefined where the client has got its answer, or has gone. */
 async function exchange(
-  call: Call,
+  call: Funded,
   candidate: Candidate,
   body: Buffer,
 ): Promise<Trouble | undefined> {
@@ -85,7 +85,7 @@ async function exchange(
 }
 
 /** True where another attempt may help: nothing of an answer has come, and nobody can have billed for it. */
-function mayGoOn(call: Call, trouble: Trouble): boolean {
+function mayGoOn(call: Funded, trouble: Trouble): boolean {
   if (call.client_is_gone || call.gateway.is_draining) return false;
   const { refusal } = trouble;
   if (refusal !== undefined) return isOfTarget(refusal.status) || elsewhere.has(refusal.status);
@@ -93,7 +93,7 @@ function mayGoOn(call: Call, trouble: Trouble): boolean {
 }
 
 /** Tells the client what the last attempt came to. */
-async function conclude(call: Call, trouble: Trouble | undefined): Promise<void> {
+async function conclude(call: Funded, trouble: Trouble | undefined): Promise<void> {
   if (trouble === undefined || call.client_is_gone) return;
   if (trouble.error !== undefined) throw trouble.error;
   const { status, headers, body } = trouble.refusal;
@@ -103,14 +103,14 @@ async function conclude(call: Call, trouble: Trouble | undefined): Promise<void>
   call.ctx.body = told;
 }
 
-function pause({ onClientGone }: Call, ms: number): Promise<void> {
+function pause({ onClientGone }: Funded, ms: number): Promise<void> {
   return new Promise((resolve) => {
     setTimeout(resolve, ms);
     onClientGone(resolve);
   });
 }
 
-function allOpen({ candidates, request }: Call): AppError {
+function allOpen({ candidates, request }: Funded): AppError {
   const soonest = Math.min(...candidates.map(({ target }) => target.breaker.opensIn()));
   return new AppError(
     'unavailable',

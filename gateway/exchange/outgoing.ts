@@ -1,4 +1,4 @@
-import type { Call } from '../call/call';
+import type { Funded } from '../call/call';
 import { renamed } from '../families/forms';
 import type { ClientRequest } from '../families/request';
 import type { Candidate } from '../upstreams/targets';
@@ -14,7 +14,7 @@ interface Edit {
  * What one candidate is sent: its own name of the model where the client wrote another or none, and usage asked for in streams
  * whose provider tells it only so. All else stays as it is, byte by byte.
  */
-export function sentTo(call: Pick<Call, 'request' | 'family'>, candidate: Candidate): Buffer {
+export function sentTo(call: Pick<Funded, 'request' | 'family'>, candidate: Candidate): Buffer {
   const { request } = call;
   const { body, outgoing } = request;
   const translation = call.family.translations?.[candidate.target.shape];
@@ -38,7 +38,7 @@ export function sentTo(call: Pick<Call, 'request' | 'family'>, candidate: Candid
 
 /** True where the gateway asks for the usage that the client's stream would not tell. Some providers refuse `stream_options`. */
 export function asksUsage(
-  { request, family }: Pick<Call, 'request' | 'family'>,
+  { request, family }: Pick<Funded, 'request' | 'family'>,
   { target }: Candidate,
 ): boolean {
   return (

@@ -1,19 +1,19 @@
 import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import type { Call } from '../call/call';
+import type { Begun } from '../call/call';
 import type { ClientResponse } from '../call/client-side';
 
 type Controller = Dispatcher.DispatchController;
 
 /** Writes to the client no faster than it reads; one that does not read at all is left after the idle time-out. */
 export class Valve {
-  private readonly call: Call;
+  private readonly call: Begun;
   private readonly res: ClientResponse;
   private readonly controller: Controller;
   private decoder: Duplex | undefined;
   private stalled: NodeJS.Timeout | undefined;
 
-  constructor(call: Call, controller: Controller) {
+  constructor(call: Begun, controller: Controller) {
     this.call = call;
     this.res = call.ctx.res;
     this.controller = controller;

@@ -38,6 +38,8 @@ export interface Family {
   reader: Reader;
   /** How policies read it; they run over no other families (specification: proxy routes, rule 1). */
   talk?: Talk;
+  /** Its calls count for the session that they name; they are not refused if they name none, as its protocol knows no session of ours. */
+  counts_named_sessions?: boolean;
   /** Its wire has no `response_format`: the same stands in `text`. */
   format_in_text?: boolean;
   /** How a broken stream tells its client; both majors of the official SDK throw on it. */

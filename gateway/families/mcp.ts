@@ -5,6 +5,7 @@ import { newInput } from './input';
 /** Calls of tools: priced by the call, whatever they say. */
 export const mcp: Family = {
   name: 'mcp',
+  counts_named_sessions: true,
   shapes: ['openai'],
   upstream_path: '',
   may_stream: false,

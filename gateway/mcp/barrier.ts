@@ -2,6 +2,8 @@
 export interface Meeting<Who> {
   arrive(at: number, who: Who): Promise<void>;
   fail(error: unknown): void;
+  /** Somebody ends without having arrived; nobody waits for the others then. Changes nothing once all have gone on. */
+  leave: () => void;
   /** What failed first. */
   failure(): unknown;
 }
@@ -9,7 +11,7 @@ export interface Meeting<Who> {
 /** A meeting of so many; `goOn` runs once with all of them, in the order of their places. */
 export function openMeeting<Who>(count: number, goOn: (all: Who[]) => Promise<void>): Meeting<Who> {
   const arrived = new Map<number, Who>();
-  let resolve!: (gone: Promise<void>) => void;
+  let resolve!: (gone: Promise<void> | undefined) => void;
   let reject!: (error: unknown) => void;
   const over = new Promise<void>((yes, no) => {
     resolve = yes;
@@ -31,6 +33,7 @@ export function openMeeting<Who>(count: number, goOn: (all: Who[]) => Promise<vo
       failure ??= { error };
       reject(error);
     },
+    leave: () => resolve(undefined),
     failure: () => failure?.error,
   };
 }

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Call } from '../call/call';
+import type { Identified } from '../call/call';
 import type { Kind } from '../config/policies';
 import { checkText, type Dlp } from '../policy/dlp';
 import { blocked } from '../stages/policies';
@@ -24,7 +24,7 @@ export interface Asking {
 }
 
 /** Runs the chain over a request: whoever calls, each tool, and what is written in it but for the protocol's own members. */
-export async function checkAsking(call: Call, asking: Asking, tool?: string): Promise<void> {
+export async function checkAsking(call: Identified, asking: Asking, tool?: string): Promise<void> {
   for (const kind of call.snapshot.policies.chain) {
     const rule = await checks[kind](call, asking, tool);
     if (rule !== undefined) throw blocked(call, { policy: kind, rule }, 'input');
@@ -32,7 +32,7 @@ export async function checkAsking(call: Call, asking: Asking, tool?: string): Pr
 }
 
 type Check = (
-  call: Call,
+  call: Identified,
   asking: Asking,
   tool: string | undefined,
 ) => string | undefined | Promise<string | undefined>;

@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici';
 import { AppError } from '../../domain/errors';
-import type { Call } from '../call/call';
+import type { Funded, Identified } from '../call/call';
 import { Valve } from '../exchange/valve';
 import { upstreamError } from '../upstreams/errors';
 import { type Frame, newSseState, readFrames, unfinished } from '../wire/sse';
@@ -19,7 +19,7 @@ export interface Sent {
   /** The ids of its requests, as JSON. */
   ids: readonly string[];
   /** The tool calls among them, by their ids. */
-  paid: ReadonlyMap<string, Call>;
+  paid: ReadonlyMap<string, Funded>;
   /** A client that goes has not cancelled. */
   goes_on: boolean;
   sealSession(session: string): string;
@@ -38,7 +38,7 @@ export class McpExchange implements Dispatcher.DispatchHandler {
   private resolve!: () => void;
   private reject!: (error: unknown) => void;
   /** The first of the calls that travel in this request: they share one client. */
-  private readonly call: Call;
+  private readonly call: Identified;
   private readonly sent: Sent;
   private readonly answered: Answered = nothingAnswered();
   private readonly sse = newSseState();
@@ -61,7 +61,7 @@ export class McpExchange implements Dispatcher.DispatchHandler {
   private keep_alive: NodeJS.Timeout | undefined;
   private detached: NodeJS.Timeout | undefined;
 
-  constructor(call: Call, sent: Sent) {
+  constructor(call: Identified, sent: Sent) {
     this.call = call;
     this.sent = sent;
     this.guard = openGuard(call, sent.paid);

@@ -1,5 +1,5 @@
 import { AppError } from '../../domain/errors';
-import type { Call } from '../call/call';
+import type { Funded, Identified } from '../call/call';
 import type { Dlp, Verdict } from '../policy/dlp';
 import { blocked } from '../stages/policies';
 import { COMMA, charCodeAt, QUOTE } from '../wire/scan';
@@ -22,7 +22,10 @@ const UNREAD_MAX_BYTES = 1_048_576;
 const SIGNS_MAX = 300_000;
 
 /** `paid` are the calls of tools among the requests, by their ids. */
-export function openGuard(call: Call, paid: ReadonlyMap<string, Call>): AnswerGuard | undefined {
+export function openGuard(
+  call: Identified,
+  paid: ReadonlyMap<string, Funded>,
+): AnswerGuard | undefined {
   const { dlp, output } = call.snapshot.policies;
   if (dlp === undefined || !output.includes('dlp-filter')) return undefined;
   const refusalOf = (rule: string, ids: readonly string[]): AppError => {

@@ -1,11 +1,11 @@
 import { AppError } from '../../domain/errors';
-import type { Call } from '../call/call';
+import type { Identified } from '../call/call';
 import { ownerOf } from '../identity/identifier';
 
 const CONFIRM_MS = 25_000;
 
 /** A stream of notices may never end: there are so many at most, and each lasts as long as its key is valid. */
-export function listen(call: Call): void {
+export function listen(call: Identified): void {
   checkRoom(call);
   call.is_listening = true;
   const { keep_alive_ms } = call.snapshot.settings.mcp;
@@ -14,13 +14,13 @@ export function listen(call: Call): void {
   call.onEnd(() => clearInterval(timer));
 }
 
-function checkRoom(call: Call): void {
+function checkRoom(call: Identified): void {
   const { listeners_max, listeners_per_key_max } = call.snapshot.settings.mcp;
   const key = ownerOf(call.identity);
   let all = 0;
   let own = 0;
   for (const { is_listening, identity } of call.gateway.calls) {
-    if (is_listening !== true) continue;
+    if (is_listening !== true || identity === undefined) continue;
     all += 1;
     if (ownerOf(identity) === key) own += 1;
   }
@@ -35,7 +35,7 @@ function checkRoom(call: Call): void {
   );
 }
 
-async function endWhereRefused(call: Call): Promise<void> {
+async function endWhereRefused(call: Identified): Promise<void> {
   try {
     await call.gateway.snapshot.identifier.confirm(call.ctx.req.headers);
   } catch (error) {

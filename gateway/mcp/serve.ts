@@ -2,11 +2,21 @@ import type { Context } from 'koa';
 import { AppError, errorHeaders } from '../../domain/errors';
 import { toRefusal } from '../../runtime/conventions';
 import { addToLine } from '../../runtime/request-log';
-import type { Call, Gateway, Stage } from '../call/call';
+import type {
+  Addressed,
+  Begun,
+  Funded,
+  Gateway,
+  Identified,
+  Prepared,
+  Read,
+  Routed,
+} from '../call/call';
 import { runCall } from '../call/run';
 import { enter, leave, type Snapshot } from '../call/snapshot';
 import { inCallSpan } from '../call/spans';
 import { mcp } from '../families/mcp';
+import type { ClientRequest } from '../families/request';
 import { pipelineOf } from '../pipeline';
 import { confirmKey } from '../stages/identify';
 import { limitUnpriced } from '../stages/limit';
@@ -31,7 +41,7 @@ import { sealSession, unsealSession } from './sessions';
 /** One HTTP request of an MCP client. */
 interface Asked extends Asking {
   /** The request as it was counted by its address; its first tool call takes the count over, the others count themselves. */
-  address?: Call['address'];
+  address?: Addressed['address'];
   ctx: Context;
   snapshot: Snapshot;
   server: Target;
@@ -85,7 +95,7 @@ async function serve(
   if (tool_calls.length > 0) {
     asked.address = address;
     await callTools(gateway, asked, tool_calls);
-  } else await runCall({ ctx, gateway, family: mcp, snapshot }, free(asked));
+  } else await runCall({ ctx, gateway, family: mcp, snapshot }, (call) => askFree(call, asked));
 }
 
 async function readAsked(
@@ -107,17 +117,13 @@ async function readAsked(
 }
 
 /** What is asked without a tool is free, and only for those whose key is valid now. */
-function free(asked: Asked): readonly Stage[] {
-  const { ctx, messages } = asked;
-  const is_listening = ctx.method === 'GET' || messages.all.some(({ method }) => method === LISTEN);
-  return [
-    async (call) => {
-      call.identity = await call.snapshot.identifier.confirm(ctx.req.headers);
-      await checkAsking(call, asked);
-      if (is_listening) listen(call);
-    },
-    (call) => send(asked, call, new Map()),
-  ];
+async function askFree(begun: Begun, asked: Asked): Promise<void> {
+  const { ctx, address, messages } = asked;
+  const identity = await begun.snapshot.identifier.confirm(ctx.req.headers);
+  const call = Object.assign(begun, { address, identity });
+  await checkAsking(call, asked);
+  if (ctx.method === 'GET' || messages.all.some(({ method }) => method === LISTEN)) listen(call);
+  await send(asked, call, new Map());
 }
 
 /** Each tool call of a request is a call of its own; they meet once all are paid for, and travel together. */
@@ -127,30 +133,31 @@ async function callTools(
   tool_calls: readonly ToolCall[],
 ): Promise<void> {
   const { ctx, snapshot } = asked;
-  const under_way: Call[] = [];
-  const meeting = openMeeting<Call>(tool_calls.length, (calls) => {
-    const paid = new Map(tool_calls.map(({ id }, at) => [id, calls[at] as Call]));
-    return send(asked, calls[0] as Call, paid);
+  const under_way: Read[] = [];
+  const meeting = openMeeting<Funded>(tool_calls.length, (calls) => {
+    const paid = new Map(tool_calls.map(({ id }, at) => [id, calls[at] as Funded]));
+    return send(asked, calls[0] as Funded, paid);
   });
   const runs = tool_calls.map((tool_call, at) => {
-    const stages = pipelineOf(
-      (call) => {
-        under_way.push(call);
-        readTool(call, asked, tool_call);
+    const pipeline = pipelineOf({
+      read: (call) => {
+        const read = readTool(call, asked, tool_call);
+        under_way.push(read);
+        return read;
       },
-      (call) => chooseTool(call, asked),
-      (call) => meeting.arrive(at, call),
-      (call) => checkAsking(call, asked, tool_call.tool),
-    );
-    const address = at === 0 ? asked.address : undefined;
-    return runCall({ ctx, gateway, family: mcp, snapshot, address }, stages).catch(
-      (error: unknown) => {
-        meeting.fail(error);
-        // None of them is served any more, so none waits for money.
-        for (const call of under_way) gateway.held_calls.end(call);
-        throw error;
-      },
-    );
+      choose: (call) => chooseTool(call, asked),
+      check: (call) => checkAsking(call, asked, tool_call.tool),
+      send: (call) => meeting.arrive(at, call),
+    });
+    const counted_before = at === 0 ? asked.address : undefined;
+    const beginning = { ctx, gateway, family: mcp, snapshot, counted_before };
+    // One that ends without having arrived has lost its client, as all of them have.
+    return runCall(beginning, pipeline).then(meeting.leave, (error: unknown) => {
+      meeting.fail(error);
+      // None of them is served any more, so none waits for money.
+      for (const call of under_way) gateway.held_calls.end(call);
+      throw error;
+    });
   });
   const ended = await Promise.allSettled(runs);
   const failed = ended.find(({ status }) => status === 'rejected');
@@ -158,8 +165,8 @@ async function callTools(
 }
 
 /** The stage that says what is asked: the tool and its arguments, whatever else the message holds. */
-function readTool(call: Call, { server, raw }: Asked, { tool, params }: ToolCall): void {
-  call.request = {
+function readTool(call: Identified, { server, raw }: Asked, { tool, params }: ToolCall): Read {
+  const request: ClientRequest = {
     // A repeat has another id, and is the same call.
     raw: Buffer.from(JSON.stringify([server.id, tool, params.arguments ?? null])),
     body: params,
@@ -168,10 +175,11 @@ function readTool(call: Call, { server, raw }: Asked, { tool, params }: ToolCall
     max_completion_tokens: 0,
     outgoing: { bytes: raw as Buffer, spans: new Map() },
   };
+  return Object.assign(call, { request });
 }
 
 /** The stage that refuses a tool that the key may not use: a key's list of models names tools as `<server>/<tool>`, or `<server>/*`. */
-function chooseTool(call: Call, { server }: Asked): void {
+function chooseTool(call: Prepared, { server }: Asked): Routed {
   const { model } = call.request;
   const { allowed_models } = call.identity;
   if (allowed_models !== null && !allowed_models.some((one) => isNamed(one, server.id, model))) {
@@ -179,10 +187,9 @@ function chooseTool(call: Call, { server }: Asked): void {
       param: 'params.name',
     });
   }
-  call.candidates = [{ target: server, model }];
-  call.prices = [{ provider: server.provider, model }];
-  call.target = server;
-  call.model = model;
+  const candidates = [{ target: server, model }];
+  const prices = [{ provider: server.provider, model }];
+  return Object.assign(call, { candidates, prices, target: server, model });
 }
 
 function isNamed(allowed: string, server: string, model: string): boolean {
@@ -191,7 +198,7 @@ function isNamed(allowed: string, server: string, model: string): boolean {
 
 async function send(
   { ctx, server, messages, is_modern, outgoing }: Asked,
-  call: Call,
+  call: Identified,
   paid: Sent['paid'],
 ): Promise<void> {
   const owner = {

@@ -3,7 +3,7 @@ import { AppError, errorHeaders } from '../../domain/errors';
 import { newId } from '../../domain/ids';
 import { toRefusal } from '../../runtime/conventions';
 import { addToLine, type createRequestLog } from '../../runtime/request-log';
-import type { Gateway, Stage } from '../call/call';
+import type { Gateway } from '../call/call';
 import type { ClientSide } from '../call/client-side';
 import { runCall } from '../call/run';
 import type { Outcome } from '../control-plane/bodies';
@@ -77,13 +77,13 @@ export class SocketCall implements ClientSide {
   async run(): Promise<AppError | undefined> {
     const { gateway, protocol } = this.opened;
     let outcome: Outcome | undefined;
-    const keepOutcome: Stage = (call) =>
-      call.onEnd(() => {
-        outcome = call.outcome;
-      });
-    const stages = [keepOutcome, ...priced];
     try {
-      await runCall({ ctx: this, gateway, family: protocol.family }, stages);
+      await runCall({ ctx: this, gateway, family: protocol.family }, async (call) => {
+        call.onEnd(() => {
+          outcome = call.outcome;
+        });
+        await priced(call);
+      });
       if (!this.has_left) await this.conclude(outcome);
       return undefined;
     } catch (error) {

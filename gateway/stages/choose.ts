@@ -1,9 +1,9 @@
 import { AppError } from '../../domain/errors';
-import type { Call } from '../call/call';
+import type { Prepared, Routed } from '../call/call';
 import type { Candidate } from '../upstreams/targets';
 
 /** The stage that refuses a model the key may not use, and finds who serves it, in the order in which they are tried. */
-export function chooseTargets(call: Call): void {
+export function chooseTargets(call: Prepared): Routed {
   const { identity, request, snapshot, family } = call;
   const { model } = request;
   const route = snapshot.providers.route(model, family.shapes, identity.allowed_models);
@@ -14,18 +14,19 @@ export function chooseTargets(call: Call): void {
       identity.allowed_models.includes(model) && !snapshot.providers.knows(model, family.shapes);
     throw is_unknown ? unknownModel(model) : notAllowed(model);
   }
-  call.candidates = takersOf(call, snapshot.providers.order(route));
-  call.prices = route.prices.filter((price) =>
-    call.candidates.some(
+  const candidates = takersOf(call, snapshot.providers.order(route));
+  const prices = route.prices.filter((price) =>
+    candidates.some(
       ({ target, model: served }) => target.provider === price.provider && served === price.model,
     ),
   );
-  serveBy(call, call.candidates[0] as Candidate);
+  const first = candidates[0] as Candidate;
+  return Object.assign(call, { candidates, prices, target: first.target, model: first.model });
 }
 
 /** The candidates whose wire has words for the request; throws what the first of the others lacks where none has. */
 function takersOf(
-  { family, request }: Call,
+  { family, request }: Prepared,
   candidates: readonly Candidate[],
 ): readonly Candidate[] {
   const { translations } = family;
@@ -45,7 +46,7 @@ function takersOf(
 }
 
 /** Makes a candidate the one that the call speaks to now. */
-export function serveBy(call: Call, { target, model }: Candidate): void {
+export function serveBy(call: Routed, { target, model }: Candidate): void {
   call.target = target;
   call.model = model;
 }

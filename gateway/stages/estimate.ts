@@ -1,5 +1,5 @@
 import { AppError } from '../../domain/errors';
-import type { Call } from '../call/call';
+import type { Estimated, Routed } from '../call/call';
 import { encodingOf } from '../counting/tokenizer';
 import { paymentOf } from './pay';
 
@@ -7,26 +7,27 @@ import { paymentOf } from './pay';
 const TOKENS_MAX = 1_000_000_000_000;
 
 /** The stage that counts what goes upstream, and reads how the client wants it paid. */
-export async function estimate(call: Call): Promise<void> {
+export async function estimate(call: Routed): Promise<Estimated> {
   const { gateway, family, request, candidates } = call;
-  call.agent_id = call.identity.agent_id ?? agentOf(call);
-  call.payment = paymentOf(call);
+  const agent_id = call.identity.agent_id ?? agentOf(call);
+  const payment = paymentOf(call);
   const input = family.input(request.body);
   const counted = gateway.tokenizer.count(input.texts, encodingOf(call.model));
   const text_tokens = typeof counted === 'number' ? counted : await counted;
-  call.units = family.units?.(request.body, text_tokens);
+  const units = family.units?.(request.body, text_tokens);
   const unseen_tokens = input.unseen * call.snapshot.settings.estimates.unseen_input_tokens;
   // Whoever serves in the end, the hold covers it.
   const factor = Math.max(...candidates.map(({ target }) => target.token_factor));
   const tokens = Math.ceil(text_tokens * factor) + input.tokens + unseen_tokens;
   // Nothing that goes upstream is free to ask.
-  call.estimated_prompt_tokens = Math.max(1, Math.min(tokens, TOKENS_MAX));
+  const estimated_prompt_tokens = Math.max(1, Math.min(tokens, TOKENS_MAX));
+  return Object.assign(call, { agent_id, payment, estimated_prompt_tokens, units });
 }
 
 const AGENT_HEADER = 'x-svc-agent-id';
 const AGENT_LENGTH_MAX = 200;
 
-function agentOf({ ctx }: Call): string | null {
+function agentOf({ ctx }: Routed): string | null {
   const agent_id = ctx.req.headers[AGENT_HEADER] as string | undefined;
   if (agent_id === undefined) return null;
   if (agent_id.length <= AGENT_LENGTH_MAX) return agent_id;

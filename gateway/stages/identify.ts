@@ -1,16 +1,19 @@
 import { AppError, isAppError } from '../../domain/errors';
-import type { Call, Stage } from '../call/call';
+import type { Addressed, Begun, Identified } from '../call/call';
 
 /** The stage that says who calls, before anything else of the request is looked at. */
-export async function identify(call: Call): Promise<void> {
+export async function identify(call: Addressed): Promise<Identified> {
   const who = call.snapshot.identifier.who(call.ctx.req.headers);
-  call.identity = who instanceof Promise ? await who : who;
+  return Object.assign(call, { identity: who instanceof Promise ? await who : who });
 }
 
 /**
  * Before a refusal leaves that no reserve has confirmed: a key revoked a moment ago is told so, whatever else is wrong.
  */
-export async function confirmKey({ ctx, snapshot }: Pick<Call, 'ctx' | 'snapshot'>): Promise<void> {
+export async function confirmKey({
+  ctx,
+  snapshot,
+}: Pick<Begun, 'ctx' | 'snapshot'>): Promise<void> {
   try {
     await snapshot.identifier.confirm(ctx.req.headers);
   } catch (error) {
@@ -21,18 +24,9 @@ export async function confirmKey({ ctx, snapshot }: Pick<Call, 'ctx' | 'snapshot
 // The claims of an assertion, by what the ledger calls them.
 const claims: Record<string, string> = { user_id: 'sub', team_id: 'kt_team_id' };
 
-/** Says of whom the ledger does not know what the caller can look up: the claim of the assertion that names them. */
-export function namedByClaim(reserve: Stage): Stage {
-  return async (call) => {
-    try {
-      await reserve(call);
-    } catch (error) {
-      throw call.identity.proof === 'signed_assertion' ? strangerIn(error) : error;
-    }
-  };
-}
-
-function strangerIn(error: unknown): unknown {
+/** The ledger knows nobody of that name: says so by the claim of the assertion, which is what the caller can look up. */
+export function strangerIn({ identity }: Identified, error: unknown): unknown {
+  if (identity.proof !== 'signed_assertion') return error;
   if (!isAppError(error) || error.code !== 'invalid_field') return error;
   const name = claims[error.details.param ?? ''];
   if (name === undefined) return error;

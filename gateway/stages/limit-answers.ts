@@ -1,6 +1,6 @@
 import { AppError } from '../../domain/errors';
 import type { LimitType, Scope } from '../../domain/rate-limits';
-import type { Call } from '../call/call';
+import type { Begun, Estimated, Limited } from '../call/call';
 import type { ClientSide } from '../call/client-side';
 import type { Identity, Outcome } from '../control-plane/bodies';
 import type { Told } from '../control-plane/events';
@@ -29,7 +29,7 @@ const counted: Record<LimitType, string> = {
 const DECIDING_MS = 20;
 
 /** Does what a decision means for its call: sets the headers, emits the events, and throws the 429 of a refusal. */
-export function answerLimit(call: Call, decision: Decision): void {
+export function answerLimit(call: Estimated, decision: Decision): Limited {
   const { ctx, gateway, identity } = call;
   const { refused, tightest, held } = decision;
   if (refused !== undefined) {
@@ -37,22 +37,23 @@ export function answerLimit(call: Call, decision: Decision): void {
     throw refuse(call, refused);
   }
   if (held !== undefined) {
-    call.held_limits = held;
     call.onEnd(() => held.end(tokensOf(call.outcome, call.snapshot.limits.tokens)));
   }
-  if (tightest === undefined) return;
-  setLimitHeaders(ctx, tightest);
-  gateway.events.emit(call, checked(identity, tightest.scope, decision));
+  if (tightest !== undefined) {
+    setLimitHeaders(ctx, tightest);
+    gateway.events.emit(call, checked(identity, tightest.scope, decision));
+  }
+  return Object.assign(call, { held_limits: held });
 }
 
 /** Emits that a limit refused a call, and makes the 429 of it. */
-export function refuse(call: Call, standing: Standing): AppError {
+export function refuse(call: Estimated, standing: Standing): AppError {
   call.gateway.events.emit(call, exceeded(standing));
   return refusal(call.ctx, standing);
 }
 
 /** Makes the 429 of an address whose caller may not be known; if it is, the event is emitted once that has been found out. */
-export function refuseAddress(call: Call, standing: Standing): AppError {
+export function refuseAddress(call: Begun, standing: Standing): AppError {
   const { gateway, snapshot, ctx, request_id, trace_label } = call;
   const emit = (identity: Identity): void =>
     gateway.events.emit({ identity, request_id, trace_label }, exceeded(standing));

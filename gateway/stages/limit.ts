@@ -1,4 +1,4 @@
-import type { Call, Gateway } from '../call/call';
+import type { Addressed, Begun, Estimated, Gateway, Limited } from '../call/call';
 import type { ClientSide } from '../call/client-side';
 import { encodingOf } from '../counting/tokenizer';
 import { addressOf } from '../limits/address';
@@ -11,13 +11,14 @@ import { answerLimit, refusal, refuseAddress, setLimitHeaders } from './limit-an
  * The limit of an address, ahead of everything else; the decision over all tiers takes its count over. Also while the global
  * limit refuses everything: a client that guesses keys is told which of them are right. Costs nothing if no limit is configured.
  */
-export function limitByAddress(call: Call): void {
+export function limitByAddress(call: Begun): Addressed {
   const { gateway, snapshot, ctx } = call;
   const rules = snapshot.limits;
-  if (rules.is_empty || call.address !== undefined) return;
-  call.address = gateway.limits.countAddress(rules, addressOf(ctx.req, rules.address));
-  const { is_refused, standing } = call.address;
-  if (is_refused) throw refuseAddress(call, standing as Standing);
+  if (rules.is_empty) return Object.assign(call, { address: undefined });
+  const address =
+    call.counted_before ?? gateway.limits.countAddress(rules, addressOf(ctx.req, rules.address));
+  if (address.is_refused) throw refuseAddress(call, address.standing as Standing);
+  return Object.assign(call, { address });
 }
 
 /** The limit of an address for what is asked besides priced calls, as keys may be guessed there too. Gives what it counted. */
@@ -36,13 +37,13 @@ export function limitUnpriced(
 }
 
 /** The limits of key, group, user, team, all callers and policy packs, with the address counted before: one decision. */
-export function limit(call: Call): void | Promise<void> {
-  if (call.snapshot.limits.is_empty) return undefined;
+export function limit(call: Estimated): Limited | Promise<Limited> {
+  if (call.snapshot.limits.is_empty) return Object.assign(call, { held_limits: undefined });
   const tokens = promptTokens(call);
   return typeof tokens === 'number' ? decide(call, tokens) : decideLater(call, tokens);
 }
 
-function decide(call: Call, prompt_tokens: number): void | Promise<void> {
+function decide(call: Estimated, prompt_tokens: number): Limited | Promise<Limited> {
   const { gateway, snapshot, identity, address, request, onClientGone } = call;
   const decision = gateway.limits.decide(snapshot.limits, {
     identity,
@@ -55,16 +56,16 @@ function decide(call: Call, prompt_tokens: number): void | Promise<void> {
   return decision instanceof Promise ? answerLater(call, decision) : answerLimit(call, decision);
 }
 
-async function decideLater(call: Call, tokens: Promise<number>): Promise<void> {
-  await decide(call, await tokens);
+async function decideLater(call: Estimated, tokens: Promise<number>): Promise<Limited> {
+  return decide(call, await tokens);
 }
 
-async function answerLater(call: Call, decision: Promise<Decision>): Promise<void> {
-  answerLimit(call, await decision);
+async function answerLater(call: Estimated, decision: Promise<Decision>): Promise<Limited> {
+  return answerLimit(call, await decision);
 }
 
 /** The prompt by the encoding that the configuration names, if that is another one than the estimate was made with. */
-function promptTokens(call: Call): number | Promise<number> {
+function promptTokens(call: Estimated): number | Promise<number> {
   const { gateway, snapshot, family, request, model } = call;
   const { tokenizer } = snapshot.limits.tokens;
   if (tokenizer === undefined || tokenizer === encodingOf(model)) {

@@ -1,6 +1,6 @@
 import { AppError } from '../../domain/errors';
 import { isKept } from '../../domain/texts';
-import type { Call } from '../call/call';
+import type { Prepared, Read } from '../call/call';
 import type { ClientRequest } from '../families/request';
 import { checkKeys, type Spans } from '../wire/members';
 import { type Body, isObject } from '../wire/values';
@@ -12,17 +12,25 @@ const SESSION_LENGTH_MAX = 200;
  * The stage that reads what the specification adds to the providers' wires, and takes it out of what goes upstream, where it
  * would be refused: a session's name, prompt caching that policy forbids, structured output asked for in the one form.
  */
-export function takeMembers(call: Call): void {
-  const { ctx, family, snapshot, request } = call;
+export function takeMembers(call: Read): Prepared {
+  const { ctx, request } = call;
   const named = sessionId(ctx.req.headers[SESSION_HEADER], SESSION_HEADER);
-  call.session_id = named;
-  if (family.talk === undefined) return;
+  const prepared = Object.assign(call, { session_id: named });
+  if (call.family.talk === undefined) return prepared;
   const { body } = request;
   if (body.session_id !== undefined) {
-    call.session_id = sessionId(body.session_id ?? undefined, 'session_id') ?? named;
-    if (named !== undefined && named !== call.session_id) throw mismatch();
+    const session_id = sessionId(body.session_id ?? undefined, 'session_id') ?? named;
+    if (named !== undefined && named !== session_id) throw mismatch();
+    prepared.session_id = session_id;
     remove(request, 'session_id');
   }
+  takeCaching(call);
+  return prepared;
+}
+
+/** Prompt caching that policy forbids, and structured output asked for in the one form. */
+function takeCaching({ family, snapshot, request }: Read): void {
+  const { body } = request;
   if (!snapshot.policies.allows_cache_control && strip(body))
     rewrite(request, JSON.stringify(body));
   if (body.response_format == null) return;

@@ -1,4 +1,4 @@
-import type { Call } from '../call/call';
+import type { Funded } from '../call/call';
 import type { Outcome, Price, Usage } from '../control-plane/bodies';
 import { encodingOf } from '../counting/tokenizer';
 import { DEFAULT_MAX_COMPLETION_TOKENS } from '../families/caps';
@@ -17,7 +17,7 @@ export const refused: Outcome = {
  * used all that was held for it; for the others the prompt and the delivered text are counted. Text counts as far as it
  * goes, also above the request's cap, as somebody got it; bytes that nobody could read are worth no more than the cap.
  */
-export async function outcomeOf(call: Call, measured: Measured): Promise<Outcome> {
+export async function outcomeOf(call: Funded, measured: Measured): Promise<Outcome> {
   const { usage, text } = measured;
   const audio_output_tokens = Math.ceil(measured.audio_tokens);
   const is_silent = text === '' && audio_output_tokens === 0;
@@ -48,7 +48,7 @@ export async function outcomeOf(call: Call, measured: Measured): Promise<Outcome
 const SOUND_BYTES_LEAST = 500;
 
 /** Adds what is priced besides tokens. How long a sound is counts only where its tokens are not told. */
-function spoken({ units, request, family }: Call, usage: Usage, untold?: Measured): Usage {
+function spoken({ units, request, family }: Funded, usage: Usage, untold?: Measured): Usage {
   if (units === undefined) return usage;
   const { characters, seconds: at_most } = units;
   if (untold === undefined) return { ...usage, characters };
@@ -60,13 +60,13 @@ function spoken({ units, request, family }: Call, usage: Usage, untold?: Measure
 }
 
 /** The completion that the hold was made for: as the reserve said, else what a control plane that does not say assumes. */
-export function completionCeiling({ request, reservation }: Call, price?: Price): number {
+export function completionCeiling({ request, reservation }: Funded, price?: Price): number {
   const held = reservation.max_completion_tokens ?? request.max_completion_tokens;
   return held ?? Math.min(price?.max_output_tokens ?? Infinity, DEFAULT_MAX_COMPLETION_TOKENS);
 }
 
 async function estimatedCompletion(
-  call: Call,
+  call: Funded,
   { text, is_unread }: Measured,
   audio_tokens: number,
 ): Promise<number> {

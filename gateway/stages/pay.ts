@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, isAppError } from '../../domain/errors';
-import type { Call } from '../call/call';
+import type { Limited, Routed } from '../call/call';
 import type { ClientSide } from '../call/client-side';
 import type { Payment, Place } from '../call/held-calls';
 import { HOLD_MS_MAX } from '../config/settings';
@@ -16,7 +16,7 @@ const WAIT_MS_MAX = 25_000;
 const RETRY_MS = 250;
 
 /** How a call wants to be paid for, by its headers: how long it is held at most, in ms, and the cost ticket that it brings. */
-export function paymentOf(call: Call): Payment {
+export function paymentOf(call: Routed): Payment {
   return { hold_ms: holdTime(call), ticket_id: ticketHeader(call.ctx) };
 }
 
@@ -24,7 +24,7 @@ export function paymentOf(call: Call): Payment {
  * Reserves, or redeems the ticket that the client brings. What no wallet covers is held until it is paid, denied or expired,
  * or the hold ends; then the 402 with its ticket is thrown.
  */
-export async function pay(call: Call, request: ReserveRequest): Promise<Reservation> {
+export async function pay(call: Limited, request: ReserveRequest): Promise<Reservation> {
   const { control_plane } = call.gateway;
   const { hold_ms, ticket_id: brought } = call.payment;
   try {
@@ -42,7 +42,7 @@ export async function pay(call: Call, request: ReserveRequest): Promise<Reservat
   }
 }
 
-function placeOf(call: Call): Place {
+function placeOf(call: Limited): Place {
   const { held_max, held_per_key_max } = call.snapshot.settings.cost_tickets;
   const gone = new AbortController();
   if (call.client_is_gone) gone.abort();
@@ -60,7 +60,7 @@ interface Wait {
 }
 
 /** A held call gives its slots back, and once it is paid takes them again within the hold; else the hold is canceled. */
-async function holdCall(call: Call, request: ReserveRequest, wait: Wait): Promise<Reservation> {
+async function holdCall(call: Limited, request: ReserveRequest, wait: Wait): Promise<Reservation> {
   const end_at = performance.now() + wait.hold_ms;
   const { held_limits } = call;
   held_limits?.release();
@@ -77,7 +77,11 @@ async function holdCall(call: Call, request: ReserveRequest, wait: Wait): Promis
   }
 }
 
-async function waitForMoney(call: Call, request: ReserveRequest, wait: Wait): Promise<Reservation> {
+async function waitForMoney(
+  call: Limited,
+  request: ReserveRequest,
+  wait: Wait,
+): Promise<Reservation> {
   const { control_plane } = call.gateway;
   const { org_id, request_id } = request;
   const end_at = performance.now() + wait.hold_ms;
@@ -111,7 +115,7 @@ async function waitForMoney(call: Call, request: ReserveRequest, wait: Wait): Pr
   throw short;
 }
 
-async function redeemNow(call: Call, redeem: RedeemRequest): Promise<Reservation> {
+async function redeemNow(call: Limited, redeem: RedeemRequest): Promise<Reservation> {
   const never = new AbortController().signal;
   const reservation = await call.gateway.control_plane.redeem(redeem, never);
   if (reservation !== undefined) return reservation;
@@ -138,7 +142,7 @@ function redeemOf(
 }
 
 /** How long this call may be held: its header, else the configuration. */
-function holdTime({ ctx, snapshot }: Call): number {
+function holdTime({ ctx, snapshot }: Routed): number {
   const given = ctx.req.headers[HOLD_HEADER] as string | undefined;
   if (given === undefined) return snapshot.settings.cost_tickets.hold_ms;
   const hold_ms = /^\d{1,7}$/.test(given) ? Number(given) : Number.NaN;

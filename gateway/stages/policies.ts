@@ -1,5 +1,5 @@
 import { AppError, isAppError } from '../../domain/errors';
-import type { Call, Stage } from '../call/call';
+import type { Begun, Funded, Identified, Limited } from '../call/call';
 import type { Kind } from '../config/policies';
 import { checkJson, checkText, type Dlp, type Verdict } from '../policy/dlp';
 import type { Firewall } from '../policy/firewall';
@@ -14,7 +14,7 @@ import { type Body, objectIn } from '../wire/values';
 import { estimate } from './estimate';
 
 /** The stage that runs the chain over a request; what it redacts is counted again, for the hold is of what goes upstream. */
-export async function checkInput(call: Call): Promise<void> {
+export async function checkInput(call: Limited): Promise<void> {
   const { snapshot, family } = call;
   if (family.talk === undefined) return;
   for (const kind of snapshot.policies.chain) {
@@ -24,7 +24,7 @@ export async function checkInput(call: Call): Promise<void> {
 }
 
 type InputCheck = (
-  call: Call,
+  call: Limited,
   policies: Policies,
 ) => string | undefined | Promise<string | undefined>;
 
@@ -39,7 +39,7 @@ const input: Record<Kind, InputCheck> = {
     dlp?.stages.includes('input') ? filtered(call, dlp) : undefined,
 };
 
-async function filtered(call: Call, dlp: Dlp): Promise<string | undefined> {
+async function filtered(call: Limited, dlp: Dlp): Promise<string | undefined> {
   const { request } = call;
   const given = request.outgoing.bytes.toString('utf8');
   const { rule, text: checked } = await checkJson(dlp, given);
@@ -59,7 +59,7 @@ async function filtered(call: Call, dlp: Dlp): Promise<string | undefined> {
 }
 
 /** What stands between a stream and its client; undefined where no policy looks at answers. */
-export function guardStream({ snapshot, family }: Call): StreamGuard | undefined {
+export function guardStream({ snapshot, family }: Begun): StreamGuard | undefined {
   const { output, dlp, firewall } = snapshot.policies;
   const { talk } = family;
   if (talk === undefined || output.length === 0) return undefined;
@@ -70,7 +70,7 @@ export function guardStream({ snapshot, family }: Call): StreamGuard | undefined
 }
 
 /** True where answers are read whole before they are given on. */
-export function isGuarded({ snapshot, family }: Call): boolean {
+export function isGuarded({ snapshot, family }: Begun): boolean {
   return family.talk !== undefined && snapshot.policies.output.length > 0;
 }
 
@@ -78,7 +78,7 @@ export function isGuarded({ snapshot, family }: Call): boolean {
 export type Checked = { violation: Violation; text?: never } | { violation?: never; text: string };
 
 /** Runs the chain over a whole answer. */
-export async function checkAnswer({ snapshot, family }: Call, given: string): Promise<Checked> {
+export async function checkAnswer({ snapshot, family }: Begun, given: string): Promise<Checked> {
   const { output, dlp, firewall } = snapshot.policies;
   const talk = family.talk as Talk;
   const answer = objectIn(given);
@@ -97,7 +97,7 @@ export async function checkAnswer({ snapshot, family }: Call, given: string): Pr
 }
 
 /** What an upstream says as it refuses, which may repeat anything; our own words where a policy finds something in it. */
-export async function checkRefusal(call: Call, status: number, told: Buffer): Promise<Buffer> {
+export async function checkRefusal(call: Funded, status: number, told: Buffer): Promise<Buffer> {
   if (!isGuarded(call)) return told;
   const given = told.toString('utf8');
   const { violation, text } = await checkAnswer(call, given);
@@ -121,7 +121,7 @@ const words = {
 
 /** Tells that a policy blocked, and makes the refusal of it. Neither holds the words that broke the rule. */
 export function blocked(
-  call: Call,
+  call: Identified & { model?: string },
   { policy, rule }: Violation,
   stage: 'input' | 'output',
 ): AppError {
@@ -146,20 +146,13 @@ export function blocked(
   );
 }
 
-/** Tells where the limits of a session, which the ledger counts, refused a reserve. */
-export function tellSessionLimits(reserve: Stage): Stage {
-  return async (call) => {
-    try {
-      await reserve(call);
-    } catch (error) {
-      if (!isSpentSession(error)) throw error;
-      const { code, message, details } = error;
-      const rule = 'session_limits';
-      blocked(call, { policy: 'agent-firewall', rule }, 'input');
-      const extra = { ...details.extra, type: 'policy_violation', policy: 'agent-firewall' };
-      throw new AppError(code, message, { ...details, extra });
-    }
-  };
+/** What a reserve throws: if the limits of a session refused it, which the ledger counts, it is a policy that blocks. */
+export function sessionRefusal(call: Limited, error: unknown): unknown {
+  if (!isSpentSession(error)) return error;
+  const { code, message, details } = error;
+  blocked(call, { policy: 'agent-firewall', rule: 'session_limits' }, 'input');
+  const extra = { ...details.extra, type: 'policy_violation', policy: 'agent-firewall' };
+  return new AppError(code, message, { ...details, extra });
 }
 
 function isSpentSession(error: unknown): error is AppError {

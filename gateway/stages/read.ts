@@ -1,20 +1,19 @@
-import type { Call } from '../call/call';
+import type { Identified, Read } from '../call/call';
 import { type ClientRequest, modelOf, streamOf } from '../families/request';
 import { checkKeys } from '../wire/members';
 import { parseBody } from '../wire/parse';
 import { readBody } from '../wire/read';
 
 /** Reads and checks the body, once. */
-export async function readRequest(call: Call): Promise<void> {
+export async function readRequest(call: Identified): Promise<Read> {
   const { ctx, snapshot, gateway, family } = call;
-  if (family.read === undefined) call.request = await readJson(call);
-  else {
-    const { audio_limit_bytes } = snapshot.settings;
-    call.request = await family.read({ req: ctx.req, audio_limit_bytes, sound: gateway.sound });
-  }
+  if (family.read === undefined) return Object.assign(call, { request: await readJson(call) });
+  const { audio_limit_bytes } = snapshot.settings;
+  const arriving = { req: ctx.req, audio_limit_bytes, sound: gateway.sound };
+  return Object.assign(call, { request: await family.read(arriving) });
 }
 
-async function readJson({ ctx, snapshot, family }: Call): Promise<ClientRequest> {
+async function readJson({ ctx, snapshot, family }: Identified): Promise<ClientRequest> {
   const raw = ctx.given ?? (await readBody(ctx.req, snapshot.settings.body_limit_bytes));
   const text = raw.toString('utf8');
   const body = parseBody(text);

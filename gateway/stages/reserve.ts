@@ -1,27 +1,57 @@
 import { hash } from 'node:crypto';
-import type { Call } from '../call/call';
-import { traceOf } from '../call/spans';
-import type { Priced } from '../control-plane/bodies';
+import type { Funded, Limited } from '../call/call';
+import { inCallSpan, traceOf } from '../call/spans';
+import type { Priced, ReserveRequest } from '../control-plane/bodies';
 import { nothing_used } from '../families/usage';
+import { strangerIn } from './identify';
 import { completionCeiling } from './outcome';
 import { pay } from './pay';
+import { sessionRefusal } from './policies';
+import { tellEnd } from './tell-end';
 
 // Above this a digest takes milliseconds and goes to the thread pool.
 const DIGEST_INLINE_BYTES = 262_144;
 
 const nobody = { user_id: null, team_id: null };
 
-/** The stage that holds the estimated cost, waiting for money where it must, and settles or releases it when the call ends. */
-export async function reserve(call: Call): Promise<void> {
-  const { gateway, identity, family, request, prices } = call;
-  const [price, ...fallbacks] = prices as [Priced, ...Priced[]];
-  if (call.client_is_gone) return;
+/**
+ * The stage that holds the estimated cost, waiting for money if it must, and settles or releases it when the call ends.
+ * Undefined if the client has gone: then nothing is held.
+ */
+export async function reserve(call: Limited): Promise<Funded | undefined> {
+  if (call.client_is_gone) return undefined;
+  try {
+    return call.span === undefined
+      ? await hold(call)
+      : await inCallSpan(call, 'reserve', {}, () => hold(call));
+  } catch (error) {
+    throw sessionRefusal(call, strangerIn(call, error));
+  }
+}
+
+async function hold(call: Limited): Promise<Funded> {
+  const { gateway, identity, prices } = call;
+  const { org_id } = identity;
+  const price = prices[0] as Priced;
+  const reservation = await pay(call, await requestOf(call, price));
+  const letGo = gateway.holds.keep(org_id, reservation);
+  const funded = Object.assign(call, { reservation });
+  tellEnd(funded);
+  call.onEnd(() => {
+    letGo();
+    settle(funded, price);
+  });
+  return funded;
+}
+
+/** Written out, here and wherever each call passes: members that follow a spread cost V8 a microsecond and 100 bytes each. */
+async function requestOf(call: Limited, price: Priced): Promise<ReserveRequest> {
+  const { identity, family, request, prices } = call;
   const { org_id, key_id, secret_id, proof } = identity;
   // Anybody can send the headers of header_soft, so the organization pays.
   const { user_id, team_id } = proof === 'header_soft' ? nobody : identity;
   const trace = traceOf(call);
-  // Written out, here and wherever each call passes: members that follow a spread cost V8 a microsecond and 100 bytes each.
-  call.reservation = await pay(call, {
+  return {
     org_id,
     user_id,
     team_id,
@@ -32,7 +62,7 @@ export async function reserve(call: Call): Promise<void> {
     family: family.name,
     provider: price.provider,
     model: price.model,
-    fallbacks: fallbacks.length > 0 ? fallbacks : undefined,
+    fallbacks: prices.length > 1 ? prices.slice(1) : undefined,
     estimated_prompt_tokens: call.estimated_prompt_tokens,
     max_completion_tokens: request.max_completion_tokens,
     units: call.units,
@@ -41,33 +71,34 @@ export async function reserve(call: Call): Promise<void> {
     request_body_hash: await bodyHash(request.raw),
     traceparent: trace.traceparent,
     identity_proof_method: trace.identity_proof_method,
-  });
-  const letGo = gateway.holds.keep(org_id, call.reservation);
-  call.onEnd(() => {
-    letGo();
-    const { reservation_id } = call.reservation;
-    const held_for = {
-      ...nothing_used,
-      prompt_tokens: call.estimated_prompt_tokens,
-      completion_tokens: completionCeiling(call),
-      ...call.units,
-    };
-    gateway.control_plane.settle(
-      { org_id, reservation_id, ...servedBy(call, price), ...call.outcome, ...traceOf(call) },
-      held_for,
-    );
-  });
+  };
 }
 
-/** A tool's call counts where it names its session; it is not refused without one, as the protocol knows none of ours. */
-function sessionLimitsOf({ family, session_id, snapshot }: Call) {
+/** Sends the settlement. If its usage is refused, what was held for is charged. */
+function settle(call: Funded, price: Priced): void {
+  const { org_id } = call.identity;
+  const { reservation_id } = call.reservation;
+  const held_for = {
+    ...nothing_used,
+    prompt_tokens: call.estimated_prompt_tokens,
+    completion_tokens: completionCeiling(call),
+    ...call.units,
+  };
+  call.gateway.control_plane.settle(
+    { org_id, reservation_id, ...servedBy(call, price), ...call.outcome, ...traceOf(call) },
+    held_for,
+  );
+}
+
+/** What the session of a call may come to, if it counts for one. */
+function sessionLimitsOf({ family, session_id, snapshot }: Limited) {
   const is_counted =
-    family.talk !== undefined || (family.name === 'mcp' && session_id !== undefined);
+    family.talk !== undefined || (family.counts_named_sessions && session_id !== undefined);
   return is_counted ? snapshot.policies.session_limits : undefined;
 }
 
-/** Who served, where it is not who the reservation names. */
-function servedBy({ target, model }: Call, price: Priced): Partial<Priced> {
+/** Who served, if it is not who the reservation names. */
+function servedBy({ target, model }: Funded, price: Priced): Partial<Priced> {
   if (target.provider === price.provider && model === price.model) return {};
   return { provider: target.provider, model };
 }

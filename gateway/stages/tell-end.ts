@@ -1,24 +1,13 @@
-import type { Call } from '../call/call';
+import type { Funded } from '../call/call';
 import type { Told } from '../control-plane/events';
 
-/** The event of a request that was paid for, once its settlement is on its way. */
-export function tellAtEnd(call: Call): void {
-  call.onEnd(() => {
-    if (call.reservation !== undefined) call.gateway.events.emit(call, completed(call));
-  });
+/** Emits the event of a request that was paid for, when the call ends and its settlement is on its way. */
+export function tellEnd(call: Funded): void {
+  call.onEnd(() => call.gateway.events.emit(call, completed(call)));
 }
 
-function completed({
-  family,
-  target,
-  model,
-  request,
-  reservation,
-  outcome,
-  attempts,
-  ctx,
-  began_at,
-}: Call): Told {
+function completed(call: Funded): Told {
+  const { family, target, model, request, reservation, outcome, attempts, ctx, began_at } = call;
   return {
     type: 'request.completed',
     payload: {
