@@ -12,7 +12,7 @@ import type { Identities } from '../identity/memory';
 import type { HeldLimits } from '../limits/decision';
 import type { CountedAddress, Limits } from '../limits/engine';
 import type { Telemetry } from '../telemetry/exports';
-import type { Candidate, Target } from '../upstreams/targets';
+import type { Candidate, Upstream } from '../upstreams/targets';
 import type { ClientSide } from './client-side';
 import type { HeldCalls, Payment } from './held-calls';
 import type { Snapshot } from './snapshot';
@@ -94,10 +94,11 @@ export interface Prepared extends Read {
 
 /** The targets that serve it are known. */
 export interface Routed extends Prepared {
+  /** The targets that serve the model, in the order in which they are tried; none for an MCP server. */
   candidates: readonly Candidate[];
   prices: readonly Priced[];
-  /** The candidate that serves now, and what it calls the model. */
-  target: Target;
+  /** The upstream that serves now, and what it calls the model. */
+  target: Upstream;
   model: string;
 }
 

@@ -11,7 +11,6 @@ import {
   createStreamMeter,
   decoderOf,
 } from './meter';
-import { asksUsage } from './outgoing';
 import type { Valve } from './valve';
 
 const ERROR_BODY_MAX_BYTES = 1_048_576;
@@ -98,15 +97,23 @@ export function wholeAnswer(call: Funded, valve: Valve, status: number, headers:
   };
 }
 
-/** The events of a stream, as its provider sends them. `onBlocked` is told that the client will get no more of it. */
+interface StreamOptions {
+  /** The client has not asked for the chunk of usage, which the gateway has asked for. */
+  drops_usage: boolean;
+  onBroken: (error: Error) => void;
+  /** The client will get no more of it. */
+  onBlocked: () => void;
+}
+
+/** The events of a stream, as its provider sends them. */
 export function streamAnswer(
   call: Funded,
   valve: Valve,
   { status, headers }: { status: number; headers: Headers },
-  { onBroken, onBlocked }: { onBroken: (error: Error) => void; onBlocked: () => void },
+  { drops_usage, onBroken, onBlocked }: StreamOptions,
 ): Answer {
   const guard = guardStream(call);
-  const meter = createStreamMeter(call.family.reader, asksUsage(call, call), guard);
+  const meter = createStreamMeter(call.family.reader, drops_usage, guard);
   const decoder = decoderOf(headers['content-encoding'] as string | undefined);
   let has_begun = false;
   let refusal: AppError | undefined;

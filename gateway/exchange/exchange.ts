@@ -16,6 +16,7 @@ import {
   streamAnswer,
   wholeAnswer,
 } from './answers';
+import { asksUsage } from './outgoing';
 import { Valve } from './valve';
 
 // How long and how much is read on behalf of a client that has gone, for the usage at the answer's end.
@@ -82,6 +83,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
       const head = { status, headers };
       this.answer = is_stream
         ? streamAnswer(this.call, valve, head, {
+            drops_usage: asksUsage(this.call, this.candidate),
             onBroken: (error) => controller.abort(error),
             onBlocked: () => this.clientGone(),
           })
@@ -163,7 +165,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (refusal !== undefined) return { is_uncertain: false, refusal };
     if (answer === undefined) {
       // Without a word until we gave up, the provider may have done its whole work; a plain failure costs nothing.
-      if (this.has_given_up) call.outcome = await outcomeOf(call, nothing_measured);
+      if (this.has_given_up) call.outcome = await outcomeOf(call, this.candidate, nothing_measured);
       const is_sent = this.controller !== undefined && error?.name !== 'AppError';
       const { code } = (error ?? {}) as { code?: string };
       const { id } = this.candidate.target;
@@ -173,7 +175,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     const measured = await answer.end(error);
     if (measured === undefined) return { is_uncertain: true, error: upstreamError(error) };
     this.translator?.tell(measured);
-    call.outcome = await outcomeOf(call, measured);
+    call.outcome = await outcomeOf(call, this.candidate, measured);
     const told = answer.refusal?.();
     if (told !== undefined && !call.client_is_gone) throw told;
     return undefined;

@@ -1,4 +1,4 @@
-import { type Bucket, type Check, type Rule, take } from './buckets';
+import { type Bucket, type Check, giveBack, type Rule, take } from './buckets';
 import { endOf, resetAfter, slotOf, usedAt, written, writtenAhead } from './windows';
 
 // Below this a limit is counted in the store for each request, and above it once less than a fifth is left.
@@ -147,6 +147,16 @@ export function isUndecided(answer: Answer): boolean {
 /** True where this gateway may count ahead of its next word about the n-th counter. */
 export function wasGranted(answer: Answer, n: number): boolean {
   return Number(answer[4 + MEMBERS * n]) === 1;
+}
+
+/** What may not have been heard is told again. */
+export function unsay({ bucket, before }: Word): void {
+  if (bucket.window.kind === 'drain') bucket.untold += Number(before);
+}
+
+/** Undoes what was counted ahead of the store's answer. */
+export function takeBack({ check, cost }: Question): void {
+  if (cost > 0 && check.bucket.window.kind !== 'drain') giveBack(check, cost);
 }
 
 /** A promise that is waited for so long. An answer that has arrived while this process was busy still counts. */

@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import Redis from 'ioredis';
 import type { Logger } from '../../runtime/log';
-import { type Bucket, type Buckets, type Check, giveBack, take } from './buckets';
-import { limit_script } from './store-script';
+import { type Bucket, type Buckets, type Check, take } from './buckets';
+import { StoreClient } from './store-client';
 import {
   argumentsOf,
   hear,
@@ -14,9 +13,10 @@ import {
   newQuestion,
   ownOf,
   type Question,
+  takeBack,
+  unsay,
   type Word,
   wasGranted,
-  within,
   wordOf,
 } from './store-wire';
 import { slotOf, written } from './windows';
@@ -31,10 +31,7 @@ export interface StoreSettings {
 
 export type StoreState = 'opening' | 'up' | 'down';
 
-// What a store that does not answer costs a request, once.
-const PATIENCE_MS = 50;
 const PROBE_MS = 250;
-const CLOCK_MS = 10_000;
 // Leases of calls under way are told again.
 const RENEW_MS = 5_000;
 const CHUNK = 100;
@@ -42,13 +39,10 @@ const CHUNK = 100;
 const YOUNG_INTERVALS = 3;
 const YOUNG_MS_MAX = 1_000;
 
-type Run = (keys: number, ...args: (string | number)[]) => Promise<(string | number)[]>;
-
 /** The shared counters, in a Redis. */
 export class SharedStore {
   state: StoreState = 'opening';
-  private readonly redis: Redis;
-  private readonly run: Run;
+  private readonly client: StoreClient;
   private readonly me = randomUUID().slice(0, 13);
   private readonly settings: StoreSettings;
   private readonly log: Logger;
@@ -61,7 +55,6 @@ export class SharedStore {
   private readonly timers: NodeJS.Timeout[] = [];
   private readonly opened: Promise<void>;
   private hasOpened!: () => void;
-  private ahead_ms = 0;
   private epoch = '';
   /** When the epoch is no longer young, by the store's clock. */
   private decides_at = 0;
@@ -72,7 +65,6 @@ export class SharedStore {
   /** The latest flush; the next one begins after it. */
   private flushed = Promise.resolve();
   private renew_at = 0;
-  private clock_at = 0;
 
   constructor(
     settings: StoreSettings,
@@ -86,23 +78,9 @@ export class SharedStore {
     this.opened = new Promise((resolve) => {
       this.hasOpened = resolve;
     });
-    this.redis = new Redis(settings.url, {
-      // A command that cannot be sent now fails now, and none is sent twice.
-      enableOfflineQueue: false,
-      maxRetriesPerRequest: 0,
-      autoResendUnfulfilledCommands: false,
-      disableClientInfo: true,
-      connectTimeout: 2_000,
-      // A connection that has died without a word is given up.
-      socketTimeout: 2_000,
-      retryStrategy: (times) => Math.min(times * 50, 500),
-      scripts: { checkLimits: { lua: limit_script } },
-    });
-    this.run = ((this.redis as unknown as { checkLimits: Run }).checkLimits as Run).bind(
-      this.redis,
-    );
-    this.redis.on('ready', () => void this.probe());
-    this.redis.on('error', (error: Error) => this.fail(error));
+    this.client = new StoreClient(settings.url, given.clock);
+    this.client.onReady(() => void this.probe());
+    this.client.onError((error) => this.fail(error));
     this.timers.push(
       setInterval(() => void this.tick(), settings.sync_interval_ms).unref(),
       setInterval(() => void this.probe(), PROBE_MS).unref(),
@@ -111,12 +89,12 @@ export class SharedStore {
 
   /** The store's clock, as far as it is known here. */
   now(): number {
-    return this.clock() + this.ahead_ms;
+    return this.client.now();
   }
 
   /** Waits for the first connection, as long as for any answer. */
   async whenOpen(): Promise<void> {
-    await within(PATIENCE_MS, this.opened).catch(() => this.fail(new Error('It did not answer.')));
+    await this.client.within(this.opened).catch(() => this.fail(new Error('It did not answer.')));
   }
 
   /** True where all counters may be counted here, and told later. */
@@ -179,7 +157,7 @@ export class SharedStore {
   async close(): Promise<void> {
     for (const timer of this.timers) clearInterval(timer);
     if (this.state === 'up') await this.flush().catch(() => undefined);
-    this.redis.disconnect();
+    this.client.close();
   }
 
   /** The store does not answer: from now on nothing waits for it. One line in the log for each change. */
@@ -197,16 +175,11 @@ export class SharedStore {
 
   /** Asks whether it answers, and what its clock says. */
   private async probe(): Promise<void> {
-    const is_due = this.state !== 'up' || this.clock_at < this.clock();
-    if (this.is_probing || !is_due || this.redis.status !== 'ready') return;
+    const is_due = this.state !== 'up' || this.client.isClockDue();
+    if (this.is_probing || !is_due || !this.client.isConnected()) return;
     this.is_probing = true;
     try {
-      const sent_at = this.clock();
-      const [seconds, micros] = await within(PATIENCE_MS, this.redis.time());
-      const heard_at = this.clock();
-      const store_ms = Number(seconds) * 1_000 + Number(micros) / 1_000;
-      this.ahead_ms = store_ms - (sent_at + heard_at) / 2;
-      this.clock_at = heard_at + CLOCK_MS;
+      await this.client.readClock();
       if (this.state !== 'up') this.recover();
     } catch (error) {
       this.fail(error as Error);
@@ -298,8 +271,8 @@ export class SharedStore {
     const keys = [`${key_prefix}epoch`, ...words.map(({ bucket }) => key_prefix + bucket.key)];
     const args = words.flatMap((word) => argumentsOf(word, now));
     const covered = words.map(({ bucket, ahead }) => ownOf(bucket, now) + ahead);
-    const asked = this.run(keys.length, ...keys, Math.floor(now), this.me, this.young_ms, ...args);
-    const answer = await within(PATIENCE_MS, asked).catch((error: unknown) => {
+    const all = [Math.floor(now), this.me, this.young_ms, ...args];
+    const answer = await this.client.run(keys, all).catch((error: unknown) => {
       for (const word of words) unsay(word);
       throw error;
     });
@@ -318,14 +291,4 @@ export class SharedStore {
     this.decides_at = Number(epoch.split(':')[1]) + this.young_ms;
     return answer;
   }
-}
-
-/** What may not have been heard is told again. */
-function unsay({ bucket, before }: Word): void {
-  if (bucket.window.kind === 'drain') bucket.untold += Number(before);
-}
-
-/** Undoes what was counted ahead of the store's answer. */
-function takeBack({ check, cost }: Question): void {
-  if (cost > 0 && check.bucket.window.kind !== 'drain') giveBack(check, cost);
 }

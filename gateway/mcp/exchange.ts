@@ -2,7 +2,7 @@ import type { Dispatcher } from 'undici';
 import { AppError } from '../../domain/errors';
 import type { Funded, Identified } from '../call/call';
 import { Valve } from '../exchange/valve';
-import { upstreamError } from '../upstreams/errors';
+import { serverTrouble, upstreamError } from '../upstreams/errors';
 import { type Frame, newSseState, readFrames, unfinished } from '../wire/sse';
 import { type Answered, nothingAnswered, outcomeOfTool, readAnswer } from './answers';
 import { type AnswerGuard, openGuard } from './guard';
@@ -29,8 +29,6 @@ export interface Sent {
 const JSON_MAX_BYTES = 16 * 1_048_576;
 // All that comes back, besides the protocol's own.
 const client_headers = ['content-type', 'cache-control', 'allow', 'retry-after'];
-// These statuses speak of the gateway's own credential with the server.
-const about_gateway = new Set([401, 402, 407]);
 
 /** Sends a request to an MCP server and its answer to the client, as it comes. undici calls the `on` methods. */
 export class McpExchange implements Dispatcher.DispatchHandler {
@@ -84,7 +82,7 @@ export class McpExchange implements Dispatcher.DispatchHandler {
 
   onResponseStart(controller: Controller, status: number, headers: Headers): void {
     if (status < 200) return;
-    const trouble = troubleOf(status, headers);
+    const trouble = serverTrouble(status, headers);
     if (trouble !== undefined) {
       controller.abort(new AppError('upstream_failed', trouble));
       return;
@@ -288,15 +286,4 @@ function bytesOf({ bytes }: Frame): Buffer {
 
 function tooLong(): AppError {
   return new AppError('upstream_failed', 'The answer of the server is longer than a policy reads.');
-}
-
-function troubleOf(status: number, headers: Headers): string | undefined {
-  if (about_gateway.has(status)) return "The server refused this gateway's own account.";
-  if (status >= 300 && status < 400)
-    return 'The server redirects elsewhere, which is not followed.';
-  if ((headers['content-encoding'] ?? 'identity') !== 'identity') {
-    return 'The server compressed its answer, which it was not asked for.';
-  }
-  const is_page = /^text\/html/i.test(String(headers['content-type'] ?? ''));
-  return is_page ? 'The server answered with a web page.' : undefined;
 }

@@ -21,7 +21,7 @@ import { pipelineOf } from '../pipeline';
 import { confirmKey } from '../stages/identify';
 import { limitUnpriced } from '../stages/limit';
 import { checkOrigin } from '../stages/origins';
-import type { Target } from '../upstreams/targets';
+import type { Upstream } from '../upstreams/targets';
 import { readBody } from '../wire/read';
 import { openMeeting } from './barrier';
 import { type Asking, checkAsking } from './check';
@@ -44,7 +44,7 @@ interface Asked extends Asking {
   address?: Addressed['address'];
   ctx: Context;
   snapshot: Snapshot;
-  server: Target;
+  server: Upstream;
   raw: Buffer | null;
   is_modern: boolean;
 }
@@ -187,9 +187,8 @@ function chooseTool(call: Prepared, { server }: Asked): Routed {
       param: 'params.name',
     });
   }
-  const candidates = [{ target: server, model }];
   const prices = [{ provider: server.provider, model }];
-  return Object.assign(call, { candidates, prices, target: server, model });
+  return Object.assign(call, { candidates: [], prices, target: server, model });
 }
 
 function isNamed(allowed: string, server: string, model: string): boolean {
@@ -234,7 +233,7 @@ async function send(
 const passed_headers = ['accept', 'content-type', 'last-event-id'];
 
 /** The protocol's own headers. The client's key, cookies and identity never go to a server. */
-function headersUp(ctx: Context, server: Target): Record<string, string> {
+function headersUp(ctx: Context, server: Upstream): Record<string, string> {
   const headers: Record<string, string> = {};
   for (const [name, value] of Object.entries(ctx.req.headers)) {
     if (typeof value !== 'string') continue;

@@ -16,12 +16,16 @@ export async function estimate(call: Routed): Promise<Estimated> {
   const text_tokens = typeof counted === 'number' ? counted : await counted;
   const units = family.units?.(request.body, text_tokens);
   const unseen_tokens = input.unseen * call.snapshot.settings.estimates.unseen_input_tokens;
-  // Whoever serves in the end, the hold covers it.
-  const factor = Math.max(...candidates.map(({ target }) => target.token_factor));
-  const tokens = Math.ceil(text_tokens * factor) + input.tokens + unseen_tokens;
+  const tokens = Math.ceil(text_tokens * factorOf(candidates)) + input.tokens + unseen_tokens;
   // Nothing that goes upstream is free to ask.
   const estimated_prompt_tokens = Math.max(1, Math.min(tokens, TOKENS_MAX));
   return Object.assign(call, { agent_id, payment, estimated_prompt_tokens, units });
+}
+
+/** How many tokens of a provider one of ours is at most: whichever target serves in the end, the hold covers it. */
+function factorOf(candidates: Routed['candidates']): number {
+  if (candidates.length === 0) return 1;
+  return Math.max(...candidates.map(({ target }) => target.token_factor));
 }
 
 const AGENT_HEADER = 'x-svc-agent-id';

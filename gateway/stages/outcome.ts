@@ -4,6 +4,7 @@ import { encodingOf } from '../counting/tokenizer';
 import { DEFAULT_MAX_COMPLETION_TOKENS } from '../families/caps';
 import type { Measured } from '../families/reader';
 import { nothing_used } from '../families/usage';
+import type { Candidate } from '../upstreams/targets';
 
 /** The upstream refused or never answered: everything held goes back. */
 export const refused: Outcome = {
@@ -17,7 +18,11 @@ export const refused: Outcome = {
  * used all that was held for it; for the others the prompt and the delivered text are counted. Text counts as far as it
  * goes, also above the request's cap, as somebody got it; bytes that nobody could read are worth no more than the cap.
  */
-export async function outcomeOf(call: Funded, measured: Measured): Promise<Outcome> {
+export async function outcomeOf(
+  call: Funded,
+  candidate: Candidate,
+  measured: Measured,
+): Promise<Outcome> {
   const { usage, text } = measured;
   const audio_output_tokens = Math.ceil(measured.audio_tokens);
   const is_silent = text === '' && audio_output_tokens === 0;
@@ -28,7 +33,7 @@ export async function outcomeOf(call: Funded, measured: Measured): Promise<Outco
     return { outcome: 'completed', usage: spoken(call, usage), usage_source: 'upstream' };
   }
   const prompt_tokens = usage?.prompt_tokens ?? call.estimated_prompt_tokens;
-  const estimated = await estimatedCompletion(call, measured, audio_output_tokens);
+  const estimated = await estimatedCompletion(call, candidate, measured, audio_output_tokens);
   const completion_tokens = Math.max(usage?.completion_tokens ?? 0, estimated);
   const counted = {
     ...nothing_used,
@@ -67,10 +72,11 @@ export function completionCeiling({ request, reservation }: Funded, price?: Pric
 
 async function estimatedCompletion(
   call: Funded,
+  { target, model }: Candidate,
   { text, is_unread }: Measured,
   audio_tokens: number,
 ): Promise<number> {
-  const { model, target, gateway, family } = call;
+  const { gateway, family } = call;
   if (!family.has_output) return 0;
   const text_tokens = await gateway.tokenizer.count([text], encodingOf(model));
   const counted = Math.ceil(text_tokens * target.token_factor) + audio_tokens;

@@ -10,7 +10,7 @@ const unreachable = new Set([
   'ENETUNREACH',
 ]);
 const timed_out = /^UND_ERR_(HEADERS|BODY|CONNECT)_TIMEOUT$/;
-// These statuses speak of the gateway's own account with the provider, not of the client's.
+// These statuses speak of the gateway's own account with the provider or MCP server, not of the client's.
 const about_gateway = new Set([401, 402, 407]);
 
 /** True where a status says that the target itself is in trouble, or this gateway with it: others may do better. */
@@ -85,4 +85,19 @@ function isError(body: Buffer): boolean {
 function retryOf(value: string | string[] | undefined): { retry_after?: number } {
   const seconds = Number(value);
   return Number.isFinite(seconds) && seconds > 0 ? { retry_after: seconds } : {};
+}
+
+/** Why a client gets nothing of what an MCP server sent; undefined if it may. */
+export function serverTrouble(
+  status: number,
+  headers: Record<string, string | string[] | undefined>,
+): string | undefined {
+  if (about_gateway.has(status)) return "The server refused this gateway's own account.";
+  if (status >= 300 && status < 400)
+    return 'The server redirects elsewhere, which is not followed.';
+  if ((headers['content-encoding'] ?? 'identity') !== 'identity') {
+    return 'The server compressed its answer, which it was not asked for.';
+  }
+  const is_page = /^text\/html/i.test(String(headers['content-type'] ?? ''));
+  return is_page ? 'The server answered with a web page.' : undefined;
 }

@@ -2,13 +2,12 @@ import { Pool } from 'undici';
 import { namedVariable } from '../../runtime/config';
 import type { McpServerSettings } from '../config/mcp';
 import type { Settings } from '../config/settings';
-import { openBreaker } from './breaker';
-import type { Target } from './targets';
+import type { Upstream } from './targets';
 
 /** The MCP servers behind this gateway. */
 export interface McpServers {
-  /** By its name; the first one where none is given. */
-  find(name: string): Target | undefined;
+  /** By its name; the first one if none is given. */
+  find(name: string): Upstream | undefined;
   close(): Promise<void>;
 }
 
@@ -25,18 +24,18 @@ export function openMcpServers(settings: Settings): McpServers {
   };
 }
 
-function open(row: McpServerSettings, { timeouts, circuit_breaker }: Settings): Target {
+function open(row: McpServerSettings, { timeouts }: Settings): Upstream {
   const url = new URL(row.url);
   const key = row.api_key_env && namedVariable(row.api_key_env);
   return {
-    ...{ id: row.name, provider: MCP_PROVIDER, shape: 'openai', models: [], weight: 1 },
-    ...{ stream_usage: false, token_factor: 1 },
-    breaker: openBreaker(circuit_breaker),
+    id: row.name,
+    provider: MCP_PROVIDER,
     base_path: `${url.pathname}${url.search}`,
     headers: {
       ...lowered(row.headers),
       ...(key ? { authorization: `Bearer ${key}` } : {}),
-      ...{ 'user-agent': 'svc-gateway', 'accept-encoding': 'identity' },
+      'user-agent': 'svc-gateway',
+      'accept-encoding': 'identity',
     },
     first_byte_ms: timeouts.first_byte_ms,
     // Tools may be silent for long, and streams of notices always are.

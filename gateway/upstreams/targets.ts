@@ -4,22 +4,27 @@ import { providerKey, type Shape, type TargetSettings } from '../config/upstream
 import type { Priced } from '../control-plane/bodies';
 import { type Breaker, openBreaker } from './breaker';
 
-/** One upstream: where it is, what it serves, and the connections to it. */
-export interface Target {
+/** A server behind this gateway: where it is, and the connections to it. */
+export interface Upstream {
   id: string;
+  /** Its name in the price list. */
   provider: string;
-  shape: Shape;
-  models: readonly string[];
-  weight: number;
-  stream_usage: boolean;
-  /** Its tokens for one of ours. */
-  token_factor: number;
   /** The path of the base URL, without a slash at its end. */
   base_path: string;
   /** The gateway's own credential and name; a client's never goes upstream. */
   headers: Readonly<Record<string, string>>;
   first_byte_ms: number;
   pool: Pool;
+}
+
+/** An upstream that serves models. */
+export interface Target extends Upstream {
+  shape: Shape;
+  models: readonly string[];
+  weight: number;
+  stream_usage: boolean;
+  /** Its tokens for one of ours. */
+  token_factor: number;
   breaker: Breaker;
 }
 

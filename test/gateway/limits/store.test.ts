@@ -1,8 +1,8 @@
-import type Redis from 'ioredis';
 import pino from 'pino';
 import type { Check, Rule } from '../../../gateway/limits/buckets';
 import { type Counters, openCounters } from '../../../gateway/limits/counters';
 import type { StoreSettings } from '../../../gateway/limits/store';
+import type { StoreClient } from '../../../gateway/limits/store-client';
 import { fixedWindow, leases, slidingWindow, tokenBucket } from '../../../gateway/limits/windows';
 import { type BreakableRedis, openRedis } from '../../support/redis';
 import { until } from '../../support/until';
@@ -309,7 +309,7 @@ test('a gateway that dies holds its slots for half a minute at most', async () =
   expect(await ask(first, slots)).toBeUndefined();
   expect(await ask(second, slots)).toBeDefined();
   // Without a word, as a killed process: its connection is cut off from its counters.
-  (first as unknown as { store: { redis: Redis } }).store.redis.disconnect();
+  (first as unknown as { store: { client: StoreClient } }).store.client.close();
   await until(async () => (await ask(second, slots)) === undefined, 3_000);
   expect(leases()).toMatchObject({ slot_ms: 15_000, counted: 2 });
 });
