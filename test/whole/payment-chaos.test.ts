@@ -12,13 +12,14 @@ import {
   type PaymentWorld,
   sessionOf,
 } from '../support/payments';
+import { seed as file_seed, pick, type Random, randomOf } from '../support/random';
 import { until } from '../support/until';
 
 // Random stories of many payments at once: buyers, operators and providers do what they like in any order, and calls are lost
 // on their way there or back. When all is quiet, wallets hold what the providers' own books say, and no session is stuck.
 
 const SESSIONS = 24;
-const seed = Number(process.env.CHAOS_SEED ?? Math.floor(Math.random() * 1e9));
+const seed = Number(process.env.CHAOS_SEED ?? file_seed);
 
 let world: PaymentWorld;
 
@@ -32,23 +33,6 @@ interface Story {
   tenant: Tenant;
   checkout: Checkout;
   done: string[];
-}
-
-type Random = () => number;
-
-/** Numbers between 0 and 1 that a seed repeats. */
-function randomOf(from: number): Random {
-  let state = from >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
-function pick<T>(random: Random, all: readonly T[]): T {
-  return all[Math.floor(random() * all.length)] as T;
 }
 
 const calls = ['read', 'capture', 'refund', 'expire', 'read-refund'];
