@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { WorkflowNotFoundError } from '@temporalio/client';
 import { request } from 'undici';
 import { type ProviderName, providerNames } from '../../domain/payments/currencies';
 import { many } from '../../domain/sql';
@@ -14,6 +15,7 @@ import {
 } from '../support/payments';
 import { seed as file_seed, pick, type Random, randomOf } from '../support/random';
 import { until } from '../support/until';
+import { isAtRest } from '../support/worker';
 
 // Random stories of many payments at once: buyers, operators and providers do what they like in any order, and calls are lost
 // on their way there or back. When all is quiet, wallets hold what the providers' own books say, and no session is stuck.
@@ -122,12 +124,22 @@ async function settle(): Promise<void> {
     await world.client.workflow.execute('reconcile', {
       ...{ workflowId: `reconcile-${round}`, taskQueue: 'lifecycle' },
     });
-    await until(
-      async () => (await world.db('outbox').where({ parked_at: null })).length === 0,
-      20_000,
-    );
-    await sleep(1_200);
+    await until(isQuiet, 20_000);
   }
+}
+
+/** Whether all messages are sent, and no workflow does anything. */
+async function isQuiet(): Promise<boolean> {
+  if ((await world.db('outbox').where({ parked_at: null })).length > 0) return false;
+  const ids = [...(await world.db('payment_sessions')), ...(await world.db('payment_refunds'))];
+  // One that was never started, or is over and gone, does nothing either.
+  const isResting = ({ id }: { id: string }) => isAtRest(world.client, id).catch(isNotFound);
+  return (await Promise.all(ids.map(isResting))).every(Boolean);
+}
+
+function isNotFound(error: unknown): boolean {
+  if (error instanceof WorkflowNotFoundError) return true;
+  throw error;
 }
 
 /** A refund's workflow sleeps by its own clock; the reconciler starts one that is gone. */

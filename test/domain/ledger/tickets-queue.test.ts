@@ -159,10 +159,18 @@ test('a call between two waits keeps its place for a moment, and gets nothing wh
   const tenant = await makeTenant(db);
   const first = await makeShort(world, 10, {}, tenant);
   const second = await makeShort(world, 10, {}, tenant);
-  const { paid } = await queueUp(tenant, [first, second], 600);
-  await until(async () => (await waitersOf(tenant)) === 0);
-  const late = redeem(call, machine, second, { wait_ms: 10_000 });
+  // Long enough for both to join on a busy machine.
+  const { paid, all } = await queueUp(tenant, [first, second], 3_000);
+  await all;
+  const late = redeem(call, machine, second, { wait_ms: 30_000 });
   await until(async () => (await waitersOf(tenant)) === 1);
+  // The moment begins here, however long ago the wait was over.
+  const { org_id, request_id } = first;
+  await many(
+    db,
+    'update ticket_waiters set until = clock_timestamp() where org_id = :org_id and request_id = :request_id',
+    { org_id, request_id },
+  );
   await topUp(call, tenant, 10);
   expect((await redeem(call, machine, first, { wait_ms: 1_000 })).status).toBe(200);
   await topUp(call, tenant, 10);
