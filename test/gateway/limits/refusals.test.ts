@@ -1,18 +1,8 @@
 import OpenAI, { RateLimitError } from 'openai';
-import { many } from '../../../domain/sql';
-import { chat, post, type TestGateway } from '../../support/gateway';
+import { chat, post } from '../../support/gateway';
+import { limitEvents } from '../../support/limits';
 import { until } from '../../support/until';
 import { ask, CHAT, fundedKey, global, open, world } from './behind-wire';
-
-async function eventsOf(gateway: TestGateway, org_id: string) {
-  await until(() => gateway.gateway.events.count() === 0);
-  return many<{ type: string; action: string | null; payload: Record<string, unknown> }>(
-    world.api.db,
-    `select e.type, e.action, e.payload from events e
-     where e.org_id = :org_id and e.type like 'rate_limit.%' order by e.id`,
-    { org_id },
-  );
-}
 
 test('each decision is one event over all tiers, with the most constrained scope', async () => {
   const { org, key } = await fundedKey();
@@ -20,7 +10,7 @@ test('each decision is one event over all tiers, with the most constrained scope
     rate_limits: { per_key: { rpm: 9, tpm: 5_000 }, per_user: { rpm: 2 }, global: { rpm: 50 } },
   });
   for (let n = 0; n < 3; n += 1) await ask(gateway, key);
-  const events = await eventsOf(gateway, org.org_id);
+  const events = await limitEvents(world, gateway, org.org_id);
   const [first, second, third] = events.map(({ payload }) => payload);
   expect(events.map(({ type, action }) => [type, action])).toEqual([
     ['rate_limit.checked', null],
@@ -43,7 +33,7 @@ test('an address that is refused is told of, where its key is known', async () =
   const { org, key } = await fundedKey();
   const gateway = await open({ rate_limits: { ip: { enabled: true, rpm: 1 } } });
   expect([(await ask(gateway, key)).status, (await ask(gateway, key)).status]).toEqual([200, 429]);
-  const events = await eventsOf(gateway, org.org_id);
+  const events = await limitEvents(world, gateway, org.org_id);
   expect(events.map(({ type, payload }) => [type, payload.scope])).toEqual([
     ['rate_limit.checked', 'ip'],
     ['rate_limit.exceeded', 'ip'],
@@ -63,7 +53,7 @@ test('a known caller is told of also while an unknown one is asked for', async (
   await lock.rollback();
   expect([unknown.status, is_asking, known.status]).toEqual([429, true, 429]);
   await until(() => !gateway.gateway.limits.is_asking);
-  const events = await eventsOf(gateway, org.org_id);
+  const events = await limitEvents(world, gateway, org.org_id);
   expect(events.map(({ type }) => type)).toEqual(['rate_limit.checked', 'rate_limit.exceeded']);
 });
 
@@ -81,13 +71,11 @@ test('a global limit that is reached opens the circuit once: until its window en
   for (const one of [third.key, key, key, third.key])
     scopes.push((await ask(gateway, one)).error.scope);
   expect(scopes).toEqual(['global', 'global', 'global', 'global']);
-  const ours = (await eventsOf(gateway, org.org_id)).map(({ type }) => type);
+  const ours = (await limitEvents(world, gateway, org.org_id)).map(({ type }) => type);
   expect(ours).not.toContain('rate_limit.circuit_open');
-  expect((await eventsOf(gateway, third.org.org_id)).map(({ type }) => type).sort()).toEqual([
-    'rate_limit.circuit_open',
-    'rate_limit.exceeded',
-    'rate_limit.exceeded',
-  ]);
+  expect(
+    (await limitEvents(world, gateway, third.org.org_id)).map(({ type }) => type).sort(),
+  ).toEqual(['rate_limit.circuit_open', 'rate_limit.exceeded', 'rate_limit.exceeded']);
   await until(async () => (await ask(gateway, third.key)).status === 200, 10_000);
 });
 
@@ -128,7 +116,9 @@ test('who waits behind others is told of the counter too', async () => {
   const gateway = await open(global({ rpm: 1 }, { reject_action: 'queue', queue_timeout_ms: 200 }));
   const answers = await Promise.all([ask(gateway, key), ask(gateway, key), ask(gateway, key)]);
   expect(answers.map(({ status }) => status).sort()).toEqual([200, 429, 429]);
-  const told = (await eventsOf(gateway, org.org_id)).filter(({ action }) => action !== null);
+  const told = (await limitEvents(world, gateway, org.org_id)).filter(
+    ({ action }) => action !== null,
+  );
   expect(told.map(({ payload }) => payload.current_value)).toEqual([1, 1]);
 });
 

@@ -1,18 +1,6 @@
-import { many } from '../../../domain/sql';
-import { chat, post, type TestGateway } from '../../support/gateway';
-import { openByClock } from '../../support/limits';
-import { until } from '../../support/until';
+import { chat, post } from '../../support/gateway';
+import { limitEvents, openByClock } from '../../support/limits';
 import { ask, CHAT, keyOf, newOrg, open, per, statuses, world } from './asking';
-
-async function eventsOf(gateway: TestGateway, org_id: string) {
-  await until(() => gateway.gateway.events.count() === 0);
-  return many<{ type: string; action: string | null; payload: Record<string, unknown> }>(
-    world.api.db,
-    `select e.type, e.action, e.payload from events e
-     where e.org_id = :org_id and e.type like 'rate_limit.%' order by e.id`,
-    { org_id },
-  );
-}
 
 test('without limits nothing is limited, and nothing is said of limits', async () => {
   const org = await newOrg();
@@ -20,7 +8,7 @@ test('without limits nothing is limited, and nothing is said of limits', async (
   const gateway = await open({});
   const answer = await post(gateway.url + CHAT, key, chat('hi'));
   expect(Object.keys(answer.headers).filter((name) => name.startsWith('x-ratelimit'))).toEqual([]);
-  expect(await eventsOf(gateway, org.org_id)).toEqual([]);
+  expect(await limitEvents(world, gateway, org.org_id)).toEqual([]);
 });
 
 test('what remains falls with every request and equals the counter; then 429 with its headers and its scope', async () => {
