@@ -195,6 +195,7 @@ describe('a client that reads slowly', () => {
     const unread = () =>
       (session as unknown as { ws: { bufferedAmount: number } }).ws.bufferedAmount;
     await until(() => unread() > 1_000_000, 30_000);
+    // Nothing tells when it has grown as far as it will: the most of some looks.
     let most = 0;
     for (let look = 0; look < 20; look += 1) {
       await new Promise((resolve) => setTimeout(resolve, 10));
@@ -211,7 +212,7 @@ describe('a client that reads slowly', () => {
 
 describe('a client that reads slowly but steadily', () => {
   it('gets the whole of a large frame, however many pings stand behind it', async () => {
-    // A client that reads nothing is cut by the fourth ping. A busy machine may well read nothing for a tenth of that.
+    // The fourth ping cuts a client that has read nothing: 1.6 s, as a busy machine may stop for some hundred milliseconds.
     const { url, close } = await world.openGateway({ settings: { sockets: { ping_ms: 400 } } });
     const client = await connected(url);
     client.send(responds('Much. [[fault:big-line size=12000000]]', { max_output_tokens: 900_000 }));
