@@ -210,7 +210,7 @@ test.each<[object, string]>([
     { messages: [{ role: 'assistant', content: 'x', tool_calls: 'abc' }] },
     'messages[0].tool_calls',
   ],
-  [{ tools, tool_choice: 'function Object() { [native code] }' }, 'tool_choice'],
+  [{ tools, tool_choice: 'constructor' }, 'tool_choice'],
   [
     {
       messages: [
