@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
 import { createApp } from '../../gateway/app';
 import { parseSettings } from '../../gateway/config/settings';
@@ -90,7 +89,7 @@ test.each(['silent', 'headers', 'body'] as const)(
     const ready = `${gateway.url}/readyz`;
     expect(await ask(ready)).toMatchObject({ status: 200 });
     control.hang(true);
-    await sleep(600);
+    await until(async () => (await ask(ready)).status === 503);
     for (const answer of await Promise.all([ask(ready), ask(ready), ask(ready)])) {
       expect(answer.status).toBe(503);
       expect(answer.took_ms).toBeLessThan(ANSWERED_WITHIN_MS);

@@ -1,7 +1,9 @@
+import { many } from '../../domain/sql';
 import { openCounters } from '../../gateway/limits/counters';
 import { openLimits } from '../../gateway/limits/engine';
 import { createLog } from '../../runtime/log';
 import type { TestGateway, World } from './gateway';
+import { until } from './until';
 
 type More = Parameters<World['openGateway']>[0];
 
@@ -24,4 +26,15 @@ export async function openByClock(
   gateway.limits = openLimits(log, openCounters(log, clock));
   gateway.limits.use(gateway.snapshot.limits);
   return opened;
+}
+
+/** What an organization's events say of limits, once the gateway has sent them. */
+export async function limitEvents({ api }: World, gateway: TestGateway, org_id: string) {
+  await until(() => gateway.gateway.events.count() === 0);
+  return many<{ type: string; action: string | null; payload: Record<string, unknown> }>(
+    api.db,
+    `select e.type, e.action, e.payload from events e
+     where e.org_id = :org_id and e.type like 'rate_limit.%' order by e.id`,
+    { org_id },
+  );
 }

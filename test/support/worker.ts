@@ -12,6 +12,7 @@ import { dispatchDue } from '../../temporal/outbox';
 import { bundleWorkflows } from '../../workers/bundle';
 import { createWorkers } from '../../workers/run';
 import { secrets } from './api';
+import { until } from './until';
 
 installRuntime();
 
@@ -50,6 +51,26 @@ export async function startWorker(
     await connection.close();
   };
   return { namespace, client, temporal, dispatch: () => dispatchDue(db, client, log), close };
+}
+
+/** Whether nothing of a workflow is under way: it waits for a timer or for news, or is over. */
+export async function isAtRest({ workflow }: Client, id: string): Promise<boolean> {
+  const { status, raw } = await workflow.getHandle(id).describe();
+  return status.name !== 'RUNNING' || !(raw.pendingActivities?.length || raw.pendingWorkflowTask);
+}
+
+/** Waits until a workflow rests, and tells for how many seconds it will, unless news come. */
+export async function restOf(client: Client, id: string): Promise<number> {
+  await until(() => isAtRest(client, id));
+  const { events } = await client.workflow.getHandle(id).fetchHistory();
+  const timers = new Map<unknown, number>();
+  for (const event of events ?? []) {
+    const { timerStartedEventAttributes: started } = event;
+    if (started) timers.set(started.timerId, Number(started.startToFireTimeout?.seconds));
+    const ended = event.timerFiredEventAttributes ?? event.timerCanceledEventAttributes;
+    if (ended) timers.delete(ended.timerId);
+  }
+  return Math.min(...timers.values());
 }
 
 // The files of one Jest worker share packages, and Temporal's runtime with them.

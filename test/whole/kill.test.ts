@@ -10,7 +10,9 @@ import { many, maybe, one } from '../../domain/sql';
 import { openDatabase } from '../../runtime/database';
 import { root } from '../../runtime/root';
 import type { Demo } from '../../sandbox/demo/facts';
+import { pick, randomOf, seed } from '../support/random';
 import { until } from '../support/until';
+import { type Answered, backendOf, isGone, isReady, kill, send } from './kills';
 
 const scratch = mkdtempSync(path.join(tmpdir(), 'svc-kill-'));
 chmodSync(scratch, 0o755);
@@ -18,6 +20,7 @@ const demo_file = path.join(scratch, 'data/demo.json');
 const LOAD_MS = 25_000;
 const KILL_EVERY_MS = 2_000;
 const LIFE_SECONDS = 4;
+const random = randomOf(seed);
 
 let product: ChildProcess;
 let output = '';
@@ -120,15 +123,13 @@ test('everything killed once in the middle of a hold: the surviving gateway stil
   await until(async () => (await openTickets()).length === 3, 20_000);
 
   const store = path.join(path.dirname(demo_file), 'temporal');
-  for (const pid of demo().pids.apis) kill(pid);
-  await sleep(500);
-  kill(demo().pids.worker_lifecycle as number);
-  kill(demo().pids.temporal as number);
+  const { pids } = demo();
+  await killed(...pids.apis);
+  await killed(pids.worker_lifecycle as number, pids.temporal as number);
   for (const name of readdirSync(store)) rmSync(path.join(store, name), { force: true });
-  await sleep(500);
-  kill(pidOf('backend') as number);
-  await sleep(500);
-  kill(demo().pids.gateways[1] as number);
+  // There is one again once an API is back.
+  await killed(await answerOf(async () => pidOf('backend') ?? undefined));
+  await killed(pids.gateways[1] as number);
   expect((await lost.catch(() => undefined))?.status).not.toBe(200);
 
   // The store is gone, but the row is there: the verdict starts its workflow.
@@ -218,7 +219,7 @@ async function killInTurns(total_ms: number): Promise<string[]> {
   const kills: string[] = [];
   const end = performance.now() + total_ms;
   for (let turn = 0; performance.now() < end; turn += 1) {
-    await sleep(KILL_EVERY_MS * (0.5 + Math.random()));
+    await sleep(KILL_EVERY_MS * (0.5 + random()));
     const name = targets[turn % targets.length] as (typeof targets)[number];
     const pid = pidOf(name);
     if (pid && kill(pid)) kills.push(name);
@@ -226,14 +227,19 @@ async function killInTurns(total_ms: number): Promise<string[]> {
   return kills;
 }
 
+/** Kills processes, and waits until they have ended. */
+async function killed(...pids: number[]): Promise<void> {
+  for (const pid of pids) kill(pid);
+  await until(() => pids.every(isGone));
+}
+
 function pidOf(name: (typeof targets)[number]): number | null | undefined {
   const { pids } = demo();
-  const pick = (list: number[]) => list[Math.floor(Math.random() * list.length)];
   switch (name) {
     case 'gateway':
-      return pick(pids.gateways);
+      return pick(random, pids.gateways);
     case 'api':
-      return pick(pids.apis);
+      return pick(random, pids.apis);
     case 'worker':
       return pids.worker_lifecycle;
     case 'temporal':
@@ -241,57 +247,6 @@ function pidOf(name: (typeof targets)[number]): number | null | undefined {
     case 'backend':
       return pids.postgres && backendOf(pids.postgres);
   }
-}
-
-/** A session of the API: PostgreSQL then ends all sessions and recovers. */
-function backendOf(postmaster: number): number | undefined {
-  for (const name of readdirSync('/proc')) {
-    if (!/^\d+$/.test(name)) continue;
-    try {
-      const stat = readFileSync(`/proc/${name}/stat`, 'utf8');
-      const parent = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
-      const command = readFileSync(`/proc/${name}/cmdline`, 'utf8');
-      if (parent === postmaster && /svc svc 127\.0\.0\.1/.test(command)) return Number(name);
-    } catch {
-      // Ended meanwhile.
-    }
-  }
-  return undefined;
-}
-
-function kill(pid: number): boolean {
-  try {
-    return process.kill(pid, 'SIGKILL');
-  } catch {
-    return false;
-  }
-}
-
-function isReady(url: string): Promise<boolean> {
-  return fetch(`${url}/readyz`).then(
-    ({ status }) => status === 200,
-    () => false,
-  );
-}
-
-interface Answered {
-  status: number;
-  // biome-ignore lint/suspicious/noExplicitAny: answers are JSON of many shapes.
-  body: any;
-}
-
-async function send(
-  url: string,
-  key: string,
-  body: object | undefined,
-  headers: object = {},
-): Promise<Answered> {
-  const answer = await fetch(url, {
-    method: body === undefined ? 'GET' : 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  return { status: answer.status, body: await answer.json() };
 }
 
 const post = (route: string, body: object) =>

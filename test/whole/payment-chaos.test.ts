@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { WorkflowNotFoundError } from '@temporalio/client';
 import { request } from 'undici';
 import { type ProviderName, providerNames } from '../../domain/payments/currencies';
 import { many } from '../../domain/sql';
@@ -12,13 +13,15 @@ import {
   type PaymentWorld,
   sessionOf,
 } from '../support/payments';
+import { seed as file_seed, pick, type Random, randomOf } from '../support/random';
 import { until } from '../support/until';
+import { isAtRest } from '../support/worker';
 
 // Random stories of many payments at once: buyers, operators and providers do what they like in any order, and calls are lost
 // on their way there or back. When all is quiet, wallets hold what the providers' own books say, and no session is stuck.
 
 const SESSIONS = 24;
-const seed = Number(process.env.CHAOS_SEED ?? Math.floor(Math.random() * 1e9));
+const seed = Number(process.env.CHAOS_SEED ?? file_seed);
 
 let world: PaymentWorld;
 
@@ -32,23 +35,6 @@ interface Story {
   tenant: Tenant;
   checkout: Checkout;
   done: string[];
-}
-
-type Random = () => number;
-
-/** Numbers between 0 and 1 that a seed repeats. */
-function randomOf(from: number): Random {
-  let state = from >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
-function pick<T>(random: Random, all: readonly T[]): T {
-  return all[Math.floor(random() * all.length)] as T;
 }
 
 const calls = ['read', 'capture', 'refund', 'expire', 'read-refund'];
@@ -138,12 +124,22 @@ async function settle(): Promise<void> {
     await world.client.workflow.execute('reconcile', {
       ...{ workflowId: `reconcile-${round}`, taskQueue: 'lifecycle' },
     });
-    await until(
-      async () => (await world.db('outbox').where({ parked_at: null })).length === 0,
-      20_000,
-    );
-    await sleep(1_200);
+    await until(isQuiet, 20_000);
   }
+}
+
+/** Whether all messages are sent, and no workflow does anything. */
+async function isQuiet(): Promise<boolean> {
+  if ((await world.db('outbox').where({ parked_at: null })).length > 0) return false;
+  const ids = [...(await world.db('payment_sessions')), ...(await world.db('payment_refunds'))];
+  // One that was never started, or is over and gone, does nothing either.
+  const isResting = ({ id }: { id: string }) => isAtRest(world.client, id).catch(isNotFound);
+  return (await Promise.all(ids.map(isResting))).every(Boolean);
+}
+
+function isNotFound(error: unknown): boolean {
+  if (error instanceof WorkflowNotFoundError) return true;
+  throw error;
 }
 
 /** A refund's workflow sleeps by its own clock; the reconciler starts one that is gone. */

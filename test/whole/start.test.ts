@@ -1,4 +1,4 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -11,6 +11,7 @@ import { type Birth, birthOf, isAlive } from '../../sandbox/processes/leftovers'
 import { pressFirst } from '../support/payment-sandbox';
 import { blocksOf, documents } from '../support/recipes';
 import { until } from '../support/until';
+import { npmStart, printedCalls, type Started, shell, status, typesOf } from './npm-start';
 
 const scratch = mkdtempSync(path.join(tmpdir(), 'svc-start-'));
 // PostgreSQL's system user must enter it where the tests run as root.
@@ -22,14 +23,8 @@ const START_MS = 60_000;
 let npm: Started;
 let first: Demo;
 
-interface Started {
-  process: ChildProcess;
-  output: () => string;
-  ended: Promise<unknown>;
-}
-
 beforeAll(async () => {
-  npm = npmStart();
+  npm = npmStart(data_dir);
   first = await demoOf(npm);
 }, START_MS);
 
@@ -157,7 +152,7 @@ test('each request is a line in the log files of gateway and API, and none on th
 });
 
 test('a second npm start on the same data directory is refused, and disturbs nothing', async () => {
-  const second = npmStart();
+  const second = npmStart(data_dir);
   await second.ended;
   expect(second.output()).toMatch(/is in use by process \d+, another npm start/);
   expect(await status(`${first.api_url}/readyz`)).toBe(200);
@@ -196,7 +191,7 @@ test('SIGTERM stops everything within 8 seconds and leaves no process and no loc
 });
 
 test('a second start finds the keys and the ledger of the first; a start after kill -9 finds them too, and the money of an unfinished walk', async () => {
-  npm = npmStart();
+  npm = npmStart(data_dir);
   const second = await demoOf(npm);
   expect(second.keys).toEqual(first.keys);
   // Left halfway: the money is still aside.
@@ -206,7 +201,7 @@ test('a second start finds the keys and the ledger of the first; a start after k
   process.kill(lockHolder().pid, 'SIGKILL');
   npm.process.kill('SIGKILL');
   await npm.ended;
-  npm = npmStart();
+  npm = npmStart(data_dir);
   const third = await demoOf(npm);
   expect(births.filter(isAlive)).toEqual([]);
   expect(third.organization_id).toBe(first.organization_id);
@@ -229,7 +224,7 @@ test('a taken port is named with its variable, and nothing is left', async () =>
   const { port } = taken.address() as { port: number };
   // The written configuration, named as one's own, is taken: its key's variable is set for it.
   const own = { GATEWAY_CONFIG: path.join(data_dir, 'gateway.yaml') };
-  const refused = npmStart({ GATEWAY_PORT: String(port), ...own });
+  const refused = npmStart(data_dir, { GATEWAY_PORT: String(port), ...own });
   await refused.ended;
   taken.close();
   expect(refused.output()).toContain(`Port ${port} (GATEWAY_PORT) is in use.`);
@@ -242,28 +237,13 @@ test(
   async () => {
     const file = path.join(scratch, 'gateway.yaml');
     await shell(`printf 'providers: {targets: [], speed: 1}' > ${file}`);
-    const refused = npmStart({ GATEWAY_CONFIG: file });
+    const refused = npmStart(data_dir, { GATEWAY_CONFIG: file });
     await refused.ended;
     expect(refused.output()).toContain('providers.speed');
     expect(existsSync(path.join(data_dir, 'start.lock'))).toBe(false);
   },
   START_MS,
 );
-
-function npmStart(env: Record<string, string> = {}): Started {
-  const child = spawn('npm', ['start'], {
-    cwd: root,
-    env: { ...process.env, DATA_DIR: data_dir, PORTS: 'free', GATEWAYS: '2', ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on('data', (chunk) => {
-      output += chunk;
-    });
-  }
-  return { process: child, output: () => output, ended: once(child, 'exit') };
-}
 
 async function demoOf(started: Started): Promise<Demo> {
   let is_over = false;
@@ -309,24 +289,4 @@ async function walkThroughTicket(): Promise<void> {
   await until(async () => (await open()) === 1);
   expect(JSON.parse(await shell(approve))).toMatchObject({ note: 'go ahead' });
   expect(JSON.parse(await held).choices[0].message.content).toContain('Who pays for this?');
-}
-
-function printedCalls(output: string): string[] {
-  return output.match(/^ {2}curl (.*\\\n)?.*$/gm) ?? [];
-}
-
-async function shell(command: string): Promise<string> {
-  const { stdout } = await promisify(execFile)('/bin/sh', ['-c', command]);
-  return stdout;
-}
-
-function typesOf(ledger: string): string[] {
-  const { transactions } = JSON.parse(ledger) as { transactions: { type: string }[] };
-  return transactions.map(({ type }) => type);
-}
-
-async function status(url: string): Promise<number> {
-  const answer = await fetch(url);
-  await answer.arrayBuffer();
-  return answer.status;
 }

@@ -12,6 +12,7 @@ import {
   sessionOf,
 } from '../support/payments';
 import { until } from '../support/until';
+import { restOf } from '../support/worker';
 
 let world: PaymentWorld;
 let tenant: Tenant;
@@ -120,7 +121,7 @@ test('a pending refund is asked for at its next check, no sooner, and the provid
   await until(async () => (await refundOf(checkout)).checks === 2);
   expect((await refundOf(checkout)).next_check_at?.getTime()).toBeGreaterThan(Date.now() + 60_000);
   const before = await readsOf(checkout);
-  await new Promise((resolve) => setTimeout(resolve, 1_500));
+  expect(await restOf(world.client, id)).toBeGreaterThan(60);
   expect(await readsOf(checkout)).toBe(before);
 
   await sandbox().act(order, 'fail-refund');
@@ -142,7 +143,7 @@ test('a refund that stays pending past the last check is left alone, until news 
   await hurry(id);
   await until(async () => (await refundOf(checkout)).next_check_at === null);
   const before = await readsOf(checkout);
-  await new Promise((resolve) => setTimeout(resolve, 1_500));
+  expect(await restOf(world.client, id)).toBeGreaterThan(60);
   expect(await readsOf(checkout)).toBe(before);
 
   await sandbox().act(order, 'settle-refund');

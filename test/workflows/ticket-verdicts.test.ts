@@ -241,10 +241,11 @@ test('a person who may bill approves under their own name', async () => {
 test('verdicts hold no database connection while Temporal records them', async () => {
   const { db, temporal } = world;
   const { connectionString } = db.client.config.connection;
+  const held = holdUp(temporal.update);
   const small = openDatabase(connectionString, 2, 'two connections');
   const api = await serve({
     db: small,
-    temporal: { ...temporal, update: slowly(temporal.update) },
+    temporal: { ...temporal, update: held.update },
   });
   const shorts = [];
   for (let n = 0; n < 4; n += 1) shorts.push(await makeShort(world, 10));
@@ -256,21 +257,29 @@ test('verdicts hold no database connection while Temporal records them', async (
     }),
   );
   const [short] = shorts;
-  await new Promise((resolve) => setTimeout(resolve, 300));
+  await until(() => held.count() === verdicts.length);
   const started_at = performance.now();
   expect((await api.call('get', '/v1/wallets', { key: short?.billing_key })).status).toBe(200);
   expect(performance.now() - started_at).toBeLessThan(1_500);
+  held.release();
   expect((await Promise.all(verdicts)).map(({ status }) => status)).toEqual([200, 200, 200, 200]);
   await api.close();
   await small.destroy();
 });
 
-/** Temporal on a bad day: each update takes a second more. */
-function slowly(update: TicketWorld['temporal']['update']): TicketWorld['temporal']['update'] {
-  return async (...message) => {
-    await new Promise((resolve) => setTimeout(resolve, 1_000));
+/** Temporal on a bad day: updates wait until they are released. */
+function holdUp(update: TicketWorld['temporal']['update']) {
+  let count = 0;
+  let release = () => {};
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const late: typeof update = async (...message) => {
+    count += 1;
+    await released;
     return update(...message) as never;
   };
+  return { update: late, count: () => count, release };
 }
 
 test('an approval of what has no price any more says that the price is missing', async () => {

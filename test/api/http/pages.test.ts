@@ -1,5 +1,6 @@
 import type { Db } from '../../../domain/sql';
 import { type CallApi, makeTenant, platformKey, startApi, type Tenant } from '../../support/api';
+import { until } from '../../support/until';
 
 let db: Db;
 let call: CallApi;
@@ -62,7 +63,7 @@ test.each<[string, () => string, () => Promise<void>]>([
     };
     const whole = await list('per_page=200');
     const as_of = new Date(Date.now() + 1).toISOString();
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await until(() => new Date().toISOString() > as_of);
     const seen: string[] = [];
     for (let page = 1, more = true; more; page += 1) {
       const { ids, total, has_more } = await list(`per_page=2&page=${page}&as_of=${as_of}`);

@@ -14,6 +14,7 @@ import {
   sessionOf,
 } from '../../support/payments';
 import { until } from '../../support/until';
+import { restOf } from '../../support/worker';
 
 // Webhooks at the API's own door: whose are taken, what is stored, and what an event may cause.
 
@@ -145,7 +146,7 @@ test('an event says nothing by itself: a signed "paid" for what is not paid cred
     );
     return rows.length === 0;
   }, 10_000);
-  await new Promise((resolve) => setTimeout(resolve, 500));
+  await restOf(world.client, id);
   expect(await sessionOf(world, tenant, checkout)).toMatchObject({
     status: 'created',
     credited_amount: 0,

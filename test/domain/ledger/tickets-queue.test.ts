@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import * as tickets from '../../../domain/ledger/tickets';
 import * as verdicts from '../../../domain/ledger/verdicts';
 import { many } from '../../../domain/sql';
 import { makeTenant, serve, type Tenant } from '../../support/api';
 import { balance, credit, makeKey, TOKEN } from '../../support/ledger';
+import { type Random, randomOf, seed } from '../../support/random';
 import {
   bodyHash,
   makeShort,
@@ -51,7 +53,7 @@ async function queueUp(tenant: Tenant, shorts: Short[], wait_ms: number) {
 }
 
 /** Some milliseconds, so that every order of the rivals comes up. */
-const soon = () => new Promise((resolve) => setTimeout(resolve, Math.random() * 12));
+const soon = (random: Random) => sleep(random() * 12);
 
 const numbers = (length: number) => Array.from({ length }, (_, n) => n);
 
@@ -109,26 +111,27 @@ test('redeem, expiry, approval, denial and credit at the same instant: one outco
   const { db } = world;
   const valid_until = new Date(Date.now() + 600_000).toISOString();
   const outcomes = new Map<string, number>();
-  const round = async (tenant: Tenant) => {
+  const round = async (tenant: Tenant, random: Random) => {
     // Whatever earlier rounds have left is 10 too little.
     const { balance_nanos } = await balance(db, tenant.wallet_id);
     const short = await makeShort(world, Number(balance_nanos / TOKEN) + 10, {}, tenant);
     const { ticket_id, org_id } = short;
     const verdict = { ticket_id, org_id, by: 'test', is_platform: false, valid_until };
+    const lapses = random() < 0.5;
     const expire = () =>
       many(
         db,
-        `update cost_tickets set expires_at = clock_timestamp() where id = :ticket_id and status = 'open' and random() < 0.5`,
-        { ticket_id },
+        `update cost_tickets set expires_at = clock_timestamp() where id = :ticket_id and status = 'open' and :lapses`,
+        { ticket_id, lapses },
       ).then(() => tickets.expire(db, ticket_id));
     const [redeemed, approved, denied] = await Promise.allSettled([
       redeem(world.call, world.machine, short).then(({ status }) => {
         if (status !== 200) throw new Error(String(status));
       }),
-      soon().then(() => verdicts.decide(db, { ...verdict, verdict: 'approved' })),
-      soon().then(() => verdicts.decide(db, { ...verdict, verdict: 'denied' })),
-      soon().then(expire),
-      Math.random() < 0.3 ? credit(db, org_id, tenant.wallet_id, 10n * TOKEN) : undefined,
+      soon(random).then(() => verdicts.decide(db, { ...verdict, verdict: 'approved' })),
+      soon(random).then(() => verdicts.decide(db, { ...verdict, verdict: 'denied' })),
+      soon(random).then(expire),
+      random() < 0.3 ? credit(db, org_id, tenant.wallet_id, 10n * TOKEN) : undefined,
     ]);
     const { status } = await show(world.call, short);
     outcomes.set(status, (outcomes.get(status) ?? 0) + 1);
@@ -142,9 +145,10 @@ test('redeem, expiry, approval, denial and credit at the same instant: one outco
       await world.call('post', '/v1/gateway/wallets/settle', { key: world.machine, body });
     }
   };
-  const rounds = async () => {
+  const rounds = async (lane: number) => {
+    const random = randomOf(seed + lane);
     const tenant = await makeTenant(db);
-    for (const _n of numbers(250)) await round(tenant);
+    for (const _n of numbers(250)) await round(tenant, random);
   };
   await Promise.all(numbers(4).map(rounds));
   expect([...outcomes.keys()].sort()).toEqual(['approved', 'denied', 'expired', 'redeemed']);
@@ -155,10 +159,18 @@ test('a call between two waits keeps its place for a moment, and gets nothing wh
   const tenant = await makeTenant(db);
   const first = await makeShort(world, 10, {}, tenant);
   const second = await makeShort(world, 10, {}, tenant);
-  const { paid } = await queueUp(tenant, [first, second], 600);
-  await until(async () => (await waitersOf(tenant)) === 0);
-  const late = redeem(call, machine, second, { wait_ms: 10_000 });
+  // Long enough for both to join on a busy machine.
+  const { paid, all } = await queueUp(tenant, [first, second], 3_000);
+  await all;
+  const late = redeem(call, machine, second, { wait_ms: 30_000 });
   await until(async () => (await waitersOf(tenant)) === 1);
+  // The moment begins here, however long ago the wait was over.
+  const { org_id, request_id } = first;
+  await many(
+    db,
+    'update ticket_waiters set until = clock_timestamp() where org_id = :org_id and request_id = :request_id',
+    { org_id, request_id },
+  );
   await topUp(call, tenant, 10);
   expect((await redeem(call, machine, first, { wait_ms: 1_000 })).status).toBe(200);
   await topUp(call, tenant, 10);

@@ -1,7 +1,5 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { many } from '../../../domain/sql';
-import { parseSettings } from '../../../gateway/config/settings';
-import { openBreaker } from '../../../gateway/upstreams/breaker';
 import { listen } from '../../../runtime/listen';
 import {
   chat,
@@ -291,47 +289,4 @@ test('where every circuit is open the client is told when to come again, and not
   expect(answer.status).toBe(503);
   expect(answer.headers['retry-after']).toBe('60');
   expect([first.asked.length, second.asked.length]).toEqual([1, 1]);
-});
-
-test('a breaker lets one request try when its time is over, and the others wait for its end', () => {
-  let now = 0;
-  const breaker = openBreaker({ enabled: true, failures: 2, open_ms: 100 }, () => now);
-  breaker.failed();
-  breaker.succeeded();
-  breaker.failed();
-  expect(breaker.mayPass()).toBe(true);
-  breaker.failed();
-  expect([breaker.mayPass(), breaker.opensIn()]).toEqual([false, 100]);
-  now = 100;
-  expect([breaker.mayPass(), breaker.mayPass()]).toEqual([true, false]);
-  breaker.abandoned();
-  expect(breaker.mayPass()).toBe(true);
-  breaker.answered();
-  expect([breaker.mayPass(), breaker.mayPass()]).toEqual([true, true]);
-  breaker.failed();
-  breaker.failed();
-  now = 200;
-  expect(breaker.mayPass()).toBe(true);
-  breaker.failed();
-  expect([breaker.mayPass(), breaker.opensIn()]).toEqual([false, 100]);
-  now = 300;
-  expect(breaker.mayPass()).toBe(true);
-  breaker.succeeded();
-  expect([breaker.mayPass(), breaker.mayPass(), breaker.opensIn()]).toEqual([true, true, 0]);
-});
-
-test.each([
-  [{ model_groups: [{ name: 'gpt-4o', models: ['gpt-4o'] }] }, 'model_groups[0].name'],
-  [{ model_groups: [{ name: 'fast', models: ['nothing'] }] }, 'model_groups[0].models'],
-  [{ fallback: { models: { 'gpt-4o': ['nothing'] } } }, 'providers.fallback.models.gpt-4o'],
-  [{ fallback: { models: { nothing: ['gpt-4o'] } } }, 'providers.fallback.models'],
-  [{ fallback: { retries: 6 } }, 'providers.fallback.retries'],
-  [{ circuit_breaker: { failures: 0 } }, 'circuit_breaker.failures'],
-])('%j is refused by name', ({ fallback = {}, ...sections }: Given, words) => {
-  const target = {
-    ...{ id: 'a', provider: 'openai', shape: 'openai', base_url: 'http://127.0.0.1/v1' },
-    ...{ api_key_env: 'TEST_MODELS_KEY', models: ['gpt-4o'] },
-  };
-  const text = JSON.stringify({ ...sections, providers: { targets: [target], fallback } });
-  expect(() => parseSettings(text)).toThrow(words);
 });

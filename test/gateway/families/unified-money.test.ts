@@ -13,6 +13,7 @@ import {
 import { until } from '../../support/until';
 import { openScripted, type Scripted } from '../../support/upstream';
 
+const path = '/v1/unified/chat/completions';
 const claude = 'claude-sonnet-4-5';
 let world: World;
 let upstream: Scripted;
@@ -58,15 +59,50 @@ const end = event('message_delta', {
 });
 const failed = event('error', { error: { type: 'overloaded_error', message: 'Busy' } });
 
+const last = () => lastCharge(world, world.org.org_id);
+const user = (content: string) => [{ role: 'user' as const, content }];
+
+test('the same words cost the same through Messages and through the one shape', async () => {
+  const messages = [{ role: 'user', content: 'Hello there' }];
+  await post(`${world.url}/v1/messages`, world.key, message('Hello there'));
+  const direct = await last();
+  await post(world.url + path, world.key, { model: claude, max_tokens: 64, messages });
+  expect((await last()).actual_cost_nanos).toBe(direct.actual_cost_nanos);
+});
+
+test('usage is not shown to a client who did not ask, and is charged', async () => {
+  const body = { model: claude, max_tokens: 64, stream: true, messages: user('Hello') };
+  const { text } = await post(world.url + path, world.key, body);
+  expect(text).not.toContain('"usage":{');
+  expect(text).toMatch(/data: \[DONE\]\n\n$/);
+  expect(await last()).toMatchObject({ usage_source: 'upstream' });
+});
+
+test('what was cached is charged at its price', async () => {
+  const text = 'Long and the same every time. '.repeat(50);
+  const messages = [
+    {
+      role: 'system',
+      content: [{ type: 'text', text, cache_control: { type: 'ephemeral', ttl: '1h' } }],
+    },
+    ...user('Hello'),
+  ];
+  const body = { model: claude, max_tokens: 64, messages };
+  await post(world.url + path, world.key, body);
+  expect((await last()).usage.cache_write_1h_tokens).toBeGreaterThan(0);
+  await post(world.url + path, world.key, { ...body, stream: true });
+  expect((await last()).usage.cached_tokens).toBeGreaterThan(0);
+});
+
 /** What both routes charge for the same stream. */
 async function charges(pieces: string[]) {
   const found = [];
-  for (const [path, body] of [
+  for (const [route, body] of [
     ['/v1/messages', message('Hello', { stream: true })],
-    ['/v1/unified/chat/completions', chat('Hello', { model: claude, stream: true })],
+    [path, chat('Hello', { model: claude, stream: true })],
   ] as const) {
     upstream.play(pieces);
-    await post(url + path, world.key, body);
+    await post(url + route, world.key, body);
     const { usage, usage_source, actual_cost_nanos, status } = await lastCharge(
       world,
       world.org.org_id,
@@ -104,7 +140,7 @@ test('an answer that breaks off after its client has gone is charged by what cam
   });
   const slow = await gatewayTo(`http://127.0.0.1:${await listen(server, 0)}`);
   const left = new AbortController();
-  const asked = request(`${slow.url}/v1/unified/chat/completions`, {
+  const asked = request(slow.url + path, {
     method: 'POST',
     headers: { 'content-type': 'application/json', authorization: `Bearer ${world.key}` },
     body: JSON.stringify(chat('Hello', { model: claude })),

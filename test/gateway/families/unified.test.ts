@@ -4,7 +4,6 @@ import {
   chat,
   forgetArrivals,
   lastCharge,
-  message,
   openHolds,
   openWorld,
   post,
@@ -56,22 +55,6 @@ test.each(['gpt-4o-mini', claude])(
     expect((await last()).actual_cost_nanos).toBe(first.actual_cost_nanos);
   },
 );
-
-test('the same words cost the same through Messages and through the one shape', async () => {
-  const messages = [{ role: 'user', content: 'Hello there' }];
-  await post(`${world.url}/v1/messages`, world.key, message('Hello there'));
-  const direct = await last();
-  await post(world.url + path, world.key, { model: claude, max_tokens: 64, messages });
-  expect((await last()).actual_cost_nanos).toBe(direct.actual_cost_nanos);
-});
-
-test('usage is not shown to a client who did not ask, and is charged', async () => {
-  const body = { model: claude, max_tokens: 64, stream: true, messages: user('Hello') };
-  const { text } = await post(world.url + path, world.key, body);
-  expect(text).not.toContain('"usage":{');
-  expect(text).toMatch(/data: \[DONE\]\n\n$/);
-  expect(await last()).toMatchObject({ usage_source: 'upstream' });
-});
 
 const tools = [
   {
@@ -211,22 +194,6 @@ test('pictures, documents, limits and forms are said in the words of the other w
   });
 });
 
-test('what was cached is charged at its price', async () => {
-  const text = 'Long and the same every time. '.repeat(50);
-  const messages = [
-    {
-      role: 'system',
-      content: [{ type: 'text', text, cache_control: { type: 'ephemeral', ttl: '1h' } }],
-    },
-    ...user('Hello'),
-  ];
-  const body = { model: claude, max_tokens: 64, messages };
-  await post(world.url + path, world.key, body);
-  expect((await last()).usage.cache_write_1h_tokens).toBeGreaterThan(0);
-  await post(world.url + path, world.key, { ...body, stream: true });
-  expect((await last()).usage.cached_tokens).toBeGreaterThan(0);
-});
-
 test.each<[object, string]>([
   [{ n: 2 }, 'n'],
   [{ functions: [{ name: 'x' }] }, 'functions'],
@@ -243,7 +210,7 @@ test.each<[object, string]>([
     { messages: [{ role: 'assistant', content: 'x', tool_calls: 'abc' }] },
     'messages[0].tool_calls',
   ],
-  [{ tools, tool_choice: 'function Object() { [native code] }' }, 'tool_choice'],
+  [{ tools, tool_choice: 'constructor' }, 'tool_choice'],
   [
     {
       messages: [

@@ -1,62 +1,14 @@
+import { randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
-import OpenAI, { RateLimitError } from 'openai';
 import { many } from '../../../domain/sql';
 import { adopt } from '../../../gateway/adopt';
 import { openSnapshot } from '../../../gateway/call/snapshot';
 import { parseSettings } from '../../../gateway/config/settings';
-import {
-  chat,
-  gatewayKey,
-  openWorld,
-  post,
-  type TestGateway,
-  type World,
-} from '../../support/gateway';
-import { credit, makeOrg, type TestOrg } from '../../support/ledger';
-import { openAtMinute } from '../../support/limits';
-import { type BreakableRedis, openRedis } from '../../support/redis';
+import { chat, post, type TestGateway } from '../../support/gateway';
+import { credit, type TestOrg } from '../../support/ledger';
 import { connect as openSocket } from '../../support/socket';
 import { until } from '../../support/until';
-import { openWire, type Wire } from '../../support/wire';
-
-const CHAT = '/v1/chat/completions';
-
-let world: World;
-let wire: Wire;
-let redis: BreakableRedis;
-
-beforeAll(async () => {
-  world = await openWorld();
-  wire = await openWire(world.models_url);
-  redis = await openRedis();
-  process.env.TEST_REDIS_URL = redis.url;
-});
-afterEach(() => {
-  wire.set('pass');
-  wire.release();
-});
-afterAll(async () => {
-  await world.close();
-  await wire.close();
-  await redis.close();
-});
-
-/** A gateway whose models are behind the wire. */
-function open(settings: object): Promise<TestGateway> {
-  return openAtMinute(world, { settings, target: { base_url: `${wire.url}/v1` } });
-}
-
-async function ask(gateway: TestGateway, key = world.key, headers: Record<string, string> = {}) {
-  const answer = await post(gateway.url + CHAT, key, chat('hi'), headers);
-  const error = answer.status < 400 ? {} : JSON.parse(answer.text).error;
-  return { status: answer.status, error, headers: answer.headers };
-}
-
-async function fundedKey(amount = 10_000_000_000n): Promise<{ org: TestOrg; key: string }> {
-  const org = await makeOrg(world.api.db);
-  if (amount > 0n) await credit(world.api.db, org.org_id, org.org_wallet, amount);
-  return { org, key: await gatewayKey(world.api, org.org_id, { user_id: org.user_id }) };
-}
+import { ask, CHAT, fundedKey, global, open, redis, wire, world } from './behind-wire';
 
 async function eventsOf(gateway: TestGateway, org_id: string) {
   await until(() => gateway.gateway.events.count() === 0);
@@ -67,154 +19,6 @@ async function eventsOf(gateway: TestGateway, org_id: string) {
     { org_id },
   );
 }
-
-const global = (limits: object, more: object = {}) => ({
-  rate_limits: { global: limits },
-  global_rate_limit: more,
-});
-
-test('each decision is one event over all tiers, with the most constrained scope', async () => {
-  const { org, key } = await fundedKey();
-  const gateway = await open({
-    rate_limits: { per_key: { rpm: 9, tpm: 5_000 }, per_user: { rpm: 2 }, global: { rpm: 50 } },
-  });
-  for (let n = 0; n < 3; n += 1) await ask(gateway, key);
-  const events = await eventsOf(gateway, org.org_id);
-  const [first, second, third] = events.map(({ payload }) => payload);
-  expect(events.map(({ type, action }) => [type, action])).toEqual([
-    ['rate_limit.checked', null],
-    ['rate_limit.checked', null],
-    ['rate_limit.exceeded', 'rate_limited'],
-  ]);
-  expect(first).toMatchObject({
-    ...{ scope: 'per_user', user_id: org.user_id, team_id: null, remaining_rpm: 1 },
-    identity_proof_method: 'gateway_key',
-  });
-  expect(first?.key_id).toEqual(expect.any(String));
-  expect(first?.remaining_tpm).toBeLessThan(5_000);
-  expect(second).toMatchObject({ remaining_rpm: 0 });
-  expect(third).toMatchObject({
-    ...{ scope: 'per_user', limit_type: 'rpm', limit_value: 2, current_value: 2 },
-  });
-});
-
-test('an address that is refused is told of, where its key is known', async () => {
-  const { org, key } = await fundedKey();
-  const gateway = await open({ rate_limits: { ip: { enabled: true, rpm: 1 } } });
-  expect([(await ask(gateway, key)).status, (await ask(gateway, key)).status]).toEqual([200, 429]);
-  const events = await eventsOf(gateway, org.org_id);
-  expect(events.map(({ type, payload }) => [type, payload.scope])).toEqual([
-    ['rate_limit.checked', 'ip'],
-    ['rate_limit.exceeded', 'ip'],
-  ]);
-});
-
-test('a known caller is told of also while an unknown one is asked for', async () => {
-  const { org, key } = await fundedKey();
-  const gateway = await open({ rate_limits: { ip: { enabled: true, rpm: 1 } } });
-  expect((await ask(gateway, key)).status).toBe(200);
-  // Nobody's key can be looked up meanwhile.
-  const lock = await world.api.db.transaction();
-  await lock.raw('lock table tokens in access exclusive mode');
-  const unknown = await ask(gateway, `svc_gk_${'0'.repeat(40)}`);
-  const is_asking = gateway.gateway.identities.isAsking();
-  const known = await ask(gateway, key);
-  await lock.rollback();
-  expect([unknown.status, is_asking, known.status]).toEqual([429, true, 429]);
-  await until(() => !gateway.gateway.identities.isAsking());
-  const events = await eventsOf(gateway, org.org_id);
-  expect(events.map(({ type }) => type)).toEqual(['rate_limit.checked', 'rate_limit.exceeded']);
-});
-
-test('a global limit that is reached opens the circuit once: until its window ends nothing passes another tier', async () => {
-  const { org, key } = await fundedKey();
-  const [second, third] = [await fundedKey(), await fundedKey()];
-  const gateway = await open({
-    rate_limits: { global: { rpm: 2 }, per_key: { rpm: 1 } },
-    global_rate_limit: { window_seconds: 4 },
-  });
-  expect((await ask(gateway, key)).status).toBe(200);
-  expect((await ask(gateway, key)).error.scope).toBe('per_key');
-  expect((await ask(gateway, second.key)).status).toBe(200);
-  const scopes = [];
-  for (const one of [third.key, key, key, third.key])
-    scopes.push((await ask(gateway, one)).error.scope);
-  expect(scopes).toEqual(['global', 'global', 'global', 'global']);
-  const ours = (await eventsOf(gateway, org.org_id)).map(({ type }) => type);
-  expect(ours).not.toContain('rate_limit.circuit_open');
-  expect((await eventsOf(gateway, third.org.org_id)).map(({ type }) => type).sort()).toEqual([
-    'rate_limit.circuit_open',
-    'rate_limit.exceeded',
-    'rate_limit.exceeded',
-  ]);
-  await until(async () => (await ask(gateway, third.key)).status === 200, 10_000);
-});
-
-test('one request too large for the global tokens is refused alone', async () => {
-  const gateway = await open({
-    ...global({ tpm: 1_000 }),
-    token_rate_limit: { pre_request_estimate: true },
-  });
-  const huge = await post(gateway.url + CHAT, world.key, chat('word '.repeat(2_000)));
-  expect([huge.status, (await ask(gateway)).status]).toEqual([429, 200]);
-});
-
-test('a global limit that queues lets requests wait for its next window', async () => {
-  const gateway = await open(
-    global({ rpm: 3 }, { window_seconds: 1, reject_action: 'queue', queue_timeout_ms: 10_000 }),
-  );
-  const began = performance.now();
-  const answers = await Promise.all(Array.from({ length: 9 }, () => ask(gateway)));
-  expect(answers.map(({ status }) => status)).toEqual(Array(9).fill(200));
-  // Nine in windows of three take two whole ones at least.
-  expect(performance.now() - began).toBeGreaterThan(1_000);
-});
-
-test('who waits longer than queue_timeout_ms is refused then', async () => {
-  const gateway = await open(global({ rpm: 1 }, { reject_action: 'queue', queue_timeout_ms: 300 }));
-  expect((await ask(gateway)).status).toBe(200);
-  const began = performance.now();
-  const { status, headers } = await ask(gateway);
-  const took = performance.now() - began;
-  expect(status).toBe(429);
-  expect(took).toBeGreaterThanOrEqual(290);
-  expect(took).toBeLessThan(2_000);
-  expect(Number(headers['retry-after'])).toBeGreaterThanOrEqual(1);
-});
-
-test('who waits behind others is told of the counter too', async () => {
-  const { org, key } = await fundedKey();
-  const gateway = await open(global({ rpm: 1 }, { reject_action: 'queue', queue_timeout_ms: 200 }));
-  const answers = await Promise.all([ask(gateway, key), ask(gateway, key), ask(gateway, key)]);
-  expect(answers.map(({ status }) => status).sort()).toEqual([200, 429, 429]);
-  const told = (await eventsOf(gateway, org.org_id)).filter(({ action }) => action !== null);
-  expect(told.map(({ payload }) => payload.current_value)).toEqual([1, 1]);
-});
-
-test('an address is counted where nothing is priced: a path of sockets asked as plain HTTP', async () => {
-  const gateway = await open({ rate_limits: { ip: { enabled: true, rpm: 2 } } });
-  const found: number[] = [];
-  for (let n = 0; n < 3; n += 1) {
-    const wrong = { authorization: `Bearer svc_gk_${'0'.repeat(40)}` };
-    const answer = await fetch(`${gateway.url}/v1/responses/ws`, { headers: wrong });
-    await answer.text();
-    found.push(answer.status);
-  }
-  expect(found).toEqual([401, 401, 429]);
-});
-
-test('an address that guesses keys is refused also while the global limit refuses everything', async () => {
-  const gateway = await open({
-    rate_limits: { global: { rpm: 1 }, ip: { enabled: true, rpm: 3 } },
-  });
-  const wrong = `svc_gk_${'0'.repeat(40)}`;
-  const found: (string | number)[] = [];
-  for (const key of [world.key, world.key, wrong, wrong, wrong]) {
-    const { status, error } = await ask(gateway, key);
-    found.push(error.scope ?? status);
-  }
-  expect(found).toEqual([200, 'global', 401, 401, 'ip']);
-});
 
 test('a slot that is given back goes to the first in the queue', async () => {
   const gateway = await open(
@@ -321,7 +125,7 @@ function ticketsOf({ org_id }: TestOrg) {
 const shared = (more: object = {}) => ({
   distributed_rate_limit: {
     ...{ enabled: true, store_url_env: 'TEST_REDIS_URL' },
-    key_prefix: `t${Math.random().toString(36).slice(2)}:`,
+    key_prefix: `${randomUUID()}:`,
     ...more,
   },
 });
@@ -392,30 +196,6 @@ test('each frame of a socket is a request of its own', async () => {
   client.ws.terminate();
 });
 
-test("OpenAI's client sees the refusal with its headers, its code and its scope", async () => {
-  const { key } = await fundedKey();
-  const gateway = await open({ rate_limits: { per_user: { rpm: 1 } } });
-  const client = new OpenAI({ apiKey: key, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
-  const call = () =>
-    client.chat.completions.create({
-      model: 'gpt-4o-mini',
-      messages: [{ role: 'user', content: 'hi' }],
-    });
-  const { response } = await call().withResponse();
-  expect(response.headers.get('x-ratelimit-remaining')).toBe('0');
-  const error = await call().catch((thrown: unknown) => thrown as RateLimitError);
-  expect(error).toBeInstanceOf(RateLimitError);
-  expect(error).toMatchObject({
-    status: 429,
-    code: 'rate_limit_exceeded',
-    type: 'rate_limit_error',
-  });
-  const { headers, error: inner } = error as RateLimitError;
-  expect((inner as { scope?: string }).scope).toBe('per_user');
-  expect(Number(headers?.get('retry-after'))).toBeGreaterThanOrEqual(1);
-  expect(headers?.get('x-ratelimit-limit')).toBe('1');
-});
-
 test('counters go on under another configuration, also under another limit', async () => {
   const { key } = await fundedKey();
   const gateway = await open({ rate_limits: { per_key: { rpm: 5 } } });
@@ -451,51 +231,4 @@ test('the limits of a policy pack: by span, and a burst as a token bucket', asyn
   );
   const waited = await Promise.all([ask(queued), ask(queued), ask(queued)]);
   expect(waited.map(({ status }) => status)).toEqual([200, 200, 200]);
-});
-
-test.each([
-  [{ rate_limits: { ip: { enabled: true } } }, 'rate_limits.ip.rpm: is needed'],
-  [{ rate_limits: { ip: { whitelist: ['10.0.0.0/33'] } } }, 'rate_limits.ip.whitelist[0]:'],
-  [{ rate_limits: { per_key: { rpm: 0 } } }, 'rate_limits.per_key.rpm:'],
-  [{ rate_limits: { per_model: { rpm: 1 } } }, 'rate_limits.per_model: there is no such key'],
-  [{ global_rate_limit: { queue_timeout_ms: 10 } }, 'global_rate_limit.queue_timeout_ms:'],
-  [
-    {
-      policy: {
-        'agent-firewall': { rate_limit: { burst_size: 1, global: { requests_per_hour: 9 } } },
-      },
-    },
-    'policy.agent-firewall.rate_limit.burst_size:',
-  ],
-  [{ distributed_rate_limit: { enabled: true } }, 'distributed_rate_limit.store_url_env:'],
-  [
-    { distributed_rate_limit: { enabled: true, store_url_env: 'NOT_SET_ANYWHERE' } },
-    'the environment variable NOT_SET_ANYWHERE is not set',
-  ],
-  [
-    { distributed_rate_limit: { enabled: true, store_url_env: 'TEST_MODELS_KEY' } },
-    'holds no URL of a Redis',
-  ],
-  [
-    { ...shared(), user_rate_limit: { window_seconds: 30 } },
-    'distributed_rate_limit.window_ms: 60000 is not user_rate_limit.window_seconds',
-  ],
-  [{ consumer_groups: [{ name: 'a', inherits: 'none' }] }, 'consumer_groups[0].inherits:'],
-  [
-    {
-      consumer_groups: [
-        { name: 'a', keys: ['k1'] },
-        { name: 'b', keys: ['k1'] },
-      ],
-    },
-    'consumer_groups[1].keys: k1 is already in the group "a"',
-  ],
-  [{ rate_limit_profiles: [{ name: 'p', rpm: 1 }, { name: 'p' }] }, 'rate_limit_profiles[1].name:'],
-])('a configuration that contradicts itself is refused with the path: %j', (settings, message) => {
-  const target = {
-    ...{ id: 'x', provider: 'openai', shape: 'openai', api_key_env: 'TEST_MODELS_KEY' },
-    ...{ base_url: 'http://127.0.0.1:1/v1', models: ['m'] },
-  };
-  const text = JSON.stringify({ providers: { targets: [target] }, ...settings });
-  expect(() => parseSettings(text)).toThrow(message);
 });

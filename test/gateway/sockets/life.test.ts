@@ -1,24 +1,10 @@
-import { createConnection, type Socket } from 'node:net';
 import pino from 'pino';
-import { request } from 'undici';
 import { many } from '../../../domain/sql';
 import { drain } from '../../../gateway/gateway';
-import { chat, gatewayKey, lastCharge, openWorld, type World } from '../../support/gateway';
-import { type Client, connect, type Frame, refusedUpgrade } from '../../support/socket';
+import { gatewayKey, lastCharge } from '../../support/gateway';
+import { type Client, connect, refusedUpgrade } from '../../support/socket';
 import { until } from '../../support/until';
-
-let world: World;
-const open: Client[] = [];
-
-beforeAll(async () => {
-  world = await openWorld();
-});
-
-afterEach(() => {
-  for (const client of open.splice(0)) client.ws.terminate();
-});
-
-afterAll(() => world.close());
+import { open, responds, world } from './connected';
 
 const path = '/v1/responses';
 
@@ -32,97 +18,9 @@ function bearer(key: string) {
   return { authorization: `Bearer ${key}` };
 }
 
-function responds(input: string, more: object = {}) {
-  return { type: 'response.create', model: 'gpt-4o-mini', input, max_output_tokens: 64, ...more };
-}
-
 const slowly = 'Slowly. [[fault:chunks count=10; slow delay=30]]';
 
-describe('an upgrade is refused as a whole HTTP answer', () => {
-  it.each([
-    ['without a key', {}, 401, 'invalid_credential'],
-    ['with a key of nobody', bearer(`svc_gk_${'0'.repeat(40)}`), 401, 'invalid_credential'],
-  ])('%s', async (_, headers, status, code) => {
-    const answer = await refusedUpgrade(`${world.url}${path}`, headers);
-    expect(answer).toMatchObject({ status, body: { type: 'error', error: { code } } });
-    expect(answer.headers).toMatchObject({ 'www-authenticate': 'Bearer', connection: 'close' });
-    expect(answer.body.request_id).toBe(answer.headers['x-request-id']);
-  });
-
-  it('from a page of elsewhere', async () => {
-    const headers = { ...bearer(world.key), origin: 'https://elsewhere.example' };
-    const answer = await refusedUpgrade(`${world.url}${path}`, headers);
-    expect(answer).toMatchObject({ status: 403, body: { error: { code: 'browser_not_allowed' } } });
-  });
-
-  it('at a path that has no socket', async () => {
-    const answer = await refusedUpgrade(`${world.url}/v1/messages`, bearer(world.key));
-    expect(answer.status).toBe(404);
-  });
-
-  it('where the address has asked too often, each frame counted as a request is', async () => {
-    const { url, close } = await world.openGateway({
-      settings: { rate_limits: { ip: { enabled: true, rpm: 2 } } },
-    });
-    const client = await connected(url);
-    client.send(responds('One.', { stream_id: 'one' }));
-    await client.answer('response.completed', 'one');
-    client.send(responds('Two.', { stream_id: 'two' }));
-    const [refusal] = await client.answer('error', 'two');
-    expect(refusal).toMatchObject({
-      status: 429,
-      error: { code: 'rate_limit_exceeded', headers: { 'x-ratelimit-limit': '2' } },
-    });
-    const answer = await refusedUpgrade(`${url}${path}`, bearer(world.key));
-    expect(answer).toMatchObject({ status: 429, headers: { 'x-ratelimit-limit': '2' } });
-    await close();
-  });
-
-  it('beyond the sockets that a key may have, and taken again once one has closed', async () => {
-    const sockets = { connections_per_key_max: 1 };
-    const { url, close } = await world.openGateway({ settings: { sockets } });
-    const first = await connected(url);
-    const answer = await refusedUpgrade(`${url}${path}`, bearer(world.key));
-    expect(answer).toMatchObject({
-      status: 429,
-      body: { error: { code: 'websocket_connection_limit_reached' } },
-    });
-    const other = await gatewayKey(world.api, world.org.org_id);
-    await connected(url, other);
-    first.ws.close();
-    await first.closed;
-    await until(() => connected(url).then(Boolean, () => false));
-    await close();
-  });
-
-  it('beyond the sockets that the gateway has room for, whosever they are', async () => {
-    const { url, close } = await world.openGateway({
-      settings: { sockets: { connections_max: 1 } },
-    });
-    await connected(url);
-    const other = await gatewayKey(world.api, world.org.org_id);
-    const answer = await refusedUpgrade(`${url}${path}`, bearer(other));
-    expect(answer).toMatchObject({ status: 503, body: { error: { code: 'overloaded' } } });
-    await close();
-  });
-});
-
 describe('a socket', () => {
-  it('of a client that sends without reading holds no more than a bound, and goes on once it reads', async () => {
-    const { url, sockets, close } = await world.openGateway({});
-    const client = await connected(url);
-    const [session] = [...sockets.sessions.keys()] as unknown as { ws: typeof client.ws }[];
-    const held = () => session?.ws.bufferedAmount ?? 0;
-    client.ws.pause();
-    for (let n = 0; n < 30_000; n += 1) client.send('{}');
-    await until(() => session?.ws.isPaused === true, 10_000);
-    expect(held()).toBeLessThan(16_000_000);
-    client.ws.resume();
-    await until(() => client.frames.length === 30_000, 20_000);
-    expect(held()).toBe(0);
-    await close();
-  }, 40_000);
-
   it('comes from a page that is allowed', async () => {
     const allowed = 'https://app.example';
     const { url, close } = await world.openGateway({
@@ -262,107 +160,6 @@ describe('the log', () => {
       { route, status: 200, outcome: 'completed', aborted: true },
     ]);
     expect(JSON.stringify(lines)).not.toContain(world.key);
-  });
-});
-
-describe('a client that reads slowly', () => {
-  it('does not make the gateway keep what it has not read', async () => {
-    const { url, sockets, close } = await world.openGateway();
-    const client = await connected(url);
-    for (let lane = 0; lane < 4; lane += 1) {
-      const much = responds('Much. [[fault:big-line size=1000000]]', {
-        stream_id: `lane ${lane}`,
-        max_output_tokens: 900_000,
-      });
-      for (let frame = 0; frame < 8; frame += 1) client.send(much);
-    }
-    client.ws.pause();
-    const [session] = sockets.sessions.keys();
-    const unread = () =>
-      (session as unknown as { ws: { bufferedAmount: number } }).ws.bufferedAmount;
-    await until(() => unread() > 1_000_000, 10_000);
-    let most = 0;
-    for (let look = 0; look < 20; look += 1) {
-      await new Promise((resolve) => setTimeout(resolve, 10));
-      most = Math.max(most, unread());
-    }
-    // A megabyte, and what each lane had in hand.
-    expect(most).toBeLessThan(1_048_576 + 4 * 2_200_000);
-    client.ws.resume();
-    const isEnd = ({ type }: Frame) => type === 'response.completed';
-    await until(() => client.frames.filter(isEnd).length === 32, 15_000);
-    await close();
-  });
-});
-
-describe('a client that reads slowly but steadily', () => {
-  it('gets the whole of a large frame, however many pings stand behind it', async () => {
-    const { url, close } = await world.openGateway({ settings: { sockets: { ping_ms: 100 } } });
-    const client = await connected(url);
-    client.send(responds('Much. [[fault:big-line size=12000000]]', { max_output_tokens: 900_000 }));
-    const { _socket: socket } = client.ws as unknown as { _socket: Socket };
-    const pause = () => socket.pause();
-    socket.on('data', pause);
-    const slow = setInterval(() => socket.resume(), 12);
-    await until(() => socket.bytesRead > 1_000_000, 10_000);
-    const began_at = performance.now();
-    await until(() => socket.bytesRead > 12_000_000 || socket.destroyed, 30_000);
-    clearInterval(slow);
-    socket.off('data', pause);
-    socket.resume();
-    // Long enough for the pings to matter.
-    expect(performance.now() - began_at).toBeGreaterThan(600);
-    await client.some(({ type }) => type === 'response.incomplete');
-    await close();
-  }, 60_000);
-
-  it('is cut where it reads no more', async () => {
-    const { url, close } = await world.openGateway({ settings: { sockets: { ping_ms: 100 } } });
-    const client = await connected(url);
-    client.send(responds('Much. [[fault:big-line size=12000000]]', { max_output_tokens: 900_000 }));
-    const { _socket: socket } = client.ws as unknown as { _socket: Socket };
-    await until(() => socket.bytesRead > 0, 10_000);
-    socket.pause();
-    // Cut by a reset, or by an end.
-    client.ws.on('error', () => undefined);
-    await new Promise((resolve) => setTimeout(resolve, 1_000));
-    socket.resume();
-    await client.closed;
-    expect(socket.bytesRead).toBeLessThan(12_000_000);
-    await close();
-  }, 30_000);
-});
-
-describe('plain HTTP', () => {
-  it('at the path of a socket is told to ask for one', async () => {
-    const answer = await request(`${world.url}/v1/chat/completions/ws`, {
-      headers: bearer(world.key),
-    });
-    expect(answer.statusCode).toBe(426);
-    expect(answer.headers.upgrade).toBe('websocket');
-    await answer.body.dump();
-  });
-
-  it('that offers another protocol is answered as if it offered none', async () => {
-    const body = JSON.stringify(chat('Say hello.'));
-    const { hostname, port } = new URL(world.url);
-    const socket = createConnection(Number(port), hostname);
-    const head = [
-      ...['POST /v1/chat/completions HTTP/1.1', `Host: ${hostname}`],
-      ...['Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABkAAQ'],
-      ...[`Authorization: Bearer ${world.key}`, 'Content-Type: application/json'],
-      `Content-Length: ${Buffer.byteLength(body)}`,
-    ];
-    // The body comes later than the head, as it may.
-    socket.write(`${head.join('\r\n')}\r\n\r\n${body.slice(0, 10)}`);
-    setImmediate(() => socket.write(body.slice(10)));
-    let text = '';
-    socket.on('data', (chunk) => {
-      text += chunk;
-    });
-    await until(() => text.includes('"choices"'));
-    expect(text).toMatch(/^HTTP\/1.1 200 /);
-    socket.destroy();
   });
 });
 

@@ -10,6 +10,7 @@ module.exports = [
   'whole/payment-chaos',
   'whole/outage-payments',
   'whole/outage',
+  'gateway/sockets/slow-clients',
   'workflows/payment-session',
   'workflows/replay',
   'whole/one-trace',

@@ -27,7 +27,16 @@ module.exports = class OneRealm {
     return own;
   }
 
-  async setup() {}
+  async setup() {
+    delete globalThis.test_seed;
+  }
+
+  /** A test that failed with random choices (test/support/random.ts) says how to repeat them. */
+  handleTestEvent({ name, test }) {
+    if (name !== 'test_done' || test.errors.length === 0 || globalThis.test_seed === undefined)
+      return;
+    console.error(`"${test.name}" failed with TEST_SEED=${globalThis.test_seed}.`);
+  }
 
   async teardown() {}
 };
