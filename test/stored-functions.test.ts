@@ -7,7 +7,7 @@ import { openTestDatabase } from './support/database';
 
 const root = path.join(__dirname, '..');
 const migrations = readdirSync(path.join(root, 'migrations'))
-  .filter((name) => name.endsWith('.sql'))
+  .filter((name) => /^\d{4}-.*\.sql$/.test(name))
   .sort();
 
 interface Row {
