@@ -1,9 +1,5 @@
-import { readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { Knex } from 'knex';
-import { root } from '../runtime/root';
-
-const folder = join(root, 'migrations');
+import { migrationNames, migrationText } from './files';
 
 // Any constant will do, as long as every instance uses the same.
 const MIGRATION_LOCK = 7_215_001;
@@ -40,9 +36,8 @@ async function applyPending(trx: Knex.Transaction): Promise<void> {
 
 /** knex's migration source over plain SQL files. */
 class SqlFiles implements Knex.MigrationSource<string> {
-  async getMigrations(): Promise<string[]> {
-    const names = await readdir(folder);
-    return names.filter((name) => name.endsWith('.sql')).sort();
+  getMigrations(): Promise<string[]> {
+    return migrationNames();
   }
 
   getMigrationName(name: string): string {
@@ -50,7 +45,7 @@ class SqlFiles implements Knex.MigrationSource<string> {
   }
 
   async getMigration(name: string): Promise<Knex.Migration> {
-    const text = await readFile(join(folder, name), 'utf8');
+    const text = await migrationText(name);
     // pg's simple protocol takes a whole file at once; knex would read `?` in it as a binding.
     const up = async (db: Knex) => {
       await db.raw(text.replaceAll('?', '\\?'));

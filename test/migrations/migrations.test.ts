@@ -1,10 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { readdirSync } from 'node:fs';
-import path from 'node:path';
+import { openDatabase } from '../../runtime/database';
 import { many } from '../../domain/sql';
 import { migrate } from '../../migrations';
-import { openDatabase } from '../../runtime/database';
-import { root } from '../../runtime/root';
+import { migrationNames } from '../../migrations/files';
 import { maintenanceUrl } from '../../sandbox/servers/postgres';
 
 test('four instances migrating an empty database at once apply each file once, and none fails', async () => {
@@ -23,10 +21,7 @@ test('four instances migrating an empty database at once apply each file once, a
       db,
       'select name from knex_migrations order by id',
     );
-    const files = readdirSync(path.join(root, 'migrations'));
-    expect(applied.map(({ name }) => name)).toEqual(
-      files.filter((name) => name.endsWith('.sql')).sort(),
-    );
+    expect(applied.map(({ name }) => name)).toEqual(await migrationNames());
   } finally {
     await Promise.all(instances.map((db) => db.destroy()));
     await many(admin, `drop database ${name} with (force)`);

@@ -7,7 +7,7 @@ import { openTestDatabase } from '../support/database';
 // migrations/README.md tells a reader which stored functions live and where their text is.
 
 const migrations = readdirSync(path.join(root, 'migrations'))
-  .filter((name) => name.endsWith('.sql'))
+  .filter((name) => /^\d{4}-.*\.sql$/.test(name))
   .sort();
 
 interface Row {

@@ -1,0 +1,3236 @@
+-- The schema as it stands after the last migration, to be read. No start applies it, and nobody edits
+-- it: `npm run schema` writes it from the migrations, and a test says when it is stale.
+
+set check_function_bodies = off;
+
+----------------------------------------------------------------------------------------------------
+-- Organizations, people, teams and agents
+----------------------------------------------------------------------------------------------------
+
+-- Who there is: organizations with their wallet settings, people, teams and agents. Archived, never
+-- deleted.
+
+-- A time-ordered id: prefix, 12 hex digits of milliseconds, 20 hex digits of which 74 bits are
+-- random. One expression without a `from`, so that PostgreSQL inlines it: three are made per priced
+-- request.
+create function new_id(p_prefix text) returns text language sql as $$
+  select p_prefix || '_' || lpad(to_hex((extract(epoch from clock_timestamp()) * 1000)::bigint), 12, '0')
+    || substr(replace(gen_random_uuid()::text, '-', ''), 13)
+$$;
+
+create table organizations (
+  id text primary key default new_id('org'),
+  name text not null,
+  currency text not null default 'USD',
+  reserve_buffer_pct numeric not null default 0
+    check (reserve_buffer_pct >= 0 and reserve_buffer_pct <= 1000),
+  low_balance_threshold_nanos bigint not null default 0,
+  reservation_ttl_seconds integer not null default 900
+    check (reservation_ttl_seconds >= 1 and reservation_ttl_seconds <= 86400),
+  ticket_ttl_seconds integer not null default 86400
+    check (ticket_ttl_seconds >= 1 and ticket_ttl_seconds <= 2592000),
+  default_max_completion_tokens integer not null default 4096
+    check (default_max_completion_tokens > 0),
+  manual_credit text not null default 'allowed'
+    check (manual_credit in ('allowed', 'platform_only')),
+  wallet_user_topup_enabled boolean not null default true,
+  -- When the reservationLifetimes workflow looks at this organization's holds next; null where none
+  -- runs.
+  lifetimes_next_at timestamptz,
+  created_at timestamptz not null default clock_timestamp(),
+  archived_at timestamptz
+);
+
+create table users (
+  id text primary key default new_id('user'),
+  name text not null,
+  email text,
+  -- `iss` and `sub` of the JWT that stands for this person.
+  issuer text,
+  subject text,
+  created_at timestamptz not null default clock_timestamp(),
+  constraint users_issuer_subject_key unique (issuer, subject)
+);
+
+create table memberships (
+  org_id text not null references organizations,
+  user_id text not null references users,
+  role text not null check (role in ('owner', 'admin', 'billing_admin', 'member')),
+  created_at timestamptz not null default clock_timestamp(),
+  archived_at timestamptz,
+  constraint memberships_pkey primary key (org_id, user_id)
+);
+create index memberships_user on memberships (user_id) where archived_at is null;
+
+create table teams (
+  id text primary key default new_id('team'),
+  org_id text not null references organizations,
+  name text not null,
+  created_at timestamptz not null default clock_timestamp(),
+  archived_at timestamptz
+);
+create unique index teams_name on teams (org_id, name) where archived_at is null;
+
+create table team_members (
+  team_id text not null references teams,
+  user_id text not null references users,
+  created_at timestamptz not null default clock_timestamp(),
+  constraint team_members_pkey primary key (team_id, user_id)
+);
+create index team_members_user on team_members (user_id);
+
+create table agents (
+  id text primary key default new_id('agent'),
+  org_id text not null references organizations,
+  name text not null,
+  created_at timestamptz not null default clock_timestamp(),
+  archived_at timestamptz
+);
+create unique index agents_name on agents (org_id, name) where archived_at is null;
+
+----------------------------------------------------------------------------------------------------
+-- Keys
+----------------------------------------------------------------------------------------------------
+
+-- Access and gateway keys. A key keeps its id when it is rotated; its secrets come and go.
+
+create table tokens (
+  id text primary key default new_id('key'),
+  -- Null for platform keys: platform:admin and control_plane belong to no organization.
+  org_id text references organizations,
+  token_type text not null check (token_type in ('access', 'gateway')),
+  name text not null,
+  scopes text[] not null default '{}',
+  user_id text references users,
+  team_id text references teams,
+  agent_id text references agents,
+  -- Null allows every model, an empty list none.
+  allowed_models text[],
+  max_budget_nanos bigint,
+  spent_nanos bigint not null default 0,
+  held_nanos bigint not null default 0,
+  created_by text,
+  created_at timestamptz not null default clock_timestamp(),
+  expires_at timestamptz,
+  revoked_at timestamptz,
+  last_used_at timestamptz
+) with (fillfactor = 50);
+create unique index tokens_name on tokens (org_id, name) nulls not distinct
+where revoked_at is null;
+create index tokens_org on tokens (org_id, created_at desc);
+
+create table token_secrets (
+  id text primary key default new_id('sec'),
+  token_id text not null references tokens,
+  -- SHA-256 of the key as shown once, and its first 12 characters for people to recognise it by.
+  hash text not null unique,
+  prefix text not null,
+  created_at timestamptz not null default clock_timestamp(),
+  -- Set when a rotation replaces this secret: it works until then.
+  expires_at timestamptz
+);
+create index token_secrets_token on token_secrets (token_id);
+
+----------------------------------------------------------------------------------------------------
+-- Events and messages to workflows
+----------------------------------------------------------------------------------------------------
+
+-- What happened (events), what should reach a workflow (outbox), and what was answered before
+-- (idempotency keys).
+
+-- Partitioned by day. `created_at` is read from the time-ordered id, so that the pair is unique
+-- where the id is.
+create table events (
+  id text not null,
+  created_at timestamptz not null,
+  org_id text not null,
+  type text not null,
+  action text,
+  agent_id text,
+  request_id text,
+  trace_label text,
+  payload jsonb not null,
+  -- Readers stay below the oldest open transaction, so that nothing committed late is skipped.
+  transaction_id xid8 not null default pg_current_xact_id(),
+  constraint events_pkey primary key (id, created_at)
+) partition by range (created_at);
+create index events_org on events (org_id, id);
+create index events_request on events (request_id) where request_id is not null;
+create index events_visible on events (org_id, transaction_id, id);
+
+-- A missing partition never stops money.
+create table events_default partition of events default;
+
+-- Messages to workflows, written with the money that causes them and sent after the commit.
+create table outbox (
+  id bigint generated always as identity primary key,
+  org_id text not null,
+  workflow text not null,
+  workflow_id text not null,
+  signal text,
+  input jsonb not null,
+  created_at timestamptz not null default clock_timestamp(),
+  next_at timestamptz not null default clock_timestamp(),
+  attempts integer not null default 0,
+  last_error text,
+  -- After 20 tries a row is parked: kept and shown, no longer sent.
+  parked_at timestamptz
+);
+create index outbox_due on outbox (next_at) where parked_at is null;
+create index outbox_workflow on outbox (workflow_id);
+
+create table idempotency_keys (
+  org_id text,
+  principal text not null,
+  route text not null,
+  key text not null,
+  body_sha256 text not null,
+  status integer,
+  answer jsonb,
+  created_at timestamptz not null default clock_timestamp(),
+  constraint idempotency_keys_org_id_principal_route_key_key unique nulls not distinct (org_id,
+    principal, route, key)
+);
+create index idempotency_keys_age on idempotency_keys (created_at);
+
+create function id_time(p_id text) returns timestamptz language sql immutable as $$
+  select to_timestamp(('x' || substr(split_part(p_id, '_', 2), 1, 12))::bit(48)::bigint / 1000.0)
+$$;
+
+-- A time as the wire has it: ISO 8601 in UTC, to the millisecond.
+create function iso_time(p_time timestamptz) returns text language sql stable as $$
+  select to_char(p_time at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+$$;
+
+create function append_event(p_org_id text, p_type text, p_payload jsonb)
+returns void language sql as $$
+  insert into events (id, created_at, org_id, type, agent_id, request_id, payload)
+  select e.id, id_time(e.id), p_org_id, p_type, p_payload ->> 'agent_id', p_payload ->> 'request_id', p_payload
+  from (select new_id('evt') as id) as e
+$$;
+
+-- Writes one message and tells the dispatchers, who hear it when the transaction commits.
+create function send_to_workflow(p_org_id text, p_workflow text, p_workflow_id text, p_signal text,
+  p_input jsonb)
+returns void language sql as $$
+  insert into outbox (org_id, workflow, workflow_id, signal, input)
+  values (p_org_id, p_workflow, p_workflow_id, p_signal, p_input);
+  select pg_notify('outbox', '');
+$$;
+
+-- The day's partition, made beside the table and then attached: creating it as a partition would
+-- lock all events. What the default partition holds of that day moves into it first. False where it
+-- was there already.
+create function add_event_partition(p_day date)
+returns boolean language plpgsql
+set lock_timeout = '200ms' as $$
+declare
+  v_name text := 'events_' || to_char(p_day, 'YYYYMMDD');
+  v_from timestamptz := p_day::timestamp at time zone 'UTC';
+  v_to timestamptz := (p_day + 1)::timestamp at time zone 'UTC';
+begin
+  if to_regclass(v_name) is not null then
+    return false;
+  end if;
+  execute format('create table %I (like events including all)', v_name);
+  execute format('with moved as (delete from events_default where created_at >= %L and created_at < %L returning *)
+    insert into %I select * from moved', v_from, v_to, v_name);
+  execute format('alter table events attach partition %I for values from (%L) to (%L)', v_name, v_from, v_to);
+  return true;
+end $$;
+
+-- Takes the partition of a day that is past its time out of the table and drops it.
+create function drop_event_partition(p_name text)
+returns void language plpgsql
+set lock_timeout = '200ms' as $$
+begin
+  execute format('alter table events detach partition %I', p_name);
+  execute format('drop table %I', p_name);
+end $$;
+
+----------------------------------------------------------------------------------------------------
+-- Wallets and the ledger
+----------------------------------------------------------------------------------------------------
+
+-- The ledger. For every wallet, always: sum(amount) = balance, previous balance_after + amount =
+-- balance_after, seq without gaps, reserved = sum of open holds. `balance` is what can be spent
+-- now: a hold has already left it.
+
+create table wallets (
+  id text primary key default new_id('wal'),
+  org_id text not null references organizations,
+  owner_type text not null check (owner_type in ('organization', 'team', 'user')),
+  owner_team_id text references teams,
+  owner_user_id text references users,
+  currency text not null,
+  balance_nanos bigint not null default 0,
+  reserved_nanos bigint not null default 0 check (reserved_nanos >= 0),
+  seq bigint not null default 0,
+  low_balance_threshold_nanos bigint,
+  created_at timestamptz not null default clock_timestamp(),
+  -- Holds count too, so that giving one back always fits.
+  constraint wallets_bound check (balance_nanos >= '-9000000000000000000'::bigint and
+    (balance_nanos::numeric + reserved_nanos::numeric) <= '9000000000000000000'::bigint::numeric),
+  constraint wallets_check check (case owner_type when 'organization' then owner_team_id is null and
+    owner_user_id is null when 'team' then owner_team_id is not null and owner_user_id is null else
+    owner_user_id is not null and owner_team_id is null end)
+) with (fillfactor = 50);
+create unique index wallets_organization on wallets (org_id) where owner_type = 'organization';
+create unique index wallets_team on wallets (org_id, owner_team_id) where owner_type = 'team';
+create unique index wallets_user on wallets (org_id, owner_user_id) where owner_type = 'user';
+
+-- No foreign keys here and on reservations: each would lock and re-read a row per entry; the audit
+-- proves them instead.
+create table wallet_transactions (
+  id text primary key,
+  wallet_id text not null,
+  org_id text not null,
+  seq bigint not null,
+  type text not null
+    check (type in ('credit', 'reservation', 'settlement', 'allocation_in', 'allocation_out',
+    'payment_credit', 'payment_refund')),
+  amount_nanos bigint not null,
+  balance_after_nanos bigint not null,
+  provider text,
+  model text,
+  reservation_id text,
+  -- hold, close (settlement or expiry), late (settled after expiry).
+  phase text check (phase in ('hold', 'close', 'late')),
+  actual_cost_nanos bigint,
+  transfer_id text,
+  payment_session_id text,
+  description text,
+  created_at timestamptz not null
+);
+create unique index wallet_transactions_phase on wallet_transactions (reservation_id, phase)
+where reservation_id is not null;
+create unique index wallet_transactions_seq on wallet_transactions (wallet_id, seq);
+
+-- The one lock: every money function first takes the organization's wallet row. It orders wallets,
+-- keys' budgets, caps, tickets and sessions of the organization, so that no two of its functions
+-- can deadlock.
+create function lock_organization(p_org_id text) returns organizations language plpgsql as $$
+declare
+  v_org organizations;
+begin
+  perform 1 from wallets where org_id = p_org_id and owner_type = 'organization' for no key update;
+  -- Read after the lock, so that settings and lifetimes_next_at are the newest.
+  select * into v_org from organizations where id = p_org_id;
+  return v_org;
+end $$;
+
+-- A wallet of a known owner is made on first use with balance 0. Null where the owner is not of
+-- this organization.
+create function ensure_wallet(p_org_id text, p_owner_type text, p_owner_id text)
+returns wallets language plpgsql as $$
+declare
+  v_wallet wallets;
+begin
+  insert into wallets (org_id, owner_type, owner_team_id, owner_user_id, currency)
+  select o.id, p_owner_type,
+    case p_owner_type when 'team' then p_owner_id end,
+    case p_owner_type when 'user' then p_owner_id end, o.currency
+  from organizations o
+  where o.id = p_org_id and case p_owner_type
+    when 'organization' then true
+    when 'team' then exists (select 1 from teams t where t.id = p_owner_id and t.org_id = p_org_id)
+    else exists (select 1 from memberships m where m.org_id = p_org_id and m.user_id = p_owner_id) end
+  on conflict do nothing;
+  select * into v_wallet from wallets w
+  where w.org_id = p_org_id and w.owner_type = p_owner_type and case p_owner_type
+    when 'organization' then true
+    when 'team' then w.owner_team_id = p_owner_id
+    else w.owner_user_id = p_owner_id end;
+  return v_wallet;
+end $$;
+
+create type ledger_entry as (
+  wallet_id text,
+  type text,
+  amount_nanos bigint,
+  -- What the entry adds to or takes from the wallet's open holds.
+  reserved_nanos bigint,
+  reservation_id text,
+  phase text,
+  provider text,
+  model text,
+  actual_cost_nanos bigint,
+  transfer_id text,
+  payment_session_id text,
+  description text
+);
+
+-- The only place that changes a balance. Under the organization's lock it appends entries in the
+-- given order, moves each wallet once, and writes one wallet.balance_low where balance + reserved
+-- crosses the threshold downwards.
+create function post_entries(p_org_id text, p_entries ledger_entry[])
+returns setof wallet_transactions language plpgsql as $$
+declare
+  v_now timestamptz := clock_timestamp();
+  v_low record;
+begin
+  return query
+    insert into wallet_transactions (id, wallet_id, org_id, seq, type, amount_nanos, balance_after_nanos, provider, model,
+      reservation_id, phase, actual_cost_nanos, transfer_id, payment_session_id, description, created_at)
+    select new_id('txn'), w.id, p_org_id, w.seq + row_number() over so_far, e.type, e.amount_nanos,
+      (w.balance_nanos + sum(e.amount_nanos) over so_far)::bigint, e.provider, e.model, e.reservation_id, e.phase,
+      e.actual_cost_nanos, e.transfer_id, e.payment_session_id, e.description, v_now
+    from unnest(p_entries) with ordinality as e (wallet_id, type, amount_nanos, reserved_nanos, reservation_id, phase,
+      provider, model, actual_cost_nanos, transfer_id, payment_session_id, description, n)
+    cross join lateral (select * from wallets q where q.id = e.wallet_id limit 1) as w
+    window so_far as (partition by e.wallet_id order by e.n)
+    order by e.n
+    returning *;
+
+  for v_low in
+    with moves as (
+      select e.wallet_id, sum(e.amount_nanos)::bigint as amount_nanos, sum(e.reserved_nanos)::bigint as reserved_nanos,
+        count(*) as entries
+      from unnest(p_entries) as e
+      group by e.wallet_id
+    ), moved as (
+      update wallets w
+      set balance_nanos = w.balance_nanos + m.amount_nanos,
+        reserved_nanos = w.reserved_nanos + m.reserved_nanos,
+        seq = w.seq + m.entries
+      from moves m
+      where w.id = m.wallet_id
+      returning w.id, w.owner_type, w.currency, w.balance_nanos, w.reserved_nanos,
+        w.balance_nanos + w.reserved_nanos as after_nanos,
+        w.balance_nanos + w.reserved_nanos - m.amount_nanos - m.reserved_nanos as before_nanos,
+        w.low_balance_threshold_nanos
+    )
+    select m.*, coalesce(m.low_balance_threshold_nanos, o.low_balance_threshold_nanos) as threshold_nanos
+    from moved m join organizations o on o.id = p_org_id
+    where m.before_nanos >= coalesce(m.low_balance_threshold_nanos, o.low_balance_threshold_nanos)
+      and m.after_nanos < coalesce(m.low_balance_threshold_nanos, o.low_balance_threshold_nanos)
+  loop
+    perform append_event(p_org_id, 'wallet.balance_low', jsonb_build_object('wallet_id', v_low.id,
+      'owner_type', v_low.owner_type, 'currency', v_low.currency, 'balance_nanos', v_low.balance_nanos::text,
+      'reserved_nanos', v_low.reserved_nanos::text, 'threshold_nanos', v_low.threshold_nanos::text));
+  end loop;
+end $$;
+
+-- Adds money to one wallet. Invariant: one entry, whose amount is what the balance grew by.
+create function credit(p_org_id text, p_wallet_id text, p_amount_nanos bigint, p_description text)
+returns wallet_transactions language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_entry wallet_transactions;
+begin
+  perform lock_organization(p_org_id);
+  select * into v_entry from post_entries(p_org_id, array[(p_wallet_id, 'credit', p_amount_nanos, 0, null, null, null,
+    null, null, null, null, p_description)::ledger_entry]);
+  return v_entry;
+end $$;
+
+-- Moves money between two wallets of one organization. Invariant: the two entries of a transfer sum
+-- to zero. No row where the giving wallet does not cover the amount.
+create function transfer(p_org_id text, p_from text, p_to text, p_amount_nanos bigint, p_note text)
+returns setof wallet_transactions language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_transfer text := new_id('xfer');
+begin
+  perform lock_organization(p_org_id);
+  if (select w.balance_nanos from wallets w where w.id = p_from) < p_amount_nanos then
+    return;
+  end if;
+  return query select * from post_entries(p_org_id, array[
+    (p_from, 'allocation_out', -p_amount_nanos, 0, null, null, null, null, null, v_transfer, null, p_note)::ledger_entry,
+    (p_to, 'allocation_in', p_amount_nanos, 0, null, null, null, null, null, v_transfer, null, p_note)::ledger_entry]);
+end $$;
+
+----------------------------------------------------------------------------------------------------
+-- Prices
+----------------------------------------------------------------------------------------------------
+
+-- What models cost, in USD, and what a USD is in other currencies.
+
+create table model_prices (
+  -- One version of one price. Versions are never changed, so that a reservation can be settled at
+  -- the one it froze.
+  version_id text primary key default new_id('pver'),
+  -- The price that people edit; all its versions share this id.
+  id text not null,
+  provider text not null,
+  -- May end in `*`; the longest match wins, an exact name before every pattern.
+  model text not null,
+  input_per_1m numeric not null,
+  output_per_1m numeric not null,
+  cached_input_per_1m numeric,
+  cache_write_per_1m numeric,
+  cache_write_1h_per_1m numeric,
+  audio_input_per_1m numeric,
+  audio_output_per_1m numeric,
+  per_minute numeric,
+  per_1m_characters numeric,
+  per_request numeric,
+  per_tool_call numeric,
+  max_output_tokens integer,
+  reasoning boolean not null default false,
+  -- [{above_prompt_tokens, input_per_1m, output_per_1m}]; the highest one passed applies to the
+  -- whole request.
+  tiers jsonb,
+  free boolean not null default false,
+  effective_from timestamptz not null,
+  created_at timestamptz not null,
+  updated_at timestamptz not null,
+  -- Set on every version when the price is deleted or replaced by a newer version that is already
+  -- in force.
+  retired_at timestamptz
+);
+create index model_prices_id on model_prices (id);
+create index model_prices_lookup on model_prices (provider, model, effective_from desc)
+where retired_at is null;
+
+create table exchange_rates (
+  currency text primary key,
+  -- Units of the currency for 1 USD.
+  rate numeric not null check (rate > 0),
+  updated_at timestamptz not null
+);
+
+-- The price in force now for a model: its own, else the longest pattern that matches. Null row
+-- where unpriced.
+create function price_for(p_provider text, p_model text)
+returns model_prices language plpgsql stable as $$
+declare
+  v_price model_prices;
+begin
+  select * into v_price from model_prices p
+  where p.provider = p_provider and p.model = p_model and p.retired_at is null and p.effective_from <= now()
+  order by p.effective_from desc limit 1;
+  if v_price.version_id is null then
+    select * into v_price from model_prices p
+    where p.provider = p_provider and p.retired_at is null and p.effective_from <= now()
+      and right(p.model, 1) = '*' and starts_with(p_model, left(p.model, -1))
+    order by length(p.model) desc, p.effective_from desc limit 1;
+  end if;
+  return v_price;
+end $$;
+
+create type usage_counts as (
+  -- All input, cached, cache-write and audio tokens included; likewise reasoning and audio inside
+  -- completion.
+  prompt_tokens numeric,
+  completion_tokens numeric,
+  cached_tokens numeric,
+  cache_write_tokens numeric,
+  cache_write_1h_tokens numeric,
+  reasoning_tokens numeric,
+  audio_input_tokens numeric,
+  audio_output_tokens numeric,
+  characters numeric,
+  seconds numeric,
+  tool_calls numeric
+);
+
+-- The one function that turns usage into money: exact nanos of a USD, unrounded. A missing
+-- sub-price is its parent's.
+create function usage_cost(p model_prices, u usage_counts)
+returns numeric language plpgsql immutable as $$
+declare
+  v_input numeric := p.input_per_1m;
+  v_output numeric := p.output_per_1m;
+  v_cached numeric := coalesce(u.cached_tokens, 0);
+  v_write numeric := coalesce(u.cache_write_tokens, 0);
+  v_write_1h numeric := coalesce(u.cache_write_1h_tokens, 0);
+  v_audio_in numeric := coalesce(u.audio_input_tokens, 0);
+  v_audio_out numeric := coalesce(u.audio_output_tokens, 0);
+  v_tier record;
+begin
+  if p.free then
+    return 0;
+  end if;
+  if p.tiers is not null then
+    select * into v_tier
+    from jsonb_to_recordset(p.tiers) as t (above_prompt_tokens numeric, input_per_1m numeric, output_per_1m numeric)
+    where t.above_prompt_tokens < u.prompt_tokens order by t.above_prompt_tokens desc limit 1;
+    v_input := coalesce(v_tier.input_per_1m, v_input);
+    v_output := coalesce(v_tier.output_per_1m, v_output);
+  end if;
+  -- Per million tokens, in nanos: a token at 1 USD per million is 1000 nanos.
+  return 1000 * (
+      (u.prompt_tokens - v_cached - v_write - v_write_1h - v_audio_in) * v_input
+      + v_cached * coalesce(p.cached_input_per_1m, v_input)
+      + v_write * coalesce(p.cache_write_per_1m, v_input)
+      + v_write_1h * coalesce(p.cache_write_1h_per_1m, p.cache_write_per_1m, v_input)
+      + v_audio_in * coalesce(p.audio_input_per_1m, v_input)
+      + (u.completion_tokens - v_audio_out) * v_output
+      + v_audio_out * coalesce(p.audio_output_per_1m, v_output)
+      + coalesce(u.characters, 0) * coalesce(p.per_1m_characters, 0))
+    + 1000000000 * (
+      coalesce(u.seconds, 0) * coalesce(p.per_minute, 0) / 60
+      + coalesce(p.per_request, 0)
+      + coalesce(u.tool_calls, 0) * coalesce(p.per_tool_call, 0));
+end $$;
+
+-- Units of a currency for 1 USD; null where the admin has set none.
+create function rate_of(p_currency text) returns numeric language sql stable as $$
+  select case p_currency when 'USD' then 1 else (select x.rate from exchange_rates x where x.currency = p_currency) end
+$$;
+
+----------------------------------------------------------------------------------------------------
+-- Reservations
+----------------------------------------------------------------------------------------------------
+
+-- Reserve, settle, extend, expire: the two-phase cycle of every priced request, and the ticket that
+-- a refusal opens.
+
+create table reservations (
+  id text primary key,
+  org_id text not null,
+  request_id text not null,
+  -- open -> settled | released | expired; expired -> late. `canceled` is a tombstone: a request_id
+  -- that may never hold.
+  status text not null
+    check (status in ('open', 'settled', 'released', 'expired', 'late', 'canceled')),
+  -- SHA-256 of the reserve body, so that a repeat with another body is noticed.
+  body_sha256 text,
+  request_body_hash text,
+  wallet_id text,
+  wallet_owner_type text,
+  key_id text,
+  user_id text,
+  team_id text,
+  agent_id text,
+  session_id text,
+  family text,
+  provider text,
+  model text,
+  -- The frozen price: versions are never changed. Fallbacks: [{provider, model, price_version_id}].
+  price_version_id text,
+  fallbacks jsonb,
+  exchange_rate numeric,
+  currency text,
+  estimated_nanos bigint,
+  held_nanos bigint,
+  actual_cost_nanos bigint,
+  usage jsonb,
+  usage_source text,
+  outcome text,
+  life_seconds integer,
+  created_at timestamptz not null,
+  expires_at timestamptz,
+  closed_at timestamptz,
+  -- What the request ran on, where it is settled: the model of the reserve or one of its fallbacks.
+  settled_provider text,
+  settled_model text,
+  max_completion_tokens bigint,
+  cost_ticket_id text,
+  constraint reservations_check check (status = 'canceled' or num_nulls(wallet_id, price_version_id,
+    held_nanos, expires_at) = 0)
+) with (fillfactor = 80);
+create index reservations_agent on reservations (agent_id, created_at)
+where agent_id is not null;
+create index reservations_due on reservations (org_id, expires_at) where status = 'open';
+create unique index reservations_request on reservations (org_id, request_id);
+create index reservations_session on reservations (org_id, session_id)
+where session_id is not null;
+create index reservations_ticket on reservations (cost_ticket_id)
+where cost_ticket_id is not null;
+
+-- One answer of reserve or settle; `code` is null where it went well. Refusals are rows, so that
+-- neighbours go on.
+create type lane_answer as (
+  op text,
+  n integer,
+  code text,
+  param text,
+  reservation_id text,
+  status text,
+  wallet_id text,
+  wallet_owner_type text,
+  currency text,
+  estimated_cost_nanos bigint,
+  reserved_amount_nanos bigint,
+  actual_cost_nanos bigint,
+  released_amount_nanos bigint,
+  balance_after_nanos bigint,
+  transaction_id text,
+  expires_at timestamptz,
+  cost_ticket jsonb
+);
+
+-- Expires every overdue hold of an organization, each once: a settlement of +held with cost 0, and
+-- an event.
+create function expire_holds(p_org_id text) returns integer language plpgsql as $$
+declare
+  v_now timestamptz;
+  v_expired reservations[];
+begin
+  perform lock_organization(p_org_id);
+  v_now := clock_timestamp();
+  with expired as (
+    update reservations r set status = 'expired', closed_at = v_now, actual_cost_nanos = 0
+    where r.org_id = p_org_id and r.status = 'open' and r.expires_at <= v_now
+    returning r.*
+  )
+  select array_agg(e::reservations order by e.expires_at, e.id) into v_expired from expired e;
+  if v_expired is null then
+    return 0;
+  end if;
+  perform from post_entries(p_org_id, (
+    select array_agg((e.wallet_id, 'settlement', e.held_nanos, -e.held_nanos, e.id, 'close', e.provider, e.model, 0,
+      null, null, 'hold expired')::ledger_entry order by e.expires_at, e.id)
+    from unnest(v_expired) as e));
+  update tokens t set held_nanos = t.held_nanos - d.held_nanos
+  from (select e.key_id, sum(e.held_nanos) as held_nanos from unnest(v_expired) as e group by e.key_id) as d
+  where t.id = d.key_id;
+  perform append_event(p_org_id, 'reservation.expired', jsonb_build_object('reservation_id', e.id,
+    'request_id', e.request_id, 'agent_id', e.agent_id, 'wallet_id', e.wallet_id, 'held_nanos', e.held_nanos::text,
+    'currency', e.currency))
+  from unnest(v_expired) as e;
+  return cardinality(v_expired);
+end $$;
+
+-- What reservationLifetimes does each time it wakes: expires what is overdue and returns the
+-- milliseconds to the next deadline. Null ends the workflow: nothing is open, and the next hold
+-- wakes it again.
+create function sweep_holds(p_org_id text)
+returns double precision language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_next timestamptz;
+begin
+  perform lock_organization(p_org_id);
+  perform expire_holds(p_org_id);
+  select min(r.expires_at) into v_next from reservations r where r.org_id = p_org_id and r.status = 'open';
+  update organizations o set lifetimes_next_at = v_next
+  where o.id = p_org_id and o.lifetimes_next_at is distinct from v_next;
+  return case when v_next is not null then greatest(ceil(extract(epoch from v_next - clock_timestamp()) * 1000), 1) end;
+end $$;
+
+-- Moves open holds to now + their life, at most 24 h after the reserve. Invariant: no money moves.
+create function extend(p_org_id text, p_reservation_ids text[])
+returns table(reservation_id text, status text, expires_at timestamptz) language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_now timestamptz;
+begin
+  perform lock_organization(p_org_id);
+  v_now := clock_timestamp();
+  update reservations r
+  set expires_at = greatest(r.expires_at,
+    least(r.created_at + interval '24 hours', v_now + r.life_seconds * interval '1 second'))
+  where r.org_id = p_org_id and r.status = 'open' and r.id = any (p_reservation_ids);
+  return query
+    select i.id, case when r.id is null or r.status = 'canceled' then 'unknown' when r.status = 'open' then 'extended'
+      when r.status in ('expired', 'late') then 'expired' else 'settled' end, r.expires_at
+    from unnest(p_reservation_ids) with ordinality as i (id, n)
+    left join reservations r on r.id = i.id and r.org_id = p_org_id
+    order by i.n;
+end $$;
+
+-- The answer of a repeated settle: what the first one did.
+create function settled_answer(p_n integer, r reservations)
+returns lane_answer language sql stable as $$
+  select ('settle', p_n, null, null, case when r.status <> 'canceled' then r.id end,
+    case r.status when 'canceled' then 'released' else r.status end, r.wallet_id, r.wallet_owner_type, r.currency,
+    r.estimated_nanos, r.held_nanos, coalesce(r.actual_cost_nanos, 0),
+    case when r.status in ('settled', 'released') then greatest(r.held_nanos - r.actual_cost_nanos, 0) else 0 end,
+    t.balance_after_nanos, t.id, r.expires_at, null)::lane_answer
+  from (select 1) as always
+  left join wallet_transactions t on t.reservation_id = r.id
+    and t.phase = case r.status when 'late' then 'late' else 'close' end
+$$;
+
+create type settle_item as (
+  reservation_id text,
+  request_id text,
+  outcome text,
+  provider text,
+  model text,
+  usage jsonb,
+  usage_source text
+);
+
+-- One settle item with what was decided of it; `code` is null where the reservation is to be closed
+-- now.
+create type settlement as (
+  n integer,
+  code text,
+  reservation reservations,
+  request_id text,
+  status text,
+  cost_nanos numeric,
+  provider text,
+  model text,
+  outcome text,
+  usage jsonb,
+  usage_source text
+);
+
+-- The ledger entries that close reservations: the hold comes back and the cost goes, or after
+-- expiry the cost alone.
+create function closing_entries(p_closing settlement[])
+returns ledger_entry[] language sql immutable as $$
+  select array_agg(((s.reservation).wallet_id, 'settlement',
+    case s.status when 'late' then -s.cost_nanos else (s.reservation).held_nanos - s.cost_nanos end,
+    case s.status when 'late' then 0 else -(s.reservation).held_nanos end,
+    (s.reservation).id, case s.status when 'late' then 'late' else 'close' end, s.provider, s.model, s.cost_nanos,
+    null, null, case s.status when 'late' then 'settled after expiry' end)::ledger_entry order by s.n)
+  from unnest(p_closing) as s
+$$;
+
+create type reserve_item as (
+  request_id text,
+  request_body_hash text,
+  provider text,
+  model text,
+  estimated_prompt_tokens numeric,
+  max_completion_tokens numeric,
+  characters numeric,
+  seconds numeric,
+  fallbacks jsonb,
+  user_id text,
+  team_id text,
+  agent_id text,
+  key_id text,
+  secret_id text,
+  session_id text,
+  family text,
+  session_max_actions numeric,
+  session_max_cost_usd numeric
+);
+
+-- What a reserve may cost at most by today's prices: the dearest of the model and its fallbacks,
+-- each price frozen.
+create type quote as (
+  code text,
+  param text,
+  usd_nanos numeric,
+  price_version_id text,
+  fallbacks jsonb
+);
+
+create function quote_reserve(i reserve_item, p_default_max_completion integer)
+returns quote language plpgsql stable as $$
+declare
+  v_quote quote;
+  v_candidate record;
+  v_price model_prices;
+  v_usd numeric;
+begin
+  for v_candidate in
+    select i.provider as provider, i.model as model, 0 as n
+    union all
+    select f.value ->> 'provider', f.value ->> 'model', f.n::integer
+    from jsonb_array_elements(i.fallbacks) with ordinality as f (value, n)
+    order by n
+  loop
+    v_price := price_for(v_candidate.provider, v_candidate.model);
+    if v_price.version_id is null then
+      v_quote.code := 'model_not_priced';
+      v_quote.param := case v_candidate.n when 0 then 'model' else 'fallbacks' end;
+      return v_quote;
+    end if;
+    v_usd := usage_cost(v_price, (i.estimated_prompt_tokens,
+      coalesce(i.max_completion_tokens, least(v_price.max_output_tokens, p_default_max_completion)),
+      null, null, null, null, null, null, i.characters, i.seconds, null)::usage_counts);
+    v_quote.usd_nanos := greatest(v_quote.usd_nanos, v_usd);
+    if v_candidate.n = 0 then
+      v_quote.price_version_id := v_price.version_id;
+    else
+      v_quote.fallbacks := coalesce(v_quote.fallbacks, '[]') || jsonb_build_object('provider', v_candidate.provider,
+        'model', v_candidate.model, 'price_version_id', v_price.version_id);
+    end if;
+  end loop;
+  return v_quote;
+end $$;
+
+-- True where the session's earlier reserves, those of this batch included, leave no room for one
+-- more of this size.
+create function session_is_full(p_org_id text, i reserve_item, p_usd_nanos numeric,
+  p_made reservations[])
+returns boolean language sql stable as $$
+  select count(*) + 1 > i.session_max_actions
+    or coalesce(sum(coalesce(r.actual_cost_nanos, r.held_nanos) / r.exchange_rate), 0) + p_usd_nanos
+      > i.session_max_cost_usd * 1000000000
+  from (
+    select q.actual_cost_nanos, q.held_nanos, q.exchange_rate from reservations q
+    where q.org_id = p_org_id and q.session_id = i.session_id and q.status <> 'canceled'
+    union all
+    select m.actual_cost_nanos, m.held_nanos, m.exchange_rate from unnest(p_made) as m where m.session_id = i.session_id
+  ) as r
+$$;
+
+-- The answer of a repeated reserve: the same hold for the same body; a tombstone or another body is
+-- refused.
+create function repeated_hold(a lane_answer, r reservations, p_body_sha256 text,
+  p_balance_nanos bigint)
+returns lane_answer language plpgsql immutable as $$
+begin
+  a.code := case when r.status = 'canceled' then 'request_canceled'
+    when r.body_sha256 is distinct from p_body_sha256 then 'idempotency_key_reused' end;
+  if a.code is null then
+    a.reservation_id := r.id;
+    a.wallet_id := r.wallet_id;
+    a.wallet_owner_type := r.wallet_owner_type;
+    a.currency := r.currency;
+    a.estimated_cost_nanos := r.estimated_nanos;
+    a.reserved_amount_nanos := r.held_nanos;
+    a.balance_after_nanos := p_balance_nanos;
+    a.expires_at := r.expires_at;
+  end if;
+  return a;
+end $$;
+
+create function new_hold(i reserve_item, p_org organizations, q quote, p_now timestamptz)
+returns reservations language plpgsql as $$
+declare
+  r reservations;
+begin
+  r.id := new_id('res');
+  r.org_id := p_org.id;
+  r.status := 'open';
+  r.request_id := i.request_id;
+  r.request_body_hash := i.request_body_hash;
+  r.key_id := i.key_id;
+  r.user_id := i.user_id;
+  r.team_id := i.team_id;
+  r.agent_id := i.agent_id;
+  r.session_id := i.session_id;
+  r.family := i.family;
+  r.provider := i.provider;
+  r.model := i.model;
+  r.price_version_id := q.price_version_id;
+  r.fallbacks := q.fallbacks;
+  r.currency := p_org.currency;
+  r.life_seconds := p_org.reservation_ttl_seconds;
+  r.created_at := p_now;
+  r.expires_at := p_now + p_org.reservation_ttl_seconds * interval '1 second';
+  return r;
+end $$;
+
+-- Writes a batch's holds with their entries, keys' holds and last use, and wakes the organization's
+-- lifetimes workflow where none runs or the new deadline comes before the one it sleeps to.
+create function write_holds(p_org organizations, p_holds reservations[], p_entries ledger_entry[],
+  p_now timestamptz)
+returns void language plpgsql as $$
+declare
+  v_next timestamptz := p_holds[1].expires_at;
+begin
+  insert into reservations select * from unnest(p_holds);
+  perform from post_entries(p_org.id, p_entries);
+  update tokens t set held_nanos = t.held_nanos + d.held_nanos,
+    last_used_at = case when t.last_used_at > p_now - interval '1 minute' then t.last_used_at else p_now end
+  from (select h.key_id, sum(h.held_nanos) as held_nanos from unnest(p_holds) as h where h.key_id is not null group by 1) as d
+  where t.id = d.key_id;
+  if p_org.lifetimes_next_at is null or v_next < p_org.lifetimes_next_at then
+    update organizations o set lifetimes_next_at = v_next where o.id = p_org.id;
+    perform send_to_workflow(p_org.id, 'reservationLifetimes', 'lifetimes-' || p_org.id, 'wake',
+      jsonb_build_object('org_id', p_org.id));
+  end if;
+end $$;
+
+-- The answer to one item of a batch: the row that every item has, and the members that only holds
+-- have.
+create type lane_row as (
+  answer lane_answer,
+  -- The completion that is paid for by the hold.
+  max_completion_tokens bigint,
+  -- Constraints with mode `warn` that this hold exceeds: [{id, constraint_type, interval,
+  -- max_value, resets_at}].
+  warnings jsonb,
+  -- When the window of the constraint that refused ends.
+  resets_at timestamptz
+);
+
+-- Whether an agent's constraints let one more hold pass. `left` is what the batch has counted so
+-- far, by constraint.
+create type cap_verdict as (
+  refused_id text,
+  resets_at timestamptz,
+  warnings jsonb,
+  left_after jsonb
+);
+
+create function judge_caps(i reserve_item, p_held_nanos numeric, p_now timestamptz, p_left jsonb)
+returns cap_verdict language plpgsql stable as $$
+declare
+  v cap_verdict;
+  c record;
+  v_after numeric;
+begin
+  v.left_after := '{}';
+  for c in
+    select distinct on (a.id) a.*
+    from (select i.provider as provider, i.model as model
+      union all select f ->> 'provider', f ->> 'model' from jsonb_array_elements(i.fallbacks) as f) as m
+    cross join lateral constraints_at(i.agent_id, m.provider, m.model, p_now) as a
+    order by a.id
+  loop
+    v_after := coalesce((p_left ->> c.id)::numeric, case c.constraint_type when 'cost' then c.cost_nanos else c.responses end)
+      + case c.constraint_type when 'cost' then p_held_nanos else 1 end;
+    v.left_after := v.left_after || jsonb_build_object(c.id, v_after);
+    continue when v_after <= c.max_value * case c.constraint_type when 'cost' then 1000000000 else 1 end;
+    if c.enforcement_mode = 'reject' then
+      -- The window that ends last says when a repeat may pass.
+      v.refused_id := c.id;
+      v.resets_at := greatest(v.resets_at, c.resets_at);
+    else
+      v.warnings := coalesce(v.warnings, '[]') || jsonb_build_object('id', c.id, 'constraint_type', c.constraint_type,
+        'interval', c.interval, 'max_value', c.max_value, 'resets_at', iso_time(c.resets_at));
+    end if;
+  end loop;
+  return v;
+end $$;
+
+-- The completion that a hold without a cap of its own pays for: the longest of the models that it
+-- may run on.
+create function completion_cap(q quote, p_default_max_completion integer)
+returns bigint language sql stable as $$
+  select max(least(p.max_output_tokens, p_default_max_completion)) from model_prices p
+  where p.version_id = q.price_version_id
+    or p.version_id in (select f ->> 'price_version_id' from jsonb_array_elements(q.fallbacks) as f)
+$$;
+
+-- Reads the items of a settle with their reservations and frozen prices, and judges them. Items are
+-- independent: a reservation comes once a batch. It refuses an answer that would cost nothing at a
+-- price that is not free, and debt beyond the bound of a wallet. `offset 0` keeps the planner from
+-- writing the cost out wherever it is read.
+create function judge_settlements_3(p_org_id text, p_items jsonb)
+returns settlement[] language sql stable as $$
+  select array_agg((e.n::integer,
+    case
+      when r.id is null and i.outcome = 'canceled' and i.request_id is not null
+        and exists (select 1 from organizations o where o.id = p_org_id) then 'tombstone'
+      when r.id is null then 'not_found'
+      when r.status not in ('open', 'expired') then 'repeated'
+      when p.version_id is null then 'price_not_frozen'
+      when i.outcome = 'completed' and cost.usd_nanos = 0 and not (p.price).free then 'usage_not_priced'
+      when cost.nanos > 9000000000000000000
+        or w.balance_nanos + case r.status when 'open' then r.held_nanos else 0 end - cost.nanos < -9000000000000000000
+        then 'amount_too_large'
+    end,
+    r.reservation, i.request_id,
+    case
+      when r.status = 'expired' then 'late'
+      when i.outcome <> 'completed' and cost.nanos = 0 then 'released'
+      else 'settled'
+    end,
+    cost.nanos, chosen.provider, chosen.model, i.outcome, i.usage, i.usage_source)::settlement order by e.n)
+  from jsonb_array_elements(p_items) with ordinality as e (value, n)
+  cross join lateral jsonb_populate_record(null::settle_item, e.value) as i
+  left join lateral (select q.id from reservations q where q.org_id = p_org_id and q.request_id = i.request_id limit 1)
+    as named on i.reservation_id is null
+  left join lateral (select q as reservation, q.* from reservations q where q.id = coalesce(i.reservation_id, named.id) limit 1)
+    as r on r.org_id = p_org_id
+  left join lateral (select q.balance_nanos from wallets q where q.id = r.wallet_id limit 1) as w on true
+  cross join lateral (select coalesce(i.provider, r.provider) as provider, coalesce(i.model, r.model) as model) as chosen
+  left join lateral (select v as price, v.version_id from model_prices v where v.version_id = case
+      when chosen.provider = r.provider and chosen.model = r.model then r.price_version_id
+      else (select f ->> 'price_version_id' from jsonb_array_elements(r.fallbacks) as f
+        where f ->> 'provider' = chosen.provider and f ->> 'model' = chosen.model limit 1) end limit 1) as p on true
+  cross join lateral (select case
+    -- What failed or was canceled before any use costs nothing, not even the price per request.
+    when i.outcome <> 'completed' and not exists (select 1 from jsonb_each_text(i.usage) as u where u.value::numeric > 0)
+      then 0
+    else usage_cost(p.price, jsonb_populate_record(null::usage_counts, i.usage)) end as usd_nanos offset 0) as usd
+  cross join lateral (select usd.usd_nanos, round(usd.usd_nanos * r.exchange_rate) as nanos offset 0) as cost
+$$;
+
+-- One commit for what waits in one organization's lane: settlements first, they give money back;
+-- then the calls that have waited for it; then new ones.
+create function lane_3(p_org_id text, p_settlements jsonb, p_redeems jsonb, p_reserves jsonb)
+returns setof lane_row language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+begin
+  if jsonb_array_length(p_settlements) > 0 then
+    return query select s::lane_answer, null::bigint, null::jsonb, null::timestamptz from settle_3(p_org_id, p_settlements) as s;
+  end if;
+  if jsonb_array_length(p_redeems) > 0 then
+    return query select * from redeem(p_org_id, p_redeems);
+  end if;
+  if jsonb_array_length(p_reserves) > 0 then
+    return query select * from reserve_2(p_org_id, p_reserves);
+  end if;
+end $$;
+
+-- A wallet of the cascade (user, team, organization) with its balance when the batch began.
+create type cascade_wallet as (
+  id text,
+  owner_type text,
+  balance_nanos bigint
+);
+
+-- One item of a reserve with everything that the tables know about it under the lock.
+create type reserve_fact as (
+  n integer,
+  body reserve_item,
+  -- The reservation that has this request_id already, and the balance after its hold.
+  earlier reservations,
+  earlier_balance_nanos bigint,
+  body_sha256 text,
+  -- If it is set, this wallet alone may pay; if it is empty, none may.
+  forced_wallet_id text,
+  cost_ticket_id text,
+  -- The first member of the body whose id does not belong to the organization.
+  unknown_member text,
+  key_invalid boolean,
+  key_room_nanos bigint,
+  has_caps boolean,
+  user_wallet cascade_wallet,
+  team_wallet cascade_wallet,
+  org_wallet cascade_wallet
+);
+
+-- Reads the facts of a batch, one row for each item, in the given order. The lookups are lateral
+-- with a limit, so that each is one probe of one index.
+create function reserve_facts(p_org_id text, p_items jsonb, p_now timestamptz)
+returns setof reserve_fact language sql stable as $$
+  select e.n::integer, i::reserve_item, r.earlier, h.balance_after_nanos,
+    -- jsonb has one text for one content, whatever the order of its keys.
+    encode(sha256(convert_to(jsonb_strip_nulls(e.value - '{request_id,secret_id,wallet_id,cost_ticket_id}'::text[])::text,
+      'utf8')), 'hex'),
+    e.value ->> 'wallet_id', e.value ->> 'cost_ticket_id',
+    case
+      when i.user_id is not null and m.user_id is null then 'user_id'
+      when i.team_id is not null and t.id is null then 'team_id'
+      when i.agent_id is not null and g.id is null then 'agent_id'
+      when i.key_id is not null and k.id is null then 'key_id' end,
+    k.revoked_at <= p_now or k.expires_at <= p_now or s.expires_at <= p_now or (i.secret_id is not null and s.id is null),
+    k.max_budget_nanos - k.spent_nanos - k.held_nanos,
+    i.agent_id is not null and exists (select 1 from usage_constraints q where q.agent_id = i.agent_id
+      and q.archived_at is null),
+    (uw.id, 'user', uw.balance_nanos)::cascade_wallet,
+    (tw.id, 'team', tw.balance_nanos)::cascade_wallet,
+    (ow.id, 'organization', ow.balance_nanos)::cascade_wallet
+  from jsonb_array_elements(p_items) with ordinality as e (value, n)
+  cross join lateral jsonb_populate_record(null::reserve_item, e.value) as i
+  left join lateral (select q as earlier, q.id from reservations q where q.org_id = p_org_id
+    and q.request_id = i.request_id limit 1) as r on true
+  left join lateral (select * from wallet_transactions q where q.reservation_id = r.id and q.phase = 'hold' limit 1) as h on true
+  left join lateral (select * from memberships q where q.org_id = p_org_id and q.user_id = i.user_id limit 1)
+    as m on m.archived_at is null
+  left join lateral (select * from teams q where q.id = i.team_id limit 1) as t on t.org_id = p_org_id and t.archived_at is null
+  left join lateral (select * from agents q where q.id = i.agent_id limit 1) as g on g.org_id = p_org_id and g.archived_at is null
+  left join lateral (select * from tokens q where q.id = i.key_id limit 1) as k on k.org_id = p_org_id
+  left join lateral (select * from token_secrets q where q.id = i.secret_id limit 1) as s on s.token_id = k.id
+  left join lateral (select * from wallets q where q.org_id = p_org_id and q.owner_type = 'user'
+    and q.owner_user_id = i.user_id limit 1) as uw on true
+  left join lateral (select * from wallets q where q.org_id = p_org_id and q.owner_type = 'team'
+    and q.owner_team_id = i.team_id limit 1) as tw on true
+  left join lateral (select * from wallets q where q.org_id = p_org_id and q.owner_type = 'organization' limit 1) as ow on true
+  order by e.n
+$$;
+
+-- Turns a cost in nanos of a USD into the amount to hold: in the organization's currency, buffer
+-- included, rounded up.
+create function amount_to_hold(p_usd_nanos numeric, p_rate numeric, p_buffer_pct numeric)
+returns numeric language sql immutable as $$
+  select ceil(ceil(p_usd_nanos * p_rate) * (1 + p_buffer_pct / 100))
+$$;
+
+-- Says why an item may hold nothing, however much money there is; null if money alone decides.
+-- `p_room` is the rest of the key's budget and `p_made` are the holds of this batch so far. Caps on
+-- agents are judged afterwards, by judge_caps.
+create function reserve_refusal(p_org organizations, f reserve_fact, q quote, p_rate numeric,
+  p_held_nanos numeric, p_room_nanos bigint, p_made reservations[])
+returns text language sql stable as $$
+  select case
+    when p_org.id is null then 'unknown_org'
+    when f.unknown_member is not null then 'not_of_organization'
+    when f.key_invalid then 'invalid_credential'
+    when q.code is not null then q.code
+    when p_rate is null then 'exchange_rate_missing'
+    when p_held_nanos > 9000000000000000000 then 'amount_too_large'
+    when ((f.body).session_max_actions is not null or (f.body).session_max_cost_usd is not null)
+      and session_is_full(p_org.id, f.body, q.usd_nanos, p_made) then 'session_limit_exceeded'
+    when p_held_nanos > p_room_nanos then 'key_budget_exceeded' end
+$$;
+
+-- True if a wallet may pay for a hold and covers it. `p_left` has the balances that the batch has
+-- changed but not yet written.
+create function wallet_covers(w cascade_wallet, p_forced_wallet_id text, p_held_nanos numeric,
+  p_left jsonb)
+returns boolean language sql immutable as $$
+  select (p_forced_wallet_id is null or p_forced_wallet_id = w.id)
+    and coalesce((p_left ->> w.id)::bigint, w.balance_nanos) >= p_held_nanos
+$$;
+
+-- Chooses the one wallet that pays for a hold: the first of user, team and organization that covers
+-- it; null if none does.
+create function paying_wallet(f reserve_fact, p_held_nanos numeric, p_left jsonb)
+returns cascade_wallet language sql immutable as $$
+  select case
+    when wallet_covers(f.user_wallet, f.forced_wallet_id, p_held_nanos, p_left) then f.user_wallet
+    when wallet_covers(f.team_wallet, f.forced_wallet_id, p_held_nanos, p_left) then f.team_wallet
+    when wallet_covers(f.org_wallet, f.forced_wallet_id, p_held_nanos, p_left) then f.org_wallet end
+$$;
+
+-- Makes the hold that a wallet pays for, at the frozen prices of the quote.
+create function paid_hold(f reserve_fact, p_org organizations, q quote, p_rate numeric,
+  p_held_nanos numeric, w cascade_wallet, p_now timestamptz)
+returns reservations language plpgsql as $$
+declare
+  r reservations := new_hold(f.body, p_org, q, p_now);
+begin
+  r.body_sha256 := f.body_sha256;
+  r.wallet_id := w.id;
+  r.wallet_owner_type := w.owner_type;
+  r.exchange_rate := p_rate;
+  r.estimated_nanos := ceil(q.usd_nanos * p_rate);
+  r.held_nanos := p_held_nanos;
+  r.cost_ticket_id := f.cost_ticket_id;
+  r.max_completion_tokens := coalesce((f.body).max_completion_tokens,
+    completion_cap(q, p_org.default_max_completion_tokens));
+  return r;
+end $$;
+
+-- Makes the ledger entries of new holds, in the order of the holds.
+create function hold_entries(p_holds reservations[])
+returns ledger_entry[] language sql immutable as $$
+  select array_agg((h.wallet_id, 'reservation', -h.held_nanos, h.held_nanos, h.id, 'hold', h.provider, h.model,
+    null, null, null, null)::ledger_entry order by h.ordinality)
+  from unnest(p_holds) with ordinality as h
+$$;
+
+-- Answers an item whose request_id holds already or may never hold. A call that was canceled stays
+-- canceled.
+create function repeated_reserve(f reserve_fact)
+returns lane_row language plpgsql immutable as $$
+declare
+  a lane_answer;
+  v_row lane_row;
+begin
+  a.op := 'reserve';
+  a.n := f.n;
+  a := repeated_hold(a, f.earlier, f.body_sha256, f.earlier_balance_nanos);
+  if (f.earlier).status = 'released' and (f.earlier).outcome = 'canceled' then
+    a.code := 'request_canceled';
+  end if;
+  v_row.answer := a;
+  v_row.max_completion_tokens := (f.earlier).max_completion_tokens;
+  return v_row;
+end $$;
+
+-- Answers an item that is refused, and names the member of its body that is at fault. `p_resets_at`
+-- ends the window of the cap that refused it.
+create function refused_reserve(f reserve_fact, q quote, p_code text, p_resets_at timestamptz)
+returns lane_row language sql immutable as $$
+  select (('reserve', f.n, p_code,
+    case p_code
+      when 'unknown_org' then 'org_id'
+      when 'not_of_organization' then f.unknown_member
+      when 'amount_too_large' then 'estimated_prompt_tokens'
+      else q.param end,
+    null, null, null, null, null, null, null, null, null, null, null, null, null)::lane_answer,
+    null, null, p_resets_at)::lane_row
+$$;
+
+-- Answers an item that no wallet covers: with the amounts that were asked for and its cost ticket.
+create function uncovered_reserve(p_n integer, p_currency text, p_estimated_nanos numeric,
+  p_held_nanos numeric, p_cost_ticket jsonb)
+returns lane_row language sql immutable as $$
+  select (('reserve', p_n, 'insufficient_balance', null, null, null, null, null, p_currency, p_estimated_nanos,
+    p_held_nanos, null, null, null, null, null, p_cost_ticket)::lane_answer, null, null, null)::lane_row
+$$;
+
+-- Answers an item that holds: its reservation, and the balance that the hold leaves.
+create function held_reserve(p_n integer, r reservations, p_balance_nanos bigint, p_warnings jsonb)
+returns lane_row language sql immutable as $$
+  select (('reserve', p_n, null, null, r.id, null, r.wallet_id, r.wallet_owner_type, r.currency, r.estimated_nanos,
+    r.held_nanos, null, null, p_balance_nanos, null, r.expires_at, null)::lane_answer,
+    r.max_completion_tokens, p_warnings, null)::lane_row
+$$;
+
+-- Holds the estimated cost of requests, in the given order. Invariant: one wallet pays for a hold,
+-- the first of user, team and organization whose balance covers it; the sum of holds never exceeds
+-- the money that was available; a request_id holds once; no cap on an agent is passed. Every
+-- decision is made on balances read under the lock, and all are written together at the end. If an
+-- item has a `wallet_id`, that wallet alone may pay (none may if it is empty); a `cost_ticket_id`
+-- is kept on the hold.
+create function reserve_2(p_org_id text, p_items jsonb)
+returns setof lane_row language plpgsql as $$
+declare
+  v_org organizations;
+  v_now timestamptz;
+  v_rate numeric;
+  f reserve_fact;
+  q quote;
+  w cascade_wallet;
+  r reservations;
+  v_held numeric;
+  v_room bigint;
+  v_code text;
+  v_caps cap_verdict;
+  -- Balances of wallets, room of keys and counts of constraints as this batch leaves them, by id.
+  v_left jsonb := '{}';
+  v_made reservations[] := '{}';
+begin
+  v_org := lock_organization(p_org_id);
+  v_now := clock_timestamp();
+  -- Overdue holds are given back before anything is refused for want of them.
+  if exists (select 1 from reservations o where o.org_id = p_org_id and o.status = 'open' and o.expires_at <= v_now) then
+    perform expire_holds(p_org_id);
+  end if;
+  v_rate := rate_of(v_org.currency);
+
+  for f in select * from reserve_facts(p_org_id, p_items, v_now) loop
+    if (f.earlier).id is not null then
+      return next repeated_reserve(f);
+      continue;
+    end if;
+
+    q := quote_reserve(f.body, v_org.default_max_completion_tokens);
+    v_held := amount_to_hold(q.usd_nanos, v_rate, v_org.reserve_buffer_pct);
+    v_room := coalesce((v_left ->> (f.body).key_id)::bigint, f.key_room_nanos);
+    v_code := reserve_refusal(v_org, f, q, v_rate, v_held, v_room, v_made);
+    v_caps := null;
+    if v_code is null and f.has_caps then
+      v_caps := judge_caps(f.body, v_held, v_now, v_left);
+      v_code := case when v_caps.refused_id is not null then 'usage_constraint_exceeded' end;
+    end if;
+    if v_code is not null then
+      return next refused_reserve(f, q, v_code, v_caps.resets_at);
+      continue;
+    end if;
+
+    w := paying_wallet(f, v_held, v_left);
+    if w.id is null then
+      return next uncovered_reserve(f.n, v_org.currency, ceil(q.usd_nanos * v_rate), v_held,
+        open_ticket_2(v_org, f.body, v_held::bigint, v_left));
+      continue;
+    end if;
+
+    w.balance_nanos := coalesce((v_left ->> w.id)::bigint, w.balance_nanos) - v_held;
+    v_left := v_left || jsonb_build_object(w.id, w.balance_nanos::text);
+    if v_room is not null then
+      v_left := v_left || jsonb_build_object((f.body).key_id, (v_room - v_held)::text);
+    end if;
+    if f.has_caps then
+      v_left := v_left || v_caps.left_after;
+    end if;
+    r := paid_hold(f, v_org, q, v_rate, v_held, w, v_now);
+    v_made := array_append(v_made, r);
+    return next held_reserve(f.n, r, w.balance_nanos, v_caps.warnings);
+  end loop;
+  if cardinality(v_made) > 0 then
+    perform write_holds(v_org, v_made, hold_entries(v_made), v_now);
+  end if;
+end $$;
+
+-- Answers the items of a settle that close nothing: repeats, refusals, and cancellations of a
+-- request_id that is unknown. Such a cancellation leaves a tombstone, so that this request_id never
+-- holds, and no wait for money outlives it.
+create function answer_unclosed(p_org_id text, p_items settlement[], p_now timestamptz)
+returns setof lane_answer language plpgsql as $$
+begin
+  return query
+    with tombstones as (
+      insert into reservations (id, org_id, request_id, status, created_at, outcome)
+      select new_id('res'), p_org_id, s.request_id, 'canceled', p_now, 'canceled'
+      from unnest(p_items) as s where s.code = 'tombstone' returning *
+    ), gone as (
+      delete from ticket_waiters w using tombstones t where w.org_id = p_org_id and w.request_id = t.request_id
+    )
+    select a.* from unnest(p_items) as s
+    join tombstones t on s.code = 'tombstone' and t.request_id = s.request_id
+    cross join lateral settled_answer(s.n, t::reservations) as a;
+  return query
+    select a.* from unnest(p_items) as s cross join lateral settled_answer(s.n, s.reservation) as a
+    where s.code = 'repeated';
+  return query
+    select 'settle', s.n, s.code,
+      case s.code when 'price_not_frozen' then 'model' when 'not_found' then null else 'usage' end,
+      (s.reservation).id, null::text, null::text, null::text, null::text, null::bigint, null::bigint, null::bigint,
+      null::bigint, null::bigint, null::text, null::timestamptz, null::jsonb
+    from unnest(p_items) as s where s.code not in ('tombstone', 'repeated');
+end $$;
+
+-- Settles holds to their real cost. Invariant: each reservation is closed once and charged once,
+-- whatever is repeated; the wallet may go into debt, and other holds stay as they are.
+create function settle_3(p_org_id text, p_items jsonb)
+returns setof lane_answer language plpgsql as $$
+declare
+  v_now timestamptz;
+  v_items settlement[];
+  v_closing settlement[];
+begin
+  perform lock_organization(p_org_id);
+  v_now := clock_timestamp();
+  v_items := judge_settlements_3(p_org_id, p_items);
+  v_closing := array(select s from unnest(v_items) as s where s.code is null);
+  if cardinality(v_closing) < cardinality(v_items) then
+    return query select * from answer_unclosed(p_org_id, v_items, v_now);
+  end if;
+  if cardinality(v_closing) = 0 then
+    return;
+  end if;
+
+  update tokens t set held_nanos = t.held_nanos - d.held_nanos, spent_nanos = t.spent_nanos + d.cost_nanos
+  from (select (s.reservation).key_id, sum(s.cost_nanos) as cost_nanos,
+      coalesce(sum((s.reservation).held_nanos) filter (where s.status <> 'late'), 0) as held_nanos
+    from unnest(v_closing) as s group by 1) as d
+  where t.id = d.key_id;
+  update reservations r
+  set status = s.status, closed_at = v_now, actual_cost_nanos = s.cost_nanos, outcome = s.outcome, usage = s.usage,
+    usage_source = s.usage_source, settled_provider = s.provider, settled_model = s.model
+  from unnest(v_closing) as s where r.id = (s.reservation).id;
+  -- Entries come back in the order they were given, so the two lists are zipped, not joined.
+  return query
+    select 'settle', z.n, null::text, null::text, (z.reservation).id, z.status, (z.reservation).wallet_id,
+      (z.reservation).wallet_owner_type, (z.reservation).currency, (z.reservation).estimated_nanos,
+      (z.reservation).held_nanos, z.cost_nanos::bigint,
+      case z.status when 'late' then 0 else greatest((z.reservation).held_nanos - z.cost_nanos, 0)::bigint end,
+      z.balance_after_nanos, z.entry_id, (z.reservation).expires_at, null::jsonb
+    from rows from (post_entries(p_org_id, closing_entries(v_closing)), unnest(v_closing)) as z (entry_id, wallet_id, org_id,
+      seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase, actual_cost_nanos, transfer_id,
+      payment_session_id, description, created_at, n, code, reservation, request_id, status, cost_nanos, chosen_provider,
+      chosen_model, outcome, usage, usage_source);
+end $$;
+
+----------------------------------------------------------------------------------------------------
+-- Caps on agents
+----------------------------------------------------------------------------------------------------
+
+-- Caps on agents: what one may cost, or how many answers it may get, per calendar interval in UTC.
+
+create table usage_constraints (
+  id text primary key default new_id('cap'),
+  org_id text not null references organizations,
+  agent_id text not null references agents,
+  constraint_type text not null check (constraint_type in ('cost', 'responses')),
+  provider text not null,
+  -- May end in `*`.
+  model_pattern text not null,
+  -- Units of the organization's currency, or a number of answers.
+  max_value numeric not null check (max_value >= 0),
+  "interval" text not null,
+  enforcement_mode text not null check (enforcement_mode in ('reject', 'warn')),
+  -- Reservations made before this are not counted: the start of the window in which it was made or
+  -- last changed.
+  counted_from timestamptz not null,
+  created_at timestamptz not null default clock_timestamp(),
+  updated_at timestamptz not null default clock_timestamp(),
+  archived_at timestamptz,
+  constraint usage_constraints_interval_check check ("interval" in ('hour', 'day', 'week', 'month'))
+);
+create index usage_constraints_agent on usage_constraints (agent_id) where archived_at is null;
+create index usage_constraints_org on usage_constraints (org_id);
+
+-- What each constraint has counted in a window. Kept by count_usage; the audit proves it from the
+-- reservations.
+create table constraint_usage (
+  constraint_id text not null references usage_constraints,
+  window_start timestamptz not null,
+  cost_nanos numeric not null default 0,
+  responses bigint not null default 0,
+  constraint constraint_usage_pkey primary key (constraint_id, window_start)
+) with (fillfactor = 50);
+
+-- Use that no reserve has seen. Unique by request, so that a repeat counts once.
+create table usage_increments (
+  org_id text not null references organizations,
+  request_id text not null,
+  agent_id text not null references agents,
+  provider text not null,
+  model text not null,
+  cost_nanos bigint not null,
+  responses integer not null,
+  created_at timestamptz not null default clock_timestamp(),
+  constraint usage_increments_pkey primary key (org_id, request_id, agent_id)
+);
+create index usage_increments_agent on usage_increments (agent_id, created_at);
+
+-- Calendar windows in UTC, whatever the session's time zone; a week starts on ISO Monday.
+create function window_start(p_interval text, p_at timestamptz)
+returns timestamptz language sql immutable as $$
+  select date_trunc(p_interval, p_at at time zone 'UTC') at time zone 'UTC'
+$$;
+
+create function window_end(p_interval text, p_at timestamptz)
+returns timestamptz language sql immutable as $$
+  select (date_trunc(p_interval, p_at at time zone 'UTC') + ('1 ' || p_interval)::interval) at time zone 'UTC'
+$$;
+
+create function constraint_covers(c usage_constraints, p_provider text, p_model text)
+returns boolean language sql immutable as $$
+  select c.provider = p_provider and case when right(c.model_pattern, 1) = '*'
+    then starts_with(p_model, left(c.model_pattern, -1)) else c.model_pattern = p_model end
+$$;
+
+create type usage_count as (
+  cost_nanos numeric,
+  responses bigint
+);
+
+-- What one reservation counts for one constraint. An open hold counts as held, on its model and on
+-- every fallback; settled, it counts as charged, on the model it ran on; what used and cost nothing
+-- counts nothing.
+create function counted_use(c usage_constraints, r reservations)
+returns usage_count language sql immutable as $$
+  select case
+    when r.id is null or r.created_at < c.counted_from then (0, 0)::usage_count
+    when r.status = 'open' and (constraint_covers(c, r.provider, r.model) or exists (
+        select 1 from jsonb_array_elements(r.fallbacks) as f where constraint_covers(c, f ->> 'provider', f ->> 'model')))
+      then (r.held_nanos, 1)::usage_count
+    when r.status in ('settled', 'late')
+        and constraint_covers(c, coalesce(r.settled_provider, r.provider), coalesce(r.settled_model, r.model))
+        and (r.actual_cost_nanos > 0 or exists (select 1 from jsonb_each_text(r.usage) as u where u.value::numeric > 0))
+      then (r.actual_cost_nanos, 1)::usage_count
+    else (0, 0)::usage_count end
+$$;
+
+-- Keeps constraint_usage with the reservations, in the window of the reserve: a hold counts, its
+-- settlement corrects, and what lapses or was never used is given back. Runs under the
+-- organization's lock, as all that changes reservations.
+create function count_usage() returns trigger language plpgsql as $$
+begin
+  insert into constraint_usage (constraint_id, window_start, cost_nanos, responses)
+  select c.id, window_start(c.interval, new.created_at), a.cost_nanos - coalesce(b.cost_nanos, 0),
+    a.responses - coalesce(b.responses, 0)
+  from usage_constraints c
+  cross join lateral counted_use(c, new) as a
+  left join lateral counted_use(c, old) as b on tg_op = 'UPDATE'
+  where c.agent_id = new.agent_id and c.archived_at is null
+    and (a.cost_nanos <> coalesce(b.cost_nanos, 0) or a.responses <> coalesce(b.responses, 0))
+  on conflict (constraint_id, window_start) do update
+  set cost_nanos = constraint_usage.cost_nanos + excluded.cost_nanos,
+    responses = constraint_usage.responses + excluded.responses;
+  return null;
+end $$;
+
+create trigger reservations_count after insert or update of status on reservations
+for each row when (new.agent_id is not null)
+execute function count_usage();
+
+-- Sets a constraint's count of the present window from what has happened in it, at its making or
+-- change.
+create function recount_constraint(p_constraint_id text) returns void language plpgsql as $$
+declare
+  c usage_constraints;
+begin
+  update usage_constraints q set counted_from = window_start(q.interval, clock_timestamp())
+  where q.id = p_constraint_id returning * into c;
+  delete from constraint_usage u where u.constraint_id = p_constraint_id;
+  insert into constraint_usage (constraint_id, window_start, cost_nanos, responses)
+  select c.id, c.counted_from, coalesce(sum(n.cost_nanos), 0), coalesce(sum(n.responses), 0)
+  from (
+    select u.cost_nanos, u.responses from reservations r cross join lateral counted_use(c, r) as u
+    where r.agent_id = c.agent_id and r.created_at >= c.counted_from
+    union all
+    select i.cost_nanos, i.responses from usage_increments i
+    where i.agent_id = c.agent_id and i.created_at >= c.counted_from and constraint_covers(c, i.provider, i.model)
+  ) as n;
+end $$;
+
+-- Counts use that went past reserve, once per request_id; one that a reserve knows has been counted
+-- there already.
+create function increment_usage(p_org_id text, p_agent_id text, p_provider text, p_model text,
+  p_cost_nanos bigint, p_responses integer, p_request_id text)
+returns boolean language plpgsql as $$
+declare
+  v_now timestamptz;
+begin
+  perform lock_organization(p_org_id);
+  v_now := clock_timestamp();
+  if exists (select 1 from reservations r where r.org_id = p_org_id and r.request_id = p_request_id) then
+    return false;
+  end if;
+  insert into usage_increments (org_id, request_id, agent_id, provider, model, cost_nanos, responses, created_at)
+  values (p_org_id, p_request_id, p_agent_id, p_provider, p_model, p_cost_nanos, p_responses, v_now)
+  on conflict do nothing;
+  if not found then
+    return false;
+  end if;
+  insert into constraint_usage (constraint_id, window_start, cost_nanos, responses)
+  select c.id, window_start(c.interval, v_now), p_cost_nanos, p_responses
+  from usage_constraints c
+  where c.agent_id = p_agent_id and c.archived_at is null and constraint_covers(c, p_provider, p_model)
+  on conflict (constraint_id, window_start) do update
+  set cost_nanos = constraint_usage.cost_nanos + excluded.cost_nanos,
+    responses = constraint_usage.responses + excluded.responses;
+  return true;
+end $$;
+
+-- An agent's constraints on a model with what the window of a moment has counted; a null provider
+-- takes all of the agent's.
+create function constraints_at(p_agent_id text, p_provider text, p_model text, p_at timestamptz)
+returns table(id text, constraint_type text, "interval" text, max_value numeric, enforcement_mode
+  text, cost_nanos numeric, responses bigint, resets_at timestamptz) language sql stable as $$
+  select c.id, c.constraint_type, c.interval, c.max_value, c.enforcement_mode, coalesce(u.cost_nanos, 0),
+    coalesce(u.responses, 0), window_end(c.interval, p_at)
+  from usage_constraints c
+  left join constraint_usage u on u.constraint_id = c.id and u.window_start = window_start(c.interval, p_at)
+  where c.agent_id = p_agent_id and c.archived_at is null
+    and (p_provider is null or constraint_covers(c, p_provider, p_model))
+  order by c.id
+$$;
+
+----------------------------------------------------------------------------------------------------
+-- Cost tickets
+----------------------------------------------------------------------------------------------------
+
+-- Cost tickets that wait, are redeemed, approved, denied and expire: their rows, and who is told
+-- when something changes.
+
+create table cost_tickets (
+  id text primary key default new_id('ticket'),
+  org_id text not null references organizations,
+  status text not null default 'open'
+    check (status in ('open', 'approved', 'denied', 'redeemed', 'expired')),
+  key_id text,
+  user_id text,
+  team_id text,
+  agent_id text,
+  session_id text,
+  provider text not null,
+  model text not null,
+  request_body_hash text not null,
+  -- What must be covered, buffer included.
+  estimated_cost_nanos bigint not null,
+  currency text not null,
+  -- The refused reserve, to be run again when somebody pays or approves.
+  reserve jsonb not null,
+  created_at timestamptz not null default clock_timestamp(),
+  expires_at timestamptz not null,
+  resolved_at timestamptz,
+  decided_by text,
+  decided_at timestamptz,
+  note text,
+  credited_nanos bigint,
+  transaction_id text,
+  -- The hold it was approved or redeemed with, and the call that took it.
+  reservation_id text,
+  -- Verdicts that were recorded: one that is delivered again changes nothing, also after the ticket
+  -- was opened again.
+  verdict_ids text[] not null default '{}',
+  request_id text,
+  -- A cost ticket keeps the trace of the call that opened it, so that its workflow joins that
+  -- trace. It stands beside the stored reserve, not in it: a reserve's digest tells repeats apart,
+  -- and a repeat may come in another trace.
+  trace jsonb
+);
+create index cost_tickets_due on cost_tickets (expires_at) where status = 'open';
+-- The same caller with the same body finds its open ticket again.
+create unique index cost_tickets_open on cost_tickets (org_id, key_id, user_id, team_id, agent_id,
+  session_id, provider, model, request_body_hash) nulls not distinct
+where status = 'open';
+create index cost_tickets_org on cost_tickets (org_id, created_at desc);
+
+-- Calls that wait in redeem, oldest first. A row outlives its wait, so that `since` survives a
+-- change of ticket.
+create table ticket_waiters (
+  org_id text not null,
+  request_id text not null,
+  ticket_id text not null,
+  -- The redeem as it was asked, run again when its turn comes.
+  redeem jsonb not null,
+  user_id text,
+  team_id text,
+  -- What a wallet must cover by the price of the last look.
+  need_nanos bigint not null,
+  since timestamptz not null,
+  until timestamptz not null,
+  answer jsonb,
+  constraint ticket_waiters_pkey primary key (org_id, request_id)
+) with (fillfactor = 50);
+create index ticket_waiters_ticket on ticket_waiters (ticket_id);
+create index ticket_waiters_until on ticket_waiters (until);
+
+-- A waiter between two calls of one hold keeps its place in the queue for so long, but gets
+-- nothing.
+create function waiter_grace() returns interval language sql immutable as $$ select interval '2 seconds' $$;
+
+-- Tells every API that something has changed for the calls that wait in an organization, if any do.
+create function notify_waiters(p_org_id text) returns void language plpgsql as $$
+begin
+  if exists (select 1 from ticket_waiters w where w.org_id = p_org_id
+      and w.until > clock_timestamp() - waiter_grace()) then
+    perform pg_notify('tickets', p_org_id);
+  end if;
+end $$;
+
+create function notify_waiters_of_row() returns trigger language plpgsql as $$
+begin
+  perform notify_waiters(new.org_id);
+  return null;
+end $$;
+
+create trigger cost_tickets_resolve after update of status on cost_tickets
+for each row when (new.status <> old.status)
+execute function notify_waiters_of_row();
+
+-- A waiting call whose key ends is told at once, and blocks nobody.
+create trigger tokens_end after update of revoked_at on tokens
+for each row when (new.revoked_at is not null and old.revoked_at is null and new.org_id is not null)
+execute function notify_waiters_of_row();
+
+-- Whatever brings a wallet more money wakes the calls that wait for it: credit, transfer,
+-- settlement, expiry.
+create trigger wallets_rise after update of balance_nanos on wallets
+for each row when (new.balance_nanos > old.balance_nanos)
+execute function notify_waiters_of_row();
+
+-- A ticket as people and gateways see it: what is missing in each wallet that may pay. `p_left`
+-- holds balances that a batch has changed but not yet written. The fullest wallet gives the ticket
+-- its balance; ties go to the organization.
+create function ticket_answer(t cost_tickets, p_left jsonb)
+returns jsonb language sql stable as $$
+  with cascade as (
+    select w.id, w.owner_type, coalesce((p_left ->> w.id)::bigint, w.balance_nanos) as balance_nanos,
+      array_position(array['user', 'team', 'organization'], w.owner_type) as place
+    from wallets w
+    where w.org_id = t.org_id
+      and (w.owner_type = 'organization' or w.owner_team_id = t.team_id or w.owner_user_id = t.user_id)
+  ), short as (
+    select c.*, case when t.status = 'open' then greatest(t.estimated_cost_nanos::numeric - c.balance_nanos, 0) else 0 end
+      as shortfall_nanos
+    from cascade c
+  ), fullest as (
+    select * from short s order by s.balance_nanos desc, s.place desc limit 1
+  )
+  select jsonb_build_object('id', t.id,
+    'status', case when t.status in ('open', 'approved') and t.expires_at <= clock_timestamp() then 'expired' else t.status end,
+    'provider', t.provider, 'model', t.model, 'estimated_cost_nanos', t.estimated_cost_nanos::text,
+    'balance_nanos', f.balance_nanos::text, 'shortfall_nanos', f.shortfall_nanos::text, 'currency', t.currency,
+    'wallet_owner_type', f.owner_type, 'wallets', (
+      select jsonb_agg(jsonb_build_object('wallet_id', s.id, 'owner_type', s.owner_type, 'balance_nanos',
+        s.balance_nanos::text, 'shortfall_nanos', s.shortfall_nanos::text) order by s.place) from short s),
+    'created_at', iso_time(t.created_at), 'expires_at', iso_time(t.expires_at))
+  from fullest f
+$$;
+
+-- Closes a ticket: row, event, and a signal where its workflow may be waiting; a start that is
+-- still unsent is dropped instead. A verdict or a deadline that the workflow itself records needs
+-- no signal.
+create function resolve_ticket(p_ticket_id text, p_status text, p_is_told boolean)
+returns void language plpgsql as $$
+declare
+  t cost_tickets;
+  v_was text := (select q.status from cost_tickets q where q.id = p_ticket_id);
+begin
+  update cost_tickets q set status = p_status, resolved_at = clock_timestamp() where q.id = p_ticket_id returning * into t;
+  perform append_event(t.org_id, 'cost_ticket.resolved', jsonb_strip_nulls(jsonb_build_object('cost_ticket_id', t.id,
+    'status', t.status, 'agent_id', t.agent_id, 'provider', t.provider, 'model', t.model, 'decided_by', t.decided_by,
+    'note', t.note, 'credited_nanos', t.credited_nanos::text, 'currency', t.currency, 'reservation_id', t.reservation_id,
+    'request_id', t.request_id)));
+  if v_was = 'open' and not p_is_told then
+    delete from outbox o where o.workflow_id = t.id and o.signal is null and o.attempts = 0;
+    if not found then
+      perform send_to_workflow(t.org_id, 'costTicket', t.id, 'resolved', jsonb_build_object('ticket_id', t.id));
+    end if;
+  end if;
+end $$;
+
+-- A refused reserve opens a ticket, or finds the caller's open one for the same body.
+create function open_ticket_2(p_org organizations, i reserve_item, p_held_nanos bigint,
+  p_left jsonb)
+returns jsonb language plpgsql as $$
+declare
+  v_now timestamptz := clock_timestamp();
+  v_id text := new_id('ticket');
+  t cost_tickets;
+  v_answer jsonb;
+  -- The same bytes on another route are another request, with another cost.
+  v_request text := concat_ws('#', i.request_body_hash, i.family);
+begin
+  perform ensure_wallet(p_org.id, 'user', i.user_id) where i.user_id is not null;
+  perform ensure_wallet(p_org.id, 'team', i.team_id) where i.team_id is not null;
+  for t in
+    select * from cost_tickets q
+    where q.org_id = p_org.id and q.request_body_hash = v_request and q.status = 'open' and q.expires_at <= v_now
+  loop
+    perform resolve_ticket(t.id, 'expired', false);
+  end loop;
+  insert into cost_tickets (id, org_id, key_id, user_id, team_id, agent_id, session_id, provider, model, request_body_hash,
+    estimated_cost_nanos, currency, reserve, created_at, expires_at)
+  values (v_id, p_org.id, i.key_id, i.user_id, i.team_id, i.agent_id, i.session_id, i.provider, i.model,
+    v_request, p_held_nanos, p_org.currency, jsonb_strip_nulls(to_jsonb(i)), v_now,
+    v_now + p_org.ticket_ttl_seconds * interval '1 second')
+  on conflict (org_id, key_id, user_id, team_id, agent_id, session_id, provider, model, request_body_hash)
+    where status = 'open'
+  do update set estimated_cost_nanos = excluded.estimated_cost_nanos, reserve = excluded.reserve
+  returning * into t;
+  v_answer := ticket_answer(t, p_left);
+  if t.id = v_id then
+    perform append_event(p_org.id, 'cost_ticket.created', v_answer || jsonb_build_object('cost_ticket_id', v_id,
+      'request_id', i.request_id, 'agent_id', i.agent_id));
+    perform send_to_workflow(p_org.id, 'costTicket', v_id, null, jsonb_build_object('ticket_id', v_id));
+  end if;
+  return v_answer;
+end $$;
+
+-- A redeemed hold that is canceled unused gives its ticket back: the call found no slot, or its
+-- client has gone.
+create function reopen_ticket() returns trigger language plpgsql as $$
+declare
+  t cost_tickets;
+begin
+  select * into t from cost_tickets q where q.id = new.cost_ticket_id and q.status = 'redeemed'
+    and q.expires_at > clock_timestamp();
+  if t.id is null or exists (select 1 from cost_tickets q where q.status = 'open'
+      and (q.org_id, q.provider, q.model, q.request_body_hash) = (t.org_id, t.provider, t.model, t.request_body_hash)
+      and (q.key_id, q.user_id, q.team_id, q.agent_id, q.session_id)
+        is not distinct from (t.key_id, t.user_id, t.team_id, t.agent_id, t.session_id)) then
+    return null;
+  end if;
+  update cost_tickets q set status = 'open', reservation_id = null, request_id = null, resolved_at = null, decided_by = null,
+    decided_at = null, note = null, credited_nanos = null, transaction_id = null
+  where q.id = t.id returning * into t;
+  perform append_event(t.org_id, 'cost_ticket.created', ticket_answer(t, '{}') || jsonb_build_object('cost_ticket_id', t.id,
+    'agent_id', t.agent_id, 'reopened', true));
+  perform send_to_workflow(t.org_id, 'costTicket', t.id, null, jsonb_build_object('ticket_id', t.id));
+  return null;
+end $$;
+
+create trigger reservations_reopen after update of status on reservations
+for each row when (new.cost_ticket_id is not null and old.status = 'open' and new.status =
+  'released' and new.outcome = 'canceled')
+execute function reopen_ticket();
+
+-- An approved ticket ends with its hold.
+create function expire_with_hold() returns trigger language plpgsql as $$
+begin
+  perform resolve_ticket(t.id, 'expired', false) from cost_tickets t where t.id = new.cost_ticket_id and t.status = 'approved';
+  return null;
+end $$;
+
+create trigger reservations_lapse after update of status on reservations
+for each row when (new.cost_ticket_id is not null and old.status = 'open' and new.status =
+  'expired')
+execute function expire_with_hold();
+
+-- True where the key of a ticket's request may hold nothing any more.
+create function key_has_ended(t cost_tickets) returns boolean language sql stable as $$
+  select t.key_id is not null and exists (select 1 from tokens k where k.id = t.key_id
+    and (k.revoked_at is not null or k.expires_at <= clock_timestamp()))
+$$;
+
+-- The queue of an organization's waiting calls, oldest first, with the wallet that each may take. A
+-- call that no open wallet covers closes the wallets of its own cascade to younger ones; one that
+-- waits between two calls keeps what is its turn's. Ends after `p_turns_max` that may be taken now.
+create function waiter_turns(p_org_id text, p_turns_max integer)
+returns table(request_id text, wallet_id text, is_live boolean) language plpgsql stable as $$
+declare
+  v_turns integer := 0;
+  w record;
+  -- What is left in wallets after the turns so far; 'closed' where none is.
+  v_left jsonb := '{}';
+  v_wallet_id text;
+  v_nanos numeric;
+begin
+  for w in
+    select q.request_id as name, q.need_nanos, q.until > clock_timestamp() as is_live,
+      array_remove(array[uw.id, tw.id, ow.id], null) as wallet_ids,
+      array_remove(array[uw.balance_nanos, tw.balance_nanos, ow.balance_nanos], null) as balances
+    from ticket_waiters q
+    join cost_tickets t on t.id = q.ticket_id and t.status = 'open' and t.expires_at > clock_timestamp() and not key_has_ended(t)
+    left join wallets uw on uw.org_id = p_org_id and uw.owner_type = 'user' and uw.owner_user_id = q.user_id
+    left join wallets tw on tw.org_id = p_org_id and tw.owner_type = 'team' and tw.owner_team_id = q.team_id
+    left join wallets ow on ow.org_id = p_org_id and ow.owner_type = 'organization'
+    where q.org_id = p_org_id and q.answer is null and q.until > clock_timestamp() - waiter_grace()
+    order by q.since, q.request_id
+  loop
+    v_wallet_id := null;
+    for n in 1 .. cardinality(w.wallet_ids) loop
+      continue when v_left ->> w.wallet_ids[n] = 'closed';
+      v_nanos := coalesce((v_left ->> w.wallet_ids[n])::numeric, w.balances[n]);
+      if v_nanos >= w.need_nanos then
+        v_wallet_id := w.wallet_ids[n];
+        v_left := v_left || jsonb_build_object(v_wallet_id, (v_nanos - w.need_nanos)::text);
+        exit;
+      end if;
+    end loop;
+    if v_wallet_id is null then
+      v_left := v_left || (select jsonb_object_agg(id, 'closed') from unnest(w.wallet_ids) as id);
+    end if;
+    request_id := w.name;
+    wallet_id := v_wallet_id;
+    is_live := w.is_live;
+    return next;
+    v_turns := v_turns + (is_live and wallet_id is not null)::integer;
+    exit when v_turns >= p_turns_max;
+  end loop;
+end $$;
+
+create type redeem_item as (
+  ticket_id text,
+  family text,
+  agent_id text,
+  -- The client named the ticket: it pays for this call or for none.
+  is_brought boolean,
+  key_id text,
+  secret_id text,
+  user_id text,
+  request_id text,
+  request_body_hash text,
+  wait_ms integer
+);
+
+-- One ticket pays for one call: the others that waited on it wait on a new one, which people see,
+-- and keep their places.
+create function move_waiters(t cost_tickets) returns void language plpgsql as $$
+declare
+  v_org organizations;
+  i reserve_item := jsonb_populate_record(null::reserve_item, t.reserve);
+  v_need numeric;
+  v_new_id text;
+begin
+  if not exists (select 1 from ticket_waiters w where w.org_id = t.org_id and w.ticket_id = t.id and w.answer is null
+      and not coalesce((w.redeem ->> 'is_brought')::boolean, false)
+      and w.request_id is distinct from (select q.request_id from cost_tickets q where q.id = t.id)
+      and w.until > clock_timestamp() - waiter_grace()) then
+    return;
+  end if;
+  select * into v_org from organizations o where o.id = t.org_id;
+  v_need := coalesce(need_today(v_org, i), t.estimated_cost_nanos);
+  v_new_id := open_ticket_2(v_org, i, least(v_need, 9000000000000000000)::bigint, '{}') ->> 'id';
+  update ticket_waiters w set ticket_id = v_new_id, redeem = w.redeem || jsonb_build_object('ticket_id', v_new_id)
+  where w.org_id = t.org_id and w.ticket_id = t.id and w.answer is null
+    and not coalesce((w.redeem ->> 'is_brought')::boolean, false)
+    and w.request_id is distinct from (select q.request_id from cost_tickets q where q.id = t.id);
+end $$;
+
+-- Gives an approved ticket's hold to the call that redeems it; from now on it lives as long as any
+-- other hold.
+create function claim_approved(t cost_tickets, i redeem_item, a lane_answer)
+returns lane_row language plpgsql as $$
+declare
+  v_row lane_row;
+  r reservations;
+begin
+  select * into r from reservations q where q.id = t.reservation_id and q.status = 'open' and q.expires_at > clock_timestamp();
+  a.code := case
+    when r.id is null then 'ticket_expired'
+    when exists (select 1 from tokens k left join token_secrets s on s.id = i.secret_id and s.token_id = k.id
+      where k.id = t.key_id and (k.revoked_at <= clock_timestamp() or k.expires_at <= clock_timestamp()
+        or s.expires_at <= clock_timestamp() or (i.secret_id is not null and s.id is null))) then 'invalid_credential' end;
+  if a.code is not null then
+    v_row.answer := a;
+    return v_row;
+  end if;
+  update reservations q set request_id = i.request_id, expires_at = clock_timestamp() + q.life_seconds * interval '1 second'
+  where q.id = r.id returning * into r;
+  perform wake_lifetimes(t.org_id, r.expires_at);
+  update cost_tickets q set request_id = i.request_id where q.id = t.id;
+  perform resolve_ticket(t.id, 'redeemed', false);
+  perform move_waiters(t);
+  v_row.answer := repeated_hold(a, r, r.body_sha256, (select w.balance_nanos from wallets w where w.id = r.wallet_id));
+  v_row.max_completion_tokens := r.max_completion_tokens;
+  return v_row;
+end $$;
+
+-- Wakes the organization's lifetimes workflow where a deadline comes before the one that it sleeps
+-- to.
+create function wake_lifetimes(p_org_id text, p_deadline timestamptz)
+returns void language plpgsql as $$
+begin
+  update organizations o set lifetimes_next_at = p_deadline
+  where o.id = p_org_id and (o.lifetimes_next_at is null or p_deadline < o.lifetimes_next_at);
+  if found then
+    perform send_to_workflow(p_org_id, 'reservationLifetimes', 'lifetimes-' || p_org_id, 'wake',
+      jsonb_build_object('org_id', p_org_id));
+  end if;
+end $$;
+
+-- Runs a ticket's reserve again for one call, paid by the wallet whose turn it is (none where
+-- empty). The row says it all: a hold, a refusal, or 402 with today's numbers.
+create function redeem_open(p_org_id text, t cost_tickets, i redeem_item, p_wallet_id text)
+returns lane_row language plpgsql as $$
+declare
+  v_row lane_row;
+  a lane_answer;
+begin
+  select * into v_row from reserve_2(p_org_id, jsonb_build_array(t.reserve - 'secret_id' || jsonb_strip_nulls(jsonb_build_object(
+    'request_id', i.request_id, 'secret_id', i.secret_id, 'wallet_id', p_wallet_id, 'cost_ticket_id', t.id))));
+  a := v_row.answer;
+  if a.code is null then
+    update cost_tickets q set reservation_id = a.reservation_id, request_id = i.request_id where q.id = t.id;
+    perform resolve_ticket(t.id, 'redeemed', false);
+    perform move_waiters(t);
+  end if;
+  return v_row;
+end $$;
+
+-- Why a redeem is refused whatever the wallets hold; null where the ticket is open or approved and
+-- the call may have it.
+create function redeem_refusal(t cost_tickets, i redeem_item)
+returns text language sql stable as $$
+  select case
+    when t.id is null then 'ticket_not_found'
+    when t.reserve ->> 'request_body_hash' is distinct from i.request_body_hash or t.reserve ->> 'family' <> i.family
+      or (i.agent_id is not null and i.agent_id is distinct from t.agent_id)
+      or case when t.key_id is null then t.user_id is distinct from i.user_id else t.key_id is distinct from i.key_id end
+      then 'ticket_owner_differs'
+    when t.status = 'denied' then 'ticket_denied'
+    when t.status = 'redeemed' then 'ticket_redeemed'
+    when t.status = 'expired' or t.expires_at <= clock_timestamp() then 'ticket_expired' end
+$$;
+
+-- A refused redeem shows its own ticket, with what a person wrote when denying it.
+create function refused_redeem(t cost_tickets, p_code text)
+returns lane_row language plpgsql stable as $$
+declare
+  v_row lane_row;
+begin
+  v_row.answer.code := p_code;
+  if p_code not in ('ticket_not_found', 'ticket_owner_differs') then
+    v_row.answer.cost_ticket := ticket_answer(t, '{}') || jsonb_strip_nulls(jsonb_build_object('note', t.note));
+  end if;
+  return v_row;
+end $$;
+
+-- True where a waiting call may have something to hear: its ticket was decided, or money is there.
+create function waiters_may_go(p_org_id text) returns boolean language sql stable as $$
+  select exists (
+    select 1 from ticket_waiters w join cost_tickets t on t.id = w.ticket_id
+    where w.org_id = p_org_id and w.answer is null and w.until > clock_timestamp()
+      and (t.status <> 'open' or t.expires_at <= clock_timestamp() or key_has_ended(t))
+  ) or exists (
+    select 1 from (
+      select w.user_id, w.team_id, min(w.need_nanos) as need_nanos from ticket_waiters w
+      where w.org_id = p_org_id and w.answer is null and w.until > clock_timestamp() group by 1, 2) as g
+    where exists (select 1 from wallets q where q.org_id = p_org_id and q.balance_nanos >= g.need_nanos
+      and (q.owner_type = 'organization' or q.owner_team_id = g.team_id or q.owner_user_id = g.user_id))
+  )
+$$;
+
+-- Records a person's no.
+create function deny_ticket(p_org_id text, p_ticket_id text, p_verdict jsonb)
+returns table(code text, message text, ticket_id text) language plpgsql as $$
+declare
+  t cost_tickets;
+begin
+  perform lock_organization(p_org_id);
+  ticket_id := p_ticket_id;
+  select * into t from cost_tickets q where q.id = p_ticket_id and q.org_id = p_org_id;
+  code := verdict_refusal(t, p_verdict, 'denied');
+  if code is null then
+    update cost_tickets q set decided_by = p_verdict ->> 'by', decided_at = clock_timestamp(), note = p_verdict ->> 'note'
+    where q.id = t.id;
+    perform resolve_ticket(t.id, 'denied', p_verdict ->> 'by_terminal' is null);
+  end if;
+  return next;
+end $$;
+
+-- Why a verdict cannot be recorded; 'repeated' where it is the one already recorded.
+create function verdict_refusal(t cost_tickets, p_verdict jsonb, p_status text)
+returns text language sql stable as $$
+  select case
+    when t.id is null then 'ticket_not_found'
+    when p_verdict ->> 'id' = any (t.verdict_ids) then 'repeated'
+    when t.status = p_status and (p_status = 'denied' or t.expires_at > clock_timestamp()) then 'repeated'
+    when t.status in ('open', 'approved') and t.expires_at <= clock_timestamp() then 'ticket_expired'
+    when t.status <> 'open' then 'ticket_' || t.status
+    when clock_timestamp() > (p_verdict ->> 'valid_until')::timestamptz then 'verdict_too_late' end
+$$;
+
+-- What costTicket does at the deadline: expires the ticket where it is still open. Returns the
+-- milliseconds that are left while it has some, 0 once it is closed.
+create function expire_ticket(p_ticket_id text) returns double precision language plpgsql as $$
+declare
+  t cost_tickets;
+begin
+  select * into t from cost_tickets q where q.id = p_ticket_id;
+  if t.id is null or t.status <> 'open' then
+    return 0;
+  end if;
+  perform lock_organization(t.org_id);
+  select * into t from cost_tickets q where q.id = p_ticket_id;
+  if t.status = 'open' and t.expires_at <= clock_timestamp() then
+    perform resolve_ticket(t.id, 'expired', true);
+    return 0;
+  end if;
+  return case t.status when 'open' then greatest(ceil(extract(epoch from t.expires_at - clock_timestamp()) * 1000), 1) else 0 end;
+end $$;
+
+-- The caller of a lane says in the setting svc.traces, for its transaction alone, which request
+-- came in which trace.
+create function keep_ticket_trace() returns trigger language plpgsql as $$
+begin
+  new.trace := nullif(current_setting('svc.traces', true), '')::jsonb -> (new.reserve ->> 'request_id');
+  return new;
+end $$;
+
+create trigger keep_ticket_trace before insert on cost_tickets
+for each row
+execute function keep_ticket_trace();
+
+-- Says what a refused reserve must be covered by at today's prices, buffer included; null if it has
+-- no price any more.
+create function need_today(p_org organizations, i reserve_item)
+returns numeric language sql stable as $$
+  select amount_to_hold((quote_reserve(i, p_org.default_max_completion_tokens)).usd_nanos, rate_of(p_org.currency),
+    p_org.reserve_buffer_pct)
+$$;
+
+-- Finds the ticket that a redeem means. A waiting call may ask by the ticket that it came with,
+-- although it has been moved to another one meanwhile.
+create function ticket_to_redeem(p_org_id text, i redeem_item)
+returns cost_tickets language plpgsql stable as $$
+declare
+  t cost_tickets;
+  v_moved cost_tickets;
+begin
+  select * into t from cost_tickets q where q.id = i.ticket_id and q.org_id = p_org_id;
+  if redeem_refusal(t, i) = 'ticket_redeemed' and not exists (
+      select 1 from reservations r where r.org_id = p_org_id and r.request_id = i.request_id) then
+    select q.* into v_moved from cost_tickets q join ticket_waiters w on w.ticket_id = q.id
+    where w.org_id = p_org_id and w.request_id = i.request_id and w.answer is null and q.id <> t.id;
+  end if;
+  return case when v_moved.id is null then t else v_moved end;
+end $$;
+
+-- Answers a redeem whose request_id has a reservation already: with that one, if this ticket paid
+-- for it.
+create function repeated_redeem(t cost_tickets, r reservations)
+returns lane_row language plpgsql stable as $$
+declare
+  v_row lane_row;
+begin
+  v_row.answer := repeated_hold(null, r, r.body_sha256, (select h.balance_after_nanos from wallet_transactions h
+    where h.reservation_id = r.id and h.phase = 'hold'));
+  if r.status = 'released' and r.outcome = 'canceled' then
+    v_row.answer.code := 'request_canceled';
+  elsif r.status <> 'canceled' and r.cost_ticket_id is distinct from t.id then
+    v_row.answer.code := 'idempotency_key_reused';
+  end if;
+  v_row.max_completion_tokens := r.max_completion_tokens;
+  return v_row;
+end $$;
+
+-- Puts a call into the queue of its open ticket, and holds for it if it is its turn. Invariant: the
+-- call leaves the queue with every answer but 402.
+create function redeem_in_turn(p_org organizations, t cost_tickets, i redeem_item)
+returns lane_row language plpgsql as $$
+declare
+  v_need numeric := need_today(p_org, jsonb_populate_record(null::reserve_item, t.reserve));
+  v_wallet_id text;
+  v_row lane_row;
+begin
+  insert into ticket_waiters (org_id, request_id, ticket_id, redeem, user_id, team_id, need_nanos, since, until)
+  values (p_org.id, i.request_id, t.id, to_jsonb(i) || jsonb_build_object('ticket_id', t.id), t.user_id, t.team_id,
+    least(coalesce(v_need, 0), 9000000000000000000), clock_timestamp(),
+    clock_timestamp() + coalesce(i.wait_ms, 0) * interval '1 millisecond')
+  on conflict (org_id, request_id) do update set ticket_id = excluded.ticket_id, redeem = excluded.redeem,
+    need_nanos = excluded.need_nanos, until = excluded.until, answer = null;
+  -- Only a call that money is there for needs to know whose turn it is.
+  if v_need is null or exists (select 1 from wallets w where w.org_id = p_org.id and w.balance_nanos >= v_need
+      and (w.owner_type = 'organization' or w.owner_team_id = t.team_id or w.owner_user_id = t.user_id)) then
+    select q.wallet_id into v_wallet_id from waiter_turns(p_org.id, null) q where q.request_id = i.request_id;
+  end if;
+  v_row := redeem_open(p_org.id, t, i, coalesce(v_wallet_id, ''));
+  if (v_row.answer).code is distinct from 'insufficient_balance' then
+    delete from ticket_waiters q where q.org_id = p_org.id and q.request_id = i.request_id;
+  end if;
+  return v_row;
+end $$;
+
+-- Redeems tickets for calls, in the given order. Invariant: one ticket pays for one call, and no
+-- call overtakes an older one that waits for the same wallet. With `wait_ms` a call that is not
+-- covered stays in the queue.
+create function redeem(p_org_id text, p_items jsonb)
+returns setof lane_row language plpgsql as $$
+declare
+  v_org organizations;
+  e record;
+  i redeem_item;
+  t cost_tickets;
+  r reservations;
+  v_code text;
+  v_row lane_row;
+begin
+  v_org := lock_organization(p_org_id);
+  for e in
+    select v.n::integer as n, jsonb_populate_record(null::redeem_item, v.value) as body
+    from jsonb_array_elements(p_items) with ordinality as v (value, n) order by v.n
+  loop
+    i := e.body;
+    t := ticket_to_redeem(p_org_id, i);
+    select * into r from reservations q where q.org_id = p_org_id and q.request_id = i.request_id;
+    v_code := redeem_refusal(t, i);
+    if t.id is not null and r.id is not null and v_code is distinct from 'ticket_owner_differs' then
+      v_row := repeated_redeem(t, r);
+    elsif v_code is not null then
+      v_row := refused_redeem(t, v_code);
+    elsif t.status = 'approved' then
+      v_row := claim_approved(t, i, null);
+    else
+      v_row := redeem_in_turn(v_org, t, i);
+    end if;
+    if (v_row.answer).code = 'ticket_expired' and t.status in ('open', 'approved') then
+      perform resolve_ticket(t.id, 'expired', false);
+    end if;
+    v_row.answer.op := 'redeem';
+    v_row.answer.n := e.n;
+    return next v_row;
+  end loop;
+end $$;
+
+-- Lists the waiting calls to serve now: first those whose ticket or key has come to an end, by no
+-- wallet; then those whose turn it is, with the wallet that they take. Both are in the order of the
+-- queue.
+create function waiters_to_serve(p_org_id text, p_turns_max integer)
+returns table(request_id text, wallet_id text) language sql stable as $$
+  (select q.request_id, '' from ticket_waiters q
+  join cost_tickets o on o.id = q.ticket_id
+  where q.org_id = p_org_id and q.answer is null and q.until > clock_timestamp()
+    and (o.status <> 'open' or o.expires_at <= clock_timestamp() or key_has_ended(o))
+  order by q.since, q.request_id)
+  union all
+  select s.request_id, s.wallet_id from waiter_turns(p_org_id, p_turns_max) s
+  where s.is_live and s.wallet_id is not null
+$$;
+
+-- Serves one waiting call and keeps its answer in the queue. False if its price has changed, so
+-- that its wallet no longer covers it: then it goes on waiting for the new amount.
+create function serve_waiter(p_org_id text, p_request_id text, p_wallet_id text)
+returns boolean language plpgsql as $$
+declare
+  i redeem_item;
+  t cost_tickets;
+  v_code text;
+  v_row lane_row;
+begin
+  -- Read again: an earlier turn may have moved it to another ticket.
+  select p.* into i from ticket_waiters x cross join lateral jsonb_populate_record(null::redeem_item, x.redeem) as p
+  where x.org_id = p_org_id and x.request_id = p_request_id and x.answer is null;
+  if i.ticket_id is null then
+    return true;
+  end if;
+  select * into t from cost_tickets q where q.id = i.ticket_id;
+  v_code := redeem_refusal(t, i);
+  v_row := case
+    when v_code is not null then refused_redeem(t, v_code)
+    when t.status = 'approved' then claim_approved(t, i, null)
+    else redeem_open(p_org_id, t, i, p_wallet_id) end;
+  if (v_row.answer).code = 'ticket_expired' and t.status in ('open', 'approved') then
+    perform resolve_ticket(t.id, 'expired', false);
+  end if;
+  if (v_row.answer).code = 'insufficient_balance' then
+    update ticket_waiters q set need_nanos = ((v_row.answer).cost_ticket ->> 'estimated_cost_nanos')::bigint
+    where q.org_id = p_org_id and q.request_id = p_request_id;
+    return false;
+  end if;
+  v_row.answer.op := 'redeem';
+  update ticket_waiters q set answer = to_jsonb(v_row) where q.org_id = p_org_id and q.request_id = p_request_id;
+  return true;
+end $$;
+
+-- Serves an organization's queue and says what the named calls have been answered, whoever served
+-- them. Every API calls it whenever something changes: a look without the lock first, then the walk
+-- under it, oldest first and a few dozen at most, so that a long queue never keeps the ledger; a
+-- call that is served tells the APIs to look again.
+create function redeem_waiting(p_org_id text, p_request_ids text[])
+returns table(request_id text, answer lane_answer, max_completion_tokens bigint, warnings jsonb,
+  resets_at timestamptz) language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+declare
+  w record;
+  v_repriced boolean;
+  v_walk_max constant integer := 32;
+begin
+  if waiters_may_go(p_org_id) then
+    perform lock_organization(p_org_id);
+    -- A walk that found changed prices is walked again.
+    for attempt in 1 .. 3 loop
+      v_repriced := false;
+      for w in select s.request_id as name, s.wallet_id from waiters_to_serve(p_org_id, v_walk_max) s loop
+        if not serve_waiter(p_org_id, w.name, w.wallet_id) then
+          v_repriced := true;
+        end if;
+      end loop;
+      exit when not v_repriced;
+    end loop;
+  end if;
+  return query
+    select q.request_id, (n.r).answer, (n.r).max_completion_tokens, (n.r).warnings, (n.r).resets_at
+    from ticket_waiters q
+    cross join lateral (select jsonb_populate_record(null::lane_row, q.answer) as r) as n
+    where q.org_id = p_org_id and q.request_id = any (p_request_ids) and q.answer is not null;
+end $$;
+
+-- A credit and a hold that an approval made together; `code` says why neither was made.
+create type funded_hold as (
+  code text,
+  transaction_id text,
+  answer lane_answer
+);
+
+-- Chooses the wallet that an approval fills: the one that the verdict names, or the fullest of the
+-- ticket's wallets. Under a transfer the organization's own wallet is chosen only if it covers the
+-- need by itself.
+create function wallet_to_fund(t cost_tickets, p_verdict jsonb, p_need_nanos numeric,
+  p_is_transfer boolean)
+returns wallets language sql stable as $$
+  select q from wallets q
+  where q.org_id = t.org_id and q.id = coalesce(p_verdict ->> 'wallet_id', q.id)
+    and (q.owner_type = 'organization' or q.owner_team_id = t.team_id or q.owner_user_id = t.user_id)
+    and (p_verdict ->> 'wallet_id' is not null or not p_is_transfer or q.owner_type <> 'organization'
+      or q.balance_nanos >= p_need_nanos)
+  order by q.balance_nanos desc, array_position(array['organization', 'team', 'user'], q.owner_type) limit 1
+$$;
+
+-- Says why an approval may not fill a wallet with an amount; null if it may.
+create function funding_refusal(w wallets, p_org_id text, p_verdict jsonb, p_amount_nanos numeric,
+  p_short_nanos numeric, p_is_transfer boolean)
+returns text language sql stable as $$
+  select case
+    when w.id is null and p_verdict ->> 'wallet_id' is not null then 'wallet_not_of_ticket'
+    when w.id is null then 'manual_credit_not_allowed'
+    when p_amount_nanos < p_short_nanos then 'amount_below_shortfall'
+    when p_amount_nanos > 9000000000000000000 or w.balance_nanos + w.reserved_nanos + p_amount_nanos > 9000000000000000000
+      then 'amount_too_large'
+    when p_amount_nanos > 0 and p_is_transfer and w.owner_type = 'organization' then 'manual_credit_not_allowed'
+    when p_amount_nanos > 0 and p_is_transfer and p_amount_nanos > (select q.balance_nanos from wallets q
+      where q.org_id = p_org_id and q.owner_type = 'organization') then 'insufficient_balance' end
+$$;
+
+-- Fills a wallet and holds a ticket's cost in it. Invariant: both happen or neither; if a key,
+-- budget or cap refuses the hold, the credit has never been.
+create function fund_and_hold(t cost_tickets, w wallets, p_amount_nanos bigint,
+  p_is_transfer boolean, p_note text)
+returns funded_hold language plpgsql as $$
+declare
+  v_entry wallet_transactions;
+  v_answer lane_answer;
+begin
+  if p_amount_nanos > 0 and p_is_transfer then
+    select q.* into v_entry from transfer(t.org_id, (select o.id from wallets o where o.org_id = t.org_id
+      and o.owner_type = 'organization'), w.id, p_amount_nanos, p_note) q where q.wallet_id = w.id;
+  elsif p_amount_nanos > 0 then
+    v_entry := credit(t.org_id, w.id, p_amount_nanos, coalesce(p_note, 'approved cost ticket'));
+  end if;
+  select (r.answer).* into v_answer from reserve_2(t.org_id, jsonb_build_array(t.reserve - 'secret_id'
+    || jsonb_strip_nulls(jsonb_build_object('request_id', 'ticket:' || t.id || ':' || new_id('hold'),
+      'cost_ticket_id', t.id, 'wallet_id', w.id)))) r;
+  if v_answer.code is not null then
+    raise exception using errcode = 'SV001', message = v_answer.code;
+  end if;
+  return (null, v_entry.id, v_answer)::funded_hold;
+exception when sqlstate 'SV001' then
+  return (sqlerrm, null, null)::funded_hold;
+end $$;
+
+-- Records a person's yes: credits what is missing and holds it, in one step. The row that it
+-- answers has a `code` if it is refused. `valid_until` keeps a verdict that arrives late, after its
+-- sender was told to look again, from changing anything.
+create function approve_ticket(p_org_id text, p_ticket_id text, p_verdict jsonb)
+returns table(code text, message text, ticket_id text) language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_org organizations;
+  t cost_tickets;
+  w wallets;
+  h funded_hold;
+  v_need numeric;
+  v_short numeric;
+  v_amount numeric;
+  v_is_transfer boolean;
+begin
+  v_org := lock_organization(p_org_id);
+  ticket_id := p_ticket_id;
+  select * into t from cost_tickets q where q.id = p_ticket_id and q.org_id = p_org_id;
+  code := verdict_refusal(t, p_verdict, 'approved');
+  if code is null then
+    v_need := need_today(v_org, jsonb_populate_record(null::reserve_item, t.reserve - 'secret_id'));
+    v_is_transfer := v_org.manual_credit = 'platform_only' and not (p_verdict ->> 'is_platform')::boolean;
+    w := wallet_to_fund(t, p_verdict, v_need, v_is_transfer);
+    v_short := greatest(coalesce(v_need, 0) - w.balance_nanos, 0);
+    v_amount := coalesce((p_verdict ->> 'amount_nanos')::numeric, v_short);
+    code := funding_refusal(w, p_org_id, p_verdict, v_amount, v_short, v_is_transfer);
+  end if;
+  if code is null then
+    h := fund_and_hold(t, w, v_amount::bigint, v_is_transfer, p_verdict ->> 'note');
+    code := h.code;
+  end if;
+  if code is not null then
+    return next;
+    return;
+  end if;
+
+  -- The hold is kept for its call until the ticket's own deadline, a day at most.
+  update reservations r set expires_at = greatest(r.expires_at, least(t.expires_at, clock_timestamp() + interval '24 hours'))
+  where r.id = (h.answer).reservation_id
+  returning r.expires_at into t.expires_at;
+  update cost_tickets q set decided_by = p_verdict ->> 'by', decided_at = clock_timestamp(), note = p_verdict ->> 'note',
+    credited_nanos = v_amount, transaction_id = h.transaction_id, reservation_id = (h.answer).reservation_id,
+    estimated_cost_nanos = (h.answer).reserved_amount_nanos, expires_at = t.expires_at,
+    verdict_ids = array_append(q.verdict_ids, p_verdict ->> 'id')
+  where q.id = t.id;
+  perform resolve_ticket(t.id, 'approved', p_verdict ->> 'by_terminal' is null);
+  return next;
+end $$;
+
+----------------------------------------------------------------------------------------------------
+-- Payments
+----------------------------------------------------------------------------------------------------
+
+-- How wallets are topped up: the payment providers of the platform, which of them is active, and
+-- each organization's rules.
+
+create table payment_providers (
+  name text primary key check (name in ('payment_provider_a', 'payment_provider_b')),
+  -- False stops new sessions only: those that are open go on, and webhooks are taken.
+  enabled boolean not null,
+  supported_currencies text[] not null,
+  base_url text not null,
+  -- Ciphertext by name, each bound to this row and its name (domain/secrets.ts).
+  credentials jsonb not null default '{}',
+  webhook_secret text,
+  -- The webhook secret that was replaced: good until then, since the provider may sign with either
+  -- meanwhile.
+  previous_webhook_secret text,
+  previous_webhook_secret_until timestamptz,
+  updated_at timestamptz not null default clock_timestamp(),
+  constraint payment_providers_check check ((previous_webhook_secret is null) =
+    (previous_webhook_secret_until is null))
+);
+
+-- The platform's choice: at most one row, none before the first choice.
+create table payment_config (
+  is_only boolean primary key default true check (is_only),
+  active_provider text references payment_providers,
+  updated_at timestamptz not null default clock_timestamp()
+);
+
+-- An organization without a row has the defaults of domain/payment-settings.ts.
+create table payment_settings (
+  org_id text primary key references organizations,
+  allowed_topup_amounts_nanos bigint[] not null,
+  min_topup_amount_nanos bigint not null check (min_topup_amount_nanos > 0),
+  max_topup_amount_nanos bigint not null,
+  topup_target_scopes text[] not null
+    check (cardinality(topup_target_scopes) > 0 and topup_target_scopes <@
+    '{user,team,organization}'::text[]),
+  -- Where a buyer may be sent back to: exact origins.
+  return_origins text[] not null,
+  updated_at timestamptz not null default clock_timestamp(),
+  constraint payment_settings_check check (min_topup_amount_nanos <= max_topup_amount_nanos)
+);
+
+create table payment_sessions (
+  id text primary key default new_id('pay'),
+  org_id text not null references organizations,
+  -- Who pays: a person, or a key that stands for nobody.
+  user_id text references users,
+  created_by text not null,
+  provider text not null check (provider in ('payment_provider_a', 'payment_provider_b')),
+  surface text not null check (surface in ('console', 'chat')),
+  amount_nanos bigint not null check (amount_nanos > 0),
+  currency text not null,
+  target_wallet_owner_type text not null
+    check (target_wallet_owner_type in ('user', 'team', 'organization')),
+  wallet_id text not null references wallets,
+  return_url text not null,
+  cancel_url text not null,
+  status text not null default 'created'
+    check (status in ('created', 'capturing', 'captured', 'confirming', 'confirmed', 'completed',
+    'canceled', 'failed', 'refunded', 'expired')),
+  -- Grows with each return to created, so that every try of the buyer is a message of its own.
+  attempt integer not null default 1,
+  -- Calls that were begun at the provider, committed before each of them.
+  provider_calls integer not null default 0,
+  -- When the call that is under way began; null once its answer is recorded.
+  provider_called_at timestamptz,
+  provider_order_id text,
+  approval_url text,
+  provider_capture_id text,
+  captured_nanos bigint,
+  captured_currency text,
+  -- Paid after the session was canceled, expired or failed.
+  is_late boolean not null default false,
+  error_code text,
+  error_message text,
+  -- The provider's own words, for operators only.
+  provider_message text,
+  credited_nanos bigint not null default 0,
+  wallet_transaction_id text,
+  -- The provider's newest list of refunds and disputes, and the number of the reading that brought
+  -- it.
+  refunds jsonb not null default '[]',
+  disputes jsonb not null default '[]',
+  reading integer not null default 0,
+  -- What refunds and disputes have taken from the wallet.
+  debited_nanos bigint not null default 0,
+  resolution text,
+  resolved_by text,
+  resolution_note text,
+  -- The Idempotency-Key of its creation with its caller, hashed, and the body's hash.
+  idempotency text,
+  body_sha256 text,
+  created_at timestamptz not null default clock_timestamp(),
+  updated_at timestamptz not null default clock_timestamp(),
+  -- Ours is 5 minutes after the provider's.
+  expires_at timestamptz not null default clock_timestamp() + '01:00:00'::interval,
+  -- When somebody asks the provider next; null where nothing more can come but by webhook.
+  next_check_at timestamptz default clock_timestamp() + '00:01:00'::interval,
+  checks integer not null default 0
+);
+create unique index payment_sessions_capture on payment_sessions (provider, provider_capture_id)
+where provider_capture_id is not null;
+create index payment_sessions_due on payment_sessions (next_check_at)
+where next_check_at is not null;
+create unique index payment_sessions_idempotency on payment_sessions (idempotency)
+where idempotency is not null;
+create index payment_sessions_newest on payment_sessions (created_at desc);
+create unique index payment_sessions_order on payment_sessions (provider, provider_order_id)
+where provider_order_id is not null;
+create index payment_sessions_org on payment_sessions (org_id, created_at desc);
+
+-- Webhooks as they came, stored before they are answered. Their content is news: what happened is
+-- asked at the provider.
+create table payment_events (
+  provider text not null,
+  id text not null,
+  type text not null,
+  payment_session_id text references payment_sessions,
+  order_id text,
+  capture_id text,
+  -- The session that the event itself names; it may be none of ours.
+  named_session_id text,
+  -- Kept only while nobody knows whose it is.
+  body text,
+  -- unknown: no session of ours is named; it is looked for again, and shown.
+  status text not null check (status in ('sent', 'unknown', 'ignored')),
+  received_at timestamptz not null default clock_timestamp(),
+  constraint payment_events_pkey primary key (provider, id)
+);
+create index payment_events_age on payment_events (received_at);
+create index payment_events_session on payment_events (payment_session_id)
+where payment_session_id is not null;
+create index payment_events_unknown on payment_events (received_at) where status = 'unknown';
+
+-- Which ledger entries a payment made. One credit per session; every other entry names its refund
+-- or dispute.
+create table payment_entries (
+  transaction_id text primary key,
+  payment_session_id text not null references payment_sessions,
+  amount_nanos bigint not null,
+  cause_id text
+);
+create unique index payment_entries_credit on payment_entries (payment_session_id)
+where cause_id is null;
+create index payment_entries_session on payment_entries (payment_session_id);
+
+-- The state table of a payment session: what may follow each state, and nothing else.
+create function payment_moves(p_from text) returns text[] language sql immutable as $$
+  select case p_from
+    when 'created' then '{capturing,canceled,expired,failed}'
+    when 'capturing' then '{captured,created,failed}'
+    when 'captured' then '{confirming,failed}'
+    when 'confirming' then '{confirmed}'
+    when 'confirmed' then '{completed}'
+    when 'completed' then '{refunded}'
+    when 'refunded' then '{completed}'
+    -- Money that came late.
+    else '{captured}' end::text[]
+$$;
+
+-- When a payment that nobody tells of is asked for: after 1 minute, 5 minutes, 1 hour, then daily
+-- for a week. One that is credited, for refunds and disputes of which no webhook came: after a day,
+-- a week and a month.
+create function payment_pause(p_status text, p_checks integer)
+returns interval language sql immutable as $$
+  select case
+    when p_status in ('completed', 'refunded') then case p_checks when 0 then interval '1 day' when 1 then interval '7 days'
+      when 2 then interval '30 days' end
+    when p_checks = 0 then interval '1 minute'
+    when p_checks = 1 then interval '5 minutes'
+    when p_checks = 2 then interval '1 hour'
+    when p_checks < 10 then interval '1 day' end
+$$;
+
+-- The session under its organization's lock, which orders all its moves and money.
+create function lock_payment(p_id text) returns payment_sessions language plpgsql as $$
+declare
+  s payment_sessions;
+begin
+  perform lock_organization(q.org_id) from payment_sessions q where q.id = p_id;
+  select * into s from payment_sessions q where q.id = p_id;
+  return s;
+end $$;
+
+-- The one guarded update of a session's state.
+create function move_payment(p_id text, p_to text)
+returns payment_sessions language plpgsql as $$
+declare
+  s payment_sessions;
+begin
+  update payment_sessions q set status = p_to, updated_at = clock_timestamp(),
+    error_code = case p_to when 'capturing' then null else q.error_code end,
+    error_message = case p_to when 'capturing' then null else q.error_message end,
+    attempt = q.attempt + (q.status = 'capturing' and p_to = 'created')::int,
+    checks = 0,
+    -- What ended before it had an order can be paid by nobody.
+    next_check_at = case when p_to in ('completed', 'refunded') then clock_timestamp() + payment_pause(p_to, 0)
+      when p_to in ('canceled', 'expired', 'failed') and q.provider_order_id is null then null
+      when p_to in ('captured', 'confirming', 'confirmed') then clock_timestamp()
+      else clock_timestamp() + payment_pause(p_to, 0) end
+  where q.id = p_id and p_to = any (payment_moves(q.status))
+  returning * into s;
+  if s.id is null then
+    raise exception using errcode = 'SV002', message = 'payment session ' || p_id || ' may not become ' || p_to;
+  end if;
+  return s;
+end $$;
+
+-- One event of a payment, as readers of the event routes see it.
+create function payment_event(s payment_sessions, p_type text, p_more jsonb)
+returns void language sql as $$
+  select append_event(s.org_id, p_type, jsonb_build_object('payment_session_id', s.id, 'status', s.status,
+    'provider', s.provider, 'user_id', s.user_id, 'wallet_id', s.wallet_id, 'amount_nanos', s.amount_nanos::text,
+    'currency', s.currency) || p_more)
+$$;
+
+create function fail_payment(p_id text, p_code text, p_message text)
+returns payment_sessions language plpgsql as $$
+declare
+  s payment_sessions;
+begin
+  s := move_payment(p_id, 'failed');
+  update payment_sessions q set error_code = p_code, error_message = p_message, provider_called_at = null,
+    -- Where there is nothing to resume, its key makes a new session.
+    idempotency = case when q.provider_order_id is null then null else q.idempotency end
+  where q.id = p_id returning * into s;
+  perform payment_event(s, 'payment.failed', jsonb_build_object('error_code', p_code, 'error_message', p_message));
+  return s;
+end $$;
+
+-- What is to be done next for a session, and how long that can wait. The row decides; whoever asks
+-- does it. Past the deadline a provider that does not answer is asked at its next check.
+create function payment_step(s payment_sessions)
+returns table(next text, wait_ms double precision) language sql stable as $$
+  select case
+      when s.status in ('captured', 'confirming', 'confirmed') then 'credit'
+      when s.status = 'created' and s.provider_order_id is null then 'open'
+      when s.status in ('created', 'capturing') then 'wait'
+      else 'end' end,
+    (select greatest(0, extract(epoch from d.due_at - clock_timestamp()) * 1000) from (select least(s.next_check_at,
+      case when s.status = 'created' and not (s.expires_at <= clock_timestamp()
+        and s.error_code is not distinct from 'provider_unavailable') then s.expires_at end) as due_at) as d
+     where d.due_at is not null)
+$$;
+
+-- Commits that a call to the provider begins. `reading` orders what the answers say: an answer to a
+-- question that was asked before another one's answer was recorded is old. A session that waits for
+-- its buyer becomes capturing where it is to be taken; only that is a move, and takes the
+-- organization's lock.
+create function begin_payment_call(p_id text, p_is_capture boolean)
+returns payment_sessions language plpgsql as $$
+declare
+  s payment_sessions;
+begin
+  if p_is_capture then
+    s := lock_payment(p_id);
+    if s.status = 'created' then
+      s := move_payment(p_id, 'capturing');
+    end if;
+  end if;
+  update payment_sessions q set provider_calls = q.provider_calls + 1, provider_called_at = clock_timestamp()
+  where q.id = p_id returning * into s;
+  return s;
+end $$;
+
+-- The provider has made the checkout: the first one made is the one that the buyer is shown. Its
+-- order is kept also where the session has ended meanwhile, so that it is found if it is paid.
+create function open_payment(p_id text, p_order_id text, p_approval_url text)
+returns payment_sessions language sql as $$
+  update payment_sessions q set provider_order_id = coalesce(q.provider_order_id, p_order_id),
+    approval_url = coalesce(q.approval_url, p_approval_url), provider_called_at = null, updated_at = clock_timestamp(),
+    error_code = case q.status when 'created' then null else q.error_code end,
+    error_message = case q.status when 'created' then null else q.error_message end,
+    checks = 0, next_check_at = clock_timestamp() + payment_pause(q.status, 0)
+  where q.id = p_id
+  returning *
+$$;
+
+-- Ends a session that nobody has paid: the buyer's wish, the deadline, or a definite no. Changes
+-- nothing where it has moved on.
+create function close_payment(p_id text, p_to text, p_code text, p_message text)
+returns payment_sessions language plpgsql as $$
+declare
+  s payment_sessions;
+begin
+  s := lock_payment(p_id);
+  if s.status <> 'created' and not (s.status = 'capturing' and p_to = 'failed') then
+    return s;
+  end if;
+  if p_to = 'failed' then
+    return fail_payment(p_id, p_code, p_message);
+  end if;
+  s := move_payment(p_id, p_to);
+  update payment_sessions q set error_code = p_code, error_message = p_message, provider_called_at = null,
+    idempotency = case when q.provider_order_id is null then null else q.idempotency end
+  where q.id = p_id returning * into s;
+  return s;
+end $$;
+
+-- The provider has the money. Another amount or currency than asked for is never credited by
+-- itself.
+create function take_payment(s payment_sessions, p_report jsonb)
+returns payment_sessions language plpgsql as $$
+declare
+  v_before text := s.status;
+begin
+  if s.status = 'created' then
+    s := move_payment(s.id, 'capturing');
+  end if;
+  s := move_payment(s.id, 'captured');
+  update payment_sessions q set provider_capture_id = p_report ->> 'capture_id',
+    -- Above what a wallet can hold it is another amount than any that was asked for.
+    captured_nanos = least((p_report ->> 'amount_nanos')::numeric, 9000000000000000000)::bigint, captured_currency = p_report ->> 'currency',
+    is_late = v_before in ('canceled', 'expired', 'failed'), error_code = null, error_message = null, provider_message = null
+  where q.id = s.id returning * into s;
+  if s.captured_nanos <> s.amount_nanos or s.captured_currency <> s.currency then
+    s := fail_payment(s.id, 'amount_mismatch', 'Asked for ' || trim_scale(s.amount_nanos / 1e9::numeric) || ' ' || s.currency
+      || ', the provider took ' || trim_scale(s.captured_nanos / 1e9::numeric) || ' ' || s.captured_currency
+      || '. Nothing was credited; a platform admin decides.');
+  end if;
+  return s;
+end $$;
+
+-- The provider has not got the money: back to the buyer, or to an end that the provider has said.
+create function return_payment(s payment_sessions, p_status text)
+returns payment_sessions language plpgsql as $$
+begin
+  if p_status = 'failed' then
+    return close_payment(s.id, 'failed', 'declined', 'The payment failed at the provider. Create a new checkout.');
+  end if;
+  if p_status = 'pending' and s.status = 'created' then
+    return move_payment(s.id, 'capturing');
+  end if;
+  if p_status in ('open', 'declined', 'closed') and s.status = 'capturing' then
+    s := move_payment(s.id, 'created');
+  end if;
+  if p_status = 'declined' and s.status = 'created' then
+    update payment_sessions q set error_code = 'declined',
+      error_message = 'The payment was declined. The buyer may try again with another means of payment.'
+    where q.id = s.id returning * into s;
+  end if;
+  if p_status = 'closed' then
+    s := close_payment(s.id, 'expired', 'session_expired', 'The checkout has ended at the provider. Create a new one.');
+    -- It can never be paid any more.
+    update payment_sessions q set next_check_at = null where q.id = s.id and q.status in ('expired', 'canceled', 'failed')
+      and q.provider_capture_id is null;
+    select * into s from payment_sessions q where q.id = s.id;
+  end if;
+  return s;
+end $$;
+
+-- What a provider reports, however it was learned: the one place where a payment becomes captured.
+-- Safe to run any number of times at once. `p_reading` is `provider_calls` as it was when the
+-- question was asked. `p_is_asked`: the money was asked for, so a payment that is still open was
+-- not approved.
+create function record_payment(p_id text, p_report jsonb, p_reading integer, p_is_asked boolean)
+returns payment_sessions language plpgsql as $$
+declare
+  s payment_sessions;
+  v_status text := p_report ->> 'status';
+  v_before text;
+begin
+  s := lock_payment(p_id);
+  v_before := s.status;
+  update payment_sessions q set provider_called_at = null where q.id = p_id returning * into s;
+  if v_status = 'captured' and s.provider_capture_id is null then
+    s := take_payment(s, p_report);
+  elsif p_reading <= s.reading then
+    return s;
+  else
+    s := return_payment(s, v_status);
+    if s.status = 'created' and v_status = 'open' and p_is_asked then
+      update payment_sessions q set error_code = 'not_approved',
+        error_message = 'The buyer has not approved this payment at the provider yet.' where q.id = p_id returning * into s;
+    elsif s.status in ('created', 'capturing') and s.error_code = 'provider_unavailable' then
+      update payment_sessions q set error_code = null, error_message = null, provider_message = null
+      where q.id = p_id returning * into s;
+    end if;
+  end if;
+  if s.status = v_before and s.next_check_at is not null then
+    update payment_sessions q set checks = q.checks + 1, next_check_at = clock_timestamp() + payment_pause(q.status, q.checks + 1)
+    where q.id = p_id returning * into s;
+  end if;
+  -- An answer without a capture says nothing of what went back.
+  if p_reading > s.reading then
+    s := note_claims(s, case when p_report ->> 'capture_id' is null
+      then jsonb_build_object('refunds', s.refunds, 'disputes', s.disputes) else p_report end, p_reading);
+  end if;
+  return s;
+end $$;
+
+-- The one credit of a session: captured money of the right amount, or what an operator decided
+-- about another one.
+create function credit_payment(p_id text, p_amount_nanos bigint default null)
+returns payment_sessions language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+declare
+  s payment_sessions;
+  v_entry wallet_transactions;
+begin
+  s := lock_payment(p_id);
+  if s.status <> 'captured' then
+    return s;
+  end if;
+  if (select w.balance_nanos::numeric + w.reserved_nanos + coalesce(p_amount_nanos, s.captured_nanos) > 9000000000000000000
+    from wallets w where w.id = s.wallet_id) then
+    update payment_sessions q set next_check_at = clock_timestamp() + interval '5 minutes',
+      provider_message = 'The wallet cannot hold this much more. Make room in it, or refund the payment.'
+    where q.id = p_id returning * into s;
+    return s;
+  end if;
+  s := move_payment(p_id, 'confirming');
+  s := move_payment(p_id, 'confirmed');
+  select * into v_entry from post_entries(s.org_id, array[(s.wallet_id, 'payment_credit',
+    coalesce(p_amount_nanos, s.captured_nanos), 0, null, null, null, null, null, null, s.id,
+    'top-up' || case when s.is_late then ', late' else '' end)::ledger_entry]);
+  insert into payment_entries (transaction_id, payment_session_id, amount_nanos) values (v_entry.id, s.id, v_entry.amount_nanos);
+  update payment_sessions q set credited_nanos = v_entry.amount_nanos, wallet_transaction_id = v_entry.id, error_code = null,
+    error_message = null where q.id = p_id;
+  s := move_payment(p_id, 'completed');
+  perform payment_event(s, 'payment.completed', jsonb_build_object('credited_amount_nanos', s.credited_nanos::text,
+    'transaction_id', s.wallet_transaction_id, 'late', s.is_late));
+  return bring_debit(s, null);
+end $$;
+
+----------------------------------------------------------------------------------------------------
+-- Refunds
+----------------------------------------------------------------------------------------------------
+
+-- Money that goes back: our refunds, refunds and disputes at the provider's own site, what
+-- operators decide, and the proof.
+
+create table payment_refunds (
+  id text primary key default new_id('ref'),
+  org_id text not null references organizations,
+  payment_session_id text not null references payment_sessions,
+  amount_nanos bigint not null check (amount_nanos > 0),
+  currency text not null,
+  reason text not null,
+  requested_by text not null,
+  allow_negative boolean not null,
+  status text not null default 'pending' check (status in ('pending', 'succeeded', 'failed')),
+  -- It has left the wallet.
+  debited_at timestamptz,
+  -- What of the credit was spent when that refused the refund.
+  spent_nanos bigint,
+  provider_refund_id text,
+  error_code text,
+  error_message text,
+  created_at timestamptz not null default clock_timestamp(),
+  updated_at timestamptz not null default clock_timestamp(),
+  next_check_at timestamptz default clock_timestamp() + '00:01:00'::interval,
+  checks integer not null default 0
+);
+create index payment_refunds_due on payment_refunds (next_check_at)
+where next_check_at is not null;
+create unique index payment_refunds_one on payment_refunds (payment_session_id)
+where status in ('pending', 'succeeded');
+create index payment_refunds_session on payment_refunds (payment_session_id);
+
+-- What a refund or dispute has taken of a capture. In another currency than the captured one nobody
+-- can say how much that is: then all of it, until a person has looked.
+create function claim_amount(s payment_sessions, p_claim jsonb)
+returns numeric language sql immutable as $$
+  select case when coalesce(p_claim ->> 'currency', s.captured_currency) = s.captured_currency
+    then (p_claim ->> 'amount_nanos')::numeric else s.captured_nanos end
+$$;
+
+-- Brings the wallet to what refunds and disputes have taken: the more of what the provider reports
+-- (refunded, and disputed while open or lost) and of our own refunds, pending or succeeded, beside
+-- those that the provider knows and we did not ask for. What went back is in what was captured; the
+-- wallet gives the same share of what was credited, never more. Run any number of times it changes
+-- what changed. `p_cause` is the refund or dispute.
+create function bring_debit(s payment_sessions, p_cause text)
+returns payment_sessions language plpgsql as $$
+declare
+  v_reported numeric;
+  v_foreign numeric;
+  v_own numeric;
+  v_accepted numeric;
+  v_target bigint;
+  v_entry wallet_transactions;
+  v_before bigint := s.debited_nanos;
+  v_is_dispute boolean := s.disputes @> jsonb_build_array(jsonb_build_object('id', p_cause));
+begin
+  select coalesce(sum(c.amount_nanos), 0), coalesce(sum(c.amount_nanos) filter (where not c.is_own), 0)
+  into v_reported, v_foreign from (
+    select claim_amount(s, r) as amount_nanos,
+      exists (select 1 from payment_refunds o where o.id = r ->> 'payment_refund_id') as is_own
+    from jsonb_array_elements(s.refunds) as r where r ->> 'status' <> 'failed'
+    union all
+    select claim_amount(s, d), false from jsonb_array_elements(s.disputes) as d where d ->> 'status' in ('open', 'lost')
+  ) as c;
+  select coalesce(sum(r.amount_nanos), 0), coalesce(sum(r.amount_nanos) filter (where r.provider_refund_id is not null), 0)
+  into v_own, v_accepted from payment_refunds r
+  where r.payment_session_id = s.id and r.status in ('pending', 'succeeded') and r.debited_at is not null;
+  v_target := share_of_credit(s, greatest(v_reported, v_foreign + v_own));
+  if v_target <> s.debited_nanos then
+    select * into v_entry from post_entries(s.org_id, array[(s.wallet_id,
+      case when v_target > s.debited_nanos then 'payment_refund' else 'payment_credit' end, s.debited_nanos - v_target, 0, null,
+      null, null, null, null, null, s.id, case when v_target > s.debited_nanos then '' else 'reversed: ' end
+        || case when p_cause like 'ref\_%' then 'refund ' when v_is_dispute then 'dispute at the provider '
+          else 'refund at the provider ' end || coalesce(p_cause, ''))::ledger_entry]);
+    insert into payment_entries (transaction_id, payment_session_id, amount_nanos, cause_id)
+    values (v_entry.id, s.id, v_entry.amount_nanos, coalesce(p_cause, 'report'));
+    update payment_sessions q set debited_nanos = v_target, updated_at = clock_timestamp() where q.id = s.id returning * into s;
+  end if;
+  -- Refunded is what the provider has agreed to, to the last of it.
+  if s.status = 'completed' and greatest(v_reported, v_foreign + v_accepted) >= s.captured_nanos then
+    s := move_payment(s.id, 'refunded');
+    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_amount_nanos', s.debited_nanos::text, 'cause', case when v_is_dispute then 'dispute' else 'refund' end, 'cause_id', p_cause));
+  elsif s.status = 'refunded' and greatest(v_reported, v_foreign + v_accepted) < s.captured_nanos then
+    s := move_payment(s.id, 'completed');
+    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_amount_nanos', s.debited_nanos::text, 'cause', case when v_is_dispute then 'dispute' else 'refund' end, 'cause_id', p_cause,
+      'reversed', true));
+  elsif v_foreign > 0 and v_target > v_before then
+    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_amount_nanos', s.debited_nanos::text, 'cause', case when v_is_dispute then 'dispute' else 'refund' end, 'cause_id', p_cause));
+  end if;
+  -- An open dispute is looked at daily, whatever webhooks come.
+  if s.status in ('completed', 'refunded') and s.disputes @> '[{"status": "open"}]' then
+    update payment_sessions q set checks = 0, next_check_at = clock_timestamp() + payment_pause(q.status, 0)
+    where q.id = s.id returning * into s;
+  end if;
+  return follow_mismatch(s, greatest(v_reported, v_foreign + v_accepted));
+end $$;
+
+-- Money of another amount or currency that went back is decided about; where it comes back after
+-- all, it is not.
+create function follow_mismatch(s payment_sessions, p_returned_nanos numeric)
+returns payment_sessions language plpgsql as $$
+declare
+  r payment_refunds;
+  v_is_back boolean;
+begin
+  if s.status <> 'failed' or s.error_code is distinct from 'amount_mismatch' or coalesce(s.resolution, 'refunded') <> 'refunded' then
+    return s;
+  end if;
+  select * into r from payment_refunds q where q.payment_session_id = s.id and q.status in ('pending', 'succeeded');
+  v_is_back := r.status = 'succeeded' or r.id is null and p_returned_nanos >= s.captured_nanos;
+  if v_is_back and s.resolution is null then
+    update payment_sessions q set resolution = 'refunded', resolved_by = coalesce(r.requested_by, 'provider'),
+      resolution_note = r.reason, updated_at = clock_timestamp() where q.id = s.id returning * into s;
+    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_amount_nanos', '0', 'cause_id', r.id));
+  elsif not coalesce(v_is_back, false) and s.resolution is not null then
+    update payment_sessions q set resolution = null, resolved_by = null, resolution_note = null, updated_at = clock_timestamp()
+    where q.id = s.id returning * into s;
+  end if;
+  return s;
+end $$;
+
+-- What the wallet gives back of a credit for money that went back: all of it for all. The same
+-- number where the credit was what was captured; an operator may have credited another amount, or
+-- in another currency.
+create function share_of_credit(s payment_sessions, p_amount_nanos numeric)
+returns bigint language sql immutable as $$
+  select coalesce(least(s.credited_nanos, round(s.credited_nanos * p_amount_nanos / s.captured_nanos)), 0)::bigint
+$$;
+
+-- The provider's newest list of refunds and disputes: our own refunds take their state from it,
+-- then the wallet follows.
+create function note_claims(s payment_sessions, p_report jsonb, p_reading integer)
+returns payment_sessions language plpgsql as $$
+declare
+  v_cause text;
+  -- A provider that may not be asked for disputes says nothing new of them.
+  v_disputes jsonb := coalesce(nullif(p_report -> 'disputes', 'null'), s.disputes);
+begin
+  -- What is new or changed in the list names the cause.
+  select c.id into v_cause from (
+    select coalesce(r ->> 'payment_refund_id', r ->> 'provider_refund_id') as id, r as claim from jsonb_array_elements(p_report -> 'refunds') as r
+    union all
+    select d ->> 'id', d from jsonb_array_elements(v_disputes) as d
+  ) as c where not s.refunds || s.disputes @> jsonb_build_array(c.claim) order by c.id limit 1;
+  update payment_sessions q set refunds = p_report -> 'refunds', disputes = v_disputes, reading = p_reading,
+    provider_called_at = null
+  where q.id = s.id returning * into s;
+  -- A refund that succeeded can only fail; an older list does not make it pending again.
+  update payment_refunds o set status = r ->> 'status', provider_refund_id = coalesce(o.provider_refund_id, r ->> 'provider_refund_id'),
+    updated_at = clock_timestamp(), next_check_at = null,
+    error_code = case r ->> 'status' when 'failed' then 'provider_error' end,
+    error_message = case r ->> 'status' when 'failed' then 'The provider could not carry out the refund.' end
+  from jsonb_array_elements(p_report -> 'refunds') as r
+  where o.id = r ->> 'payment_refund_id' and o.payment_session_id = s.id and r ->> 'status' <> 'pending'
+    and (o.status = 'pending' or o.status = 'succeeded' and r ->> 'status' = 'failed');
+  update payment_refunds o set provider_refund_id = r ->> 'provider_refund_id'
+  from jsonb_array_elements(p_report -> 'refunds') as r
+  where o.id = r ->> 'payment_refund_id' and o.payment_session_id = s.id and o.provider_refund_id is null;
+  return bring_debit(s, v_cause);
+end $$;
+
+-- Asks for a refund of all that can still go back. Answers the one that is under way or done where
+-- there is one. Its workflow takes the money from the wallet, then calls the provider.
+create function request_refund(p_id text, p_reason text, p_by text, p_allow_negative boolean)
+returns table(code text, refund_id text) language plpgsql as $$
+declare
+  s payment_sessions;
+  v_left numeric;
+begin
+  s := lock_payment(p_id);
+  -- What our own refunds have not taken, nor anything that the provider knows beside them.
+  v_left := s.captured_nanos - (
+    select coalesce(sum(claim_amount(s, c)), 0) from jsonb_array_elements(s.refunds || s.disputes) as c
+    where c ->> 'status' in ('pending', 'succeeded', 'open', 'lost')
+      and not exists (select 1 from payment_refunds o where o.id = c ->> 'payment_refund_id')
+  ) - (select coalesce(sum(r.amount_nanos), 0) from payment_refunds r
+    where r.payment_session_id = p_id and r.status in ('pending', 'succeeded'));
+  select r.id into refund_id from payment_refunds r where r.payment_session_id = p_id and r.status in ('pending', 'succeeded');
+  if refund_id is not null then
+    code := case when v_left > 0 then 'refunded_in_part' end;
+    return next;
+    return;
+  end if;
+  code := case
+    when s.status in ('completed', 'captured') or s.status = 'failed' and s.error_code = 'amount_mismatch' and s.resolution is null then
+      case when v_left <= 0 then 'nothing_to_refund' end
+    when s.status = 'refunded' then 'nothing_to_refund'
+    else 'payment_not_refundable' end;
+  if code is null then
+    insert into payment_refunds (org_id, payment_session_id, amount_nanos, currency, reason, requested_by, allow_negative)
+    values (s.org_id, s.id, v_left, s.captured_currency, p_reason, p_by, p_allow_negative) returning id into refund_id;
+    insert into outbox (org_id, workflow, workflow_id, input, next_at)
+    values (s.org_id, 'paymentRefund', refund_id, jsonb_build_object('payment_refund_id', refund_id),
+      clock_timestamp() + interval '5 seconds');
+  end if;
+  return next;
+end $$;
+
+-- Takes a refund from the wallet before the provider is asked. Where the credit was spent it fails
+-- instead, unless the wallet may go below zero.
+create function debit_refund(p_refund_id text) returns void language plpgsql as $$
+declare
+  s payment_sessions;
+  r payment_refunds;
+  v_spent bigint;
+begin
+  select * into r from payment_refunds q where q.id = p_refund_id;
+  s := lock_payment(r.payment_session_id);
+  select * into r from payment_refunds q where q.id = p_refund_id;
+  if r.status <> 'pending' or r.debited_at is not null then
+    return;
+  end if;
+  select least(share_of_credit(s, r.amount_nanos), s.credited_nanos - s.debited_nanos) - greatest(w.balance_nanos, 0)
+  into v_spent from wallets w where w.id = s.wallet_id;
+  if v_spent > 0 and not r.allow_negative then
+    update payment_refunds q set status = 'failed', error_code = 'credit_spent', spent_nanos = v_spent,
+      updated_at = clock_timestamp(), next_check_at = null where q.id = r.id;
+  else
+    update payment_refunds q set debited_at = clock_timestamp() where q.id = r.id;
+    perform bring_debit(s, r.id);
+  end if;
+end $$;
+
+-- What the provider answered to our refund. A definite no gives the money back to the wallet.
+create function record_refund(p_refund_id text, p_status text, p_provider_refund_id text,
+  p_message text)
+returns payment_refunds language plpgsql as $$
+declare
+  s payment_sessions;
+  r payment_refunds;
+begin
+  select * into r from payment_refunds q where q.id = p_refund_id;
+  s := lock_payment(r.payment_session_id);
+  update payment_refunds q set status = p_status, provider_refund_id = coalesce(p_provider_refund_id, q.provider_refund_id),
+    updated_at = clock_timestamp(),
+    error_code = case p_status when 'failed' then 'provider_error' end, error_message = p_message,
+    checks = q.checks + 1, next_check_at = case p_status when 'pending' then clock_timestamp() + payment_pause('pending', q.checks) end
+  where q.id = p_refund_id and q.status in ('pending', p_status) returning * into r;
+  if r.id is null then
+    select * into r from payment_refunds q where q.id = p_refund_id;
+    return r;
+  end if;
+  if p_status = 'failed' then
+    -- The list that we have may be older than this no.
+    update payment_sessions q set refunds = (select coalesce(jsonb_agg(c), '[]') from jsonb_array_elements(q.refunds) as c
+      where c ->> 'payment_refund_id' is distinct from p_refund_id) where q.id = s.id returning * into s;
+  end if;
+  perform bring_debit(s, p_refund_id);
+  return r;
+end $$;
+
+-- An operator's decision about captured money of another amount or currency: credit it after all,
+-- or leave it as it is.
+create function resolve_payment(p_id text, p_resolution text, p_amount_nanos bigint, p_by text,
+  p_note text)
+returns table(code text) language plpgsql as $$
+declare
+  s payment_sessions;
+begin
+  s := lock_payment(p_id);
+  code := case
+    when s.resolution = p_resolution then 'repeated'
+    when s.status <> 'failed' or s.error_code <> 'amount_mismatch' or s.resolution is not null then 'nothing_to_resolve'
+    when exists (select 1 from payment_refunds r where r.payment_session_id = p_id and r.status in ('pending', 'succeeded'))
+      then 'refund_under_way'
+    when p_resolution = 'credited' and p_amount_nanos is null and s.captured_currency <> s.currency then 'amount_needed'
+    when p_amount_nanos > s.captured_nanos and s.captured_currency = s.currency then 'amount_not_captured'
+    end;
+  if code is null then
+    update payment_sessions q set resolution = p_resolution, resolved_by = p_by, resolution_note = p_note,
+      updated_at = clock_timestamp() where q.id = p_id;
+    if p_resolution = 'credited' then
+      perform move_payment(p_id, 'captured');
+      perform credit_payment(p_id, p_amount_nanos);
+    end if;
+  end if;
+  return next;
+end $$;
+
+----------------------------------------------------------------------------------------------------
+-- Gateways
+----------------------------------------------------------------------------------------------------
+
+-- The configuration that gateways take from the control plane in place of their file, and what each
+-- of them runs.
+
+create table gateway_configs (
+  version bigint generated always as identity primary key,
+  -- Any one is a whole configuration; the newest counts. Null: gateways go back to their own files.
+  config jsonb,
+  note text,
+  created_by text not null,
+  created_at timestamptz not null default clock_timestamp()
+);
+
+create table gateways (
+  -- Made by the process when it starts.
+  id text primary key,
+  host text not null,
+  software_version text,
+  -- What it runs: of the control plane, or null for its own file.
+  config_version bigint,
+  -- Names the running configuration by its content, wherever it came from.
+  config_hash text not null,
+  -- The newest version that it refused, and why.
+  refused_version bigint,
+  error text,
+  started_at timestamptz not null,
+  seen_at timestamptz not null default clock_timestamp()
+);
+create index gateways_seen on gateways (seen_at);
+
+----------------------------------------------------------------------------------------------------
+-- The proof
+----------------------------------------------------------------------------------------------------
+
+-- The proof: every statement about money that must always hold, checked over all rows of one
+-- snapshot.
+create function audit()
+returns table(check_name text, wallet_id text, detail text) language sql stable as $$
+  with chain as (
+    select t.wallet_id, t.seq, t.amount_nanos, t.balance_after_nanos,
+      lag(t.balance_after_nanos, 1, 0::bigint) over w as previous_nanos, lag(t.seq, 1, 0::bigint) over w as previous_seq
+    from wallet_transactions t window w as (partition by t.wallet_id order by t.seq)
+  ), sums as (
+    select t.wallet_id, sum(t.amount_nanos) as amount_nanos, max(t.seq) as seq from wallet_transactions t group by t.wallet_id
+  ), holds as (
+    select r.wallet_id, sum(r.held_nanos) as held_nanos from reservations r where r.status = 'open' group by r.wallet_id
+  ), phases as (
+    select t.reservation_id, sum(t.amount_nanos) as amount_nanos,
+      count(*) filter (where t.phase = 'hold' and t.type = 'reservation') as held,
+      count(*) filter (where t.phase = 'close' and t.type = 'settlement') as closed,
+      count(*) filter (where t.phase = 'late' and t.type = 'settlement') as late,
+      bool_and(t.wallet_id = r.wallet_id) as same_wallet
+    from wallet_transactions t left join reservations r on r.id = t.reservation_id
+    where t.reservation_id is not null group by t.reservation_id
+  ), keys as (
+    select r.key_id, sum(coalesce(r.actual_cost_nanos, 0)) as spent_nanos,
+      coalesce(sum(r.held_nanos) filter (where r.status = 'open'), 0) as held_nanos
+    from reservations r where r.key_id is not null group by r.key_id
+  )
+  select 'balance_is_sum_of_entries', w.id, 'balance ' || w.balance_nanos || ', entries ' || coalesce(s.amount_nanos, 0)
+  from wallets w left join sums s on s.wallet_id = w.id where w.balance_nanos <> coalesce(s.amount_nanos, 0)
+  union all
+  select 'entry_continues_balance', c.wallet_id, 'seq ' || c.seq || ': ' || c.previous_nanos || ' + ' || c.amount_nanos
+    || ' is not ' || c.balance_after_nanos
+  from chain c where c.previous_nanos + c.amount_nanos <> c.balance_after_nanos
+  union all
+  select 'seq_without_gaps', c.wallet_id, 'seq ' || c.seq || ' follows ' || c.previous_seq
+  from chain c where c.seq <> c.previous_seq + 1
+  union all
+  select 'seq_is_last_entry', w.id, 'wallet at ' || w.seq || ', entries to ' || coalesce(s.seq, 0)
+  from wallets w left join sums s on s.wallet_id = w.id where w.seq <> coalesce(s.seq, 0)
+  union all
+  select 'entry_has_wallet', s.wallet_id, 'entries of a wallet that does not exist'
+  from sums s left join wallets w on w.id = s.wallet_id where w.id is null
+  union all
+  select 'reserved_is_sum_of_holds', w.id, 'reserved ' || w.reserved_nanos || ', open holds ' || coalesce(h.held_nanos, 0)
+  from wallets w left join holds h on h.wallet_id = w.id where w.reserved_nanos <> coalesce(h.held_nanos, 0)
+  union all
+  select 'reservation_has_its_entries', r.wallet_id, r.id || ' ' || r.status || ': entries sum to '
+    || coalesce(p.amount_nanos::text, 'nothing')
+  from reservations r left join phases p on p.reservation_id = r.id
+  where r.status <> 'canceled' and not coalesce(p.same_wallet and p.held = 1 and case r.status
+    when 'open' then p.closed = 0 and p.late = 0 and p.amount_nanos = -r.held_nanos
+    when 'late' then p.closed = 1 and p.late = 1 and p.amount_nanos = -r.actual_cost_nanos
+    else p.closed = 1 and p.late = 0 and p.amount_nanos = -r.actual_cost_nanos end, false)
+  union all
+  select 'entry_has_reservation', null, p.reservation_id || ' has entries but no reservation'
+  from phases p left join reservations r on r.id = p.reservation_id where r.id is null or r.status = 'canceled'
+  union all
+  select 'transfer_sums_to_zero', min(t.wallet_id), t.transfer_id || ' sums to ' || sum(t.amount_nanos)
+  from wallet_transactions t where t.transfer_id is not null group by t.transfer_id
+  having sum(t.amount_nanos) <> 0 or count(*) <> 2
+  union all
+  select 'key_counts_its_spending', null, k.id || ': spent ' || k.spent_nanos || ', held ' || k.held_nanos || '; reservations say '
+    || coalesce(s.spent_nanos, 0) || ' and ' || coalesce(s.held_nanos, 0)
+  from tokens k left join keys s on s.key_id = k.id
+  where k.spent_nanos <> coalesce(s.spent_nanos, 0) or k.held_nanos <> coalesce(s.held_nanos, 0)
+$$;
+
+-- The second proof: what audit() says, and that tickets, their holds and the caps on agents tell
+-- one story.
+create function audit_2()
+returns table(check_name text, wallet_id text, detail text) language sql stable as $$
+  select * from audit()
+  union all
+  select 'ticket_pays_for_one_call', null, r.cost_ticket_id || ' has ' || count(*) || ' holds that were charged or are open'
+  from reservations r where r.cost_ticket_id is not null and r.status in ('open', 'settled', 'late')
+  group by r.cost_ticket_id having count(*) > 1
+  union all
+  select 'ticket_has_its_hold', null, t.id || ' is ' || t.status || ' without a hold of its own'
+  from cost_tickets t left join reservations r on r.id = t.reservation_id and r.cost_ticket_id = t.id
+  where t.status in ('approved', 'redeemed') and r.id is null
+  union all
+  select 'constraint_counts_its_use', null, c.id || ': counted ' || coalesce(u.cost_nanos, 0) || ' and '
+    || coalesce(u.responses, 0) || '; what happened is ' || n.cost_nanos || ' and ' || n.responses
+  from usage_constraints c
+  left join constraint_usage u on u.constraint_id = c.id and u.window_start = c.counted_from
+  cross join lateral (
+    select coalesce(sum(q.cost_nanos), 0) as cost_nanos, coalesce(sum(q.responses), 0) as responses from (
+      select x.cost_nanos, x.responses from reservations r cross join lateral counted_use(c, r) as x
+      where r.agent_id = c.agent_id and r.created_at >= c.counted_from and r.created_at < window_end(c.interval, c.counted_from)
+      union all
+      select i.cost_nanos, i.responses from usage_increments i
+      where i.agent_id = c.agent_id and i.created_at >= c.counted_from and i.created_at < window_end(c.interval, c.counted_from)
+        and constraint_covers(c, i.provider, i.model)
+    ) as q) as n
+  where c.archived_at is null and (coalesce(u.cost_nanos, 0) <> n.cost_nanos or coalesce(u.responses, 0) <> n.responses)
+$$;
+
+-- The third proof: what audit_2() says, and that payments and the ledger tell one story.
+create function audit_3()
+returns table(check_name text, wallet_id text, detail text) language sql stable as $$
+  with posted as (
+    select e.payment_session_id, sum(e.amount_nanos) filter (where e.cause_id is null) as credited_nanos,
+      -coalesce(sum(e.amount_nanos) filter (where e.cause_id is not null), 0) as debited_nanos,
+      bool_and(t.id is not null and t.amount_nanos = e.amount_nanos and t.payment_session_id = e.payment_session_id) as is_in_ledger,
+      bool_and(t.wallet_id = s.wallet_id) as is_same_wallet
+    from payment_entries e left join wallet_transactions t on t.id = e.transaction_id
+    join payment_sessions s on s.id = e.payment_session_id
+    group by e.payment_session_id
+  )
+  select * from audit_2()
+  union all
+  select 'payment_is_credited_once', s.wallet_id, s.id || ' ' || s.status || ': credited ' || s.credited_nanos || ', debited '
+    || s.debited_nanos || '; entries say ' || coalesce(p.credited_nanos, 0) || ' and ' || coalesce(p.debited_nanos, 0)
+  from payment_sessions s left join posted p on p.payment_session_id = s.id
+  where s.credited_nanos <> coalesce(p.credited_nanos, 0) or s.debited_nanos <> coalesce(p.debited_nanos, 0)
+    or (s.status in ('completed', 'refunded')) <> (p.credited_nanos is not null)
+    or s.debited_nanos not between 0 and s.credited_nanos
+    or not coalesce(p.is_in_ledger and p.is_same_wallet, true)
+  union all
+  select 'payment_entry_has_payment', t.wallet_id, t.id || ' of ' || coalesce(t.payment_session_id, 'no session')
+  from wallet_transactions t left join payment_entries e on e.transaction_id = t.id
+  where t.type in ('payment_credit', 'payment_refund') and e.transaction_id is null
+  union all
+  select 'credited_payment_was_captured', s.wallet_id, s.id || ' credited ' || s.credited_nanos || ' ' || s.currency
+    || ', captured ' || coalesce(s.captured_nanos, 0) || ' ' || coalesce(s.captured_currency, '')
+  from payment_sessions s
+  where s.credited_nanos <> 0 and s.resolution is null
+    and (s.credited_nanos, s.currency) is distinct from (s.captured_nanos, s.captured_currency)
+$$;
