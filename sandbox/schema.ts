@@ -1,13 +1,13 @@
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { openDatabase } from '../runtime/database';
 import { migrate } from '../migrations';
 import { schemaFile } from '../migrations/files';
 import { schemaText } from '../migrations/schema';
+import { openDatabase } from '../runtime/database';
 import { freePorts } from './processes/ports';
-import { ensureDatabase, prepareCluster } from './servers/postgres';
 import { launch } from './processes/processes';
+import { ensureDatabase, prepareCluster } from './servers/postgres';
 
 /** Writes migrations/schema.sql from the migrations, by way of an empty database of its own. */
 export async function main(): Promise<void> {

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { openDatabase } from '../../runtime/database';
 import { many } from '../../domain/sql';
 import { migrate } from '../../migrations';
 import { migrationNames } from '../../migrations/files';
+import { openDatabase } from '../../runtime/database';
 import { maintenanceUrl } from '../../sandbox/servers/postgres';
 
 test('four instances migrating an empty database at once apply each file once, and none fails', async () => {

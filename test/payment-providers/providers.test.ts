@@ -9,7 +9,7 @@ import {
   thrown,
   UNIT,
   wanted,
-} from '../support/providers';
+} from '../support/payments/providers';
 
 const [A, B] = providerNames as [ProviderName, ProviderName];
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type ProviderName, providerNames } from '../../domain/payments/currencies';
 import { isProviderTrouble } from '../../payment-providers/provider';
-import { closeServers, openSandboxes, thrown, UNIT } from '../support/providers';
+import { closeServers, openSandboxes, thrown, UNIT } from '../support/payments/providers';
 
 const [, B] = providerNames as [ProviderName, ProviderName];
 

@@ -10,7 +10,7 @@ import {
   thrown,
   UNIT,
   wanted,
-} from '../support/providers';
+} from '../support/payments/providers';
 
 const [A] = providerNames;
 

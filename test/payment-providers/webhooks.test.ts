@@ -11,7 +11,7 @@ import {
   type Posted,
   thrown,
   wanted,
-} from '../support/providers';
+} from '../support/payments/providers';
 import { until } from '../support/until';
 
 const [A, B] = providerNames as [ProviderName, ProviderName];

@@ -11,7 +11,7 @@ import { gatewayToken, makeKey } from '../support/api';
 import { openBrowser } from '../support/browser';
 import { startGateway } from '../support/gateway';
 import { makePrice } from '../support/ledger';
-import { makeBuyer, openPaymentWorld, type PaymentWorld } from '../support/payments';
+import { makeBuyer, openPaymentWorld, type PaymentWorld } from '../support/payments/world';
 import { until } from '../support/until';
 
 // The whole promise in one test: a call that no wallet covers hangs, a person pays in a browser, and the call is answered.

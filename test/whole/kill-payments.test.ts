@@ -8,7 +8,7 @@ import {
   type Step,
   stalledCount,
   unanswered,
-} from '../support/payment-processes';
+} from '../support/payments/processes';
 import {
   type Checkout,
   confirm,
@@ -17,7 +17,7 @@ import {
   pay,
   type Sandbox,
   wish,
-} from '../support/payments';
+} from '../support/payments/world';
 import { until } from '../support/until';
 
 // The worker, or the API, is killed with SIGKILL between each two steps of a top-up and of a refund. Each payment is brought to

@@ -204,3 +204,30 @@ test('the linter refuses two files that import a type of each other', () => {
     rmSync(folder, { recursive: true });
   }
 });
+const FILE_LINES_MAX = 300;
+const FOLDER_FILES_MAX = 24;
+
+test('no file is longer than a reader keeps in mind, no folder fuller, and none lies loose at the root', () => {
+  const files = execFileSync(
+    'git',
+    ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts'],
+    {
+      cwd: root,
+      encoding: 'utf8',
+    },
+  )
+    .split('\n')
+    .filter((file) => file !== '' && existsSync(path.join(root, file)));
+  const long = files.filter(
+    (file) => readFileSync(path.join(root, file), 'utf8').split('\n').length - 1 > FILE_LINES_MAX,
+  );
+  const counts = new Map<string, number>();
+  for (const file of files)
+    counts.set(path.dirname(file), (counts.get(path.dirname(file)) ?? 0) + 1);
+  const full = [...counts].filter(([, count]) => count > FOLDER_FILES_MAX).map(([name]) => name);
+  expect({ long, full, loose: files.filter((file) => !file.includes('/')) }).toEqual({
+    long: [],
+    full: [],
+    loose: [],
+  });
+});

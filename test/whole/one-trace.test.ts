@@ -14,7 +14,7 @@ import { openTestDatabase } from '../support/database';
 import { chat, post, startGateway, type TestGateway } from '../support/gateway';
 import { makePrice, reserveBody } from '../support/ledger';
 import { openReceiver, type ReceivedSpan, type Receiver } from '../support/otlp';
-import { makeBuyer, openSandboxes, wish } from '../support/payments';
+import { makeBuyer, openSandboxes, wish } from '../support/payments/world';
 import { until } from '../support/until';
 import { startWorker, type TestWorker } from '../support/worker';
 

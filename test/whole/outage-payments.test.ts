@@ -6,7 +6,7 @@ import {
   openPaymentProcesses,
   type PaymentProcesses,
   stalledCount,
-} from '../support/payment-processes';
+} from '../support/payments/processes';
 import {
   type Checkout,
   confirm,
@@ -15,7 +15,7 @@ import {
   pay,
   sessionOf,
   wish,
-} from '../support/payments';
+} from '../support/payments/world';
 import { until } from '../support/until';
 
 // Temporal is away, or comes back with an empty store, at each step of a top-up and of a refund.

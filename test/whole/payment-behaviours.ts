@@ -1,4 +1,4 @@
-import type { Sandbox } from '../support/payments';
+import type { Sandbox } from '../support/payments/world';
 
 export interface Behaviour {
   words: string;

@@ -12,7 +12,7 @@ import {
   openPaymentWorld,
   type PaymentWorld,
   sessionOf,
-} from '../support/payments';
+} from '../support/payments/world';
 import { seed as file_seed, pick, type Random, randomOf } from '../support/random';
 import { until } from '../support/until';
 import { isAtRest } from '../support/worker';

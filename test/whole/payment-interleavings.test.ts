@@ -11,7 +11,7 @@ import {
   type PaymentWorld,
   pay,
   type Sandbox,
-} from '../support/payments';
+} from '../support/payments/world';
 import { type Behaviour, behaviours } from './payment-behaviours';
 
 // Every order in which a webhook, the buyer's return, a poll, the deadline and a cancellation can come, against each way a

@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { root } from '../../runtime/root';
 import type { Demo } from '../../sandbox/demo/facts';
 import { type Birth, birthOf, isAlive } from '../../sandbox/processes/leftovers';
-import { pressFirst } from '../support/payment-sandbox';
+import { pressFirst } from '../support/payments/sandbox';
 import { blocksOf, documents } from '../support/recipes';
 import { until } from '../support/until';
 import { npmStart, printedCalls, type Started, shell, status, typesOf } from './npm-start';

@@ -10,7 +10,7 @@ import {
   pay,
   sessionOf,
   wish,
-} from '../../support/payments';
+} from '../../support/payments/world';
 
 // Top-ups over the real wires: an API, a worker on a real Temporal, and both providers' sandboxes.
 

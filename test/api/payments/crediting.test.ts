@@ -10,7 +10,7 @@ import {
   type PaymentWorld,
   pay,
   sessionOf,
-} from '../../support/payments';
+} from '../../support/payments/world';
 import { until } from '../../support/until';
 
 // Top-ups over the real wires: an API, a worker on a real Temporal, and both providers' sandboxes.

@@ -1,5 +1,5 @@
 import { refusal } from '../../support/api';
-import { type Checkout, confirm, createCheckout, pay } from '../../support/payments';
+import { type Checkout, confirm, createCheckout, pay } from '../../support/payments/world';
 import { until } from '../../support/until';
 import { balance, refund, refundsAt, tenant, world } from './refunding';
 

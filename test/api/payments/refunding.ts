@@ -5,7 +5,7 @@ import {
   makeBuyer,
   openPaymentWorld,
   type PaymentWorld,
-} from '../../support/payments';
+} from '../../support/payments/world';
 
 // Money that goes back, over the real wires: our refunds, and what happens at the provider's own site.
 // A test file that imports this also gets its hooks.

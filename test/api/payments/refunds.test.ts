@@ -1,7 +1,13 @@
 import { providerNames } from '../../../domain/payments/currencies';
 import { many } from '../../../domain/sql';
 import { refusal } from '../../support/api';
-import { type Checkout, confirm, createCheckout, pay, sessionOf } from '../../support/payments';
+import {
+  type Checkout,
+  confirm,
+  createCheckout,
+  pay,
+  sessionOf,
+} from '../../support/payments/world';
 import { until } from '../../support/until';
 import { balance, refund, refundsAt, tenant, world } from './refunding';
 

@@ -11,7 +11,7 @@ import {
   openPaymentWorld,
   type PaymentWorld,
   pay,
-} from '../../support/payments';
+} from '../../support/payments/world';
 
 let world: PaymentWorld;
 

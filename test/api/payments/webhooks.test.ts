@@ -12,7 +12,7 @@ import {
   type PaymentWorld,
   pay,
   sessionOf,
-} from '../../support/payments';
+} from '../../support/payments/world';
 import { until } from '../../support/until';
 import { restOf } from '../../support/worker';
 

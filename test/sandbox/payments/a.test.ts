@@ -16,7 +16,7 @@ import {
   operator,
   paypalClient,
   pressFirst,
-} from '../../support/payment-sandbox';
+} from '../../support/payments/sandbox';
 
 let server: Server;
 let url: string;

@@ -9,7 +9,7 @@ import {
   operator,
   pressFirst,
   stripeClient,
-} from '../../support/payment-sandbox';
+} from '../../support/payments/sandbox';
 
 let server: Server;
 let url: string;

@@ -16,7 +16,7 @@ import {
   paypalClient,
   pressFirst,
   stripeClient,
-} from '../../support/payment-sandbox';
+} from '../../support/payments/sandbox';
 import { until } from '../../support/until';
 
 let folder: string;

@@ -4,7 +4,7 @@ import type Stripe from 'stripe';
 import { listen } from '../../../runtime/listen';
 import { createPaymentServerB } from '../../../sandbox/payments/b/provider';
 import { openBrowser } from '../../support/browser';
-import { close, operator, stripeClient } from '../../support/payment-sandbox';
+import { close, operator, stripeClient } from '../../support/payments/sandbox';
 
 let server: Server;
 let merchant: Server;

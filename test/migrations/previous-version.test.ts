@@ -1,89 +1,24 @@
-import type { Db } from '../domain/sql';
-import { openTestDatabase } from './support/database';
+import { chat, makeKey, usage } from '../support/ledger';
 import {
-  BODY_HASH,
-  chat,
-  makeKey,
-  makeOrg,
-  makePrice,
-  type TestOrg,
-  usage,
-} from './support/ledger';
-import { ledgerCalls, type Row, sender } from './support/previous-version';
+  batch,
+  db,
+  fill,
+  key_id,
+  ledger,
+  org,
+  redeem,
+  refused,
+  reserve,
+  row,
+  send,
+  ticketOf,
+  UNIT,
+  verdict,
+} from './previous-ledger';
+import type { Row } from './previous-version';
 
-// An API of the previous version runs on this version's database while instances are replaced. Its calls (see
-// support/previous-version.ts) get the answers here that they got from that version's own database.
-
-const UNIT = 1_000_000_000n;
-const ledger = sender(ledgerCalls);
-let db: Db;
-let close: () => Promise<void>;
-let org: TestOrg;
-let key_id: string;
-
-beforeAll(async () => {
-  ({ db, close } = await openTestDatabase());
-  await makePrice(db);
-});
-beforeEach(async () => {
-  org = await makeOrg(db);
-  key_id = await makeKey(db, org.org_id);
-});
-afterAll(() => close());
-
-type Call = keyof typeof ledgerCalls;
-const send = (name: Call, bindings: Row = {}) => ledger.send(db, name, bindings);
-const row = (name: Call, bindings: Row = {}) => ledger.row(db, name, bindings);
-
-/** One batch of the ledger with the given items, answered row by row. */
-function batch(items: { settlements?: Row[]; redeems?: Row[]; reserves?: Row[] }): Promise<Row[]> {
-  const { settlements = [], redeems = [], reserves = [] } = items;
-  return send('lane_3', {
-    org_id: org.org_id,
-    settlements: JSON.stringify(settlements),
-    redeems: JSON.stringify(redeems),
-    reserves: JSON.stringify(reserves),
-  });
-}
-
-let requests = 0;
-
-/** A reserve of so many tokens at 1000 nanos each. */
-function reserve(tokens: number, more: Row = {}): Row {
-  const asked = { ...chat, estimated_prompt_tokens: tokens, max_completion_tokens: 0 };
-  const who = { key_id, user_id: org.user_id, team_id: org.team_id };
-  return { ...asked, ...who, request_id: `r${++requests}`, request_body_hash: BODY_HASH, ...more };
-}
-
-function fill(wallet_id: string, amount_nanos: bigint): Promise<Row> {
-  return row('credit', { org_id: org.org_id, wallet_id, amount_nanos, description: null });
-}
-
-/** The ticket that a reserve of 10 tokens opens, and its reserve. */
-async function refused(): Promise<{ id: string; item: Row }> {
-  const item = reserve(10);
-  const [answer] = await batch({ reserves: [item] });
-  expect(answer).toMatchObject({ code: 'insufficient_balance', reserved_amount_nanos: 10_000n });
-  return { id: ticketOf(answer), item };
-}
-
-function ticketOf(answer: Row | undefined): string {
-  return ((answer as Row).cost_ticket as { id: string }).id;
-}
-
-function redeem({ id, item }: { id: string; item: Row }, wait_ms = 0): Row {
-  const { request_id, request_body_hash, user_id } = item;
-  return { ticket_id: id, request_id, request_body_hash, key_id, user_id, wait_ms };
-}
-
-const verdict = (more: Row = {}) =>
-  JSON.stringify({
-    id: `v${++requests}`,
-    by: 'user_boss',
-    is_platform: true,
-    valid_until: new Date(Date.now() + 30_000).toISOString(),
-    ...more,
-  });
+// An API of the previous version runs on this version's database while instances are replaced. Its calls get the answers here
+// that they got from that version's own database.
 
 test('wallets are made, filled and moved between', async () => {
   const { org_id, org_wallet, user_wallet, user_id } = org;

@@ -3,18 +3,23 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import { request } from 'undici';
-import { audit } from '../../domain/ledger/audit';
-import { putConfig } from '../../domain/payments/config';
-import type { ProviderName } from '../../domain/payments/currencies';
-import { type Db, many, one } from '../../domain/sql';
-import { root } from '../../runtime/root';
-import { freePorts } from '../../sandbox/processes/ports';
-import { launch, type Program, type Running, type Watch } from '../../sandbox/processes/processes';
-import { NAMESPACE, prepareTemporal } from '../../sandbox/servers/temporal';
-import { type CallApi, caller, platformKey, secrets, secrets_key } from './api';
-import { openTestDatabase } from './database';
-import { openSandboxes, type Sandbox } from './payments';
-import { until } from './until';
+import { audit } from '../../../domain/ledger/audit';
+import { putConfig } from '../../../domain/payments/config';
+import type { ProviderName } from '../../../domain/payments/currencies';
+import { type Db, many, one } from '../../../domain/sql';
+import { root } from '../../../runtime/root';
+import { freePorts } from '../../../sandbox/processes/ports';
+import {
+  launch,
+  type Program,
+  type Running,
+  type Watch,
+} from '../../../sandbox/processes/processes';
+import { NAMESPACE, prepareTemporal } from '../../../sandbox/servers/temporal';
+import { type CallApi, caller, platformKey, secrets, secrets_key } from '../api';
+import { openTestDatabase } from '../database';
+import { until } from '../until';
+import { openSandboxes, type Sandbox } from './world';
 
 /** A process of its own, which can be killed at any moment and started again. */
 export interface Part {

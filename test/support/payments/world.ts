@@ -1,13 +1,13 @@
 import type { Server } from 'node:http';
 import { request } from 'undici';
-import { audit } from '../../domain/ledger/audit';
-import { putConfig } from '../../domain/payments/config';
-import type { ProviderName } from '../../domain/payments/currencies';
-import { putOrgSettings } from '../../domain/payments/settings';
-import { type Db, one } from '../../domain/sql';
-import { listen } from '../../runtime/listen';
-import { createPaymentServerA, sandboxAccessA } from '../../sandbox/payments/a/provider';
-import { createPaymentServerB, sandboxAccessB } from '../../sandbox/payments/b/provider';
+import { audit } from '../../../domain/ledger/audit';
+import { putConfig } from '../../../domain/payments/config';
+import type { ProviderName } from '../../../domain/payments/currencies';
+import { putOrgSettings } from '../../../domain/payments/settings';
+import { type Db, one } from '../../../domain/sql';
+import { listen } from '../../../runtime/listen';
+import { createPaymentServerA, sandboxAccessA } from '../../../sandbox/payments/a/provider';
+import { createPaymentServerB, sandboxAccessB } from '../../../sandbox/payments/b/provider';
 import {
   type Answer,
   type CallApi,
@@ -16,9 +16,9 @@ import {
   secrets,
   serve,
   type Tenant,
-} from './api';
-import { openTestDatabase } from './database';
-import { startWorker, type TestWorker } from './worker';
+} from '../api';
+import { openTestDatabase } from '../database';
+import { startWorker, type TestWorker } from '../worker';
 
 export const return_url = 'http://127.0.0.1:3000/return';
 export const cancel_url = 'http://127.0.0.1:3000/cancel';

@@ -1,10 +1,10 @@
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import { Client, Environment } from '@paypal/paypal-server-sdk';
 import Stripe from 'stripe';
-import { listen } from '../../runtime/listen';
-import { sandboxAccessA } from '../../sandbox/payments/a/provider';
-import { sandboxAccessB } from '../../sandbox/payments/b/provider';
-import { until } from './until';
+import { listen } from '../../../runtime/listen';
+import { sandboxAccessA } from '../../../sandbox/payments/a/provider';
+import { sandboxAccessB } from '../../../sandbox/payments/b/provider';
+import { until } from '../until';
 
 /** The official client of provider A's wire, turned to another address: it has no setting for that. */
 export function paypalClient(url: string, timeout = 5_000): Client {

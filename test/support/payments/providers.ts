@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import { request } from 'undici';
-import type { ProviderName } from '../../domain/payments/currencies';
+import type { ProviderName } from '../../../domain/payments/currencies';
 import {
   type CheckoutRequest,
   isProviderRefusal,
@@ -9,11 +9,11 @@ import {
   type PaymentProvider,
   type ProviderAccess,
   type RefundRequest,
-} from '../../payment-providers/provider';
-import { createProviders } from '../../payment-providers/registry';
-import { listen } from '../../runtime/listen';
-import { createPaymentServerA, sandboxAccessA } from '../../sandbox/payments/a/provider';
-import { createPaymentServerB, sandboxAccessB } from '../../sandbox/payments/b/provider';
+} from '../../../payment-providers/provider';
+import { createProviders } from '../../../payment-providers/registry';
+import { listen } from '../../../runtime/listen';
+import { createPaymentServerA, sandboxAccessA } from '../../../sandbox/payments/a/provider';
+import { createPaymentServerB, sandboxAccessB } from '../../../sandbox/payments/b/provider';
 
 export const UNIT = 1_000_000_000n;
 /** How long an adapter in these tests waits. */

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { openDatabase } from '../runtime/database';
-import { many } from '../domain/sql';
-import { schemaFile } from '../migrations/files';
-import { schemaText } from '../migrations/schema';
-import { maintenanceUrl } from '../sandbox/servers/postgres';
-import { openTestDatabase } from './support/database';
+import { many } from '../../domain/sql';
+import { schemaFile } from '../../migrations/files';
+import { schemaText } from '../../migrations/schema';
+import { openDatabase } from '../../runtime/database';
+import { maintenanceUrl } from '../../sandbox/servers/postgres';
+import { openTestDatabase } from '../support/database';
 
 // migrations/schema.sql shows people the schema as it stands after the last migration.
 

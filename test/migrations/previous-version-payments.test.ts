@@ -1,7 +1,7 @@
-import type { Db } from '../domain/sql';
-import { openTestDatabase } from './support/database';
-import { makeOrg, type TestOrg } from './support/ledger';
-import { paymentCalls, type Row, sender } from './support/previous-version';
+import type { Db } from '../../domain/sql';
+import { openTestDatabase } from '../support/database';
+import { makeOrg, type TestOrg } from '../support/ledger';
+import { paymentCalls, type Row, sender } from './previous-version';
 
 // The payments of an API of the previous version on this version's database, as previous-version.test.ts is of the ledger.
 
