@@ -9,7 +9,7 @@ import { openSnapshot } from './call/snapshot';
 import { loadSettings, parseSettings, type Settings } from './config/settings';
 import type { ControlPlane } from './control-plane/client';
 
-/** Where the gateway's configuration comes from, and how it is changed while calls are under way. */
+/** Reads the gateway's configuration, and changes it while calls are under way. */
 export interface Configuration {
   /** Reads file and control plane again. A bad configuration changes nothing: 422 `invalid_configuration` says what is wrong. */
   reload(): Promise<Reloaded>;
@@ -19,7 +19,7 @@ export interface Configuration {
 export interface Reloaded {
   config_hash: string;
   previous_config_hash: string;
-  /** Of the control plane; null where the file runs. */
+  /** The version of the control plane; null while the file runs. */
   config_version: number | null;
   source: 'file' | 'control_plane';
 }
@@ -114,7 +114,7 @@ function oneByOne() {
   };
 }
 
-/** Asks the control plane, and runs what it has where that is new and good. */
+/** Asks the control plane, and adopts its configuration if that is new and good. */
 async function take(
   gateway: Gateway,
   { etag }: Pick<Polled, 'etag'>,
@@ -159,7 +159,7 @@ function notRead(): AppError {
   );
 }
 
-/** Refuses a reload to whoever is no gateway or other service of this installation. */
+/** Refuses a reload unless the token is that of a gateway or another service of this installation. */
 export async function checkReload(
   control_plane: ControlPlane,
   authorization: string,

@@ -52,7 +52,7 @@ export async function main(): Promise<void> {
   process.on('SIGINT', (signal) => void stop(signal));
 }
 
-/** Says so where the control plane stays away, and when it is there. All processes of an installation may start at once. */
+/** Logs if the control plane stays away, and when it answers. All processes of an installation may start at once. */
 async function tellReadiness(gateway: Gateway, urls: readonly string[]): Promise<void> {
   const { control_plane, log } = gateway;
   await sleep(START_MS, undefined, { ref: false });

@@ -42,7 +42,7 @@ const proxied: readonly Route[] = [
   proxy('/v1/audio/transcriptions', transcriptions),
 ];
 
-/** A model is callable where some family speaks its target's wire. */
+/** A model is callable if some family speaks its target's wire. */
 const shapes: ReadonlySet<Shape> = new Set(proxied.flatMap(({ family }) => family?.shapes ?? []));
 
 const mcp_methods = ['GET', 'POST', 'DELETE'] as const;

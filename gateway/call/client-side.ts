@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Writable } from 'node:stream';
 import type { AppError } from '../../domain/errors';
 
-/** Where a call came from and where its answer goes: Koa's context of an HTTP request, or one frame of a socket. */
+/** The client's side of a call: Koa's context of an HTTP request, or one frame of a socket. */
 export interface ClientSide {
   readonly method: string;
   readonly path: string;
@@ -10,16 +10,16 @@ export interface ClientSide {
   readonly req: IncomingMessage;
   readonly res: ClientResponse;
   readonly state: Record<string, unknown>;
-  /** The body, where it did not come as that of an HTTP request. */
+  /** The body, if it did not come as that of an HTTP request. */
   readonly given?: Buffer;
-  /** What answers where nobody has taken over `res`. */
+  /** The answer, unless a stage has taken over `res`. */
   status: number;
   body: unknown;
   /** False once `res` is written to. */
   respond?: boolean | undefined;
   set(fields: Record<string, string | string[]>): void;
   set(name: string, value: string | string[]): void;
-  /** Tells of a refusal while its call goes on, where that is no HTTP response. The call still throws it in the end. */
+  /** Sends a refusal while its call goes on, if that is no HTTP response. The call still throws it in the end. */
   tellNow?(refusal: AppError): void;
 }
 

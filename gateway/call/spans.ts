@@ -12,7 +12,7 @@ import type { Call } from './call';
 
 const STATUS = 'http.response.status_code';
 
-/** Opens the span of a call: in the client's trace where it names one. */
+/** Opens the span of a call, in the client's trace if the client names one. */
 export function beginCall(call: Call): void {
   const { gateway, ctx } = call;
   const parent = ctx.req.headers.traceparent;
@@ -35,7 +35,7 @@ export function endCall(call: Call): void {
   span.end();
 }
 
-/** Notes on a call's span, where it is traced, what was thrown. */
+/** Notes on the span of a traced call what was thrown. */
 export function failCall({ span }: Call, error: unknown): void {
   if (span === undefined) return;
   fail(span, error);
@@ -48,7 +48,7 @@ export function traceIdIn({ span }: Call): string | undefined {
   return span && traceIdOf(span);
 }
 
-/** Runs a part of a call in a span; without one where the call has none. */
+/** Runs a part of a call in a span, if the call has one. */
 export async function inCallSpan<T>(
   call: Call,
   name: string,
@@ -108,7 +108,7 @@ function contextOf({ user_id, key_id, team_id }: Identity): Attributes {
   };
 }
 
-/** Whoever was refused before that was known has failed the proof that is asked here. */
+/** The proof that the caller gave; a caller who is refused before identification has failed the one that is asked here. */
 function proofOf(call: Call): Proof {
   return call.identity?.proof ?? call.snapshot.settings.identity.mode;
 }

@@ -43,7 +43,7 @@ export interface Answer {
   push(chunk: Buffer): void;
   /** All that a settlement needs is known. */
   isMeasured(): boolean;
-  /** Ends the client's response; undefined where nothing is to be charged. */
+  /** Ends the client's response; undefined if nothing is to be charged. */
   end(error: Error | undefined): Promise<Measured | undefined>;
   /** The client will get no more of it, whatever still comes. */
   isRefused?(): boolean;
@@ -231,7 +231,7 @@ function isWhole({ is_done, has_finish, usage }: Measured): boolean {
   return is_done || (has_finish && usage !== undefined);
 }
 
-/** Where nothing was sent yet, a refusal is the whole answer. The client has it at once: what is still read is for the money. */
+/** Answers with the refusal alone, if nothing was sent yet. The client has it at once: what is still read is for the money. */
 function refuse(call: Funded, valve: Valve, refusal: AppError): void {
   const { ctx } = call;
   if (call.client_is_gone) return;

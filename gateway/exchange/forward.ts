@@ -40,7 +40,7 @@ export async function forward(call: Funded): Promise<void> {
   return conclude(call, trouble);
 }
 
-/** The same in a span of its own, where the call is traced. */
+/** One exchange, in a span of its own if the call is traced. */
 function attempt(call: Funded, candidate: Candidate, body: Buffer): Promise<Trouble | undefined> {
   if (call.span === undefined) return exchange(call, candidate, body);
   const { target, model } = candidate;
@@ -52,7 +52,7 @@ function attempt(call: Funded, candidate: Candidate, body: Buffer): Promise<Trou
   });
 }
 
-/** One attempt: undefined where the client has got its answer, or has gone. */
+/** One attempt: undefined if the client has got its answer, or has gone. */
 async function exchange(
   call: Funded,
   candidate: Candidate,
@@ -84,7 +84,7 @@ async function exchange(
   return exchanged.done;
 }
 
-/** True where another attempt may help: nothing of an answer has come, and nobody can have billed for it. */
+/** True if another attempt may help: nothing of an answer has come, and nobody can have billed for it. */
 function mayGoOn(call: Funded, trouble: Trouble): boolean {
   if (call.client_is_gone || call.gateway.is_draining) return false;
   const { refusal } = trouble;

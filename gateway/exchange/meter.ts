@@ -64,7 +64,7 @@ export function createByteMeter(): AnswerMeter {
   };
 }
 
-/** The meter of JSON, through its compression where there is one. */
+/** The meter of JSON, through its compression if there is one. */
 export function createJsonMeter(reader: Reader, encoding: string | undefined): AnswerMeter {
   const decoder = decoderOf(encoding);
   const kept = newEnds();
@@ -105,7 +105,7 @@ function readFrame(frame: Frame, found: Measured, readEvent: (event: Body) => bo
   return readEvent(event);
 }
 
-/** The bytes of successive frames, without a copy where they lie in the chunk itself. */
+/** The bytes of successive frames, without a copy if they lie in the chunk itself. */
 function joined(chunk: Buffer, frames: Frame[]): Buffer {
   const [first] = frames;
   if (first === undefined) return chunk.subarray(0, 0);

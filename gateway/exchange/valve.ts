@@ -49,7 +49,7 @@ export class Valve {
     if (!this.call.client_is_gone) this.res.end();
   }
 
-  /** Sends the head by itself where no frame follows in this turn. */
+  /** Sends the head by itself if no frame follows in this turn. */
   flushSoon(): void {
     setImmediate(() => {
       if (!this.res.destroyed && !this.res.writableEnded) this.res.flushHeaders();

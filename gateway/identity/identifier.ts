@@ -10,7 +10,7 @@ import { type Identities, rememberedUntil } from './memory';
 
 /** How callers of one configuration prove who they are. */
 export interface Identifier {
-  /** Who calls, from memory where that is fresh. Throws `invalid_credential`. */
+  /** The caller, from memory if that is fresh. Throws `invalid_credential`. */
   who(headers: IncomingHttpHeaders): Identity | Promise<Identity>;
   /** The same, asked now: a key revoked a moment ago is refused. */
   confirm(headers: IncomingHttpHeaders): Promise<Identity>;
@@ -25,13 +25,13 @@ export function openIdentifier(
   return mode === 'header_soft' ? byHeader(settings) : byAssertion(settings, given);
 }
 
-/** Where header_soft reads who calls. */
+/** The headers in which header_soft reads the caller. */
 interface Headers {
   user_rate_limit?: { header: string };
   team_rate_limit?: { header: string };
 }
 
-/** Whose call it is: a key's, or where none came with it the person's whom its headers name. */
+/** The owner of a call: its key or, if none came with it, the person whom its headers name. */
 export function ownerOf({ key_id, user_id }: Identity): string {
   return key_id ?? `user ${user_id}`;
 }
@@ -60,7 +60,7 @@ function byKey({ identities, control_plane }: Given): Identifier {
   };
 }
 
-/** Whoever reaches the gateway may call; what the headers say of user and team is counted, never paid from. */
+/** Anybody who reaches the gateway may call; the user and team of the headers are counted, never paid from. */
 function byHeader({
   identity: { org_id = '' },
   user_rate_limit: { header: user_header } = { header: 'X-User-Id' },

@@ -7,7 +7,7 @@ const KNOWN_MS = 30_000;
 
 /** Remembers who a credential is. That a key is still valid is asked with every reserve; an assertion is valid until its end. */
 export interface Identities {
-  /** `ask` is called where nothing fresh is known; calls that come meanwhile wait for the same answer. */
+  /** Calls `ask` if nothing fresh is known; calls that come meanwhile wait for the same answer. */
   who(digest: string, ask: () => Promise<Answer>): Identity | Promise<Identity>;
   forget(digest: string): void;
   /** The same memory, which asks for one unknown credential at a time: meanwhile `who` throws `overloaded`. */
@@ -20,7 +20,7 @@ export interface Identities {
 
 export interface Answer {
   identity: Identity;
-  /** Where it is to be forgotten sooner, in milliseconds of `performance.now()`. */
+  /** When it is to be forgotten, if sooner than usual, in milliseconds of `performance.now()`. */
   until?: number;
 }
 

@@ -31,7 +31,7 @@ export function counted(address: string): string {
 const with_port = /^(?:\[([^\]]+)\](?::\d+)?|(\d+(?:\.\d+){3}):\d+)$/;
 const mapped = /^::ffff:(\d+(?:\.\d+){3})$/i;
 
-/** An address without port, zone and the IPv6 form of IPv4; undefined where it is none. */
+/** An address without port, zone and the IPv6 form of IPv4; undefined if it is none. */
 function plain(text: string): string | undefined {
   const bare = with_port.exec(text);
   const address = (bare?.[1] ?? bare?.[2] ?? text).split('%')[0] as string;

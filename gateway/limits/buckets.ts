@@ -7,11 +7,11 @@ export interface Rule {
   limit_type: LimitType;
   limit: number;
   window: Window;
-  /** Begins the name of its counters. It tells the window but not the limit: under another limit the counts go on. */
+  /** Begins the name of its counters. It names the window but not the limit: under another limit the counts go on. */
   name: string;
   /** How long a request above it may wait; 0 is not at all. */
   queue_ms: number;
-  /** What a refusal tells to wait; where undefined, the time until there is room. */
+  /** Seconds that a refusal says to wait; if undefined, the time until there is room. */
   retry_after: number | undefined;
 }
 
@@ -27,16 +27,16 @@ export interface Bucket {
   /** Only with a shared store: what the other gateways have counted. */
   others: number;
   others_slot: number;
-  /** Up to what the store lets us count in a slot without a word: it holds as much as used by us. */
+  /** Up to what the store lets us count in a slot ahead of a report: it counts as much as used by us. */
   granted: number;
   granted_slot: number;
-  /** Numbers what is said of it. */
-  words: number;
-  /** A level's changes that the store has not heard of. */
-  untold: number;
+  /** How often it was reported. */
+  reports: number;
+  /** A level's changes that are not reported yet. */
+  unreported: number;
   /** A sweep has forgotten it; a call that still refers to it counts in the one that took its place. */
   is_dropped: boolean;
-  /** Who waits for room, the first one first. */
+  /** The calls that wait for room, the first one first. */
   waiters: (() => void)[];
 }
 
@@ -49,11 +49,11 @@ export interface Check {
   cost: number;
   /** What it has counted so far; what is counted already need not fit again. */
   counted: number;
-  /** Where it was counted. */
+  /** The slot or moment that it was counted in. */
   counted_at: number;
   /** The counter after the decision. */
   used: number;
-  /** Milliseconds until there is more room, where the decision told; else the counter itself does. */
+  /** Milliseconds until there is more room, if the decision said so; else the counter itself does. */
   reset_ms: number | undefined;
 }
 
@@ -133,7 +133,7 @@ function dropOldest(buckets: Map<string, Bucket>): number {
   return 0;
 }
 
-/** Where calls under way hold it, or wait for it. */
+/** True if calls under way hold it, or wait for it. */
 function isBusy({ window, count, waiters }: Bucket): boolean {
   return waiters.length > 0 || (window.kind === 'lease' && count.level > 0);
 }
@@ -148,8 +148,8 @@ function newBucket(key: string, rule: Rule): Bucket {
     others_slot: 0,
     granted: 0,
     granted_slot: 0,
-    words: 0,
-    untold: 0,
+    reports: 0,
+    unreported: 0,
     is_dropped: false,
     waiters: [],
   };

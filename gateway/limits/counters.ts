@@ -101,7 +101,7 @@ export class Counters {
   countHere(check: Check): boolean {
     const now = this.now();
     if (!this.isSuspended() && !this.fits(check, now)) return false;
-    this.countAndTell(check, now);
+    this.countAndNote(check, now);
     return true;
   }
 
@@ -109,7 +109,7 @@ export class Counters {
   takeBack(check: Check): void {
     const { counted } = check;
     giveBack(check, counted);
-    this.tellOf(check, -counted);
+    this.noteChange(check, -counted);
   }
 
   /** Puts what was used in the place of what was counted. */
@@ -181,13 +181,13 @@ export class Counters {
     await this.store?.close();
   }
 
-  /** By this gateway's own counters: where nothing is shared, or the store is away. */
+  /** By this gateway's own counters, if nothing is shared or the store is away. */
   private decideAlone(checks: readonly Check[]): Check | undefined {
     const now = this.now();
     if (!this.isSuspended()) {
       for (const check of checks) if (!this.fits(check, now)) return check;
     }
-    for (const check of checks) this.countAndTell(check, now);
+    for (const check of checks) this.countAndNote(check, now);
     return undefined;
   }
 
@@ -220,10 +220,10 @@ export class Counters {
     check.used = usedAt(bucket.window, bucket.count, now) + this.othersOf(check, now);
   }
 
-  private countAndTell(check: Check, now: number): void {
+  private countAndNote(check: Check, now: number): void {
     const before = check.counted;
     this.count(check, now);
-    this.tellOf(check, check.counted - before);
+    this.noteChange(check, check.counted - before);
   }
 
   /** What the others counted is only right while they are heard of. */
@@ -231,9 +231,9 @@ export class Counters {
     return this.store?.state === 'up' ? othersAt(bucket, now) : 0;
   }
 
-  private tellOf(check: Check, change: number): void {
+  private noteChange(check: Check, change: number): void {
     if (this.store === undefined) return;
-    if (check.bucket.window.kind === 'drain') check.bucket.untold += change;
+    if (check.bucket.window.kind === 'drain') check.bucket.unreported += change;
     this.store.note(check);
   }
 }

@@ -18,7 +18,7 @@ const spans = [
   ['requests_per_day', 1_440 * MINUTE_MS],
 ] as const;
 
-/** The rules of an agent-firewall's `rate_limit`. Where it queues, a request waits as long as one of the global limit does. */
+/** The rules of an agent-firewall's `rate_limit`. If it queues, a request waits as long as one of the global limit does. */
 export function packRules(given: PackRateLimit | undefined, queue_timeout_ms: number): PackRules {
   const rulesOf = (name: 'per_user' | 'per_team' | 'global'): Rule[] => {
     if (given === undefined) return [];

@@ -1,7 +1,7 @@
 import { type Check, wake } from './buckets';
 import type { Counters } from './counters';
 
-/** How long somebody waits for room. */
+/** How long a call waits for room. */
 export interface Patience {
   wait_ms: number;
   over: AbortSignal;
@@ -9,13 +9,13 @@ export interface Patience {
 
 // More are refused at once.
 const WAITING_MAX = 1_000;
-// Other gateways give their slots back without a word to us.
+// Other gateways give their slots back without telling this one.
 const SHARED_POLL_MS = 50;
 const POLL_MIN_MS = 5;
 // Room in a counter wakes those who stand in its own line only.
 const ELSEWHERE_POLL_MS = 25;
 
-/** True where others wait for the same room: whoever comes goes behind them. */
+/** The check whose room others wait for already, if any: a new call goes behind them. */
 export function hasLine(checks: readonly Check[]): Check | undefined {
   return checks.find(({ rule, bucket }) => rule.queue_ms > 0 && bucket.waiters.length > 0);
 }
@@ -45,7 +45,7 @@ export async function admitInTurn(
       const again = await counters.admit(checks);
       if (again === undefined) return undefined;
       latest = again;
-      // What a wait cannot change ends it.
+      // A limit that no wait changes ends the wait.
       if (again !== refused && again.rule.queue_ms === 0 && refused.rule.queue_ms > 0) return again;
     }
   } finally {
@@ -60,7 +60,7 @@ function pauseOf(counters: Counters, check: Check): number {
   return counters.isShared() ? SHARED_POLL_MS : Number.POSITIVE_INFINITY;
 }
 
-/** A pause that ends early where it is woken, also by a word that came before it. */
+/** A pause that ends early when it is woken, also by a wake-up that came before it. */
 function newPlace() {
   let is_woken = false;
   let end: (() => void) | undefined;

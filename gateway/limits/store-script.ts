@@ -1,12 +1,12 @@
 /**
  * One request against all its counters, in one step of the store. Each gateway writes what it has counted itself, under its
  * own field, and the sum of the fields is the counter: a write that is lost, late or repeated changes nothing for long, and
- * what a flush took away comes back with the next word of each gateway. Levels (token buckets) are kept whole, and each gateway
+ * what a flush took away comes back with the next report of each gateway. Levels (token buckets) are kept whole, and each gateway
  * says at which it knew them last. So a young epoch, which a store that was emptied begins, decides nothing yet.
  *
  * KEYS: the epoch, then one a counter. ARGV: now in ms, this gateway, how long an epoch is young in ms, then for each counter:
  * kind, limit, need ('' asks nothing), slot or step in ms, counted slots or what a step drains, our counts without this
- * request, with it, and with what we may count before our next word, up to how much that is granted, and the level we know.
+ * request, with it, and with what we may count before our next report, up to how much that is granted, and the level we know.
  * Answers the epoch, which counter refused (0: none, -1: nothing is decided yet), then for each counter what others have counted, or the level, the
  * oldest slot of the others (-1: none), and whether more was granted.
  */

@@ -4,18 +4,19 @@ import { endOf, resetAfter, slotOf, usedAt, written, writtenAhead } from './wind
 // Below this a limit is counted in the store for each request, and above it once less than a fifth is left.
 const EXACT_BELOW = 100;
 const NEAR = 0.2;
-// What a gateway may count before its next word. The store counts it as used, so the limit is never exceeded.
+// The share of a limit that a gateway may count before its next report. The store counts it as used, so that the limit is
+// never exceeded.
 const AHEAD = 0.05;
 
 type Answer = readonly (string | number)[];
 const MEMBERS = 3;
 
-/** True where each request is counted in the store. */
+/** True if each request is counted in the store. */
 export function isNear(limit: number, total: number): boolean {
   return limit < EXACT_BELOW || total > limit * (1 - NEAR);
 }
 
-/** True where a check is covered by what the store has granted. */
+/** True if a check is covered by what the store has granted. */
 export function isGranted(check: Check, now: number): boolean {
   const { bucket } = check;
   const { window } = bucket;
@@ -45,8 +46,8 @@ function isFixed({ window }: Bucket): boolean {
   return window.kind === 'slots' && window.counted === 1;
 }
 
-/** What is said of one counter. */
-export interface Word {
+/** What the store is told of one counter, and asked. */
+export interface Report {
   bucket: Bucket;
   need: number | string;
   cost: number;
@@ -54,24 +55,25 @@ export interface Word {
   after: string;
   /** How much is asked to be counted ahead. */
   ahead: number;
-  words: number;
+  /** The number of this report among those of its counter. */
+  number: number;
 }
 
-/** What a request asks of a counter, or without need what is told of it. It has been counted, where it is no level. */
-export function wordOf(
+/** What a request asks of a counter; without `need`, only what is reported of it. It has been counted, unless it is a level. */
+export function reportOf(
   bucket: Bucket,
   now: number,
   said: { before: string; need?: number; cost?: number },
-): Word {
-  const { rule, window, count, words } = bucket;
+): Report {
+  const { rule, window, count, reports } = bucket;
   const { before, need = '', cost = 0 } = said;
   const after = window.kind === 'drain' ? String(cost) : written(window, count, now);
-  return { bucket, need, cost, before, after, words, ahead: aheadOf(rule) };
+  return { bucket, need, cost, before, after, number: reports, ahead: aheadOf(rule) };
 }
 
 /** The script's arguments for one counter. */
-export function argumentsOf(word: Word, now: number): (string | number)[] {
-  const { bucket, need, cost, before, after, ahead } = word;
+export function argumentsOf(report: Report, now: number): (string | number)[] {
+  const { bucket, need, cost, before, after, ahead } = report;
   const { rule, window } = bucket;
   const shape =
     window.kind === 'drain'
@@ -104,14 +106,14 @@ export function newQuestion(check: Check, now: number): Question {
     : { check, need: check.need, cost: check.cost, own };
 }
 
-/** Takes what the store says of a counter: its decision, and what is left. */
-export function hear(
+/** Takes the store's answer on a counter: its decision, and how much is used. */
+export function takeAnswer(
   { check, need, cost, own }: Question,
   answer: Answer,
   { n, is_refused, now }: { n: number; is_refused: boolean; now: number },
 ): void {
   const { bucket, rule } = check;
-  const oldest = hearOthers(bucket, answer, n, now);
+  const oldest = takeOthers(bucket, answer, n, now);
   const is_level = bucket.window.kind === 'drain';
   const before = is_level ? bucket.count.level : bucket.others + own;
   check.used = before + (is_refused ? 0 : cost);
@@ -124,12 +126,12 @@ export function hear(
   if (window.kind === 'lease') check.reset_ms = ours_ms;
 }
 
-/** Takes what the store says of the others; answers their oldest slot, -1 where there is none. */
-export function hearOthers(bucket: Bucket, answer: Answer, n: number, now: number): number {
+/** Takes the counts of the other gateways from the store's answer; returns their oldest slot, -1 if there is none. */
+export function takeOthers(bucket: Bucket, answer: Answer, n: number, now: number): number {
   const { window } = bucket;
   const value = Number(answer[2 + MEMBERS * n]);
   if (window.kind === 'drain') {
-    bucket.count.level = value + bucket.untold;
+    bucket.count.level = value + bucket.unreported;
     bucket.count.at = now / window.step_ms;
     if (window.is_stepped) bucket.count.at = Math.floor(bucket.count.at);
     return -1;
@@ -139,19 +141,19 @@ export function hearOthers(bucket: Bucket, answer: Answer, n: number, now: numbe
   return Number(answer[3 + MEMBERS * n]);
 }
 
-/** The store has been emptied a moment ago, and waits for what each gateway has counted. */
+/** True if the store was emptied a moment ago: it decides nothing before each gateway has reported again. */
 export function isUndecided(answer: Answer): boolean {
   return Number(answer[1]) < 0;
 }
 
-/** True where this gateway may count ahead of its next word about the n-th counter. */
+/** True if this gateway may count ahead of its next report of the n-th counter. */
 export function wasGranted(answer: Answer, n: number): boolean {
   return Number(answer[4 + MEMBERS * n]) === 1;
 }
 
-/** What may not have been heard is told again. */
-export function unsay({ bucket, before }: Word): void {
-  if (bucket.window.kind === 'drain') bucket.untold += Number(before);
+/** The report may not have arrived: the next one repeats it. */
+export function restoreUnreported({ bucket, before }: Report): void {
+  if (bucket.window.kind === 'drain') bucket.unreported += Number(before);
 }
 
 /** Undoes what was counted ahead of the store's answer. */
@@ -159,7 +161,7 @@ export function takeBack({ check, cost }: Question): void {
   if (cost > 0 && check.bucket.window.kind !== 'drain') giveBack(check, cost);
 }
 
-/** A promise that is waited for so long. An answer that has arrived while this process was busy still counts. */
+/** Waits for a promise so many ms at most. An answer that has arrived while this process was busy still counts. */
 export function within<T>(ms: number, promise: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(

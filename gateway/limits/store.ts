@@ -5,23 +5,23 @@ import { type Bucket, type Buckets, type Check, take } from './buckets';
 import { StoreClient } from './store-client';
 import {
   argumentsOf,
-  hear,
-  hearOthers,
   isGranted,
   isNear,
   isUndecided,
   newQuestion,
   ownOf,
   type Question,
+  type Report,
+  reportOf,
+  restoreUnreported,
+  takeAnswer,
   takeBack,
-  unsay,
-  type Word,
+  takeOthers,
   wasGranted,
-  wordOf,
 } from './store-wire';
 import { slotOf, written } from './windows';
 
-/** Where the counters are that several gateways share. */
+/** The place of the counters that several gateways share. */
 export interface StoreSettings {
   url: string;
   key_prefix: string;
@@ -32,14 +32,28 @@ export interface StoreSettings {
 export type StoreState = 'opening' | 'up' | 'down';
 
 const PROBE_MS = 250;
-// Leases of calls under way are told again.
+// How often the leases of calls under way are reported again.
 const RENEW_MS = 5_000;
 const CHUNK = 100;
-// Within it each gateway has told what an emptied store has lost.
+// So many sync intervals after the store was emptied, each gateway has reported again.
 const YOUNG_INTERVALS = 3;
 const YOUNG_MS_MAX = 1_000;
 
-/** The shared counters, in a Redis. */
+/**
+ * The counters that several gateways share, in a Redis.
+ *
+ * Algorithm: each gateway keeps its own count of each counter and reports it under a field of its own; the sum of the fields is
+ * the counter. Far from a limit a gateway counts ahead of its reports, up to a grant of the store that the store counts as used;
+ * near a limit, and under small ones, each request is one run of the script, which decides for all counters of the request at once.
+ *
+ * Consistency: grants and scripts together never let more than the limit through. A report that is lost, late or repeated changes
+ * nothing, because it holds the whole count and not a change.
+ *
+ * Failure: a store that does not answer costs one request 50 ms; from then on each gateway counts by itself, or nothing is limited,
+ * as the configuration says. A store that was emptied begins an epoch, and decides nothing until each gateway has had time to report.
+ *
+ * Known limit: a gateway that dies keeps its slots of calls under way for half a minute.
+ */
 export class SharedStore {
   state: StoreState = 'opening';
   private readonly client: StoreClient;
@@ -50,7 +64,7 @@ export class SharedStore {
   /** The live counters, for when the store has lost its own. */
   private readonly buckets: Pick<Buckets, 'all' | 'leases'>;
   private readonly dirty = new Set<Bucket>();
-  /** Those that may count more than was told. */
+  /** Counters that may count more than was reported. */
   private readonly ahead = new Set<Bucket>();
   private readonly timers: NodeJS.Timeout[] = [];
   private readonly opened: Promise<void>;
@@ -61,7 +75,7 @@ export class SharedStore {
   private readonly young_ms: number;
   private is_probing = false;
   private is_flushing = false;
-  private is_telling = false;
+  private is_reporting = false;
   /** The latest flush; the next one begins after it. */
   private flushed = Promise.resolve();
   private renew_at = 0;
@@ -97,13 +111,13 @@ export class SharedStore {
     await this.client.within(this.opened).catch(() => this.fail(new Error('It did not answer.')));
   }
 
-  /** True where all counters may be counted here, and told later. */
+  /** True if all counters may be counted here, and reported later. */
   isGranted(checks: readonly Check[], now: number): boolean {
     for (const check of checks) if (!isGranted(check, now)) return false;
     return true;
   }
 
-  /** Decides in the store, and counts where all fit: the check that refuses, or undefined. Throws where it does not answer. */
+  /** Decides in the store, and counts if all fit: the check that refuses, or undefined. Throws if it does not answer. */
   async admit(checks: readonly Check[], now: number): Promise<Check | undefined> {
     const young_ms = Math.min(this.decides_at - now, this.young_ms);
     if (young_ms > 0) {
@@ -111,14 +125,14 @@ export class SharedStore {
       return this.admit(checks, this.now());
     }
     const asked = checks.map((check) => newQuestion(check, now));
-    const words = asked.map(({ check, need, cost }) => {
+    const reports = asked.map(({ check, need, cost }) => {
       const { bucket } = check;
-      const before = this.say(bucket, now);
+      const before = this.report(bucket, now);
       // Counted before the answer: other requests are under way meanwhile.
       if (cost > 0 && bucket.window.kind !== 'drain') take(check, now);
-      return wordOf(bucket, now, { before, need, cost });
+      return reportOf(bucket, now, { before, need, cost });
     });
-    const answer = await this.ask(words, now).catch((error: unknown) => {
+    const answer = await this.ask(reports, now).catch((error: unknown) => {
       for (const question of asked) takeBack(question);
       throw error;
     });
@@ -128,7 +142,7 @@ export class SharedStore {
     }
     const refused = checks[Number(answer[1]) - 1];
     for (const [n, question] of asked.entries()) {
-      hear(question, answer, { n, is_refused: refused !== undefined, now });
+      takeAnswer(question, answer, { n, is_refused: refused !== undefined, now });
       if (refused !== undefined) this.leave(question);
     }
     return refused;
@@ -136,17 +150,17 @@ export class SharedStore {
 
   private leave(question: Question): void {
     takeBack(question);
-    // What went out meanwhile may have said it.
+    // A report that went out meanwhile may have held it.
     this.dirty.add(question.check.bucket);
   }
 
-  /** A counter has changed here: the store is told with the next word to it. */
+  /** A counter has changed here: the next report tells the store. */
   note({ bucket }: Check): void {
-    // Once it answers again it is told everything.
+    // Once it answers again, everything is reported.
     if (this.state === 'up') this.dirty.add(bucket);
   }
 
-  /** The same; at once where its limit is near. */
+  /** The same; at once if its limit is near. */
   changed(check: Check): void {
     const { rule, bucket } = check;
     this.note(check);
@@ -191,13 +205,13 @@ export class SharedStore {
   private recover(): void {
     const was = this.state;
     this.state = 'up';
-    this.tellAll();
+    this.reportAll();
     this.hasOpened();
     if (was === 'down') this.log.info('the store of shared limits answers again');
   }
 
-  /** Tells everything that is counted here. */
-  private tellAll(): void {
+  /** Reports everything that is counted here. */
+  private reportAll(): void {
     for (const bucket of this.buckets.all()) this.dirty.add(bucket);
     this.flushSoon();
   }
@@ -209,7 +223,7 @@ export class SharedStore {
       this.renew_at = now + RENEW_MS;
       for (const bucket of this.buckets.leases()) this.dirty.add(bucket);
     }
-    if (!this.is_telling) await this.flush();
+    if (!this.is_reporting) await this.flush();
   }
 
   private flushSoon(): void {
@@ -218,75 +232,75 @@ export class SharedStore {
     setImmediate(() => void this.flush());
   }
 
-  /** One at a time, so that no older count is told after a newer one. */
+  /** One at a time, so that no older count is reported after a newer one. */
   private flush(): Promise<void> {
     this.flushed = this.flushed.then(async () => {
       this.is_flushing = false;
       if (this.state !== 'up') return;
-      this.is_telling = true;
-      await this.tell().catch((error: Error) => this.fail(error));
-      this.is_telling = false;
+      this.is_reporting = true;
+      await this.reportChanges().catch((error: Error) => this.fail(error));
+      this.is_reporting = false;
     });
     return this.flushed;
   }
 
-  /** Tells what has changed, and hears of the others. With nothing to tell it still hears that the store is there. */
-  private async tell(): Promise<void> {
+  /** Reports what has changed, and takes the counts of the others. An empty report still shows that the store answers. */
+  private async reportChanges(): Promise<void> {
     const changed = [...this.dirty];
-    // Where nothing was counted since, what was granted goes back.
+    // What was granted goes back if nothing was counted since.
     const idle = [...this.ahead].filter((bucket) => !this.dirty.has(bucket));
     const due = [...changed, ...idle];
     for (let n = 0; n === 0 || n < due.length; n += CHUNK) {
       const now = this.now();
-      // Said as it is sent: requests tell of the same counters meanwhile.
-      const words: Word[] = [];
+      // Read as it is sent: requests report the same counters meanwhile.
+      const reports: Report[] = [];
       for (const [at, bucket] of due.slice(n, n + CHUNK).entries()) {
         const is_changed = this.dirty.has(bucket);
         if (!is_changed && (n + at < changed.length || !this.ahead.has(bucket))) continue;
-        const word = wordOf(bucket, now, { before: this.say(bucket, now) });
-        words.push(is_changed ? word : { ...word, ahead: 0 });
+        const report = reportOf(bucket, now, { before: this.report(bucket, now) });
+        reports.push(is_changed ? report : { ...report, ahead: 0 });
       }
-      const answer = await this.ask(words, now);
-      for (const [at, { bucket }] of words.entries()) hearOthers(bucket, answer, at, now);
+      const answer = await this.ask(reports, now);
+      for (const [at, { bucket }] of reports.entries()) takeOthers(bucket, answer, at, now);
     }
   }
 
-  /** What the store is told of a counter, which counts as told from now on. */
-  private say(bucket: Bucket, now: number): string {
+  /** The count of a counter as the store keeps it; it counts as reported from now on. */
+  private report(bucket: Bucket, now: number): string {
     const { window } = bucket;
     this.dirty.delete(bucket);
     this.ahead.delete(bucket);
-    bucket.words += 1;
+    bucket.reports += 1;
     bucket.granted = 0;
     if (window.kind !== 'drain') {
       return written(window, bucket.count, now);
     }
-    const { untold } = bucket;
-    bucket.untold = 0;
-    return String(untold);
+    const { unreported } = bucket;
+    bucket.unreported = 0;
+    return String(unreported);
   }
 
-  private async ask(words: readonly Word[], now: number): Promise<(string | number)[]> {
+  private async ask(reports: readonly Report[], now: number): Promise<(string | number)[]> {
     const { key_prefix } = this.settings;
-    const keys = [`${key_prefix}epoch`, ...words.map(({ bucket }) => key_prefix + bucket.key)];
-    const args = words.flatMap((word) => argumentsOf(word, now));
-    const covered = words.map(({ bucket, ahead }) => ownOf(bucket, now) + ahead);
+    const keys = [`${key_prefix}epoch`, ...reports.map(({ bucket }) => key_prefix + bucket.key)];
+    const args = reports.flatMap((report) => argumentsOf(report, now));
+    const covered = reports.map(({ bucket, ahead }) => ownOf(bucket, now) + ahead);
     const all = [Math.floor(now), this.me, this.young_ms, ...args];
     const answer = await this.client.run(keys, all).catch((error: unknown) => {
-      for (const word of words) unsay(word);
+      for (const report of reports) restoreUnreported(report);
       throw error;
     });
-    for (const [n, { bucket, words: word }] of words.entries()) {
-      // What was said later has taken its place.
-      if (!wasGranted(answer, n) || bucket.words !== word || bucket.window.kind === 'drain')
-        continue;
+    for (const [n, { bucket, number }] of reports.entries()) {
+      // A later report has taken its place.
+      const is_latest = bucket.reports === number;
+      if (!is_latest || !wasGranted(answer, n) || bucket.window.kind === 'drain') continue;
       bucket.granted = covered[n] as number;
       bucket.granted_slot = slotOf(bucket.window, now);
       this.ahead.add(bucket);
     }
     const epoch = String(answer[0]);
-    // Another one: the store has been emptied, so each gateway says again what it has counted.
-    if (this.epoch !== '' && this.epoch !== epoch) this.tellAll();
+    // Another one: the store has been emptied, so each gateway reports again what it has counted.
+    if (this.epoch !== '' && this.epoch !== epoch) this.reportAll();
     this.epoch = epoch;
     this.decides_at = Number(epoch.split(':')[1]) + this.young_ms;
     return answer;

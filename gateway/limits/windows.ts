@@ -20,7 +20,7 @@ export interface Decision {
   is_allowed: boolean;
   /** Counted at present, what is asked for not included. */
   used: number;
-  /** Milliseconds until there is more room, where it does not fit. */
+  /** Milliseconds until there is more room, if it does not fit. */
   wait_ms: number;
 }
 
@@ -49,7 +49,7 @@ export function tokenBucket(step_ms: number): Window {
   return { kind: 'drain', step_ms, amount: 1, is_stepped: false };
 }
 
-/** Slots of calls under way: 30 s after its last word a silent gateway holds none. */
+/** Slots of calls under way: 30 s after its last report a silent gateway holds none. */
 export function leases(): Window {
   return { kind: 'lease', slot_ms: LEASE_SLOT_MS, counted: 2 };
 }
@@ -116,7 +116,7 @@ export function endOf(
   return Math.max(0, (slot + counted) * slot_ms - now);
 }
 
-/** Counts; answers where it was counted, for `remove`. */
+/** Counts; returns the place where it was counted, for `remove`. */
 export function add(window: Window, count: Count, now: number, amount: number): number {
   if (window.kind === 'lease') {
     count.level += amount;
@@ -141,7 +141,7 @@ export function add(window: Window, count: Count, now: number, amount: number): 
   return slot;
 }
 
-/** Gives back what was counted at `at`; nothing where that is forgotten already. */
+/** Gives back what was counted at `at`, unless that is forgotten already. */
 export function remove(window: Window, count: Count, at: number, amount: number): void {
   if (window.kind !== 'slots') {
     count.level = Math.max(0, count.level - amount);

@@ -1,4 +1,4 @@
-/** Where several wait until all are there, and then go on together; one that fails sends all of them home. */
+/** Several wait until all are there, and then go on together; one that fails ends the wait of all. */
 export interface Meeting<Who> {
   arrive(at: number, who: Who): Promise<void>;
   fail(error: unknown): void;

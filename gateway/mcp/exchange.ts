@@ -221,7 +221,7 @@ export class McpExchange implements Dispatcher.DispatchHandler {
   private conclude(error: Error | undefined): void {
     const { form, call, valve } = this;
     if (form === 'whole') this.readWhole(error);
-    // Whoever stops, leaves or reads no further before an answer does not know what the tool did; it is paid for.
+    // If the gateway stops, the client leaves or nobody reads on before an answer, the tool may have run: it is paid for.
     if (this.controller !== undefined) this.is_abandoned ||= this.is_stopped || !!this.failure;
     this.settle();
     if (form === undefined || (this.head !== undefined && !call.ctx.res.headersSent)) {

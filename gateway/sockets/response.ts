@@ -6,7 +6,7 @@ import { frameOfEvent, inLane, type Protocol } from './frames';
 // Of an answer that its provider did not stream, as asked.
 const WHOLE_MAX_BYTES = 64 * 1_048_576;
 
-/** Where frames go, no faster than they are read. */
+/** Takes the frames of a socket, no faster than they are read. */
 export interface Link {
   send(text: string): void;
   /** What follows in this turn leaves in one piece. */

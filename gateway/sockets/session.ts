@@ -44,7 +44,7 @@ export class SocketSession implements Link {
   private is_alive = true;
   /** How many pings may stay without an answer. */
   private patience = 1;
-  /** How far the client had read at the last ping, where it had not read all. */
+  /** How far the client had read at the last ping, if it had not read all. */
   private read_to: string | undefined;
   private is_paused = false;
   private readonly pings: NodeJS.Timeout;
@@ -239,7 +239,7 @@ function tooMany(what: string): AppError {
   );
 }
 
-/** Changes with each byte that a client with unread ones reads; undefined where it has read all. */
+/** Changes with each byte that a client with unread ones reads; undefined if it has read all. */
 function readTo(socket: Socket): string | undefined {
   // What the system has not taken yet of the write under way; Node's own time-outs look there.
   const { _handle } = socket as Socket & { _handle?: { writeQueueSize?: number } | null };

@@ -8,7 +8,7 @@ export function chooseTargets(call: Prepared): Routed {
   const { model } = request;
   const route = snapshot.providers.route(model, family.shapes, identity.allowed_models);
   if (route === undefined) {
-    // An unknown model is told from a forbidden one only where nothing is forbidden.
+    // Only if nothing is forbidden may the client learn that a model is unknown, not forbidden.
     if (identity.allowed_models === null) throw unknownModel(model);
     const is_unknown =
       identity.allowed_models.includes(model) && !snapshot.providers.knows(model, family.shapes);
@@ -24,7 +24,7 @@ export function chooseTargets(call: Prepared): Routed {
   return Object.assign(call, { candidates, prices, target: first.target, model: first.model });
 }
 
-/** The candidates whose wire has words for the request; throws what the first of the others lacks where none has. */
+/** The candidates whose wire can express the request; if none can, throws what the first one lacks. */
 function takersOf(
   { family, request }: Prepared,
   candidates: readonly Candidate[],

@@ -52,7 +52,7 @@ export async function outcomeOf(
 // A second of speech at the lowest rates that are in use.
 const SOUND_BYTES_LEAST = 500;
 
-/** Adds what is priced besides tokens. How long a sound is counts only where its tokens are not told. */
+/** Adds the units that are priced besides tokens. The length of a sound counts only if the provider reports no tokens of it. */
 function spoken({ units, request, family }: Funded, usage: Usage, untold?: Measured): Usage {
   if (units === undefined) return usage;
   const { characters, seconds: at_most } = units;
@@ -82,7 +82,7 @@ async function estimatedCompletion(
   const counted = Math.ceil(text_tokens * target.token_factor) + audio_tokens;
   const prices = await gateway.control_plane.prices();
   const price = prices && bestMatch(prices, target.provider, model);
-  // Where no price list could be had, the model may be one that reasons.
+  // Without a price list, the model may be one that reasons.
   const may_reason = prices === undefined || price?.reasoning === true;
   if (!may_reason && !is_unread) return counted;
   const ceiling = completionCeiling(call, price);

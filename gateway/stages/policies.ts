@@ -58,7 +58,7 @@ async function filtered(call: Limited, dlp: Dlp): Promise<string | undefined> {
   return undefined;
 }
 
-/** What stands between a stream and its client; undefined where no policy looks at answers. */
+/** Opens the guard between a stream and its client; undefined if no policy looks at answers. */
 export function guardStream({ snapshot, family }: Begun): StreamGuard | undefined {
   const { output, dlp, firewall } = snapshot.policies;
   const { talk } = family;
@@ -69,7 +69,7 @@ export function guardStream({ snapshot, family }: Begun): StreamGuard | undefine
   return openStreamGuard(watchers, output.includes('dlp-filter') ? dlp : undefined);
 }
 
-/** True where answers are read whole before they are given on. */
+/** True if answers are read whole before they are given on. */
 export function isGuarded({ snapshot, family }: Begun): boolean {
   return family.talk !== undefined && snapshot.policies.output.length > 0;
 }
@@ -96,7 +96,7 @@ export async function checkAnswer({ snapshot, family }: Begun, given: string): P
   return { text };
 }
 
-/** What an upstream says as it refuses, which may repeat anything; our own words where a policy finds something in it. */
+/** The body of an upstream's refusal, which may repeat anything. Throws our own refusal if a policy finds something in it. */
 export async function checkRefusal(call: Funded, status: number, told: Buffer): Promise<Buffer> {
   if (!isGuarded(call)) return told;
   const given = told.toString('utf8');

@@ -51,7 +51,7 @@ export function openLimitMetrics({
       const stats = limits.stats();
       metrics.observe(allowed, stats.requests_allowed_total);
       metrics.observe(rejected, stats.requests_rejected_total);
-      // Where no such limit is active there is nothing that remains.
+      // Without such a limit there is nothing that remains.
       if (stats.remaining_rpm !== null) metrics.observe(rpm, stats.remaining_rpm);
       if (stats.remaining_tpm !== null) metrics.observe(tpm, stats.remaining_tpm);
     },

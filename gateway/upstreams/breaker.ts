@@ -12,14 +12,14 @@ const TRYING_MS = 1_000;
 export interface Breaker {
   /** False while the circuit is open. After its time one request may try; the others wait for its end. */
   mayPass(): boolean;
-  /** The beginning of an answer has come: enough for the request that tries. True where that closes the circuit. */
+  /** The beginning of an answer has come: enough for the request that tries. True if that closes the circuit. */
   answered(): boolean;
   succeeded(): void;
-  /** True where that opens the circuit. */
+  /** True if that opens the circuit. */
   failed(): boolean;
   /** Neither: the request ended before it showed anything. */
   abandoned(): void;
-  /** Milliseconds until a request may pass; 0 where one may now. */
+  /** Milliseconds until a request may pass; 0 if one may now. */
   opensIn(): number;
 }
 
@@ -59,7 +59,7 @@ export function openBreaker(
     },
     opensIn() {
       if (!enabled || failures < failures_max) return 0;
-      // Whoever tries now may close it soon.
+      // The request that tries now may close it soon.
       return Math.max(is_trying ? TRYING_MS : 0, open_until - now());
     },
   };

@@ -13,7 +13,7 @@ const timed_out = /^UND_ERR_(HEADERS|BODY|CONNECT)_TIMEOUT$/;
 // These statuses speak of the gateway's own account with the provider or MCP server, not of the client's.
 const about_gateway = new Set([401, 402, 407]);
 
-/** True where a status says that the target itself is in trouble, or this gateway with it: others may do better. */
+/** True if a status says that the target itself is in trouble, or this gateway with it: others may do better. */
 export function isOfTarget(status: number): boolean {
   return status >= 500 || status < 400 || about_gateway.has(status);
 }
@@ -24,7 +24,7 @@ const decoders: Record<string, (bytes: Buffer, options: { maxOutputLength: numbe
   deflate: inflateSync,
 };
 
-/** What the client is told where an upstream gave no whole answer. */
+/** The refusal for a client whose upstream gave no whole answer. */
 export function upstreamError(error: (Error & { code?: string }) | undefined): AppError {
   if (error?.name === 'AppError') return error as AppError;
   if (timed_out.test(error?.code ?? '')) {
@@ -37,7 +37,7 @@ export function upstreamError(error: (Error & { code?: string }) | undefined): A
 }
 
 /**
- * The body of an upstream's refusal where it is JSON with an error of the family's shape; else throws our own with its status.
+ * The body of an upstream's refusal if it is JSON with an error of the family's shape; else throws our own with its status.
  * Redirects are not followed, and a refused provider key is not the client's business.
  */
 export function refusalOf(

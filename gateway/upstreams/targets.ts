@@ -45,7 +45,7 @@ export interface Route {
 type Shapes = readonly Shape[];
 
 export interface Providers {
-  /** How a model, or a group of them, is served in these shapes to whoever may use these models; undefined where it is not. */
+  /** How a model, or a group of them, is served in these shapes to a caller who may use `allowed`; undefined if it is not. */
   route(name: string, shapes: Shapes, allowed: readonly string[] | null): Route | undefined;
   /** The order in which this request tries them: by weight, with open circuits last. */
   order(route: Route): readonly Candidate[];
