@@ -1,14 +1,10 @@
 import type { ErrorCode } from '../errors';
+import type { PricedModel } from './calls';
 
 interface Refusal {
   code: string | null;
   param: string | null;
   cost_ticket: Record<string, unknown> | null;
-}
-
-interface Model {
-  provider: string;
-  model: string;
 }
 
 /** What a person can do about each refusal that the ledger's functions return as a row. */
@@ -90,13 +86,16 @@ export const refusals: Record<string, { code: ErrorCode; message: string }> = {
 };
 
 /** The words of a refusal that say more than its code can. */
-export function words({ code, param, cost_ticket }: Refusal, asked?: Model): string | undefined {
+export function words(
+  { code, param, cost_ticket }: Refusal,
+  asked?: PricedModel,
+): string | undefined {
   if (code === 'model_not_priced' && param === 'model' && asked) return noPrice(asked);
   if (code === 'ticket_denied' && cost_ticket?.note)
     return `This cost ticket was denied: ${cost_ticket.note}`;
   return undefined;
 }
 
-function noPrice({ provider, model }: Model): string {
+function noPrice({ provider, model }: PricedModel): string {
   return `There is no price for the model "${model}" of the provider "${provider}". A platform admin must set one: POST /v1/admin/model-pricing.`;
 }

@@ -1,7 +1,16 @@
 import { AppError } from '../errors';
 import { type Db, many, maybe } from '../sql';
 import type { Trace, TraceMembers } from '../trace';
-import type { Candidate, Redeem, Reserve, Settle, Warning } from './calls';
+import type {
+  Extension,
+  PricedModel,
+  Redeem,
+  Reservation,
+  Reserve,
+  Settle,
+  Settlement,
+  Warning,
+} from './calls';
 import { refusals, words } from './refusals';
 
 /** One row of the SQL type `lane_row`: what happened to one item. `code` is null where it went well. */
@@ -86,7 +95,11 @@ export function settleItem({ org_id: _, ...item }: Settle): Record<string, unkno
 }
 
 /** The SQL type `redeem_item` of a redeem body. */
-export function redeemItem({ org_id: _, ...item }: Redeem): Record<string, unknown> {
+export function redeemItem({
+  org_id: _,
+  team_id: _team,
+  ...item
+}: Redeem): Record<string, unknown> {
   return untraced(item);
 }
 
@@ -98,40 +111,37 @@ function untraced(item: TraceMembers): Record<string, unknown> {
 }
 
 /** The wire answer of a reserve or redeem; throws the refusal that the row carries. */
-export function reserveAnswer(row: LaneAnswer, asked?: Candidate) {
+export function reserveAnswer(row: LaneAnswer, asked?: PricedModel): Reservation {
   if (row.code !== null) throw refusal(row, asked);
+  // The functions that answer without a code fill these columns.
+  const held = row as LaneAnswer & Reservation;
   return {
-    reservation_id: row.reservation_id,
-    wallet_id: row.wallet_id,
-    wallet_owner_type: row.wallet_owner_type,
-    estimated_cost_nanos: row.estimated_cost_nanos,
-    reserved_amount_nanos: row.reserved_amount_nanos,
-    currency: row.currency,
-    balance_after_nanos: row.balance_after_nanos,
-    expires_at: row.expires_at,
-    max_completion_tokens: row.max_completion_tokens,
+    reservation_id: held.reservation_id,
+    wallet_id: held.wallet_id,
+    wallet_owner_type: held.wallet_owner_type,
+    estimated_cost_nanos: held.estimated_cost_nanos,
+    reserved_amount_nanos: held.reserved_amount_nanos,
+    currency: held.currency,
+    balance_after_nanos: held.balance_after_nanos,
+    expires_at: held.expires_at,
+    max_completion_tokens: held.max_completion_tokens,
     warnings: row.warnings ?? [],
   };
 }
 
 /** The wire answer of a settle; throws the refusal that the row carries. */
-export function settleAnswer(row: LaneAnswer) {
+export function settleAnswer(row: LaneAnswer): Settlement {
   if (row.code !== null) throw refusal(row);
+  const settled = row as LaneAnswer & Settlement;
   return {
-    reservation_id: row.reservation_id,
-    status: row.status,
-    actual_cost_nanos: row.actual_cost_nanos,
-    released_amount_nanos: row.released_amount_nanos,
-    wallet_id: row.wallet_id,
-    balance_after_nanos: row.balance_after_nanos,
-    transaction_id: row.transaction_id,
+    reservation_id: settled.reservation_id,
+    status: settled.status,
+    actual_cost_nanos: settled.actual_cost_nanos,
+    released_amount_nanos: settled.released_amount_nanos,
+    wallet_id: settled.wallet_id,
+    balance_after_nanos: settled.balance_after_nanos,
+    transaction_id: settled.transaction_id,
   };
-}
-
-export interface Extension {
-  reservation_id: string;
-  status: 'extended' | 'expired' | 'settled' | 'unknown';
-  expires_at: Date | null;
 }
 
 /** Moves open holds of one organization to now + their life, at most 24 h after the reserve. */
@@ -182,7 +192,7 @@ export async function adoptOrphans(db: Db, limit: number): Promise<number> {
   return rows.length;
 }
 
-function refusal(row: LaneAnswer, asked?: Candidate): AppError {
+function refusal(row: LaneAnswer, asked?: PricedModel): AppError {
   const { code, cost_ticket, resets_at } = row;
   // The caller's own credential was taken; it is the key of the request that is refused.
   const param = row.param ?? (code === 'invalid_credential' ? 'key_id' : undefined);

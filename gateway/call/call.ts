@@ -1,7 +1,8 @@
+import type { Outcome, PricedModel as Priced, Units } from '../../domain/ledger/calls';
+import type { Identity } from '../../domain/people/identity';
 import type { Logger } from '../../runtime/log';
 import type { Span } from '../../runtime/telemetry/spans';
-import type { Identity, Outcome, Priced, Reservation, Units } from '../control-plane/bodies';
-import type { ControlPlane } from '../control-plane/client';
+import type { ControlPlane, Reservation } from '../control-plane/client';
 import type { Events } from '../control-plane/events';
 import type { Holds } from '../control-plane/holds';
 import type { Sound } from '../counting/sound';

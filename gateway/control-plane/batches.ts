@@ -1,9 +1,10 @@
 import { type Dispatcher, Pool } from 'undici';
+import type { BatchItem } from '../../domain/ledger/calls';
 import { Flight, type Item } from './batch';
 import { type Clock, openClock } from './clock';
 import { type NoReply, parseReply, type Reply } from './replies';
 
-export type Op = 'reserve' | 'settle' | 'extend';
+type Op = BatchItem['op'];
 
 export interface Flights {
   submit(op: Op, body: object, timeout_ms: number): Promise<Reply | NoReply>;

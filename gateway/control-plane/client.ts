@@ -2,19 +2,13 @@ import { createHmac } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, type ErrorCode } from '../../domain/errors';
 import type { GatewayEvent } from '../../domain/events';
+import type * as calls from '../../domain/ledger/calls';
+import type * as pricing from '../../domain/ledger/pricing';
+import type { KeyOwner, Verify } from '../../domain/people/identity';
 import type { Logger } from '../../runtime/log';
 import { API_VERSION } from '../../runtime/version';
+import type { Wire } from '../../runtime/wire';
 import { type Flights, openFlights } from './batches';
-import type {
-  ExtendResult,
-  KeyOwner,
-  Price,
-  RedeemRequest,
-  Reservation,
-  ReserveRequest,
-  Settlement,
-  Usage,
-} from './bodies';
 import {
   askConfig,
   type ConfigAnswer,
@@ -25,20 +19,31 @@ import {
 import { errorOf, isLost, isRefusedCall, type Reply } from './replies';
 import { openSettlements, type Settlements } from './settlements';
 
+/** The hold that pays for a call, as the control plane answers it. */
+export type Reservation = Wire<calls.Reservation>;
+
+/** A row of the price list. */
+export type Price = Wire<pricing.Price>;
+
+/** A gateway key always has an organization. */
+type Owner = Wire<KeyOwner> & { org_id: string };
+
+type Extension = Wire<calls.Extension>;
+
 /** The machine routes of the control plane, as the gateway uses them. */
 export interface ControlPlane {
   /** By the key itself, or by its id where another proof names it. Throws `invalid_credential`. */
-  verify(key: { key: string } | { org_id: string; key_id: string }): Promise<KeyOwner>;
+  verify(key: Verify): Promise<Owner>;
   /** Throws the refusal; one with the code `insufficient_balance` carries the cost ticket. */
-  reserve(request: ReserveRequest): Promise<Reservation>;
+  reserve(request: calls.Reserve): Promise<Reservation>;
   /** Undefined where the answer was lost or the wait given up: ask again with the same ids. */
-  redeem(request: RedeemRequest, signal: AbortSignal): Promise<Reservation | undefined>;
+  redeem(request: calls.Redeem, signal: AbortSignal): Promise<Reservation | undefined>;
   /**
    * Returns at once; the settlement is repeated until it is accepted. Where its usage is refused, the estimate is charged
    * in its place: what was answered is never free.
    */
-  settle(settlement: Settlement, estimate?: Usage): void;
-  extend(items: { org_id: string; reservation_id: string }[]): Promise<ExtendResult[]>;
+  settle(settlement: calls.Settle, estimate?: calls.Usage): void;
+  extend(items: calls.Extend['items']): Promise<Extension[]>;
   /** Events that happened here; those that were told before change nothing. */
   tell(events: readonly GatewayEvent[], timeout_ms: number): Promise<'taken' | 'refused' | 'away'>;
   /** The configuration to run, where it is another than the one with this ETag. */
@@ -94,9 +99,9 @@ export function openControlPlane(
   };
 }
 
-async function verify(flights: Flights, log: Logger, key: object): Promise<KeyOwner> {
+async function verify(flights: Flights, log: Logger, key: Verify): Promise<Owner> {
   const reply = await flights.request('POST', '/v1/gateway/keys/verify', key);
-  if (reply?.status === 200) return reply.body as unknown as KeyOwner;
+  if (reply?.status === 200) return reply.body as unknown as Owner;
   if (reply === undefined) throw away();
   // A refused key is named as the field that is wrong; any other 401 is about this gateway's own credential.
   if (isRefusedKey(reply))
@@ -123,7 +128,7 @@ function isRefusedKey(reply: Reply): boolean {
 /** One time-out, one retry with the same request id; then the request is canceled, so that a lost answer leaves no hold. */
 async function reserve(
   { flights, settlements, log }: { flights: Flights; settlements: Settlements; log: Logger },
-  request: ReserveRequest,
+  request: calls.Reserve,
 ): Promise<Reservation> {
   if (settlements.count() >= UNSETTLED_MAX) throw away();
   let reply = await flights.submit('reserve', request, RESERVE_TIMEOUT_MS);
@@ -140,7 +145,7 @@ async function reserve(
 
 async function redeem(
   { flights, log }: { flights: Flights; log: Logger },
-  request: RedeemRequest,
+  request: calls.Redeem,
   signal: AbortSignal,
 ): Promise<Reservation | undefined> {
   const patience = { timeout_ms: request.wait_ms + REDEEM_MARGIN_MS, signal };
@@ -154,13 +159,10 @@ async function redeem(
   throw toError(reply);
 }
 
-async function extend(
-  flights: Flights,
-  items: { org_id: string; reservation_id: string }[],
-): Promise<ExtendResult[]> {
+async function extend(flights: Flights, items: calls.Extend['items']): Promise<Extension[]> {
   const reply = await flights.submit('extend', { items }, EXTEND_TIMEOUT_MS);
   if (reply.status !== 200) return [];
-  return (reply as Reply).body.results as ExtendResult[];
+  return (reply as Reply).body.results as Extension[];
 }
 
 async function tell(

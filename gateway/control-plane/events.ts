@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { EventType, GatewayEvent } from '../../domain/events';
 import { countedIds } from '../../domain/ids';
+import type { Identity } from '../../domain/people/identity';
 import type { Logger } from '../../runtime/log';
-import type { Identity } from './bodies';
 import type { ControlPlane } from './client';
 
 type Type = Extract<EventType, `rate_limit.${string}` | `request.${string}`>;

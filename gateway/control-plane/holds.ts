@@ -1,5 +1,4 @@
-import type { Reservation } from './bodies';
-import type { ControlPlane } from './client';
+import type { ControlPlane, Reservation } from './client';
 
 const SWEEP_MS = 250;
 const LIFE_MIN_MS = 1_500;

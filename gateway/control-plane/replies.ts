@@ -1,6 +1,7 @@
+import type { BatchLine } from '../../domain/ledger/calls';
+
 /** What the control plane said to one item; `body` is what the single route would answer. */
-export interface Reply {
-  status: number;
+export interface Reply extends Omit<BatchLine, 'id'> {
   body: Record<string, unknown>;
 }
 

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Settle, Usage } from '../../domain/ledger/calls';
 import type { Logger } from '../../runtime/log';
 import type { Flights } from './batches';
-import type { Settlement, Usage } from './bodies';
 import { errorOf, isRefusedCall, type NoReply, type Reply } from './replies';
 
 /** The settlements that the control plane has not accepted yet. */
 export interface Settlements {
   /** Returns at once. `estimate` is what the hold was made for. */
-  send(settlement: Settlement, estimate?: Usage): void;
+  send(settlement: Settle, estimate?: Usage): void;
   count(): number;
 }
 
@@ -16,7 +16,7 @@ const BACKOFF_MS = [200, 500, 1_000, 2_000, 5_000];
 
 export function openSettlements(flights: Flights, log: Logger): Settlements {
   let unsettled = 0;
-  const settle = async (settlement: Settlement, estimate: Usage | undefined): Promise<void> => {
+  const settle = async (settlement: Settle, estimate: Usage | undefined): Promise<void> => {
     const refusal = await deliver(flights, log, settlement);
     if (refusal === undefined) return;
     if (refusal.status !== 422 || settlement.outcome !== 'completed' || estimate === undefined) {
@@ -26,7 +26,7 @@ export function openSettlements(flights: Flights, log: Logger): Settlements {
     const { reservation_id } = settlement;
     const { code, message } = errorOf(refusal);
     log.error({ reservation_id, code }, `a usage was refused, the estimate is charged: ${message}`);
-    const held: Settlement = { ...settlement, usage: estimate, usage_source: 'estimated' };
+    const held: Settle = { ...settlement, usage: estimate, usage_source: 'estimated' };
     const again = await deliver(flights, log, held);
     if (again !== undefined) logLost(log, held, again, settlement.usage);
   };
@@ -45,7 +45,7 @@ export function openSettlements(flights: Flights, log: Logger): Settlements {
 async function deliver(
   flights: Flights,
   log: Logger,
-  settlement: Settlement,
+  settlement: Settle,
 ): Promise<Reply | undefined> {
   for (let attempt = 0; ; attempt += 1) {
     const reply = await flights.submit('settle', settlement, SETTLE_TIMEOUT_MS);
@@ -59,7 +59,7 @@ async function deliver(
 
 // The estimate costs what was held, so the ledger refuses it only where it can charge nothing at all: at the end of what a
 // wallet can hold, or by a price that has no amount for this use. Then a person must know what was given away.
-function logLost(log: Logger, settlement: Settlement, refusal: Reply, refused_usage?: Usage): void {
+function logLost(log: Logger, settlement: Settle, refusal: Reply, refused_usage?: Usage): void {
   const { code, message, param } = errorOf(refusal);
   const { outcome } = settlement;
   const told = outcome === 'completed' ? 'an answer is not charged' : 'a hold waits for its end';

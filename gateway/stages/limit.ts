@@ -1,7 +1,8 @@
 import type { AppError } from '../../domain/errors';
+import type { Outcome } from '../../domain/ledger/calls';
+import type { Identity } from '../../domain/people/identity';
 import type { Call, Gateway } from '../call/call';
 import type { ClientSide } from '../call/client-side';
-import type { Identity, Outcome } from '../control-plane/bodies';
 import { encodingOf } from '../counting/tokenizer';
 import { addressOf, counted } from '../limits/address';
 import type { Check, Limited } from '../limits/buckets';

@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, isAppError } from '../../domain/errors';
+import type { Redeem as RedeemRequest, Reserve as ReserveRequest } from '../../domain/ledger/calls';
 import type { Call } from '../call/call';
 import type { ClientSide } from '../call/client-side';
 import type { Payment, Place } from '../call/held-calls';
 import { HOLD_MS_MAX } from '../config/settings';
-import type { RedeemRequest, Reservation, ReserveRequest } from '../control-plane/bodies';
+import type { Reservation } from '../control-plane/client';
 import { ownerOf } from '../identity/identifier';
 import { letSlotsGo, takeSlotsAgain } from './limit';
 

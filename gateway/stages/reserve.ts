@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
+import type { PricedModel as Priced } from '../../domain/ledger/calls';
 import type { Call } from '../call/call';
 import { traceOf } from '../call/spans';
-import type { Priced } from '../control-plane/bodies';
 import { nothing_used } from '../families/usage';
 import { completionCeiling } from './outcome';
 import { pay } from './pay';

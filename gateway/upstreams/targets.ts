@@ -1,7 +1,7 @@
 import { Pool } from 'undici';
+import type { PricedModel as Priced } from '../../domain/ledger/calls';
 import type { Settings } from '../config/settings';
 import { providerKey, type Shape, type TargetSettings } from '../config/upstreams';
-import type { Priced } from '../control-plane/bodies';
 import { type Breaker, openBreaker } from './breaker';
 
 /** One upstream: where it is, what it serves, and the connections to it. */
