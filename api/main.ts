@@ -12,7 +12,7 @@ import { createLog, type Logger } from '../runtime/log';
 import { openProcessTracing } from '../runtime/telemetry/open';
 import { openTemporal } from '../temporal/client';
 import { createApp } from './app';
-import { createLanes } from './ledger/lanes';
+import { createLanes } from './ledger/batches';
 import { openWaiters } from './ledger/waiters';
 
 const DRAIN_MS = 6_000;

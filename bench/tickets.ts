@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
-import { createLanes, type Lanes } from '../api/ledger/lanes';
+import { createLanes, type Lanes } from '../api/ledger/batches';
 import { openWaiters } from '../api/ledger/waiters';
 import * as organizations from '../domain/people/organizations';
 import { type Db, many, maybe, one } from '../domain/sql';

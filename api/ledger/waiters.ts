@@ -5,7 +5,7 @@ import * as tickets from '../../domain/ledger/tickets';
 import { type Db, withRetry } from '../../domain/sql';
 import type { Logger } from '../../runtime/log';
 import { listenTo } from '../../runtime/notices';
-import type { Lanes } from './lanes';
+import type { Lanes } from './batches';
 
 /** Lost notices are covered by a look this often. */
 const SWEEP_MS = 2_000;

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import { createApp } from '../../api/app';
-import { createLanes, type Lanes } from '../../api/ledger/lanes';
+import { createLanes, type Lanes } from '../../api/ledger/batches';
 import { openWaiters } from '../../api/ledger/waiters';
 import * as reservations from '../../domain/ledger/reservations';
 import { createSecrets } from '../../domain/secrets';

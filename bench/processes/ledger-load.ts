@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { createLanes } from '../../api/ledger/lanes';
+import { createLanes } from '../../api/ledger/batches';
 import { openDatabase } from '../../runtime/database';
 import { createLog } from '../../runtime/log';
 import { interactiveCycle } from '../interactive';

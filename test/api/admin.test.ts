@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { createLanes } from '../../api/ledger/lanes';
+import { createLanes } from '../../api/ledger/batches';
 import { createLog } from '../../runtime/log';
 import { root } from '../../runtime/root';
 import { caller, serve } from '../support/api';

@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import { request } from 'undici';
 import { createApp } from '../../api/app';
 import type { Connections } from '../../api/http/route';
-import { createLanes } from '../../api/ledger/lanes';
+import { createLanes } from '../../api/ledger/batches';
 import { openWaiters } from '../../api/ledger/waiters';
 import { routes } from '../../api/table';
 import { audit } from '../../domain/ledger/audit';

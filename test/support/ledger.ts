@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { createLanes, type Lanes } from '../../api/ledger/lanes';
+import { createLanes, type Lanes } from '../../api/ledger/batches';
 import { audit } from '../../domain/ledger/audit';
 import type * as calls from '../../domain/ledger/calls';
 import { type Db, many, one } from '../../domain/sql';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Client, Connection } from '@temporalio/client';
 import { NativeConnection, type Worker } from '@temporalio/worker';
 import { createActivities } from '../../activities';
-import { createLanes, type Lanes } from '../../api/ledger/lanes';
+import { createLanes, type Lanes } from '../../api/ledger/batches';
 import * as reservations from '../../domain/ledger/reservations';
 import { type Db, many } from '../../domain/sql';
 import { createLog } from '../../runtime/log';

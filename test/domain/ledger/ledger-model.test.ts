@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
-import { createLanes, type Lanes } from '../../../api/ledger/lanes';
+import { createLanes, type Lanes } from '../../../api/ledger/batches';
 import { audit } from '../../../domain/ledger/audit';
 import * as reservations from '../../../domain/ledger/reservations';
 import { type Db, many, one } from '../../../domain/sql';

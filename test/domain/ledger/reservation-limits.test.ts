@@ -1,4 +1,4 @@
-import type { Lanes } from '../../../api/ledger/lanes';
+import type { Lanes } from '../../../api/ledger/batches';
 import * as reservations from '../../../domain/ledger/reservations';
 import { type Db, many } from '../../../domain/sql';
 import {

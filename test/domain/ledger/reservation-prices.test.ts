@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Lanes } from '../../../api/ledger/lanes';
+import type { Lanes } from '../../../api/ledger/batches';
 import type * as calls from '../../../domain/ledger/calls';
 import { type Db, many } from '../../../domain/sql';
 import {

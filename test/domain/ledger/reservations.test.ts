@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Lanes } from '../../../api/ledger/lanes';
+import type { Lanes } from '../../../api/ledger/batches';
 import * as reservations from '../../../domain/ledger/reservations';
 import { type Db, many, one } from '../../../domain/sql';
 import {
