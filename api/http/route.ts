@@ -13,7 +13,7 @@ import { addToLine } from '../../runtime/request-log';
 import type { Tracing } from '../../runtime/telemetry/spans';
 import { toWire } from '../../runtime/wire';
 import type { Temporal } from '../../temporal/client';
-import type { Lanes } from '../ledger/batches';
+import type { Batches } from '../ledger/batches';
 import type { Keyring } from '../ledger/keyring';
 import type { Waiters } from '../ledger/waiters';
 import type { Access, Principal, Sources } from './access';
@@ -23,7 +23,7 @@ import { inTrace } from './tracing';
 export interface Ctx {
   db: Db;
   keys: Keyring;
-  lanes: Lanes;
+  batches: Batches;
   waiters: Waiters;
   temporal: Temporal;
   secrets: Secrets;
@@ -88,7 +88,7 @@ export function route<Input extends z.ZodObject>(
 }
 
 export interface Connections extends Sources {
-  lanes: Lanes;
+  batches: Batches;
   waiters: Waiters;
   temporal: Temporal;
   secrets: Secrets;
@@ -114,11 +114,11 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
   const body = hasJson ? await readJson(http) : {};
   http.state.body = body;
   const input = parse(row.input, merge(http.params as Record<string, string>, http.query, body));
-  const { db, keys, lanes, waiters, secrets, providerOf, tracing, log } = connections;
+  const { db, keys, batches, waiters, secrets, providerOf, tracing, log } = connections;
   const ctx: Ctx = {
     db,
     keys,
-    lanes,
+    batches,
     waiters,
     temporal: inTrace(connections.temporal, http),
     secrets,

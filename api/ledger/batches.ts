@@ -1,249 +1,235 @@
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { AppError, isAppError } from '../../domain/errors';
 import type * as calls from '../../domain/ledger/calls';
 import * as reservations from '../../domain/ledger/reservations';
 import { type Db, isTransient, isUnreachable, withRetry } from '../../domain/sql';
 import { type Trace, traceOf } from '../../domain/trace';
+import { createDeferred } from '../../runtime/deferred';
 import type { Logger } from '../../runtime/log';
 
-type LaneAnswer = reservations.LaneAnswer;
+type ItemAnswer = reservations.ItemAnswer;
 
-/** The most items of one commit, and the most that may wait in one organization's lane before callers are told 503. */
-const BATCH_MAX = 64;
+/** The most items of one commit. */
+const ITEMS_MAX = 64;
+/** The most items of one organization that may wait before callers get 503. */
 const WAITING_MAX = 4_000;
 /** Pauses before a batch of unknown outcome is sent again; it is the same batch, and every item has an id. */
 const RESEND_MS = [50, 250, 1_000];
 
-export interface Lanes {
-  /** Refusals are rows (`code`); throws only where the ledger is away or the lane is full. */
-  reserve(body: calls.Reserve): Promise<LaneAnswer>;
-  settle(body: calls.Settle & { org_id: string }): Promise<LaneAnswer>;
-  redeem(body: calls.Redeem): Promise<LaneAnswer>;
-  /** Resolves when everything that waits is committed. */
+export interface Batches {
+  /** Refusals are rows (`code`); throws only if the ledger is away or the organization's queue is full. */
+  reserve(body: calls.Reserve): Promise<ItemAnswer>;
+  settle(body: calls.Settle): Promise<ItemAnswer>;
+  redeem(body: calls.Redeem): Promise<ItemAnswer>;
+  /** Resolves when every item is committed. */
   close(): Promise<void>;
 }
 
-type Op = LaneAnswer['op'];
+type Op = ItemAnswer['op'];
 
-/** Some of what waits, of each kind. */
-type Batch = Record<Op, Waiting[]>;
+/** Items of each kind, in the order of the commit: who gives money back, who has waited for it, who is new. */
+type Batch = Record<Op, Item[]>;
 
-interface Waiting {
-  /** `reserve:<request_id>`, `redeem:<request_id>` or `settle:<id>`: a second call under it shares the first one's answer. */
+interface ItemBody {
+  /** `reserve:<request_id>`, `redeem:<request_id>` or `settle:<id>`: a second item under it shares the first one's answer. */
   id: string;
-  /** What must be equal for the sharing: the item as text. */
+  /** What must be equal for the sharing: the body as text. */
   text: string;
-  item: Record<string, unknown>;
+  body: Record<string, unknown>;
   /** Of a reserve: its trace. */
   trace?: Trace | undefined;
-  answer: Promise<LaneAnswer>;
-  resolve: (row: LaneAnswer) => void;
+}
+
+interface Item extends ItemBody {
+  answer: Promise<ItemAnswer>;
+  resolve: (row: ItemAnswer) => void;
   reject: (error: unknown) => void;
 }
 
-interface Lane {
+/** What waits for one organization's lock. */
+interface Queue {
   org_id: string;
-  /** In the order of the commit: what is given back, who has waited for it, who is new. */
-  queues: Batch;
-  byId: Map<string, Waiting>;
+  waiting: Batch;
+  /** Every item without an answer, also those of the batch that is out. */
+  byId: Map<string, Item>;
   running: Promise<void> | undefined;
 }
 
 /**
- * Coalesces what waits for one organization's lock into one call and one commit, settlements first (docs/decisions.md, 1 and 2).
- * An idle lane sends in the same turn of the event loop; while a batch is out the next one gathers.
+ * Coalesces what waits for one organization's lock into one call and one commit, settlements first (docs/decisions.md, 1
+ * and 2). An idle organization's batch leaves in the same turn of the event loop; while it is out the next one gathers.
  */
-export function createLanes(db: Db, log: Logger): Lanes {
-  const lanes = new Map<string, Lane>();
+export function openBatches(db: Db, log: Logger): Batches {
+  const queues = new Map<string, Queue>();
 
-  async function submit(op: Op, org_id: string, entry: Entry): Promise<LaneAnswer> {
-    const lane = lanes.get(org_id) ?? openLane(lanes, org_id);
-    const earlier = lane.byId.get(entry.id);
-    if (earlier?.text === entry.text) return earlier.answer;
+  async function add(op: Op, org_id: string, given: ItemBody): Promise<ItemAnswer> {
+    const queue = queues.get(org_id) ?? addQueue(queues, org_id);
+    const earlier = queue.byId.get(given.id);
+    if (earlier?.text === given.text) return earlier.answer;
     if (earlier) {
       // The same id with another body waits its turn, so that the ledger tells the two apart.
       await earlier.answer.catch(() => undefined);
-      return submit(op, org_id, entry);
+      return add(op, org_id, given);
     }
-    if (lane.byId.size >= WAITING_MAX)
+    if (queue.byId.size >= WAITING_MAX)
       throw new AppError('overloaded', 'Too many calls of this organization are waiting.');
-    const waiting = enqueue(lane, lane.queues[op], entry);
-    lane.running ??= run(lane);
-    return waiting.answer;
+    const item = enqueue(queue, op, given);
+    queue.running ??= run(queue);
+    return item.answer;
   }
 
-  async function run(lane: Lane): Promise<void> {
-    while (lane.byId.size > 0) {
+  async function run(queue: Queue): Promise<void> {
+    while (queue.byId.size > 0) {
       // All that arrived in one turn of the event loop leaves together: the first item of a call does not go alone.
       await setImmediate();
-      await sendBatch(db, lane, log);
+      await send(db, queue, log);
     }
-    lanes.delete(lane.org_id);
+    queues.delete(queue.org_id);
   }
 
   return {
-    reserve(body) {
-      const item = reservations.reserveItem(body);
-      return submit('reserve', body.org_id, {
-        id: `reserve:${body.request_id}`,
-        text: JSON.stringify(item),
-        item,
-        trace: traceOf(body),
-      });
-    },
-    settle(body) {
-      const item = reservations.settleItem(body);
-      const { reservation_id, request_id } = body;
-      const name =
-        reservation_id === undefined ? `request:${request_id}` : `hold:${reservation_id}`;
-      // Only equal settles share an answer: the refusal of a wrong one is nobody else's.
-      return submit('settle', body.org_id, {
-        id: `settle:${name}`,
-        text: JSON.stringify(item),
-        item,
-      });
-    },
-    redeem(body) {
-      const item = reservations.redeemItem(body);
-      return submit('redeem', body.org_id, {
-        id: `redeem:${body.request_id}`,
-        text: JSON.stringify(item),
-        item,
-      });
-    },
+    reserve: (body) => add('reserve', body.org_id, reserveOf(body)),
+    settle: (body) => add('settle', body.org_id, settleOf(body)),
+    redeem: (body) => add('redeem', body.org_id, redeemOf(body)),
     async close() {
-      while (lanes.size > 0) await Promise.all([...lanes.values()].map((lane) => lane.running));
+      while (queues.size > 0) await Promise.all([...queues.values()].map(({ running }) => running));
     },
   };
 }
 
-type Entry = Pick<Waiting, 'id' | 'text' | 'item' | 'trace'>;
-
-function openLane(lanes: Map<string, Lane>, org_id: string): Lane {
-  const queues = { settle: [], redeem: [], reserve: [] };
-  const lane: Lane = { org_id, queues, byId: new Map(), running: undefined };
-  lanes.set(org_id, lane);
-  return lane;
+function reserveOf(reserve: calls.Reserve): ItemBody {
+  const body = reservations.reserveItem(reserve);
+  const id = `reserve:${reserve.request_id}`;
+  return { id, text: JSON.stringify(body), body, trace: traceOf(reserve) };
 }
 
-function enqueue(lane: Lane, queue: Waiting[], entry: Entry): Waiting {
-  const { promise, resolve, reject } = deferred();
-  // Gone with its answer, not with its batch: whoever waits for the one before to tell two apart asks again at once.
-  const gone = () => lane.byId.get(entry.id) === waiting && lane.byId.delete(entry.id);
-  const waiting: Waiting = {
-    ...entry,
+/** Only equal settles share an answer: the refusal of a wrong one is nobody else's. */
+function settleOf(settle: calls.Settle): ItemBody {
+  const body = reservations.settleItem(settle);
+  const { reservation_id, request_id } = settle;
+  const name = reservation_id === undefined ? `request:${request_id}` : `hold:${reservation_id}`;
+  return { id: `settle:${name}`, text: JSON.stringify(body), body };
+}
+
+function redeemOf(redeem: calls.Redeem): ItemBody {
+  const body = reservations.redeemItem(redeem);
+  return { id: `redeem:${redeem.request_id}`, text: JSON.stringify(body), body };
+}
+
+function addQueue(queues: Map<string, Queue>, org_id: string): Queue {
+  const waiting = { settle: [], redeem: [], reserve: [] };
+  const queue: Queue = { org_id, waiting, byId: new Map(), running: undefined };
+  queues.set(org_id, queue);
+  return queue;
+}
+
+function enqueue(queue: Queue, op: Op, given: ItemBody): Item {
+  const { promise, resolve, reject } = createDeferred<ItemAnswer>();
+  // An item leaves with its answer, not with its batch: a caller that waits for it, to send another body, asks again at once.
+  const leave = () => queue.byId.get(given.id) === item && queue.byId.delete(given.id);
+  const item: Item = {
+    ...given,
     answer: promise,
     resolve(row) {
-      gone();
+      leave();
       resolve(row);
     },
     reject(error) {
-      gone();
+      leave();
       reject(error);
     },
   };
-  queue.push(waiting);
-  lane.byId.set(entry.id, waiting);
-  return waiting;
+  queue.waiting[op].push(item);
+  queue.byId.set(given.id, item);
+  return item;
 }
 
-async function sendBatch(db: Db, lane: Lane, log: Logger): Promise<void> {
-  const batch = nextBatch(lane.queues);
+/** Sends the next batch, and answers all its items. */
+async function send(db: Db, queue: Queue, log: Logger): Promise<void> {
+  const batch = nextBatch(queue.waiting);
   try {
-    await send(db, lane.org_id, batch);
+    await commit(db, queue.org_id, batch);
   } catch (error) {
     if (isUnreachable(error) || (isAppError(error) && error.code === 'unavailable')) {
-      for (const waiting of allOf(batch)) waiting.reject(error);
+      for (const item of itemsOf(batch)) item.reject(error);
     } else {
-      log.error({ err: error, org_id: lane.org_id }, 'a batch failed; its items go one by one');
-      await sendSingly(db, lane.org_id, batch);
+      log.error({ err: error, org_id: queue.org_id }, 'a batch failed; its items go one by one');
+      await commitSingly(db, queue.org_id, batch);
     }
   }
 }
 
-function nextBatch(queues: Batch): Batch {
-  let room = BATCH_MAX;
-  const take = (queue: Waiting[]) => {
-    const taken = queue.splice(0, room);
+function nextBatch(waiting: Batch): Batch {
+  let room = ITEMS_MAX;
+  const take = (items: Item[]) => {
+    const taken = items.splice(0, room);
     room -= taken.length;
     return taken;
   };
   return {
-    settle: take(queues.settle),
-    redeem: take(queues.redeem),
-    reserve: take(queues.reserve),
+    settle: take(waiting.settle),
+    redeem: take(waiting.redeem),
+    reserve: take(waiting.reserve),
   };
 }
 
-function allOf({ settle, redeem, reserve }: Batch): Waiting[] {
+function itemsOf({ settle, redeem, reserve }: Batch): Item[] {
   return [...settle, ...redeem, ...reserve];
 }
 
-async function sendSingly(db: Db, org_id: string, batch: Batch): Promise<void> {
+async function commitSingly(db: Db, org_id: string, batch: Batch): Promise<void> {
   for (const op of ['settle', 'redeem', 'reserve'] as const) {
-    for (const waiting of batch[op]) {
-      const alone = { settle: [], redeem: [], reserve: [], [op]: [waiting] };
-      await send(db, org_id, alone).catch(waiting.reject);
+    for (const item of batch[op]) {
+      const alone = { settle: [], redeem: [], reserve: [], [op]: [item] };
+      await commit(db, org_id, alone).catch(item.reject);
     }
   }
 }
 
-async function send(db: Db, org_id: string, batch: Batch): Promise<void> {
-  const items = {
-    settlements: batch.settle.map(itemOf),
-    redeems: batch.redeem.map(itemOf),
-    reserves: batch.reserve.map(itemOf),
+async function commit(db: Db, org_id: string, batch: Batch): Promise<void> {
+  const bodies = {
+    settlements: batch.settle.map(bodyOf),
+    redeems: batch.redeem.map(bodyOf),
+    reserves: batch.reserve.map(bodyOf),
     traces: tracesOf(batch.reserve),
   };
-  const rows = await resend(() => withRetry(() => reservations.lane(db, org_id, items)));
-  const left = new Set(allOf(batch));
+  const rows = await resend(() => withRetry(() => reservations.reserveBatch(db, org_id, bodies)));
+  const left = new Set(itemsOf(batch));
   for (const row of rows) {
-    const waiting = batch[row.op][row.n - 1];
-    waiting?.resolve(row);
-    if (waiting !== undefined) left.delete(waiting);
+    const item = batch[row.op][row.n - 1];
+    item?.resolve(row);
+    if (item !== undefined) left.delete(item);
   }
   // Empty unless a stored function forgot an item; then its caller must not wait for ever.
-  for (const waiting of left) {
-    waiting.reject(new AppError('internal_error', 'The ledger did not answer this item.'));
+  for (const item of left) {
+    item.reject(new AppError('internal_error', 'The ledger did not answer this item.'));
   }
 }
 
-/** Repeats a call whose outcome the broken connection hid. */
+/** Repeats a call if the connection broke, so that its outcome is unknown. */
 async function resend<T>(call: () => Promise<T>): Promise<T> {
   for (const pause_ms of RESEND_MS) {
     try {
       return await call();
     } catch (error) {
       if (!isUnreachable(error) || isTransient(error)) throw error;
-      await new Promise((resolve) => setTimeout(resolve, pause_ms));
+      await sleep(pause_ms);
     }
   }
   return call();
 }
 
-/** Undefined where none is traced. */
-function tracesOf(reserves: readonly Waiting[]): Record<string, Trace> | undefined {
+/** Undefined if none is traced. */
+function tracesOf(reserves: readonly Item[]): Record<string, Trace> | undefined {
   let traces: Record<string, Trace> | undefined;
-  for (const { item, trace } of reserves) {
+  for (const { body, trace } of reserves) {
     if (trace === undefined) continue;
     traces ??= {};
-    traces[item.request_id as string] = trace;
+    traces[body.request_id as string] = trace;
   }
   return traces;
 }
 
-function itemOf({ item }: Waiting): Record<string, unknown> {
-  return item;
-}
-
-function deferred() {
-  let resolve!: (row: LaneAnswer) => void;
-  let reject!: (error: unknown) => void;
-  const promise = new Promise<LaneAnswer>((yes, no) => {
-    resolve = yes;
-    reject = no;
-  });
-  // A caller that has gone leaves its rejection unheard; that is no reason to end the process.
-  promise.catch(() => undefined);
-  return { promise, resolve, reject };
+function bodyOf({ body }: Item): Record<string, unknown> {
+  return body;
 }

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redeem } from '../../domain/ledger/calls';
-import type { LaneAnswer } from '../../domain/ledger/reservations';
+import type { ItemAnswer } from '../../domain/ledger/reservations';
 import * as tickets from '../../domain/ledger/tickets';
 import { type Db, withRetry } from '../../domain/sql';
 import type { Logger } from '../../runtime/log';
 import { listenTo } from '../../runtime/notices';
-import type { Lanes } from './batches';
+import type { Batches } from './batches';
 
 /** Lost notices are covered by a look this often. */
 const SWEEP_MS = 2_000;
@@ -16,14 +16,14 @@ const PAUSE_PER_LOOK = 5;
 
 export interface Waiters {
   /** Redeems a ticket; a call that nothing covers waits up to `wait_ms` without holding a connection. */
-  redeem(body: Redeem, gone: AbortSignal): Promise<LaneAnswer>;
+  redeem(body: Redeem, gone: AbortSignal): Promise<ItemAnswer>;
   /** Ends every wait with what is true now, and resolves when each is answered; new redeems no longer wait. */
   close(): Promise<void>;
 }
 
 interface Queue {
   /** The calls of this process that wait, by request_id. */
-  calls: Map<string, (row: LaneAnswer | undefined) => void>;
+  calls: Map<string, (row: ItemAnswer | undefined) => void>;
   is_running: boolean;
   /** Something changed while a look was under way. */
   is_due: boolean;
@@ -31,13 +31,13 @@ interface Queue {
 
 export interface WaiterParts {
   db: Db;
-  lanes: Lanes;
+  batches: Batches;
   database_url: string;
   log: Logger;
 }
 
 /** Held redeems of this process: wakes them when PostgreSQL tells that money or a verdict is there. */
-export function openWaiters({ db, lanes, database_url, log }: WaiterParts): Waiters {
+export function openWaiters({ db, batches, database_url, log }: WaiterParts): Waiters {
   const queues = new Map<string, Queue>();
   let is_closing = false;
 
@@ -58,15 +58,15 @@ export function openWaiters({ db, lanes, database_url, log }: WaiterParts): Wait
   return {
     async redeem(body, gone) {
       const wait_ms = is_closing ? 0 : body.wait_ms;
-      if (wait_ms === 0) return lanes.redeem({ ...body, wait_ms });
+      if (wait_ms === 0) return batches.redeem({ ...body, wait_ms });
       const { org_id, request_id } = body;
       // Joined before the first try, so that nothing that happens after it is missed.
       const queue = join(queues, org_id);
-      const woken = new Promise<LaneAnswer | undefined>((resolve) => {
+      const woken = new Promise<ItemAnswer | undefined>((resolve) => {
         queue.calls.set(request_id, resolve);
       });
       try {
-        const first = await lanes.redeem({ ...body, wait_ms });
+        const first = await batches.redeem({ ...body, wait_ms });
         if (first.code !== 'insufficient_balance') return first;
         const answer = await waitFor(woken, wait_ms, gone);
         if (answer !== undefined) return answer;
@@ -75,7 +75,7 @@ export function openWaiters({ db, lanes, database_url, log }: WaiterParts): Wait
           return first;
         }
         // What is true at the end of the wait is asked under the lock: no hold is made for a call that has left.
-        return await lanes.redeem({ ...body, wait_ms: 0 });
+        return await batches.redeem({ ...body, wait_ms: 0 });
       } finally {
         queue.calls.delete(request_id);
         // A queue of the same organization that was opened meanwhile is another one's.
@@ -129,10 +129,10 @@ function join(queues: Map<string, Queue>, org_id: string): Queue {
 
 /** The answer that came in time, else undefined. */
 function waitFor(
-  woken: Promise<LaneAnswer | undefined>,
+  woken: Promise<ItemAnswer | undefined>,
   wait_ms: number,
   gone: AbortSignal,
-): Promise<LaneAnswer | undefined> {
+): Promise<ItemAnswer | undefined> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, wait_ms, undefined);
     const leave = () => resolve(undefined);

@@ -22,9 +22,9 @@ export function reserve(ctx: Ctx, body: ReserveBody) {
   return ctx.tracing ? inItemSpan(ctx, 'reserve', body, reserveNow) : reserveNow(ctx, body);
 }
 
-async function reserveNow({ lanes, http }: Ctx, body: ReserveBody): Promise<Reservation> {
+async function reserveNow({ batches, http }: Ctx, body: ReserveBody): Promise<Reservation> {
   requireGatewayVersion(http);
-  const row = await lanes.reserve({ ...body, request_id: body.request_id ?? newId('req') });
+  const row = await batches.reserve({ ...body, request_id: body.request_id ?? newId('req') });
   return reservations.reserveAnswer(row, body);
 }
 
@@ -32,7 +32,7 @@ export function settle(ctx: Ctx, body: SettleBody) {
   return ctx.tracing ? inItemSpan(ctx, 'settle', body, settleNow) : settleNow(ctx, body);
 }
 
-async function settleNow({ db, lanes }: Ctx, body: SettleBody): Promise<Settlement> {
+async function settleNow({ db, batches }: Ctx, body: SettleBody): Promise<Settlement> {
   const { reservation_id, request_id, outcome } = body;
   if ((reservation_id === undefined) === (request_id === undefined)) {
     throw new AppError('invalid_field', 'Name either reservation_id or request_id.', {
@@ -51,7 +51,7 @@ async function settleNow({ db, lanes }: Ctx, body: SettleBody): Promise<Settleme
   }
   const org_id = body.org_id ?? (await reservations.orgOf(db, reservation_id as string));
   return reservations.settleAnswer(
-    await lanes.settle({ ...body, org_id, usage: body.usage ?? noUsage }),
+    await batches.settle({ ...body, org_id, usage: body.usage ?? noUsage }),
   );
 }
 

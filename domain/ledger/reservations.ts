@@ -13,8 +13,8 @@ import type {
 } from './calls';
 import { refusals, words } from './refusals';
 
-/** One row of the SQL type `lane_row`: what happened to one item. `code` is null where it went well. */
-export interface LaneAnswer {
+/** One row of the SQL type `lane_row`: the answer to one item. `code` is null if it went well. */
+export interface ItemAnswer {
   op: 'reserve' | 'settle' | 'redeem';
   n: number;
   code: string | null;
@@ -40,9 +40,9 @@ export interface LaneAnswer {
 }
 
 /** The columns of `lane_row` as one flat row. */
-export const laneColumns = '(r.answer).*, r.max_completion_tokens, r.warnings, r.resets_at';
+export const answerColumns = '(r.answer).*, r.max_completion_tokens, r.warnings, r.resets_at';
 
-export interface Batch {
+interface Bodies {
   settlements?: readonly object[];
   redeems?: readonly object[];
   reserves?: readonly object[];
@@ -51,20 +51,20 @@ export interface Batch {
 }
 
 /**
- * Settles, then redeems, then reserves for one organization in one commit. Answers are rows in no particular order: `op`
- * and `n` (1-based) tell whose they are. Throws only where nothing at all was written.
+ * Commits one batch of one organization: settles, then redeems, then reserves. Answers are rows in no particular order:
+ * `op` and `n` (1-based) tell whose they are. Throws only if nothing at all was written.
  */
-export function lane(
+export function reserveBatch(
   db: Db,
   org_id: string,
-  { settlements = [], redeems = [], reserves = [], traces }: Batch,
-): Promise<LaneAnswer[]> {
-  return many<LaneAnswer>(
+  { settlements = [], redeems = [], reserves = [], traces }: Bodies,
+): Promise<ItemAnswer[]> {
+  return many<ItemAnswer>(
     db,
     traces === undefined
-      ? `select ${laneColumns} from lane_3(:org_id, :settlements, :redeems, :reserves) as r`
-      : // The lane reads the setting's row, so that it runs after it.
-        `select ${laneColumns} from set_config('svc.traces', :traces, true) as c
+      ? `select ${answerColumns} from lane_3(:org_id, :settlements, :redeems, :reserves) as r`
+      : // lane_3 reads the setting's row, so that it runs after it.
+        `select ${answerColumns} from set_config('svc.traces', :traces, true) as c
          cross join lateral lane_3(case when c is not null then :org_id end, :settlements, :redeems, :reserves) as r`,
     {
       ...(traces === undefined ? {} : { traces: JSON.stringify(traces) }),
@@ -111,10 +111,10 @@ function untraced(item: TraceMembers): Record<string, unknown> {
 }
 
 /** The wire answer of a reserve or redeem; throws the refusal that the row carries. */
-export function reserveAnswer(row: LaneAnswer, asked?: PricedModel): Reservation {
+export function reserveAnswer(row: ItemAnswer, asked?: PricedModel): Reservation {
   if (row.code !== null) throw refusal(row, asked);
   // The functions that answer without a code fill these columns.
-  const held = row as LaneAnswer & Reservation;
+  const held = row as ItemAnswer & Reservation;
   return {
     reservation_id: held.reservation_id,
     wallet_id: held.wallet_id,
@@ -130,9 +130,9 @@ export function reserveAnswer(row: LaneAnswer, asked?: PricedModel): Reservation
 }
 
 /** The wire answer of a settle; throws the refusal that the row carries. */
-export function settleAnswer(row: LaneAnswer): Settlement {
+export function settleAnswer(row: ItemAnswer): Settlement {
   if (row.code !== null) throw refusal(row);
-  const settled = row as LaneAnswer & Settlement;
+  const settled = row as ItemAnswer & Settlement;
   return {
     reservation_id: settled.reservation_id,
     status: settled.status,
@@ -192,7 +192,7 @@ export async function adoptOrphans(db: Db, limit: number): Promise<number> {
   return rows.length;
 }
 
-function refusal(row: LaneAnswer, asked?: PricedModel): AppError {
+function refusal(row: ItemAnswer, asked?: PricedModel): AppError {
   const { code, cost_ticket, resets_at } = row;
   // The caller's own credential was taken; it is the key of the request that is refused.
   const param = row.param ?? (code === 'invalid_credential' ? 'key_id' : undefined);

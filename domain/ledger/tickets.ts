@@ -1,7 +1,7 @@
 import { isMadeBefore, type Page, pageOf, type Window } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import type { Trace } from '../trace';
-import { type LaneAnswer, laneColumns } from './reservations';
+import { answerColumns, type ItemAnswer } from './reservations';
 
 export type TicketStatus = 'open' | 'approved' | 'denied' | 'redeemed' | 'expired';
 
@@ -163,10 +163,10 @@ export function redeemWaiting(
   db: Db,
   org_id: string,
   request_ids: readonly string[],
-): Promise<(LaneAnswer & { request_id: string })[]> {
+): Promise<(ItemAnswer & { request_id: string })[]> {
   return many(
     db,
-    `select r.request_id, ${laneColumns} from redeem_waiting(:org_id, :request_ids) as r`,
+    `select r.request_id, ${answerColumns} from redeem_waiting(:org_id, :request_ids) as r`,
     { org_id, request_ids },
   );
 }

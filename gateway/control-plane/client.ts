@@ -8,7 +8,7 @@ import type { KeyOwner, Verify } from '../../domain/people/identity';
 import type { Logger } from '../../runtime/log';
 import { API_VERSION } from '../../runtime/version';
 import type { Wire } from '../../runtime/wire';
-import { type Flights, openFlights } from './batches';
+import { type Batches, openBatches } from './batches';
 import {
   askConfig,
   type ConfigAnswer,
@@ -77,30 +77,30 @@ export function openControlPlane(
   log: Logger,
 ): ControlPlane {
   const headers = { authorization: `Bearer ${token}`, 'x-svc-gateway-version': API_VERSION };
-  const flights = openFlights({ urls, headers });
-  const settlements = openSettlements(flights, log);
-  const ready = cached(READY_FRESH_MS, () => isReady(flights, log));
+  const batches = openBatches({ urls, headers });
+  const settlements = openSettlements(batches, log);
+  const ready = cached(READY_FRESH_MS, () => isReady(batches, log));
   return {
-    verify: (key) => verify(flights, log, key),
-    reserve: (request) => reserve({ flights, settlements, log }, request),
-    redeem: (request, signal) => redeem({ flights, log }, request, signal),
+    verify: (key) => verify(batches, log, key),
+    reserve: (request) => reserve({ batches, settlements, log }, request),
+    redeem: (request, signal) => redeem({ batches, log }, request, signal),
     settle: settlements.send,
-    extend: (items) => extend(flights, items),
-    tell: (events, timeout_ms) => tell(flights, events, timeout_ms),
-    configuration: (etag) => askConfig(flights, etag),
-    report: (state) => reportConfig(flights, state),
-    verdictOn: (other) => verdictOn(flights, { token, other }),
-    prices: cached(PRICES_FRESH_MS, () => prices(flights)),
+    extend: (items) => extend(batches, items),
+    tell: (events, timeout_ms) => tell(batches, events, timeout_ms),
+    configuration: (etag) => askConfig(batches, etag),
+    report: (state) => reportConfig(batches, state),
+    verdictOn: (other) => verdictOn(batches, { token, other }),
+    prices: cached(PRICES_FRESH_MS, () => prices(batches)),
     isReady: async () => (await ready()) === true,
     sign: (text) => createHmac('sha256', token).update(text).digest('base64url'),
-    now: () => flights.now(),
+    now: () => batches.now(),
     unsettled: settlements.count,
-    close: () => flights.close(),
+    close: () => batches.close(),
   };
 }
 
-async function verify(flights: Flights, log: Logger, key: Verify): Promise<Owner> {
-  const reply = await flights.request('POST', '/v1/gateway/keys/verify', key);
+async function verify(batches: Batches, log: Logger, key: Verify): Promise<Owner> {
+  const reply = await batches.request('POST', '/v1/gateway/keys/verify', key);
   if (reply?.status === 200) return reply.body as unknown as Owner;
   if (reply === undefined) throw away();
   // A refused key is named as the field that is wrong; any other 401 is about this gateway's own credential.
@@ -113,8 +113,8 @@ async function verify(flights: Flights, log: Logger, key: Verify): Promise<Owner
 const PROBE = 'svc_gk_probe';
 
 /** True where the control plane answers and takes this gateway's token. */
-async function isReady(flights: Flights, log: Logger): Promise<boolean> {
-  const asked = flights.request('POST', '/v1/gateway/keys/verify', { key: PROBE });
+async function isReady(batches: Batches, log: Logger): Promise<boolean> {
+  const asked = batches.request('POST', '/v1/gateway/keys/verify', { key: PROBE });
   const reply = await Promise.race([asked, sleep(READY_TIMEOUT_MS, undefined)]);
   if (reply === undefined || isRefusedKey(reply)) return reply !== undefined;
   refusedCall(log, reply);
@@ -127,12 +127,12 @@ function isRefusedKey(reply: Reply): boolean {
 
 /** One time-out, one retry with the same request id; then the request is canceled, so that a lost answer leaves no hold. */
 async function reserve(
-  { flights, settlements, log }: { flights: Flights; settlements: Settlements; log: Logger },
+  { batches, settlements, log }: { batches: Batches; settlements: Settlements; log: Logger },
   request: calls.Reserve,
 ): Promise<Reservation> {
   if (settlements.count() >= UNSETTLED_MAX) throw away();
-  let reply = await flights.submit('reserve', request, RESERVE_TIMEOUT_MS);
-  if (isLost(reply)) reply = await flights.submit('reserve', request, RESERVE_TIMEOUT_MS);
+  let reply = await batches.send('reserve', request, RESERVE_TIMEOUT_MS);
+  if (isLost(reply)) reply = await batches.send('reserve', request, RESERVE_TIMEOUT_MS);
   if (reply.status === 200) return (reply as Reply).body as unknown as Reservation;
   const { org_id, request_id } = request;
   if (isLost(reply) || reply.status >= 500) {
@@ -144,13 +144,13 @@ async function reserve(
 }
 
 async function redeem(
-  { flights, log }: { flights: Flights; log: Logger },
+  { batches, log }: { batches: Batches; log: Logger },
   request: calls.Redeem,
   signal: AbortSignal,
 ): Promise<Reservation | undefined> {
-  const patience = { timeout_ms: request.wait_ms + REDEEM_MARGIN_MS, signal };
+  const options = { timeout_ms: request.wait_ms + REDEEM_MARGIN_MS, signal };
   const path = '/v1/gateway/wallets/redeem-ticket';
-  const reply = await flights.request('POST', path, request, patience);
+  const reply = await batches.request('POST', path, request, options);
   if (reply === undefined) return undefined;
   if (reply.status === 200) return reply.body as unknown as Reservation;
   const { param, code } = errorOf(reply);
@@ -159,25 +159,25 @@ async function redeem(
   throw toError(reply);
 }
 
-async function extend(flights: Flights, items: calls.Extend['items']): Promise<Extension[]> {
-  const reply = await flights.submit('extend', { items }, EXTEND_TIMEOUT_MS);
+async function extend(batches: Batches, items: calls.Extend['items']): Promise<Extension[]> {
+  const reply = await batches.send('extend', { items }, EXTEND_TIMEOUT_MS);
   if (reply.status !== 200) return [];
   return (reply as Reply).body.results as Extension[];
 }
 
 async function tell(
-  flights: Flights,
+  batches: Batches,
   items: readonly GatewayEvent[],
   timeout_ms: number,
 ): Promise<'taken' | 'refused' | 'away'> {
-  const patience = { timeout_ms: Math.max(1, timeout_ms) };
-  const reply = await flights.request('POST', '/v1/gateway/events', { items }, patience);
+  const options = { timeout_ms: Math.max(1, timeout_ms) };
+  const reply = await batches.request('POST', '/v1/gateway/events', { items }, options);
   if (reply === undefined || isRefusedCall(reply) || reply.status === 429) return 'away';
   return reply.status < 400 ? 'taken' : 'refused';
 }
 
-async function prices(flights: Flights): Promise<readonly Price[] | undefined> {
-  const reply = await flights.request('GET', '/v1/model-pricing');
+async function prices(batches: Batches): Promise<readonly Price[] | undefined> {
+  const reply = await batches.request('GET', '/v1/model-pricing');
   return reply?.status === 200 ? (reply.body.models as Price[]) : undefined;
 }
 

@@ -1,5 +1,5 @@
 import { hash, timingSafeEqual } from 'node:crypto';
-import type { Flights } from './batches';
+import type { Batches } from './batches';
 
 /** The configuration to run, where it is another than the one that is known. */
 export type ConfigAnswer = PolledConfig | 'same' | 'none' | 'away';
@@ -16,9 +16,9 @@ export type Verdict = 'yes' | 'forbidden' | 'unknown';
 const CONFIG_PATH = '/v1/gateway/config';
 
 /** The control plane's configuration for gateways, unless it is the one of this ETag; `away` where it does not answer. */
-export async function askConfig(flights: Flights, etag: string | undefined): Promise<ConfigAnswer> {
+export async function askConfig(batches: Batches, etag: string | undefined): Promise<ConfigAnswer> {
   const headers = etag === undefined ? {} : { 'if-none-match': etag };
-  const reply = await flights.request('GET', CONFIG_PATH, undefined, { headers });
+  const reply = await batches.request('GET', CONFIG_PATH, undefined, { headers });
   if (reply?.status === 304) return 'same';
   if (reply?.status === 404) return 'none';
   if (reply?.status !== 200) return 'away';
@@ -27,17 +27,17 @@ export async function askConfig(flights: Flights, etag: string | undefined): Pro
 }
 
 /** Tells what this gateway runs; false where that was not heard. */
-export async function reportConfig(flights: Flights, state: object): Promise<boolean> {
-  return (await flights.request('POST', `${CONFIG_PATH}/report`, state))?.status === 200;
+export async function reportConfig(batches: Batches, state: object): Promise<boolean> {
+  return (await batches.request('POST', `${CONFIG_PATH}/report`, state))?.status === 200;
 }
 
 /** Whether whoever brings the other token may reload: the control plane says so, or while it is away a token that is our own. */
 export async function verdictOn(
-  flights: Flights,
+  batches: Batches,
   { token, other }: { token: string; other: string },
 ): Promise<Verdict> {
   const headers = { authorization: `Bearer ${other}` };
-  const reply = await flights.request('GET', CONFIG_PATH, undefined, { headers });
+  const reply = await batches.request('GET', CONFIG_PATH, undefined, { headers });
   if (reply?.status === 403) return 'forbidden';
   if (reply !== undefined) return [200, 304, 404].includes(reply.status) ? 'yes' : 'unknown';
   const digest = (text: string) => hash('sha256', text, 'buffer');

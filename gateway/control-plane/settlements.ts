@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Settle, Usage } from '../../domain/ledger/calls';
 import type { Logger } from '../../runtime/log';
-import type { Flights } from './batches';
+import type { Batches } from './batches';
 import { errorOf, isRefusedCall, type NoReply, type Reply } from './replies';
 
 /** The settlements that the control plane has not accepted yet. */
@@ -14,10 +14,10 @@ export interface Settlements {
 const SETTLE_TIMEOUT_MS = 5_000;
 const BACKOFF_MS = [200, 500, 1_000, 2_000, 5_000];
 
-export function openSettlements(flights: Flights, log: Logger): Settlements {
+export function openSettlements(batches: Batches, log: Logger): Settlements {
   let unsettled = 0;
   const settle = async (settlement: Settle, estimate: Usage | undefined): Promise<void> => {
-    const refusal = await deliver(flights, log, settlement);
+    const refusal = await deliver(batches, log, settlement);
     if (refusal === undefined) return;
     if (refusal.status !== 422 || settlement.outcome !== 'completed' || estimate === undefined) {
       logLost(log, settlement, refusal);
@@ -27,7 +27,7 @@ export function openSettlements(flights: Flights, log: Logger): Settlements {
     const { code, message } = errorOf(refusal);
     log.error({ reservation_id, code }, `a usage was refused, the estimate is charged: ${message}`);
     const held: Settle = { ...settlement, usage: estimate, usage_source: 'estimated' };
-    const again = await deliver(flights, log, held);
+    const again = await deliver(batches, log, held);
     if (again !== undefined) logLost(log, held, again, settlement.usage);
   };
   return {
@@ -43,12 +43,12 @@ export function openSettlements(flights: Flights, log: Logger): Settlements {
 
 /** Repeats a settlement until it is accepted, or refused for good: that refusal is given back. */
 async function deliver(
-  flights: Flights,
+  batches: Batches,
   log: Logger,
   settlement: Settle,
 ): Promise<Reply | undefined> {
   for (let attempt = 0; ; attempt += 1) {
-    const reply = await flights.submit('settle', settlement, SETTLE_TIMEOUT_MS);
+    const reply = await batches.send('settle', settlement, SETTLE_TIMEOUT_MS);
     if (reply.status === 200) return undefined;
     if (isFinal(reply)) return reply;
     const { reservation_id, request_id } = settlement;

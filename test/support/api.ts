@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import { request } from 'undici';
 import { createApp } from '../../api/app';
 import type { Connections } from '../../api/http/route';
-import { createLanes } from '../../api/ledger/batches';
+import { openBatches } from '../../api/ledger/batches';
 import { openWaiters } from '../../api/ledger/waiters';
 import { routes } from '../../api/table';
 import { audit } from '../../domain/ledger/audit';
@@ -67,11 +67,11 @@ export async function serve(
 ) {
   const { db, log = createLog('test', 'silent') } = connections;
   const database_url: string = db.client.config.connection.connectionString;
-  const lanes = createLanes(db, log);
-  const waiters = openWaiters({ db, lanes, database_url, log });
+  const batches = openBatches(db, log);
+  const waiters = openWaiters({ db, batches, database_url, log });
   const temporal = openTemporal({ address: temporal_address, namespace: 'svc' }, db);
   const server = createServer(
-    createApp({ lanes, waiters, temporal, secrets, ...connections }, log).callback(),
+    createApp({ batches, waiters, temporal, secrets, ...connections }, log).callback(),
   );
   const url = `http://127.0.0.1:${await listen(server, 0)}`;
   const close = async () => {
@@ -81,7 +81,7 @@ export async function serve(
     await new Promise((resolve) => setTimeout(resolve, 20));
     server.closeAllConnections();
     await closed;
-    await lanes.close();
+    await batches.close();
     await temporal.close();
   };
   return { url, call: caller(url), close };
