@@ -43,7 +43,8 @@ export interface Ctx {
 
 export type Method = 'get' | 'post' | 'put' | 'delete';
 
-export interface Route<Input extends z.ZodObject = z.ZodObject> {
+/** A row of a route table, as it is written. */
+interface RouteRow<Input extends z.ZodObject> {
   method: Method;
   /** `/v1/wallets/:id/transactions` */
   path: string;
@@ -52,39 +53,41 @@ export interface Route<Input extends z.ZodObject = z.ZodObject> {
   input: Input;
   handler: (ctx: Ctx, input: z.infer<Input>) => unknown;
   /** 200 unless the handler makes something. */
-  status: number;
+  status?: number;
   /** One sentence for the OpenAPI page, and the answer's schema. */
   summary: string;
-  answer: z.ZodType | undefined;
-  /** It takes an Idempotency-Key. */
-  is_idempotent: boolean;
-  /** The handler reads the body's bytes itself: signatures are over them. */
-  is_raw: boolean;
-  /** Another route has taken its place. */
-  is_deprecated: boolean;
-}
-
-export interface RouteWords {
-  summary: string;
-  status?: number;
   answer?: z.ZodType;
+  /** It takes an Idempotency-Key. */
   is_idempotent?: boolean;
+  /** The handler reads the body's bytes itself: signatures are over them. */
   is_raw?: boolean;
+  /** Another route has taken its place. */
   is_deprecated?: boolean;
 }
 
-/** A row of a route table: access, then one parse of path, query and body, then the handler, whose result is the answer. */
-export function route<Input extends z.ZodObject>(
-  method: Method,
-  path: string,
-  access: Access,
-  input: Input,
-  handler: (ctx: Ctx, input: z.infer<Input>) => unknown,
-  words: RouteWords,
-): Route {
-  const defaults = { status: 200, is_idempotent: false, is_raw: false, is_deprecated: false };
-  const row = { method, path, access, input, handler, ...defaults, ...words };
-  return row as unknown as Route;
+type Defaults = 'status' | 'is_idempotent' | 'is_raw' | 'is_deprecated';
+
+/** A row of a route table, with its defaults. */
+export interface Route
+  extends Omit<RouteRow<z.ZodObject>, 'handler' | Defaults>,
+    Required<Pick<RouteRow<z.ZodObject>, Defaults>> {
+  /** Checks path, query and body; returns the handler's run on them. Throws 422 that names the first wrong field. */
+  prepare: (given: unknown) => (ctx: Ctx) => unknown;
+}
+
+/** Checks access, then path, query and body, then runs the handler, whose result is the answer. */
+export function route<Input extends z.ZodObject>({ handler, ...row }: RouteRow<Input>): Route {
+  return {
+    status: 200,
+    is_idempotent: false,
+    is_raw: false,
+    is_deprecated: false,
+    ...row,
+    prepare(given) {
+      const input = parse(row.input, given);
+      return (ctx) => handler(ctx, input);
+    },
+  };
 }
 
 export interface Connections extends Sources {
@@ -113,7 +116,7 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
   const hasJson = row.method !== 'get' && !row.is_raw;
   const body = hasJson ? await readJson(http) : {};
   http.state.body = body;
-  const input = parse(row.input, merge(http.params as Record<string, string>, http.query, body));
+  const run = row.prepare(merge(http.params as Record<string, string>, http.query, body));
   const { db, keys, batches, waiters, secrets, providerOf, tracing, log } = connections;
   const ctx: Ctx = {
     db,
@@ -136,8 +139,8 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
     http,
   };
   // What a handler writes it writes in one transaction, so that where PostgreSQL undid it, the whole handler runs again.
-  const run = async () => row.handler(ctx, input as never);
-  const answer = await (row.method === 'get' ? run() : withRetry(run));
+  const once = async () => run(ctx);
+  const answer = await (row.method === 'get' ? once() : withRetry(once));
   if (http.respond === false || http.body !== undefined) return;
   http.status = row.status;
   http.body = toWire(answer) ?? {};

@@ -37,16 +37,31 @@ const resolution = z.strictObject({
 });
 
 export const paymentAdminRoutes = [
-  route('get', '/v1/admin/payments', platformAdmin, listed, list, {
+  route({
+    method: 'get',
+    path: '/v1/admin/payments',
+    access: platformAdmin,
+    input: listed,
+    handler: list,
     summary: 'Payment sessions of all organizations, newest first.',
     answer: shared.list({ sessions: answers.adminPaymentSession }),
   }),
-  route('post', '/v1/admin/payments/refund', platformAdmin, refund, refundPayment, {
+  route({
+    method: 'post',
+    path: '/v1/admin/payments/refund',
+    access: platformAdmin,
+    input: refund,
+    handler: refundPayment,
     summary: 'Send a top-up back to its buyer and take it from the wallet.',
     is_idempotent: true,
     answer: answers.paymentRefund,
   }),
-  route('post', '/v1/admin/payments/:id/resolve', platformAdmin, resolution, resolve, {
+  route({
+    method: 'post',
+    path: '/v1/admin/payments/:id/resolve',
+    access: platformAdmin,
+    input: resolution,
+    handler: resolve,
     summary: 'Decide about money that came in another amount or currency.',
     is_idempotent: true,
     answer: answers.adminPaymentSession,

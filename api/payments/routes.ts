@@ -42,25 +42,50 @@ export const sessionFilter = {
 const history = z.strictObject({ org_id: id.optional(), ...sessionFilter });
 
 export const paymentRoutes = [
-  route('post', '/v1/payments/create-checkout', member, checkout, createCheckout, {
+  route({
+    method: 'post',
+    path: '/v1/payments/create-checkout',
+    access: member,
+    input: checkout,
+    handler: createCheckout,
     summary: 'Make a hosted checkout for a top-up; send the buyer to its approval_url.',
     status: 201,
     is_idempotent: true,
     answer: answers.checkout,
   }),
-  route('post', '/v1/payments/confirm-checkout', member, confirmation, confirmCheckout, {
+  route({
+    method: 'post',
+    path: '/v1/payments/confirm-checkout',
+    access: member,
+    input: confirmation,
+    handler: confirmCheckout,
     summary: 'The buyer is back from the provider: take the payment and credit the wallet, once.',
     answer: answers.confirmation,
   }),
-  route('get', '/v1/payments/sessions/:id', member, one, inspect, {
+  route({
+    method: 'get',
+    path: '/v1/payments/sessions/:id',
+    access: member,
+    input: one,
+    handler: inspect,
     summary: 'A payment session of the caller.',
     answer: answers.paymentSession,
   }),
-  route('post', '/v1/payments/sessions/:id/cancel', member, one, cancel, {
+  route({
+    method: 'post',
+    path: '/v1/payments/sessions/:id/cancel',
+    access: member,
+    input: one,
+    handler: cancel,
     summary: 'Give up a checkout that is not paid.',
     answer: answers.paymentSession,
   }),
-  route('get', '/v1/payments/history', permission('org:billing'), history, list, {
+  route({
+    method: 'get',
+    path: '/v1/payments/history',
+    access: permission('org:billing'),
+    input: history,
+    handler: list,
     summary: "The organization's payment sessions, newest first.",
     answer: shared.list({ sessions: answers.paymentHistoryItem }),
   }),

@@ -110,19 +110,39 @@ const configAnswer = z.strictObject({
 const billing = permission('org:billing');
 
 export const paymentSettingsRoutes = [
-  route('get', '/v1/payments/settings', billing, settingsQuery, getSettings, {
+  route({
+    method: 'get',
+    path: '/v1/payments/settings',
+    access: billing,
+    input: settingsQuery,
+    handler: getSettings,
     summary: "The organization's rules for top-ups, and whether it can be paid at all.",
     answer: settingsAnswer,
   }),
-  route('put', '/v1/payments/settings', billing, settingsBody, putSettings, {
+  route({
+    method: 'put',
+    path: '/v1/payments/settings',
+    access: billing,
+    input: settingsBody,
+    handler: putSettings,
     summary: "Change the given rules for the organization's top-ups.",
     answer: settingsAnswer,
   }),
-  route('get', '/v1/admin/payments/config', platformAdmin, z.strictObject({}), getConfig, {
+  route({
+    method: 'get',
+    path: '/v1/admin/payments/config',
+    access: platformAdmin,
+    input: z.strictObject({}),
+    handler: getConfig,
     summary: 'The payment providers of the platform. Secrets are never answered.',
     answer: configAnswer,
   }),
-  route('put', '/v1/admin/payments/config', platformAdmin, configBody, putConfig, {
+  route({
+    method: 'put',
+    path: '/v1/admin/payments/config',
+    access: platformAdmin,
+    input: configBody,
+    handler: putConfig,
     summary: 'Change what is given of the payment providers, and choose the active one.',
     answer: configAnswer,
   }),

@@ -12,12 +12,22 @@ const named = z.object({ provider: paymentProvider });
 const nothing = z.object({});
 
 export const webhookRoutes = [
-  route('post', '/v1/payments/webhooks/:provider', open, named, receive, {
+  route({
+    method: 'post',
+    path: '/v1/payments/webhooks/:provider',
+    access: open,
+    input: named,
+    handler: receive,
     summary: 'News of a payment, signed by its provider; stored before it is answered.',
     is_raw: true,
     answer: answers.received,
   }),
-  route('post', '/v1/payments/webhook', open, nothing, receiveLegacy, {
+  route({
+    method: 'post',
+    path: '/v1/payments/webhook',
+    access: open,
+    input: nothing,
+    handler: receiveLegacy,
     summary: 'Deprecated: the webhook of payment_provider_a under its old address.',
     is_raw: true,
     is_deprecated: true,

@@ -68,19 +68,39 @@ function isPlainValue(value: unknown, depth: number): boolean {
 const readers: Access = anyPermission('events:read', 'org:billing');
 
 export const eventRoutes = [
-  route('get', '/v1/events', readers, listed, list, {
+  route({
+    method: 'get',
+    path: '/v1/events',
+    access: readers,
+    input: listed,
+    handler: list,
     summary: 'What happened, newest first. Without events:read only what concerns money.',
     answer: answers.events,
   }),
   // Before the route with an id, which would take this path too.
-  route('get', '/v1/events/stream', readers, followed, follow, {
+  route({
+    method: 'get',
+    path: '/v1/events/stream',
+    access: readers,
+    input: followed,
+    handler: follow,
     summary: 'What happens, as server-sent events; Last-Event-ID resumes where a reader was.',
   }),
-  route('get', '/v1/events/:id', readers, shown, show, {
+  route({
+    method: 'get',
+    path: '/v1/events/:id',
+    access: readers,
+    input: shown,
+    handler: show,
     summary: 'One event.',
     answer: answers.event,
   }),
-  route('post', '/v1/gateway/events', controlPlane, batch, record, {
+  route({
+    method: 'post',
+    path: '/v1/gateway/events',
+    access: controlPlane,
+    input: batch,
+    handler: record,
     summary: 'Events of a gateway; each id is written once.',
     answer: answers.recorded,
   }),

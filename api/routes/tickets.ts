@@ -23,20 +23,40 @@ const denial = z.strictObject({ id, reason: text.optional() });
 const billing = permission('org:billing');
 
 export const ticketRoutes = [
-  route('get', '/v1/cost-tickets', billing, listed, list, {
+  route({
+    method: 'get',
+    path: '/v1/cost-tickets',
+    access: billing,
+    input: listed,
+    handler: list,
     summary: 'Requests that no wallet covered, newest first.',
     answer: shared.list({ tickets: answers.costTicket }),
   }),
-  route('get', '/v1/cost-tickets/:id', billing, one, inspect, {
+  route({
+    method: 'get',
+    path: '/v1/cost-tickets/:id',
+    access: billing,
+    input: one,
+    handler: inspect,
     summary: 'A cost ticket with what is missing in each wallet now.',
     answer: answers.costTicket,
   }),
-  route('post', '/v1/cost-tickets/:id/approve', billing, approval, approve, {
+  route({
+    method: 'post',
+    path: '/v1/cost-tickets/:id/approve',
+    access: billing,
+    input: approval,
+    handler: approve,
     summary: 'Credit what is missing and hold it for the request, in one step.',
     is_idempotent: true,
     answer: answers.costTicket,
   }),
-  route('post', '/v1/cost-tickets/:id/deny', billing, denial, deny, {
+  route({
+    method: 'post',
+    path: '/v1/cost-tickets/:id/deny',
+    access: billing,
+    input: denial,
+    handler: deny,
     summary: 'Refuse the request; its held call is told at once.',
     is_idempotent: true,
     answer: answers.costTicket,

@@ -38,24 +38,49 @@ const rotation = z.strictObject({
 const write = permission('tokens:write');
 
 export const tokenRoutes = [
-  route('post', '/v1/tokens', write, newToken, issue, {
+  route({
+    method: 'post',
+    path: '/v1/tokens',
+    access: write,
+    input: newToken,
+    handler: issue,
     summary: 'Issue a key. Its value is shown in this answer only.',
     status: 201,
     answer: answers.issuedToken,
   }),
-  route('get', '/v1/tokens', write, listQuery, list, {
+  route({
+    method: 'get',
+    path: '/v1/tokens',
+    access: write,
+    input: listQuery,
+    handler: list,
     summary: 'Keys, newest first.',
     answer: shared.list({ tokens: answers.token }),
   }),
-  route('get', '/v1/tokens/:name', write, byName, find, {
+  route({
+    method: 'get',
+    path: '/v1/tokens/:name',
+    access: write,
+    input: byName,
+    handler: find,
     summary: 'A key by name.',
     answer: answers.token,
   }),
-  route('delete', '/v1/tokens/:name', write, byName, revoke, {
+  route({
+    method: 'delete',
+    path: '/v1/tokens/:name',
+    access: write,
+    input: byName,
+    handler: revoke,
     summary: 'Revoke a key at once; calls in flight finish.',
     answer: answers.token,
   }),
-  route('post', '/v1/tokens/:name/rotate', write, rotation, rotate, {
+  route({
+    method: 'post',
+    path: '/v1/tokens/:name/rotate',
+    access: write,
+    input: rotation,
+    handler: rotate,
     summary: 'A new value for the same key; the old one works for overlap_seconds.',
     status: 201,
     answer: answers.issuedToken,
