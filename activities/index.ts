@@ -11,7 +11,7 @@ import * as paymentSteps from '../domain/payments/steps';
 import type { Secrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
 import * as storedAnswers from '../domain/stored-answers';
-import { openProviders, type ProviderOf } from '../payment-providers/open';
+import { createProviderOf, type ProviderOf } from '../payment-providers/configured';
 import { createPaymentSteps } from './payments';
 
 export interface Dependencies {
@@ -26,7 +26,7 @@ export type Activities = ReturnType<typeof createActivities>;
 /** What workflows may do: activity name to domain function. Each is one idempotent step. */
 export function createActivities({ db, secrets }: Dependencies) {
   return {
-    ...paymentActivities(db, openProviders(db, secrets)),
+    ...paymentActivities(db, createProviderOf(db, secrets)),
     /** Milliseconds to the organization's next deadline; null where no hold is open. */
     expireHolds: ({ org_id }: { org_id: string }) =>
       refusable(() => withRetry(() => reservations.sweep(db, org_id))),

@@ -2,7 +2,7 @@ import * as refunds from '../domain/payments/refunds';
 import type { Called, Progress } from '../domain/payments/steps';
 import * as steps from '../domain/payments/steps';
 import { type Db, withRetry } from '../domain/sql';
-import type { ProviderOf } from '../payment-providers/open';
+import type { ProviderOf } from '../payment-providers/configured';
 import {
   isProviderRefusal,
   isProviderTrouble,

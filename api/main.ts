@@ -31,8 +31,10 @@ export async function main(): Promise<void> {
   const temporal = openTemporal({ address, namespace: TEMPORAL_NAMESPACE }, db);
   const secrets = createSecrets(config.SVC_SECRETS_KEY);
   const tracing = openProcessTracing('api', config, log);
+  let is_draining = false;
+  const isDraining = () => is_draining;
   const app = createApp(
-    { db, batches, waiters, temporal, secrets, tracing, jwt: jwtOf(config) },
+    { db, batches, waiters, temporal, secrets, tracing, isDraining, jwt: jwtOf(config) },
     log,
   );
   const server = createServer(app.callback());
@@ -42,8 +44,8 @@ export async function main(): Promise<void> {
   log.info({ port }, 'api listens');
 
   const stop = async () => {
-    if (app.context.draining) return;
-    app.context.draining = true;
+    if (is_draining) return;
+    is_draining = true;
     await waiters.close();
     server.close();
     server.closeIdleConnections();

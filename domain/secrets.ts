@@ -17,6 +17,19 @@ const NONCE_BYTES = 12;
 /** Stands before every ciphertext, so that a later form can be told from this one. */
 const VERSION = 'v1';
 
+/** A ciphertext that this process cannot open. */
+class UnreadableSecret extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'UnreadableSecret';
+  }
+}
+
+/** True for the error of a ciphertext that cannot be opened, of this or another copy of the module. */
+export function isUnreadableSecret(error: unknown): error is Error {
+  return error instanceof Error && error.name === 'UnreadableSecret';
+}
+
 /** True for base64 of exactly 32 bytes. */
 export function isSecretsKey(text: string): boolean {
   return /^[A-Za-z0-9+/]{43}=$/.test(text);
@@ -41,13 +54,14 @@ export function createSecrets(key_base64: string): Secrets {
     async open(sealed, owner) {
       const [key, name] = await sealing;
       const [version, key_name, nonce = '', text = ''] = sealed.split('.');
-      if (version !== VERSION) throw new Error('A stored secret has a form of another version.');
+      if (version !== VERSION)
+        throw new UnreadableSecret('A stored secret has a form of another version.');
       if (key_name !== name)
-        throw new Error('A stored secret was sealed under another SVC_SECRETS_KEY.');
+        throw new UnreadableSecret('A stored secret was sealed under another SVC_SECRETS_KEY.');
       const clear = await crypto.subtle
         .decrypt(gcm(fromBase64(nonce), owner), key, fromBase64(text))
         .catch(() => {
-          throw new Error('A stored secret was changed, or belongs to something else.');
+          throw new UnreadableSecret('A stored secret was changed, or belongs to something else.');
         });
       return new TextDecoder().decode(clear);
     },

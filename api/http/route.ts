@@ -7,7 +7,7 @@ import { AppError, isAppError } from '../../domain/errors';
 import type { Secrets } from '../../domain/secrets';
 import { type Db, withRetry } from '../../domain/sql';
 import { isKept } from '../../domain/texts';
-import type { ProviderOf } from '../../payment-providers/open';
+import type { ProviderOf } from '../../payment-providers/configured';
 import type { Logger } from '../../runtime/log';
 import { addToLine } from '../../runtime/request-log';
 import type { Tracing } from '../../runtime/telemetry/spans';
@@ -17,6 +17,7 @@ import type { Batches } from '../ledger/batches';
 import type { Keyring } from '../ledger/keyring';
 import type { Waiters } from '../ledger/waiters';
 import type { Access, Principal, Sources } from './access';
+import type { EventStreams } from './event-streams';
 import { inTrace } from './tracing';
 
 /** What every handler gets first: connections, who calls, and the request's label. */
@@ -28,7 +29,10 @@ export interface Ctx {
   temporal: Temporal;
   secrets: Secrets;
   providerOf: ProviderOf;
-  /** Absent where traces are off. */
+  event_streams: EventStreams;
+  /** True once the process was told to stop. */
+  isDraining: () => boolean;
+  /** Absent if traces are off. */
   tracing: Tracing | undefined;
   log: Logger;
   principal: Principal;
@@ -96,6 +100,8 @@ export interface Connections extends Sources {
   temporal: Temporal;
   secrets: Secrets;
   providerOf: ProviderOf;
+  event_streams: EventStreams;
+  isDraining: () => boolean;
   tracing?: Tracing | undefined;
   log: Logger;
 }
@@ -117,7 +123,7 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
   const body = hasJson ? await readJson(http) : {};
   http.state.body = body;
   const run = row.prepare(merge(http.params as Record<string, string>, http.query, body));
-  const { db, keys, batches, waiters, secrets, providerOf, tracing, log } = connections;
+  const { db, keys, batches, waiters, secrets, tracing, log } = connections;
   const ctx: Ctx = {
     db,
     keys,
@@ -125,7 +131,9 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
     waiters,
     temporal: inTrace(connections.temporal, http),
     secrets,
-    providerOf,
+    providerOf: connections.providerOf,
+    event_streams: connections.event_streams,
+    isDraining: connections.isDraining,
     tracing,
     log,
     principal,

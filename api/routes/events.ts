@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import * as events from '../../domain/events';
@@ -151,26 +152,8 @@ const POLL_MS = 500;
 const PAGE = 200;
 /** Comment lines keep proxies from closing a quiet stream, and look whether the reader may still read. */
 const HEARTBEAT_MS = 15_000;
-const STREAMS_MAX = 500;
-const STREAMS_PER_ORG_MAX = 50;
 /** A reader that takes nothing for so long is let go. */
 const IDLE_MS = 60_000;
-
-const streams = new Map<string, number>();
-
-/** Takes a place among the open streams of this process; returns how to give it back. */
-function takePlace(org_id: string): () => void {
-  const all = [...streams.values()].reduce((sum, count) => sum + count, 0);
-  const own = streams.get(org_id) ?? 0;
-  if (all >= STREAMS_MAX || own >= STREAMS_PER_ORG_MAX)
-    throw new AppError('overloaded', 'Too many event streams are open here.');
-  streams.set(org_id, own + 1);
-  return () => {
-    const left = (streams.get(org_id) ?? 1) - 1;
-    if (left > 0) streams.set(org_id, left);
-    else streams.delete(org_id);
-  };
-}
 
 /** Writes events as they become visible, until the reader goes, its credential ends or this process stops. */
 async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> {
@@ -184,7 +167,7 @@ async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> 
     });
   const place = resumed ?? (await events.newestPlace(db));
   const { res } = http;
-  const leave = takePlace(filter.org_id);
+  const leave = ctx.event_streams.takePlace(filter.org_id);
   http.respond = false;
   res.writeHead(200, {
     'content-type': 'text/event-stream',
@@ -205,11 +188,11 @@ async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> 
 }
 
 async function pump(ctx: Ctx, filter: events.Filter, from: events.Place): Promise<void> {
-  const { db, http } = ctx;
-  const { res } = http;
+  const { db } = ctx;
+  const { res } = ctx.http;
   let place = from;
   let beat_at = performance.now() + HEARTBEAT_MS;
-  while (!res.destroyed && !http.app.context.draining) {
+  while (!res.destroyed && !ctx.isDraining()) {
     const page = await events.after(db, filter, place, PAGE).catch((error) => {
       // A reader stays while the database is away; anything else is a bug, and ends the stream in the log.
       if (isUnreachable(error)) return { events: [], place };
@@ -225,7 +208,7 @@ async function pump(ctx: Ctx, filter: events.Filter, from: events.Place): Promis
       res.write(': still here\n\n');
       beat_at = performance.now() + HEARTBEAT_MS;
     }
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    await sleep(POLL_MS);
   }
 }
 

@@ -43,8 +43,8 @@ function health() {
   return { status: 'ok', version: API_VERSION };
 }
 
-async function readiness({ db, http }: Ctx) {
-  if (http.app.context.draining)
+async function readiness({ db, isDraining }: Ctx) {
+  if (isDraining())
     throw new AppError('unavailable', 'This instance is stopping.', { retry_after: 5 });
   try {
     await db.raw('select 1').timeout(1_000);

@@ -19,10 +19,9 @@ const waiters = openWaiters({ db, batches, database_url, log });
 // No route that the bench calls needs Temporal.
 const temporal = openTemporal({ address: '127.0.0.1:1', namespace: 'svc' }, db);
 const secrets = createSecrets(randomBytes(32).toString('base64'));
-createServer(createApp({ db, batches, waiters, temporal, secrets }, log).callback()).listen(
-  Number(process.env.PORT),
-  '127.0.0.1',
-);
+const isDraining = () => false;
+const app = createApp({ db, batches, waiters, temporal, secrets, isDraining }, log);
+createServer(app.callback()).listen(Number(process.env.PORT), '127.0.0.1');
 
 function withoutBatches(pool: Db): Batches {
   const send = async (org_id: string, batch: Parameters<typeof reservations.reserveBatch>[2]) => {

@@ -70,8 +70,9 @@ export async function serve(
   const batches = openBatches(db, log);
   const waiters = openWaiters({ db, batches, database_url, log });
   const temporal = openTemporal({ address: temporal_address, namespace: 'svc' }, db);
+  const isDraining = () => false;
   const server = createServer(
-    createApp({ batches, waiters, temporal, secrets, ...connections }, log).callback(),
+    createApp({ batches, waiters, temporal, secrets, isDraining, ...connections }, log).callback(),
   );
   const url = `http://127.0.0.1:${await listen(server, 0)}`;
   const close = async () => {
