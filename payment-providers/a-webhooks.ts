@@ -12,13 +12,13 @@ const signatureHeaders = {
   auth_algo: 'paypal-auth-algo',
 };
 
-/** Asks the provider whether it signed these bytes. Nothing is asked where that cannot be. */
-export async function verifyWebhook(
+/** Asks the provider whether it signed these bytes; nothing is asked if it cannot have. Undefined if it did not. */
+export async function verified(
   wire: Wire,
   headers: WebhookHeaders,
   body: Buffer,
   signal: AbortSignal,
-): Promise<ProviderEvent | undefined> {
+): Promise<Envelope | undefined> {
   const claims = Object.entries(signatureHeaders).map(([name, header]) => [name, headers[header]]);
   if (claims.some(([, value]) => !value)) return undefined;
   const claim = Object.fromEntries(claims) as Record<string, string>;
@@ -32,7 +32,7 @@ export async function verifyWebhook(
     const path = '/v1/notifications/verify-webhook-signature';
     const answer = await askJson(wire, path, { body: asked, expected: [400, 422], signal });
     if ((answer as { verification_status?: string })?.verification_status === 'SUCCESS')
-      return eventOf(envelope);
+      return envelope;
   }
   return undefined;
 }
@@ -65,7 +65,7 @@ interface Resource {
 }
 
 /** What a verified webhook says. */
-function eventOf({ id, event_type: type, resource: given }: Envelope): ProviderEvent {
+export function eventOf({ id, event_type: type, resource: given }: Envelope): ProviderEvent {
   const resource = given ?? {};
   const nothing = { payment_session_id: null, order_id: null, capture_id: null };
   if (/^CHECKOUT\.(ORDER|PAYMENT-APPROVAL)\./.test(type)) {

@@ -10,7 +10,7 @@ import {
 } from '@paypal/paypal-server-sdk';
 import { fromWire, toWire } from '../domain/payments/currencies';
 import { askJson, createWire, explain, issueOf, type Wire } from './a-client';
-import { verifyWebhook } from './a-webhooks';
+import { eventOf, verified } from './a-webhooks';
 import { CALL_MS, createCalls } from './calls';
 import {
   type Checkout,
@@ -43,8 +43,10 @@ export function createProviderA(access: ProviderAccess, call_ms = CALL_MS): Paym
     // An order cannot be ended there: it is captured by nobody but us, and ends by itself.
     expire: async () => undefined,
     refund: (request) => calls.run((signal) => refund(wire, request, signal)),
-    verifyWebhook: (headers, body) =>
-      calls.run((signal) => verifyWebhook(wire, headers, body, signal)),
+    async verifyWebhook(headers, body) {
+      const envelope = await calls.run((signal) => verified(wire, headers, body, signal));
+      return envelope && eventOf(envelope);
+    },
   };
 }
 

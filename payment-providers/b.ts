@@ -37,8 +37,10 @@ export function createProviderB(access: ProviderAccess, call_ms = CALL_MS): Paym
     capture: (order_id) => calls.run(() => read(stripe, order_id)),
     expire: (order_id) => calls.run(() => expire(stripe, order_id)),
     refund: (request) => calls.run(() => refund(stripe, request)),
-    verifyWebhook: (headers, body) =>
-      calls.run(async () => verified(stripe, access.webhook_secrets, headers, body)),
+    async verifyWebhook(headers, body) {
+      const event = verified(stripe, access.webhook_secrets, headers, body);
+      return event && eventOf(event);
+    },
   };
 }
 
@@ -248,13 +250,13 @@ function verified(
   secrets: readonly string[],
   headers: WebhookHeaders,
   body: Buffer,
-): ProviderEvent | undefined {
+): Stripe.Event | undefined {
   const signature = headers['stripe-signature'];
   if (!signature || isOfTheFuture(signature)) return undefined;
   for (const secret of secrets) {
     if (secret === '') continue;
     try {
-      return eventOf(stripe.webhooks.constructEvent(body, signature, secret, TOLERANCE_S));
+      return stripe.webhooks.constructEvent(body, signature, secret, TOLERANCE_S);
     } catch {
       // Not signed with this secret, too old, or no event.
     }
