@@ -14,7 +14,7 @@ import * as storedAnswers from '../domain/stored-answers';
 import { createProviderOf, type ProviderOf } from '../payment-providers/configured';
 import { createPaymentSteps } from './payments';
 
-export interface Dependencies {
+interface Dependencies {
   db: Db;
   secrets: Secrets;
 }

@@ -13,7 +13,7 @@ import {
 } from '../payment-providers/provider';
 
 /** Why the provider is asked: somebody says that the buyer has paid, a webhook, or the clock. */
-export type Reason = 'confirm' | 'news' | 'clock';
+type Reason = 'confirm' | 'news' | 'clock';
 
 interface Look {
   reason: Reason;

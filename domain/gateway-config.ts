@@ -12,7 +12,7 @@ export interface GatewayConfig {
 }
 
 /** A gateway's process, as it last reported. */
-export interface GatewayState {
+interface GatewayState {
   id: string;
   host: string;
   software_version: string | null;

@@ -1,5 +1,5 @@
 /** The kinds of row, by the prefix of their ids. */
-export type IdPrefix =
+type IdPrefix =
   | 'org'
   | 'team'
   | 'user'

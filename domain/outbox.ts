@@ -82,7 +82,7 @@ export function parked(db: Db, limit: number): Promise<Parked[]> {
   );
 }
 
-export interface Parked {
+interface Parked {
   id: string;
   workflow: string;
   workflow_id: string;

@@ -1,5 +1,5 @@
 /** Who a limit counts, in the order in which a request passes them; those of policy packs come last. */
-export const scopes = [
+const scopes = [
   'ip',
   'per_key',
   'consumer_group',
@@ -23,11 +23,11 @@ export interface ScopeLimits {
   max_parallel_requests?: number | null | undefined;
 }
 
-export interface Profile extends Pick<ScopeLimits, 'rpm' | 'tpm'> {
+interface Profile extends Pick<ScopeLimits, 'rpm' | 'tpm'> {
   name: string;
 }
 
-export interface ConsumerGroup {
+interface ConsumerGroup {
   name: string;
   rate_limits?: ScopeLimits | undefined;
   /** Ids of gateway keys. */

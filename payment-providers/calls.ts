@@ -19,9 +19,9 @@ const MESSAGE_MAX = 500;
 const SECRET_MIN = 6;
 
 /** What an adapter makes of an error of its client package: words for a log, and whether it is a definite no. */
-export type Explain = (error: unknown) => { message: string; refusal?: ProviderRefusal['code'] };
+type Explain = (error: unknown) => { message: string; refusal?: ProviderRefusal['code'] };
 
-export interface Calls {
+interface Calls {
   /** Runs a call to the provider. Whatever goes wrong becomes a ProviderRefusal or a ProviderTrouble. */
   run<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T>;
 }

@@ -63,7 +63,7 @@ export interface ReportedDispute {
   currency: string;
 }
 
-export type RefundStatus = 'pending' | 'succeeded' | 'failed';
+type RefundStatus = 'pending' | 'succeeded' | 'failed';
 
 export interface RefundRequest {
   /** Our refund's id: the provider's idempotency key, and stored with the refund so that it is found again. */

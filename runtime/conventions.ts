@@ -31,7 +31,7 @@ export function conventions(log: Logger): Middleware {
 }
 
 /** Answers an error in the one shape. Once headers are out nothing can be said but the end of the connection. */
-export function sendError(ctx: Context, error: unknown, log: Logger): void {
+function sendError(ctx: Context, error: unknown, log: Logger): void {
   const known = toRefusal(ctx, error, log);
   addToLine(ctx, { code: known.code });
   if (ctx.res.headersSent) {

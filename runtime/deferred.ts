@@ -1,5 +1,5 @@
 /** A promise with its handles. Node 20 has no `Promise.withResolvers`. */
-export interface Deferred<Value> {
+interface Deferred<Value> {
   promise: Promise<Value>;
   resolve: (value: Value) => void;
   reject: (error: unknown) => void;

@@ -24,7 +24,7 @@ const formats: Record<string, string> = {
  * What is wrong with a field, as words that follow its name: "is missing", "must be a number, not text". Those that read a
  * schema's issues put the name before it; a schema's own messages read the same way.
  */
-export function fieldMessage(issue: Issue): string {
+function fieldMessage(issue: Issue): string {
   switch (issue.code) {
     case 'invalid_type':
       return wrongType(issue.expected, issue.input);

@@ -3,7 +3,7 @@ import type { Logger } from './log';
 
 const RETRY_MS = 1_000;
 
-export interface Channel {
+interface Channel {
   database_url: string;
   channel: 'outbox' | 'tickets' | 'events';
   log: Logger;

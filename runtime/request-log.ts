@@ -2,7 +2,7 @@ import type { Writable } from 'node:stream';
 import type { Logger } from './log';
 
 /** What is served: a request with its answer, or one frame of a socket. */
-export interface Served {
+interface Served {
   readonly method: string;
   readonly path: string;
   readonly state: Record<string, unknown>;
@@ -13,7 +13,7 @@ export interface Served {
 }
 
 /** What services add to a request's line while they serve it, in `ctx.state.logged`: ids and names, never what was said. */
-export interface Logged {
+interface Logged {
   /** `/v1/tokens/:name`; a request of no route shows its path. */
   route?: string;
   org_id?: string | null | undefined;

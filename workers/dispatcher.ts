@@ -6,7 +6,7 @@ import { dispatchDue, SEND_PACE_MS } from '../temporal/outbox';
 
 const SWEEP_MS = 1_000;
 
-export interface DispatcherParts {
+interface DispatcherParts {
   db: Knex;
   database_url: string;
   client: Client;

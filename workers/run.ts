@@ -4,7 +4,7 @@ import type { Logger } from '../runtime/log';
 import type { Tracing } from '../runtime/telemetry/spans';
 import { tracedBy } from './tracing';
 
-export interface WorkerSpec {
+interface WorkerSpec {
   connection: NativeConnection;
   namespace: string;
   activities: Activities;

@@ -7,7 +7,7 @@ import type { Db } from '../../domain/sql';
 import type { VerifyJwt } from '../../runtime/jwt';
 import type { Keyring } from '../ledger/keyring';
 
-export type Scope = tokens.Scope;
+type Scope = tokens.Scope;
 
 /** Who calls: an access key's bearer, or a person by a JWT. Platform keys have no organization of their own. */
 export interface Principal {

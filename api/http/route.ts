@@ -45,7 +45,7 @@ export interface Ctx {
   http: Context;
 }
 
-export type Method = 'get' | 'post' | 'put' | 'delete';
+type Method = 'get' | 'post' | 'put' | 'delete';
 
 /** A row of a route table, as it is written. */
 interface RouteRow<Input extends z.ZodObject> {

@@ -29,7 +29,7 @@ interface Queue {
   is_due: boolean;
 }
 
-export interface WaiterParts {
+interface WaiterParts {
   db: Db;
   batches: Batches;
   database_url: string;

@@ -11,7 +11,7 @@ import { isPlatformAdmin, type Principal } from '../http/access';
 import { allowedReturn } from './return-urls';
 
 /** A checkout that somebody asks for; amounts are nanos. */
-export interface CheckoutWish {
+interface CheckoutWish {
   amount: bigint;
   target_wallet_owner_type: 'user' | 'team' | 'organization';
   target_wallet_owner_id?: string | undefined;

@@ -4,8 +4,8 @@ import { type Db, many, maybe, one } from '../sql';
 import { lock } from './wallets';
 
 /** Money caps count the organization's currency, `responses` caps count answers. */
-export type ConstraintType = 'cost' | 'responses';
-export type Interval = 'hour' | 'day' | 'week' | 'month';
+type ConstraintType = 'cost' | 'responses';
+type Interval = 'hour' | 'day' | 'week' | 'month';
 
 /** The six fields of the specification. `model_pattern` may end in `*`; `max_value` is in major units or answers. */
 export interface ConstraintFields {
@@ -17,7 +17,7 @@ export interface ConstraintFields {
   enforcement_mode: 'reject' | 'warn';
 }
 
-export interface Constraint extends ConstraintFields {
+interface Constraint extends ConstraintFields {
   id: string;
   agent_id: string;
   created_at: Date;
@@ -99,7 +99,7 @@ export async function archive(
 }
 
 /** How a constraint stands in the present window; `current_value` and `remaining` in its own unit. */
-export interface Standing {
+interface Standing {
   id: string;
   constraint_type: ConstraintType;
   interval: Interval;
@@ -111,7 +111,7 @@ export interface Standing {
   resets_at: Date;
 }
 
-export interface Standings {
+interface Standings {
   /** False where a `reject` constraint has no room for one more request of the estimated cost. */
   allowed: boolean;
   constraints: Standing[];
@@ -149,7 +149,7 @@ export async function check(
 }
 
 /** Use that went past reserve. */
-export interface Increment {
+interface Increment {
   org_id: string;
   agent_id: string;
   provider: string;

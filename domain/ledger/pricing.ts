@@ -45,13 +45,13 @@ export const blankPrice = {
   free: false,
 };
 
-export interface Tier {
+interface Tier {
   above_prompt_tokens: number;
   input_per_1m: number;
   output_per_1m: number;
 }
 
-export interface StoredPrice extends Price {
+interface StoredPrice extends Price {
   id: string;
   effective_from: Date;
   created_at: Date;
@@ -132,7 +132,7 @@ export function remove(db: Db, id: string): Promise<void> {
   });
 }
 
-export interface ExchangeRates {
+interface ExchangeRates {
   base: 'USD';
   /** Units of each currency for 1 USD. */
   rates: Record<string, number>;

@@ -16,7 +16,7 @@ export const moves: Record<TicketStatus, readonly TicketStatus[]> = {
 };
 
 /** A ticket as people see it: `ticket_answer` of the database and who asked, waits and decided. */
-export interface Ticket {
+interface Ticket {
   id: string;
   org_id: string;
   status: TicketStatus;

@@ -1,7 +1,7 @@
 import type { Window } from '../pages';
 import { type Db, many, one } from '../sql';
 
-export type TransactionType =
+type TransactionType =
   | 'credit'
   | 'reservation'
   | 'settlement'
@@ -32,7 +32,7 @@ export interface Transaction {
 export const columns = `id, wallet_id, seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase,
   actual_cost_nanos, transfer_id, payment_session_id, description, created_at`;
 
-export interface LedgerWindow extends Window {
+interface LedgerWindow extends Window {
   /** The list as it was when this was its newest entry: pages then stay the same while entries are written. */
   seq_max?: number | undefined;
 }

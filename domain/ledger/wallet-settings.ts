@@ -3,7 +3,7 @@ import { type Db, many, maybe, one } from '../sql';
 import * as wallets from './wallets';
 
 /** Wallet settings of an organization. */
-export interface WalletSettings {
+interface WalletSettings {
   currency: string;
   reserve_buffer_pct: number;
   low_balance_threshold_nanos: bigint;
@@ -14,7 +14,7 @@ export interface WalletSettings {
   wallet_user_topup_enabled: boolean;
 }
 
-export type SettingsChange = { [Name in keyof WalletSettings]?: WalletSettings[Name] | undefined };
+type SettingsChange = { [Name in keyof WalletSettings]?: WalletSettings[Name] | undefined };
 
 const settingColumns = `currency, reserve_buffer_pct::float as reserve_buffer_pct, low_balance_threshold_nanos, reservation_ttl_seconds,
   ticket_ttl_seconds, default_max_completion_tokens, manual_credit, wallet_user_topup_enabled`;

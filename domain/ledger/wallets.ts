@@ -152,7 +152,7 @@ export function setThreshold(
   });
 }
 
-export interface Amount {
+interface Amount {
   org_id: string;
   amount_nanos: bigint;
   description?: string | undefined;
@@ -224,7 +224,7 @@ function boundError(error: unknown): unknown {
   });
 }
 
-export interface Balances {
+interface Balances {
   user_balance_nanos: bigint;
   team_balance_nanos: bigint;
   org_balance_nanos: bigint;

@@ -4,7 +4,7 @@ import { type Db, many, maybe } from '../sql';
 import { currenciesOf, type ProviderName, providerNames } from './currencies';
 
 /** A provider as platform admins see it. */
-export interface ProviderConfig {
+interface ProviderConfig {
   enabled: boolean;
   supported_currencies: string[];
   base_url: string;

@@ -4,7 +4,7 @@ import { type Db, one } from '../sql';
 import { bindings, filtered, type Session, type SessionFilter, sessionColumns } from './sessions';
 
 /** What only platform admins see of a session: what was taken, what was decided, and the provider's own words. */
-export interface AdminSession extends Session {
+interface AdminSession extends Session {
   captured_amount_nanos: bigint | null;
   captured_currency: string | null;
   resolution: Resolution | 'refunded' | null;
@@ -16,7 +16,7 @@ export interface AdminSession extends Session {
   refunds: AdminRefund[];
 }
 
-export interface AdminRefund {
+interface AdminRefund {
   id: string;
   status: 'pending' | 'succeeded' | 'failed';
   amount_nanos: string;
@@ -49,7 +49,7 @@ export function listForAdmin(
   return pageOf<AdminSession>(db, `${adminRows} ${filtered}`, bindings(filter), window);
 }
 
-export type Resolution = 'credited' | 'closed';
+type Resolution = 'credited' | 'closed';
 
 /**
  * An operator's decision about money that came in another amount or currency; a repeat changes nothing. Throws 409 where

@@ -152,7 +152,7 @@ export function list(
   return pageOf<Session>(db, `${sessionRows} ${filtered}`, bindings(filter), window);
 }
 
-export interface NewSession {
+interface NewSession {
   buyer: Buyer;
   provider: ProviderName;
   surface: 'console' | 'chat';
@@ -238,7 +238,7 @@ async function lockFor(trx: Db, org_id: string, currency: string): Promise<void>
 }
 
 /** Where the checkout of a session is; `url` is null until the provider has made it. */
-export interface Approval {
+interface Approval {
   provider: ProviderName;
   status: SessionStatus;
   attempt: number;
@@ -262,7 +262,7 @@ export function approvalOf(db: Db, id: string): Promise<Approval> {
 }
 
 /** What a buyer is told who comes back: how the session stands, and its credit with what the wallet held after it. */
-export interface Outcome {
+interface Outcome {
   payment_session_id: string;
   provider: ProviderName;
   status: SessionStatus;

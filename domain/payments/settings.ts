@@ -5,10 +5,10 @@ import { type Db, maybe, one } from '../sql';
 import { activeProvider } from './config';
 import { stepNanos } from './currencies';
 
-export type TargetScope = 'user' | 'team' | 'organization';
+type TargetScope = 'user' | 'team' | 'organization';
 
 /** Top-up rules of an organization. */
-export interface OrgSettings {
+interface OrgSettings {
   allowed_topup_amounts_nanos: bigint[];
   min_topup_amount_nanos: bigint;
   max_topup_amount_nanos: bigint;
@@ -17,7 +17,7 @@ export interface OrgSettings {
   return_origins: string[];
 }
 
-export type OrgSettingsChange = { [Name in keyof OrgSettings]?: OrgSettings[Name] | undefined };
+type OrgSettingsChange = { [Name in keyof OrgSettings]?: OrgSettings[Name] | undefined };
 
 const defaults: OrgSettings = {
   allowed_topup_amounts_nanos: [10n, 25n, 50n, 100n].map((units) => units * 1_000_000_000n),

@@ -5,7 +5,7 @@ import { revokeKeys, unique } from './organizations';
 
 export type Role = 'owner' | 'admin' | 'billing_admin' | 'member';
 
-export interface Member {
+interface Member {
   user_id: string;
   name: string;
   email: string | null;
@@ -31,7 +31,7 @@ export function get(db: Db, org_id: string, user_id: string): Promise<Member> {
   return one(db, `${memberRows} and u.id = :user_id`, { org_id, user_id }, 'No member');
 }
 
-export interface NewMember {
+interface NewMember {
   user_id?: string | undefined;
   name?: string | undefined;
   email?: string | undefined;
@@ -87,7 +87,7 @@ export async function setRole(
   return get(db, org_id, user_id);
 }
 
-export interface Membership {
+interface Membership {
   user_id: string;
   org_id: string;
   role: Role;

@@ -2,14 +2,14 @@ import { AppError } from '../errors';
 import { isMadeBefore, type Page, pageOf, type Window } from '../pages';
 import { type Db, many, one } from '../sql';
 
-export interface Organization {
+interface Organization {
   id: string;
   name: string;
   currency: string;
   created_at: Date;
 }
 
-export interface Named {
+interface Named {
   id: string;
   name: string;
   created_at: Date;

@@ -42,7 +42,7 @@ export interface LivingToken {
 }
 
 /** A token as people see it: everything but its secret. */
-export interface Token {
+interface Token {
   id: string;
   name: string;
   token_type: TokenType;
