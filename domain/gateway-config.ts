@@ -1,4 +1,4 @@
-import { isMadeBefore, type Page, pageOf, type Window } from './pages';
+import { isMadeBefore, type Page, type PageRequest, pageOf } from './pages';
 import { type Db, many, maybe, one } from './sql';
 
 /** A whole configuration of gateways. They check it themselves: only they know every key of their version. */
@@ -35,7 +35,7 @@ export function current(db: Db): Promise<GatewayConfig | undefined> {
   );
 }
 
-export function versions(db: Db, window: Window): Promise<Page<GatewayConfig>> {
+export function versions(db: Db, window: PageRequest): Promise<Page<GatewayConfig>> {
   return pageOf(
     db,
     `select ${columns} from gateway_configs c where ${isMadeBefore('c.created_at')} order by c.version desc`,

@@ -1,7 +1,7 @@
 import { type Db, one } from './sql';
 
 /** Which part of a list: `page` counts from 1. */
-export interface Window {
+export interface PageRequest {
   page: number;
   per_page: number;
   /** Leaves out what was made later: pages of one instant do not shift while rows are added. */
@@ -25,7 +25,7 @@ export async function pageOf<Row>(
   db: Db,
   sql: string,
   given: Record<string, unknown>,
-  { page, per_page, as_of }: Window,
+  { page, per_page, as_of }: PageRequest,
 ): Promise<Page<Row>> {
   const bindings = { ...given, as_of: as_of ?? null };
   const offset = (page - 1) * per_page;

@@ -6,25 +6,25 @@ import { type ProviderAccess, type ProviderRefusal, ProviderTrouble } from './pr
 const TOKEN_MARGIN_MS = 60_000;
 
 /** A client with its token. */
-interface Session {
+interface Login {
   client: Client;
   token: string;
 }
 
-export interface Wire {
+export interface Connection {
   base_url: string;
   webhook_ids: readonly string[];
   /** With a token that is good. */
-  session: () => Promise<Session>;
+  session: () => Promise<Login>;
   /** The token is not taken any more. */
   forget: () => void;
 }
 
 /** Provider A as it is reached: a client of the official package with a token, at the configured address. */
-export function createWire(
+export function createConnection(
   { base_url, credentials, webhook_secrets }: ProviderAccess,
   call_ms: number,
-): Wire {
+): Connection {
   const { client_id: oAuthClientId = '', client_secret: oAuthClientSecret = '' } = credentials;
   const options = {
     environment: Environment.Production,
@@ -32,9 +32,9 @@ export function createWire(
     unstable_httpClientOptions: { adapter: adapterTo(base_url, call_ms) },
   };
   let good_until_ms = 0;
-  let opened: Promise<Session> | undefined;
+  let opened: Promise<Login> | undefined;
   // A client whose token once failed to come fails for ever, so each token has a client of its own.
-  const open = async (): Promise<Session> => {
+  const open = async (): Promise<Login> => {
     const asking = { oAuthClientId, oAuthClientSecret };
     const asker = new Client({ ...options, clientCredentialsAuthCredentials: asking });
     const oAuthToken = await asker.clientCredentialsAuthManager.fetchToken();
@@ -89,7 +89,7 @@ function addressOf(base_url: string, path: string): string {
 
 /** A call that the package does not have: its answer's JSON, undefined for one of the refusals that the caller expects. */
 export async function askJson(
-  { base_url, session, forget }: Wire,
+  { base_url, session, forget }: Connection,
   path: string,
   { body, expected = [], signal }: { body?: Buffer; expected?: number[]; signal: AbortSignal },
 ): Promise<unknown> {
@@ -136,7 +136,7 @@ export function issueOf(error: unknown): string | undefined {
 
 /** The words of an error, and whether it is a definite no. Errors of the package carry the request with its token. */
 export function explain(
-  { forget }: Wire,
+  { forget }: Connection,
   error: unknown,
 ): { message: string; refusal?: ProviderRefusal['code'] } {
   if (!(error instanceof ApiError)) return { message: lostWords(error) };

@@ -1,4 +1,4 @@
-import { askJson, type Wire } from './a-client';
+import { askJson, type Connection } from './a-client';
 import type { ProviderEvent, WebhookHeaders } from './provider';
 
 const OPENS = '{'.charCodeAt(0);
@@ -14,7 +14,7 @@ const signatureHeaders = {
 
 /** Asks the provider whether it signed these bytes; nothing is asked if it cannot have. Undefined if it did not. */
 export async function verified(
-  wire: Wire,
+  connection: Connection,
   headers: WebhookHeaders,
   body: Buffer,
   signal: AbortSignal,
@@ -22,15 +22,15 @@ export async function verified(
   const claims = Object.entries(signatureHeaders).map(([name, header]) => [name, headers[header]]);
   if (claims.some(([, value]) => !value)) return undefined;
   const claim = Object.fromEntries(claims) as Record<string, string>;
-  if (!isOfProvider(claim.cert_url ?? '', wire.base_url)) return undefined;
+  if (!isOfProvider(claim.cert_url ?? '', connection.base_url)) return undefined;
   const envelope = parse(body);
   if (envelope === undefined) return undefined;
-  for (const webhook_id of wire.webhook_ids) {
+  for (const webhook_id of connection.webhook_ids) {
     // The signature is over the bytes that came: they go on as they are, since another spelling of the same JSON has others.
     const start = JSON.stringify({ ...claim, webhook_id }).slice(0, -1);
     const asked = Buffer.concat([Buffer.from(`${start},"webhook_event":`), body, Buffer.from('}')]);
     const path = '/v1/notifications/verify-webhook-signature';
-    const answer = await askJson(wire, path, { body: asked, expected: [400, 422], signal });
+    const answer = await askJson(connection, path, { body: asked, expected: [400, 422], signal });
     if ((answer as { verification_status?: string })?.verification_status === 'SUCCESS')
       return envelope;
   }

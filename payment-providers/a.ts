@@ -9,7 +9,7 @@ import {
   type Refund,
 } from '@paypal/paypal-server-sdk';
 import { fromWire, toWire } from '../domain/payments/currencies';
-import { askJson, createWire, explain, issueOf, type Wire } from './a-client';
+import { askJson, type Connection, createConnection, explain, issueOf } from './a-client';
 import { eventOf, verified } from './a-webhooks';
 import { CALL_MS, createCalls } from './calls';
 import {
@@ -31,26 +31,29 @@ const NAME = 'payment_provider_a';
 const DESCRIPTION_MAX = 127;
 
 export function createProviderA(access: ProviderAccess, call_ms = CALL_MS): PaymentProvider {
-  const wire = createWire(access, call_ms);
+  const connection = createConnection(access, call_ms);
   const calls = createCalls(NAME, access, {
-    explain: (error) => explain(wire, error),
+    explain: (error) => explain(connection, error),
     call_ms,
   });
   return {
-    createCheckout: (request) => calls.run(() => createCheckout(wire, request)),
-    read: (order_id, options) => calls.run((signal) => read(wire, order_id, signal, options)),
-    capture: (order_id, key) => calls.run((signal) => capture(wire, order_id, key, signal)),
+    createCheckout: (request) => calls.run(() => createCheckout(connection, request)),
+    read: (order_id, options) => calls.run((signal) => read(connection, order_id, signal, options)),
+    capture: (order_id, key) => calls.run((signal) => capture(connection, order_id, key, signal)),
     // An order cannot be ended there: it is captured by nobody but us, and ends by itself.
     expire: async () => undefined,
-    refund: (request) => calls.run((signal) => refund(wire, request, signal)),
+    refund: (request) => calls.run((signal) => refund(connection, request, signal)),
     async verifyWebhook(headers, body) {
-      const envelope = await calls.run((signal) => verified(wire, headers, body, signal));
+      const envelope = await calls.run((signal) => verified(connection, headers, body, signal));
       return envelope && eventOf(envelope);
     },
   };
 }
 
-async function createCheckout({ session }: Wire, request: CheckoutRequest): Promise<Checkout> {
+async function createCheckout(
+  { session }: Connection,
+  request: CheckoutRequest,
+): Promise<Checkout> {
   const { client } = await session();
   const { result: order } = await new OrdersController(client).createOrder({
     paypalRequestId: request.key,
@@ -82,17 +85,17 @@ async function createCheckout({ session }: Wire, request: CheckoutRequest): Prom
 }
 
 async function read(
-  wire: Wire,
+  connection: Connection,
   order_id: string,
   signal: AbortSignal,
   { isFresh = false } = {},
 ): Promise<PaymentReport> {
-  const { client } = await wire.session();
+  const { client } = await connection.session();
   const found = await new OrdersController(client).getOrder({ id: order_id }).catch(unlessGone);
   if (found === undefined) return nothingPaid('gone');
   const report = reportOf(found.result);
   if (isFresh || report.status !== 'captured' || report.capture_id === null) return report;
-  return { ...report, disputes: await disputesOf(wire, report.capture_id, signal) };
+  return { ...report, disputes: await disputesOf(connection, report.capture_id, signal) };
 }
 
 /** An order whose time is over is not found any more. */
@@ -102,12 +105,12 @@ function unlessGone(error: unknown): undefined {
 }
 
 async function capture(
-  wire: Wire,
+  connection: Connection,
   order_id: string,
   key: string,
   signal: AbortSignal,
 ): Promise<PaymentReport> {
-  const { client } = await wire.session();
+  const { client } = await connection.session();
   const whole = 'return=representation';
   try {
     const { result } = await new OrdersController(client).captureOrder({
@@ -116,16 +119,16 @@ async function capture(
     return reportOf(result);
   } catch (error) {
     if (issueOf(error) !== 'ORDER_ALREADY_CAPTURED') throw error;
-    return read(wire, order_id, signal);
+    return read(connection, order_id, signal);
   }
 }
 
 async function refund(
-  wire: Wire,
+  connection: Connection,
   request: RefundRequest,
   signal: AbortSignal,
 ): Promise<ReportedRefund> {
-  const { client } = await wire.session();
+  const { client } = await connection.session();
   const { payment_refund_id, capture_id, currency, amount_nanos } = request;
   try {
     const { result } = await new PaymentsController(client).refundCapturedPayment({
@@ -138,9 +141,9 @@ async function refund(
     });
     return refundOf(result, null);
   } catch (error) {
-    if (explain(wire, error).refusal === undefined) throw error;
+    if (explain(connection, error).refusal === undefined) throw error;
     // Refused because it was made already, longer ago than the key is kept.
-    const { refunds } = await read(wire, request.order_id, signal);
+    const { refunds } = await read(connection, request.order_id, signal);
     const made = refunds.find((known) => known.payment_refund_id === payment_refund_id);
     if (made) return made;
     throw error;
@@ -227,12 +230,12 @@ const DISPUTES = '/v1/customer/disputes';
 
 /** Disputes of a capture; null where the app lacks that feature. In an inquiry buyer and seller talk: no money has moved. */
 async function disputesOf(
-  wire: Wire,
+  connection: Connection,
   capture_id: string,
   signal: AbortSignal,
 ): Promise<ReportedDispute[] | null> {
   const filter = `disputed_transaction_id=${encodeURIComponent(capture_id)}&page_size=50`;
-  const asked = await askJson(wire, `${DISPUTES}?${filter}`, { expected: [403], signal });
+  const asked = await askJson(connection, `${DISPUTES}?${filter}`, { expected: [403], signal });
   if (asked === undefined) return null;
   const listed = asked as { items?: Dispute[] };
   const claims = (listed.items ?? []).filter((one) => one.dispute_life_cycle_stage !== 'INQUIRY');
@@ -241,7 +244,7 @@ async function disputesOf(
       if (one.status !== 'RESOLVED') return disputeOf(one);
       // How it ended only its own page tells.
       const path = `${DISPUTES}/${encodeURIComponent(one.dispute_id)}`;
-      return disputeOf((await askJson(wire, path, { signal })) as Dispute);
+      return disputeOf((await askJson(connection, path, { signal })) as Dispute);
     }),
   );
 }

@@ -264,7 +264,7 @@ function verified(
   return undefined;
 }
 
-interface Subject {
+interface EventObject {
   id?: string;
   client_reference_id?: string | null;
   payment_intent?: string | { id: string } | null;
@@ -272,7 +272,7 @@ interface Subject {
 }
 
 function eventOf({ id, type, data }: Stripe.Event): ProviderEvent {
-  const about = ((data as { object?: unknown } | undefined)?.object ?? {}) as Subject;
+  const about = ((data as { object?: unknown } | undefined)?.object ?? {}) as EventObject;
   const intent = about.payment_intent ?? null;
   const capture_id = typeof intent === 'string' ? intent : (intent?.id ?? null);
   const named = about.client_reference_id ?? about.metadata?.payment_session_id ?? null;

@@ -1,3 +1,5 @@
+import type { RefundStatus } from '../domain/payments/refunds';
+
 /** A hosted checkout that is to be made. Amounts are nanos; each adapter turns them into its provider's minor units. */
 export interface CheckoutRequest {
   /** Our session's id: travels as `custom_id` or `client_reference_id`. */
@@ -62,8 +64,6 @@ export interface ReportedDispute {
   amount_nanos: bigint;
   currency: string;
 }
-
-type RefundStatus = 'pending' | 'succeeded' | 'failed';
 
 export interface RefundRequest {
   /** Our refund's id: the provider's idempotency key, and stored with the refund so that it is found again. */

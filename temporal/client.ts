@@ -82,14 +82,14 @@ export function openTemporal(
   };
 }
 
-interface Message {
+interface Update {
   start: Start;
   name: string;
   input: unknown;
   options?: UpdateOptions | undefined;
 }
 
-async function update<Result>(client: Client, db: Db, message: Message): Promise<Result> {
+async function update<Result>(client: Client, db: Db, message: Update): Promise<Result> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await send<Result>(client, db, message);
@@ -108,7 +108,7 @@ async function update<Result>(client: Client, db: Db, message: Message): Promise
 async function send<Result>(
   client: Client,
   db: Db,
-  { start, name, input, options = {} }: Message,
+  { start, name, input, options = {} }: Update,
 ): Promise<Result> {
   const { update_id, isResultNeeded = true, isUnderWay } = options;
   const operation = new WithStartWorkflowOperation(start.workflow, {

@@ -7,7 +7,7 @@ import type { Db } from '../../domain/sql';
 import type { VerifyJwt } from '../../runtime/jwt';
 import type { Keyring } from '../ledger/keyring';
 
-type Scope = tokens.Scope;
+type Permission = tokens.Permission;
 
 /** Who calls: an access key's bearer, or a person by a JWT. Platform keys have no organization of their own. */
 export interface Principal {
@@ -15,7 +15,7 @@ export interface Principal {
   id: string;
   org_id: string | null;
   user_id: string | null;
-  scopes: readonly Scope[];
+  scopes: readonly Permission[];
 }
 
 /** What credentials are checked against. Without `jwt` only keys are taken. */
@@ -40,7 +40,7 @@ export const open: Access = { label: 'public', check: async () => nobody };
 export const member: Access = { label: 'member', check: authenticate };
 
 /** A key that carries the scope; `platform:admin` passes every organization check. */
-export function permission(scope: Scope): Access {
+export function permission(scope: Permission): Access {
   const check = async (http: Context, sources: Sources) => {
     const principal = await authenticate(http, sources);
     if (isPlatformAdmin(principal) || principal.scopes.includes(scope)) return principal;
@@ -50,7 +50,7 @@ export function permission(scope: Scope): Access {
 }
 
 /** A key that carries at least one of the scopes; what it may then see is for the handler. */
-export function anyPermission(...wanted: Scope[]): Access {
+export function anyPermission(...wanted: Permission[]): Access {
   const check = async (http: Context, sources: Sources) => {
     const principal = await authenticate(http, sources);
     const carries = wanted.some((scope) => principal.scopes.includes(scope));
@@ -113,7 +113,11 @@ export function ownOrg(principal: Principal): string | null {
 }
 
 /** Refuses to give away a scope that the caller does not carry. `param` is the field that asks for it. */
-export function requireScopes(principal: Principal, scopes: readonly Scope[], param: string): void {
+export function requireScopes(
+  principal: Principal,
+  scopes: readonly Permission[],
+  param: string,
+): void {
   if (isPlatformAdmin(principal)) return;
   const excess = scopes.find((scope) => !principal.scopes.includes(scope));
   if (excess === undefined) return;
@@ -166,7 +170,7 @@ async function person(
     });
   }
   const { org_id, user_id, role } = found;
-  return { id: user_id, org_id, user_id, scopes: tokens.roleScopes[role] };
+  return { id: user_id, org_id, user_id, scopes: tokens.rolePermissions[role] };
 }
 
 function denied(message: string): AppError {

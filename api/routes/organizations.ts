@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import * as members from '../../domain/people/members';
 import * as organizations from '../../domain/people/organizations';
-import { roleScopes } from '../../domain/people/tokens';
+import { rolePermissions } from '../../domain/people/tokens';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
 import {
@@ -304,7 +304,7 @@ async function removeMember(
 
 /** Nobody makes, changes or removes a member who may do more than they: an admin would make themselves the owner. */
 function mayManage(principal: Principal, of: members.Role): void {
-  requireScopes(principal, roleScopes[of], 'role');
+  requireScopes(principal, rolePermissions[of], 'role');
 }
 
 async function listAgents(

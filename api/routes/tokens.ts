@@ -19,7 +19,7 @@ const newToken = z.strictObject({
   org_id: id.optional(),
   name,
   token_type: type,
-  scopes: z.array(z.enum(tokens.scopes)).default([]),
+  scopes: z.array(z.enum(tokens.permissions)).default([]),
   allowed_models: z.array(id).max(1_000).nullish(),
   user_id: id.nullish(),
   team_id: id.nullish(),
@@ -149,7 +149,7 @@ async function tokenOrg(
   principal: Principal,
   input: z.infer<typeof newToken>,
 ): Promise<string | null> {
-  const isPlatformKey = input.scopes.some((scope) => tokens.platformScopes.includes(scope));
+  const isPlatformKey = input.scopes.some((scope) => tokens.platformPermissions.includes(scope));
   if (isPlatformKey && isPlatformAdmin(principal) && input.org_id === undefined) return null;
   return actingOrg(db, principal, input.org_id);
 }
@@ -165,7 +165,7 @@ function checkScopes(
   if (input.token_type === 'gateway') return;
   const param = (['allowed_models', 'max_budget'] as const).find((field) => input[field] != null);
   if (param) throw new AppError('invalid_field', `${param} is for gateway keys.`, { param });
-  const platform = input.scopes.find((scope) => tokens.platformScopes.includes(scope));
+  const platform = input.scopes.find((scope) => tokens.platformPermissions.includes(scope));
   if (platform && org_id !== null) {
     throw new AppError(
       'permission_denied',

@@ -20,7 +20,7 @@ export interface Price {
   per_tool_call: number | null;
   max_output_tokens: number | null;
   reasoning: boolean;
-  tiers: Tier[] | null;
+  tiers: PriceTier[] | null;
   free: boolean;
   /** Absent: from now on, by the database's clock. */
   effective_from?: Date | undefined;
@@ -45,7 +45,7 @@ export const blankPrice = {
   free: false,
 };
 
-interface Tier {
+interface PriceTier {
   above_prompt_tokens: number;
   input_per_1m: number;
   output_per_1m: number;

@@ -1,4 +1,4 @@
-import { isMadeBefore, type Page, pageOf, type Window } from '../pages';
+import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import type { Trace } from '../trace';
 import { answerColumns, type ItemAnswer } from './reservations';
@@ -52,7 +52,7 @@ export async function list(
     org_id,
     status = null,
     ...window
-  }: Window & { org_id: string; status?: TicketStatus | null | undefined },
+  }: PageRequest & { org_id: string; status?: TicketStatus | null | undefined },
 ): Promise<Page<Ticket>> {
   const { rows, ...rest } = await pageOf<{ ticket: Ticket }>(
     db,

@@ -1,5 +1,5 @@
 import { AppError } from '../errors';
-import { isMadeBefore, type Page, pageOf, type Window } from '../pages';
+import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import * as transactions from './transactions';
 
@@ -44,7 +44,7 @@ export interface Viewer {
 }
 
 /** The wallets that a person may see: the organization's, then teams', then users', newest first. */
-export function list(db: Db, viewer: Viewer, window: Window): Promise<Page<Wallet>> {
+export function list(db: Db, viewer: Viewer, window: PageRequest): Promise<Page<Wallet>> {
   return pageOf(
     db,
     `${walletRows} where ${visible} and ${isMadeBefore('w.created_at')}
@@ -72,7 +72,7 @@ export function getAny(db: Db, id: string): Promise<Wallet> {
 /** All wallets of all organizations, for platform admins: newest first. */
 export function listAll(
   db: Db,
-  { org_id = null, ...window }: Window & { org_id?: string | null | undefined },
+  { org_id = null, ...window }: PageRequest & { org_id?: string | null | undefined },
 ): Promise<Page<Wallet>> {
   return pageOf(
     db,

@@ -1,5 +1,5 @@
 import { AppError } from '../errors';
-import { type Page, pageOf, type Window } from '../pages';
+import { type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, one } from '../sql';
 import { bindings, filtered, type Session, type SessionFilter, sessionColumns } from './sessions';
 
@@ -44,7 +44,7 @@ export function getForAdmin(db: Db, id: string): Promise<AdminSession> {
 export function listForAdmin(
   db: Db,
   filter: SessionFilter,
-  window: Window,
+  window: PageRequest,
 ): Promise<Page<AdminSession>> {
   return pageOf<AdminSession>(db, `${adminRows} ${filtered}`, bindings(filter), window);
 }

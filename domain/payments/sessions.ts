@@ -1,6 +1,6 @@
 import { AppError } from '../errors';
 import * as wallets from '../ledger/wallets';
-import { isMadeBefore, type Page, pageOf, type Window } from '../pages';
+import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import type { ProviderName } from './currencies';
 
@@ -147,7 +147,7 @@ export function bindings({ org_id, provider, status, from, until }: SessionFilte
 export function list(
   db: Db,
   filter: SessionFilter & { org_id: string },
-  window: Window,
+  window: PageRequest,
 ): Promise<Page<Session>> {
   return pageOf<Session>(db, `${sessionRows} ${filtered}`, bindings(filter), window);
 }
@@ -262,7 +262,7 @@ export function approvalOf(db: Db, id: string): Promise<Approval> {
 }
 
 /** What a buyer is told who comes back: how the session stands, and its credit with what the wallet held after it. */
-interface Outcome {
+interface SessionOutcome {
   payment_session_id: string;
   provider: ProviderName;
   status: SessionStatus;
@@ -275,8 +275,8 @@ interface Outcome {
 }
 
 /** Throws 404 where there is no such session. */
-export function outcomeOf(db: Db, id: string): Promise<Outcome> {
-  return one<Outcome>(
+export function outcomeOf(db: Db, id: string): Promise<SessionOutcome> {
+  return one<SessionOutcome>(
     db,
     `select s.id as payment_session_id, s.provider, s.status, s.wallet_id, s.currency, t.amount_nanos as credited_amount_nanos,
        t.balance_after_nanos as wallet_balance_after_nanos, s.error_code, s.error_message

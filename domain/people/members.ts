@@ -1,5 +1,5 @@
 import { AppError } from '../errors';
-import { isMadeBefore, type Page, pageOf, type Window } from '../pages';
+import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import { revokeKeys, unique } from './organizations';
 
@@ -18,7 +18,7 @@ const memberRows = `
   from memberships m join users u on u.id = m.user_id
   where m.org_id = :org_id and m.archived_at is null`;
 
-export function list(db: Db, org_id: string, window: Window): Promise<Page<Member>> {
+export function list(db: Db, org_id: string, window: PageRequest): Promise<Page<Member>> {
   return pageOf(
     db,
     `${memberRows} and ${isMadeBefore('m.created_at')} order by u.id desc`,

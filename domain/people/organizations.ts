@@ -1,5 +1,5 @@
 import { AppError } from '../errors';
-import { isMadeBefore, type Page, pageOf, type Window } from '../pages';
+import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, one } from '../sql';
 
 interface Organization {
@@ -43,7 +43,7 @@ export function create(
   });
 }
 
-export function list(db: Db, window: Window): Promise<Page<Organization>> {
+export function list(db: Db, window: PageRequest): Promise<Page<Organization>> {
   return pageOf(
     db,
     `select id, name, currency, created_at from organizations
@@ -53,7 +53,7 @@ export function list(db: Db, window: Window): Promise<Page<Organization>> {
   );
 }
 
-export function listTeams(db: Db, org_id: string, window: Window): Promise<Page<Named>> {
+export function listTeams(db: Db, org_id: string, window: PageRequest): Promise<Page<Named>> {
   return listNamed(db, 'teams', org_id, window);
 }
 
@@ -66,7 +66,7 @@ export function archiveTeam(db: Db, org_id: string, id: string): Promise<void> {
   return archive(db, 'teams', { org_id, id });
 }
 
-export function listAgents(db: Db, org_id: string, window: Window): Promise<Page<Named>> {
+export function listAgents(db: Db, org_id: string, window: PageRequest): Promise<Page<Named>> {
   return listNamed(db, 'agents', org_id, window);
 }
 
@@ -83,7 +83,7 @@ function listNamed(
   db: Db,
   table: 'teams' | 'agents',
   org_id: string,
-  window: Window,
+  window: PageRequest,
 ): Promise<Page<Named>> {
   return pageOf(
     db,

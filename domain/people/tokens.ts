@@ -1,11 +1,11 @@
 import { sha256 } from '../digest';
 import { AppError } from '../errors';
-import { isMadeBefore, type Page, pageOf, type Window } from '../pages';
+import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import { invalidKey, newKey, type TokenType } from './keys';
 import type { Role } from './members';
 
-export const scopes = [
+export const permissions = [
   'org:billing',
   'agents:read',
   'agents:write',
@@ -15,14 +15,14 @@ export const scopes = [
   'platform:admin',
   'control_plane',
 ] as const;
-export type Scope = (typeof scopes)[number];
+export type Permission = (typeof permissions)[number];
 
 /** Scopes that belong to the platform: no organization's key carries them. */
-export const platformScopes: readonly Scope[] = ['platform:admin', 'control_plane'];
+export const platformPermissions: readonly Permission[] = ['platform:admin', 'control_plane'];
 
 /** What a person's role allows. A key made for a person never does more, also when the role shrinks later. */
-export const roleScopes: Record<Role, readonly Scope[]> = {
-  owner: scopes.filter((scope) => !platformScopes.includes(scope)),
+export const rolePermissions: Record<Role, readonly Permission[]> = {
+  owner: permissions.filter((scope) => !platformPermissions.includes(scope)),
   admin: ['agents:read', 'agents:write', 'tokens:write', 'org:members', 'events:read'],
   billing_admin: ['org:billing'],
   member: [],
@@ -33,7 +33,7 @@ export interface LivingToken {
   secret_id: string;
   org_id: string | null;
   token_type: TokenType;
-  scopes: Scope[];
+  scopes: Permission[];
   user_id: string | null;
   team_id: string | null;
   agent_id: string | null;
@@ -47,7 +47,7 @@ interface Token {
   name: string;
   token_type: TokenType;
   prefix: string;
-  scopes: Scope[];
+  scopes: Permission[];
   allowed_models: string[] | null;
   user_id: string | null;
   team_id: string | null;
@@ -64,7 +64,7 @@ export interface NewToken {
   org_id: string | null;
   name: string;
   token_type: TokenType;
-  scopes: readonly Scope[];
+  scopes: readonly Permission[];
   allowed_models: readonly string[] | null;
   user_id: string | null;
   team_id: string | null;
@@ -115,7 +115,7 @@ export function issue(db: Db, token: NewToken): Promise<Token & { key: string }>
 export function list(
   db: Db,
   org_id: string | null,
-  { type = null, ...window }: Window & { type?: TokenType | null | undefined },
+  { type = null, ...window }: PageRequest & { type?: TokenType | null | undefined },
 ): Promise<Page<Token>> {
   return pageOf(
     db,
@@ -213,7 +213,7 @@ async function checkOwners(trx: Db, token: NewToken): Promise<void> {
   const user = await owner('user_id', user_id, living('memberships', 'user_id'));
   await owner('team_id', team_id, living('teams', 'id'));
   await owner('agent_id', agent_id, living('agents', 'id'));
-  const allowed = user?.role && roleScopes[user.role];
+  const allowed = user?.role && rolePermissions[user.role];
   const excess = allowed && token.scopes.find((scope) => !allowed.includes(scope));
   if (excess)
     throw new AppError('invalid_field', `The role ${user?.role} does not carry ${excess}.`, {
@@ -266,5 +266,8 @@ export async function findLivingById(db: Db, org_id: string, id: string): Promis
 
 function withinRole({ hash: _, role, is_unnoted: __, ...token }: FoundToken): LivingToken {
   if (role === null) return token;
-  return { ...token, scopes: token.scopes.filter((scope) => roleScopes[role].includes(scope)) };
+  return {
+    ...token,
+    scopes: token.scopes.filter((scope) => rolePermissions[role].includes(scope)),
+  };
 }

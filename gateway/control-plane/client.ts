@@ -12,8 +12,8 @@ import { type Batches, openBatches } from './batches';
 import {
   askConfig,
   type ConfigAnswer,
+  type ReloadRight,
   reportConfig,
-  type Verdict,
   verdictOn,
 } from './configuration';
 import { errorOf, isLost, isRefusedCall, type Reply } from './replies';
@@ -26,14 +26,14 @@ export type Reservation = Wire<calls.Reservation>;
 export type Price = Wire<pricing.Price>;
 
 /** A gateway key always has an organization. */
-type Owner = Wire<KeyOwner> & { org_id: string };
+type OrgKeyOwner = Wire<KeyOwner> & { org_id: string };
 
 type Extension = Wire<calls.Extension>;
 
 /** The machine routes of the control plane, as the gateway uses them. */
 export interface ControlPlane {
   /** By the key itself, or by its id where another proof names it. Throws `invalid_credential`. */
-  verify(key: Verify): Promise<Owner>;
+  verify(key: Verify): Promise<OrgKeyOwner>;
   /** Throws the refusal; one with the code `insufficient_balance` carries the cost ticket. */
   reserve(request: calls.Reserve): Promise<Reservation>;
   /** Undefined where the answer was lost or the wait given up: ask again with the same ids. */
@@ -50,7 +50,7 @@ export interface ControlPlane {
   configuration(etag: string | undefined): Promise<ConfigAnswer>;
   /** Tells what this gateway runs; false where that was not heard. */
   report(state: object): Promise<boolean>;
-  verdictOn(token: string): Promise<Verdict>;
+  verdictOn(token: string): Promise<ReloadRight>;
   /** The price list, at worst that of a while ago; undefined where none was ever had. */
   prices(): Promise<readonly Price[] | undefined>;
   isReady(): Promise<boolean>;
@@ -99,9 +99,9 @@ export function openControlPlane(
   };
 }
 
-async function verify(batches: Batches, log: Logger, key: Verify): Promise<Owner> {
+async function verify(batches: Batches, log: Logger, key: Verify): Promise<OrgKeyOwner> {
   const reply = await batches.request('POST', '/v1/gateway/keys/verify', key);
-  if (reply?.status === 200) return reply.body as unknown as Owner;
+  if (reply?.status === 200) return reply.body as unknown as OrgKeyOwner;
   if (reply === undefined) throw away();
   // A refused key is named as the field that is wrong; any other 401 is about this gateway's own credential.
   if (isRefusedKey(reply))

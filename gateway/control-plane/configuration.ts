@@ -11,7 +11,7 @@ export interface PolledConfig {
 }
 
 /** What a token may do here: `yes` for a service's, or, while the control plane is away, for this gateway's own. */
-export type Verdict = 'yes' | 'forbidden' | 'unknown';
+export type ReloadRight = 'yes' | 'forbidden' | 'unknown';
 
 const CONFIG_PATH = '/v1/gateway/config';
 
@@ -35,7 +35,7 @@ export async function reportConfig(batches: Batches, state: object): Promise<boo
 export async function verdictOn(
   batches: Batches,
   { token, other }: { token: string; other: string },
-): Promise<Verdict> {
+): Promise<ReloadRight> {
   const headers = { authorization: `Bearer ${other}` };
   const reply = await batches.request('GET', CONFIG_PATH, undefined, { headers });
   if (reply?.status === 403) return 'forbidden';

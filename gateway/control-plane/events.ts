@@ -8,7 +8,7 @@ import type { ControlPlane } from './client';
 type Type = Extract<EventType, `rate_limit.${string}` | `request.${string}`>;
 
 /** What happened, and to which call. */
-export interface Told {
+export interface EventContent {
   type: Type;
   /** Events filtered by `action` are those that refused something. */
   action?: 'rate_limited' | 'blocked';
@@ -27,7 +27,7 @@ export interface Subject {
 
 /** Tells the control plane what happened, in batches and off the path of any request. */
 export interface Events {
-  emit(subject: Subject, told: Told): void;
+  emit(subject: Subject, content: EventContent): void;
   /** What waits to be sent. */
   count(): number;
   /** What was given up because the control plane was away too long. */
@@ -64,17 +64,17 @@ class EventBuffer implements Events {
     this.log = log;
   }
 
-  emit({ identity, request_id, trace_label, agent_id }: Subject, told: Told): void {
+  emit({ identity, request_id, trace_label, agent_id }: Subject, content: EventContent): void {
     if (this.waiting.length >= WAITING_MAX) this.makeRoom();
     this.waiting.push({
       id: this.newId(Math.floor(this.control_plane.now())),
       org_id: identity.org_id,
-      type: told.type,
-      action: told.action ?? null,
+      type: content.type,
+      action: content.action ?? null,
       agent_id: agent_id ?? identity.agent_id,
       request_id,
       trace_label,
-      payload: { ...told.payload, ...proofOf(identity) },
+      payload: { ...content.payload, ...proofOf(identity) },
     });
     if (this.waiting.length >= BATCH_MAX) this.sendSoon(0);
     else this.sendSoon(LINGER_MS);

@@ -2,7 +2,7 @@ import { AppError } from '../../domain/errors';
 import type { Identity } from '../../domain/people/identity';
 import type { LimitType, Scope } from '../../domain/rate-limits';
 import type { ClientSide } from '../call/client-side';
-import type { Told } from '../control-plane/events';
+import type { EventContent as Told } from '../control-plane/events';
 import type { Check } from '../limits/buckets';
 import { leastOf, leftOf, type Standing } from '../limits/standing';
 

@@ -1,5 +1,5 @@
 import type { Call } from '../call/call';
-import type { Told } from '../control-plane/events';
+import type { EventContent as Told } from '../control-plane/events';
 
 /** The event of a request that was paid for, once its settlement is on its way. */
 export function tellAtEnd(call: Call): void {

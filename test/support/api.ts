@@ -179,7 +179,7 @@ export async function makeTenant(db: Db, currency = 'USD'): Promise<Tenant> {
   return {
     org_id,
     wallet_id: wallet.id,
-    owner_key: await makeKey(db, org_id, { scopes: tokens.roleScopes.owner }),
+    owner_key: await makeKey(db, org_id, { scopes: tokens.rolePermissions.owner }),
     billing_key: await makeKey(db, org_id, { scopes: ['org:billing'] }),
     member_id,
     member_key: await makeKey(db, org_id, { user_id: member_id }),
