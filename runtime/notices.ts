@@ -13,7 +13,7 @@ interface Channel {
  * Hears PostgreSQL's notices of a channel on a connection of its own, and connects again when it breaks. `onNotice` gets
  * the payload, and undefined after each connect: what was said before it is lost.
  */
-export function listenTo(
+export function openListener(
   { database_url, channel, log }: Channel,
   onNotice: (payload?: string) => void,
 ): { close(): Promise<void> } {

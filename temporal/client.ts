@@ -32,22 +32,7 @@ const ATTEMPTS_MAX = 5;
 // the tries outlast that second, and end within the time for accepting.
 const EXHAUSTED = 8;
 
-export interface Temporal {
-  /**
-   * Sends an update to a row's workflow, started where it does not run, and waits for its result.
-   * Undefined if the result is not needed and does not come in time. Throws the refusal that the workflow answers, or 503 if
-   * Temporal is away.
-   */
-  update<W extends WorkflowName, N extends UpdateName<W>>(
-    start: Start<W>,
-    name: N,
-    input: InputOf<W, N>,
-    options?: UpdateOptions,
-  ): Promise<ResultOf<W, N> | undefined>;
-  /** The same, whose messages are part of a trace. */
-  within(trace: Trace): Pick<Temporal, 'update'>;
-  close(): Promise<void>;
-}
+export type Temporal = ReturnType<typeof openTemporal>;
 
 export interface UpdateOptions {
   /** Callers under one id share one update. */
@@ -64,7 +49,7 @@ export interface UpdateOptions {
 export function openTemporal(
   { address, namespace }: { address: string; namespace: string },
   db: Db,
-): Temporal {
+) {
   const initialIntervalMs = ({ code }: { code: number }) => (code === EXHAUSTED ? 300 : 100);
   const retry = defaultGrpcRetryOptions({ maxAttempts: 3, initialIntervalMs });
   const connection = Connection.lazy({
@@ -72,14 +57,26 @@ export function openTemporal(
     interceptors: [makeGrpcRetryInterceptor(retry)],
   });
   const client = new Client({ connection, namespace });
-  const sender = (by: Client): Pick<Temporal, 'update'> => ({
-    update: (start, name, input, options) => update(by, db, { start, name, input, options }),
-  });
   return {
-    ...sender(client),
-    within: (trace) => sender(inTrace(client, trace)),
+    update: updaterOf(client, db),
+    /** The same, whose messages are part of a trace. */
+    within: (trace: Trace) => ({ update: updaterOf(inTrace(client, trace), db) }),
     close: () => connection.close(),
   };
+}
+
+function updaterOf(client: Client, db: Db) {
+  /**
+   * Sends an update to a row's workflow, started if it does not run, and waits for its result.
+   * Undefined if the result is not needed and does not come in time. Throws the refusal that the workflow answers, or 503 if
+   * Temporal is away.
+   */
+  return <W extends WorkflowName, N extends UpdateName<W>>(
+    start: Start<W>,
+    name: N,
+    input: InputOf<W, N>,
+    options?: UpdateOptions,
+  ): Promise<ResultOf<W, N> | undefined> => update(client, db, { start, name, input, options });
 }
 
 interface Update {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   Client,
   Connection,
@@ -15,7 +16,7 @@ import { openDatabase } from '../runtime/database';
 import { createLog, type Logger } from '../runtime/log';
 import { openProcessTracing } from '../runtime/telemetry/open';
 import { bundleWorkflows } from './bundle';
-import { startDispatcher } from './dispatcher';
+import { openDispatcher } from './dispatcher';
 import { connectWorker, createWorkers, lifecycle_queues } from './run';
 
 const SCHEDULE_CHECK_MS = 15_000;
@@ -37,7 +38,7 @@ export async function main(): Promise<void> {
   const tracing = openProcessTracing('worker_lifecycle', config, log);
   const parts = { connection, namespace, activities, workflow_code, tracing };
   const workers = await createWorkers(parts);
-  const dispatcher = startDispatcher({ db, database_url: config.DATABASE_URL, client, log });
+  const dispatcher = openDispatcher({ db, database_url: config.DATABASE_URL, client, log });
   void keepSchedule(client, db, log);
   log.info(
     { address: config.TEMPORAL_ADDRESS, task_queues: lifecycle_queues },
@@ -45,7 +46,7 @@ export async function main(): Promise<void> {
   );
   // Ends on SIGINT and SIGTERM, which the SDK's runtime hears.
   await Promise.all(workers.map((worker) => worker.run()));
-  await dispatcher.stop();
+  await dispatcher.close();
   await tracing?.close();
   await client.connection.close();
   await connection.close();
@@ -68,7 +69,7 @@ async function keepSchedule(client: Client, db: Knex, log: Logger): Promise<void
       if (!(error instanceof ScheduleAlreadyRunning))
         log.warn({ err: error }, 'the reconcile schedule could not be made yet');
     }
-    await new Promise((resolve) => setTimeout(resolve, SCHEDULE_CHECK_MS).unref());
+    await sleep(SCHEDULE_CHECK_MS, undefined, { ref: false });
   }
 }
 

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { NativeConnection, type NativeConnectionOptions, Worker } from '@temporalio/worker';
 import type { Activities } from '../activities';
 import type { Logger } from '../runtime/log';
@@ -52,7 +53,7 @@ export async function connectWorker(
           { err: error, address: options.address },
           'Temporal is away; trying again until it answers',
         );
-      await new Promise((resolve) => setTimeout(resolve, Math.min(attempt * 250, 3_000)));
+      await sleep(Math.min(attempt * 250, 3_000));
     }
   }
 }

@@ -16,14 +16,7 @@ const WAITING_MAX = 4_000;
 /** Pauses before a batch of unknown outcome is sent again; it is the same batch, and every item has an id. */
 const RESEND_MS = [50, 250, 1_000];
 
-export interface Batches {
-  /** Refusals are rows (`code`); throws only if the ledger is away or the organization's queue is full. */
-  reserve(body: calls.Reserve): Promise<ItemAnswer>;
-  settle(body: calls.Settle): Promise<ItemAnswer>;
-  redeem(body: calls.Redeem): Promise<ItemAnswer>;
-  /** Resolves when every item is committed. */
-  close(): Promise<void>;
-}
+export type Batches = ReturnType<typeof openBatches>;
 
 type Op = ItemAnswer['op'];
 
@@ -59,7 +52,7 @@ interface Queue {
  * Coalesces what waits for one organization's lock into one call and one commit, settlements first (docs/decisions.md, 1
  * and 2). An idle organization's batch leaves in the same turn of the event loop; while it is out the next one gathers.
  */
-export function openBatches(db: Db, log: Logger): Batches {
+export function openBatches(db: Db, log: Logger) {
   const queues = new Map<string, Queue>();
 
   async function add(op: Op, org_id: string, given: ItemBody): Promise<ItemAnswer> {
@@ -88,10 +81,12 @@ export function openBatches(db: Db, log: Logger): Batches {
   }
 
   return {
-    reserve: (body) => add('reserve', body.org_id, reserveOf(body)),
-    settle: (body) => add('settle', body.org_id, settleOf(body)),
-    redeem: (body) => add('redeem', body.org_id, redeemOf(body)),
-    async close() {
+    /** Refusals are rows (`code`), here and below; throws only if the ledger is away or the organization's queue is full. */
+    reserve: (body: calls.Reserve) => add('reserve', body.org_id, reserveOf(body)),
+    settle: (body: calls.Settle) => add('settle', body.org_id, settleOf(body)),
+    redeem: (body: calls.Redeem) => add('redeem', body.org_id, redeemOf(body)),
+    /** Resolves when every item is committed. */
+    async close(): Promise<void> {
       while (queues.size > 0) await Promise.all([...queues.values()].map(({ running }) => running));
     },
   };

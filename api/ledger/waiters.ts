@@ -3,8 +3,9 @@ import type { Redeem } from '../../domain/ledger/calls';
 import type { ItemAnswer } from '../../domain/ledger/reservations';
 import * as tickets from '../../domain/ledger/tickets';
 import { type Db, withRetry } from '../../domain/sql';
+import { createDeferred } from '../../runtime/deferred';
 import type { Logger } from '../../runtime/log';
-import { listenTo } from '../../runtime/notices';
+import { openListener } from '../../runtime/notices';
 import type { Batches } from './batches';
 
 /** Lost notices are covered by a look this often. */
@@ -14,12 +15,7 @@ const PAUSE_MS_MIN = 20;
 /** A long queue is looked at less often, so that waiting calls never take the ledger from running ones. */
 const PAUSE_PER_LOOK = 5;
 
-export interface Waiters {
-  /** Redeems a ticket; a call that nothing covers waits up to `wait_ms` without holding a connection. */
-  redeem(body: Redeem, gone: AbortSignal): Promise<ItemAnswer>;
-  /** Ends every wait with what is true now, and resolves when each is answered; new redeems no longer wait. */
-  close(): Promise<void>;
-}
+export type Waiters = ReturnType<typeof openWaiters>;
 
 interface Queue {
   /** The calls of this process that wait, by request_id. */
@@ -37,7 +33,7 @@ interface WaiterParts {
 }
 
 /** Held redeems of this process: wakes them when PostgreSQL tells that money or a verdict is there. */
-export function openWaiters({ db, batches, database_url, log }: WaiterParts): Waiters {
+export function openWaiters({ db, batches, database_url, log }: WaiterParts) {
   const queues = new Map<string, Queue>();
   let is_closing = false;
 
@@ -48,7 +44,7 @@ export function openWaiters({ db, batches, database_url, log }: WaiterParts): Wa
   const lookAtAll = (): void => {
     for (const org_id of queues.keys()) lookAt(org_id);
   };
-  const listener = listenTo(
+  const listener = openListener(
     { database_url, channel: 'tickets', log },
     // A connection that was made anew may have missed anything.
     (org_id) => (org_id === undefined ? lookAtAll() : lookAt(org_id)),
@@ -56,19 +52,19 @@ export function openWaiters({ db, batches, database_url, log }: WaiterParts): Wa
   const timer = setInterval(lookAtAll, SWEEP_MS);
 
   return {
-    async redeem(body, gone) {
+    /** Redeems a ticket; a call that nothing covers waits up to `wait_ms` without holding a connection. */
+    async redeem(body: Redeem, gone: AbortSignal): Promise<ItemAnswer> {
       const wait_ms = is_closing ? 0 : body.wait_ms;
       if (wait_ms === 0) return batches.redeem({ ...body, wait_ms });
       const { org_id, request_id } = body;
       // Joined before the first try, so that nothing that happens after it is missed.
       const queue = join(queues, org_id);
-      const woken = new Promise<ItemAnswer | undefined>((resolve) => {
-        queue.calls.set(request_id, resolve);
-      });
+      const woken = createDeferred<ItemAnswer | undefined>();
+      queue.calls.set(request_id, woken.resolve);
       try {
         const first = await batches.redeem({ ...body, wait_ms });
         if (first.code !== 'insufficient_balance') return first;
-        const answer = await waitFor(woken, wait_ms, gone);
+        const answer = await waitFor(woken.promise, wait_ms, gone);
         if (answer !== undefined) return answer;
         if (gone.aborted) {
           await tickets.leave(db, org_id, request_id);
@@ -82,7 +78,8 @@ export function openWaiters({ db, batches, database_url, log }: WaiterParts): Wa
         if (queue.calls.size === 0 && queues.get(org_id) === queue) queues.delete(org_id);
       }
     },
-    async close() {
+    /** Ends every wait with what is true now, and resolves when each is answered; new redeems no longer wait. */
+    async close(): Promise<void> {
       is_closing = true;
       clearInterval(timer);
       for (const queue of queues.values()) for (const end of queue.calls.values()) end(undefined);

@@ -1,7 +1,7 @@
 import { type Dispatcher, Pool } from 'undici';
 import type { BatchItem } from '../../domain/ledger/calls';
 import { type Item, SentBatch } from './batch';
-import { type Clock, openClock } from './clock';
+import { type Clock, createClock } from './clock';
 import { type NoReply, parseReply, type Reply } from './replies';
 
 type Op = BatchItem['op'];
@@ -45,7 +45,7 @@ export class Batches {
   private readonly pools: Pool[];
   private readonly paths: string[];
   private readonly headers: Record<string, string>;
-  private readonly clock: Clock = openClock();
+  private readonly clock: Clock = createClock();
   // One address is used until it fails; then the next one is.
   private current = 0;
   private queue: Item[] = [];

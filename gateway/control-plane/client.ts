@@ -17,7 +17,7 @@ import {
   verdictOn,
 } from './configuration';
 import { errorOf, isLost, isRefusedCall, type Reply } from './replies';
-import { openSettlements, type Settlements } from './settlements';
+import { createSettlements, type Settlements } from './settlements';
 
 /** The hold that pays for a call, as the control plane answers it. */
 export type Reservation = Wire<calls.Reservation>;
@@ -78,7 +78,7 @@ export function openControlPlane(
 ): ControlPlane {
   const headers = { authorization: `Bearer ${token}`, 'x-svc-gateway-version': API_VERSION };
   const batches = openBatches({ urls, headers });
-  const settlements = openSettlements(batches, log);
+  const settlements = createSettlements(batches, log);
   const ready = cached(READY_FRESH_MS, () => isReady(batches, log));
   return {
     verify: (key) => verify(batches, log, key),

@@ -25,17 +25,6 @@ export interface Subject {
   agent_id?: string | null | undefined;
 }
 
-/** Tells the control plane what happened, in batches and off the path of any request. */
-export interface Events {
-  emit(subject: Subject, content: EventContent): void;
-  /** What waits to be sent. */
-  count(): number;
-  /** What was given up because the control plane was away too long. */
-  dropped(): number;
-  /** Sends what waits, as far as the control plane takes it within the time. */
-  close(within_ms: number): Promise<void>;
-}
-
 // What the control plane takes in one call.
 const BATCH_MAX = 500;
 const LINGER_MS = 250;
@@ -46,10 +35,11 @@ const WAITING_MAX = 20_000;
 type Teller = Pick<ControlPlane, 'tell' | 'now'>;
 
 export function openEvents(control_plane: Teller, log: Logger): Events {
-  return new EventBuffer(control_plane, log);
+  return new Events(control_plane, log);
 }
 
-class EventBuffer implements Events {
+/** Sends events to the control plane, in batches and off the path of any request. */
+export class Events {
   private readonly control_plane: Teller;
   private readonly log: Logger;
   private waiting: GatewayEvent[] = [];
@@ -80,14 +70,17 @@ class EventBuffer implements Events {
     else this.sendSoon(LINGER_MS);
   }
 
+  /** The events that wait to be sent. */
   count(): number {
     return this.waiting.length;
   }
 
+  /** The events that were given up because the control plane was away too long. */
   dropped(): number {
     return this.lost;
   }
 
+  /** Sends what waits, as far as the control plane takes it within the time. */
   async close(within_ms: number): Promise<void> {
     this.is_closing = true;
     clearTimeout(this.timer);

@@ -5,16 +5,12 @@ import type { Batches } from './batches';
 import { errorOf, isRefusedCall, type NoReply, type Reply } from './replies';
 
 /** The settlements that the control plane has not accepted yet. */
-export interface Settlements {
-  /** Returns at once. `estimate` is what the hold was made for. */
-  send(settlement: Settle, estimate?: Usage): void;
-  count(): number;
-}
+export type Settlements = ReturnType<typeof createSettlements>;
 
 const SETTLE_TIMEOUT_MS = 5_000;
 const BACKOFF_MS = [200, 500, 1_000, 2_000, 5_000];
 
-export function openSettlements(batches: Batches, log: Logger): Settlements {
+export function createSettlements(batches: Batches, log: Logger) {
   let unsettled = 0;
   const settle = async (settlement: Settle, estimate: Usage | undefined): Promise<void> => {
     const refusal = await deliver(batches, log, settlement);
@@ -31,13 +27,14 @@ export function openSettlements(batches: Batches, log: Logger): Settlements {
     if (again !== undefined) logLost(log, held, again, settlement.usage);
   };
   return {
-    send(settlement, estimate) {
+    /** Returns at once. `estimate` is what the hold was made for. */
+    send(settlement: Settle, estimate?: Usage): void {
       unsettled += 1;
       void settle(settlement, estimate).finally(() => {
         unsettled -= 1;
       });
     },
-    count: () => unsettled,
+    count: (): number => unsettled,
   };
 }
 

@@ -11,7 +11,7 @@ import {
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
 import { API_VERSION } from '../version';
-import { openReceiver } from './receiver';
+import { createReceiver } from './receiver';
 import { contextOf, type NewSpan, type Tracing, type TracingOptions, tell } from './spans';
 
 // A busy second's spans; more are dropped, since a receiver that is away must not cost the process its memory.
@@ -25,9 +25,9 @@ export class OtlpTracing implements Tracing {
   private readonly tracer: ReturnType<TracerProvider['getTracer']>;
   private readonly ids = new Ids();
 
-  constructor(options: TracingOptions, receiver = openReceiver(options)) {
+  constructor(options: TracingOptions, receiver = createReceiver(options)) {
     const { service, sample_ratio = 1 } = options;
-    const exporter = receiver.told(new OTLPTraceExporter(receiver.options('v1/traces')));
+    const exporter = receiver.watched(new OTLPTraceExporter(receiver.options('v1/traces')));
     const root =
       sample_ratio < 1 ? new TraceIdRatioBasedSampler(sample_ratio) : new AlwaysOnSampler();
     this.provider = new TracerProvider({

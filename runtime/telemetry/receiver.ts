@@ -2,11 +2,7 @@ import type { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto
 import type { Logger } from '../log';
 
 /** Where telemetry is sent: how exporters reach it, and one line in the log each time that it goes or comes back. */
-export interface Receiver {
-  options(path: string): ConstructorParameters<typeof OTLPTraceExporter>[0];
-  /** The same exporter, whose results are watched. */
-  told<E extends Exporter>(exporter: E): E;
-}
+export type Receiver = ReturnType<typeof createReceiver>;
 
 interface Exporter {
   // biome-ignore lint/suspicious/noExplicitAny: spans or metrics, and the callback of either.
@@ -17,7 +13,7 @@ interface Exporter {
 const SEND_MS = 3_000;
 const SUCCESS = 0;
 
-export function openReceiver({ endpoint, log }: { endpoint: string; log: Logger }): Receiver {
+export function createReceiver({ endpoint, log }: { endpoint: string; log: Logger }) {
   let is_away = false;
   const note = (error: Error | undefined): void => {
     if ((error !== undefined) === is_away) return;
@@ -27,14 +23,15 @@ export function openReceiver({ endpoint, log }: { endpoint: string; log: Logger 
     else log.info('the receiver of telemetry takes it again');
   };
   return {
-    options: (path) => ({
+    options: (path: string): ConstructorParameters<typeof OTLPTraceExporter>[0] => ({
       url: `${endpoint.replace(/\/+$/, '')}/${path}`,
       timeoutMillis: SEND_MS,
       keepAlive: true,
       // More would only wait for the same receiver.
       concurrencyLimit: 4,
     }),
-    told(exporter) {
+    /** The same exporter, whose results are watched. */
+    watched<E extends Exporter>(exporter: E): E {
       const send = exporter.export.bind(exporter);
       exporter.export = (items, done) =>
         send(items, (result) => {
