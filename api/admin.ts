@@ -22,7 +22,7 @@ const commands: Record<string, { words: string; run: Command }> = {
   audit: { words: 'prove the ledger; exits 1 when something is broken', run: runAudit },
   tickets: {
     words:
-      'list the open cost tickets; "tickets approve <id> [note]" credits what is missing, "tickets deny <id> [reason]" refuses',
+      'list the open cost tickets; "tickets approve <id> [note]" credits what is missing, "tickets deny <id> [note]" refuses',
     run: runTickets,
   },
   payments: {
@@ -126,7 +126,7 @@ async function runTickets(db: Db, [verb, id, ...words]: string[]): Promise<numbe
   const verdict = verdict_of[verb as keyof typeof verdict_of];
   if (verdict === undefined || id === undefined) {
     throw new ConfigError(
-      'Say: tickets, tickets approve <id> [note], or tickets deny <id> [reason].',
+      'Say: tickets, tickets approve <id> [note], or tickets deny <id> [note].',
     );
   }
   const { org_id } = await tickets.get(db, id, null);

@@ -77,8 +77,9 @@ function approve(ctx: Ctx, { amount, ...rest }: z.infer<typeof approval>) {
   return decide(ctx, { verdict: 'approved', amount_nanos: amount?.toString(), ...rest });
 }
 
-function deny(ctx: Ctx, { reason, ...rest }: z.infer<typeof denial>) {
-  return decide(ctx, { verdict: 'denied', note: reason, ...rest });
+/** On the wire the note of a denial is its `reason`. */
+function deny(ctx: Ctx, { reason: note, ...rest }: z.infer<typeof denial>) {
+  return decide(ctx, { verdict: 'denied', note, ...rest });
 }
 
 type Decision = Pick<verdicts.Verdict, 'verdict' | 'amount_nanos' | 'wallet_id' | 'note'> & {
