@@ -110,7 +110,11 @@ async function refusable<T>(run: () => Promise<T>): Promise<T> {
       // Benign: a refused verdict is an answer, not an incident.
       const category = ApplicationFailureCategory.BENIGN;
       throw ApplicationFailure.create({
-        ...{ message, type, category, nonRetryable: true, details: [{ status, ...details }] },
+        message,
+        type,
+        category,
+        nonRetryable: true,
+        details: [{ status, ...details }],
       });
     }
     throw error;

@@ -86,7 +86,12 @@ async function makeCheckout(providerOf: ProviderOf, session: Called) {
   const { id, amount_nanos, currency, description, return_url, cancel_url } = session;
   const provider = await providerOf(session.provider);
   return provider.createCheckout({
-    ...{ payment_session_id: id, amount_nanos, currency, description, return_url, cancel_url },
+    payment_session_id: id,
+    amount_nanos,
+    currency,
+    description,
+    return_url,
+    cancel_url,
     key: keyOf(session),
     expires_at: session.provider_expires_at,
   });
@@ -233,7 +238,11 @@ async function sendRefund(db: Db, providerOf: ProviderOf, id: string): Promise<v
     const { provider_order_id: order_id, provider_capture_id: capture_id } = refund;
     const { amount_nanos, currency } = refund;
     const answer = await provider.refund({
-      ...{ payment_refund_id: id, order_id, capture_id, amount_nanos, currency },
+      payment_refund_id: id,
+      order_id,
+      capture_id,
+      amount_nanos,
+      currency,
     });
     await record(db, id, answer);
   } catch (error) {

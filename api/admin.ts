@@ -131,7 +131,12 @@ async function runTickets(db: Db, [verb, id, ...words]: string[]): Promise<numbe
   }
   const { org_id } = await tickets.get(db, id, null);
   await verdicts.decide(db, {
-    ...{ ticket_id: id, org_id, verdict, by: 'terminal', is_platform: true, by_terminal: true },
+    ticket_id: id,
+    org_id,
+    verdict,
+    by: 'terminal',
+    is_platform: true,
+    by_terminal: true,
     valid_until: await verdicts.verdictDeadline(db),
     ...(words.length > 0 ? { note: words.join(' ') } : {}),
   });

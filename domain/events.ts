@@ -141,8 +141,12 @@ export async function after(
        and (:action::text is null or e.action = :action)
      order by e.transaction_id, e.id limit :limit`,
     {
-      ...{ org_id, visible: [...visible], ...place, limit },
-      ...{ type: type ?? null, action: action ?? null },
+      org_id,
+      visible: [...visible],
+      ...place,
+      limit,
+      type: type ?? null,
+      action: action ?? null,
     },
   );
   const last = rows.at(-1);

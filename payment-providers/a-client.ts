@@ -113,9 +113,12 @@ export async function askJson(
 const refusing = new Set([400, 404, 422]);
 
 const reasons: Record<string, ProviderRefusal['code']> = {
-  ...{ ORDER_NOT_APPROVED: 'not_approved', PAYER_ACTION_REQUIRED: 'not_approved' },
-  ...{ INSTRUMENT_DECLINED: 'declined', TRANSACTION_REFUSED: 'declined' },
-  ...{ PAYER_CANNOT_PAY: 'declined', PAYER_ACCOUNT_RESTRICTED: 'declined' },
+  ORDER_NOT_APPROVED: 'not_approved',
+  PAYER_ACTION_REQUIRED: 'not_approved',
+  INSTRUMENT_DECLINED: 'declined',
+  TRANSACTION_REFUSED: 'declined',
+  PAYER_CANNOT_PAY: 'declined',
+  PAYER_ACCOUNT_RESTRICTED: 'declined',
   PAYER_ACCOUNT_LOCKED_OR_CLOSED: 'declined',
 };
 

@@ -114,7 +114,9 @@ async function capture(
   const whole = 'return=representation';
   try {
     const { result } = await new OrdersController(client).captureOrder({
-      ...{ id: order_id, paypalRequestId: key, prefer: whole },
+      id: order_id,
+      paypalRequestId: key,
+      prefer: whole,
     });
     return reportOf(result);
   } catch (error) {
@@ -132,7 +134,8 @@ async function refund(
   const { payment_refund_id, capture_id, currency, amount_nanos } = request;
   try {
     const { result } = await new PaymentsController(client).refundCapturedPayment({
-      ...{ captureId: capture_id, paypalRequestId: payment_refund_id },
+      captureId: capture_id,
+      paypalRequestId: payment_refund_id,
       prefer: 'return=representation',
       body: {
         amount: moneyOf(currency, amount_nanos),
@@ -160,13 +163,20 @@ function nothingPaid(status: PaymentStatus): PaymentReport {
 }
 
 const orderStatuses: Record<string, PaymentStatus> = {
-  ...{ CREATED: 'open', SAVED: 'open', PAYER_ACTION_REQUIRED: 'open' },
-  ...{ APPROVED: 'approved', VOIDED: 'closed' },
+  CREATED: 'open',
+  SAVED: 'open',
+  PAYER_ACTION_REQUIRED: 'open',
+  APPROVED: 'approved',
+  VOIDED: 'closed',
 };
 
 const captureStatuses: Record<string, PaymentStatus> = {
-  ...{ COMPLETED: 'captured', PARTIALLY_REFUNDED: 'captured', REFUNDED: 'captured' },
-  ...{ PENDING: 'pending', DECLINED: 'declined', FAILED: 'declined' },
+  COMPLETED: 'captured',
+  PARTIALLY_REFUNDED: 'captured',
+  REFUNDED: 'captured',
+  PENDING: 'pending',
+  DECLINED: 'declined',
+  FAILED: 'declined',
 };
 
 /** An order's own status says COMPLETED also where its capture was declined: the capture counts. */
@@ -250,9 +260,12 @@ async function disputesOf(
 }
 
 const outcomes: Record<string, ReportedDispute['status']> = {
-  ...{ RESOLVED_BUYER_FAVOUR: 'lost', ACCEPTED: 'lost' },
-  ...{ RESOLVED_SELLER_FAVOUR: 'won', DENIED: 'won' },
-  ...{ RESOLVED_WITH_PAYOUT: 'won', CANCELED_BY_BUYER: 'won' },
+  RESOLVED_BUYER_FAVOUR: 'lost',
+  ACCEPTED: 'lost',
+  RESOLVED_SELLER_FAVOUR: 'won',
+  DENIED: 'won',
+  RESOLVED_WITH_PAYOUT: 'won',
+  CANCELED_BY_BUYER: 'won',
 };
 
 /** An end that we do not know is taken for none: the money stays away until it is known. */

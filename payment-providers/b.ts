@@ -153,8 +153,11 @@ function statusOf(
 }
 
 const refundStatuses: Record<string, ReportedRefund['status']> = {
-  ...{ succeeded: 'succeeded', pending: 'pending', requires_action: 'pending' },
-  ...{ failed: 'failed', canceled: 'failed' },
+  succeeded: 'succeeded',
+  pending: 'pending',
+  requires_action: 'pending',
+  failed: 'failed',
+  canceled: 'failed',
 };
 
 function refundOf({ id, status, amount, currency, metadata }: Stripe.Refund): ReportedRefund {
@@ -170,7 +173,10 @@ function refundOf({ id, status, amount, currency, metadata }: Stripe.Refund): Re
 }
 
 const disputeStatuses: Record<string, ReportedDispute['status']> = {
-  ...{ needs_response: 'open', under_review: 'open', won: 'won', lost: 'lost' },
+  needs_response: 'open',
+  under_review: 'open',
+  won: 'won',
+  lost: 'lost',
 };
 
 /** Nothing for a warning, and for a dispute that was prevented: no money has left us. */

@@ -221,8 +221,16 @@ function historyItem(session: payments.Session) {
   const { id: session_id, user_id, provider: name, surface, amount_nanos, currency } = session;
   const { status, provider_order_id, provider_capture_id, created_at } = session;
   return {
-    ...{ id: session_id, user_id, provider: name, surface, amount_nanos, currency, status },
-    ...{ provider_order_id, provider_capture_id, created_at },
+    id: session_id,
+    user_id,
+    provider: name,
+    surface,
+    amount_nanos,
+    currency,
+    status,
+    provider_order_id,
+    provider_capture_id,
+    created_at,
   };
 }
 

@@ -91,7 +91,9 @@ async function decide(ctx: Ctx, { id: ticket_id, ...decision }: Decision) {
   const { db, temporal, principal } = ctx;
   const { org_id } = await tickets.get(db, ticket_id, ownOrg(principal));
   const verdict: verdicts.Verdict = {
-    ...{ ticket_id, org_id, ...decision },
+    ticket_id,
+    org_id,
+    ...decision,
     id: randomUUID(),
     by: principal.user_id ?? principal.id,
     is_platform: isPlatformAdmin(principal),

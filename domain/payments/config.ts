@@ -81,10 +81,14 @@ async function rowOf(db: Db, name: ProviderName): Promise<ProviderRow> {
 /** A provider that was never set up: disabled, and it has nothing. */
 function blank(name: ProviderName): ProviderRow {
   return {
-    ...{ name, enabled: false, base_url: liveUrls[name] },
+    name,
+    enabled: false,
+    base_url: liveUrls[name],
     supported_currencies: [...currenciesOf(name)],
-    ...{ credentials: {}, webhook_secret: null },
-    ...{ previous_webhook_secret: null, previous_webhook_secret_until: null },
+    credentials: {},
+    webhook_secret: null,
+    previous_webhook_secret: null,
+    previous_webhook_secret_until: null,
   };
 }
 

@@ -50,8 +50,20 @@ const currencies: Record<ProviderName, Currencies> = {
 // is eaten by its fee, so provider A, which states none, has the same.
 const LEAST = 50n;
 const least: Readonly<Record<string, bigint>> = {
-  ...{ AED: 200n, CZK: 1_500n, DKK: 250n, GBP: 30n, HKD: 400n, HUF: 17_500n, JPY: 5_000n },
-  ...{ KRW: 5_000n, MXN: 1_000n, MYR: 200n, NOK: 300n, PLN: 200n, RON: 200n, SEK: 300n },
+  AED: 200n,
+  CZK: 1_500n,
+  DKK: 250n,
+  GBP: 30n,
+  HKD: 400n,
+  HUF: 17_500n,
+  JPY: 5_000n,
+  KRW: 5_000n,
+  MXN: 1_000n,
+  MYR: 200n,
+  NOK: 300n,
+  PLN: 200n,
+  RON: 200n,
+  SEK: 300n,
   THB: 1_000n,
 };
 

@@ -138,8 +138,11 @@ export const filtered = `where (:org_id::text is null or s.org_id = :org_id) and
 
 export function bindings({ org_id, provider, status, from, until }: SessionFilter) {
   return {
-    ...{ org_id: org_id ?? null, provider: provider ?? null, status: status ?? null },
-    ...{ from: from ?? null, until: until ?? null },
+    org_id: org_id ?? null,
+    provider: provider ?? null,
+    status: status ?? null,
+    from: from ?? null,
+    until: until ?? null,
   };
 }
 
@@ -192,7 +195,8 @@ export async function create(db: Db, wanted: NewSession): Promise<string> {
       {
         ...buyer,
         ...columns,
-        ...{ wallet_id, owner_type },
+        wallet_id,
+        owner_type,
         idempotency: once?.idempotency ?? null,
         body_sha256: once?.body_sha256 ?? null,
       },
