@@ -38,7 +38,10 @@ const commands: Record<string, { words: string; run: Command }> = {
 
 type Command = (db: Db, args: string[]) => Promise<number>;
 
-/** `npm run admin -- <command>`: what is done from a terminal, on the database itself. */
+/**
+ * `npm run admin -- <command>`: commands that an operator runs in a terminal, on the database
+ * itself.
+ */
 export async function main([name, ...args]: string[]): Promise<void> {
   const command = commands[name ?? ''];
   if (command === undefined) {

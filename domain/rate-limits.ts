@@ -1,4 +1,6 @@
-/** Who a limit counts, in the order in which a request passes them; those of policy packs come last. */
+/**
+ * Who a limit counts, in the order in which a request passes them; those of policy packs come last.
+ */
 const scopes = [
   'ip',
   'per_key',
@@ -16,7 +18,7 @@ export type Scope = (typeof scopes)[number];
 /** Requests, tokens, or requests at the same time. */
 export type LimitType = 'rpm' | 'tpm' | 'parallel';
 
-/** What a scope allows; null and absent are no limit. */
+/** The limits of a scope; null and absent are no limit. */
 export interface ScopeLimits {
   rpm?: number | null | undefined;
   tpm?: number | null | undefined;
@@ -35,7 +37,7 @@ interface ConsumerGroup {
   inherits?: string | undefined;
 }
 
-/** What a group allows: its own limits, and those of its profile where it sets none. */
+/** The limits of a group: its own, and those of its profile if it sets none. */
 export function limitsOfGroup(
   { rate_limits = {}, inherits }: ConsumerGroup,
   profiles: readonly Profile[],
@@ -48,7 +50,7 @@ export function limitsOfGroup(
   };
 }
 
-/** What is wrong with groups and profiles, with the path of the key; undefined where nothing is. */
+/** The first error in groups and profiles, with the path of its key; undefined if there is none. */
 export function groupProblem(
   groups: readonly ConsumerGroup[],
   profiles: readonly Profile[],

@@ -1,12 +1,14 @@
-/** Seals what must not stand in the clear in the database, and signs what a client carries for us. */
+/** Seals secrets that the database keeps, and signs values that a client carries for us. */
 export interface Secrets {
   /** Ciphertext of a text. `owner` says what it belongs to; it opens for the same owner only. */
   seal(text: string, owner: string): Promise<string>;
-  /** The text again. Throws where it was sealed for another owner or under another key, or was changed. */
+  /**
+   * The text again. Throws if it was sealed for another owner or under another key, or was changed.
+   */
   open(sealed: string, owner: string): Promise<string>;
   /** A signature over parts, for one use: `label` keeps signatures of different uses apart. */
   sign(label: string, ...parts: readonly string[]): Promise<string>;
-  /** True where the signature is of these parts; compared in constant time. */
+  /** True if the signature is of these parts; compared in constant time. */
   isSigned(signature: string, label: string, ...parts: readonly string[]): Promise<boolean>;
 }
 
@@ -25,7 +27,9 @@ class UnreadableSecret extends Error {
   }
 }
 
-/** True for the error of a ciphertext that cannot be opened, of this or another copy of the module. */
+/**
+ * True for the error of a ciphertext that cannot be opened, of this or another copy of the module.
+ */
 export function isUnreadableSecret(error: unknown): error is Error {
   return error instanceof Error && error.name === 'UnreadableSecret';
 }
@@ -70,7 +74,7 @@ export function createSecrets(key_base64: string): Secrets {
       return toBase64(new Uint8Array(mac));
     },
     async isSigned(signature, label, ...parts) {
-      // WebCrypto compares in constant time; what is no base64 is no signature.
+      // WebCrypto compares in constant time; a text that is no base64 is no signature.
       if (!/^[\w-]+$/.test(signature)) return false;
       const given = fromBase64(signature);
       return crypto.subtle.verify('HMAC', await signing, given, message(label, parts));
@@ -78,7 +82,7 @@ export function createSecrets(key_base64: string): Secrets {
   };
 }
 
-// One key for one use: what is learnt of one says nothing of the other.
+// One key for one use: a leak of one reveals nothing of the other.
 function derived(info: string) {
   return { name: 'HKDF', hash: 'SHA-256', salt: new Uint8Array(), info: bytesOf(info) };
 }
@@ -93,7 +97,10 @@ function signingKey(root: CryptoKey): Promise<CryptoKey> {
   return crypto.subtle.deriveKey(derived('svc sign v1'), root, hmac, false, ['sign', 'verify']);
 }
 
-/** Tells keys apart without saying anything of them: by it a ciphertext finds its key once there are several. */
+/**
+ * Tells keys apart without saying anything of them: by it a ciphertext finds its key once there are
+ * several.
+ */
 async function keyName(root: CryptoKey): Promise<string> {
   return toBase64(new Uint8Array(await crypto.subtle.deriveBits(derived('svc name v1'), root, 48)));
 }

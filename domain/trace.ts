@@ -1,4 +1,7 @@
-/** How a caller of the gateway is known; it stands on every event and span (specification: Authentication, rule 4). */
+/**
+ * How a caller of the gateway is known; it stands on every event and span (specification:
+ * Authentication, rule 4).
+ */
 export type Proof = 'header_soft' | 'gateway_key' | 'signed_assertion';
 
 /** The trace that a call is part of. */
@@ -8,7 +11,9 @@ export interface Trace {
   identity_proof_method?: Proof | undefined;
 }
 
-/** What bodies say of the trace, nothing while traces are off; the ledger takes no part in it. */
+/**
+ * The members of a body that carry the trace, absent while traces are off; the ledger ignores them.
+ */
 export type TraceMembers = { [member in keyof Trace]?: Trace[member] | undefined };
 
 /** The trace that a body names. */

@@ -20,7 +20,10 @@ export interface Connection {
   forget: () => void;
 }
 
-/** Provider A as it is reached: a client of the official package with a token, at the configured address. */
+/**
+ * Provider A as it is reached: a client of the official package with a token, at the configured
+ * address.
+ */
 export function createConnection(
   { base_url, credentials, webhook_secrets }: ProviderAccess,
   call_ms: number,
@@ -48,7 +51,7 @@ export function createConnection(
   };
   const session = () => {
     if (opened && Date.now() < good_until_ms) return opened;
-    // One asks for a token; who comes meanwhile waits for the same.
+    // One call requests a token; calls that come meanwhile wait for the same one.
     good_until_ms = Number.POSITIVE_INFINITY;
     opened = open().catch((error) => {
       forget();
@@ -66,7 +69,10 @@ interface AxiosRequest {
   data?: string;
 }
 
-/** The package knows two addresses of its own; this sends its requests to the configured one. Never past a redirect. */
+/**
+ * The package knows two addresses of its own; this sends its requests to the configured one. Never
+ * past a redirect.
+ */
 function adapterTo(base_url: string, call_ms: number) {
   return async (config: AxiosRequest) => {
     const { pathname, search } = new URL(config.url);
@@ -87,7 +93,10 @@ function addressOf(base_url: string, path: string): string {
   return `${base_url.replace(/\/+$/, '')}${path}`;
 }
 
-/** A call that the package does not have: its answer's JSON, undefined for one of the refusals that the caller expects. */
+/**
+ * A call that the package does not have: its answer's JSON, undefined for one of the refusals that
+ * the caller expects.
+ */
 export async function askJson(
   { base_url, session, forget }: Connection,
   path: string,
@@ -137,7 +146,10 @@ export function issueOf(error: unknown): string | undefined {
   return error instanceof ApiError ? problemOf(error).details?.[0]?.issue : undefined;
 }
 
-/** The words of an error, and whether it is a definite no. Errors of the package carry the request with its token. */
+/**
+ * The message of an error, and whether it is a definite no. Errors of the package carry the request
+ * with its token.
+ */
 export function explain(
   { forget }: Connection,
   error: unknown,
@@ -148,7 +160,7 @@ export function explain(
   const { name, debug_id, details: [detail] = [] } = problemOf(error);
   const words = [status, name, detail?.issue, detail?.description, debug_id && `(${debug_id})`];
   const message = `answered ${words.filter(Boolean).join(' ')}`;
-  // Only the provider's own words are its word: a 404 of something between us is none.
+  // Only the provider's own error counts: a 404 of a proxy between us does not.
   if (!name || !refusing.has(status)) return { message };
   return { message, refusal: reasons[detail?.issue ?? ''] ?? 'provider_error' };
 }

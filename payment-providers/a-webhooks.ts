@@ -12,7 +12,10 @@ const signatureHeaders = {
   auth_algo: 'paypal-auth-algo',
 };
 
-/** Asks the provider whether it signed these bytes; nothing is asked if it cannot have. Undefined if it did not. */
+/**
+ * Asks the provider whether it signed these bytes; nothing is asked if it cannot have. Undefined if
+ * it did not.
+ */
 export async function verified(
   connection: Connection,
   headers: WebhookHeaders,
@@ -26,7 +29,8 @@ export async function verified(
   const envelope = parse(body);
   if (envelope === undefined) return undefined;
   for (const webhook_id of connection.webhook_ids) {
-    // The signature is over the bytes that came: they go on as they are, since another spelling of the same JSON has others.
+    // The signature is over the bytes that came: they go on as they are, since another spelling of
+    // the same JSON has others.
     const start = JSON.stringify({ ...claim, webhook_id }).slice(0, -1);
     const asked = Buffer.concat([Buffer.from(`${start},"webhook_event":`), body, Buffer.from('}')]);
     const path = '/v1/notifications/verify-webhook-signature';
@@ -64,7 +68,7 @@ interface Resource {
   disputed_transactions?: { seller_transaction_id?: string }[];
 }
 
-/** What a verified webhook says. */
+/** The event of a verified webhook. */
 export function eventOf({ id, event_type: type, resource: given }: Envelope): ProviderEvent {
   const resource = given ?? {};
   const nothing = { payment_session_id: null, order_id: null, capture_id: null };
@@ -90,7 +94,10 @@ export function eventOf({ id, event_type: type, resource: given }: Envelope): Pr
   return { id, type, topic: 'other', ...nothing };
 }
 
-/** Undefined where the bytes are no event. Nothing stands around the object: what is put into another one keeps its bytes. */
+/**
+ * Undefined if the bytes are no event. Nothing stands around the object, so that it keeps its bytes
+ * inside another one.
+ */
 function parse(body: Buffer): Envelope | undefined {
   if (body[0] !== OPENS || body.at(-1) !== CLOSES) return undefined;
   try {

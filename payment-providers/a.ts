@@ -25,7 +25,8 @@ import {
   type ReportedRefund,
 } from './provider';
 
-// PayPal: Orders v2, Payments v2, Disputes v1, webhooks. The package has no disputes and no webhooks: those calls are ours.
+// PayPal: Orders v2, Payments v2, Disputes v1, webhooks. The package has no disputes and no
+// webhooks: those calls are ours.
 
 const NAME = 'payment_provider_a';
 const DESCRIPTION_MAX = 127;
@@ -179,7 +180,7 @@ const captureStatuses: Record<string, PaymentStatus> = {
   FAILED: 'declined',
 };
 
-/** An order's own status says COMPLETED also where its capture was declined: the capture counts. */
+/** An order's own status says COMPLETED even if its capture was declined: the capture counts. */
 function reportOf(order: Order): PaymentReport {
   const [unit] = order.purchaseUnits ?? [];
   const taken = unit?.payments?.captures?.at(-1);
@@ -198,7 +199,9 @@ function reportOf(order: Order): PaymentReport {
   };
 }
 
-/** A refund made at the provider's own site may carry the order's name: only another one is ours. */
+/**
+ * A refund made at the provider's own site may carry the order's name: only another one is ours.
+ */
 function refundOf(
   { id, status, amount, customId }: Refund,
   order_name: string | null,
@@ -238,7 +241,10 @@ interface Dispute {
 
 const DISPUTES = '/v1/customer/disputes';
 
-/** Disputes of a capture; null where the app lacks that feature. In an inquiry buyer and seller talk: no money has moved. */
+/**
+ * Disputes of a capture; null if the app lacks that feature. In an inquiry buyer and seller talk:
+ * no money has moved.
+ */
 async function disputesOf(
   connection: Connection,
   capture_id: string,
@@ -252,7 +258,7 @@ async function disputesOf(
   return Promise.all(
     claims.map(async (one) => {
       if (one.status !== 'RESOLVED') return disputeOf(one);
-      // How it ended only its own page tells.
+      // Only the dispute's own page has its outcome.
       const path = `${DISPUTES}/${encodeURIComponent(one.dispute_id)}`;
       return disputeOf((await askJson(connection, path, { signal })) as Dispute);
     }),

@@ -7,7 +7,10 @@ import { createProviders } from './registry';
 
 export type ProviderOf = (name: ProviderName) => Promise<PaymentProvider>;
 
-/** The providers as the platform's config says now. A secret that cannot be read is a ProviderTrouble. */
+/**
+ * The providers as the platform's config says now. A secret that cannot be read is a
+ * ProviderTrouble.
+ */
 export function createProviderOf(db: Db, secrets: Secrets): ProviderOf {
   const providerFor = createProviders();
   return async (name) => {

@@ -10,8 +10,9 @@ interface Channel {
 }
 
 /**
- * Hears PostgreSQL's notices of a channel on a connection of its own, and connects again when it breaks. `onNotice` gets
- * the payload, and undefined after each connect: what was said before it is lost.
+ * Listens to PostgreSQL's notices of a channel on a connection of its own, and connects again when
+ * it breaks. `onNotice` gets the payload, and undefined after each connect: earlier notices are
+ * lost.
  */
 export function openListener(
   { database_url, channel, log }: Channel,

@@ -16,8 +16,9 @@ export type Wire<Row> = Row extends Date
         : Row;
 
 /**
- * The wire form of a row: keys ending `_nanos` lose the suffix and become JSON numbers of major units
- * (BigInt, or its decimal text inside jsonb), dates become ISO 8601 text, nothing else changes.
+ * The wire form of a row: keys ending `_nanos` lose the suffix and become JSON numbers of major
+ * units (BigInt, or its decimal text inside jsonb), dates become ISO 8601 text, nothing else
+ * changes.
  */
 export function toWire(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(toWire);

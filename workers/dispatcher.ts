@@ -14,7 +14,10 @@ interface DispatcherParts {
   log: Logger;
 }
 
-/** Sends the outbox as it fills: at once when PostgreSQL tells of a message, and in a sweep that covers lost notices. */
+/**
+ * Sends the outbox as it fills: at once when PostgreSQL notifies of a message, and in a sweep that
+ * covers lost notices.
+ */
 export function openDispatcher({ db, database_url, client, log }: DispatcherParts) {
   let is_closing = false;
   let pausing = new AbortController();

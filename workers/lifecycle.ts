@@ -21,7 +21,10 @@ import { connectWorker, createWorkers, lifecycle_queues } from './run';
 
 const SCHEDULE_CHECK_MS = 15_000;
 
-/** worker_lifecycle: runs the workflows of reservations, tickets and payments, and carries messages from the outbox to Temporal. */
+/**
+ * worker_lifecycle: runs the workflows of reservations, tickets and payments, and carries messages
+ * from the outbox to Temporal.
+ */
 export async function main(): Promise<void> {
   const config = loadConfig('worker');
   const log = createLog('worker_lifecycle', config.LOG_LEVEL);
@@ -44,7 +47,7 @@ export async function main(): Promise<void> {
     { address: config.TEMPORAL_ADDRESS, task_queues: lifecycle_queues },
     'worker_lifecycle runs',
   );
-  // Ends on SIGINT and SIGTERM, which the SDK's runtime hears.
+  // Ends on SIGINT and SIGTERM, which the SDK's runtime handles.
   await Promise.all(workers.map((worker) => worker.run()));
   await dispatcher.close();
   await tracing?.close();
@@ -54,8 +57,8 @@ export async function main(): Promise<void> {
 }
 
 /**
- * The reconcile schedule, made where it is missing. Where it had to be made, Temporal's store is new or was lost: then the
- * workflows of everything unfinished are asked for again.
+ * The reconcile schedule, made if it is missing. If that was necessary, Temporal's store is new or
+ * was lost: then the workflows of everything unfinished are asked for again.
  */
 async function keepSchedule(client: Client, db: Knex, log: Logger): Promise<void> {
   for (;;) {

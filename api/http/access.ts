@@ -9,7 +9,10 @@ import type { Keyring } from '../ledger/keyring';
 
 type Permission = tokens.Permission;
 
-/** Who calls: an access key's bearer, or a person by a JWT. Platform keys have no organization of their own. */
+/**
+ * Who calls: an access key's bearer, or a person by a JWT. Platform keys have no organization of
+ * their own.
+ */
 export interface Principal {
   /** Stable name of the caller for idempotency and audit: the key's or the person's id. */
   id: string;
@@ -18,7 +21,7 @@ export interface Principal {
   scopes: readonly Permission[];
 }
 
-/** What credentials are checked against. Without `jwt` only keys are taken. */
+/** The sources against which credentials are checked. Without `jwt` only keys are accepted. */
 export interface Sources {
   db: Db;
   keys: Keyring;
@@ -49,7 +52,7 @@ export function permission(scope: Permission): Access {
   return { label: scope, check };
 }
 
-/** A key that carries at least one of the scopes; what it may then see is for the handler. */
+/** A key that carries at least one of the scopes; the handler decides which rows it may see. */
 export function anyPermission(...wanted: Permission[]): Access {
   const check = async (http: Context, sources: Sources) => {
     const principal = await authenticate(http, sources);
@@ -69,7 +72,10 @@ export const platformAdmin: Access = {
   },
 };
 
-/** The gateway's service token. Browsers are turned away: a request with an Origin header is refused. */
+/**
+ * The gateway's service token. Browsers are turned away: a request with an Origin header is
+ * refused.
+ */
 export const controlPlane: Access = {
   label: 'control_plane',
   check: async (http, sources) => {
@@ -107,12 +113,18 @@ export async function actingOrg(
   return (await organizations.get(db, named)).id;
 }
 
-/** The organization that a caller's objects must belong to; null for platform admins, who reach any by its id. */
+/**
+ * The organization that a caller's objects must belong to; null for platform admins, who reach any
+ * by its id.
+ */
 export function ownOrg(principal: Principal): string | null {
   return isPlatformAdmin(principal) ? null : principal.org_id;
 }
 
-/** Refuses to give away a scope that the caller does not carry. `param` is the field that asks for it. */
+/**
+ * Refuses to give away a scope that the caller does not carry. `param` is the field that asks for
+ * it.
+ */
 export function requireScopes(
   principal: Principal,
   scopes: readonly Permission[],
@@ -147,7 +159,10 @@ async function authenticate(http: Context, { db, keys, jwt }: Sources): Promise<
   return { id: token.id, org_id: token.org_id, user_id: token.user_id, scopes: token.scopes };
 }
 
-/** The membership of a JWT's person: their only one, or the one that X-Org-Id names. Its role gives the scopes. */
+/**
+ * The membership of a JWT's person: their only one, or the one that X-Org-Id names. Its role gives
+ * the scopes.
+ */
 async function person(
   http: Context,
   db: Db,
@@ -177,7 +192,10 @@ function denied(message: string): AppError {
   return new AppError('permission_denied', message);
 }
 
-/** Throws 426 where the gateway's version is outside the specification's table; a missing version counts as current. */
+/**
+ * Throws 426 if the gateway's version is outside the specification's table; a missing version
+ * counts as current.
+ */
 export function requireGatewayVersion(http: Context): void {
   const version = http.get('x-svc-gateway-version');
   if (version === '' || /^1\.[45]\.\d+/.test(version)) return;

@@ -20,7 +20,7 @@ import type { Access, Principal, Sources } from './access';
 import type { EventStreams } from './event-streams';
 import { inTrace } from './tracing';
 
-/** What every handler gets first: connections, who calls, and the request's label. */
+/** The first argument of every handler: connections, the caller, and the request's label. */
 export interface Ctx {
   db: Db;
   keys: Keyring;
@@ -75,7 +75,10 @@ type Defaults = 'status' | 'is_idempotent' | 'is_raw' | 'is_deprecated';
 export interface Route
   extends Omit<RouteRow<z.ZodObject>, 'handler' | Defaults>,
     Required<Pick<RouteRow<z.ZodObject>, Defaults>> {
-  /** Checks path, query and body; returns the handler's run on them. Throws 422 that names the first wrong field. */
+  /**
+   * Checks path, query and body; returns the handler's run on them. Throws 422 that names the first
+   * wrong field.
+   */
   prepare: (given: unknown) => (ctx: Ctx) => unknown;
 }
 
@@ -146,7 +149,7 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
     status: row.status,
     http,
   };
-  // What a handler writes it writes in one transaction, so that where PostgreSQL undid it, the whole handler runs again.
+  // A handler writes in one transaction; if PostgreSQL undoes it, the whole handler runs again.
   const once = async () => run(ctx);
   const answer = await (row.method === 'get' ? once() : withRetry(once));
   if (http.respond === false || http.body !== undefined) return;
@@ -160,7 +163,10 @@ function callerOf({ id, org_id, user_id }: Principal) {
   return id === user_id ? { org_id, user_id } : { org_id, key_id: id };
 }
 
-/** Path, query and body share one namespace; a name given twice is refused, so that none silently wins. */
+/**
+ * Path, query and body share one namespace; a name given twice is refused, so that none silently
+ * wins.
+ */
 function merge(...parts: Record<string, unknown>[]): Record<string, unknown> {
   const given = new Map<string, unknown>();
   for (const [name, value] of parts.flatMap((part) => Object.entries(part))) {
@@ -193,7 +199,8 @@ async function readJson(http: Context): Promise<Record<string, unknown>> {
   }
   let body: unknown;
   try {
-    // Only an escape can bring in what PostgreSQL cannot hold, so that other bodies are not walked.
+    // Only an escape can contain a character that PostgreSQL cannot hold, so other bodies are not
+    // walked.
     body = text.includes('\\u') ? JSON.parse(text, requireTextIn) : JSON.parse(text);
   } catch (error) {
     if (isAppError(error)) throw error;
@@ -228,7 +235,8 @@ export async function readBytes(req: IncomingMessage): Promise<Buffer> {
     return await getRawBody(req, { limit: BODY_BYTES_MAX });
   } catch (error) {
     if ((error as { type?: string }).type === 'entity.too.large') {
-      // What is left is read to nowhere, so that the client hears the answer and its connection stays in step.
+      // The rest is read and dropped, so that the client gets the answer and its connection stays
+      // in step.
       req.resume();
       throw new AppError('payload_too_large', `The body may have at most ${BODY_BYTES_MAX} bytes.`);
     }

@@ -13,20 +13,29 @@ type ItemAnswer = reservations.ItemAnswer;
 const ITEMS_MAX = 64;
 /** The most items of one organization that may wait before callers get 503. */
 const WAITING_MAX = 4_000;
-/** Pauses before a batch of unknown outcome is sent again; it is the same batch, and every item has an id. */
+/**
+ * Pauses before a batch of unknown outcome is sent again; it is the same batch, and every item has
+ * an id.
+ */
 const RESEND_MS = [50, 250, 1_000];
 
 export type Batches = ReturnType<typeof openBatches>;
 
 type Op = ItemAnswer['op'];
 
-/** Items of each kind, in the order of the commit: who gives money back, who has waited for it, who is new. */
+/**
+ * Items of each kind, in the order of the commit: who gives money back, who has waited for it, who
+ * is new.
+ */
 type Batch = Record<Op, Item[]>;
 
 interface ItemBody {
-  /** `reserve:<request_id>`, `redeem:<request_id>` or `settle:<id>`: a second item under it shares the first one's answer. */
+  /**
+   * `reserve:<request_id>`, `redeem:<request_id>` or `settle:<id>`: a second item under it shares
+   * the first one's answer.
+   */
   id: string;
-  /** What must be equal for the sharing: the body as text. */
+  /** The body as text: items share an answer only if it is equal. */
   text: string;
   body: Record<string, unknown>;
   /** Of a reserve: its trace. */
@@ -39,7 +48,7 @@ interface Item extends ItemBody {
   reject: (error: unknown) => void;
 }
 
-/** What waits for one organization's lock. */
+/** The items that wait for one organization's lock. */
 interface Queue {
   org_id: string;
   waiting: Batch;
@@ -49,8 +58,9 @@ interface Queue {
 }
 
 /**
- * Coalesces what waits for one organization's lock into one call and one commit, settlements first (docs/decisions.md, 1
- * and 2). An idle organization's batch leaves in the same turn of the event loop; while it is out the next one gathers.
+ * Coalesces the items that wait for one organization's lock into one call and one commit,
+ * settlements first (docs/decisions.md, 1 and 2). An idle organization's batch leaves in the same
+ * turn of the event loop; while it is out the next one gathers.
  */
 export function openBatches(db: Db, log: Logger) {
   const queues = new Map<string, Queue>();
@@ -73,7 +83,8 @@ export function openBatches(db: Db, log: Logger) {
 
   async function run(queue: Queue): Promise<void> {
     while (queue.byId.size > 0) {
-      // All that arrived in one turn of the event loop leaves together: the first item of a call does not go alone.
+      // Items that arrived in one turn of the event loop leave together: the first item of a call
+      // does not go alone.
       await setImmediate();
       await send(db, queue, log);
     }
@@ -81,7 +92,10 @@ export function openBatches(db: Db, log: Logger) {
   }
 
   return {
-    /** Refusals are rows (`code`), here and below; throws only if the ledger is away or the organization's queue is full. */
+    /**
+     * Refusals are rows (`code`), here and below; throws only if the ledger is away or the
+     * organization's queue is full.
+     */
     reserve: (body: calls.Reserve) => add('reserve', body.org_id, reserveOf(body)),
     settle: (body: calls.Settle) => add('settle', body.org_id, settleOf(body)),
     redeem: (body: calls.Redeem) => add('redeem', body.org_id, redeemOf(body)),
@@ -120,7 +134,8 @@ function addQueue(queues: Map<string, Queue>, org_id: string): Queue {
 
 function enqueue(queue: Queue, op: Op, given: ItemBody): Item {
   const { promise, resolve, reject } = createDeferred<ItemAnswer>();
-  // An item leaves with its answer, not with its batch: a caller that waits for it, to send another body, asks again at once.
+  // An item leaves with its answer, not with its batch: a caller that waits for it, to send another
+  // body, asks again at once.
   const leave = () => queue.byId.get(given.id) === item && queue.byId.delete(given.id);
   const item: Item = {
     ...given,

@@ -14,8 +14,9 @@ interface Waiting {
 }
 
 /**
- * Checks keys against the database, never against memory: a revoked key is refused at once. Checks that come while one is
- * out go together in the next, which begins after they came, so that none is answered from before its own time.
+ * Checks keys against the database, never against memory: a revoked key is refused at once. Checks
+ * that come while one is out go together in the next, which begins after they came, so that none is
+ * answered from before its own time.
  */
 export function createKeyring(db: Db) {
   const hashes = new Map<string, string>();
@@ -33,7 +34,10 @@ export function createKeyring(db: Db) {
   }
 
   return {
-    /** The living token of a key now; `invalid_credential` for one mistyped, unknown, expired or revoked. */
+    /**
+     * The living token of a key now; `invalid_credential` for one mistyped, unknown, expired or
+     * revoked.
+     */
     async check(key: string): Promise<tokens.LivingToken> {
       const hash = hashes.get(key) ?? (await hashOf(key));
       if (hash === undefined) throw keys.invalidKey();

@@ -10,9 +10,12 @@ import type { Batches } from './batches';
 
 /** Lost notices are covered by a look this often. */
 const SWEEP_MS = 2_000;
-/** Between two looks at one organization's queue: busy traffic tells of every settlement. */
+/** Between two looks at one organization's queue: busy traffic notifies of every settlement. */
 const PAUSE_MS_MIN = 20;
-/** A long queue is looked at less often, so that waiting calls never take the ledger from running ones. */
+/**
+ * A long queue is looked at less often, so that waiting calls never take the ledger from running
+ * ones.
+ */
 const PAUSE_PER_LOOK = 5;
 
 export type Waiters = ReturnType<typeof openWaiters>;
@@ -32,7 +35,7 @@ interface WaiterParts {
   log: Logger;
 }
 
-/** Held redeems of this process: wakes them when PostgreSQL tells that money or a verdict is there. */
+/** Held redeems of this process: wakes them when PostgreSQL notifies of money or a verdict. */
 export function openWaiters({ db, batches, database_url, log }: WaiterParts) {
   const queues = new Map<string, Queue>();
   let is_closing = false;
@@ -52,12 +55,15 @@ export function openWaiters({ db, batches, database_url, log }: WaiterParts) {
   const timer = setInterval(lookAtAll, SWEEP_MS);
 
   return {
-    /** Redeems a ticket; a call that nothing covers waits up to `wait_ms` without holding a connection. */
+    /**
+     * Redeems a ticket; a call that nothing covers waits up to `wait_ms` without holding a
+     * connection.
+     */
     async redeem(body: Redeem, gone: AbortSignal): Promise<ItemAnswer> {
       const wait_ms = is_closing ? 0 : body.wait_ms;
       if (wait_ms === 0) return batches.redeem({ ...body, wait_ms });
       const { org_id, request_id } = body;
-      // Joined before the first try, so that nothing that happens after it is missed.
+      // Joined before the first try, so that no notice after it is missed.
       const queue = join(queues, org_id);
       const woken = createDeferred<ItemAnswer | undefined>();
       queue.calls.set(request_id, woken.resolve);
@@ -70,7 +76,8 @@ export function openWaiters({ db, batches, database_url, log }: WaiterParts) {
           await tickets.leave(db, org_id, request_id);
           return first;
         }
-        // What is true at the end of the wait is asked under the lock: no hold is made for a call that has left.
+        // The last redeem runs under the lock at the end of the wait: no hold is made for a call
+        // that has left.
         return await batches.redeem({ ...body, wait_ms: 0 });
       } finally {
         queue.calls.delete(request_id);
@@ -78,7 +85,10 @@ export function openWaiters({ db, batches, database_url, log }: WaiterParts) {
         if (queue.calls.size === 0 && queues.get(org_id) === queue) queues.delete(org_id);
       }
     },
-    /** Ends every wait with what is true now, and resolves when each is answered; new redeems no longer wait. */
+    /**
+     * Ends every wait with the answer of now, and resolves when each is answered; new redeems no
+     * longer wait.
+     */
     async close(): Promise<void> {
       is_closing = true;
       clearInterval(timer);

@@ -7,7 +7,10 @@ import { type Ctx, parse } from '../http/route';
 import { extendBody, reserveBody, settleBody } from './bodies';
 import { extend, reserve, settle } from './handlers';
 
-/** Starts every item at once and writes each line as it is done, so that a slow organization delays nobody. */
+/**
+ * Starts every item at once and writes each line as it is done, so that a slow organization delays
+ * nobody.
+ */
 export function batch(ctx: Ctx, { items }: Batch): void {
   const { res } = ctx.http;
   ctx.http.respond = false;

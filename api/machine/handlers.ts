@@ -88,7 +88,7 @@ export async function verify({ keys, db, http }: Ctx, given: Verify): Promise<Ke
   const { key, org_id: of_org = '', key_id: by_id = '' } = given;
   const found = key ? keys.check(key) : tokens.findLivingById(db, of_org, by_id);
   const token = await found.catch((error) => {
-    // The gateway tells a refused key from a refusal of its own credential by the field that is named.
+    // By the field the gateway distinguishes a refused key from a refusal of its own credential.
     throw isAppError(error) && error.code === 'invalid_credential'
       ? refusedKey(error.message)
       : error;

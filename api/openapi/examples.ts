@@ -1,4 +1,5 @@
-// Values and bodies for people who try the routes on the page. Ids stand for those of their own organization.
+// Values and bodies for people who try the routes on the page. Ids stand for those of their own
+// organization.
 
 const org_id = 'org_01a220a951b44c42b8195c6a01dad198';
 const user_id = 'user_01a220a951b54f1c9d2a7c6a01dad199';
@@ -45,7 +46,7 @@ export const values: Record<string, unknown> = {
   enforcement_mode: 'reject',
 };
 
-/** By route, where a useful body says more. */
+/** By route, for routes whose useful body has more fields. */
 export const bodies: Record<string, object> = {
   'post /v1/wallets/credit': credit,
   'post /v1/admin/wallets/credit': { org_id, ...credit },

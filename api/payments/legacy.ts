@@ -16,7 +16,10 @@ const order = z.strictObject({
 });
 const capture = z.strictObject({ order_id: id });
 
-/** PayPal-style names of old integrations. They are bound by person and organization, and carry no checkout_state. */
+/**
+ * PayPal-style names of old integrations. They are bound by person and organization, and carry no
+ * checkout_state.
+ */
 export const legacyPaymentRoutes = [
   route({
     method: 'post',

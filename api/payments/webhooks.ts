@@ -42,8 +42,9 @@ export const webhookRoutes = [
 ];
 
 /**
- * Verifies the bytes as they came, stores the event with the message to its workflow, and says so. New, repeated and
- * out-of-order events are all taken; a bad signature is 401; 503 if the event cannot be verified or stored now.
+ * Verifies the bytes as they came, stores the event with the message to its workflow, and says so.
+ * New, repeated and out-of-order events are all taken; a bad signature is 401; 503 if the event
+ * cannot be verified or stored now.
  */
 async function receive(
   { db, providerOf, log, http }: Ctx,
@@ -64,7 +65,8 @@ async function receive(
       'signature_invalid',
       `This webhook is not signed by ${name}, or no webhook secret is set for it.`,
     );
-  // A delivery again would change neither an event without an id nor a character that no text may have.
+  // A delivery again would change neither an event without an id nor a character that no text may
+  // have.
   if (typeof event.id === 'string')
     await paymentEvents.record(
       db,
@@ -73,7 +75,10 @@ async function receive(
   return { received: true };
 }
 
-/** True if a later delivery may be verified: the provider, its secrets or the database cannot be reached now. */
+/**
+ * True if a later delivery may be verified: the provider, its secrets or the database cannot be
+ * reached now.
+ */
 function isPassing(error: unknown): boolean {
   const is_of_provider = isProviderTrouble(error) || isProviderRefusal(error);
   return is_of_provider || isUnreachable(error) || isTransient(error);

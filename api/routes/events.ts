@@ -131,7 +131,7 @@ async function show(ctx: Ctx, { id: event_id, org_id }: z.infer<typeof shown>) {
   return events.get(ctx.db, event_id, await filterOf(ctx, { org_id }));
 }
 
-// A gateway keeps what it could not tell for a while; older than a week is a broken clock.
+// A gateway keeps unsent events for a while; one older than a week comes from a broken clock.
 const AGE_MS_MAX = 7 * 86_400_000;
 const AHEAD_MS_MAX = 60_000;
 
@@ -150,12 +150,18 @@ async function record({ db }: Ctx, { items }: z.infer<typeof batch>) {
 
 const POLL_MS = 500;
 const PAGE = 200;
-/** Comment lines keep proxies from closing a quiet stream, and look whether the reader may still read. */
+/**
+ * Comment lines keep proxies from closing a quiet stream, and look whether the reader may still
+ * read.
+ */
 const HEARTBEAT_MS = 15_000;
-/** A reader that takes nothing for so long is let go. */
+/** A reader that reads nothing for so long is disconnected. */
 const IDLE_MS = 60_000;
 
-/** Writes events as they become visible, until the reader goes, its credential ends or this process stops. */
+/**
+ * Writes events as they become visible, until the reader goes, its credential ends or this process
+ * stops.
+ */
 async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> {
   const { db, http } = ctx;
   const filter = await filterOf(ctx, asked);
@@ -175,7 +181,7 @@ async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> 
     'x-accel-buffering': 'no',
   });
   res.write(`retry: ${POLL_MS * 4}\n\n`);
-  // A reader that breaks off is no fault of ours.
+  // A reader that disconnects is no error of ours.
   res.on('error', () => undefined);
   void pump(ctx, filter, place)
     .catch((error) => {
@@ -194,7 +200,8 @@ async function pump(ctx: Ctx, filter: events.Filter, from: events.Place): Promis
   let beat_at = performance.now() + HEARTBEAT_MS;
   while (!res.destroyed && !ctx.isDraining()) {
     const page = await events.after(db, filter, place, PAGE).catch((error) => {
-      // A reader stays while the database is away; anything else is a bug, and ends the stream in the log.
+      // A reader stays while the database is away; anything else is a bug, and ends the stream in
+      // the log.
       if (isUnreachable(error)) return { events: [], place };
       throw error;
     });
@@ -216,7 +223,7 @@ function frame(event: events.Event): string {
   return `id: ${event.id}\nevent: ${event.type}\ndata: ${JSON.stringify(toWire(event))}\n\n`;
 }
 
-/** True once what was written has been taken; false where the reader has gone or takes nothing. */
+/** True once the socket has drained; false if the reader has gone or reads nothing. */
 function drained(res: Ctx['http']['res']): Promise<boolean> {
   return new Promise((resolve) => {
     if (res.destroyed) return resolve(false);

@@ -268,7 +268,8 @@ async function addMember(
   { db, principal }: Ctx,
   { id: named_id, ...person }: z.infer<typeof newMember>,
 ) {
-  // Whoever says which JWT a person is could take another organization's people; the platform knows its issuer.
+  // A caller who may map JWTs to people could take over another organization's; only the platform
+  // knows its issuer.
   if (person.issuer !== undefined && !isPlatformAdmin(principal)) {
     throw new AppError(
       'permission_denied',
@@ -302,7 +303,10 @@ async function removeMember(
   await members.remove(db, org_id, user_id);
 }
 
-/** Nobody makes, changes or removes a member who may do more than they: an admin would make themselves the owner. */
+/**
+ * Nobody may make, change or remove a member with more permissions than their own: an admin would
+ * make themselves the owner.
+ */
 function mayManage(principal: Principal, of: members.Role): void {
   requireScopes(principal, rolePermissions[of], 'role');
 }

@@ -133,7 +133,10 @@ async function rotate({ db, principal }: Ctx, input: z.infer<typeof rotation>) {
   return { ...(await tokens.find(db, org_id, input.name)), key };
 }
 
-/** A platform admin's keys without an organization are platform keys: listed and changed by naming none. */
+/**
+ * A platform admin's keys without an organization are platform keys: listed and changed by naming
+ * none.
+ */
 async function readOrg(
   db: Db,
   principal: Principal,

@@ -21,7 +21,8 @@ import { type Ctx, route } from '../http/route';
 const ownerType = z.enum(['organization', 'team', 'user']);
 const walletsQuery = z.strictObject({ org_id: id.optional(), ...page });
 const balanceQuery = z.strictObject({ org_id: id.optional(), team_id: id.optional() });
-// `seq_max`: the `total` of the first page, so that the next ones do not shift while entries are written.
+// `seq_max`: the `total` of the first page, so that the next ones do not shift while entries are
+// written.
 const seq_max = z.coerce.number<number>().int().min(0).max(Number.MAX_SAFE_INTEGER).optional();
 const transactionsQuery = z.strictObject({ id, ...ledgerPage, seq_max });
 const thresholdBody = z.strictObject({
@@ -244,7 +245,8 @@ async function credit(ctx: Ctx, body: z.infer<typeof creditBody>) {
     await wallets.lock(db, org_id);
     const target = await wallets.ensure(db, org_id, { owner_type, owner_id });
     const { manual_credit } = await walletSettings.get(db, org_id);
-    // Under platform_only an organization makes no money of its own: its credits are transfers from its own wallet.
+    // Under platform_only an organization makes no money of its own: its credits are transfers from
+    // its own wallet.
     const isTransfer = manual_credit === 'platform_only' && !isPlatformAdmin(ctx.principal);
     const transaction = isTransfer
       ? await fromOrganization(db, org_id, target, { amount_nanos, description })

@@ -1,8 +1,9 @@
 import type { TraceMembers } from '../trace';
 
-// The contract between gateway and API: the bodies and answers of the machine routes. The gateway writes these bodies and
-// reads these answers in their wire form (runtime/wire.ts: money in major units, times as ISO text); the API checks
-// the bodies with api/machine/bodies.ts, and its answers are these rows. Who a key is: domain/people/identity.ts.
+// The contract between gateway and API: the bodies and answers of the machine routes. The gateway
+// writes these bodies and reads these answers in their wire form (runtime/wire.ts: money in major
+// units, times as ISO text); the API checks the bodies with api/machine/bodies.ts, and its answers
+// are these rows. Who a key is: domain/people/identity.ts.
 
 /** A model that a request may run on, by the provider's id and the model's name. */
 export interface PricedModel {
@@ -10,13 +11,13 @@ export interface PricedModel {
   model: string;
 }
 
-/** What speech is priced by besides tokens: characters of text, seconds of sound. */
+/** The amounts besides tokens that speech is priced by: characters of text, seconds of sound. */
 export interface Units {
   characters: number;
   seconds: number;
 }
 
-/** What a session may come to, this call included: a count of calls, and USD. */
+/** The limits of a session, this call included: a count of calls, and USD. */
 export interface SessionLimits {
   max_actions?: number | undefined;
   max_cost_usd?: number | undefined;
@@ -64,7 +65,10 @@ export interface Reservation {
   warnings: Warning[];
 }
 
-/** A constraint with mode `warn` that a hold exceeds. `max_value` is in currency or in answers, by its type. */
+/**
+ * A constraint with mode `warn` that a hold exceeds. `max_value` is in currency or in answers, by
+ * its type.
+ */
 export interface Warning {
   id: string;
   constraint_type: 'cost' | 'responses';
@@ -75,16 +79,18 @@ export interface Warning {
 }
 
 /**
- * What an answer used, as the upstream said it or the gateway counted it. Counts are tokens unless the name says otherwise; an
- * absent one is 0. All input tokens are in `prompt_tokens`, cached, cache-write and audio included; likewise reasoning and
- * audio in `completion_tokens`.
+ * The usage of one answer, reported by the upstream or counted by the gateway. Counts are tokens
+ * unless the name says otherwise; an absent one is 0. All input tokens are in `prompt_tokens`,
+ * cached, cache-write and audio included; likewise reasoning and audio in `completion_tokens`.
  */
 export interface Usage {
   prompt_tokens: number;
   completion_tokens: number;
   cached_tokens: number;
   cache_write_tokens: number;
-  /** Written to be kept for an hour, which has a price of its own; not among `cache_write_tokens`. */
+  /**
+   * Written to be kept for an hour, which has a price of its own; not among `cache_write_tokens`.
+   */
   cache_write_1h_tokens?: number;
   reasoning_tokens: number;
   audio_input_tokens: number;
@@ -116,7 +122,7 @@ export type SettleBody = Omit<Settle, 'org_id'> & Some<Pick<Settle, 'org_id'>>;
 /** How a call ended: the part of its settle that the answer decides. */
 export type Outcome = Pick<Settle, 'outcome' | 'usage' | 'usage_source'>;
 
-/** What a settle did. Amounts are nanos of the wallet's currency. */
+/** The result of a settle. Amounts are nanos of the wallet's currency. */
 export interface Settlement {
   /** Null, like the wallet and its balance, if a request without a hold was canceled. */
   reservation_id: string | null;
@@ -153,7 +159,7 @@ export interface Extend {
   items: { org_id: string; reservation_id: string }[];
 }
 
-/** What became of one hold that was to be extended. */
+/** The result of an extend for one hold. */
 export interface Extension {
   reservation_id: string;
   status: 'extended' | 'expired' | 'settled' | 'unknown';
@@ -169,7 +175,7 @@ export interface BatchItem {
   /** Chosen by the sender, for this batch only. */
   id: string;
   op: 'reserve' | 'settle' | 'extend';
-  /** What the route of its own takes. */
+  /** The body that the route of its own takes. */
   body: object;
 }
 

@@ -7,7 +7,10 @@ import { lock } from './wallets';
 type ConstraintType = 'cost' | 'responses';
 type Interval = 'hour' | 'day' | 'week' | 'month';
 
-/** The six fields of the specification. `model_pattern` may end in `*`; `max_value` is in major units or answers. */
+/**
+ * The six fields of the specification. `model_pattern` may end in `*`; `max_value` is in major
+ * units or answers.
+ */
 export interface ConstraintFields {
   constraint_type: ConstraintType;
   provider: string;
@@ -36,7 +39,7 @@ export function list(db: Db, agent_id: string): Promise<Constraint[]> {
   );
 }
 
-/** Caps an agent from now on; what the present window has seen already counts. */
+/** Caps an agent from now on; requests of the present window already count. */
 export function create(
   db: Db,
   agent: { org_id: string; agent_id: string },
@@ -98,7 +101,9 @@ export async function archive(
   });
 }
 
-/** How a constraint stands in the present window; `current_value` and `remaining` in its own unit. */
+/**
+ * How a constraint stands in the present window; `current_value` and `remaining` in its own unit.
+ */
 interface Standing {
   id: string;
   constraint_type: ConstraintType;
@@ -112,12 +117,15 @@ interface Standing {
 }
 
 interface Standings {
-  /** False where a `reject` constraint has no room for one more request of the estimated cost. */
+  /** False if a `reject` constraint has no room for one more request of the estimated cost. */
   allowed: boolean;
   constraints: Standing[];
 }
 
-/** What an agent's constraints on a model say of one more request. `estimated_cost_nanos` 0 asks how things stand. */
+/**
+ * How an agent's constraints on a model stand for one more request. `estimated_cost_nanos` 0 asks
+ * how they stand now.
+ */
 export async function check(
   db: Db,
   agent_id: string,

@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../errors';
 import type { PricedModel } from './calls';
 
-/** The columns of an answer from which `words` are made. */
+/** The columns of an answer from which `words` makes its text. */
 interface RefusedItem {
   code: string | null;
   param: string | null;
@@ -18,7 +18,10 @@ interface Refusal {
   verdict_param?: string;
 }
 
-/** What a person can do about each refusal that the ledger's functions return as a row. */
+/**
+ * The refusals that the ledger's functions return as a row; each message says how a person can go
+ * on.
+ */
 export const refusals: Record<string, Refusal> = {
   unknown_org: { code: 'invalid_field', message: 'org_id is not a known organization.' },
   not_of_organization: {
@@ -125,7 +128,7 @@ export const refusals: Record<string, Refusal> = {
   },
 };
 
-/** The words of a refusal that say more than its code can. */
+/** The message of a refusal that names more than its code can. */
 export function words(
   { code, param, cost_ticket }: RefusedItem,
   asked?: PricedModel,

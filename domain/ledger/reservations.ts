@@ -51,8 +51,9 @@ interface Bodies {
 }
 
 /**
- * Commits one batch of one organization: settles, then redeems, then reserves. Answers are rows in no particular order:
- * `op` and `n` (1-based) tell whose they are. Throws only if nothing at all was written.
+ * Commits one batch of one organization: settles, then redeems, then reserves. Answers are rows in
+ * no particular order: `op` and `n` (1-based) name the item. Throws only if nothing at all was
+ * written.
  */
 export function reserveBatch(
   db: Db,
@@ -156,7 +157,10 @@ export function extend(
   });
 }
 
-/** Expires what is overdue in one organization; milliseconds to its next deadline, or null where nothing is open. */
+/**
+ * Expires overdue holds of one organization; returns milliseconds to its next deadline, or null if
+ * no hold is open.
+ */
 export async function sweep(db: Db, org_id: string): Promise<number | null> {
   const row = await maybe<{ next_ms: number | null }>(
     db,
@@ -179,7 +183,10 @@ export async function orgOf(db: Db, reservation_id: string): Promise<string> {
   return row.org_id;
 }
 
-/** Wakes the lifetimes workflow of up to `limit` organizations whose holds are overdue though it should have seen them. */
+/**
+ * Wakes the lifetimes workflow of up to `limit` organizations whose holds are overdue though it
+ * should have seen them.
+ */
 export async function adoptOrphans(db: Db, limit: number): Promise<number> {
   const rows = await many(
     db,

@@ -33,11 +33,17 @@ export const columns = `id, wallet_id, seq, type, amount_nanos, balance_after_na
   actual_cost_nanos, transfer_id, payment_session_id, description, created_at`;
 
 interface LedgerPageRequest extends PageRequest {
-  /** The list as it was when this was its newest entry: pages then stay the same while entries are written. */
+  /**
+   * The list as it was when this was its newest entry: pages then stay the same while entries are
+   * written.
+   */
   seq_max?: number | undefined;
 }
 
-/** A wallet's entries, newest first. `total` is the newest entry's seq: entries have no gaps and are never deleted. */
+/**
+ * A wallet's entries, newest first. `total` is the newest entry's seq: entries have no gaps and are
+ * never deleted.
+ */
 export async function list(
   db: Db,
   wallet_id: string,

@@ -3,7 +3,10 @@ import { type Db, one } from '../sql';
 import { refusals } from './refusals';
 import type { TicketStatus } from './tickets';
 
-/** What a person decided. It travels through the workflow's update, so it is plain JSON; amounts are nanos as text. */
+/**
+ * A person's decision on a ticket. It travels in the workflow's update, so it is plain JSON;
+ * amounts are nanos as text.
+ */
 export interface Verdict {
   /** Random, one a verdict: delivered twice it is recorded once. */
   id?: string | undefined;
@@ -12,9 +15,9 @@ export interface Verdict {
   verdict: 'approved' | 'denied';
   /** Id of the person or key. */
   by: string;
-  /** Given past the workflow, which is then told of it. */
+  /** Given in a terminal, past the workflow, which then gets a signal. */
   by_terminal?: true | undefined;
-  /** Platform admins may credit where an organization may only transfer. */
+  /** A platform admin may credit; an organization may only transfer. */
   is_platform: boolean;
   /** Database clock; recorded later the verdict changes nothing. */
   valid_until: string;
@@ -36,8 +39,9 @@ export async function verdictDeadline(db: Db): Promise<string> {
 }
 
 /**
- * Records a verdict. Approving credits the shortfall (or `amount`) and holds it in one step; a repeat changes nothing.
- * Throws 409 where the ticket is closed otherwise, or the key, budget or cap refuses the hold; then nothing is credited.
+ * Records a verdict. Approving credits the shortfall (or `amount`) and holds it in one step; a
+ * repeat changes nothing. Throws 409 if the ticket is closed otherwise, or the key, budget or cap
+ * refuses the hold; then nothing is credited.
  */
 export async function decide(db: Db, verdict: Verdict): Promise<TicketStatus> {
   const { ticket_id, org_id } = verdict;

@@ -28,7 +28,10 @@ export function get(db: Db, org_id: string): Promise<WalletSettings> {
   );
 }
 
-/** Changes the given settings. The currency changes only while no ledger entry, ticket, payment session, cost constraint or key budget is in it. */
+/**
+ * Changes the given settings. The currency changes only while no ledger entry, ticket, payment
+ * session, cost constraint or key budget is in it.
+ */
 export function change(db: Db, org_id: string, given: SettingsChange): Promise<WalletSettings> {
   return db.transaction(async (trx) => {
     await wallets.lock(trx, org_id);

@@ -3,7 +3,10 @@ import { type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, one } from '../sql';
 import { bindings, filtered, type Session, type SessionFilter, sessionColumns } from './sessions';
 
-/** What only platform admins see of a session: what was taken, what was decided, and the provider's own words. */
+/**
+ * The members of a session that only platform admins see: amount taken, decision, and the
+ * provider's own message.
+ */
 interface AdminSession extends Session {
   captured_amount_nanos: bigint | null;
   captured_currency: string | null;
@@ -52,8 +55,9 @@ export function listForAdmin(
 type Resolution = 'credited' | 'closed';
 
 /**
- * An operator's decision about money that came in another amount or currency; a repeat changes nothing. Throws 409 where
- * there is nothing to decide, and `invalid_field` where the amount to credit must be named.
+ * An operator's decision about money that came in another amount or currency; a repeat changes
+ * nothing. Throws 409 if there is nothing to decide, and `invalid_field` if the amount to credit
+ * must be named.
  */
 export async function resolve(
   db: Db,

@@ -1,15 +1,17 @@
 import type { Proof } from '../trace';
 
-// Who calls a gateway, as gateway and API tell each other.
+// The caller of a gateway, as gateway and API describe it to each other.
 
-/** Asks who a gateway key is: by the key itself, or by its id if another proof names it. */
+/**
+ * Asks for the owner of a gateway key: by the key itself, or by its id if another proof names it.
+ */
 export interface Verify {
   key?: string | undefined;
   org_id?: string | undefined;
   key_id?: string | undefined;
 }
 
-/** Who a gateway key is. Whether it is still valid, only a reserve or a verify can tell. */
+/** The owner of a gateway key. Only a reserve or a verify shows whether the key is still valid. */
 export interface KeyOwner {
   key_id: string;
   /** Changes when the key is rotated. */
@@ -24,7 +26,10 @@ export interface KeyOwner {
   expires_at: Date | null;
 }
 
-/** Who calls. In header_soft user and team are what the headers say: counted, never paid from. */
+/**
+ * The caller. In header_soft user and team come from headers: they are counted, and their wallets
+ * never pay.
+ */
 export interface Identity
   extends Pick<KeyOwner, 'user_id' | 'team_id' | 'agent_id' | 'allowed_models'> {
   proof: Proof;

@@ -41,8 +41,9 @@ interface NewMember {
 }
 
 /**
- * Takes a person into the organization: a new one by name, or a known one by id. A former member comes back. People of
- * other organizations can be named by platform admins only; for all others they do not exist.
+ * Takes a person into the organization: a new one by name, or a known one by id. A former member
+ * comes back. People of other organizations can be named by platform admins only; for all others
+ * they do not exist.
  */
 export function add(
   db: Db,
@@ -72,7 +73,7 @@ export function add(
   });
 }
 
-/** Gives a member another role; what their keys may do follows at once. */
+/** Gives a member another role; the permissions of their keys follow at once. */
 export async function setRole(
   db: Db,
   org_id: string,
@@ -183,7 +184,7 @@ async function createUser(
   return made.id;
 }
 
-/** True where the person is in this team of the organization. */
+/** True if the person is in this team of the organization. */
 export async function isInTeam(
   db: Db,
   at: { org_id: string; team_id: string; user_id: string | null },

@@ -61,7 +61,10 @@ export function createTeam(db: Db, org_id: string, name: string): Promise<Named>
   return createNamed(db, 'teams', { org_id, name });
 }
 
-/** Archives a team and revokes its keys in the same transaction. Its wallet stays: it takes credits and can be reclaimed. */
+/**
+ * Archives a team and revokes its keys in the same transaction. Its wallet stays: it takes credits
+ * and can be reclaimed.
+ */
 export function archiveTeam(db: Db, org_id: string, id: string): Promise<void> {
   return archive(db, 'teams', { org_id, id });
 }
@@ -137,7 +140,7 @@ export async function revokeKeys(
   );
 }
 
-/** Runs an insert; a broken unique rule becomes 409 `already_exists` with the given words. */
+/** Runs an insert; a broken unique rule becomes 409 `already_exists` with the given message. */
 export async function unique<T>(message: string, run: () => Promise<T>): Promise<T> {
   try {
     return await run();

@@ -20,7 +20,9 @@ export interface Item {
   answer(reply: Reply): void;
 }
 
-/** One batch that was sent: undici calls it with the answer, which answers the items line by line. */
+/**
+ * One batch that was sent: undici calls it with the answer, which answers the items line by line.
+ */
 export class SentBatch implements Dispatcher.DispatchHandler {
   /** The next batch waits until this one is answered, or has been out for a while. */
   holds_next = true;

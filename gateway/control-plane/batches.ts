@@ -20,16 +20,17 @@ interface Address {
   headers: Readonly<Record<string, string>>;
 }
 
-// The next batch waits for the one that is out, but no longer than this. One at a time makes the largest batches, and
-// each saves system calls on both sides: measured against four, a priced request costs all processes a quarter less CPU.
-// A slow organization holds the next batch no longer than this, so that it delays no other.
+// The next batch waits for the one that is out, but no longer than this. One at a time makes the
+// largest batches, and each saves system calls on both sides: measured against four, a priced
+// request costs all processes a quarter less CPU. A slow organization holds the next batch no
+// longer than this, so that it delays no other.
 const HOLD_NEXT_MS = 25;
-// Settlements that travel with reserves cost the ledger no call of their own; most of a call's price does not depend on how
-// many items it has.
+// Settlements that travel with reserves cost the ledger no call of their own; most of a call's
+// price does not depend on how many items it has.
 const SETTLE_LINGER_MS = 5;
 const BATCHES_OUT_MAX = 32;
 const ITEMS_MAX = 64;
-// Half of what the control plane takes.
+// Half of the control plane's limit for one body.
 const BYTES_MAX = 524_288;
 const BATCH_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 2_000;
@@ -40,7 +41,7 @@ export function openBatches(address: Address): Batches {
   return new Batches(address);
 }
 
-/** Sends items of many calls to the control plane in batches, and what is not batched in requests of its own. */
+/** Sends items of many calls to the control plane in batches, and other requests one by one. */
 export class Batches {
   private readonly pools: Pool[];
   private readonly paths: string[];
@@ -74,7 +75,8 @@ export class Batches {
     return new Promise((resolve) => {
       const timer = setTimeout(() => {
         item.is_live = false;
-        // The address may hang; what is tried next goes elsewhere. Of all that hang on it, only the first turns away.
+        // The address may hang, so the next attempt goes to another one. Of all items that hang on
+        // it, only the first turns away.
         if (item.at !== undefined) this.turnFrom(item.at);
         resolve({ status: 0, was_sent: item.was_sent });
       }, timeout_ms);
@@ -99,7 +101,7 @@ export class Batches {
     });
   }
 
-  /** A request of its own, for what is not batched; undefined if no address answers, or nobody waits any more. */
+  /** One request, not batched; undefined if no address answers, or nobody waits any more. */
   async request(
     method: 'GET' | 'POST',
     path: string,
@@ -117,7 +119,9 @@ export class Batches {
     return undefined;
   }
 
-  /** What the control plane's clock says; this machine's, until the first answer. */
+  /**
+   * The control plane's clock in milliseconds since 1970; this machine's until the first answer.
+   */
   now(): number {
     return this.clock.now();
   }
@@ -167,7 +171,10 @@ export class Batches {
     if (items.length > 0) this.sendBatch(items);
   }
 
-  /** The next batch, of the items that somebody still waits for: at most 64 items, and no more text than the control plane reads in one body. */
+  /**
+   * The next batch, of the items that somebody still waits for: at most 64 items, and no more text
+   * than the control plane reads in one body.
+   */
   private nextBatch(): Item[] {
     let bytes = 0;
     let taken = 0;
@@ -226,7 +233,7 @@ export class Batches {
       this.turnFrom(at);
       this.pause();
     }
-    // What is left of settlements alone goes on waiting for a reserve.
+    // Settlements alone go on waiting for a reserve.
     if (this.queue.some(({ is_patient }) => !is_patient)) this.sendNext();
     else if (this.queue.length > 0) this.sendLater();
   }

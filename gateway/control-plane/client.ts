@@ -32,31 +32,31 @@ type Extension = Wire<calls.Extension>;
 
 /** The machine routes of the control plane, as the gateway uses them. */
 export interface ControlPlane {
-  /** By the key itself, or by its id where another proof names it. Throws `invalid_credential`. */
+  /** By the key itself, or by its id if another proof names it. Throws `invalid_credential`. */
   verify(key: Verify): Promise<OrgKeyOwner>;
   /** Throws the refusal; one with the code `insufficient_balance` carries the cost ticket. */
   reserve(request: calls.Reserve): Promise<Reservation>;
-  /** Undefined where the answer was lost or the wait given up: ask again with the same ids. */
+  /** Undefined if the answer was lost or the wait given up: ask again with the same ids. */
   redeem(request: calls.Redeem, signal: AbortSignal): Promise<Reservation | undefined>;
   /**
-   * Returns at once; the settlement is repeated until it is accepted. Where its usage is refused, the estimate is charged
-   * in its place: what was answered is never free.
+   * Returns at once; the settlement is repeated until it is accepted. If its usage is refused, the
+   * estimate is charged in its place: an answer is never free.
    */
   settle(settlement: calls.Settle, estimate?: calls.Usage): void;
   extend(items: calls.Extend['items']): Promise<Extension[]>;
-  /** Events that happened here; those that were told before change nothing. */
+  /** Sends events of this gateway; those that were sent before change nothing. */
   tell(events: readonly GatewayEvent[], timeout_ms: number): Promise<'taken' | 'refused' | 'away'>;
-  /** The configuration to run, where it is another than the one with this ETag. */
+  /** The configuration to run, if it is another than the one with this ETag. */
   configuration(etag: string | undefined): Promise<ConfigAnswer>;
-  /** Tells what this gateway runs; false where that was not heard. */
+  /** Reports the configuration that this gateway runs; false if the report did not arrive. */
   report(state: object): Promise<boolean>;
   verdictOn(token: string): Promise<ReloadRight>;
-  /** The price list, at worst that of a while ago; undefined where none was ever had. */
+  /** The price list, at worst that of a while ago; undefined if there never was one. */
   prices(): Promise<readonly Price[] | undefined>;
   isReady(): Promise<boolean>;
   /** A signature that every gateway with the same token makes, and nobody else can. */
   sign(text: string): string;
-  /** What the control plane's clock says, in milliseconds. */
+  /** The control plane's clock, in milliseconds since 1970. */
   now(): number;
   unsettled(): number;
   close(): Promise<void>;
@@ -103,7 +103,8 @@ async function verify(batches: Batches, log: Logger, key: Verify): Promise<OrgKe
   const reply = await batches.request('POST', '/v1/gateway/keys/verify', key);
   if (reply?.status === 200) return reply.body as unknown as OrgKeyOwner;
   if (reply === undefined) throw away();
-  // A refused key is named as the field that is wrong; any other 401 is about this gateway's own credential.
+  // A refused key is named as the field that is wrong; any other 401 is about this gateway's own
+  // credential.
   if (isRefusedKey(reply))
     throw new AppError('invalid_credential', errorOf(reply).message ?? 'Refused.');
   throw refusedCall(log, reply);
@@ -112,7 +113,7 @@ async function verify(batches: Batches, log: Logger, key: Verify): Promise<OrgKe
 // No key has this form, so the answer is about this gateway: is its own credential taken?
 const PROBE = 'svc_gk_probe';
 
-/** True where the control plane answers and takes this gateway's token. */
+/** True if the control plane answers and takes this gateway's token. */
 async function isReady(batches: Batches, log: Logger): Promise<boolean> {
   const asked = batches.request('POST', '/v1/gateway/keys/verify', { key: PROBE });
   const reply = await Promise.race([asked, sleep(READY_TIMEOUT_MS, undefined)]);
@@ -125,7 +126,10 @@ function isRefusedKey(reply: Reply): boolean {
   return reply.status === 401 && errorOf(reply).param === 'key';
 }
 
-/** One time-out, one retry with the same request id; then the request is canceled, so that a lost answer leaves no hold. */
+/**
+ * One time-out, one retry with the same request id; then the request is canceled, so that a lost
+ * answer leaves no hold.
+ */
 async function reserve(
   { batches, settlements, log }: { batches: Batches; settlements: Settlements; log: Logger },
   request: calls.Reserve,
@@ -181,7 +185,10 @@ async function prices(batches: Batches): Promise<readonly Price[] | undefined> {
   return reply?.status === 200 ? (reply.body.models as Price[]) : undefined;
 }
 
-/** The control plane's refusal as this gateway's own: same code, status and extras, a cost ticket included. */
+/**
+ * The control plane's refusal as this gateway's own: same code, status and extras, a cost ticket
+ * included.
+ */
 function toError(reply: Reply): AppError {
   const {
     code = 'internal_error',
@@ -194,7 +201,7 @@ function toError(reply: Reply): AppError {
   return new AppError(code as ErrorCode, message, {
     status: reply.status,
     ...(param ? { param } : {}),
-    // The header itself stays behind where many items share one answer.
+    // The header itself stays behind if many items share one answer.
     ...(typeof resets_at === 'string'
       ? { retry_after: (Date.parse(resets_at) - Date.now()) / 1_000 }
       : {}),
@@ -226,8 +233,8 @@ function away(): AppError {
 }
 
 /**
- * Keeps an answer for a while; calls at the same time share one question. A failure, which is undefined, is not kept: the
- * last good answer stands in for it, and the next call asks again.
+ * Keeps an answer for a while; calls at the same time share one question. A failure, which is
+ * undefined, is not kept: the last good answer stands in for it, and the next call asks again.
  */
 function cached<T>(
   fresh_ms: number,

@@ -1,7 +1,11 @@
-/** The control plane's clock, read from the `date` of its answers: deadlines are set by it, and this machine's may be wrong. */
+/**
+ * The control plane's clock, read from the `date` of its answers: deadlines are set by it, and this
+ * machine's may be wrong.
+ */
 export type Clock = ReturnType<typeof createClock>;
 
-// A date is cut to whole seconds. The second counts as over, so that holds are extended early rather than late.
+// A date is cut to whole seconds. The second counts as over, so that holds are extended early
+// rather than late.
 const CUT_MS = 999;
 
 export function createClock() {

@@ -1,7 +1,7 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { Batches } from './batches';
 
-/** The configuration to run, where it is another than the one that is known. */
+/** The configuration to run, if it is another than the one that is known. */
 export type ConfigAnswer = PolledConfig | 'same' | 'none' | 'away';
 
 export interface PolledConfig {
@@ -10,12 +10,18 @@ export interface PolledConfig {
   config: object;
 }
 
-/** What a token may do here: `yes` for a service's, or, while the control plane is away, for this gateway's own. */
+/**
+ * Whether a token may reload: `yes` for a service's, or, while the control plane is away, for this
+ * gateway's own.
+ */
 export type ReloadRight = 'yes' | 'forbidden' | 'unknown';
 
 const CONFIG_PATH = '/v1/gateway/config';
 
-/** The control plane's configuration for gateways, unless it is the one of this ETag; `away` where it does not answer. */
+/**
+ * The control plane's configuration for gateways, unless it is the one of this ETag; `away` if it
+ * does not answer.
+ */
 export async function askConfig(batches: Batches, etag: string | undefined): Promise<ConfigAnswer> {
   const headers = etag === undefined ? {} : { 'if-none-match': etag };
   const reply = await batches.request('GET', CONFIG_PATH, undefined, { headers });
@@ -26,12 +32,15 @@ export async function askConfig(batches: Batches, etag: string | undefined): Pro
   return { etag: `"${version}"`, version, config };
 }
 
-/** Tells what this gateway runs; false where that was not heard. */
+/** Reports the configuration that this gateway runs; false if the report did not arrive. */
 export async function reportConfig(batches: Batches, state: object): Promise<boolean> {
   return (await batches.request('POST', `${CONFIG_PATH}/report`, state))?.status === 200;
 }
 
-/** Whether whoever brings the other token may reload: the control plane says so, or while it is away a token that is our own. */
+/**
+ * Whether the other token may reload: the control plane decides, or while it is away only our own
+ * token may.
+ */
 export async function verdictOn(
   batches: Batches,
   { token, other }: { token: string; other: string },

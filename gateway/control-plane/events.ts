@@ -7,7 +7,7 @@ import type { ControlPlane } from './client';
 
 type Type = Extract<EventType, `rate_limit.${string}` | `request.${string}`>;
 
-/** What happened, and to which call. */
+/** The content of an event; the rest is known of its call. */
 export interface EventContent {
   type: Type;
   /** Events filtered by `action` are those that refused something. */
@@ -25,7 +25,7 @@ export interface Subject {
   agent_id?: string | null | undefined;
 }
 
-// What the control plane takes in one call.
+// The most events that the control plane takes in one call.
 const BATCH_MAX = 500;
 const LINGER_MS = 250;
 const REST_MS = 1_000;
@@ -80,7 +80,7 @@ export class Events {
     return this.lost;
   }
 
-  /** Sends what waits, as far as the control plane takes it within the time. */
+  /** Sends the waiting events, as far as the control plane takes them within the time. */
   async close(within_ms: number): Promise<void> {
     this.is_closing = true;
     clearTimeout(this.timer);
@@ -107,7 +107,7 @@ export class Events {
     }, delay_ms);
   }
 
-  /** Sends what waits; where the control plane is away it rests, and nothing is given up. */
+  /** Sends the waiting events; while the control plane is away it pauses, and drops none. */
   private async send(): Promise<void> {
     let is_taken: boolean;
     do {
@@ -124,7 +124,9 @@ export class Events {
     return true;
   }
 
-  /** What is refused for what it holds would be refused for ever: its neighbours go without it. */
+  /**
+   * An event that is refused for its content would be refused for ever: the others go without it.
+   */
   private async tell(batch: GatewayEvent[], timeout_ms: number): Promise<boolean> {
     const result = await this.control_plane.tell(batch, timeout_ms);
     if (result !== 'refused') return result === 'taken';
@@ -138,7 +140,7 @@ export class Events {
     return (await this.tell(batch.slice(half), timeout_ms)) && is_taken;
   }
 
-  /** Passed checks go first: a refusal or a finished request tells more. */
+  /** Passed checks are dropped first: a refusal or a finished request matters more. */
   private makeRoom(): void {
     const passed = this.waiting.findIndex(({ type }) => type === 'rate_limit.checked');
     this.waiting.splice(Math.max(0, passed), 1);
@@ -147,7 +149,10 @@ export class Events {
   }
 }
 
-/** Who called, and how that was proved; what nobody proved is no identity (specification: Authentication, rule 4). */
+/**
+ * The caller and its proof; without a proof there is no identity (specification: Authentication,
+ * rule 4).
+ */
 function proofOf({ proof, user_id, key_id, team_id }: Identity) {
   if (proof === 'header_soft') return { identity_proof_method: proof };
   return { identity_proof_method: proof, identity_context: { user_id, key_id, team_id } };

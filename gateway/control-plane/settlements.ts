@@ -54,8 +54,9 @@ async function deliver(
   }
 }
 
-// The estimate costs what was held, so the ledger refuses it only where it can charge nothing at all: at the end of what a
-// wallet can hold, or by a price that has no amount for this use. Then a person must know what was given away.
+// The estimate costs what was held, so the ledger refuses it only if it can charge nothing at all:
+// at the bound of what a wallet can hold, or by a price that has no amount for this use. Then a
+// person must know the loss.
 function logLost(log: Logger, settlement: Settle, refusal: Reply, refused_usage?: Usage): void {
   const { code, message, param } = errorOf(refusal);
   const { outcome } = settlement;

@@ -14,7 +14,8 @@ import { API_VERSION } from '../version';
 import { createReceiver } from './receiver';
 import { contextOf, type NewSpan, type Tracing, type TracingOptions, tell } from './spans';
 
-// A busy second's spans; more are dropped, since a receiver that is away must not cost the process its memory.
+// A busy second's spans; more are dropped, since a receiver that is away must not cost the process
+// its memory.
 const QUEUE_MAX = 8_192;
 const LINGER_MS = 1_000;
 const CLOSE_MS = 2_000;
@@ -62,7 +63,7 @@ export class OtlpTracing implements Tracing {
   }
 }
 
-/** Who sends. */
+/** The sender of telemetry. */
 export function resourceOf(service: string) {
   return resourceFromAttributes({ 'service.name': service, 'service.version': API_VERSION });
 }

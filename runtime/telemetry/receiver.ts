@@ -1,7 +1,10 @@
 import type { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import type { Logger } from '../log';
 
-/** Where telemetry is sent: how exporters reach it, and one line in the log each time that it goes or comes back. */
+/**
+ * The receiver of telemetry: how exporters reach it, and one log line each time that it goes away
+ * or comes back.
+ */
 export type Receiver = ReturnType<typeof createReceiver>;
 
 interface Exporter {
@@ -9,7 +12,8 @@ interface Exporter {
   export(items: any, done: (result: { code: number; error?: Error }) => void): void;
 }
 
-// Together with its one or two repeats. What cannot be sent by then is dropped, and no process waits longer for its end.
+// Together with its one or two repeats. Telemetry that cannot be sent by then is dropped, and no
+// process waits longer for its end.
 const SEND_MS = 3_000;
 const SUCCESS = 0;
 
@@ -43,7 +47,7 @@ export function createReceiver({ endpoint, log }: { endpoint: string; log: Logge
   };
 }
 
-// An address may hold a password, so that only the kind of failure is told.
+// An address may hold a password, so only the kind of failure is logged.
 function reasonOf(error: Error | undefined): string {
   const { code, name } = (error ?? {}) as { code?: unknown; name?: string };
   return String(code ?? name);
