@@ -11,10 +11,10 @@ import * as paymentSteps from '../domain/payments/steps';
 import type { Secrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
 import * as storedAnswers from '../domain/stored-answers';
-import { openProviders, type ProviderOf } from '../payment-providers/open';
+import { createProviderOf, type ProviderOf } from '../payment-providers/configured';
 import { createPaymentSteps } from './payments';
 
-export interface Dependencies {
+interface Dependencies {
   db: Db;
   secrets: Secrets;
 }
@@ -23,17 +23,22 @@ const BROKEN_SHOWN_MAX = 50;
 
 export type Activities = ReturnType<typeof createActivities>;
 
-/** What workflows may do: activity name to domain function. Each is one idempotent step. */
+/**
+ * The activities: their names, as workflows call them, and their domain functions. Each is one
+ * idempotent step.
+ */
 export function createActivities({ db, secrets }: Dependencies) {
   return {
-    ...paymentActivities(db, openProviders(db, secrets)),
-    /** Milliseconds to the organization's next deadline; null where no hold is open. */
+    ...paymentActivities(db, createProviderOf(db, secrets)),
+    /** Milliseconds to the organization's next deadline; null if no hold is open. */
     expireHolds: ({ org_id }: { org_id: string }) =>
       refusable(() => withRetry(() => reservations.sweep(db, org_id))),
     /** How many organizations with overdue holds were given their workflow again. */
     adoptOrphanHolds: ({ limit }: { limit: number }) =>
       refusable(() => reservations.adoptOrphans(db, limit)),
-    /** Milliseconds that an open ticket has left, 0 where it is closed; expires it where they are over. */
+    /**
+     * Milliseconds that an open ticket has left, 0 if it is closed; expires it if its time is over.
+     */
     expireTicket: ({ ticket_id }: { ticket_id: string }) =>
       refusable(async () => ({
         left_ms: await withRetry(() => tickets.expire(db, ticket_id)),
@@ -63,7 +68,9 @@ export function createActivities({ db, secrets }: Dependencies) {
     },
     /** The partitions of events: those of the next days made, those past 90 days dropped. */
     keepEventPartitions: () => refusable(() => events.keepPartitions(db)),
-    /** Answers under an Idempotency-Key are kept 7 days, the places of calls that waited an hour. */
+    /**
+     * Answers under an Idempotency-Key are kept 7 days, the places of calls that waited an hour.
+     */
     forgetStoredAnswers: () =>
       refusable(
         async () =>
@@ -84,10 +91,12 @@ function paymentActivities(db: Db, providerOf: ProviderOf) {
     cancelPayment: behindBorder(steps.cancelPayment),
     debitRefund: behindBorder(steps.debitRefund),
     sendRefund: behindBorder(steps.sendRefund),
-    /** How many payments, refunds and webhooks that waited for their session were taken up again. */
+    /**
+     * How many payments, refunds and webhooks that waited for their session were taken up again.
+     */
     adoptDuePayments: ({ limit }: { limit: number }) =>
       refusable(async () => {
-        // A whole page asks for another one, so what is left of it goes to the next kind.
+        // A whole page asks for another one, so the rest of it goes to the next kind.
         let left = limit;
         for (const adopt of [paymentSteps.adoptDue, refunds.adoptDue, paymentEvents.matchUnknown])
           left -= left > 0 ? await adopt(db, left) : 0;
@@ -100,7 +109,10 @@ function behindBorder<Input, Result>(run: (input: Input) => Promise<Result>) {
   return (input: Input) => refusable(() => run(input));
 }
 
-/** The error border: a refusal is final and carries its code as the failure's type; anything else is retried. */
+/**
+ * The error border: a refusal is final and carries its code as the failure's type; anything else is
+ * retried.
+ */
 async function refusable<T>(run: () => Promise<T>): Promise<T> {
   try {
     return await run();
@@ -110,7 +122,11 @@ async function refusable<T>(run: () => Promise<T>): Promise<T> {
       // Benign: a refused verdict is an answer, not an incident.
       const category = ApplicationFailureCategory.BENIGN;
       throw ApplicationFailure.create({
-        ...{ message, type, category, nonRetryable: true, details: [{ status, ...details }] },
+        message,
+        type,
+        category,
+        nonRetryable: true,
+        details: [{ status, ...details }],
       });
     }
     throw error;

@@ -2,7 +2,7 @@ import * as refunds from '../domain/payments/refunds';
 import type { Called, Progress } from '../domain/payments/steps';
 import * as steps from '../domain/payments/steps';
 import { type Db, withRetry } from '../domain/sql';
-import type { ProviderOf } from '../payment-providers/open';
+import type { ProviderOf } from '../payment-providers/configured';
 import {
   isProviderRefusal,
   isProviderTrouble,
@@ -13,7 +13,7 @@ import {
 } from '../payment-providers/provider';
 
 /** Why the provider is asked: somebody says that the buyer has paid, a webhook, or the clock. */
-export type Reason = 'confirm' | 'news' | 'clock';
+type Reason = 'confirm' | 'news' | 'clock';
 
 interface Look {
   reason: Reason;
@@ -28,12 +28,15 @@ interface Ref {
 /** The steps of payments. Each can be run again at any time: the row says what is done already. */
 export function createPaymentSteps(db: Db, providerOf: ProviderOf) {
   return {
-    /** Makes the checkout at the provider where there is none; fails the session on a definite no. */
+    /** Makes the checkout at the provider if there is none; fails the session on a definite no. */
     async openCheckout({ payment_session_id: id }: Ref): Promise<Progress> {
       await open(db, providerOf, id);
       return steps.progress(db, id);
     },
-    /** Asks the provider how the payment stands, takes the money where the buyer approved it, records and credits it. */
+    /**
+     * Asks the provider how the payment stands, takes the money if the buyer approved it, records
+     * and credits it.
+     */
     async collectPayment({ payment_session_id: id, ...look }: Ref & Look) {
       await collect(db, providerOf, { id, ...look });
       return steps.progress(db, id);
@@ -43,16 +46,22 @@ export function createPaymentSteps(db: Db, providerOf: ProviderOf) {
       await withRetry(() => steps.credit(db, id));
       return steps.progress(db, id);
     },
-    /** Ends a session at the buyer's wish, at the provider too; one that is being paid stays as it is. */
+    /**
+     * Ends a session at the buyer's wish, at the provider too; one that is being paid stays as it
+     * is.
+     */
     async cancelPayment({ payment_session_id: id }: Ref): Promise<Progress> {
       await close(db, providerOf, id, canceled);
       return steps.progress(db, id);
     },
-    /** Takes a refund from the wallet; refused where the credit is spent. */
+    /** Takes a refund from the wallet; refused if the credit is spent. */
     async debitRefund({ payment_refund_id: id }: { payment_refund_id: string }) {
       await withRetry(() => refunds.debit(db, id));
     },
-    /** Asks the provider for the refund, or how it stands; a definite no gives the money back to the wallet. */
+    /**
+     * Asks the provider for the refund, or how it stands; a definite no gives the money back to the
+     * wallet.
+     */
     async sendRefund({ payment_refund_id: id }: { payment_refund_id: string }) {
       await sendRefund(db, providerOf, id);
       return refunds.progress(db, id);
@@ -62,7 +71,10 @@ export function createPaymentSteps(db: Db, providerOf: ProviderOf) {
 
 const OPEN_TRIES = 2;
 
-/** A checkout that could not be made is tried once more at once, then when the buyer or the clock asks again. */
+/**
+ * A checkout that could not be made is tried once more at once, then when the buyer or the clock
+ * asks again.
+ */
 async function open(db: Db, providerOf: ProviderOf, id: string): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
     const { status: before, provider_order_id } = await steps.placeOf(db, id);
@@ -86,7 +98,12 @@ async function makeCheckout(providerOf: ProviderOf, session: Called) {
   const { id, amount_nanos, currency, description, return_url, cancel_url } = session;
   const provider = await providerOf(session.provider);
   return provider.createCheckout({
-    ...{ payment_session_id: id, amount_nanos, currency, description, return_url, cancel_url },
+    payment_session_id: id,
+    amount_nanos,
+    currency,
+    description,
+    return_url,
+    cancel_url,
     key: keyOf(session),
     expires_at: session.provider_expires_at,
   });
@@ -109,8 +126,9 @@ const refused = {
 } as const;
 
 /**
- * A provider may repeat its own failure under one key, so every second call has a new one. Harmless: an order that nobody was
- * shown cannot be paid, and an order is captured once whatever the key.
+ * A provider may repeat its own failure under one key, so every second call has a new one.
+ * Harmless: an order that nobody was shown cannot be paid, and an order is captured once whatever
+ * the key.
  */
 function keyOf({ id, reading }: Pick<Called, 'id' | 'reading'>): string {
   return `${id}-${Math.ceil(reading / 2)}`;
@@ -121,7 +139,8 @@ async function collect(
   providerOf: ProviderOf,
   { id, reason, has_news = false }: Look & { id: string },
 ): Promise<void> {
-  // Timers are set anew each day; what nobody is to be asked for any more is left alone until news come.
+  // Timers are set again each day; a payment that needs no more questions is left alone until there
+  // is news.
   if (reason === 'clock' && !(await steps.isDue(db, id))) return;
   const session = await withRetry(() => steps.begin(db, id, { is_capture: false }));
   const { provider_order_id: order_id, is_overdue } = session;
@@ -137,7 +156,7 @@ async function collect(
       : { report, reading: session.reading };
     if ('refusal' in taken) return void (await steps.close(db, id, taken.refusal));
     const status = await withRetry(() => steps.record(db, id, taken.report, taken));
-    // Its own transaction: what was captured stays so, whatever keeps the credit from being written now.
+    // Its own transaction: the capture stays recorded even if the credit cannot be written now.
     if (status === 'captured') await withRetry(() => steps.credit(db, id));
     const isOnItsWay = taken.report.status === 'captured' || taken.report.status === 'pending';
     if (is_overdue && !isOnItsWay) await close(db, providerOf, id, expired);
@@ -147,8 +166,9 @@ async function collect(
 }
 
 /**
- * Nothing is taken once a session has ended: then only what the provider took by itself counts. A declined payment is taken
- * again only where its buyer is there, who may have paid another way meanwhile.
+ * Nothing is taken once a session has ended: then only what the provider took by itself counts. A
+ * declined payment is taken again only if its buyer is there, who may have paid another way
+ * meanwhile.
  */
 function isToBeTaken(session: Called, { status }: PaymentReport, reason: Reason): boolean {
   if (session.status !== 'created' && session.status !== 'capturing') return false;
@@ -194,13 +214,19 @@ function unknownThere(): ProviderTrouble {
   );
 }
 
-/** Why a provider's answer is not known, in words for the session. Whatever else went wrong is none of the provider's doing. */
+/**
+ * Why a provider's answer is not known, in words for the session. Any other error is not the
+ * provider's, and is thrown.
+ */
 function troubleOf(error: unknown): string {
   if (isProviderTrouble(error) || isProviderRefusal(error)) return error.message;
   throw error;
 }
 
-/** Ends a session here, then its checkout at the provider. Where that fails it ends there by itself, and is asked for. */
+/**
+ * Ends a session here, then its checkout at the provider. If that fails it ends there by itself,
+ * and is asked for.
+ */
 async function close(db: Db, providerOf: ProviderOf, id: string, end: steps.End): Promise<void> {
   const status = await withRetry(() => steps.close(db, id, end));
   if (status === end.to) await expireThere(db, providerOf, id);
@@ -227,20 +253,25 @@ async function sendRefund(db: Db, providerOf: ProviderOf, id: string): Promise<v
     const refund = await look(db, provider, first);
     if (refund.status !== 'pending') return;
     const { provider_refund_id: known } = refund;
-    // What the provider knows already is not asked for again.
+    // A refund that the provider knows already is not requested again.
     if (known) return record(db, id, { status: 'pending', provider_refund_id: known });
     isAsked = true;
     const { provider_order_id: order_id, provider_capture_id: capture_id } = refund;
     const { amount_nanos, currency } = refund;
     const answer = await provider.refund({
-      ...{ payment_refund_id: id, order_id, capture_id, amount_nanos, currency },
+      payment_refund_id: id,
+      order_id,
+      capture_id,
+      amount_nanos,
+      currency,
     });
     await record(db, id, answer);
   } catch (error) {
     const message = troubleOf(error);
     // Only the refund itself can be refused: that it cannot be looked at says nothing.
     const no = isAsked && isProviderRefusal(error);
-    // Without an answer it may have been made; refused, the money may have gone back another way. Then the wallet follows that.
+    // Without an answer it may have been made; refused, the money may have gone back another way.
+    // Then the wallet follows that.
     if (no) await look(db, provider, first);
     else if (isAsked) await look(db, provider, first).catch(() => undefined);
     const status = no ? 'failed' : 'pending';

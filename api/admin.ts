@@ -22,7 +22,7 @@ const commands: Record<string, { words: string; run: Command }> = {
   audit: { words: 'prove the ledger; exits 1 when something is broken', run: runAudit },
   tickets: {
     words:
-      'list the open cost tickets; "tickets approve <id> [note]" credits what is missing, "tickets deny <id> [reason]" refuses',
+      'list the open cost tickets; "tickets approve <id> [note]" credits what is missing, "tickets deny <id> [note]" refuses',
     run: runTickets,
   },
   payments: {
@@ -38,7 +38,10 @@ const commands: Record<string, { words: string; run: Command }> = {
 
 type Command = (db: Db, args: string[]) => Promise<number>;
 
-/** `npm run admin -- <command>`: what is done from a terminal, on the database itself. */
+/**
+ * `npm run admin -- <command>`: commands that an operator runs in a terminal, on the database
+ * itself.
+ */
 export async function main([name, ...args]: string[]): Promise<void> {
   const command = commands[name ?? ''];
   if (command === undefined) {
@@ -126,12 +129,17 @@ async function runTickets(db: Db, [verb, id, ...words]: string[]): Promise<numbe
   const verdict = verdict_of[verb as keyof typeof verdict_of];
   if (verdict === undefined || id === undefined) {
     throw new ConfigError(
-      'Say: tickets, tickets approve <id> [note], or tickets deny <id> [reason].',
+      'Say: tickets, tickets approve <id> [note], or tickets deny <id> [note].',
     );
   }
   const { org_id } = await tickets.get(db, id, null);
   await verdicts.decide(db, {
-    ...{ ticket_id: id, org_id, verdict, by: 'terminal', is_platform: true, by_terminal: true },
+    ticket_id: id,
+    org_id,
+    verdict,
+    by: 'terminal',
+    is_platform: true,
+    by_terminal: true,
     valid_until: await verdicts.verdictDeadline(db),
     ...(words.length > 0 ? { note: words.join(' ') } : {}),
   });

@@ -1,8 +1,9 @@
 import Koa from 'koa';
-import { openProviders } from '../payment-providers/open';
+import { createProviderOf } from '../payment-providers/configured';
 import { conventions } from '../runtime/conventions';
 import type { Logger } from '../runtime/log';
 import { API_VERSION } from '../runtime/version';
+import { createEventStreams } from './http/event-streams';
 import { type Connections, mount } from './http/route';
 import { requestSpans } from './http/tracing';
 import { createKeyring } from './ledger/keyring';
@@ -11,7 +12,7 @@ import { routes } from './table';
 
 /** The control plane as a Koa application. */
 export function createApp(
-  connections: Omit<Connections, 'keys' | 'providerOf' | 'log'>,
+  connections: Omit<Connections, 'keys' | 'providerOf' | 'event_streams' | 'log'>,
   log: Logger,
 ): Koa {
   const app = new Koa();
@@ -24,7 +25,8 @@ export function createApp(
   if (connections.tracing !== undefined) app.use(requestSpans(connections.tracing));
   app.use(docs());
   const keys = createKeyring(connections.db);
-  const providerOf = openProviders(connections.db, connections.secrets);
-  app.use(mount(routes, { ...connections, keys, providerOf, log }).routes());
+  const providerOf = createProviderOf(connections.db, connections.secrets);
+  const event_streams = createEventStreams();
+  app.use(mount(routes, { ...connections, keys, providerOf, event_streams, log }).routes());
   return app;
 }

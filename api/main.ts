@@ -12,7 +12,7 @@ import { createLog, type Logger } from '../runtime/log';
 import { openProcessTracing } from '../runtime/telemetry/open';
 import { openTemporal } from '../temporal/client';
 import { createApp } from './app';
-import { createLanes } from './ledger/lanes';
+import { openBatches } from './ledger/batches';
 import { openWaiters } from './ledger/waiters';
 
 const DRAIN_MS = 6_000;
@@ -25,14 +25,16 @@ export async function main(): Promise<void> {
   const db = openDatabase(config.DATABASE_URL, config.DATABASE_POOL_MAX, 'api');
   await waitForDatabase(db, log);
   await migrate(db);
-  const lanes = createLanes(db, log);
+  const batches = openBatches(db, log);
   const { DATABASE_URL: database_url, TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE } = config;
-  const waiters = openWaiters({ db, lanes, database_url, log });
+  const waiters = openWaiters({ db, batches, database_url, log });
   const temporal = openTemporal({ address, namespace: TEMPORAL_NAMESPACE }, db);
   const secrets = createSecrets(config.SVC_SECRETS_KEY);
   const tracing = openProcessTracing('api', config, log);
+  let is_draining = false;
+  const isDraining = () => is_draining;
   const app = createApp(
-    { db, lanes, waiters, temporal, secrets, tracing, jwt: jwtOf(config) },
+    { db, batches, waiters, temporal, secrets, tracing, isDraining, jwt: jwtOf(config) },
     log,
   );
   const server = createServer(app.callback());
@@ -42,8 +44,8 @@ export async function main(): Promise<void> {
   log.info({ port }, 'api listens');
 
   const stop = async () => {
-    if (app.context.draining) return;
-    app.context.draining = true;
+    if (is_draining) return;
+    is_draining = true;
     await waiters.close();
     server.close();
     server.closeIdleConnections();
@@ -51,7 +53,7 @@ export async function main(): Promise<void> {
     await Promise.race([closed, sleep(DRAIN_MS, undefined, { ref: false })]);
     clearInterval(timer);
     server.closeAllConnections();
-    await Promise.race([lanes.close(), sleep(2_000, undefined, { ref: false })]);
+    await Promise.race([batches.close(), sleep(2_000, undefined, { ref: false })]);
     await temporal.close();
     await tracing?.close();
     await db.destroy();

@@ -14,7 +14,7 @@ import { ticketRoutes } from './routes/tickets';
 import { tokenRoutes } from './routes/tokens';
 import { walletRoutes } from './routes/wallets';
 
-/** Every route of the control plane: what the app serves and what the OpenAPI document says. */
+/** Every route of the control plane, for the app and for the OpenAPI document. */
 export const routes = [
   ...walletRoutes,
   ...pricingRoutes,

@@ -54,7 +54,7 @@ async function reserveTimes(
       request_body_hash: `sha256:${'0'.repeat(64)}`,
     });
     const started = performance.now();
-    await reservations.lane(db, org_id, { settlements: [], reserves: [item] });
+    await reservations.reserveBatch(db, org_id, { settlements: [], reserves: [item] });
     times.push(performance.now() - started);
   }
   return times;

@@ -9,31 +9,31 @@ const SECONDS = 6;
 const ROUNDS = 2;
 const IN_FLIGHT = 64;
 
-/** Cycles a second through the HTTP routes of one API process: lanes against a transaction for each call. */
+/** Cycles a second through the HTTP routes of one API process: batches against a transaction for each call. */
 export async function httpLedgerRow(cluster: BenchCluster): Promise<Row> {
   const url = await cluster.database('bench_http_ledger');
   const { org_id } = await seedHotWallet(url);
   const { control_plane } = await seedKeys(url, org_id);
   const rate = { on: 0, off: 0 };
   for (let round = 0; round < ROUNDS; round += 1) {
-    for (const LANES of ['off', 'on'] as const) {
+    for (const BATCHES of ['off', 'on'] as const) {
       const [port = 0] = await freePorts(1);
       const api = startScript('bench/processes/api-process.ts', {
         DATABASE_URL: url,
-        LANES,
+        BATCHES,
         PORT: String(port),
       });
       const address = `http://127.0.0.1:${port}`;
       await waitFor(`${address}/readyz`, true);
       await cycles(address, control_plane, org_id, 2);
-      rate[LANES] += (await cycles(address, control_plane, org_id, SECONDS)) / SECONDS / ROUNDS;
+      rate[BATCHES] += (await cycles(address, control_plane, org_id, SECONDS)) / SECONDS / ROUNDS;
       await end(api);
     }
   }
   const ratio = rate.on / rate.off;
   return {
     measure: 'the same through HTTP, one API process, 64 in flight',
-    figure: `${Math.round(rate.on)}/s against ${Math.round(rate.off)}/s without lanes`,
+    figure: `${Math.round(rate.on)}/s against ${Math.round(rate.off)}/s without batches`,
     ratio,
     bar: 'at least 4 x',
     isMet: ratio >= 4,

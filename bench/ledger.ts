@@ -11,26 +11,26 @@ import type { Row } from './row';
 const SECONDS = 8;
 const ROUNDS = 2;
 
-/** Cycles a second on one hot wallet, 64 in flight over two processes, durable: lanes against interactive transactions. */
+/** Cycles a second on one hot wallet, 64 in flight over two processes, durable: batches against interactive transactions. */
 export async function ledgerRow(cluster: BenchCluster): Promise<Row> {
   const url = await cluster.database('bench_ledger');
   const account = await seedHotWallet(url);
-  const rate = { lane: 0, interactive: 0 };
+  const rate = { batched: 0, interactive: 0 };
   let errors = 0;
   for (let round = 0; round < ROUNDS; round += 1) {
-    for (const way of ['interactive', 'lane'] as const) {
+    for (const way of ['interactive', 'batched'] as const) {
       const counted = await cycles({ url, ...account, way, seconds: SECONDS });
       rate[way] += counted.cycles / SECONDS / ROUNDS;
-      if (way === 'lane') errors += counted.errors;
+      if (way === 'batched') errors += counted.errors;
     }
   }
   const db = openDatabase(url, 1);
   const { broken } = await audit(db);
   await db.destroy();
-  const ratio = rate.lane / rate.interactive;
+  const ratio = rate.batched / rate.interactive;
   return {
     measure: 'reserve+settle cycles a second, one hot wallet, SQL layer, 64 in flight, 2 processes',
-    figure: `${Math.round(rate.lane)}/s against ${Math.round(rate.interactive)}/s interactive; ${errors} errors, audit ${broken.length ? 'BROKEN' : 'clean'}`,
+    figure: `${Math.round(rate.batched)}/s against ${Math.round(rate.interactive)}/s interactive; ${errors} errors, audit ${broken.length ? 'BROKEN' : 'clean'}`,
     ratio,
     bar: 'at least 15 x',
     isMet: ratio >= 15 && errors === 0 && broken.length === 0,

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
-import { createLanes, type Lanes } from '../api/ledger/lanes';
+import { type Batches, openBatches } from '../api/ledger/batches';
 import { openWaiters } from '../api/ledger/waiters';
 import * as organizations from '../domain/people/organizations';
 import { type Db, many, maybe, one } from '../domain/sql';
@@ -154,7 +154,7 @@ async function heldMemoryRow(stack: Stack, db: Db): Promise<Row> {
 async function throughputRow(cluster: BenchCluster): Promise<Row> {
   const url = await cluster.database(`bench_waiters_${Date.now()}`);
   const { org_id, key_id } = await seedHotWallet(url);
-  const spec = { url, org_id, key_id, way: 'lane' as const, seconds: SECONDS };
+  const spec = { url, org_id, key_id, way: 'batched' as const, seconds: SECONDS };
   const rate = { none: 0, waiting: 0 };
   for (let round = 0; round < ROUNDS; round += 1) {
     rate.none += (await cycles(spec)).cycles;
@@ -177,13 +177,13 @@ async function throughputRow(cluster: BenchCluster): Promise<Row> {
 async function waitFor1000(url: string, org_id: string): Promise<() => Promise<void>> {
   const db = openDatabase(url, 4);
   const log = createLog('bench', 'error');
-  const lanes: Lanes = createLanes(db, log);
-  const waiters = openWaiters({ db, lanes, database_url: url, log });
+  const batches: Batches = openBatches(db, log);
+  const waiters = openWaiters({ db, batches, database_url: url, log });
   const callers: AbortController[] = [];
   const calls = Array.from({ length: WAITERS }, async () => {
     const request_id = randomUUID();
     const request_body_hash = `sha256:${request_id.replaceAll('-', '').repeat(2)}`;
-    const short = await lanes.reserve({
+    const short = await batches.reserve({
       ...{ org_id, provider: 'openai', model: 'gpt-4o-mini', request_id, request_body_hash },
       estimated_prompt_tokens: 9_000_000_000_000_000,
       max_completion_tokens: 0,
@@ -206,7 +206,7 @@ async function waitFor1000(url: string, org_id: string): Promise<() => Promise<v
     for (const gone of callers) gone.abort();
     await Promise.all(calls);
     await waiters.close();
-    await lanes.close();
+    await batches.close();
     await many(db, 'delete from ticket_waiters');
     await db.destroy();
   };

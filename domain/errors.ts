@@ -62,7 +62,7 @@ const statuses = {
 
 export type ErrorCode = keyof typeof statuses;
 
-/** The status of a code, where only that is left of an error. */
+/** The status of an error of which only the code is known. */
 export function statusOf(code: string): number {
   return Object.hasOwn(statuses, code) ? statuses[code as ErrorCode] : statuses.internal_error;
 }
@@ -72,13 +72,18 @@ export interface ErrorDetails {
   param?: string;
   /** Seconds after which a repeat may succeed; sent as Retry-After. */
   retry_after?: number;
-  /** Where one code has a second status: `insufficient_balance` is 402 on a reserve, 409 on a transfer. */
+  /**
+   * The status, if it is not the code's own: `insufficient_balance` is 402 on a reserve, 409 on a
+   * transfer.
+   */
   status?: number;
   /** Further members of the answer's `error` object; a cost ticket also stands at its top. */
   extra?: Record<string, unknown>;
 }
 
-/** A refusal that the caller can act on. Everything else that is thrown is a bug and answers 500. */
+/**
+ * A refusal that the caller can act on. Everything else that is thrown is a bug and answers 500.
+ */
 export class AppError extends Error {
   readonly code: ErrorCode;
   readonly status: number;
@@ -131,7 +136,10 @@ export function toErrorBody(error: AppError, request_id: string): ErrorBody {
 
 const finals = new Set([402, 403, 409]);
 
-/** Headers of an error answer: when to retry, and a plain "no" to the SDKs that would retry 402, 403, 409 and a cap's 429 by themselves. */
+/**
+ * Headers of an error answer: when to retry, and a plain "no" to the SDKs that would retry 402,
+ * 403, 409 and a cap's 429 by themselves.
+ */
 export function errorHeaders(error: AppError): Record<string, string> {
   const headers: Record<string, string> = {};
   const retry_after = error.details.retry_after ?? (error.status === 503 ? 1 : undefined);

@@ -1,7 +1,10 @@
 import { AppError } from './errors';
 import { type Db, many, maybe, one } from './sql';
 
-/** What gateways tell; the control plane writes all others with what causes them. */
+/**
+ * The types that gateways emit; the control plane writes all others in the transaction that causes
+ * them.
+ */
 export const gatewayTypes = [
   'rate_limit.checked',
   'rate_limit.exceeded',
@@ -23,7 +26,10 @@ export const types = [
 
 export type EventType = (typeof types)[number];
 
-/** What whoever may bill sees without `events:read`: approvers need a live inbox. */
+/**
+ * The types that a caller with `org:billing` sees without `events:read`: approvers need a live
+ * inbox.
+ */
 export const billingTypes = types.filter((type) =>
   /^(cost_ticket|wallet|payment|reservation)\./.test(type),
 );
@@ -58,10 +64,13 @@ export interface Filter {
 const columns =
   'e.id, e.type, e.action, e.org_id, e.agent_id, e.request_id, e.trace_label, e.created_at, e.payload';
 
-// Below the oldest open transaction nothing more can appear; a transaction that only reads has no id and delays nobody.
+// Below the oldest open transaction nothing more can appear; a transaction that only reads has no
+// id and delays nobody.
 const settled = 'e.transaction_id < pg_snapshot_xmin(pg_current_snapshot())';
 
-/** Events before the cursor, newest first; `next` is the cursor of what follows, null at the end. */
+/**
+ * Events before the cursor, newest first; `next` is the cursor of the next page, null at the end.
+ */
 export async function list(
   db: Db,
   { visible, ...filter }: Filter,
@@ -117,7 +126,7 @@ export async function newestPlace(db: Db): Promise<Place> {
   return { transaction_id, id: '~' };
 }
 
-/** The place of an event that a reader saw last; undefined where it is not kept any more. */
+/** The place of an event that a reader saw last; undefined if it is not kept any more. */
 export function placeOf(db: Db, id: string, org_id: string): Promise<Place | undefined> {
   return maybe<Place>(
     db,
@@ -126,7 +135,10 @@ export function placeOf(db: Db, id: string, org_id: string): Promise<Place | und
   );
 }
 
-/** What became visible after a place, in that order: nothing that commits late is ever skipped. */
+/**
+ * The events that became visible after a place, in that order: one that commits late is never
+ * skipped.
+ */
 export async function after(
   db: Db,
   { org_id, visible, type, action }: Filter,
@@ -141,8 +153,12 @@ export async function after(
        and (:action::text is null or e.action = :action)
      order by e.transaction_id, e.id limit :limit`,
     {
-      ...{ org_id, visible: [...visible], ...place, limit },
-      ...{ type: type ?? null, action: action ?? null },
+      org_id,
+      visible: [...visible],
+      ...place,
+      limit,
+      type: type ?? null,
+      action: action ?? null,
     },
   );
   const last = rows.at(-1);
@@ -150,7 +166,7 @@ export async function after(
   return { events, place: last ? { transaction_id: last.transaction_id, id: last.id } : place };
 }
 
-/** An event that a gateway tells; its id says when it happened. */
+/** An event of a gateway; its id contains its time. */
 export interface GatewayEvent {
   id: string;
   org_id: string;
@@ -162,7 +178,10 @@ export interface GatewayEvent {
   payload: Record<string, unknown>;
 }
 
-/** Writes what is new of them; how many were. Unknown organizations are left out, repeats change nothing. */
+/**
+ * Writes the events that are new and returns how many. Unknown organizations are left out, repeats
+ * change nothing.
+ */
 export async function record(db: Db, given: readonly GatewayEvent[]): Promise<number> {
   const rows = await many(
     db,
@@ -180,7 +199,9 @@ export async function record(db: Db, given: readonly GatewayEvent[]): Promise<nu
 const DAYS_AHEAD = 7;
 const DAYS_KEPT = 90;
 
-/** Makes the partitions of the days to come and drops those past their 90 days; how many changed. */
+/**
+ * Makes the partitions of the days to come and drops those past their 90 days; how many changed.
+ */
 export async function keepPartitions(db: Db, today: Date = new Date()): Promise<number> {
   let changed = 0;
   for (let ahead = 0; ahead <= DAYS_AHEAD; ahead += 1) {
@@ -206,7 +227,7 @@ export async function keepPartitions(db: Db, today: Date = new Date()): Promise<
 
 const PATIENCE = 50;
 
-/** Repeats what gave way to somebody else's lock after 200 ms. */
+/** Repeats a transaction that timed out after 200 ms on another one's lock. */
 async function withPatience<T>(run: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
@@ -222,7 +243,7 @@ function dayAfter(day: Date, days: number): string {
   return new Date(day.getTime() + days * 86_400_000).toISOString().slice(0, 10);
 }
 
-/** The moment that a time-ordered id names; throws `invalid_field` where it has another form. */
+/** The moment that a time-ordered id names; throws `invalid_field` if it has another form. */
 export function timeOfId(id: string, param: string): Date {
   const hex = /^evt_([0-9a-f]{12})[0-9a-f]{20}$/.exec(id)?.[1];
   if (hex === undefined)

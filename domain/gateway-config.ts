@@ -1,10 +1,13 @@
-import { isMadeBefore, type Page, pageOf, type Window } from './pages';
+import { isMadeBefore, type Page, type PageRequest, pageOf } from './pages';
 import { type Db, many, maybe, one } from './sql';
 
-/** A whole configuration of gateways. They check it themselves: only they know every key of their version. */
+/**
+ * A whole configuration of gateways. They check it themselves: only they know every key of their
+ * version.
+ */
 export interface GatewayConfig {
   version: bigint;
-  /** Null where gateways run their own files. */
+  /** Null if gateways run their own files. */
   config: Record<string, unknown> | null;
   note: string | null;
   created_by: string;
@@ -12,11 +15,11 @@ export interface GatewayConfig {
 }
 
 /** A gateway's process, as it last reported. */
-export interface GatewayState {
+interface GatewayState {
   id: string;
   host: string;
   software_version: string | null;
-  /** Null where it runs its own file. */
+  /** Null if it runs its own file. */
   config_version: bigint | null;
   config_hash: string;
   refused_version: bigint | null;
@@ -27,7 +30,7 @@ export interface GatewayState {
 
 const columns = 'c.version, c.config, c.note, c.created_by, c.created_at';
 
-/** The newest version; undefined where gateways run their own files. */
+/** The newest version; undefined if gateways run their own files. */
 export function current(db: Db): Promise<GatewayConfig | undefined> {
   return maybe<GatewayConfig>(
     db,
@@ -35,7 +38,7 @@ export function current(db: Db): Promise<GatewayConfig | undefined> {
   );
 }
 
-export function versions(db: Db, window: Window): Promise<Page<GatewayConfig>> {
+export function versions(db: Db, window: PageRequest): Promise<Page<GatewayConfig>> {
   return pageOf(
     db,
     `select ${columns} from gateway_configs c where ${isMadeBefore('c.created_at')} order by c.version desc`,
@@ -44,7 +47,10 @@ export function versions(db: Db, window: Window): Promise<Page<GatewayConfig>> {
   );
 }
 
-/** Makes a new version, which gateways take with their next poll; null sends them back to their own files. */
+/**
+ * Makes a new version, which gateways take with their next poll; null sends them back to their own
+ * files.
+ */
 export function put(
   db: Db,
   { config, note, by }: { config: Record<string, unknown> | null; note: string | null; by: string },
@@ -70,7 +76,7 @@ export function running(db: Db): Promise<GatewayState[]> {
   );
 }
 
-/** Notes what a gateway runs, and forgets those that ended long ago. */
+/** Records the configuration that a gateway runs, and forgets gateways that ended long ago. */
 export async function report(db: Db, given: Omit<GatewayState, 'seen_at'>): Promise<void> {
   await many(
     db,

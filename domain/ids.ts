@@ -1,5 +1,5 @@
 /** The kinds of row, by the prefix of their ids. */
-export type IdPrefix =
+type IdPrefix =
   | 'org'
   | 'team'
   | 'user'
@@ -17,8 +17,8 @@ export type IdPrefix =
   | 'req';
 
 /**
- * A time-ordered id: prefix, 12 hex digits of milliseconds since 1970, 20 hex digits of a random UUID.
- * The SQL function `new_id` makes the same form; an event's day is read back from it.
+ * A time-ordered id: prefix, 12 hex digits of milliseconds since 1970, 20 hex digits of a random
+ * UUID. The SQL function `new_id` makes the same form; an event's day is read back from it.
  */
 export function newId(prefix: IdPrefix, now_ms: number = Date.now()): string {
   // randomUUID draws on a pool of random bytes; getRandomValues asks for them each time.
@@ -39,8 +39,9 @@ function timeDigits(now_ms: number): string {
 }
 
 /**
- * Ids of one process that are told apart by counting, for those made thousands of times a second: 40 random bits of the
- * process, then a number that goes on from a random one. Nobody may have to guess them: they are no secrets.
+ * Ids of one process that differ by a counter, for those made thousands of times a second: 40
+ * random bits of the process, then a number that goes on from a random one. Nobody may have to
+ * guess them: they are no secrets.
  */
 export function countedIds(prefix: IdPrefix): (now_ms: number) => string {
   const [process_tag = 0, first = 0, low = 0] = crypto.getRandomValues(new Uint32Array(3));

@@ -3,15 +3,19 @@ import { AppError } from './errors';
 /** Nanos in one major unit: money is an integer of 10^-9 of the currency's major unit. */
 export const NANOS_PER_UNIT = 1_000_000_000n;
 
-/** The most that one amount or wallet may hold: 9e9 units, so that every sum fits a PostgreSQL bigint. */
+/**
+ * The most that one amount or wallet may hold: 9e9 units, so that every sum fits a PostgreSQL
+ * bigint.
+ */
 export const NANOS_MAX = 9_000_000_000n * NANOS_PER_UNIT;
 
 const DIGITS_MAX = 15;
 const DECIMALS_MAX = 9;
 
 /**
- * Nanos of a JSON number of major units, read by its shortest decimal text.
- * Throws `invalid_field` (more than 15 significant digits or 9 decimals, not finite) or `amount_too_large`, naming `param`.
+ * Nanos of a JSON number of major units, read by its shortest decimal text. Throws `invalid_field`
+ * (more than 15 significant digits or 9 decimals, not finite) or `amount_too_large`, naming
+ * `param`.
  */
 export function toNanos(amount: number, param: string): bigint {
   if (!Number.isFinite(amount)) {
@@ -31,7 +35,9 @@ export function toNanos(amount: number, param: string): bigint {
   return negative ? -nanos : nanos;
 }
 
-/** The JSON number of major units: exact to the nano below 8,388,608, above it the nearest double. */
+/**
+ * The JSON number of major units: exact to the nano below 8,388,608, above it the nearest double.
+ */
 export function fromNanos(nanos: bigint): number {
   // Both are exact integers of doubles here, so the quotient is the double nearest to the decimal.
   if (nanos <= SAFE && nanos >= -SAFE) return Number(nanos) / Number(NANOS_PER_UNIT);
@@ -54,7 +60,10 @@ function tooLarge(param: string): AppError {
   });
 }
 
-/** Shortest decimal text of a double as digits and the number of them behind the point; 1e-7 and 1e21 included. */
+/**
+ * Shortest decimal text of a double as digits and the number of them behind the point; 1e-7 and
+ * 1e21 included.
+ */
 function decimalParts(amount: number): { negative: boolean; digits: string; scale: number } {
   const [mantissa = '0', exponent = '0'] = String(Math.abs(amount)).split('e');
   const [whole = '0', fraction = ''] = mantissa.split('.');

@@ -15,7 +15,9 @@ const ATTEMPTS_MAX = 20;
 /** A claimed message that nobody reports on is due again after this long. */
 const LEASE_SECONDS = 30;
 
-/** Claims due messages for sending: payments first, then the oldest of each organization in turn. */
+/**
+ * Claims due messages for sending: payments first, then the oldest of each organization in turn.
+ */
 export function claim(db: Db, limit: number): Promise<Message[]> {
   return many<Message>(
     db,
@@ -38,7 +40,10 @@ export async function done(db: Db, id: bigint): Promise<void> {
   await many(db, 'delete from outbox where id = :id', { id });
 }
 
-/** The message did not arrive: due again after a growing pause of at most a minute; parked after 20 tries. */
+/**
+ * The message did not arrive: due again after a growing pause of at most a minute; parked after 20
+ * tries.
+ */
 export async function failed(
   db: Db,
   message: Pick<Message, 'id' | 'attempts'>,
@@ -82,7 +87,7 @@ export function parked(db: Db, limit: number): Promise<Parked[]> {
   );
 }
 
-export interface Parked {
+interface Parked {
   id: string;
   workflow: string;
   workflow_id: string;
@@ -100,7 +105,10 @@ export async function unpark(db: Db): Promise<number> {
   return rows.length;
 }
 
-/** Asks for the workflows of all that is unfinished, where Temporal has forgotten them: open holds, open tickets, payments and refunds under way. */
+/**
+ * Starts the workflows of all unfinished rows again, for when Temporal has lost them: open holds,
+ * open tickets, payments and refunds under way.
+ */
 export async function resendUnfinished(db: Db): Promise<number> {
   const rows = await many(
     db,

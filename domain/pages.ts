@@ -1,17 +1,17 @@
 import { type Db, one } from './sql';
 
 /** Which part of a list: `page` counts from 1. */
-export interface Window {
+export interface PageRequest {
   page: number;
   per_page: number;
-  /** Leaves out what was made later: pages of one instant do not shift while rows are added. */
+  /** Leaves out rows made later: pages of one instant do not shift while rows are added. */
   as_of?: Date | undefined;
 }
 
 export interface Page<Row> {
   rows: Row[];
   has_more: boolean;
-  /** All rows of the list, also where the page lies behind its end. */
+  /** The count of all rows of the list, even if the page lies behind its end. */
   total: number;
 }
 
@@ -20,12 +20,15 @@ export function isMadeBefore(created_at: string): string {
   return `(:as_of::timestamptz is null or ${created_at} <= :as_of)`;
 }
 
-/** One page of an ordered query. It is run once more to be counted, so it belongs on lists that an organization can overlook. */
+/**
+ * One page of an ordered query. It is run once more to be counted, so it belongs on lists that an
+ * organization can overlook.
+ */
 export async function pageOf<Row>(
   db: Db,
   sql: string,
   given: Record<string, unknown>,
-  { page, per_page, as_of }: Window,
+  { page, per_page, as_of }: PageRequest,
 ): Promise<Page<Row>> {
   const bindings = { ...given, as_of: as_of ?? null };
   const offset = (page - 1) * per_page;

@@ -1,5 +1,7 @@
-/** Who a limit counts, in the order in which a request passes them; those of policy packs come last. */
-export const scopes = [
+/**
+ * Who a limit counts, in the order in which a request passes them; those of policy packs come last.
+ */
+const scopes = [
   'ip',
   'per_key',
   'consumer_group',
@@ -16,18 +18,18 @@ export type Scope = (typeof scopes)[number];
 /** Requests, tokens, or requests at the same time. */
 export type LimitType = 'rpm' | 'tpm' | 'parallel';
 
-/** What a scope allows; null and absent are no limit. */
+/** The limits of a scope; null and absent are no limit. */
 export interface ScopeLimits {
   rpm?: number | null | undefined;
   tpm?: number | null | undefined;
   max_parallel_requests?: number | null | undefined;
 }
 
-export interface Profile extends Pick<ScopeLimits, 'rpm' | 'tpm'> {
+interface Profile extends Pick<ScopeLimits, 'rpm' | 'tpm'> {
   name: string;
 }
 
-export interface ConsumerGroup {
+interface ConsumerGroup {
   name: string;
   rate_limits?: ScopeLimits | undefined;
   /** Ids of gateway keys. */
@@ -35,7 +37,7 @@ export interface ConsumerGroup {
   inherits?: string | undefined;
 }
 
-/** What a group allows: its own limits, and those of its profile where it sets none. */
+/** The limits of a group: its own, and those of its profile if it sets none. */
 export function limitsOfGroup(
   { rate_limits = {}, inherits }: ConsumerGroup,
   profiles: readonly Profile[],
@@ -48,7 +50,7 @@ export function limitsOfGroup(
   };
 }
 
-/** What is wrong with groups and profiles, with the path of the key; undefined where nothing is. */
+/** The first error in groups and profiles, with the path of its key; undefined if there is none. */
 export function groupProblem(
   groups: readonly ConsumerGroup[],
   profiles: readonly Profile[],

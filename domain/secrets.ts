@@ -1,12 +1,14 @@
-/** Seals what must not stand in the clear in the database, and signs what a client carries for us. */
+/** Seals secrets that the database keeps, and signs values that a client carries for us. */
 export interface Secrets {
   /** Ciphertext of a text. `owner` says what it belongs to; it opens for the same owner only. */
   seal(text: string, owner: string): Promise<string>;
-  /** The text again. Throws where it was sealed for another owner or under another key, or was changed. */
+  /**
+   * The text again. Throws if it was sealed for another owner or under another key, or was changed.
+   */
   open(sealed: string, owner: string): Promise<string>;
   /** A signature over parts, for one use: `label` keeps signatures of different uses apart. */
   sign(label: string, ...parts: readonly string[]): Promise<string>;
-  /** True where the signature is of these parts; compared in constant time. */
+  /** True if the signature is of these parts; compared in constant time. */
   isSigned(signature: string, label: string, ...parts: readonly string[]): Promise<boolean>;
 }
 
@@ -16,6 +18,21 @@ const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
 /** Stands before every ciphertext, so that a later form can be told from this one. */
 const VERSION = 'v1';
+
+/** A ciphertext that this process cannot open. */
+class UnreadableSecret extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'UnreadableSecret';
+  }
+}
+
+/**
+ * True for the error of a ciphertext that cannot be opened, of this or another copy of the module.
+ */
+export function isUnreadableSecret(error: unknown): error is Error {
+  return error instanceof Error && error.name === 'UnreadableSecret';
+}
 
 /** True for base64 of exactly 32 bytes. */
 export function isSecretsKey(text: string): boolean {
@@ -41,13 +58,14 @@ export function createSecrets(key_base64: string): Secrets {
     async open(sealed, owner) {
       const [key, name] = await sealing;
       const [version, key_name, nonce = '', text = ''] = sealed.split('.');
-      if (version !== VERSION) throw new Error('A stored secret has a form of another version.');
+      if (version !== VERSION)
+        throw new UnreadableSecret('A stored secret has a form of another version.');
       if (key_name !== name)
-        throw new Error('A stored secret was sealed under another SVC_SECRETS_KEY.');
+        throw new UnreadableSecret('A stored secret was sealed under another SVC_SECRETS_KEY.');
       const clear = await crypto.subtle
         .decrypt(gcm(fromBase64(nonce), owner), key, fromBase64(text))
         .catch(() => {
-          throw new Error('A stored secret was changed, or belongs to something else.');
+          throw new UnreadableSecret('A stored secret was changed, or belongs to something else.');
         });
       return new TextDecoder().decode(clear);
     },
@@ -56,7 +74,7 @@ export function createSecrets(key_base64: string): Secrets {
       return toBase64(new Uint8Array(mac));
     },
     async isSigned(signature, label, ...parts) {
-      // WebCrypto compares in constant time; what is no base64 is no signature.
+      // WebCrypto compares in constant time; a text that is no base64 is no signature.
       if (!/^[\w-]+$/.test(signature)) return false;
       const given = fromBase64(signature);
       return crypto.subtle.verify('HMAC', await signing, given, message(label, parts));
@@ -64,7 +82,7 @@ export function createSecrets(key_base64: string): Secrets {
   };
 }
 
-// One key for one use: what is learnt of one says nothing of the other.
+// One key for one use: a leak of one reveals nothing of the other.
 function derived(info: string) {
   return { name: 'HKDF', hash: 'SHA-256', salt: new Uint8Array(), info: bytesOf(info) };
 }
@@ -79,7 +97,10 @@ function signingKey(root: CryptoKey): Promise<CryptoKey> {
   return crypto.subtle.deriveKey(derived('svc sign v1'), root, hmac, false, ['sign', 'verify']);
 }
 
-/** Tells keys apart without saying anything of them: by it a ciphertext finds its key once there are several. */
+/**
+ * Tells keys apart without saying anything of them: by it a ciphertext finds its key once there are
+ * several.
+ */
 async function keyName(root: CryptoKey): Promise<string> {
   return toBase64(new Uint8Array(await crypto.subtle.deriveBits(derived('svc name v1'), root, 48)));
 }

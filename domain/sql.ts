@@ -1,7 +1,7 @@
 import type { Knex } from 'knex';
 import { AppError } from './errors';
 
-/** A connection pool or an open transaction: what every domain function takes first. */
+/** A connection pool or an open transaction, the first argument of every domain function. */
 export type Db = Knex;
 
 type Bindings = Record<string, unknown>;
@@ -21,7 +21,7 @@ export async function maybe<Row>(
   return (await many<Row>(db, sql, bindings))[0];
 }
 
-/** Exactly one row; `not_found` with the given words where there is none. */
+/** Exactly one row; `not_found` with the given subject if there is none. */
 export async function one<Row>(
   db: Db,
   sql: string,
@@ -36,19 +36,21 @@ export async function one<Row>(
 // Serialization failure, deadlock, lock time-out: nothing was written and a repeat may succeed.
 const transient = new Set(['40001', '40P01', '55P03']);
 
-/** True where PostgreSQL undid the statement for a reason that passes. */
+/** True if PostgreSQL undid the statement for a reason that passes. */
 export function isTransient(error: unknown): boolean {
   return transient.has((error as { code?: string }).code ?? '');
 }
 
-// Node's connection errors, PostgreSQL's class 08 and 57P0x (shutdown, crash), and the pool's time-out.
+// Node's connection errors, PostgreSQL's class 08 and 57P0x (shutdown, crash), and the pool's
+// time-out.
 const unreachable = /^(ECONN|ETIMEDOUT|EPIPE|ENOTFOUND|EHOSTUNREACH|08|57P0|53300)/;
 
-// What pg says without a code: a session that ended while, before, or after a statement was on it.
+// Messages of pg without a code: a session that ended while, before, or after a statement was on
+// it.
 const lostConnection =
   /Connection terminated|Connection ended unexpectedly|is not queryable|timeout expired|timeout exceeded when trying to connect/;
 
-/** True where a database or service could not be reached, so that a repeat may find it. */
+/** True if a database or service could not be reached, so that a repeat may find it. */
 export function isUnreachable(error: unknown): boolean {
   const { code, name, message } = error as { code?: string; name?: string; message?: string };
   if (code && unreachable.test(code)) return true;
@@ -57,7 +59,10 @@ export function isUnreachable(error: unknown): boolean {
 
 const ATTEMPTS = 3;
 
-/** Runs a whole transaction up to three times while PostgreSQL undoes it; then 503. Never reported as a lack of money. */
+/**
+ * Runs a whole transaction up to three times while PostgreSQL undoes it; then 503. Never reported
+ * as a lack of money.
+ */
 export async function withRetry<T>(run: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
@@ -69,7 +74,7 @@ export async function withRetry<T>(run: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The refusal (503) where PostgreSQL undid the work for a reason that passes. */
+/** The refusal (503) if PostgreSQL undid the work for a reason that passes. */
 export function busy(): AppError {
   return new AppError('unavailable', 'The ledger is busy. Repeat the request with the same ids.', {
     retry_after: 1,

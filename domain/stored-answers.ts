@@ -1,7 +1,7 @@
 import { AppError } from './errors';
 import { type Db, many, maybe, one } from './sql';
 
-/** What an Idempotency-Key stands for: whose it is, on which route, for which organization (null for none). */
+/** The scope of an Idempotency-Key: its sender, the route, and the organization (null for none). */
 export interface Claim {
   org_id: string | null;
   principal: string;
@@ -13,15 +13,19 @@ export interface Claim {
 
 export interface StoredAnswer {
   status: number;
-  /** The answer's JSON, kept as text: jsonb would put the members of an object into an order of its own. */
+  /**
+   * The answer's JSON, kept as text: jsonb would put the members of an object into an order of its
+   * own.
+   */
   answer: string;
 }
 
 const ofClaim = `org_id is not distinct from :org_id and principal = :principal and route = :route and key = :key`;
 
 /**
- * Takes the key for one action. Undefined where its answer is still to be given; else the stored one. A second call under
- * the key waits until the first one's transaction ends; after 7 days a key is new. Throws `idempotency_key_reused` for another body.
+ * Takes the key for one action. Undefined if its answer is still to be given; else the stored one.
+ * A second call under the key waits until the first one's transaction ends; after 7 days a key is
+ * new. Throws `idempotency_key_reused` for another body.
  */
 export async function claim(db: Db, wanted: Claim): Promise<StoredAnswer | undefined> {
   const isFirst = await maybe(

@@ -6,8 +6,9 @@ const MIGRATION_LOCK = 7_215_001;
 const attempts_max = 5;
 
 /**
- * Applies the .sql files beside this one, in name order, once. Instances that start together wait for each other:
- * that wait has no time-out (a lock time-out also ends advisory waits); the DDL after it has 2 s and is tried again.
+ * Applies the .sql files beside this one, in name order, once. Instances that start together wait
+ * for each other: that wait has no time-out (a lock time-out also ends advisory waits); the DDL
+ * after it has 2 s and is tried again.
  */
 export async function migrate(db: Knex): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {

@@ -6,25 +6,28 @@ import { type ProviderAccess, type ProviderRefusal, ProviderTrouble } from './pr
 const TOKEN_MARGIN_MS = 60_000;
 
 /** A client with its token. */
-interface Session {
+interface Login {
   client: Client;
   token: string;
 }
 
-export interface Wire {
+export interface Connection {
   base_url: string;
   webhook_ids: readonly string[];
   /** With a token that is good. */
-  session: () => Promise<Session>;
+  session: () => Promise<Login>;
   /** The token is not taken any more. */
   forget: () => void;
 }
 
-/** Provider A as it is reached: a client of the official package with a token, at the configured address. */
-export function createWire(
+/**
+ * Provider A as it is reached: a client of the official package with a token, at the configured
+ * address.
+ */
+export function createConnection(
   { base_url, credentials, webhook_secrets }: ProviderAccess,
   call_ms: number,
-): Wire {
+): Connection {
   const { client_id: oAuthClientId = '', client_secret: oAuthClientSecret = '' } = credentials;
   const options = {
     environment: Environment.Production,
@@ -32,9 +35,9 @@ export function createWire(
     unstable_httpClientOptions: { adapter: adapterTo(base_url, call_ms) },
   };
   let good_until_ms = 0;
-  let opened: Promise<Session> | undefined;
+  let opened: Promise<Login> | undefined;
   // A client whose token once failed to come fails for ever, so each token has a client of its own.
-  const open = async (): Promise<Session> => {
+  const open = async (): Promise<Login> => {
     const asking = { oAuthClientId, oAuthClientSecret };
     const asker = new Client({ ...options, clientCredentialsAuthCredentials: asking });
     const oAuthToken = await asker.clientCredentialsAuthManager.fetchToken();
@@ -48,7 +51,7 @@ export function createWire(
   };
   const session = () => {
     if (opened && Date.now() < good_until_ms) return opened;
-    // One asks for a token; who comes meanwhile waits for the same.
+    // One call requests a token; calls that come meanwhile wait for the same one.
     good_until_ms = Number.POSITIVE_INFINITY;
     opened = open().catch((error) => {
       forget();
@@ -66,7 +69,10 @@ interface AxiosRequest {
   data?: string;
 }
 
-/** The package knows two addresses of its own; this sends its requests to the configured one. Never past a redirect. */
+/**
+ * The package knows two addresses of its own; this sends its requests to the configured one. Never
+ * past a redirect.
+ */
 function adapterTo(base_url: string, call_ms: number) {
   return async (config: AxiosRequest) => {
     const { pathname, search } = new URL(config.url);
@@ -87,9 +93,12 @@ function addressOf(base_url: string, path: string): string {
   return `${base_url.replace(/\/+$/, '')}${path}`;
 }
 
-/** A call that the package does not have: its answer's JSON, undefined for one of the refusals that the caller expects. */
+/**
+ * A call that the package does not have: its answer's JSON, undefined for one of the refusals that
+ * the caller expects.
+ */
 export async function askJson(
-  { base_url, session, forget }: Wire,
+  { base_url, session, forget }: Connection,
   path: string,
   { body, expected = [], signal }: { body?: Buffer; expected?: number[]; signal: AbortSignal },
 ): Promise<unknown> {
@@ -113,9 +122,12 @@ export async function askJson(
 const refusing = new Set([400, 404, 422]);
 
 const reasons: Record<string, ProviderRefusal['code']> = {
-  ...{ ORDER_NOT_APPROVED: 'not_approved', PAYER_ACTION_REQUIRED: 'not_approved' },
-  ...{ INSTRUMENT_DECLINED: 'declined', TRANSACTION_REFUSED: 'declined' },
-  ...{ PAYER_CANNOT_PAY: 'declined', PAYER_ACCOUNT_RESTRICTED: 'declined' },
+  ORDER_NOT_APPROVED: 'not_approved',
+  PAYER_ACTION_REQUIRED: 'not_approved',
+  INSTRUMENT_DECLINED: 'declined',
+  TRANSACTION_REFUSED: 'declined',
+  PAYER_CANNOT_PAY: 'declined',
+  PAYER_ACCOUNT_RESTRICTED: 'declined',
   PAYER_ACCOUNT_LOCKED_OR_CLOSED: 'declined',
 };
 
@@ -134,9 +146,12 @@ export function issueOf(error: unknown): string | undefined {
   return error instanceof ApiError ? problemOf(error).details?.[0]?.issue : undefined;
 }
 
-/** The words of an error, and whether it is a definite no. Errors of the package carry the request with its token. */
+/**
+ * The message of an error, and whether it is a definite no. Errors of the package carry the request
+ * with its token.
+ */
 export function explain(
-  { forget }: Wire,
+  { forget }: Connection,
   error: unknown,
 ): { message: string; refusal?: ProviderRefusal['code'] } {
   if (!(error instanceof ApiError)) return { message: lostWords(error) };
@@ -145,7 +160,7 @@ export function explain(
   const { name, debug_id, details: [detail] = [] } = problemOf(error);
   const words = [status, name, detail?.issue, detail?.description, debug_id && `(${debug_id})`];
   const message = `answered ${words.filter(Boolean).join(' ')}`;
-  // Only the provider's own words are its word: a 404 of something between us is none.
+  // Only the provider's own error counts: a 404 of a proxy between us does not.
   if (!name || !refusing.has(status)) return { message };
   return { message, refusal: reasons[detail?.issue ?? ''] ?? 'provider_error' };
 }

@@ -1,4 +1,4 @@
-import { askJson, type Wire } from './a-client';
+import { askJson, type Connection } from './a-client';
 import type { ProviderEvent, WebhookHeaders } from './provider';
 
 const OPENS = '{'.charCodeAt(0);
@@ -12,27 +12,31 @@ const signatureHeaders = {
   auth_algo: 'paypal-auth-algo',
 };
 
-/** Asks the provider whether it signed these bytes. Nothing is asked where that cannot be. */
-export async function verifyWebhook(
-  wire: Wire,
+/**
+ * Asks the provider whether it signed these bytes; nothing is asked if it cannot have. Undefined if
+ * it did not.
+ */
+export async function verified(
+  connection: Connection,
   headers: WebhookHeaders,
   body: Buffer,
   signal: AbortSignal,
-): Promise<ProviderEvent | undefined> {
+): Promise<Envelope | undefined> {
   const claims = Object.entries(signatureHeaders).map(([name, header]) => [name, headers[header]]);
   if (claims.some(([, value]) => !value)) return undefined;
   const claim = Object.fromEntries(claims) as Record<string, string>;
-  if (!isOfProvider(claim.cert_url ?? '', wire.base_url)) return undefined;
+  if (!isOfProvider(claim.cert_url ?? '', connection.base_url)) return undefined;
   const envelope = parse(body);
   if (envelope === undefined) return undefined;
-  for (const webhook_id of wire.webhook_ids) {
-    // The signature is over the bytes that came: they go on as they are, since another spelling of the same JSON has others.
+  for (const webhook_id of connection.webhook_ids) {
+    // The signature is over the bytes that came: they go on as they are, since another spelling of
+    // the same JSON has others.
     const start = JSON.stringify({ ...claim, webhook_id }).slice(0, -1);
     const asked = Buffer.concat([Buffer.from(`${start},"webhook_event":`), body, Buffer.from('}')]);
     const path = '/v1/notifications/verify-webhook-signature';
-    const answer = await askJson(wire, path, { body: asked, expected: [400, 422], signal });
+    const answer = await askJson(connection, path, { body: asked, expected: [400, 422], signal });
     if ((answer as { verification_status?: string })?.verification_status === 'SUCCESS')
-      return eventOf(envelope);
+      return envelope;
   }
   return undefined;
 }
@@ -64,8 +68,8 @@ interface Resource {
   disputed_transactions?: { seller_transaction_id?: string }[];
 }
 
-/** What a verified webhook says. */
-function eventOf({ id, event_type: type, resource: given }: Envelope): ProviderEvent {
+/** The event of a verified webhook. */
+export function eventOf({ id, event_type: type, resource: given }: Envelope): ProviderEvent {
   const resource = given ?? {};
   const nothing = { payment_session_id: null, order_id: null, capture_id: null };
   if (/^CHECKOUT\.(ORDER|PAYMENT-APPROVAL)\./.test(type)) {
@@ -90,7 +94,10 @@ function eventOf({ id, event_type: type, resource: given }: Envelope): ProviderE
   return { id, type, topic: 'other', ...nothing };
 }
 
-/** Undefined where the bytes are no event. Nothing stands around the object: what is put into another one keeps its bytes. */
+/**
+ * Undefined if the bytes are no event. Nothing stands around the object, so that it keeps its bytes
+ * inside another one.
+ */
 function parse(body: Buffer): Envelope | undefined {
   if (body[0] !== OPENS || body.at(-1) !== CLOSES) return undefined;
   try {

@@ -9,8 +9,8 @@ import {
   type Refund,
 } from '@paypal/paypal-server-sdk';
 import { fromWire, toWire } from '../domain/payments/currencies';
-import { askJson, createWire, explain, issueOf, type Wire } from './a-client';
-import { verifyWebhook } from './a-webhooks';
+import { askJson, type Connection, createConnection, explain, issueOf } from './a-client';
+import { eventOf, verified } from './a-webhooks';
 import { CALL_MS, createCalls } from './calls';
 import {
   type Checkout,
@@ -25,30 +25,36 @@ import {
   type ReportedRefund,
 } from './provider';
 
-// PayPal: Orders v2, Payments v2, Disputes v1, webhooks. The package has no disputes and no webhooks: those calls are ours.
+// PayPal: Orders v2, Payments v2, Disputes v1, webhooks. The package has no disputes and no
+// webhooks: those calls are ours.
 
 const NAME = 'payment_provider_a';
 const DESCRIPTION_MAX = 127;
 
 export function createProviderA(access: ProviderAccess, call_ms = CALL_MS): PaymentProvider {
-  const wire = createWire(access, call_ms);
+  const connection = createConnection(access, call_ms);
   const calls = createCalls(NAME, access, {
-    explain: (error) => explain(wire, error),
+    explain: (error) => explain(connection, error),
     call_ms,
   });
   return {
-    createCheckout: (request) => calls.run(() => createCheckout(wire, request)),
-    read: (order_id, options) => calls.run((signal) => read(wire, order_id, signal, options)),
-    capture: (order_id, key) => calls.run((signal) => capture(wire, order_id, key, signal)),
+    createCheckout: (request) => calls.run(() => createCheckout(connection, request)),
+    read: (order_id, options) => calls.run((signal) => read(connection, order_id, signal, options)),
+    capture: (order_id, key) => calls.run((signal) => capture(connection, order_id, key, signal)),
     // An order cannot be ended there: it is captured by nobody but us, and ends by itself.
     expire: async () => undefined,
-    refund: (request) => calls.run((signal) => refund(wire, request, signal)),
-    verifyWebhook: (headers, body) =>
-      calls.run((signal) => verifyWebhook(wire, headers, body, signal)),
+    refund: (request) => calls.run((signal) => refund(connection, request, signal)),
+    async verifyWebhook(headers, body) {
+      const envelope = await calls.run((signal) => verified(connection, headers, body, signal));
+      return envelope && eventOf(envelope);
+    },
   };
 }
 
-async function createCheckout({ session }: Wire, request: CheckoutRequest): Promise<Checkout> {
+async function createCheckout(
+  { session }: Connection,
+  request: CheckoutRequest,
+): Promise<Checkout> {
   const { client } = await session();
   const { result: order } = await new OrdersController(client).createOrder({
     paypalRequestId: request.key,
@@ -80,17 +86,17 @@ async function createCheckout({ session }: Wire, request: CheckoutRequest): Prom
 }
 
 async function read(
-  wire: Wire,
+  connection: Connection,
   order_id: string,
   signal: AbortSignal,
   { isFresh = false } = {},
 ): Promise<PaymentReport> {
-  const { client } = await wire.session();
+  const { client } = await connection.session();
   const found = await new OrdersController(client).getOrder({ id: order_id }).catch(unlessGone);
   if (found === undefined) return nothingPaid('gone');
   const report = reportOf(found.result);
   if (isFresh || report.status !== 'captured' || report.capture_id === null) return report;
-  return { ...report, disputes: await disputesOf(wire, report.capture_id, signal) };
+  return { ...report, disputes: await disputesOf(connection, report.capture_id, signal) };
 }
 
 /** An order whose time is over is not found any more. */
@@ -100,34 +106,37 @@ function unlessGone(error: unknown): undefined {
 }
 
 async function capture(
-  wire: Wire,
+  connection: Connection,
   order_id: string,
   key: string,
   signal: AbortSignal,
 ): Promise<PaymentReport> {
-  const { client } = await wire.session();
+  const { client } = await connection.session();
   const whole = 'return=representation';
   try {
     const { result } = await new OrdersController(client).captureOrder({
-      ...{ id: order_id, paypalRequestId: key, prefer: whole },
+      id: order_id,
+      paypalRequestId: key,
+      prefer: whole,
     });
     return reportOf(result);
   } catch (error) {
     if (issueOf(error) !== 'ORDER_ALREADY_CAPTURED') throw error;
-    return read(wire, order_id, signal);
+    return read(connection, order_id, signal);
   }
 }
 
 async function refund(
-  wire: Wire,
+  connection: Connection,
   request: RefundRequest,
   signal: AbortSignal,
 ): Promise<ReportedRefund> {
-  const { client } = await wire.session();
+  const { client } = await connection.session();
   const { payment_refund_id, capture_id, currency, amount_nanos } = request;
   try {
     const { result } = await new PaymentsController(client).refundCapturedPayment({
-      ...{ captureId: capture_id, paypalRequestId: payment_refund_id },
+      captureId: capture_id,
+      paypalRequestId: payment_refund_id,
       prefer: 'return=representation',
       body: {
         amount: moneyOf(currency, amount_nanos),
@@ -136,9 +145,9 @@ async function refund(
     });
     return refundOf(result, null);
   } catch (error) {
-    if (explain(wire, error).refusal === undefined) throw error;
+    if (explain(connection, error).refusal === undefined) throw error;
     // Refused because it was made already, longer ago than the key is kept.
-    const { refunds } = await read(wire, request.order_id, signal);
+    const { refunds } = await read(connection, request.order_id, signal);
     const made = refunds.find((known) => known.payment_refund_id === payment_refund_id);
     if (made) return made;
     throw error;
@@ -155,16 +164,23 @@ function nothingPaid(status: PaymentStatus): PaymentReport {
 }
 
 const orderStatuses: Record<string, PaymentStatus> = {
-  ...{ CREATED: 'open', SAVED: 'open', PAYER_ACTION_REQUIRED: 'open' },
-  ...{ APPROVED: 'approved', VOIDED: 'closed' },
+  CREATED: 'open',
+  SAVED: 'open',
+  PAYER_ACTION_REQUIRED: 'open',
+  APPROVED: 'approved',
+  VOIDED: 'closed',
 };
 
 const captureStatuses: Record<string, PaymentStatus> = {
-  ...{ COMPLETED: 'captured', PARTIALLY_REFUNDED: 'captured', REFUNDED: 'captured' },
-  ...{ PENDING: 'pending', DECLINED: 'declined', FAILED: 'declined' },
+  COMPLETED: 'captured',
+  PARTIALLY_REFUNDED: 'captured',
+  REFUNDED: 'captured',
+  PENDING: 'pending',
+  DECLINED: 'declined',
+  FAILED: 'declined',
 };
 
-/** An order's own status says COMPLETED also where its capture was declined: the capture counts. */
+/** An order's own status says COMPLETED even if its capture was declined: the capture counts. */
 function reportOf(order: Order): PaymentReport {
   const [unit] = order.purchaseUnits ?? [];
   const taken = unit?.payments?.captures?.at(-1);
@@ -183,7 +199,9 @@ function reportOf(order: Order): PaymentReport {
   };
 }
 
-/** A refund made at the provider's own site may carry the order's name: only another one is ours. */
+/**
+ * A refund made at the provider's own site may carry the order's name: only another one is ours.
+ */
 function refundOf(
   { id, status, amount, customId }: Refund,
   order_name: string | null,
@@ -223,31 +241,37 @@ interface Dispute {
 
 const DISPUTES = '/v1/customer/disputes';
 
-/** Disputes of a capture; null where the app lacks that feature. In an inquiry buyer and seller talk: no money has moved. */
+/**
+ * Disputes of a capture; null if the app lacks that feature. In an inquiry buyer and seller talk:
+ * no money has moved.
+ */
 async function disputesOf(
-  wire: Wire,
+  connection: Connection,
   capture_id: string,
   signal: AbortSignal,
 ): Promise<ReportedDispute[] | null> {
   const filter = `disputed_transaction_id=${encodeURIComponent(capture_id)}&page_size=50`;
-  const asked = await askJson(wire, `${DISPUTES}?${filter}`, { expected: [403], signal });
+  const asked = await askJson(connection, `${DISPUTES}?${filter}`, { expected: [403], signal });
   if (asked === undefined) return null;
   const listed = asked as { items?: Dispute[] };
   const claims = (listed.items ?? []).filter((one) => one.dispute_life_cycle_stage !== 'INQUIRY');
   return Promise.all(
     claims.map(async (one) => {
       if (one.status !== 'RESOLVED') return disputeOf(one);
-      // How it ended only its own page tells.
+      // Only the dispute's own page has its outcome.
       const path = `${DISPUTES}/${encodeURIComponent(one.dispute_id)}`;
-      return disputeOf((await askJson(wire, path, { signal })) as Dispute);
+      return disputeOf((await askJson(connection, path, { signal })) as Dispute);
     }),
   );
 }
 
 const outcomes: Record<string, ReportedDispute['status']> = {
-  ...{ RESOLVED_BUYER_FAVOUR: 'lost', ACCEPTED: 'lost' },
-  ...{ RESOLVED_SELLER_FAVOUR: 'won', DENIED: 'won' },
-  ...{ RESOLVED_WITH_PAYOUT: 'won', CANCELED_BY_BUYER: 'won' },
+  RESOLVED_BUYER_FAVOUR: 'lost',
+  ACCEPTED: 'lost',
+  RESOLVED_SELLER_FAVOUR: 'won',
+  DENIED: 'won',
+  RESOLVED_WITH_PAYOUT: 'won',
+  CANCELED_BY_BUYER: 'won',
 };
 
 /** An end that we do not know is taken for none: the money stays away until it is known. */

@@ -18,7 +18,8 @@ import {
   type WebhookHeaders,
 } from './provider';
 
-// Stripe: Checkout sessions, which take the money by themselves; refunds, disputes, signed webhooks.
+// Stripe: Checkout sessions, which take the money by themselves; refunds, disputes, signed
+// webhooks.
 
 const NAME = 'payment_provider_b';
 /** A signature is good for so long, and no webhook of another time is believed. */
@@ -37,8 +38,10 @@ export function createProviderB(access: ProviderAccess, call_ms = CALL_MS): Paym
     capture: (order_id) => calls.run(() => read(stripe, order_id)),
     expire: (order_id) => calls.run(() => expire(stripe, order_id)),
     refund: (request) => calls.run(() => refund(stripe, request)),
-    verifyWebhook: (headers, body) =>
-      calls.run(async () => verified(stripe, access.webhook_secrets, headers, body)),
+    async verifyWebhook(headers, body) {
+      const event = verified(stripe, access.webhook_secrets, headers, body);
+      return event && eventOf(event);
+    },
   };
 }
 
@@ -52,7 +55,8 @@ function createClient({ base_url, credentials }: ProviderAccess, call_ms: number
     protocol: isPlain ? 'http' : 'https',
     timeout: call_ms,
     maxNetworkRetries: 0,
-    // Node's own client asks once more where a connection is cut, whatever was said of retries; and no redirect gets the key.
+    // Node's own client repeats a request if a connection is cut, even without retries; and no
+    // redirect gets the key.
     httpClient: Stripe.createFetchHttpClient(((url: string, init: RequestInit) =>
       fetch(url, { ...init, redirect: 'error' })) as unknown as typeof globalThis.fetch),
     telemetry: false,
@@ -90,7 +94,10 @@ async function createCheckout(stripe: Stripe, request: CheckoutRequest): Promise
   return { order_id: session.id, approval_url: session.url };
 }
 
-/** The provider puts the checkout's id there, under the name that provider A gives it, so that clients read one name. */
+/**
+ * The provider puts the checkout's id there, under the name that provider A gives it, so that
+ * clients read one name.
+ */
 function withToken(return_url: string): string {
   const { origin, pathname, search, hash } = new URL(return_url);
   return `${origin}${pathname}${search ? `${search}&` : '?'}token={CHECKOUT_SESSION_ID}${hash}`;
@@ -151,8 +158,11 @@ function statusOf(
 }
 
 const refundStatuses: Record<string, ReportedRefund['status']> = {
-  ...{ succeeded: 'succeeded', pending: 'pending', requires_action: 'pending' },
-  ...{ failed: 'failed', canceled: 'failed' },
+  succeeded: 'succeeded',
+  pending: 'pending',
+  requires_action: 'pending',
+  failed: 'failed',
+  canceled: 'failed',
 };
 
 function refundOf({ id, status, amount, currency, metadata }: Stripe.Refund): ReportedRefund {
@@ -168,7 +178,10 @@ function refundOf({ id, status, amount, currency, metadata }: Stripe.Refund): Re
 }
 
 const disputeStatuses: Record<string, ReportedDispute['status']> = {
-  ...{ needs_response: 'open', under_review: 'open', won: 'won', lost: 'lost' },
+  needs_response: 'open',
+  under_review: 'open',
+  won: 'won',
+  lost: 'lost',
 };
 
 /** Nothing for a warning, and for a dispute that was prevented: no money has left us. */
@@ -222,7 +235,10 @@ function unlessMissing(error: unknown): undefined {
   throw error;
 }
 
-/** The words of an error, and whether it is a definite no. Errors of the package carry headers and what was sent. */
+/**
+ * The message of an error, and whether it is a definite no. Errors of the package carry headers and
+ * the request.
+ */
 function explain(error: unknown): { message: string; refusal?: ProviderRefusal['code'] } {
   const { StripeError, StripeCardError, StripeInvalidRequestError } = Stripe.errors;
   if (!(error instanceof StripeError) || error.statusCode === undefined)
@@ -230,13 +246,16 @@ function explain(error: unknown): { message: string; refusal?: ProviderRefusal['
   const words = [error.statusCode, error.code, error.message, error.requestId];
   const message = `answered ${words.filter(Boolean).join(' ')}`;
   if (error instanceof StripeCardError) return { message, refusal: 'declined' };
-  // Only the provider's own words are its word: a 404 of something between us has no such type.
+  // Only the provider's own error counts: a 404 of a proxy between us has no such type.
   if (error instanceof StripeInvalidRequestError && error.rawType === 'invalid_request_error')
     return { message, refusal: 'provider_error' };
   return { message };
 }
 
-/** The package refuses what is too old; a time to come would be good for as long as it lies ahead, and longer. */
+/**
+ * The package refuses old signatures only; one from the future would be good for as long as it lies
+ * ahead, and longer.
+ */
 function isOfTheFuture(signature: string): boolean {
   const at_s = Number(/(?:^|,)t=(\d+)/.exec(signature)?.[1]);
   return at_s > Date.now() / 1_000 + TOLERANCE_S;
@@ -248,13 +267,13 @@ function verified(
   secrets: readonly string[],
   headers: WebhookHeaders,
   body: Buffer,
-): ProviderEvent | undefined {
+): Stripe.Event | undefined {
   const signature = headers['stripe-signature'];
   if (!signature || isOfTheFuture(signature)) return undefined;
   for (const secret of secrets) {
     if (secret === '') continue;
     try {
-      return eventOf(stripe.webhooks.constructEvent(body, signature, secret, TOLERANCE_S));
+      return stripe.webhooks.constructEvent(body, signature, secret, TOLERANCE_S);
     } catch {
       // Not signed with this secret, too old, or no event.
     }
@@ -262,7 +281,7 @@ function verified(
   return undefined;
 }
 
-interface Subject {
+interface EventObject {
   id?: string;
   client_reference_id?: string | null;
   payment_intent?: string | { id: string } | null;
@@ -270,7 +289,7 @@ interface Subject {
 }
 
 function eventOf({ id, type, data }: Stripe.Event): ProviderEvent {
-  const about = ((data as { object?: unknown } | undefined)?.object ?? {}) as Subject;
+  const about = ((data as { object?: unknown } | undefined)?.object ?? {}) as EventObject;
   const intent = about.payment_intent ?? null;
   const capture_id = typeof intent === 'string' ? intent : (intent?.id ?? null);
   const named = about.client_reference_id ?? about.metadata?.payment_session_id ?? null;

@@ -6,23 +6,29 @@ import {
   ProviderTrouble,
 } from './provider';
 
-// What both providers' adapters do around a call: end it in time, and let no secret out with an error.
+// Both adapters run their calls through this: it ends a call in time, and lets no secret out with
+// an error.
 
-/** Not Node's own, which fails with "invalid content-length header" in a process that has loaded the package before its first call. */
+/**
+ * Not Node's own, which fails with "invalid content-length header" in a process that has loaded the
+ * package before its first call.
+ */
 export { fetch } from 'undici';
 
-/** How long a call may take, whatever it asks for on the way. */
+/** How long a call may take, with all requests that it makes. */
 export const CALL_MS = 10_000;
 
 const MESSAGE_MAX = 500;
 // A shorter one is no secret, and would be found in every word.
 const SECRET_MIN = 6;
 
-/** What an adapter makes of an error of its client package: words for a log, and whether it is a definite no. */
-export type Explain = (error: unknown) => { message: string; refusal?: ProviderRefusal['code'] };
+/**
+ * Explains an error of a client package: a message for the log, and whether it is a definite no.
+ */
+type Explain = (error: unknown) => { message: string; refusal?: ProviderRefusal['code'] };
 
-export interface Calls {
-  /** Runs a call to the provider. Whatever goes wrong becomes a ProviderRefusal or a ProviderTrouble. */
+interface Calls {
+  /** Runs a call to the provider. Every error becomes a ProviderRefusal or a ProviderTrouble. */
   run<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T>;
 }
 
@@ -34,7 +40,8 @@ export function createCalls(
   const secrets = [...Object.values(credentials), ...webhook_secrets].filter(
     ({ length }) => length >= SECRET_MIN,
   );
-  // A provider that repeats our credentials in its words must not get them into logs and histories.
+  // A provider that repeats our credentials in its messages must not get them into logs and
+  // histories.
   const clean = (text: string) =>
     secrets
       .reduce((cleaned, secret) => cleaned.replaceAll(secret, '***'), text)
@@ -64,7 +71,10 @@ function endOf(signal: AbortSignal): Promise<never> {
   });
 }
 
-/** Words for an error that is not the provider's answer. Not its message, which may be of any make: its code or name. */
+/**
+ * The message for an error that is not the provider's answer: its code or name, as its own message
+ * may hold anything.
+ */
 export function lostWords(error: unknown): string {
   const { code, name, cause } = error as {
     code?: unknown;

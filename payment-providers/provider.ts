@@ -1,4 +1,9 @@
-/** A hosted checkout that is to be made. Amounts are nanos; each adapter turns them into its provider's minor units. */
+import type { RefundStatus } from '../domain/payments/refunds';
+
+/**
+ * A hosted checkout that is to be made. Amounts are nanos; each adapter turns them into its
+ * provider's minor units.
+ */
 export interface CheckoutRequest {
   /** Our session's id: travels as `custom_id` or `client_reference_id`. */
   payment_session_id: string;
@@ -6,7 +11,7 @@ export interface CheckoutRequest {
   key: string;
   amount_nanos: bigint;
   currency: string;
-  /** What the buyer reads: "Top-up of team Research". */
+  /** The text that the buyer reads: "Top-up of team Research". */
   description: string;
   return_url: string;
   cancel_url: string;
@@ -20,10 +25,10 @@ export interface Checkout {
 }
 
 /**
- * How a payment stands at its provider.
- * open: the buyer has not paid. approved: waits for our capture. pending: captured, the money is on its way.
- * captured: the money is there. declined: the capture was refused, the buyer may try again. failed: it was refused for good.
- * closed: can never be paid any more. gone: the provider does not know it, which says nothing.
+ * How a payment stands at its provider. open: the buyer has not paid. approved: waits for our
+ * capture. pending: captured, the money is on its way. captured: the money is there. declined: the
+ * capture was refused, the buyer may try again. failed: it was refused for good. closed: can never
+ * be paid any more. gone: the provider does not know it, which says nothing.
  */
 export type PaymentStatus =
   | 'open'
@@ -38,17 +43,17 @@ export type PaymentStatus =
 export interface PaymentReport {
   status: PaymentStatus;
   capture_id: string | null;
-  /** What was captured, in nanos of `currency`; null while nothing was. */
+  /** The amount captured, in nanos of `currency`; null while nothing was. */
   amount_nanos: bigint | null;
   currency: string | null;
   refunds: readonly ReportedRefund[];
-  /** Null where the provider does not let this account ask: then what is known of them stays. */
+  /** Null if the provider does not let this account ask: then the known ones stay. */
   disputes: readonly ReportedDispute[] | null;
 }
 
 export interface ReportedRefund {
   provider_refund_id: string;
-  /** The row that asked for it; null where the refund was made at the provider's own site. */
+  /** The row that asked for it; null if the refund was made at the provider's own site. */
   payment_refund_id: string | null;
   status: RefundStatus;
   amount_nanos: bigint;
@@ -57,16 +62,19 @@ export interface ReportedRefund {
 
 export interface ReportedDispute {
   id: string;
-  /** Money of an open or lost dispute has left us. An inquiry that moved no money is not reported. */
+  /**
+   * Money of an open or lost dispute has left us. An inquiry that moved no money is not reported.
+   */
   status: 'open' | 'lost' | 'won';
   amount_nanos: bigint;
   currency: string;
 }
 
-export type RefundStatus = 'pending' | 'succeeded' | 'failed';
-
 export interface RefundRequest {
-  /** Our refund's id: the provider's idempotency key, and stored with the refund so that it is found again. */
+  /**
+   * Our refund's id: the provider's idempotency key, and stored with the refund so that it is found
+   * again.
+   */
   payment_refund_id: string;
   order_id: string;
   capture_id: string;
@@ -74,14 +82,20 @@ export interface RefundRequest {
   currency: string;
 }
 
-/** A webhook whose signature is good. It is news, not truth: what happened is then asked by `read`. */
+/** A webhook whose signature is good. It is news, not truth: `read` then asks for the facts. */
 export interface ProviderEvent {
   /** The provider's id of the event; deliveries are repeated under it. */
   id: string;
   type: string;
-  /** payment: the buyer approved, paid, or the checkout ended. refund: money went back, or is disputed. other: nothing we follow. */
+  /**
+   * payment: the buyer approved, paid, or the checkout ended. refund: money went back, or is
+   * disputed. other: nothing we follow.
+   */
   topic: 'payment' | 'refund' | 'other';
-  /** What the event names, each null where it does not: our session, the provider's order, its capture. */
+  /**
+   * The objects that the event names, null for those that it does not: our session, the provider's
+   * order, its capture.
+   */
   payment_session_id: string | null;
   order_id: string | null;
   capture_id: string | null;
@@ -91,26 +105,32 @@ export interface ProviderEvent {
 export type WebhookHeaders = Readonly<Record<string, string | undefined>>;
 
 /**
- * One provider's wire. Every call ends within 10 s. Throws `ProviderRefusal` on a definite no; anything else that is thrown,
- * which is `ProviderTrouble`, leaves the outcome unknown, to be asked by `read`.
+ * One provider's wire. Every call ends within 10 s. Throws `ProviderRefusal` on a definite no;
+ * anything else that is thrown, which is `ProviderTrouble`, leaves the outcome unknown, to be asked
+ * by `read`.
  */
 export interface PaymentProvider {
   /** The same key again gives the same checkout. */
   createCheckout(request: CheckoutRequest): Promise<Checkout>;
   /**
-   * How the payment stands, with all refunds and disputes of its capture. `isFresh`: the buyer comes from paying, so that
-   * nothing can have gone back yet and the provider need not be asked for that.
+   * How the payment stands, with all refunds and disputes of its capture. `isFresh`: the buyer
+   * comes from paying, so that nothing can have gone back yet and the provider need not be asked
+   * for that.
    */
   read(order_id: string, options?: { isFresh?: boolean }): Promise<PaymentReport>;
-  /** Takes an approved payment; the same `key` again captures once. Where the provider captures by itself: `read`. */
+  /**
+   * Takes an approved payment; the same `key` again captures once. If the provider captures by
+   * itself: `read`.
+   */
   capture(order_id: string, key: string): Promise<PaymentReport>;
-  /** Ends a checkout that is not paid, where the provider can; never throws a refusal. */
+  /** Ends a checkout that is not paid, if the provider can; never throws a refusal. */
   expire(order_id: string): Promise<void>;
   /** The same refund id again refunds once. */
   refund(request: RefundRequest): Promise<ReportedRefund>;
   /**
-   * Reads a webhook from its raw bytes. Undefined where it is not signed by the provider, or no webhook secret is set;
-   * throws (no refusal) where the provider's own verification could not be asked.
+   * Reads a webhook from its raw bytes. Undefined if it is not signed by the provider, or no
+   * webhook secret is set; throws (no refusal) if the provider's own verification could not be
+   * asked.
    */
   verifyWebhook(headers: WebhookHeaders, body: Buffer): Promise<ProviderEvent | undefined>;
 }
@@ -132,9 +152,10 @@ export function isProviderRefusal(error: unknown): error is ProviderRefusal {
 }
 
 /**
- * No answer that can be relied on: time-out, a lost connection, a failure or a strange answer of the provider, or credentials
- * that it does not take. What was asked for may have been done or not. The words hold no secret, and there is no cause, since
- * errors of client packages carry their request with its headers.
+ * No answer that can be relied on: time-out, a lost connection, a failure or a strange answer of
+ * the provider, or credentials that it does not take. The request may have been executed or not.
+ * The message holds no secret, and there is no cause, since errors of client packages carry their
+ * request with its headers.
  */
 export class ProviderTrouble extends Error {
   constructor(message: string) {

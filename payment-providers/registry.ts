@@ -9,9 +9,12 @@ const makers: Record<ProviderName, (access: ProviderAccess, call_ms?: number) =>
     payment_provider_b: createProviderB,
   };
 
-export type ProviderFor = (name: ProviderName, access: ProviderAccess) => PaymentProvider;
+type ProviderFor = (name: ProviderName, access: ProviderAccess) => PaymentProvider;
 
-/** Adapters by provider. One serves, with its connections and its token, until the access changes. A call may take 10 s, or `call_ms`. */
+/**
+ * Adapters by provider. One serves, with its connections and its token, until the access changes. A
+ * call may take 10 s, or `call_ms`.
+ */
 export function createProviders(call_ms?: number): ProviderFor {
   const present = new Map<ProviderName, { access: string; provider: PaymentProvider }>();
   return (name, access) => {
@@ -23,6 +26,3 @@ export function createProviders(call_ms?: number): ProviderFor {
     return provider;
   };
 }
-
-/** The adapters of this process. */
-export const providerFor: ProviderFor = createProviders();

@@ -1,18 +1,22 @@
 import { setFlagsFromString } from 'node:v8';
 
 const flags = [
-  // A young collection is a millisecond's work: helper threads share it out and wait for each other for longer than they save.
+  // A young collection is a millisecond's work: helper threads share it out and wait for each other
+  // for longer than they save.
   '--no-parallel-scavenge',
-  // Some 50 MB live in a process; marked in small steps between calls they need no thread that contends for the same cores.
+  // Some 50 MB live in a process; marked in small steps between calls they need no thread that
+  // contends for the same cores.
   '--no-concurrent-marking',
 ];
-// V8 lets a heap grow to several times what lives in it. A gateway's garbage is many short-lived calls, and collecting it a
-// little sooner keeps the process near 200 MB instead of 260 over 10,000 streams, for no CPU that the bench can see.
+// V8 lets a heap grow to several times its live objects. A gateway's garbage is many short-lived
+// calls, and collecting it a little sooner keeps the process near 200 MB instead of 260 over 10,000
+// streams, for no CPU that the bench can see.
 const BOUNDED = '--heap-growing-percent=100';
 
 /**
- * Sets V8's collector up for a process that answers many short calls and shares its machine: a tenth less CPU a priced request
- * in the gateway, a twentieth in the API, measured side by side. `is_bounded` keeps the heap near what lives in it.
+ * Sets V8's collector up for a process that answers many short calls and shares its machine: a
+ * tenth less CPU a priced request in the gateway, a twentieth in the API, measured side by side.
+ * `is_bounded` keeps the heap near its live objects.
  */
 export function tuneCollector({ is_bounded = false } = {}): void {
   for (const flag of is_bounded ? [...flags, BOUNDED] : flags) setFlagsFromString(flag);

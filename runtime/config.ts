@@ -2,31 +2,34 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { z } from 'zod';
 import { isSecretsKey } from '../domain/secrets';
-// Every process reads its configuration, so every schema of every process speaks in these words.
+// Every process reads its configuration, so every schema of every process uses these messages.
 import './field-messages';
 
 const port = z.coerce.number().int().min(0).max(65_535);
 const chosen_port = z.coerce.number().int().min(1).max(65_535).optional();
-// An address of this machine; all of them where none is named.
+// An address of this machine; all of them if none is named.
 const host = z.string().min(1).optional();
-// `npm start` asks its parts on loopback, and opens them to others only on demand: its keys and data are a demo's.
+// `npm start` asks its parts on loopback, and opens them to others only on demand: its keys and
+// data are a demo's.
 const product_host = z.enum(['127.0.0.1', '0.0.0.0']).default('127.0.0.1');
 const urls = z
   .string()
   .transform((text) => text.split(',').map((url) => url.trim()))
   .pipe(z.array(z.url()).min(1));
-// Seals the payment providers' secrets in the database, and signs what clients carry.
+// Seals the payment providers' secrets in the database, and signs values that clients carry.
 const secrets_key = z
   .string('is missing; make one with: openssl rand -base64 32')
   .refine(isSecretsKey, 'must be 32 bytes in base64; make one with: openssl rand -base64 32');
-// OpenTelemetry's own names. An address turns traces of this process on; the ratio is the share of new ones that are kept.
+// OpenTelemetry's own names. An address turns traces of this process on; the ratio is the share of
+// new ones that are kept.
 const tracing = {
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
   OTEL_TRACES_SAMPLER_ARG: z.coerce.number().min(0).max(1).optional(),
 };
 const level = z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace']).default('info');
 
-// One row a variable: its type, and its default where one is safe. Addresses and secrets are never defaulted.
+// One row a variable: its type, and its default if one is safe. Addresses and secrets are never
+// defaulted.
 const variables = {
   api: z
     .object({
@@ -53,7 +56,7 @@ const variables = {
     GATEWAY_PORT: port.default(8081),
     GATEWAY_HOST: host,
     LOG_LEVEL: level,
-    // Where traces go is a matter of its configuration.
+    // Its configuration says where traces go.
     OTEL_TRACES_SAMPLER_ARG: tracing.OTEL_TRACES_SAMPLER_ARG,
   }),
   worker: z.object({
@@ -70,7 +73,8 @@ const variables = {
     DATABASE_URL: z.string().min(1).optional(),
     DATA_DIR: z.string().min(1).default('.data'),
   }),
-  // What `npm start` takes; a port that is not named has a default in sandbox/processes/addresses.ts.
+  // The variables of `npm start`; a port that is not named has a default in
+  // sandbox/processes/addresses.ts.
   product: z.object({
     DATA_DIR: z.string().min(1).default('.data'),
     // Absent: one is made, and kept in DATA_DIR.
@@ -111,7 +115,10 @@ function jwtTogether(
     check.addIssue({ code: 'custom', path: [name], message: 'is needed with the other JWT_ ones' });
 }
 
-/** Reads one process's configuration; stops with the names of the variables that are missing or wrong. */
+/**
+ * Reads one process's configuration; stops with the names of the variables that are missing or
+ * wrong.
+ */
 export function loadConfig<Process extends keyof Variables>(
   process_name: Process,
   env: NodeJS.ProcessEnv = process.env,
@@ -128,17 +135,26 @@ export function loadConfig<Process extends keyof Variables>(
   );
 }
 
-/** A start that cannot go on. Its message is for the person at the terminal; run.cjs prints it and exits with 1. */
+/**
+ * A start that cannot go on. Its message is for the person at the terminal; run.cjs prints it and
+ * exits with 1.
+ */
 export class ConfigError extends Error {
   override name = 'ConfigError';
 }
 
-/** The value of a variable that a configuration file names (provider keys); undefined where it is not set. */
+/**
+ * The value of a variable that a configuration file names (provider keys); undefined if it is not
+ * set.
+ */
 export function namedVariable(name: string): string | undefined {
   return process.env[name];
 }
 
-/** The folder for what can be fetched or made again: outside DATA_DIR, so that a new data directory finds it again. */
+/**
+ * The folder for files that can be fetched or made again: outside DATA_DIR, so that a new data
+ * directory finds it again.
+ */
 export function cacheFolder(): string {
   return path.join(process.env.XDG_CACHE_HOME || path.join(homedir(), '.cache'), 'svc');
 }

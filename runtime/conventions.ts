@@ -9,8 +9,9 @@ import { toWire } from './wire';
 const label = /^[\x21-\x7e]{1,200}$/;
 
 /**
- * The conventions of both services: a request id on every answer and log line, a line for each request, and the only catch.
- * What is not an AppError is a bug: logged with its cause, answered 500 without detail.
+ * The conventions of both services: a request id on every answer and log line, a line for each
+ * request, and the only catch. An error that is no AppError is a bug: logged with its cause,
+ * answered 500 without detail.
  */
 export function conventions(log: Logger): Middleware {
   const begin = createRequestLog(log);
@@ -30,8 +31,11 @@ export function conventions(log: Logger): Middleware {
   };
 }
 
-/** Answers an error in the one shape. Once headers are out nothing can be said but the end of the connection. */
-export function sendError(ctx: Context, error: unknown, log: Logger): void {
+/**
+ * Answers an error in the one shape. Once headers are out nothing can be said but the end of the
+ * connection.
+ */
+function sendError(ctx: Context, error: unknown, log: Logger): void {
   const known = toRefusal(ctx, error, log);
   addToLine(ctx, { code: known.code });
   if (ctx.res.headersSent) {
@@ -44,7 +48,10 @@ export function sendError(ctx: Context, error: unknown, log: Logger): void {
   ctx.body = toWire(toErrorBody(known, ctx.state.request_id));
 }
 
-/** What the caller is told: the refusal itself, 503 for a trouble that passes, 500 for a bug. The log gets the cause and the id. */
+/**
+ * The error for the caller: a refusal as it is, 503 for a failure that passes, 500 for a bug. The
+ * log gets the cause and the id.
+ */
 export function toRefusal(
   ctx: Pick<Context, 'state' | 'path'>,
   error: unknown,

@@ -8,7 +8,8 @@ pg.types.setTypeParser(INT8, BigInt);
 const session =
   '-c lock_timeout=2000 -c idle_in_transaction_session_timeout=5000 -c timezone=UTC -c jit=off';
 
-// Knex would print lost connections as text between the JSON lines of the log; whoever runs the statement gets the same error.
+// Knex would print lost connections as text between the JSON lines of the log; the caller of the
+// statement gets the same error.
 const ignore = () => undefined;
 const silent = { warn: ignore, error: ignore, deprecate: ignore, debug: ignore };
 
@@ -25,7 +26,7 @@ export function openDatabase(url: string, pool_max = 10, application_name = 'svc
     },
     pool: { min: 0, max: pool_max },
     acquireConnectionTimeout: 5_000,
-    // What was sent belongs into no message: webhooks carry people's names, config carries secrets.
+    // Bindings belong into no message: webhooks carry people's names, config carries secrets.
     compileSqlOnError: false,
     log: silent,
   });

@@ -2,7 +2,7 @@ import { z } from 'zod';
 
 type Issue = z.core.$ZodRawIssue;
 
-// What zod calls a type, as a person says it.
+// zod's names of types, in a person's words.
 const words: Record<string, string> = {
   string: 'text',
   number: 'a number',
@@ -21,10 +21,11 @@ const formats: Record<string, string> = {
 };
 
 /**
- * What is wrong with a field, as words that follow its name: "is missing", "must be a number, not text". Those that read a
- * schema's issues put the name before it; a schema's own messages read the same way.
+ * The error of a field, as text that follows its name: "is missing", "must be a number, not text".
+ * Those that read a schema's issues put the name before it; a schema's own messages read the same
+ * way.
  */
-export function fieldMessage(issue: Issue): string {
+function fieldMessage(issue: Issue): string {
   switch (issue.code) {
     case 'invalid_type':
       return wrongType(issue.expected, issue.input);
@@ -56,7 +57,7 @@ function wrongType(expected: string, input: unknown): string {
 
 function kindOf(input: unknown): string | undefined {
   if (input === null || typeof input === 'boolean') return String(input);
-  // Query and environment are text; what is no number there arrives as NaN.
+  // Query and environment are text; text that is no number arrives as NaN.
   if (typeof input === 'number') return Number.isFinite(input) ? decimals(input) : undefined;
   return Array.isArray(input) ? words.array : words[typeof input];
 }

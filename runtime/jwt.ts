@@ -1,16 +1,25 @@
 import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify } from 'jose';
 import { AppError } from '../domain/errors';
 
-/** Gives the claims of a JWT that is the issuer's, valid now, and has `exp` and `sub`; throws `invalid_credential`. */
+/**
+ * Gives the claims of a JWT that is the issuer's, valid now, and has `exp` and `sub`; throws
+ * `invalid_credential`.
+ */
 export type VerifyJwt = (jwt: string) => Promise<JWTPayload & { sub: string; exp: number }>;
 
 export interface JwtIssuer {
   issuer: string;
   audience: string;
   jwks_url: string;
-  /** How long an unknown key id fetches nothing after a fetch, so that forged tokens cannot make us ask all the time. */
+  /**
+   * How long an unknown key id fetches nothing after a fetch, so that forged tokens cannot make us
+   * ask all the time.
+   */
   cooldown_ms?: number;
-  /** How old keys may be before they are asked for again: how long one that was withdrawn still counts. */
+  /**
+   * How old keys may be before they are asked for again: how long one that was withdrawn still
+   * counts.
+   */
   fresh_ms?: number;
 }
 
@@ -28,8 +37,9 @@ const algorithms = [
 ];
 
 /**
- * Verifies JWTs of one issuer. Its keys are fetched again when a token names an unknown one, and once they are old: beside
- * the requests, so that an issuer that is away stops nobody whose key is known.
+ * Verifies JWTs of one issuer. Its keys are fetched again when a token names an unknown one, and
+ * once they are old: beside the requests, so that an issuer that is away stops nobody whose key is
+ * known.
  */
 export function createJwtVerifier({
   issuer,
@@ -76,7 +86,8 @@ export function createJwtVerifier({
   };
 }
 
-// What jose throws where the key set is away or broken; a failed connection is the network's own error.
+// The errors of jose if the key set is away or broken; a failed connection is the network's own
+// error.
 const setFaults = new Set(['ERR_JWKS_TIMEOUT', 'ERR_JWKS_INVALID', 'ERR_JOSE_GENERIC']);
 
 function isForged(error: unknown): boolean {

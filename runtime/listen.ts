@@ -11,8 +11,8 @@ const refusals: Record<string, (at: { host: string; port: number; name: string }
 };
 
 /**
- * Listens, on all interfaces unless a host is named; resolves with the port in use (0 asks for a free one). A refusal names
- * the variable to change, which begins with `name`.
+ * Listens, on all interfaces unless a host is named; resolves with the port in use (0 asks for a
+ * free one). A refusal names the variable to change, which begins with `name`.
  */
 export function listen(
   server: Server,

@@ -28,8 +28,9 @@ export function createLog(name: string, level = 'info'): Logger {
 }
 
 /**
- * Writes beside the work of the process, and what is left as it ends. pino's own destination tries for ever to write that to a
- * pipe without a reader or a full disk, so that the process never ends; here such lines are lost.
+ * Writes beside the work of the process, and writes the rest as it ends. pino's own destination
+ * tries for ever to write that to a pipe without a reader or a full disk, so that the process never
+ * ends; here such lines are lost.
  */
 function bufferedOutput(): pino.DestinationStream {
   let waiting = '';
@@ -67,7 +68,7 @@ function bufferedOutput(): pino.DestinationStream {
     try {
       writeSync(STDOUT, waiting);
     } catch {
-      // Nobody is there to be told.
+      // Nobody reads the output any more.
     }
   });
   return {

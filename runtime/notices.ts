@@ -3,17 +3,18 @@ import type { Logger } from './log';
 
 const RETRY_MS = 1_000;
 
-export interface Channel {
+interface Channel {
   database_url: string;
   channel: 'outbox' | 'tickets' | 'events';
   log: Logger;
 }
 
 /**
- * Hears PostgreSQL's notices of a channel on a connection of its own, and connects again when it breaks. `onNotice` gets
- * the payload, and undefined after each connect: what was said before it is lost.
+ * Listens to PostgreSQL's notices of a channel on a connection of its own, and connects again when
+ * it breaks. `onNotice` gets the payload, and undefined after each connect: earlier notices are
+ * lost.
  */
-export function listenTo(
+export function openListener(
   { database_url, channel, log }: Channel,
   onNotice: (payload?: string) => void,
 ): { close(): Promise<void> } {

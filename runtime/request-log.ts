@@ -1,8 +1,8 @@
 import type { Writable } from 'node:stream';
 import type { Logger } from './log';
 
-/** What is served: a request with its answer, or one frame of a socket. */
-export interface Served {
+/** A request with its answer, or one frame of a socket. */
+interface Served {
   readonly method: string;
   readonly path: string;
   readonly state: Record<string, unknown>;
@@ -12,8 +12,11 @@ export interface Served {
   };
 }
 
-/** What services add to a request's line while they serve it, in `ctx.state.logged`: ids and names, never what was said. */
-export interface Logged {
+/**
+ * Members that services add to a request's line while they serve it, in `ctx.state.logged`: ids and
+ * names, never texts.
+ */
+interface Logged {
   /** `/v1/tokens/:name`; a request of no route shows its path. */
   route?: string;
   org_id?: string | null | undefined;
@@ -24,15 +27,16 @@ export interface Logged {
   [more: string]: unknown;
 }
 
-// Asked every few seconds by whoever watches the process.
+// Monitors request these every few seconds.
 const unlogged = new Set(['/health', '/readyz', '/svc/health']);
 const PATH_LENGTH_MAX = 200;
 const key = /svc_[a-z]k_\w+/g;
 
 /**
- * Calls a function once a request is served: one line at level info when its handler is done and its answer has left, or
- * the client has. The lines hold what is named here and nothing a client wrote but the path of no route, so their logger
- * does without the censor of the others, which costs more than the line.
+ * Calls a function once a request is served: one line at level info when its handler is done and
+ * its answer has left, or the client has. The lines hold the members named here and no text of a
+ * client but the path of no route, so their logger does without the censor of the others, which
+ * costs more than the line.
  */
 export function createRequestLog(log: Logger): (ctx: Served) => () => void {
   const lines = log.child({}, { redact: ['key', 'authorization'] });
@@ -52,7 +56,7 @@ export function addToLine(ctx: Pick<Served, 'state'>, more: Logged): void {
   ctx.state.logged = Object.assign(ctx.state.logged ?? {}, more);
 }
 
-// What nginx calls a request whose client went before its answer began.
+// nginx's status for a request whose client went before its answer began.
 const CLIENT_GONE = 499;
 
 function lineOf({ method, path, state, res }: Served, duration_ms: number) {

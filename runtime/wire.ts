@@ -1,8 +1,24 @@
 import { fromNanos } from '../domain/money';
 
+/** The type of a row's wire form. */
+export type Wire<Row> = Row extends Date
+  ? string
+  : Row extends bigint
+    ? number
+    : Row extends readonly (infer Item)[]
+      ? Wire<Item>[]
+      : Row extends object
+        ? {
+            [member in keyof Row as member extends `${infer Amount}_nanos` ? Amount : member]: Wire<
+              Row[member]
+            >;
+          }
+        : Row;
+
 /**
- * The wire form of a row: keys ending `_nanos` lose the suffix and become JSON numbers of major units
- * (BigInt, or its decimal text inside jsonb), dates become ISO 8601 text, nothing else changes.
+ * The wire form of a row: keys ending `_nanos` lose the suffix and become JSON numbers of major
+ * units (BigInt, or its decimal text inside jsonb), dates become ISO 8601 text, nothing else
+ * changes.
  */
 export function toWire(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(toWire);

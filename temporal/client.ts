@@ -24,47 +24,41 @@ import {
 } from './starts';
 import { inTrace } from './traces';
 
-/** Temporal takes a message in this time, or the caller is told to look and repeat. */
+/** Temporal accepts a message in this time, or the caller gets 503: look and repeat. */
 const ACCEPT_MS = 2_000;
 const RESULT_MS = 25_000;
 const ATTEMPTS_MAX = 5;
-// gRPC: RESOURCE_EXHAUSTED. So answers Temporal, too, where a workflow that has just ended is started again within a second:
-// the tries outlast that second, and end within the time for accepting.
+// gRPC: RESOURCE_EXHAUSTED. So answers Temporal, too, if a workflow that has just ended is started
+// again within a second: the tries outlast that second, and end within the time for accepting.
 const EXHAUSTED = 8;
 
-export interface Temporal {
-  /**
-   * Sends an update to a row's workflow, started where it does not run, and waits for its result.
-   * Undefined if the result is not needed and does not come in time. Throws the refusal that the workflow answers, or 503 if
-   * Temporal is away.
-   */
-  update<W extends WorkflowName, N extends UpdateName<W>>(
-    start: Start<W>,
-    name: N,
-    input: InputOf<W, N>,
-    options?: UpdateOptions,
-  ): Promise<ResultOf<W, N> | undefined>;
-  /** The same, whose messages are part of a trace. */
-  within(trace: Trace): Pick<Temporal, 'update'>;
-  close(): Promise<void>;
-}
+export type Temporal = ReturnType<typeof openTemporal>;
 
 export interface UpdateOptions {
   /** Callers under one id share one update. */
   update_id?: string;
-  /** False where a row says how things stand: then the time a result takes, or a full workflow, is no failure. */
+  /**
+   * False if a row says how things stand: then the time a result takes, or a full workflow, is no
+   * failure.
+   */
   isResultNeeded?: boolean;
-  /** True where a row shows that the workflow works on it: then it has taken the message though it has not said so yet. */
+  /**
+   * True if a row shows that the workflow works on it: then it has taken the message though it has
+   * not said so yet.
+   */
   isUnderWay?: () => Promise<boolean>;
-  /** True where a row shows that nothing is left to wait for: then a message that came too late is not sent again. */
+  /**
+   * True if a row shows that nothing is left to wait for: then a message that came too late is not
+   * sent again.
+   */
   isDone?: () => Promise<boolean>;
 }
 
-/** A client that connects when it is first used, and gives up soon where Temporal is away. */
+/** A client that connects when it is first used, and gives up soon if Temporal is away. */
 export function openTemporal(
   { address, namespace }: { address: string; namespace: string },
   db: Db,
-): Temporal {
+) {
   const initialIntervalMs = ({ code }: { code: number }) => (code === EXHAUSTED ? 300 : 100);
   const retry = defaultGrpcRetryOptions({ maxAttempts: 3, initialIntervalMs });
   const connection = Connection.lazy({
@@ -72,29 +66,42 @@ export function openTemporal(
     interceptors: [makeGrpcRetryInterceptor(retry)],
   });
   const client = new Client({ connection, namespace });
-  const sender = (by: Client): Pick<Temporal, 'update'> => ({
-    update: (start, name, input, options) => update(by, db, { start, name, input, options }),
-  });
   return {
-    ...sender(client),
-    within: (trace) => sender(inTrace(client, trace)),
+    update: updaterOf(client, db),
+    /** The same, whose messages are part of a trace. */
+    within: (trace: Trace) => ({ update: updaterOf(inTrace(client, trace), db) }),
     close: () => connection.close(),
   };
 }
 
-interface Message {
+function updaterOf(client: Client, db: Db) {
+  /**
+   * Sends an update to a row's workflow, started if it does not run, and waits for its result.
+   * Undefined if the result is not needed and does not come in time. Throws the refusal that the
+   * workflow answers, or 503 if Temporal is away.
+   */
+  return <W extends WorkflowName, N extends UpdateName<W>>(
+    start: Start<W>,
+    name: N,
+    input: InputOf<W, N>,
+    options?: UpdateOptions,
+  ): Promise<ResultOf<W, N> | undefined> => update(client, db, { start, name, input, options });
+}
+
+interface Update {
   start: Start;
   name: string;
   input: unknown;
   options?: UpdateOptions | undefined;
 }
 
-async function update<Result>(client: Client, db: Db, message: Message): Promise<Result> {
+async function update<Result>(client: Client, db: Db, message: Update): Promise<Result> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await send<Result>(client, db, message);
     } catch (error) {
-      // It ended as the message came: started anew, it reads its row and answers. Or its task was undone by another message.
+      // It ended as the message came: started anew, it reads its row and answers. Or its task was
+      // undone by another message.
       if (attempt < ATTEMPTS_MAX && (hasJustEnded(error) || isUndone(error))) {
         if (await message.options?.isDone?.()) return undefined as Result;
         continue;
@@ -108,7 +115,7 @@ async function update<Result>(client: Client, db: Db, message: Message): Promise
 async function send<Result>(
   client: Client,
   db: Db,
-  { start, name, input, options = {} }: Message,
+  { start, name, input, options = {} }: Update,
 ): Promise<Result> {
   const { update_id, isResultNeeded = true, isUnderWay } = options;
   const operation = new WithStartWorkflowOperation(start.workflow, {
@@ -133,7 +140,7 @@ async function send<Result>(
   })) as Result;
 }
 
-/** What is accepted within 2 s, or later where its row shows that it was taken; else 503. */
+/** The update's handle within 2 s, or later if its row shows that it was accepted; else 503. */
 async function inTime<T>(
   accepting: Promise<T>,
   isUnderWay: () => Promise<boolean> = async () => false,
@@ -155,7 +162,10 @@ function hasJustEnded(error: unknown): boolean {
 // gRPC: FAILED_PRECONDITION.
 const UNDONE = 9;
 
-/** Another message came while the task ran that would have ended the workflow: the task runs again, without this message. */
+/**
+ * Another message came while the task ran that would have ended the workflow: the task runs again,
+ * without this message.
+ */
 function isUndone(error: unknown): boolean {
   return grpcCode(error) === UNDONE;
 }
@@ -170,7 +180,7 @@ function isFull(error: unknown): boolean {
   return grpcCode(error) === EXHAUSTED;
 }
 
-/** What the workflow refused with, as the API's own error; undefined where the failure is a bug. */
+/** The workflow's refusal as the API's own error; undefined if the failure is a bug. */
 function refusalOf(error: unknown): AppError | undefined {
   if (error instanceof WorkflowUpdateFailedError) {
     const cause = error.cause instanceof ActivityFailure ? error.cause.cause : error.cause;

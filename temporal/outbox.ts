@@ -11,7 +11,7 @@ const CALL_MS_MAX = 2_000;
 /** Callers wait so long for each message that was due: 20 sends a second. */
 export const SEND_PACE_MS = 50;
 
-/** Sends what is due to Temporal, at most 20 messages; how many were due. */
+/** Sends due messages to Temporal, at most 20; returns how many were due. */
 export async function dispatchDue(db: Db, client: Client, log: Logger): Promise<number> {
   const due = await outbox.claim(db, CLAIM_MAX);
   await Promise.all(due.map((message) => deliver(db, client, message, log)));
@@ -38,7 +38,7 @@ async function deliver(
   }
 }
 
-// gRPC: DEADLINE_EXCEEDED, UNAVAILABLE, and what a server that is still starting says.
+// gRPC: DEADLINE_EXCEEDED and UNAVAILABLE, which a server that is still starting answers too.
 const away_codes = [4, 14];
 
 function isAway(error: unknown): boolean {
@@ -46,7 +46,9 @@ function isAway(error: unknown): boolean {
   return away_codes.includes(code ?? cause?.code ?? -1);
 }
 
-/** Every message goes with start: a workflow that has ended meanwhile begins anew and reads its row. */
+/**
+ * Every message goes with start: a workflow that has ended meanwhile begins anew and reads its row.
+ */
 async function send(db: Db, client: Client, message: outbox.Message): Promise<void> {
   const { signal, workflow, input } = message;
   // Closed while its start waited its turn: there is nothing left to wait for.

@@ -26,15 +26,15 @@ export type UpdateName<W extends WorkflowName> = UpdatesOf[W]['name'];
 
 type UpdateOf<W extends WorkflowName, N> = Extract<UpdatesOf[W], { name: N }>;
 
-/** What an update is given. */
+/** The input of an update. */
 export type InputOf<W extends WorkflowName, N> =
   UpdateOf<W, N> extends UpdateDefinition<unknown, [infer Input], string> ? Input : never;
 
-/** What an update answers. */
+/** The result of an update. */
 export type ResultOf<W extends WorkflowName, N> =
   UpdateOf<W, N> extends UpdateDefinition<infer Result, [infer _], string> ? Result : never;
 
-/** What is started: the workflow's type and id, and the organization it belongs to. */
+/** The start of a workflow: its type and id, and the organization it belongs to. */
 export interface Start<W extends string = string> {
   workflow: W;
   workflow_id: string;
@@ -45,7 +45,7 @@ interface Kind {
   task_queue: 'lifecycle' | 'payments';
   /** The line that operators read in the Temporal page. */
   summary: (db: Db, start: Start) => Promise<string>;
-  /** False where the row is closed, so that a start that has waited its turn need not be sent. */
+  /** False if the row is closed, so that a start that has waited its turn need not be sent. */
   is_wanted: (db: Db, start: Start) => Promise<boolean>;
 }
 
@@ -81,7 +81,7 @@ const OrgId = defineSearchAttributeKey('OrgId', 'KEYWORD');
 const Kind = defineSearchAttributeKey('Kind', 'KEYWORD');
 const Status = defineSearchAttributeKey('Status', 'KEYWORD');
 
-/** False where the workflow would find nothing to do. */
+/** False if the workflow would find nothing to do. */
 export function isWanted(db: Db, start: Start): Promise<boolean> {
   return kindOf(start).is_wanted(db, start);
 }

@@ -3,9 +3,12 @@ import { defaultPayloadConverter, type Headers } from '@temporalio/common';
 import type { Trace } from '../domain/trace';
 
 /** The header of Temporal's messages that carries a trace. */
-export const TRACE_HEADER = 'trace';
+const TRACE_HEADER = 'trace';
 
-/** A client over the same connection whose messages, and the workflows that they start, are part of a trace. */
+/**
+ * A client over the same connection whose messages, and the workflows that they start, are part of
+ * a trace.
+ */
 export function inTrace(client: Client, trace: Trace): Client {
   const header = defaultPayloadConverter.toPayload(trace);
   const within = (headers: Headers): Headers => ({ ...headers, [TRACE_HEADER]: header });

@@ -7,12 +7,14 @@ import { root } from '../runtime/root';
 
 const PREFIX = 'workflows-';
 
-// All that the bundle can be made of: lint keeps workflows to the SDK, to themselves and to what they name of these folders.
+// All folders that the bundle can be made of: lint keeps workflows to the SDK, to themselves and to
+// imports from these.
 const folders = ['activities', 'domain', 'workflows', 'workers'];
 
 /**
- * The workflows as one script for Temporal's sandbox. It is kept in the cache folder under the hash of all that it could be made
- * of, so that a worker that is started again takes up its work seconds sooner. Where nothing can be kept it is made each time.
+ * The workflows as one script for Temporal's sandbox. It is kept in the cache folder under the hash
+ * of all that it could be made of, so that a worker that is started again takes up its work seconds
+ * sooner. If nothing can be kept it is made each time.
  */
 export async function bundleWorkflows(): Promise<string> {
   const kept = path.join(cacheFolder(), `${PREFIX}${await hashOfSources()}.js`);
@@ -53,7 +55,10 @@ async function sourcesIn(folder: string): Promise<string[]> {
   return names.filter((name) => name.endsWith('.ts')).map((name) => path.join(folder, name));
 }
 
-/** On the disk before it has its name, so that neither two starts nor a power cut leave half of it; what was kept before goes. */
+/**
+ * On the disk before it has its name, so that neither two starts nor a power cut leave half of it;
+ * earlier bundles are removed.
+ */
 async function keep(file: string, code: string): Promise<void> {
   const folder = path.dirname(file);
   await mkdir(folder, { recursive: true });

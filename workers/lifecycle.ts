@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   Client,
   Connection,
@@ -15,12 +16,15 @@ import { openDatabase } from '../runtime/database';
 import { createLog, type Logger } from '../runtime/log';
 import { openProcessTracing } from '../runtime/telemetry/open';
 import { bundleWorkflows } from './bundle';
-import { startDispatcher } from './dispatcher';
+import { openDispatcher } from './dispatcher';
 import { connectWorker, createWorkers, lifecycle_queues } from './run';
 
 const SCHEDULE_CHECK_MS = 15_000;
 
-/** worker_lifecycle: runs the workflows of reservations, tickets and payments, and carries messages from the outbox to Temporal. */
+/**
+ * worker_lifecycle: runs the workflows of reservations, tickets and payments, and carries messages
+ * from the outbox to Temporal.
+ */
 export async function main(): Promise<void> {
   const config = loadConfig('worker');
   const log = createLog('worker_lifecycle', config.LOG_LEVEL);
@@ -37,15 +41,15 @@ export async function main(): Promise<void> {
   const tracing = openProcessTracing('worker_lifecycle', config, log);
   const parts = { connection, namespace, activities, workflow_code, tracing };
   const workers = await createWorkers(parts);
-  const dispatcher = startDispatcher({ db, database_url: config.DATABASE_URL, client, log });
+  const dispatcher = openDispatcher({ db, database_url: config.DATABASE_URL, client, log });
   void keepSchedule(client, db, log);
   log.info(
     { address: config.TEMPORAL_ADDRESS, task_queues: lifecycle_queues },
     'worker_lifecycle runs',
   );
-  // Ends on SIGINT and SIGTERM, which the SDK's runtime hears.
+  // Ends on SIGINT and SIGTERM, which the SDK's runtime handles.
   await Promise.all(workers.map((worker) => worker.run()));
-  await dispatcher.stop();
+  await dispatcher.close();
   await tracing?.close();
   await client.connection.close();
   await connection.close();
@@ -53,8 +57,8 @@ export async function main(): Promise<void> {
 }
 
 /**
- * The reconcile schedule, made where it is missing. Where it had to be made, Temporal's store is new or was lost: then the
- * workflows of everything unfinished are asked for again.
+ * The reconcile schedule, made if it is missing. If that was necessary, Temporal's store is new or
+ * was lost: then the workflows of everything unfinished are asked for again.
  */
 async function keepSchedule(client: Client, db: Knex, log: Logger): Promise<void> {
   for (;;) {
@@ -68,7 +72,7 @@ async function keepSchedule(client: Client, db: Knex, log: Logger): Promise<void
       if (!(error instanceof ScheduleAlreadyRunning))
         log.warn({ err: error }, 'the reconcile schedule could not be made yet');
     }
-    await new Promise((resolve) => setTimeout(resolve, SCHEDULE_CHECK_MS).unref());
+    await sleep(SCHEDULE_CHECK_MS, undefined, { ref: false });
   }
 }
 

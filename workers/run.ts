@@ -1,10 +1,11 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { NativeConnection, type NativeConnectionOptions, Worker } from '@temporalio/worker';
 import type { Activities } from '../activities';
 import type { Logger } from '../runtime/log';
 import type { Tracing } from '../runtime/telemetry/spans';
 import { tracedBy } from './tracing';
 
-export interface WorkerSpec {
+interface WorkerSpec {
   connection: NativeConnection;
   namespace: string;
   activities: Activities;
@@ -14,14 +15,16 @@ export interface WorkerSpec {
 
 const SLOTS = 200;
 
-/** The task queues of worker_lifecycle: what waits for people's money does not wait behind a burst of holds and tickets. */
+/**
+ * The task queues of worker_lifecycle: payments do not wait behind a burst of holds and tickets.
+ */
 export const lifecycle_queues = ['payments', 'lifecycle'] as const;
 
 export function createWorkers(spec: WorkerSpec): Promise<Worker[]> {
   return Promise.all(lifecycle_queues.map((task_queue) => createWorker(spec, task_queue)));
 }
 
-/** One worker on one task queue. Normal activities get 5 s to end when the process is told to stop. */
+/** One worker on one task queue. Normal activities get 5 s to end when the process must stop. */
 function createWorker(spec: WorkerSpec, task_queue: string): Promise<Worker> {
   return Worker.create({
     connection: spec.connection,
@@ -30,7 +33,8 @@ function createWorker(spec: WorkerSpec, task_queue: string): Promise<Worker> {
     activities: spec.activities,
     workflowBundle: { code: spec.workflow_code },
     ...tracedBy(spec.tracing),
-    // A slow payment provider holds a task and its local activity; it must not hold up other people's payments.
+    // A slow payment provider holds a task and its local activity; it must not hold up other
+    // people's payments.
     maxConcurrentWorkflowTaskExecutions: SLOTS,
     maxConcurrentLocalActivityExecutions: SLOTS,
     shutdownGraceTime: '5 seconds',
@@ -52,7 +56,7 @@ export async function connectWorker(
           { err: error, address: options.address },
           'Temporal is away; trying again until it answers',
         );
-      await new Promise((resolve) => setTimeout(resolve, Math.min(attempt * 250, 3_000)));
+      await sleep(Math.min(attempt * 250, 3_000));
     }
   }
 }

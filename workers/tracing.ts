@@ -3,7 +3,7 @@ import { inSpan, type Tracing } from '../runtime/telemetry/spans';
 import { traceIn } from '../temporal/traces';
 import type { TraceSinks } from '../workflows/tracing';
 
-/** What a worker needs to make spans of activities and of traced workflows. */
+/** The options by which a worker makes spans of activities and of traced workflows. */
 export function tracedBy(tracing: Tracing | undefined): {
   sinks: InjectedSinks<TraceSinks>;
   interceptors: WorkerInterceptors;

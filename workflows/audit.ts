@@ -7,7 +7,7 @@ const { proveLedger } = proxyActivities<Activities>({
   summary: 'Prove every wallet, hold, ticket and cap from one snapshot',
 });
 
-/** Each night: proves the whole ledger. Fails, for all operators to see, where something is broken. */
+/** Each night: proves the whole ledger. Fails, for all operators to see, if something is broken. */
 export async function audit(): Promise<{ clean: true }> {
   await proveLedger();
   return { clean: true };

@@ -48,7 +48,9 @@ const Status = defineSearchAttributeKey('Status', 'KEYWORD');
 // Timers are set anew after this long, so that a moved deadline is noticed.
 const SLEEP_MS_MAX = 24 * 3_600_000;
 
-/** One per open ticket: waits for a verdict, for the news that it is closed, or for its deadline. */
+/**
+ * One per open ticket: waits for a verdict, for the news that it is closed, or for its deadline.
+ */
 export async function costTicket({ ticket_id }: TicketRef): Promise<TicketStatus> {
   let isClosed = false;
   setHandler(decide, async (verdict) => {
@@ -69,7 +71,8 @@ export async function costTicket({ ticket_id }: TicketRef): Promise<TicketStatus
     if (isClosed) break;
   }
   for (;;) {
-    await condition(allHandlersFinished); // A verdict that is being recorded as the deadline passes still counts.
+    // A verdict that is being recorded as the deadline passes still counts.
+    await condition(allHandlersFinished);
     const { status, summary } = await showTicket({ ticket_id });
     setCurrentDetails(summary);
     // Another verdict may have come meanwhile; it is answered before the workflow ends.

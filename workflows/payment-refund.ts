@@ -15,7 +15,7 @@ export interface RefundRef {
   payment_refund_id: string;
 }
 
-/** Answers how the refund stands once the provider was asked; fails where the credit was spent. */
+/** Answers how the refund stands once the provider was asked; fails if the credit was spent. */
 export const refundResult = defineUpdate<RefundStatus, [RefundRef], 'result'>('result');
 
 const retry = { maximumInterval: '1 minute' } as const;
@@ -24,7 +24,8 @@ const { debitRefund } = proxyActivities<Activities>({
   retry,
   summary: 'Take the refund from the wallet',
 });
-// Three calls to the provider, each of 10 s at most; where its worker has died, the step is begun anew after so long.
+// Three calls to the provider, each of 10 s at most; if its worker has died, the step is begun anew
+// after so long.
 const { sendRefund } = proxyActivities<Activities>({
   startToCloseTimeout: '35 seconds',
   retry,

@@ -26,15 +26,18 @@ export const approval = defineUpdate<SessionStatus, [PaymentRef], 'approval'>('a
 /** The buyer is back: answers how the payment stands once the provider was asked. */
 export const confirm = defineUpdate<SessionStatus, [PaymentRef], 'confirm'>('confirm');
 
-/** The buyer gives up: answers how the session stands, which is not canceled where it is being paid. */
+/**
+ * The buyer gives up: answers how the session stands, which is not canceled if it is being paid.
+ */
 export const cancel = defineUpdate<SessionStatus, [PaymentRef], 'cancel'>('cancel');
 
 /** The provider, or the clock of the reconciler, says that something may have happened. */
 export const providerEvent = defineSignal('providerEvent');
 
-// Local: each is a short look at the provider or a statement of SQL, done in the workflow's own task, so that a whole top-up
-// is two tasks of the server. Where one is run again after a crash it asks first. What goes on failing is tried again by the
-// clock, so that it holds no task meanwhile.
+// Local: each is a short look at the provider or a statement of SQL, done in the workflow's own
+// task, so that a whole top-up is two tasks of the server. If one is run again after a crash it
+// asks first. A step that goes on failing is tried again by the clock, so that it holds no task
+// meanwhile.
 const step = { startToCloseTimeout: '45 seconds', retry: { maximumAttempts: 3 } } as const;
 const PAUSE_MS = 60_000;
 const { openCheckout } = proxyLocalActivities<Activities>({
@@ -61,9 +64,9 @@ const waiting = { summary: 'Until the buyer, a webhook, the next look or the dea
 const SLEEP_MS_MAX = 24 * 3_600_000;
 
 /**
- * One top-up: makes the checkout, waits for the buyer, a webhook or the deadline, takes the money, credits it once. It counts how
- * often somebody asked for a look at the provider, also while last answers are given, and up to which of them was looked;
- * likewise for tries to make the checkout.
+ * One top-up: makes the checkout, waits for the buyer, a webhook or the deadline, takes the money,
+ * credits it once. It counts how often somebody asked for a look at the provider, also while last
+ * answers are given, and up to which of them was looked; likewise for tries to make the checkout.
  */
 export async function paymentSession(ref: PaymentRef): Promise<SessionStatus> {
   let progress: Progress | undefined;
@@ -125,7 +128,7 @@ export async function paymentSession(ref: PaymentRef): Promise<SessionStatus> {
   return progress.status;
 }
 
-/** What a step comes to; a pause where it failed inside us, whatever the row says. */
+/** The result of a step; a pause if it failed in our own code, whatever the row says. */
 async function tried(
   run: () => Promise<Progress>,
   before: Progress | undefined,
@@ -139,7 +142,9 @@ async function tried(
   }
 }
 
-/** A history that has grown long goes on in a new run, once nobody waits for an answer of this one. */
+/**
+ * A history that has grown long goes on in a new run, once nobody waits for an answer of this one.
+ */
 async function continueWhenLong(ref: PaymentRef, isWanted: () => boolean): Promise<void> {
   if (!workflowInfo().continueAsNewSuggested || isWanted()) return;
   await condition(() => allHandlersFinished() || isWanted());

@@ -25,7 +25,10 @@ const { forgetStoredAnswers } = proxyActivities<Activities>({
 
 const PAGE = 100;
 
-/** On a schedule: gives orphan holds, tickets and payments their workflow again and forgets what is past its time. */
+/**
+ * On a schedule: gives orphan holds, tickets and payments their workflow again and forgets rows
+ * past their time.
+ */
 export async function reconcile(): Promise<{ adopted: number; forgotten: number }> {
   let adopted = await adoptAll(adoptOrphanHolds);
   if (patched('tickets')) adopted += await adoptAll(adoptOrphanTickets);

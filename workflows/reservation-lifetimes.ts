@@ -15,7 +15,10 @@ export interface OrganizationRef {
   org_id: string;
 }
 
-/** Sent with start by the first hold of an organization, and by a hold whose deadline comes before the one slept to. */
+/**
+ * Sent with start by the first hold of an organization, and by a hold whose deadline comes before
+ * the one slept to.
+ */
 export const wake = defineSignal('wake');
 
 const quick = proxyActivities<Activities>({
@@ -30,8 +33,8 @@ const Status = defineSearchAttributeKey('Status', 'KEYWORD');
 const SLEEP_MS_MAX = 60_000;
 
 /**
- * One per organization while it has open holds: expires what is overdue, sleeps to the next deadline, and ends when
- * nothing is open and nobody woke it since its last look.
+ * One per organization while it has open holds: expires overdue holds, sleeps to the next deadline,
+ * and ends when nothing is open and nobody woke it since its last look.
  */
 export async function reservationLifetimes({ org_id }: OrganizationRef): Promise<void> {
   let woken = false;

@@ -9,12 +9,13 @@ import {
 } from '@temporalio/workflow';
 import type { Trace } from '../domain/trace';
 
-// Temporal's own interceptors for OpenTelemetry draw span ids from the workflow's random numbers or their own copy of the
-// SDK; these carry a header from message to message, and nothing that a history records depends on them.
+// Temporal's own interceptors for OpenTelemetry draw span ids from the workflow's random numbers or
+// their own copy of the SDK; these carry a header from message to message, and nothing that a
+// history records depends on them.
 
 /** A traced workflow that has ended. */
 export interface EndedWorkflow {
-  /** What started it. */
+  /** The trace of its start. */
   trace: Trace;
   /** The id that its activities know as their parent. */
   span_id: string;
@@ -31,7 +32,7 @@ const HEADER = 'trace';
 
 export const interceptors: WorkflowInterceptorsFactory = () => {
   const sinks = proxySinks<TraceSinks>();
-  // An update's steps belong to the trace of whoever sent it.
+  // An update's steps belong to the trace of its sender.
   const ofUpdate = new AsyncLocalStorage<Trace>();
   let ofWorkflow: Trace | undefined;
   const within = <Input extends { headers: Headers }>(input: Input): Input => {

@@ -1,4 +1,8 @@
 import { z } from 'zod';
+import type { Extension, Reservation, Settlement, Warning } from '../../domain/ledger/calls';
+import type { KeyOwner } from '../../domain/people/identity';
+import type { Wire } from '../../runtime/wire';
+import type { Members } from '../http/fields';
 import { id, money, time } from './shared';
 
 export const reservation = z.strictObject({
@@ -22,10 +26,10 @@ export const reservation = z.strictObject({
         interval: z.enum(['hour', 'day', 'week', 'month']),
         max_value: z.number(),
         resets_at: time,
-      }),
+      } satisfies Members<Warning>),
     )
     .describe('Usage constraints with mode warn that this hold exceeds.'),
-});
+} satisfies Members<Wire<Reservation>>);
 
 export const costTicket = z.strictObject({
   id,
@@ -73,7 +77,7 @@ export const settlement = z.strictObject({
   wallet_id: id.nullable(),
   balance_after: money.nullable(),
   transaction_id: id.nullable(),
-});
+} satisfies Members<Wire<Settlement>>);
 
 export const extensions = z.strictObject({
   results: z.array(
@@ -81,7 +85,7 @@ export const extensions = z.strictObject({
       reservation_id: id,
       status: z.enum(['extended', 'expired', 'settled', 'unknown']),
       expires_at: time.nullable(),
-    }),
+    } satisfies Members<Wire<Extension>>),
   ),
 });
 
@@ -94,7 +98,7 @@ export const keyOwner = z.strictObject({
   agent_id: id.nullable(),
   allowed_models: z.array(z.string()).nullable(),
   expires_at: time.nullable(),
-});
+} satisfies Members<Wire<KeyOwner>>);
 
 export const gatewayConfigVersion = z.strictObject({
   version: z.int(),

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { scopes } from '../../domain/people/tokens';
+import { permissions } from '../../domain/people/tokens';
 import { id, money, time } from './shared';
 
 export const organization = z.strictObject({ id, name: id, currency: id, created_at: time });
@@ -22,7 +22,7 @@ const tokenFields = {
   name: z.string(),
   token_type: z.enum(['access', 'gateway']),
   prefix: z.string(),
-  scopes: z.array(z.enum(scopes)),
+  scopes: z.array(z.enum(permissions)),
   allowed_models: z.array(z.string()).nullable().describe('null: every model; []: none.'),
   user_id: id.nullable(),
   team_id: id.nullable(),

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 
-// What the routes answer, as the OpenAPI page shows it; tests hold every answer against these. Money is in major units.
+// The schemas of the routes' answers, for the OpenAPI page; tests check every answer against them.
+// Money is in major units.
 
 export const time = z.iso.datetime();
 export const id = z.string();

@@ -7,18 +7,21 @@ import type { Db } from '../../domain/sql';
 import type { VerifyJwt } from '../../runtime/jwt';
 import type { Keyring } from '../ledger/keyring';
 
-export type Scope = tokens.Scope;
+type Permission = tokens.Permission;
 
-/** Who calls: an access key's bearer, or a person by a JWT. Platform keys have no organization of their own. */
+/**
+ * Who calls: an access key's bearer, or a person by a JWT. Platform keys have no organization of
+ * their own.
+ */
 export interface Principal {
   /** Stable name of the caller for idempotency and audit: the key's or the person's id. */
   id: string;
   org_id: string | null;
   user_id: string | null;
-  scopes: readonly Scope[];
+  scopes: readonly Permission[];
 }
 
-/** What credentials are checked against. Without `jwt` only keys are taken. */
+/** The sources against which credentials are checked. Without `jwt` only keys are accepted. */
 export interface Sources {
   db: Db;
   keys: Keyring;
@@ -40,7 +43,7 @@ export const open: Access = { label: 'public', check: async () => nobody };
 export const member: Access = { label: 'member', check: authenticate };
 
 /** A key that carries the scope; `platform:admin` passes every organization check. */
-export function permission(scope: Scope): Access {
+export function permission(scope: Permission): Access {
   const check = async (http: Context, sources: Sources) => {
     const principal = await authenticate(http, sources);
     if (isPlatformAdmin(principal) || principal.scopes.includes(scope)) return principal;
@@ -49,8 +52,8 @@ export function permission(scope: Scope): Access {
   return { label: scope, check };
 }
 
-/** A key that carries at least one of the scopes; what it may then see is for the handler. */
-export function anyPermission(...wanted: Scope[]): Access {
+/** A key that carries at least one of the scopes; the handler decides which rows it may see. */
+export function anyPermission(...wanted: Permission[]): Access {
   const check = async (http: Context, sources: Sources) => {
     const principal = await authenticate(http, sources);
     const carries = wanted.some((scope) => principal.scopes.includes(scope));
@@ -69,7 +72,10 @@ export const platformAdmin: Access = {
   },
 };
 
-/** The gateway's service token. Browsers are turned away: a request with an Origin header is refused. */
+/**
+ * The gateway's service token. Browsers are turned away: a request with an Origin header is
+ * refused.
+ */
 export const controlPlane: Access = {
   label: 'control_plane',
   check: async (http, sources) => {
@@ -107,13 +113,23 @@ export async function actingOrg(
   return (await organizations.get(db, named)).id;
 }
 
-/** The organization that a caller's objects must belong to; null for platform admins, who reach any by its id. */
+/**
+ * The organization that a caller's objects must belong to; null for platform admins, who reach any
+ * by its id.
+ */
 export function ownOrg(principal: Principal): string | null {
   return isPlatformAdmin(principal) ? null : principal.org_id;
 }
 
-/** Refuses to give away a scope that the caller does not carry. `param` is the field that asks for it. */
-export function requireScopes(principal: Principal, scopes: readonly Scope[], param: string): void {
+/**
+ * Refuses to give away a scope that the caller does not carry. `param` is the field that asks for
+ * it.
+ */
+export function requireScopes(
+  principal: Principal,
+  scopes: readonly Permission[],
+  param: string,
+): void {
   if (isPlatformAdmin(principal)) return;
   const excess = scopes.find((scope) => !principal.scopes.includes(scope));
   if (excess === undefined) return;
@@ -143,7 +159,10 @@ async function authenticate(http: Context, { db, keys, jwt }: Sources): Promise<
   return { id: token.id, org_id: token.org_id, user_id: token.user_id, scopes: token.scopes };
 }
 
-/** The membership of a JWT's person: their only one, or the one that X-Org-Id names. Its role gives the scopes. */
+/**
+ * The membership of a JWT's person: their only one, or the one that X-Org-Id names. Its role gives
+ * the scopes.
+ */
 async function person(
   http: Context,
   db: Db,
@@ -166,14 +185,17 @@ async function person(
     });
   }
   const { org_id, user_id, role } = found;
-  return { id: user_id, org_id, user_id, scopes: tokens.roleScopes[role] };
+  return { id: user_id, org_id, user_id, scopes: tokens.rolePermissions[role] };
 }
 
 function denied(message: string): AppError {
   return new AppError('permission_denied', message);
 }
 
-/** Throws 426 where the gateway's version is outside the specification's table; a missing version counts as current. */
+/**
+ * Throws 426 if the gateway's version is outside the specification's table; a missing version
+ * counts as current.
+ */
 export function requireGatewayVersion(http: Context): void {
   const version = http.get('x-svc-gateway-version');
   if (version === '' || /^1\.[45]\.\d+/.test(version)) return;

@@ -3,6 +3,11 @@ import { z } from 'zod';
 import { toNanos } from '../../domain/money';
 import { providerNames } from '../../domain/payments/currencies';
 
+/**
+ * A schema for each member of a body or answer: the compiler asks for all of them and for no other.
+ */
+export type Members<Body> = { [member in keyof Body]-?: z.ZodType<Body[member]> };
+
 // The kinds of field that several route tables share.
 
 export const id = z.string().min(1).max(200);

@@ -9,8 +9,9 @@ import type { Ctx } from './route';
 const KEY_LENGTH_MAX = 200;
 
 /**
- * Runs an action that moves money in one transaction, under the caller's Idempotency-Key where one was sent: a repeat gets
- * the stored answer, another body under the key 422. Answers of 5xx and 422 are not kept.
+ * Runs an action that moves money in one transaction, under the caller's Idempotency-Key if one was
+ * sent: a repeat gets the stored answer, another body under the key 422. Answers of 5xx and 422 are
+ * not kept.
  */
 export async function once<T>(
   ctx: Ctx,
@@ -35,8 +36,9 @@ export async function once<T>(
 }
 
 /**
- * The same for an action that a workflow carries out, and that a repeat finds done: no connection is held while it runs.
- * Where this process dies before the answer is stored, a repeat runs the action again.
+ * The same for an action that a workflow carries out, and that a repeat finds done: no connection
+ * is held while it runs. If this process dies before the answer is stored, a repeat runs the action
+ * again.
  */
 export async function onceElsewhere<T>(
   ctx: Ctx,
@@ -56,7 +58,7 @@ export async function onceElsewhere<T>(
   return replay(ctx, given);
 }
 
-/** What the call's Idempotency-Key stands for; undefined where none was sent. */
+/** The scope of the call's Idempotency-Key; undefined if none was sent. */
 async function claimOf(ctx: Ctx, org_id: string | null): Promise<storedAnswers.Claim | undefined> {
   const { http, principal } = ctx;
   const key = idempotencyKey(http);
@@ -66,7 +68,7 @@ async function claimOf(ctx: Ctx, org_id: string | null): Promise<storedAnswers.C
   return { org_id, principal: principal.id, route, key, body_sha256 };
 }
 
-/** The call's Idempotency-Key; undefined where none was sent. */
+/** The call's Idempotency-Key; undefined if none was sent. */
 export function idempotencyKey(http: Context): string | undefined {
   const key = http.get('idempotency-key');
   if (key === '') return undefined;
@@ -94,7 +96,8 @@ function replay({ http }: Ctx, { status, answer }: storedAnswers.StoredAnswer): 
   http.status = status;
   http.type = 'json';
   http.body = answer;
-  // The codes' own headers are not stored; a refusal's status says whether a model SDK may retry it.
+  // The codes' own headers are not stored; a refusal's status says whether a model SDK may retry
+  // it.
   if (status >= 400) http.set(errorHeaders(new AppError('invalid_request', '', { status })));
 }
 

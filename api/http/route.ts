@@ -7,28 +7,32 @@ import { AppError, isAppError } from '../../domain/errors';
 import type { Secrets } from '../../domain/secrets';
 import { type Db, withRetry } from '../../domain/sql';
 import { isKept } from '../../domain/texts';
-import type { ProviderOf } from '../../payment-providers/open';
+import type { ProviderOf } from '../../payment-providers/configured';
 import type { Logger } from '../../runtime/log';
 import { addToLine } from '../../runtime/request-log';
 import type { Tracing } from '../../runtime/telemetry/spans';
 import { toWire } from '../../runtime/wire';
 import type { Temporal } from '../../temporal/client';
+import type { Batches } from '../ledger/batches';
 import type { Keyring } from '../ledger/keyring';
-import type { Lanes } from '../ledger/lanes';
 import type { Waiters } from '../ledger/waiters';
 import type { Access, Principal, Sources } from './access';
+import type { EventStreams } from './event-streams';
 import { inTrace } from './tracing';
 
-/** What every handler gets first: connections, who calls, and the request's label. */
+/** The first argument of every handler: connections, the caller, and the request's label. */
 export interface Ctx {
   db: Db;
   keys: Keyring;
-  lanes: Lanes;
+  batches: Batches;
   waiters: Waiters;
   temporal: Temporal;
   secrets: Secrets;
   providerOf: ProviderOf;
-  /** Absent where traces are off. */
+  event_streams: EventStreams;
+  /** True once the process was told to stop. */
+  isDraining: () => boolean;
+  /** Absent if traces are off. */
   tracing: Tracing | undefined;
   log: Logger;
   principal: Principal;
@@ -41,9 +45,10 @@ export interface Ctx {
   http: Context;
 }
 
-export type Method = 'get' | 'post' | 'put' | 'delete';
+type Method = 'get' | 'post' | 'put' | 'delete';
 
-export interface Route<Input extends z.ZodObject = z.ZodObject> {
+/** A row of a route table, as it is written. */
+interface RouteRow<Input extends z.ZodObject> {
   method: Method;
   /** `/v1/wallets/:id/transactions` */
   path: string;
@@ -52,47 +57,54 @@ export interface Route<Input extends z.ZodObject = z.ZodObject> {
   input: Input;
   handler: (ctx: Ctx, input: z.infer<Input>) => unknown;
   /** 200 unless the handler makes something. */
-  status: number;
+  status?: number;
   /** One sentence for the OpenAPI page, and the answer's schema. */
   summary: string;
-  answer: z.ZodType | undefined;
-  /** It takes an Idempotency-Key. */
-  is_idempotent: boolean;
-  /** The handler reads the body's bytes itself: signatures are over them. */
-  is_raw: boolean;
-  /** Another route has taken its place. */
-  is_deprecated: boolean;
-}
-
-export interface RouteWords {
-  summary: string;
-  status?: number;
   answer?: z.ZodType;
+  /** It takes an Idempotency-Key. */
   is_idempotent?: boolean;
+  /** The handler reads the body's bytes itself: signatures are over them. */
   is_raw?: boolean;
+  /** Another route has taken its place. */
   is_deprecated?: boolean;
 }
 
-/** A row of a route table: access, then one parse of path, query and body, then the handler, whose result is the answer. */
-export function route<Input extends z.ZodObject>(
-  method: Method,
-  path: string,
-  access: Access,
-  input: Input,
-  handler: (ctx: Ctx, input: z.infer<Input>) => unknown,
-  words: RouteWords,
-): Route {
-  const defaults = { status: 200, is_idempotent: false, is_raw: false, is_deprecated: false };
-  const row = { method, path, access, input, handler, ...defaults, ...words };
-  return row as unknown as Route;
+type Defaults = 'status' | 'is_idempotent' | 'is_raw' | 'is_deprecated';
+
+/** A row of a route table, with its defaults. */
+export interface Route
+  extends Omit<RouteRow<z.ZodObject>, 'handler' | Defaults>,
+    Required<Pick<RouteRow<z.ZodObject>, Defaults>> {
+  /**
+   * Checks path, query and body; returns the handler's run on them. Throws 422 that names the first
+   * wrong field.
+   */
+  prepare: (given: unknown) => (ctx: Ctx) => unknown;
+}
+
+/** Checks access, then path, query and body, then runs the handler, whose result is the answer. */
+export function route<Input extends z.ZodObject>({ handler, ...row }: RouteRow<Input>): Route {
+  return {
+    status: 200,
+    is_idempotent: false,
+    is_raw: false,
+    is_deprecated: false,
+    ...row,
+    prepare(given) {
+      const input = parse(row.input, given);
+      return (ctx) => handler(ctx, input);
+    },
+  };
 }
 
 export interface Connections extends Sources {
-  lanes: Lanes;
+  batches: Batches;
   waiters: Waiters;
   temporal: Temporal;
   secrets: Secrets;
   providerOf: ProviderOf;
+  event_streams: EventStreams;
+  isDraining: () => boolean;
   tracing?: Tracing | undefined;
   log: Logger;
 }
@@ -113,16 +125,18 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
   const hasJson = row.method !== 'get' && !row.is_raw;
   const body = hasJson ? await readJson(http) : {};
   http.state.body = body;
-  const input = parse(row.input, merge(http.params as Record<string, string>, http.query, body));
-  const { db, keys, lanes, waiters, secrets, providerOf, tracing, log } = connections;
+  const run = row.prepare(merge(http.params as Record<string, string>, http.query, body));
+  const { db, keys, batches, waiters, secrets, tracing, log } = connections;
   const ctx: Ctx = {
     db,
     keys,
-    lanes,
+    batches,
     waiters,
     temporal: inTrace(connections.temporal, http),
     secrets,
-    providerOf,
+    providerOf: connections.providerOf,
+    event_streams: connections.event_streams,
+    isDraining: connections.isDraining,
     tracing,
     log,
     principal,
@@ -135,9 +149,9 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
     status: row.status,
     http,
   };
-  // What a handler writes it writes in one transaction, so that where PostgreSQL undid it, the whole handler runs again.
-  const run = async () => row.handler(ctx, input as never);
-  const answer = await (row.method === 'get' ? run() : withRetry(run));
+  // A handler writes in one transaction; if PostgreSQL undoes it, the whole handler runs again.
+  const once = async () => run(ctx);
+  const answer = await (row.method === 'get' ? once() : withRetry(once));
   if (http.respond === false || http.body !== undefined) return;
   http.status = row.status;
   http.body = toWire(answer) ?? {};
@@ -149,7 +163,10 @@ function callerOf({ id, org_id, user_id }: Principal) {
   return id === user_id ? { org_id, user_id } : { org_id, key_id: id };
 }
 
-/** Path, query and body share one namespace; a name given twice is refused, so that none silently wins. */
+/**
+ * Path, query and body share one namespace; a name given twice is refused, so that none silently
+ * wins.
+ */
 function merge(...parts: Record<string, unknown>[]): Record<string, unknown> {
   const given = new Map<string, unknown>();
   for (const [name, value] of parts.flatMap((part) => Object.entries(part))) {
@@ -182,7 +199,8 @@ async function readJson(http: Context): Promise<Record<string, unknown>> {
   }
   let body: unknown;
   try {
-    // Only an escape can bring in what PostgreSQL cannot hold, so that other bodies are not walked.
+    // Only an escape can contain a character that PostgreSQL cannot hold, so other bodies are not
+    // walked.
     body = text.includes('\\u') ? JSON.parse(text, requireTextIn) : JSON.parse(text);
   } catch (error) {
     if (isAppError(error)) throw error;
@@ -217,7 +235,8 @@ export async function readBytes(req: IncomingMessage): Promise<Buffer> {
     return await getRawBody(req, { limit: BODY_BYTES_MAX });
   } catch (error) {
     if ((error as { type?: string }).type === 'entity.too.large') {
-      // What is left is read to nowhere, so that the client hears the answer and its connection stays in step.
+      // The rest is read and dropped, so that the client gets the answer and its connection stays
+      // in step.
       req.resume();
       throw new AppError('payload_too_large', `The body may have at most ${BODY_BYTES_MAX} bytes.`);
     }

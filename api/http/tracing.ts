@@ -40,7 +40,10 @@ function end(span: Span, ctx: Context): void {
   span.end();
 }
 
-/** Temporal as a request of a person uses it: what it starts and tells joins the request's trace. */
+/**
+ * Temporal for one request of a person: workflows that it starts and updates join the request's
+ * trace.
+ */
 export function inTrace(temporal: Temporal, { state }: Pick<Context, 'state'>): Temporal {
   const span = state.span as Span | undefined;
   if (span === undefined) return temporal;

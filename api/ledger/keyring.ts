@@ -5,10 +5,7 @@ import type { Db } from '../../domain/sql';
 
 const HASHES_MAX = 10_000;
 
-export interface Keyring {
-  /** The living token of a key now; `invalid_credential` for one mistyped, unknown, expired or revoked. */
-  check(key: string): Promise<tokens.LivingToken>;
-}
+export type Keyring = ReturnType<typeof createKeyring>;
 
 interface Waiting {
   hash: string;
@@ -17,10 +14,11 @@ interface Waiting {
 }
 
 /**
- * Checks keys against the database, never against memory: a revoked key is refused at once. Checks that come while one is
- * out go together in the next, which begins after they came, so that none is answered from before its own time.
+ * Checks keys against the database, never against memory: a revoked key is refused at once. Checks
+ * that come while one is out go together in the next, which begins after they came, so that none is
+ * answered from before its own time.
  */
-export function createKeyring(db: Db): Keyring {
+export function createKeyring(db: Db) {
   const hashes = new Map<string, string>();
   let waiting: Waiting[] = [];
   let is_out = false;
@@ -36,7 +34,11 @@ export function createKeyring(db: Db): Keyring {
   }
 
   return {
-    async check(key) {
+    /**
+     * The living token of a key now; `invalid_credential` for one mistyped, unknown, expired or
+     * revoked.
+     */
+    async check(key: string): Promise<tokens.LivingToken> {
       const hash = hashes.get(key) ?? (await hashOf(key));
       if (hash === undefined) throw keys.invalidKey();
       if (hashes.size >= HASHES_MAX) hashes.clear();

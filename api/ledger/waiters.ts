@@ -1,43 +1,42 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redeem } from '../../domain/ledger/calls';
-import type { LaneAnswer } from '../../domain/ledger/reservations';
+import type { ItemAnswer } from '../../domain/ledger/reservations';
 import * as tickets from '../../domain/ledger/tickets';
 import { type Db, withRetry } from '../../domain/sql';
+import { createDeferred } from '../../runtime/deferred';
 import type { Logger } from '../../runtime/log';
-import { listenTo } from '../../runtime/notices';
-import type { Lanes } from './lanes';
+import { openListener } from '../../runtime/notices';
+import type { Batches } from './batches';
 
 /** Lost notices are covered by a look this often. */
 const SWEEP_MS = 2_000;
-/** Between two looks at one organization's queue: busy traffic tells of every settlement. */
+/** Between two looks at one organization's queue: busy traffic notifies of every settlement. */
 const PAUSE_MS_MIN = 20;
-/** A long queue is looked at less often, so that waiting calls never take the ledger from running ones. */
+/**
+ * A long queue is looked at less often, so that waiting calls never take the ledger from running
+ * ones.
+ */
 const PAUSE_PER_LOOK = 5;
 
-export interface Waiters {
-  /** Redeems a ticket; a call that nothing covers waits up to `wait_ms` without holding a connection. */
-  redeem(body: Redeem, gone: AbortSignal): Promise<LaneAnswer>;
-  /** Ends every wait with what is true now, and resolves when each is answered; new redeems no longer wait. */
-  close(): Promise<void>;
-}
+export type Waiters = ReturnType<typeof openWaiters>;
 
 interface Queue {
   /** The calls of this process that wait, by request_id. */
-  calls: Map<string, (row: LaneAnswer | undefined) => void>;
+  calls: Map<string, (row: ItemAnswer | undefined) => void>;
   is_running: boolean;
   /** Something changed while a look was under way. */
   is_due: boolean;
 }
 
-export interface WaiterParts {
+interface WaiterParts {
   db: Db;
-  lanes: Lanes;
+  batches: Batches;
   database_url: string;
   log: Logger;
 }
 
-/** Held redeems of this process: wakes them when PostgreSQL tells that money or a verdict is there. */
-export function openWaiters({ db, lanes, database_url, log }: WaiterParts): Waiters {
+/** Held redeems of this process: wakes them when PostgreSQL notifies of money or a verdict. */
+export function openWaiters({ db, batches, database_url, log }: WaiterParts) {
   const queues = new Map<string, Queue>();
   let is_closing = false;
 
@@ -48,7 +47,7 @@ export function openWaiters({ db, lanes, database_url, log }: WaiterParts): Wait
   const lookAtAll = (): void => {
     for (const org_id of queues.keys()) lookAt(org_id);
   };
-  const listener = listenTo(
+  const listener = openListener(
     { database_url, channel: 'tickets', log },
     // A connection that was made anew may have missed anything.
     (org_id) => (org_id === undefined ? lookAtAll() : lookAt(org_id)),
@@ -56,33 +55,41 @@ export function openWaiters({ db, lanes, database_url, log }: WaiterParts): Wait
   const timer = setInterval(lookAtAll, SWEEP_MS);
 
   return {
-    async redeem(body, gone) {
+    /**
+     * Redeems a ticket; a call that nothing covers waits up to `wait_ms` without holding a
+     * connection.
+     */
+    async redeem(body: Redeem, gone: AbortSignal): Promise<ItemAnswer> {
       const wait_ms = is_closing ? 0 : body.wait_ms;
-      if (wait_ms === 0) return lanes.redeem({ ...body, wait_ms });
+      if (wait_ms === 0) return batches.redeem({ ...body, wait_ms });
       const { org_id, request_id } = body;
-      // Joined before the first try, so that nothing that happens after it is missed.
+      // Joined before the first try, so that no notice after it is missed.
       const queue = join(queues, org_id);
-      const woken = new Promise<LaneAnswer | undefined>((resolve) => {
-        queue.calls.set(request_id, resolve);
-      });
+      const woken = createDeferred<ItemAnswer | undefined>();
+      queue.calls.set(request_id, woken.resolve);
       try {
-        const first = await lanes.redeem({ ...body, wait_ms });
+        const first = await batches.redeem({ ...body, wait_ms });
         if (first.code !== 'insufficient_balance') return first;
-        const answer = await waitFor(woken, wait_ms, gone);
+        const answer = await waitFor(woken.promise, wait_ms, gone);
         if (answer !== undefined) return answer;
         if (gone.aborted) {
           await tickets.leave(db, org_id, request_id);
           return first;
         }
-        // What is true at the end of the wait is asked under the lock: no hold is made for a call that has left.
-        return await lanes.redeem({ ...body, wait_ms: 0 });
+        // The last redeem runs under the lock at the end of the wait: no hold is made for a call
+        // that has left.
+        return await batches.redeem({ ...body, wait_ms: 0 });
       } finally {
         queue.calls.delete(request_id);
         // A queue of the same organization that was opened meanwhile is another one's.
         if (queue.calls.size === 0 && queues.get(org_id) === queue) queues.delete(org_id);
       }
     },
-    async close() {
+    /**
+     * Ends every wait with the answer of now, and resolves when each is answered; new redeems no
+     * longer wait.
+     */
+    async close(): Promise<void> {
       is_closing = true;
       clearInterval(timer);
       for (const queue of queues.values()) for (const end of queue.calls.values()) end(undefined);
@@ -129,10 +136,10 @@ function join(queues: Map<string, Queue>, org_id: string): Queue {
 
 /** The answer that came in time, else undefined. */
 function waitFor(
-  woken: Promise<LaneAnswer | undefined>,
+  woken: Promise<ItemAnswer | undefined>,
   wait_ms: number,
   gone: AbortSignal,
-): Promise<LaneAnswer | undefined> {
+): Promise<ItemAnswer | undefined> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, wait_ms, undefined);
     const leave = () => resolve(undefined);

@@ -1,14 +1,17 @@
-import type { z } from 'zod';
 import { toErrorBody } from '../../domain/errors';
+import type { Batch, BatchItem, BatchLine } from '../../domain/ledger/calls';
 import { toRefusal } from '../../runtime/conventions';
 import { API_VERSION } from '../../runtime/version';
 import { toWire } from '../../runtime/wire';
 import { type Ctx, parse } from '../http/route';
-import { type BatchItem, type batchBody, extendBody, reserveBody, settleBody } from './bodies';
+import { extendBody, reserveBody, settleBody } from './bodies';
 import { extend, reserve, settle } from './handlers';
 
-/** Starts every item at once and writes each line as it is done, so that a slow organization delays nobody. */
-export function batch(ctx: Ctx, { items }: z.infer<typeof batchBody>): void {
+/**
+ * Starts every item at once and writes each line as it is done, so that a slow organization delays
+ * nobody.
+ */
+export function batch(ctx: Ctx, { items }: Batch): void {
   const { res } = ctx.http;
   ctx.http.respond = false;
   res.writeHead(200, { 'content-type': 'application/x-ndjson', 'x-svc-api-version': API_VERSION });
@@ -22,20 +25,21 @@ export function batch(ctx: Ctx, { items }: z.infer<typeof batchBody>): void {
     lines = '';
   };
   for (const item of items) {
-    void answerItem(ctx, item).then((answer) => {
+    void answerItem(ctx, item).then((line) => {
       left -= 1;
       if (lines === '') setImmediate(flush);
-      lines += `${JSON.stringify({ id: item.id, ...answer })}\n`;
+      lines += `${JSON.stringify(line)}\n`;
     });
   }
 }
 
-async function answerItem(ctx: Ctx, item: BatchItem): Promise<{ status: number; body: unknown }> {
+async function answerItem(ctx: Ctx, item: BatchItem): Promise<BatchLine> {
+  const { id } = item;
   try {
-    return { status: 200, body: toWire(await runItem(ctx, item)) };
+    return { id, status: 200, body: toWire(await runItem(ctx, item)) };
   } catch (error) {
     const known = toRefusal(ctx.http, error, ctx.log);
-    return { status: known.status, body: toWire(toErrorBody(known, ctx.request_id)) };
+    return { id, status: known.status, body: toWire(toErrorBody(known, ctx.request_id)) };
   }
 }
 

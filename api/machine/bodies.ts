@@ -1,8 +1,24 @@
 import { z } from 'zod';
+import type {
+  Batch,
+  BatchItem,
+  Extend,
+  PricedModel,
+  Redeem,
+  ReserveBody,
+  SessionLimits,
+  SettleBody,
+  Some,
+  Units,
+  Usage,
+} from '../../domain/ledger/calls';
+import type { Verify } from '../../domain/people/identity';
+import type { TraceMembers } from '../../domain/trace';
+import type { Members } from '../http/fields';
 
 const id = z.string().min(1).max(200);
 const count = z.int().min(0);
-const model = z.strictObject({ provider: id, model: id });
+const model = z.strictObject({ provider: id, model: id } satisfies Members<PricedModel>);
 
 const bodyHash = z.string().regex(/^sha256:[0-9a-f]{64}$/, 'must be sha256:<64 hex digits>');
 
@@ -16,7 +32,7 @@ const trace = {
     )
     .optional(),
   identity_proof_method: z.enum(['header_soft', 'gateway_key', 'signed_assertion']).optional(),
-};
+} satisfies Members<TraceMembers>;
 
 export const reserveBody = z
   .strictObject({
@@ -36,13 +52,19 @@ export const reserveBody = z
     request_id: id.nullish(),
     family: id.nullish(),
     units: z
-      .strictObject({ characters: count.optional(), seconds: z.number().min(0).optional() })
+      .strictObject({
+        characters: count.optional(),
+        seconds: z.number().min(0).optional(),
+      } satisfies Members<Some<Units>>)
       .nullish(),
     fallbacks: z.array(model).max(16).nullish(),
     session_limits: z
-      .strictObject({ max_actions: count.optional(), max_cost_usd: z.number().min(0).optional() })
+      .strictObject({
+        max_actions: count.optional(),
+        max_cost_usd: z.number().min(0).optional(),
+      } satisfies Members<SessionLimits>)
       .nullish(),
-  })
+  } satisfies Members<ReserveBody>)
   .refine((given) => !given.session_limits || given.session_id, {
     path: ['session_id'],
     message: 'is needed with session_limits: without it nothing is counted',
@@ -65,7 +87,7 @@ export const redeemBody = z.strictObject({
   family: id.nullish(),
   is_brought: z.boolean().default(false),
   wait_ms: z.int().min(0).max(WAIT_MS_MAX).default(0),
-});
+} satisfies Members<Redeem>);
 
 const usage = z
   .strictObject({
@@ -80,7 +102,7 @@ const usage = z
     characters: count.default(0),
     seconds: z.number().min(0).default(0),
     tool_calls: count.default(0),
-  })
+  } satisfies Members<Usage>)
   .superRefine((used, check) => {
     const { cached_tokens, cache_write_tokens, cache_write_1h_tokens, audio_input_tokens } = used;
     if (
@@ -113,17 +135,23 @@ export const settleBody = z.strictObject({
   model: id.optional(),
   usage: usage.optional(),
   usage_source: z.enum(['upstream', 'estimated']).optional(),
-});
+} satisfies Members<SettleBody>);
 
 export const extendBody = z.strictObject({
   items: z
-    .array(z.strictObject({ org_id: id, reservation_id: id }))
+    .array(
+      z.strictObject({ org_id: id, reservation_id: id } satisfies Members<Extend['items'][number]>),
+    )
     .min(1)
     .max(1_000),
-});
+} satisfies Members<Extend>);
 
 export const verifyBody = z
-  .strictObject({ key: id.optional(), org_id: id.optional(), key_id: id.optional() })
+  .strictObject({
+    key: id.optional(),
+    org_id: id.optional(),
+    key_id: id.optional(),
+  } satisfies Members<Verify>)
   .refine(({ key, org_id, key_id }) => (key ? !org_id && !key_id : org_id && key_id), {
     path: ['key'],
     message: 'is needed, or org_id with key_id where the gateway has another proof of who calls',
@@ -136,10 +164,8 @@ export const batchBody = z.strictObject({
         id,
         op: z.enum(['reserve', 'settle', 'extend']),
         body: z.record(z.string(), z.unknown()),
-      }),
+      } satisfies Members<BatchItem>),
     )
     .min(1)
     .max(64),
-});
-
-export type BatchItem = z.infer<typeof batchBody>['items'][number];
+} satisfies Members<Batch>);

@@ -33,28 +33,58 @@ const report = z.strictObject({
 });
 
 export const gatewayConfigRoutes = [
-  route('get', '/v1/admin/gateway-config', platformAdmin, nothing, show, {
+  route({
+    method: 'get',
+    path: '/v1/admin/gateway-config',
+    access: platformAdmin,
+    input: nothing,
+    handler: show,
     summary: 'The configuration that gateways are to run, and what each of them runs.',
     answer: answers.gatewayConfig,
   }),
-  route('put', '/v1/admin/gateway-config', platformAdmin, change, put, {
+  route({
+    method: 'put',
+    path: '/v1/admin/gateway-config',
+    access: platformAdmin,
+    input: change,
+    handler: put,
     summary:
       'Give gateways another configuration, in place of their file. Each takes it within seconds, or keeps its own and says why.',
     answer: answers.gatewayConfigVersion,
   }),
-  route('delete', '/v1/admin/gateway-config', platformAdmin, nothing, remove, {
+  route({
+    method: 'delete',
+    path: '/v1/admin/gateway-config',
+    access: platformAdmin,
+    input: nothing,
+    handler: remove,
     summary: 'Send gateways back to their own files.',
     answer: answers.gatewayConfigVersion,
   }),
-  route('get', '/v1/admin/gateway-config/versions', platformAdmin, paged, versions, {
+  route({
+    method: 'get',
+    path: '/v1/admin/gateway-config/versions',
+    access: platformAdmin,
+    input: paged,
+    handler: versions,
     summary: 'All versions, newest first. Going back is putting an old one again.',
     answer: shared.list({ versions: answers.gatewayConfigVersion }),
   }),
-  route('get', '/v1/gateway/config', controlPlane, nothing, poll, {
+  route({
+    method: 'get',
+    path: '/v1/gateway/config',
+    access: controlPlane,
+    input: nothing,
+    handler: poll,
     summary: 'What a gateway is to run. Carries an ETag; 404 where it runs its own file.',
     answer: answers.polledConfig,
   }),
-  route('post', '/v1/gateway/config/report', controlPlane, report, note, {
+  route({
+    method: 'post',
+    path: '/v1/gateway/config/report',
+    access: controlPlane,
+    input: report,
+    handler: note,
     summary: 'What a gateway runs.',
     answer: shared.nothing,
   }),

@@ -1,36 +1,38 @@
-import type { z } from 'zod';
 import { AppError, isAppError } from '../../domain/errors';
 import { newId } from '../../domain/ids';
+import type {
+  Extend,
+  Extension,
+  Redeem,
+  Reservation,
+  ReserveBody,
+  SettleBody,
+  Settlement,
+} from '../../domain/ledger/calls';
 import * as reservations from '../../domain/ledger/reservations';
+import type { KeyOwner, Verify } from '../../domain/people/identity';
 import * as tokens from '../../domain/people/tokens';
 import { withRetry } from '../../domain/sql';
 import { requireGatewayVersion } from '../http/access';
 import type { Ctx } from '../http/route';
-import {
-  type extendBody,
-  noUsage,
-  type redeemBody,
-  type reserveBody,
-  type settleBody,
-  type verifyBody,
-} from './bodies';
+import { noUsage } from './bodies';
 import { inItemSpan } from './item-span';
 
-export function reserve(ctx: Ctx, body: z.infer<typeof reserveBody>) {
+export function reserve(ctx: Ctx, body: ReserveBody) {
   return ctx.tracing ? inItemSpan(ctx, 'reserve', body, reserveNow) : reserveNow(ctx, body);
 }
 
-async function reserveNow({ lanes, http }: Ctx, body: z.infer<typeof reserveBody>) {
+async function reserveNow({ batches, http }: Ctx, body: ReserveBody): Promise<Reservation> {
   requireGatewayVersion(http);
-  const row = await lanes.reserve({ ...body, request_id: body.request_id ?? newId('req') });
+  const row = await batches.reserve({ ...body, request_id: body.request_id ?? newId('req') });
   return reservations.reserveAnswer(row, body);
 }
 
-export function settle(ctx: Ctx, body: z.infer<typeof settleBody>) {
+export function settle(ctx: Ctx, body: SettleBody) {
   return ctx.tracing ? inItemSpan(ctx, 'settle', body, settleNow) : settleNow(ctx, body);
 }
 
-async function settleNow({ db, lanes }: Ctx, body: z.infer<typeof settleBody>) {
+async function settleNow({ db, batches }: Ctx, body: SettleBody): Promise<Settlement> {
   const { reservation_id, request_id, outcome } = body;
   if ((reservation_id === undefined) === (request_id === undefined)) {
     throw new AppError('invalid_field', 'Name either reservation_id or request_id.', {
@@ -49,25 +51,22 @@ async function settleNow({ db, lanes }: Ctx, body: z.infer<typeof settleBody>) {
   }
   const org_id = body.org_id ?? (await reservations.orgOf(db, reservation_id as string));
   return reservations.settleAnswer(
-    await lanes.settle({ ...body, org_id, usage: body.usage ?? noUsage }),
+    await batches.settle({ ...body, org_id, usage: body.usage ?? noUsage }),
   );
 }
 
-export function redeem(ctx: Ctx, body: z.infer<typeof redeemBody>) {
+export function redeem(ctx: Ctx, body: Redeem) {
   return ctx.tracing ? inItemSpan(ctx, 'redeem', body, redeemNow) : redeemNow(ctx, body);
 }
 
-async function redeemNow(
-  { waiters, http }: Ctx,
-  { team_id: _team, ...body }: z.infer<typeof redeemBody>,
-) {
+async function redeemNow({ waiters, http }: Ctx, body: Redeem): Promise<Reservation> {
   requireGatewayVersion(http);
   const gone = new AbortController();
   http.res.once('close', () => gone.abort());
   return reservations.reserveAnswer(await waiters.redeem(body, gone.signal));
 }
 
-export async function extend({ db }: Ctx, { items }: z.infer<typeof extendBody>) {
+export async function extend({ db }: Ctx, { items }: Extend): Promise<{ results: Extension[] }> {
   const organizations = [...new Set(items.map((item) => item.org_id))];
   const done = await Promise.all(
     organizations.map(async (org_id) => {
@@ -78,15 +77,18 @@ export async function extend({ db }: Ctx, { items }: z.infer<typeof extendBody>)
     }),
   );
   const results = new Map(done);
-  return { results: items.map((item) => results.get(item.org_id)?.get(item.reservation_id)) };
+  // Every hold that was named has its row, also an unknown one.
+  const rowOf = ({ org_id, reservation_id }: Extend['items'][number]) =>
+    results.get(org_id)?.get(reservation_id) as Extension;
+  return { results: items.map(rowOf) };
 }
 
-export async function verify({ keys, db, http }: Ctx, given: z.infer<typeof verifyBody>) {
+export async function verify({ keys, db, http }: Ctx, given: Verify): Promise<KeyOwner> {
   requireGatewayVersion(http);
   const { key, org_id: of_org = '', key_id: by_id = '' } = given;
   const found = key ? keys.check(key) : tokens.findLivingById(db, of_org, by_id);
   const token = await found.catch((error) => {
-    // The gateway tells a refused key from a refusal of its own credential by the field that is named.
+    // By the field the gateway distinguishes a refused key from a refusal of its own credential.
     throw isAppError(error) && error.code === 'invalid_credential'
       ? refusedKey(error.message)
       : error;

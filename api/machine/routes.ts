@@ -6,29 +6,59 @@ import { batchBody, extendBody, redeemBody, reserveBody, settleBody, verifyBody 
 import { extend, redeem, reserve, settle, verify } from './handlers';
 
 export const gatewayRoutes = [
-  route('post', '/v1/gateway/wallets/reserve', controlPlane, reserveBody, reserve, {
+  route({
+    method: 'post',
+    path: '/v1/gateway/wallets/reserve',
+    access: controlPlane,
+    input: reserveBody,
+    handler: reserve,
     summary:
       'Reserve the estimated cost of a request from the first wallet of user, team, organization that covers it.',
     answer: answers.reservation,
   }),
-  route('post', '/v1/gateway/wallets/settle', controlPlane, settleBody, settle, {
+  route({
+    method: 'post',
+    path: '/v1/gateway/wallets/settle',
+    access: controlPlane,
+    input: settleBody,
+    handler: settle,
     summary: 'Settle a reservation to its real cost, once, however often it is said.',
     answer: answers.settlement,
   }),
-  route('post', '/v1/gateway/wallets/redeem-ticket', controlPlane, redeemBody, redeem, {
+  route({
+    method: 'post',
+    path: '/v1/gateway/wallets/redeem-ticket',
+    access: controlPlane,
+    input: redeemBody,
+    handler: redeem,
     summary:
       'Run the reserve of a cost ticket again for one call; with wait_ms wait that long for money, oldest call first.',
     answer: answers.reservation,
   }),
-  route('post', '/v1/gateway/wallets/extend', controlPlane, extendBody, extend, {
+  route({
+    method: 'post',
+    path: '/v1/gateway/wallets/extend',
+    access: controlPlane,
+    input: extendBody,
+    handler: extend,
     summary: 'Keep reservations of long requests alive.',
     answer: answers.extensions,
   }),
-  route('post', '/v1/gateway/wallets/batch', controlPlane, batchBody, batch, {
+  route({
+    method: 'post',
+    path: '/v1/gateway/wallets/batch',
+    access: controlPlane,
+    input: batchBody,
+    handler: batch,
     summary:
       'Many reserves, settlements and extensions in one call; the answer is one NDJSON line an item, as each is done.',
   }),
-  route('post', '/v1/gateway/keys/verify', controlPlane, verifyBody, verify, {
+  route({
+    method: 'post',
+    path: '/v1/gateway/keys/verify',
+    access: controlPlane,
+    input: verifyBody,
+    handler: verify,
     summary: 'Who a gateway key is, if it is valid now.',
     answer: answers.keyOwner,
   }),

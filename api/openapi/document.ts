@@ -122,7 +122,10 @@ const providerEvent: Schema = {
   content: json({ type: 'object' }),
 };
 
-/** Groups routes by their noun: `wallets`, `admin wallets`, `gateway`; what is not under /v1 is `operations`. */
+/**
+ * Groups routes by their noun: `wallets`, `admin wallets`, `gateway`; paths outside /v1 are
+ * `operations`.
+ */
 function tagOf({ path: at }: Route): string {
   const [, version, first = '', second = ''] = at.split('/');
   if (version !== 'v1') return 'operations';

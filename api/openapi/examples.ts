@@ -1,4 +1,5 @@
-// Values and bodies for people who try the routes on the page. Ids stand for those of their own organization.
+// Values and bodies for people who try the routes on the page. Ids stand for those of their own
+// organization.
 
 const org_id = 'org_01a220a951b44c42b8195c6a01dad198';
 const user_id = 'user_01a220a951b54f1c9d2a7c6a01dad199';
@@ -10,7 +11,8 @@ const model = { provider: 'openai', model: 'gpt-4o-mini' };
 
 const reserve = { org_id, ...model, estimated_prompt_tokens: 200, request_body_hash, request_id };
 const settle = {
-  ...{ org_id, reservation_id },
+  org_id,
+  reservation_id,
   outcome: 'completed',
   usage: { prompt_tokens: 180, completion_tokens: 60 },
   usage_source: 'upstream',
@@ -27,7 +29,12 @@ const payment_session_id = 'pay_01a220a951b74a2a9f5d5c6a01dad19e';
 
 /** By field, for routes that need no more than their required ones. */
 export const values: Record<string, unknown> = {
-  ...{ org_id, user_id, team_id, request_id, request_body_hash, ...model },
+  org_id,
+  user_id,
+  team_id,
+  request_id,
+  request_body_hash,
+  ...model,
   name: 'Research',
   role: 'billing_admin',
   ticket_id: 'ticket_01a220a951b74a2a9f5d5c6a01dad19d',
@@ -39,7 +46,7 @@ export const values: Record<string, unknown> = {
   enforcement_mode: 'reject',
 };
 
-/** By route, where a useful body says more. */
+/** By route, for routes whose useful body has more fields. */
 export const bodies: Record<string, object> = {
   'post /v1/wallets/credit': credit,
   'post /v1/admin/wallets/credit': { org_id, ...credit },
@@ -70,17 +77,23 @@ export const bodies: Record<string, object> = {
   'post /v1/cost-tickets/:id/approve': { note: 'Approved for June' },
   'post /v1/cost-tickets/:id/deny': { reason: 'Use a smaller model' },
   'post /v1/payments/create-checkout': {
-    ...{ amount: 50, target_wallet_owner_type: 'organization', surface: 'console' },
+    amount: 50,
+    target_wallet_owner_type: 'organization',
+    surface: 'console',
     ...pages,
   },
   'post /v1/payments/confirm-checkout': {
-    ...{ payment_session_id, provider: 'payment_provider_a' },
-    ...{ provider_session_token: '5O190127TN364715T', checkout_state: 'q2Y0...' },
+    payment_session_id,
+    provider: 'payment_provider_a',
+    provider_session_token: '5O190127TN364715T',
+    checkout_state: 'q2Y0...',
   },
   'post /v1/admin/payments/refund': { payment_session_id, reason: 'Paid twice' },
   'post /v1/admin/payments/:id/resolve': { action: 'credit', reason: 'The buyer paid in cents' },
   'put /v1/payments/settings': {
-    ...{ min_topup_amount: 5, max_topup_amount: 500, allowed_topup_amounts: [10, 50, 100] },
+    min_topup_amount: 5,
+    max_topup_amount: 500,
+    allowed_topup_amounts: [10, 50, 100],
     return_origins: ['https://console.example.com'],
   },
   // Without credentials, so that a try takes no real ones away.
@@ -95,8 +108,11 @@ export const bodies: Record<string, object> = {
       providers: {
         targets: [
           {
-            ...{ id: 'openai', provider: 'openai', shape: 'openai' },
-            ...{ base_url: 'https://api.openai.com/v1', api_key_env: 'OPENAI_API_KEY' },
+            id: 'openai',
+            provider: 'openai',
+            shape: 'openai',
+            base_url: 'https://api.openai.com/v1',
+            api_key_env: 'OPENAI_API_KEY',
             models: ['gpt-4o-mini'],
           },
         ],
@@ -105,8 +121,13 @@ export const bodies: Record<string, object> = {
     note: 'Without gpt-4o',
   },
   'post /v1/gateway/config/report': {
-    ...{ id: 'a random id', host: 'gateway-1', config_version: 3, config_hash: '1f0c2c1e5a774a5e' },
-    ...{ refused_version: null, error: null, started_at: '2027-01-31T00:00:00Z' },
+    id: 'a random id',
+    host: 'gateway-1',
+    config_version: 3,
+    config_hash: '1f0c2c1e5a774a5e',
+    refused_version: null,
+    error: null,
+    started_at: '2027-01-31T00:00:00Z',
   },
   'post /v1/gateway/keys/verify': { key: 'svc_gk_...' },
   'post /v1/gateway/wallets/reserve': reserve,
@@ -115,7 +136,9 @@ export const bodies: Record<string, object> = {
   'post /v1/gateway/events': {
     items: [
       {
-        ...{ id: 'evt_01a220a951b90000000000000000000a', org_id, request_id },
+        id: 'evt_01a220a951b90000000000000000000a',
+        org_id,
+        request_id,
         type: 'request.completed',
         payload: { model: model.model, status: 200 },
       },

@@ -2,8 +2,8 @@ import * as examples from './examples';
 
 type Schema = Record<string, unknown>;
 
-// What each field is, wherever it occurs in a request or an answer: one name means one thing. A schema that says more in its
-// own `describe` keeps its words.
+// The meaning of each field of requests and answers: one name means one thing. A schema that says
+// more in its own `describe` keeps its description.
 const help: Record<string, string> = {
   // Who and which.
   id: 'Id of the thing itself.',
@@ -183,7 +183,7 @@ const help: Record<string, string> = {
   responses: 'How many answers it was.',
 };
 
-/** The same schema with words for each field that has none, as deep as it goes. */
+/** The same schema with a description for each field that has none, at every depth. */
 export function withHelp(schema: Schema): Schema {
   const walked = Object.entries(schema).map(([key, value]) => {
     if (key === 'properties') return [key, described(value as Record<string, Schema>)];
@@ -206,7 +206,7 @@ function deeper(value: unknown): unknown {
   return typeof value === 'object' && value !== null ? withHelp(value as Schema) : value;
 }
 
-// What `/v1/<noun>/{id}` is the id of.
+// The object that `/v1/<noun>/{id}` names.
 const nouns: Record<string, string> = {
   wallets: 'Id of the wallet: GET /v1/wallets.',
   organizations: 'Id of the organization.',

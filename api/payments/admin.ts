@@ -37,16 +37,31 @@ const resolution = z.strictObject({
 });
 
 export const paymentAdminRoutes = [
-  route('get', '/v1/admin/payments', platformAdmin, listed, list, {
+  route({
+    method: 'get',
+    path: '/v1/admin/payments',
+    access: platformAdmin,
+    input: listed,
+    handler: list,
     summary: 'Payment sessions of all organizations, newest first.',
     answer: shared.list({ sessions: answers.adminPaymentSession }),
   }),
-  route('post', '/v1/admin/payments/refund', platformAdmin, refund, refundPayment, {
+  route({
+    method: 'post',
+    path: '/v1/admin/payments/refund',
+    access: platformAdmin,
+    input: refund,
+    handler: refundPayment,
     summary: 'Send a top-up back to its buyer and take it from the wallet.',
     is_idempotent: true,
     answer: answers.paymentRefund,
   }),
-  route('post', '/v1/admin/payments/:id/resolve', platformAdmin, resolution, resolve, {
+  route({
+    method: 'post',
+    path: '/v1/admin/payments/:id/resolve',
+    access: platformAdmin,
+    input: resolution,
+    handler: resolve,
     summary: 'Decide about money that came in another amount or currency.',
     is_idempotent: true,
     answer: answers.adminPaymentSession,
@@ -73,14 +88,17 @@ async function sendBack(ctx: Ctx, org_id: string, input: z.infer<typeof refund>)
   const { db } = ctx;
   const { payment_session_id, allow_negative } = input;
   const refund_id = await refunds.request(db, {
-    ...{ payment_session_id, reason: input.reason, allow_negative },
+    payment_session_id,
+    reason: input.reason,
+    allow_negative,
     by: ctx.principal.user_id ?? ctx.principal.id,
   });
   const before = await refunds.get(db, refund_id);
   if (before.status === 'pending') {
     const start = { workflow: 'paymentRefund', workflow_id: refund_id, org_id } as const;
     const options = {
-      ...{ update_id: 'result', isResultNeeded: false },
+      update_id: 'result',
+      isResultNeeded: false,
       isDone: async () => (await refunds.get(db, refund_id)).status !== 'pending',
     };
     await ctx.temporal.update(start, 'result', { payment_refund_id: refund_id }, options);
@@ -120,7 +138,9 @@ async function decide(
     await sendBack(ctx, org_id, wanted);
   } else
     await operators.resolve(db, {
-      ...{ id: session_id, note, amount_nanos: amount },
+      id: session_id,
+      note,
+      amount_nanos: amount,
       resolution: action === 'credit' ? 'credited' : 'closed',
       by: principal.user_id ?? principal.id,
     });

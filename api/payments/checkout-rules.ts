@@ -11,7 +11,7 @@ import { isPlatformAdmin, type Principal } from '../http/access';
 import { allowedReturn } from './return-urls';
 
 /** A checkout that somebody asks for; amounts are nanos. */
-export interface CheckoutWish {
+interface CheckoutWish {
   amount: bigint;
   target_wallet_owner_type: 'user' | 'team' | 'organization';
   target_wallet_owner_id?: string | undefined;
@@ -57,7 +57,10 @@ interface Asker {
   mayBill: boolean;
 }
 
-/** Whose wallet: one's own, one's own team's (any team's for who may bill), the organization's. The chat surface knows only the last. */
+/**
+ * Whose wallet: one's own, one's own team's (any team's for callers who may bill), the
+ * organization's. The chat surface knows only the last.
+ */
 async function targetOf(
   db: Db,
   { principal, org_id, mayBill }: Asker,
@@ -87,7 +90,7 @@ function notAllowed(message: string): AppError {
   return new AppError('target_not_allowed', message, { param: 'target_wallet_owner_type' });
 }
 
-/** The active provider, where it takes the organization's currency. */
+/** The active provider, if it accepts the organization's currency. */
 function providerFor(config: PlatformConfig, currency: string): ProviderName {
   const name = usableProviders(config).find((usable) => usable === config.active_provider);
   if (name === undefined)

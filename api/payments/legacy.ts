@@ -16,16 +16,29 @@ const order = z.strictObject({
 });
 const capture = z.strictObject({ order_id: id });
 
-/** PayPal-style names of old integrations. They are bound by person and organization, and carry no checkout_state. */
+/**
+ * PayPal-style names of old integrations. They are bound by person and organization, and carry no
+ * checkout_state.
+ */
 export const legacyPaymentRoutes = [
-  route('post', '/v1/payments/create-order', member, order, createOrder, {
+  route({
+    method: 'post',
+    path: '/v1/payments/create-order',
+    access: member,
+    input: order,
+    handler: createOrder,
     summary: 'Deprecated: create-checkout under its old name.',
     status: 201,
     is_idempotent: true,
     is_deprecated: true,
     answer: answers.legacyOrder,
   }),
-  route('post', '/v1/payments/capture-order', member, capture, captureOrder, {
+  route({
+    method: 'post',
+    path: '/v1/payments/capture-order',
+    access: member,
+    input: capture,
+    handler: captureOrder,
     summary: 'Deprecated: confirm-checkout under its old name.',
     is_deprecated: true,
     answer: answers.legacyCapture,

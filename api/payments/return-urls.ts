@@ -1,8 +1,9 @@
 import { AppError } from '../../domain/errors';
 
 /**
- * The address a buyer is sent back to, as the browser will read it. Its origin must be one of the organization's; without
- * user names, control characters and the spellings that browsers and parsers read differently. Throws `invalid_field`.
+ * The address a buyer is sent back to, as the browser will read it. Its origin must be one of the
+ * organization's; without user names, control characters and the spellings that browsers and
+ * parsers read differently. Throws `invalid_field`.
  */
 export function allowedReturn(given: string, origins: readonly string[], param: string): string {
   const refuse = (why: string) => new AppError('invalid_field', `${param} ${why}`, { param });

@@ -42,25 +42,50 @@ export const sessionFilter = {
 const history = z.strictObject({ org_id: id.optional(), ...sessionFilter });
 
 export const paymentRoutes = [
-  route('post', '/v1/payments/create-checkout', member, checkout, createCheckout, {
+  route({
+    method: 'post',
+    path: '/v1/payments/create-checkout',
+    access: member,
+    input: checkout,
+    handler: createCheckout,
     summary: 'Make a hosted checkout for a top-up; send the buyer to its approval_url.',
     status: 201,
     is_idempotent: true,
     answer: answers.checkout,
   }),
-  route('post', '/v1/payments/confirm-checkout', member, confirmation, confirmCheckout, {
+  route({
+    method: 'post',
+    path: '/v1/payments/confirm-checkout',
+    access: member,
+    input: confirmation,
+    handler: confirmCheckout,
     summary: 'The buyer is back from the provider: take the payment and credit the wallet, once.',
     answer: answers.confirmation,
   }),
-  route('get', '/v1/payments/sessions/:id', member, one, inspect, {
+  route({
+    method: 'get',
+    path: '/v1/payments/sessions/:id',
+    access: member,
+    input: one,
+    handler: inspect,
     summary: 'A payment session of the caller.',
     answer: answers.paymentSession,
   }),
-  route('post', '/v1/payments/sessions/:id/cancel', member, one, cancel, {
+  route({
+    method: 'post',
+    path: '/v1/payments/sessions/:id/cancel',
+    access: member,
+    input: one,
+    handler: cancel,
     summary: 'Give up a checkout that is not paid.',
     answer: answers.paymentSession,
   }),
-  route('get', '/v1/payments/history', permission('org:billing'), history, list, {
+  route({
+    method: 'get',
+    path: '/v1/payments/history',
+    access: permission('org:billing'),
+    input: history,
+    handler: list,
     summary: "The organization's payment sessions, newest first.",
     answer: shared.list({ sessions: answers.paymentHistoryItem }),
   }),
@@ -81,7 +106,10 @@ async function createCheckout(ctx: Ctx, input: z.infer<typeof checkout>) {
   };
 }
 
-/** Makes the session and waits for its checkout at the provider: the part that both families of routes share. */
+/**
+ * Makes the session and waits for its checkout at the provider: the part that both families of
+ * routes share.
+ */
 export async function makeCheckout(ctx: Ctx, input: z.infer<typeof checkout>) {
   const { db, principal } = ctx;
   const org_id = await actingOrg(db, principal, input.org_id);
@@ -147,7 +175,7 @@ async function confirmCheckout(ctx: Ctx, input: z.infer<typeof confirmation>) {
   return payments.outcomeOf(db, session.id);
 }
 
-// What comes after one of these is told by webhook, or found by the session's own looks.
+// After one of these states a webhook reports changes, or the session's own looks find them.
 const terminal: readonly payments.SessionStatus[] = [
   'completed',
   'refunded',
@@ -156,7 +184,10 @@ const terminal: readonly payments.SessionStatus[] = [
   'failed',
 ];
 
-/** Lets the session's workflow ask the provider, and waits for what comes of it. A payment with an end is answered as it stands. */
+/**
+ * Lets the session's workflow ask the provider, and waits for the result. A payment that has ended
+ * is answered as it stands.
+ */
 export async function settle(ctx: Ctx, { id: session_id, org_id }: payments.Session) {
   const { attempt, checks, status } = await payments.approvalOf(ctx.db, session_id);
   if (terminal.includes(status)) return;
@@ -169,7 +200,7 @@ export async function settle(ctx: Ctx, { id: session_id, org_id }: payments.Sess
   await message(ctx, { org_id, session_id }, 'confirm', options);
 }
 
-/** A session of the caller; of anybody for platform admins, who only read. */
+/** A session of the caller; platform admins may read anybody's. */
 async function inspect({ db, principal }: Ctx, input: z.infer<typeof one>) {
   if (isPlatformAdmin(principal)) return payments.getAny(db, input.id);
   return payments.get(db, input.id, buyerOf(principal, requireOrg(principal)));
@@ -196,8 +227,16 @@ function historyItem(session: payments.Session) {
   const { id: session_id, user_id, provider: name, surface, amount_nanos, currency } = session;
   const { status, provider_order_id, provider_capture_id, created_at } = session;
   return {
-    ...{ id: session_id, user_id, provider: name, surface, amount_nanos, currency, status },
-    ...{ provider_order_id, provider_capture_id, created_at },
+    id: session_id,
+    user_id,
+    provider: name,
+    surface,
+    amount_nanos,
+    currency,
+    status,
+    provider_order_id,
+    provider_capture_id,
+    created_at,
   };
 }
 
@@ -231,7 +270,7 @@ function partsOf(session_id: string, name: ProviderName, buyer: payments.Buyer):
   return [session_id, buyer.user_id ?? buyer.created_by, buyer.org_id, name];
 }
 
-/** A message to the session's workflow, which is started where it does not run. */
+/** A message to the session's workflow, which is started if it does not run. */
 async function message(
   { db, temporal }: Ctx,
   { org_id, session_id }: { org_id: string; session_id: string },

@@ -12,7 +12,7 @@ const provider = z.enum(providerNames).describe('The payment provider.');
 const scopes = z.enum(['user', 'team', 'organization']);
 const loopback = /^(127\.\d+\.\d+\.\d+|localhost|\[::1\])$/;
 
-/** An address of a server alone: over https, or over http where it is on this machine. */
+/** An address of a server alone: over https, or over http if it is on this machine. */
 const origin = z
   .string()
   .max(300)
@@ -50,7 +50,8 @@ const settingsAnswer = z.strictObject({
   return_origins: z.array(z.string()),
 });
 
-// A value as the provider shows it. An example's dots are none, and a key of another kind would be found out by a buyer.
+// A value as the provider shows it. An example's dots are none, and a key of another kind would be
+// found out by a buyer.
 const credential = z
   .string()
   .max(1_000)
@@ -110,19 +111,39 @@ const configAnswer = z.strictObject({
 const billing = permission('org:billing');
 
 export const paymentSettingsRoutes = [
-  route('get', '/v1/payments/settings', billing, settingsQuery, getSettings, {
+  route({
+    method: 'get',
+    path: '/v1/payments/settings',
+    access: billing,
+    input: settingsQuery,
+    handler: getSettings,
     summary: "The organization's rules for top-ups, and whether it can be paid at all.",
     answer: settingsAnswer,
   }),
-  route('put', '/v1/payments/settings', billing, settingsBody, putSettings, {
+  route({
+    method: 'put',
+    path: '/v1/payments/settings',
+    access: billing,
+    input: settingsBody,
+    handler: putSettings,
     summary: "Change the given rules for the organization's top-ups.",
     answer: settingsAnswer,
   }),
-  route('get', '/v1/admin/payments/config', platformAdmin, z.strictObject({}), getConfig, {
+  route({
+    method: 'get',
+    path: '/v1/admin/payments/config',
+    access: platformAdmin,
+    input: z.strictObject({}),
+    handler: getConfig,
     summary: 'The payment providers of the platform. Secrets are never answered.',
     answer: configAnswer,
   }),
-  route('put', '/v1/admin/payments/config', platformAdmin, configBody, putConfig, {
+  route({
+    method: 'put',
+    path: '/v1/admin/payments/config',
+    access: platformAdmin,
+    input: configBody,
+    handler: putConfig,
     summary: 'Change what is given of the payment providers, and choose the active one.',
     answer: configAnswer,
   }),
@@ -189,7 +210,7 @@ async function putConfig(
     payment_provider_a: a && changeOf(a, a.webhook_id, ['client_id', 'client_secret']),
     payment_provider_b: b && changeOf(b, b.webhook_secret, ['secret_key']),
   });
-  // Which fields, never what they are.
+  // The names of the fields, never their values.
   const fields = [...named('payment_provider_a', a), ...named('payment_provider_b', b)];
   const what = { fields, active_provider: config.active_provider, by: principal.id, request_id };
   log.info(what, 'the payment config has changed');

@@ -2,7 +2,13 @@ import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import type { ProviderName } from '../../domain/payments/currencies';
 import * as paymentEvents from '../../domain/payments/events';
-import type { WebhookHeaders } from '../../payment-providers/provider';
+import { isTransient, isUnreachable } from '../../domain/sql';
+import { keepable } from '../../domain/texts';
+import {
+  isProviderRefusal,
+  isProviderTrouble,
+  type WebhookHeaders,
+} from '../../payment-providers/provider';
 import * as answers from '../answers/payments';
 import { open } from '../http/access';
 import { paymentProvider } from '../http/fields';
@@ -12,12 +18,22 @@ const named = z.object({ provider: paymentProvider });
 const nothing = z.object({});
 
 export const webhookRoutes = [
-  route('post', '/v1/payments/webhooks/:provider', open, named, receive, {
+  route({
+    method: 'post',
+    path: '/v1/payments/webhooks/:provider',
+    access: open,
+    input: named,
+    handler: receive,
     summary: 'News of a payment, signed by its provider; stored before it is answered.',
     is_raw: true,
     answer: answers.received,
   }),
-  route('post', '/v1/payments/webhook', open, nothing, receiveLegacy, {
+  route({
+    method: 'post',
+    path: '/v1/payments/webhook',
+    access: open,
+    input: nothing,
+    handler: receiveLegacy,
     summary: 'Deprecated: the webhook of payment_provider_a under its old address.',
     is_raw: true,
     is_deprecated: true,
@@ -26,8 +42,9 @@ export const webhookRoutes = [
 ];
 
 /**
- * Verifies the bytes as they came, stores the event with the message to its workflow, and says so. New, repeated and
- * out-of-order events are all taken; a bad signature is 401; 503 where the event could not be verified or stored.
+ * Verifies the bytes as they came, stores the event with the message to its workflow, and says so.
+ * New, repeated and out-of-order events are all taken; a bad signature is 401; 503 if the event
+ * cannot be verified or stored now.
  */
 async function receive(
   { db, providerOf, log, http }: Ctx,
@@ -37,6 +54,7 @@ async function receive(
   const headers = http.headers as WebhookHeaders;
   const verified = providerOf(name).then((provider) => provider.verifyWebhook(headers, body));
   const event = await verified.catch((error) => {
+    if (!isPassing(error)) throw error;
     log.warn({ err: error, provider: name }, 'a webhook could not be verified');
     throw new AppError('unavailable', 'The webhook could not be verified now. Deliver it again.', {
       retry_after: 5,
@@ -47,7 +65,8 @@ async function receive(
       'signature_invalid',
       `This webhook is not signed by ${name}, or no webhook secret is set for it.`,
     );
-  // Neither an event that has no name nor a character that no text may have is worth a retry.
+  // A delivery again would change neither an event without an id nor a character that no text may
+  // have.
   if (typeof event.id === 'string')
     await paymentEvents.record(
       db,
@@ -56,11 +75,19 @@ async function receive(
   return { received: true };
 }
 
+/**
+ * True if a later delivery may be verified: the provider, its secrets or the database cannot be
+ * reached now.
+ */
+function isPassing(error: unknown): boolean {
+  const is_of_provider = isProviderTrouble(error) || isProviderRefusal(error);
+  return is_of_provider || isUnreachable(error) || isTransient(error);
+}
+
 function storable(event: paymentEvents.ReceivedEvent): paymentEvents.ReceivedEvent {
-  const NUL = String.fromCharCode(0);
   const entries = Object.entries(event).map(([name, value]) => [
     name,
-    typeof value === 'string' ? value.replaceAll(NUL, '') : value,
+    typeof value === 'string' ? keepable(value) : value,
   ]);
   return Object.fromEntries(entries) as paymentEvents.ReceivedEvent;
 }

@@ -48,28 +48,58 @@ const writing = permission('agents:write');
 const root = '/v1/agents/:id/usage-constraints';
 
 export const constraintRoutes = [
-  route('get', root, reading, ofAgent, list, {
+  route({
+    method: 'get',
+    path: root,
+    access: reading,
+    input: ofAgent,
+    handler: list,
     summary: "An agent's usage constraints.",
     answer: answers.constraints,
   }),
-  route('post', root, writing, created, create, {
+  route({
+    method: 'post',
+    path: root,
+    access: writing,
+    input: created,
+    handler: create,
     summary: 'Cap what an agent may cost or answer in an interval. The present window counts.',
     status: 201,
     answer: answers.constraint,
   }),
-  route('put', `${root}/:cid`, writing, changed, update, {
+  route({
+    method: 'put',
+    path: `${root}/:cid`,
+    access: writing,
+    input: changed,
+    handler: update,
     summary: 'Change the given fields of a usage constraint.',
     answer: answers.constraint,
   }),
-  route('delete', `${root}/:cid`, writing, one, remove, {
+  route({
+    method: 'delete',
+    path: `${root}/:cid`,
+    access: writing,
+    input: one,
+    handler: remove,
     summary: 'Take a usage constraint away.',
     answer: shared.nothing,
   }),
-  route('get', '/v1/gateway/agents/:id/usage-check', controlPlane, checked, check, {
+  route({
+    method: 'get',
+    path: '/v1/gateway/agents/:id/usage-check',
+    access: controlPlane,
+    input: checked,
+    handler: check,
     summary: "Whether an agent's constraints let one more request of this cost pass.",
     answer: answers.standings,
   }),
-  route('post', '/v1/gateway/agents/:id/usage-increment', controlPlane, counted, increment, {
+  route({
+    method: 'post',
+    path: '/v1/gateway/agents/:id/usage-increment',
+    access: controlPlane,
+    input: counted,
+    handler: increment,
     summary: 'Count use that no reserve has seen, once per request_id.',
     answer: answers.standings,
   }),

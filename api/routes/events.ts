@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import * as events from '../../domain/events';
@@ -68,19 +69,39 @@ function isPlainValue(value: unknown, depth: number): boolean {
 const readers: Access = anyPermission('events:read', 'org:billing');
 
 export const eventRoutes = [
-  route('get', '/v1/events', readers, listed, list, {
+  route({
+    method: 'get',
+    path: '/v1/events',
+    access: readers,
+    input: listed,
+    handler: list,
     summary: 'What happened, newest first. Without events:read only what concerns money.',
     answer: answers.events,
   }),
   // Before the route with an id, which would take this path too.
-  route('get', '/v1/events/stream', readers, followed, follow, {
+  route({
+    method: 'get',
+    path: '/v1/events/stream',
+    access: readers,
+    input: followed,
+    handler: follow,
     summary: 'What happens, as server-sent events; Last-Event-ID resumes where a reader was.',
   }),
-  route('get', '/v1/events/:id', readers, shown, show, {
+  route({
+    method: 'get',
+    path: '/v1/events/:id',
+    access: readers,
+    input: shown,
+    handler: show,
     summary: 'One event.',
     answer: answers.event,
   }),
-  route('post', '/v1/gateway/events', controlPlane, batch, record, {
+  route({
+    method: 'post',
+    path: '/v1/gateway/events',
+    access: controlPlane,
+    input: batch,
+    handler: record,
     summary: 'Events of a gateway; each id is written once.',
     answer: answers.recorded,
   }),
@@ -110,7 +131,7 @@ async function show(ctx: Ctx, { id: event_id, org_id }: z.infer<typeof shown>) {
   return events.get(ctx.db, event_id, await filterOf(ctx, { org_id }));
 }
 
-// A gateway keeps what it could not tell for a while; older than a week is a broken clock.
+// A gateway keeps unsent events for a while; one older than a week comes from a broken clock.
 const AGE_MS_MAX = 7 * 86_400_000;
 const AHEAD_MS_MAX = 60_000;
 
@@ -129,30 +150,18 @@ async function record({ db }: Ctx, { items }: z.infer<typeof batch>) {
 
 const POLL_MS = 500;
 const PAGE = 200;
-/** Comment lines keep proxies from closing a quiet stream, and look whether the reader may still read. */
+/**
+ * Comment lines keep proxies from closing a quiet stream, and look whether the reader may still
+ * read.
+ */
 const HEARTBEAT_MS = 15_000;
-const STREAMS_MAX = 500;
-const STREAMS_PER_ORG_MAX = 50;
-/** A reader that takes nothing for so long is let go. */
+/** A reader that reads nothing for so long is disconnected. */
 const IDLE_MS = 60_000;
 
-const streams = new Map<string, number>();
-
-/** Takes a place among the open streams of this process; returns how to give it back. */
-function takePlace(org_id: string): () => void {
-  const all = [...streams.values()].reduce((sum, count) => sum + count, 0);
-  const own = streams.get(org_id) ?? 0;
-  if (all >= STREAMS_MAX || own >= STREAMS_PER_ORG_MAX)
-    throw new AppError('overloaded', 'Too many event streams are open here.');
-  streams.set(org_id, own + 1);
-  return () => {
-    const left = (streams.get(org_id) ?? 1) - 1;
-    if (left > 0) streams.set(org_id, left);
-    else streams.delete(org_id);
-  };
-}
-
-/** Writes events as they become visible, until the reader goes, its credential ends or this process stops. */
+/**
+ * Writes events as they become visible, until the reader goes, its credential ends or this process
+ * stops.
+ */
 async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> {
   const { db, http } = ctx;
   const filter = await filterOf(ctx, asked);
@@ -164,7 +173,7 @@ async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> 
     });
   const place = resumed ?? (await events.newestPlace(db));
   const { res } = http;
-  const leave = takePlace(filter.org_id);
+  const leave = ctx.event_streams.takePlace(filter.org_id);
   http.respond = false;
   res.writeHead(200, {
     'content-type': 'text/event-stream',
@@ -172,7 +181,7 @@ async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> 
     'x-accel-buffering': 'no',
   });
   res.write(`retry: ${POLL_MS * 4}\n\n`);
-  // A reader that breaks off is no fault of ours.
+  // A reader that disconnects is no error of ours.
   res.on('error', () => undefined);
   void pump(ctx, filter, place)
     .catch((error) => {
@@ -185,13 +194,14 @@ async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> 
 }
 
 async function pump(ctx: Ctx, filter: events.Filter, from: events.Place): Promise<void> {
-  const { db, http } = ctx;
-  const { res } = http;
+  const { db } = ctx;
+  const { res } = ctx.http;
   let place = from;
   let beat_at = performance.now() + HEARTBEAT_MS;
-  while (!res.destroyed && !http.app.context.draining) {
+  while (!res.destroyed && !ctx.isDraining()) {
     const page = await events.after(db, filter, place, PAGE).catch((error) => {
-      // A reader stays while the database is away; anything else is a bug, and ends the stream in the log.
+      // A reader stays while the database is away; anything else is a bug, and ends the stream in
+      // the log.
       if (isUnreachable(error)) return { events: [], place };
       throw error;
     });
@@ -205,7 +215,7 @@ async function pump(ctx: Ctx, filter: events.Filter, from: events.Place): Promis
       res.write(': still here\n\n');
       beat_at = performance.now() + HEARTBEAT_MS;
     }
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    await sleep(POLL_MS);
   }
 }
 
@@ -213,7 +223,7 @@ function frame(event: events.Event): string {
   return `id: ${event.id}\nevent: ${event.type}\ndata: ${JSON.stringify(toWire(event))}\n\n`;
 }
 
-/** True once what was written has been taken; false where the reader has gone or takes nothing. */
+/** True once the socket has drained; false if the reader has gone or reads nothing. */
 function drained(res: Ctx['http']['res']): Promise<boolean> {
   return new Promise((resolve) => {
     if (res.destroyed) return resolve(false);

@@ -10,15 +10,30 @@ import { type Ctx, route } from '../http/route';
 const nothing = z.strictObject({});
 
 export const operationRoutes = [
-  route('get', '/health', open, nothing, health, {
+  route({
+    method: 'get',
+    path: '/health',
+    access: open,
+    input: nothing,
+    handler: health,
     summary: 'The process is alive.',
     answer: eventsAnswers.health,
   }),
-  route('get', '/readyz', open, nothing, readiness, {
+  route({
+    method: 'get',
+    path: '/readyz',
+    access: open,
+    input: nothing,
+    handler: readiness,
     summary: '200 while the database answers and the process is not draining.',
     answer: eventsAnswers.readiness,
   }),
-  route('get', '/v1/admin/audit', platformAdmin, nothing, runAudit, {
+  route({
+    method: 'get',
+    path: '/v1/admin/audit',
+    access: platformAdmin,
+    input: nothing,
+    handler: runAudit,
     summary: 'Prove the ledger from one snapshot.',
     answer: moneyAnswers.audit,
   }),
@@ -28,8 +43,8 @@ function health() {
   return { status: 'ok', version: API_VERSION };
 }
 
-async function readiness({ db, http }: Ctx) {
-  if (http.app.context.draining)
+async function readiness({ db, isDraining }: Ctx) {
+  if (isDraining())
     throw new AppError('unavailable', 'This instance is stopping.', { retry_after: 5 });
   try {
     await db.raw('select 1').timeout(1_000);

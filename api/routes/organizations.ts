@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import * as members from '../../domain/people/members';
 import * as organizations from '../../domain/people/organizations';
-import { roleScopes } from '../../domain/people/tokens';
+import { rolePermissions } from '../../domain/people/tokens';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
 import {
@@ -44,75 +44,143 @@ const root = '/v1/organizations/:id';
 const teamMembers = `${root}/teams/:team_id/members`;
 
 export const organizationRoutes = [
-  route('get', '/v1/admin/organizations', platformAdmin, z.strictObject(page), listOrganizations, {
+  route({
+    method: 'get',
+    path: '/v1/admin/organizations',
+    access: platformAdmin,
+    input: z.strictObject(page),
+    handler: listOrganizations,
     summary: 'All organizations.',
     answer: shared.list({ organizations: answers.organization }),
   }),
-  route(
-    'post',
-    '/v1/admin/organizations',
-    platformAdmin,
-    z.strictObject({ name, currency: currency.default('USD') }),
-    createOrganization,
-    {
-      summary: 'Make an organization with its wallet at 0.',
-      status: 201,
-      answer: answers.organization,
-    },
-  ),
-  route('get', root, member, org, getOrganization, {
+  route({
+    method: 'post',
+    path: '/v1/admin/organizations',
+    access: platformAdmin,
+    input: z.strictObject({ name, currency: currency.default('USD') }),
+    handler: createOrganization,
+    summary: 'Make an organization with its wallet at 0.',
+    status: 201,
+    answer: answers.organization,
+  }),
+  route({
+    method: 'get',
+    path: root,
+    access: member,
+    input: org,
+    handler: getOrganization,
     summary: 'An organization.',
     answer: answers.organization,
   }),
-  route('get', `${root}/teams`, member, listed, listTeams, {
+  route({
+    method: 'get',
+    path: `${root}/teams`,
+    access: member,
+    input: listed,
+    handler: listTeams,
     summary: 'Its teams.',
     answer: shared.list({ teams: answers.named }),
   }),
-  route('post', `${root}/teams`, managing, named, createTeam, {
+  route({
+    method: 'post',
+    path: `${root}/teams`,
+    access: managing,
+    input: named,
+    handler: createTeam,
     summary: 'Make a team.',
     status: 201,
     answer: answers.named,
   }),
-  route('delete', `${root}/teams/:team_id`, managing, oneTeam, archiveTeam, {
+  route({
+    method: 'delete',
+    path: `${root}/teams/:team_id`,
+    access: managing,
+    input: oneTeam,
+    handler: archiveTeam,
     summary: 'Archive a team and revoke its keys. Its money stays in its wallet.',
     answer: shared.nothing,
   }),
-  route('post', teamMembers, managing, teamMember, addTeamMember, {
+  route({
+    method: 'post',
+    path: teamMembers,
+    access: managing,
+    input: teamMember,
+    handler: addTeamMember,
     summary: 'Take a member into a team.',
     status: 201,
     answer: answers.teamMember,
   }),
-  route('delete', `${teamMembers}/:user_id`, managing, teamMember, removeTeamMember, {
+  route({
+    method: 'delete',
+    path: `${teamMembers}/:user_id`,
+    access: managing,
+    input: teamMember,
+    handler: removeTeamMember,
     summary: 'Take a member out of a team.',
     answer: shared.nothing,
   }),
-  route('get', `${root}/members`, member, listed, listMembers, {
+  route({
+    method: 'get',
+    path: `${root}/members`,
+    access: member,
+    input: listed,
+    handler: listMembers,
     summary: 'Its members.',
     answer: shared.list({ members: answers.member }),
   }),
-  route('post', `${root}/members`, managing, newMember, addMember, {
+  route({
+    method: 'post',
+    path: `${root}/members`,
+    access: managing,
+    input: newMember,
+    handler: addMember,
     summary: 'Take in a new person by name, or a known one by user_id.',
     status: 201,
     answer: answers.member,
   }),
-  route('put', `${root}/members/:user_id`, managing, memberRole, setRole, {
+  route({
+    method: 'put',
+    path: `${root}/members/:user_id`,
+    access: managing,
+    input: memberRole,
+    handler: setRole,
     summary: "Change a member's role; their keys do no more than the role from now on.",
     answer: answers.member,
   }),
-  route('delete', `${root}/members/:user_id`, managing, oneMember, removeMember, {
+  route({
+    method: 'delete',
+    path: `${root}/members/:user_id`,
+    access: managing,
+    input: oneMember,
+    handler: removeMember,
     summary: 'Remove a member and revoke their keys.',
     answer: shared.nothing,
   }),
-  route('get', `${root}/agents`, permission('agents:read'), listed, listAgents, {
+  route({
+    method: 'get',
+    path: `${root}/agents`,
+    access: permission('agents:read'),
+    input: listed,
+    handler: listAgents,
     summary: 'Its agents.',
     answer: shared.list({ agents: answers.named }),
   }),
-  route('post', `${root}/agents`, writing, named, createAgent, {
+  route({
+    method: 'post',
+    path: `${root}/agents`,
+    access: writing,
+    input: named,
+    handler: createAgent,
     summary: 'Make an agent.',
     status: 201,
     answer: answers.named,
   }),
-  route('delete', `${root}/agents/:agent_id`, writing, oneAgent, archiveAgent, {
+  route({
+    method: 'delete',
+    path: `${root}/agents/:agent_id`,
+    access: writing,
+    input: oneAgent,
+    handler: archiveAgent,
     summary: 'Archive an agent and revoke its keys.',
     answer: shared.nothing,
   }),
@@ -200,7 +268,8 @@ async function addMember(
   { db, principal }: Ctx,
   { id: named_id, ...person }: z.infer<typeof newMember>,
 ) {
-  // Whoever says which JWT a person is could take another organization's people; the platform knows its issuer.
+  // A caller who may map JWTs to people could take over another organization's; only the platform
+  // knows its issuer.
   if (person.issuer !== undefined && !isPlatformAdmin(principal)) {
     throw new AppError(
       'permission_denied',
@@ -234,9 +303,12 @@ async function removeMember(
   await members.remove(db, org_id, user_id);
 }
 
-/** Nobody makes, changes or removes a member who may do more than they: an admin would make themselves the owner. */
+/**
+ * Nobody may make, change or remove a member with more permissions than their own: an admin would
+ * make themselves the owner.
+ */
 function mayManage(principal: Principal, of: members.Role): void {
-  requireScopes(principal, roleScopes[of], 'role');
+  requireScopes(principal, rolePermissions[of], 'role');
 }
 
 async function listAgents(

@@ -52,32 +52,67 @@ const rates = z.strictObject({
 });
 
 export const pricingRoutes = [
-  route('get', '/v1/model-pricing', open, z.strictObject({}), catalog, {
+  route({
+    method: 'get',
+    path: '/v1/model-pricing',
+    access: open,
+    input: z.strictObject({}),
+    handler: catalog,
     summary: 'The prices in force now. Carries an ETag.',
     answer: answers.catalog,
   }),
-  route('get', '/v1/admin/model-pricing', platformAdmin, z.strictObject({}), list, {
+  route({
+    method: 'get',
+    path: '/v1/admin/model-pricing',
+    access: platformAdmin,
+    input: z.strictObject({}),
+    handler: list,
     summary: 'All prices, coming ones included.',
     answer: answers.catalog,
   }),
-  route('post', '/v1/admin/model-pricing', platformAdmin, newPrice, create, {
+  route({
+    method: 'post',
+    path: '/v1/admin/model-pricing',
+    access: platformAdmin,
+    input: newPrice,
+    handler: create,
     summary: 'Set the price of a model.',
     status: 201,
     answer: answers.modelPrice,
   }),
-  route('put', '/v1/admin/model-pricing/:id', platformAdmin, change, update, {
+  route({
+    method: 'put',
+    path: '/v1/admin/model-pricing/:id',
+    access: platformAdmin,
+    input: change,
+    handler: update,
     summary: 'A new version of a price; reservations keep the one they froze.',
     answer: answers.modelPrice,
   }),
-  route('delete', '/v1/admin/model-pricing/:id', platformAdmin, byId, remove, {
+  route({
+    method: 'delete',
+    path: '/v1/admin/model-pricing/:id',
+    access: platformAdmin,
+    input: byId,
+    handler: remove,
     summary: 'Delete a price: its models are refused.',
     answer: shared.nothing,
   }),
-  route('get', '/v1/admin/exchange-rates', platformAdmin, z.strictObject({}), getRates, {
+  route({
+    method: 'get',
+    path: '/v1/admin/exchange-rates',
+    access: platformAdmin,
+    input: z.strictObject({}),
+    handler: getRates,
     summary: 'Units of each currency for 1 USD.',
     answer: answers.exchangeRates,
   }),
-  route('put', '/v1/admin/exchange-rates', platformAdmin, rates, putRates, {
+  route({
+    method: 'put',
+    path: '/v1/admin/exchange-rates',
+    access: platformAdmin,
+    input: rates,
+    handler: putRates,
     summary: 'Set the named rates; others stay.',
     answer: answers.exchangeRates,
   }),

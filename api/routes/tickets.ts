@@ -23,20 +23,40 @@ const denial = z.strictObject({ id, reason: text.optional() });
 const billing = permission('org:billing');
 
 export const ticketRoutes = [
-  route('get', '/v1/cost-tickets', billing, listed, list, {
+  route({
+    method: 'get',
+    path: '/v1/cost-tickets',
+    access: billing,
+    input: listed,
+    handler: list,
     summary: 'Requests that no wallet covered, newest first.',
     answer: shared.list({ tickets: answers.costTicket }),
   }),
-  route('get', '/v1/cost-tickets/:id', billing, one, inspect, {
+  route({
+    method: 'get',
+    path: '/v1/cost-tickets/:id',
+    access: billing,
+    input: one,
+    handler: inspect,
     summary: 'A cost ticket with what is missing in each wallet now.',
     answer: answers.costTicket,
   }),
-  route('post', '/v1/cost-tickets/:id/approve', billing, approval, approve, {
+  route({
+    method: 'post',
+    path: '/v1/cost-tickets/:id/approve',
+    access: billing,
+    input: approval,
+    handler: approve,
     summary: 'Credit what is missing and hold it for the request, in one step.',
     is_idempotent: true,
     answer: answers.costTicket,
   }),
-  route('post', '/v1/cost-tickets/:id/deny', billing, denial, deny, {
+  route({
+    method: 'post',
+    path: '/v1/cost-tickets/:id/deny',
+    access: billing,
+    input: denial,
+    handler: deny,
     summary: 'Refuse the request; its held call is told at once.',
     is_idempotent: true,
     answer: answers.costTicket,
@@ -57,8 +77,9 @@ function approve(ctx: Ctx, { amount, ...rest }: z.infer<typeof approval>) {
   return decide(ctx, { verdict: 'approved', amount_nanos: amount?.toString(), ...rest });
 }
 
-function deny(ctx: Ctx, { reason, ...rest }: z.infer<typeof denial>) {
-  return decide(ctx, { verdict: 'denied', note: reason, ...rest });
+/** On the wire the note of a denial is its `reason`. */
+function deny(ctx: Ctx, { reason: note, ...rest }: z.infer<typeof denial>) {
+  return decide(ctx, { verdict: 'denied', note, ...rest });
 }
 
 type Decision = Pick<verdicts.Verdict, 'verdict' | 'amount_nanos' | 'wallet_id' | 'note'> & {
@@ -70,7 +91,9 @@ async function decide(ctx: Ctx, { id: ticket_id, ...decision }: Decision) {
   const { db, temporal, principal } = ctx;
   const { org_id } = await tickets.get(db, ticket_id, ownOrg(principal));
   const verdict: verdicts.Verdict = {
-    ...{ ticket_id, org_id, ...decision },
+    ticket_id,
+    org_id,
+    ...decision,
     id: randomUUID(),
     by: principal.user_id ?? principal.id,
     is_platform: isPlatformAdmin(principal),

@@ -19,7 +19,7 @@ const newToken = z.strictObject({
   org_id: id.optional(),
   name,
   token_type: type,
-  scopes: z.array(z.enum(tokens.scopes)).default([]),
+  scopes: z.array(z.enum(tokens.permissions)).default([]),
   allowed_models: z.array(id).max(1_000).nullish(),
   user_id: id.nullish(),
   team_id: id.nullish(),
@@ -38,24 +38,49 @@ const rotation = z.strictObject({
 const write = permission('tokens:write');
 
 export const tokenRoutes = [
-  route('post', '/v1/tokens', write, newToken, issue, {
+  route({
+    method: 'post',
+    path: '/v1/tokens',
+    access: write,
+    input: newToken,
+    handler: issue,
     summary: 'Issue a key. Its value is shown in this answer only.',
     status: 201,
     answer: answers.issuedToken,
   }),
-  route('get', '/v1/tokens', write, listQuery, list, {
+  route({
+    method: 'get',
+    path: '/v1/tokens',
+    access: write,
+    input: listQuery,
+    handler: list,
     summary: 'Keys, newest first.',
     answer: shared.list({ tokens: answers.token }),
   }),
-  route('get', '/v1/tokens/:name', write, byName, find, {
+  route({
+    method: 'get',
+    path: '/v1/tokens/:name',
+    access: write,
+    input: byName,
+    handler: find,
     summary: 'A key by name.',
     answer: answers.token,
   }),
-  route('delete', '/v1/tokens/:name', write, byName, revoke, {
+  route({
+    method: 'delete',
+    path: '/v1/tokens/:name',
+    access: write,
+    input: byName,
+    handler: revoke,
     summary: 'Revoke a key at once; calls in flight finish.',
     answer: answers.token,
   }),
-  route('post', '/v1/tokens/:name/rotate', write, rotation, rotate, {
+  route({
+    method: 'post',
+    path: '/v1/tokens/:name/rotate',
+    access: write,
+    input: rotation,
+    handler: rotate,
     summary: 'A new value for the same key; the old one works for overlap_seconds.',
     status: 201,
     answer: answers.issuedToken,
@@ -108,7 +133,10 @@ async function rotate({ db, principal }: Ctx, input: z.infer<typeof rotation>) {
   return { ...(await tokens.find(db, org_id, input.name)), key };
 }
 
-/** A platform admin's keys without an organization are platform keys: listed and changed by naming none. */
+/**
+ * A platform admin's keys without an organization are platform keys: listed and changed by naming
+ * none.
+ */
 async function readOrg(
   db: Db,
   principal: Principal,
@@ -124,7 +152,7 @@ async function tokenOrg(
   principal: Principal,
   input: z.infer<typeof newToken>,
 ): Promise<string | null> {
-  const isPlatformKey = input.scopes.some((scope) => tokens.platformScopes.includes(scope));
+  const isPlatformKey = input.scopes.some((scope) => tokens.platformPermissions.includes(scope));
   if (isPlatformKey && isPlatformAdmin(principal) && input.org_id === undefined) return null;
   return actingOrg(db, principal, input.org_id);
 }
@@ -140,7 +168,7 @@ function checkScopes(
   if (input.token_type === 'gateway') return;
   const param = (['allowed_models', 'max_budget'] as const).find((field) => input[field] != null);
   if (param) throw new AppError('invalid_field', `${param} is for gateway keys.`, { param });
-  const platform = input.scopes.find((scope) => tokens.platformScopes.includes(scope));
+  const platform = input.scopes.find((scope) => tokens.platformPermissions.includes(scope));
   if (platform && org_id !== null) {
     throw new AppError(
       'permission_denied',

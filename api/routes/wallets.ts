@@ -21,7 +21,8 @@ import { type Ctx, route } from '../http/route';
 const ownerType = z.enum(['organization', 'team', 'user']);
 const walletsQuery = z.strictObject({ org_id: id.optional(), ...page });
 const balanceQuery = z.strictObject({ org_id: id.optional(), team_id: id.optional() });
-// `seq_max`: the `total` of the first page, so that the next ones do not shift while entries are written.
+// `seq_max`: the `total` of the first page, so that the next ones do not shift while entries are
+// written.
 const seq_max = z.coerce.number<number>().int().min(0).max(Number.MAX_SAFE_INTEGER).optional();
 const transactionsQuery = z.strictObject({ id, ...ledgerPage, seq_max });
 const thresholdBody = z.strictObject({
@@ -58,87 +59,131 @@ const settingsBody = z.strictObject({
 const billing = permission('org:billing');
 
 export const walletRoutes = [
-  route('get', '/v1/wallets', member, walletsQuery, listWallets, {
+  route({
+    method: 'get',
+    path: '/v1/wallets',
+    access: member,
+    input: walletsQuery,
+    handler: listWallets,
     summary: 'The wallets that the caller may see.',
     answer: shared.list({ wallets: answers.wallet }),
   }),
-  route('get', '/v1/wallets/balance', member, balanceQuery, balance, {
+  route({
+    method: 'get',
+    path: '/v1/wallets/balance',
+    access: member,
+    input: balanceQuery,
+    handler: balance,
     summary:
       "What the caller could spend: the user's, else the team's, else the organization's wallet.",
     answer: answers.balances,
   }),
-  route('get', '/v1/wallets/:id/transactions', member, transactionsQuery, listTransactions, {
+  route({
+    method: 'get',
+    path: '/v1/wallets/:id/transactions',
+    access: member,
+    input: transactionsQuery,
+    handler: listTransactions,
     summary:
       "A wallet's ledger entries, newest first. With seq_max, the first page's total, pages do not shift as entries are written.",
     answer: shared.list({ transactions: answers.transaction }),
   }),
-  route('put', '/v1/wallets/:id', billing, thresholdBody, putThreshold, {
+  route({
+    method: 'put',
+    path: '/v1/wallets/:id',
+    access: billing,
+    input: thresholdBody,
+    handler: putThreshold,
     summary: "Change when a wallet counts as low; null: as the organization's settings say.",
     answer: answers.wallet,
   }),
-  route('post', '/v1/wallets/credit', billing, creditBody, credit, {
+  route({
+    method: 'post',
+    path: '/v1/wallets/credit',
+    access: billing,
+    input: creditBody,
+    handler: credit,
     summary: 'Add money to a wallet by hand.',
     is_idempotent: true,
     status: 201,
     answer: answers.credited,
   }),
-  route('post', '/v1/wallets/allocate', billing, transferBody, allocate, {
+  route({
+    method: 'post',
+    path: '/v1/wallets/allocate',
+    access: billing,
+    input: transferBody,
+    handler: allocate,
     summary: "Move money from the organization's wallet to a team's or user's.",
     is_idempotent: true,
     answer: answers.moved,
   }),
-  route('post', '/v1/wallets/reclaim', billing, transferBody, reclaim, {
+  route({
+    method: 'post',
+    path: '/v1/wallets/reclaim',
+    access: billing,
+    input: transferBody,
+    handler: reclaim,
     summary: "Move money from a team's or user's wallet back to the organization's.",
     is_idempotent: true,
     answer: answers.moved,
   }),
-  route('get', '/v1/admin/wallets', platformAdmin, walletsQuery, listAllWallets, {
+  route({
+    method: 'get',
+    path: '/v1/admin/wallets',
+    access: platformAdmin,
+    input: walletsQuery,
+    handler: listAllWallets,
     summary: 'All wallets of all organizations, newest first.',
     answer: shared.list({ wallets: answers.wallet }),
   }),
-  route(
-    'get',
-    '/v1/admin/wallets/:id/transactions',
-    platformAdmin,
-    transactionsQuery,
-    listTransactions,
-    {
-      summary: 'The ledger of any wallet.',
-      answer: shared.list({ transactions: answers.transaction }),
-    },
-  ),
-  route('put', '/v1/admin/wallets/:id', platformAdmin, thresholdBody, putThreshold, {
+  route({
+    method: 'get',
+    path: '/v1/admin/wallets/:id/transactions',
+    access: platformAdmin,
+    input: transactionsQuery,
+    handler: listTransactions,
+    summary: 'The ledger of any wallet.',
+    answer: shared.list({ transactions: answers.transaction }),
+  }),
+  route({
+    method: 'put',
+    path: '/v1/admin/wallets/:id',
+    access: platformAdmin,
+    input: thresholdBody,
+    handler: putThreshold,
     summary: 'Change when any wallet counts as low.',
     answer: answers.wallet,
   }),
-  route('post', '/v1/admin/wallets/credit', platformAdmin, creditBody, credit, {
+  route({
+    method: 'post',
+    path: '/v1/admin/wallets/credit',
+    access: platformAdmin,
+    input: creditBody,
+    handler: credit,
     summary: 'Add money to a wallet of any organization.',
     is_idempotent: true,
     status: 201,
     answer: answers.credited,
   }),
-  route(
-    'get',
-    '/v1/admin/organizations/:id/wallet-settings',
-    platformAdmin,
-    z.strictObject({ id }),
-    getSettings,
-    {
-      summary: 'Wallet settings of an organization.',
-      answer: answers.settings,
-    },
-  ),
-  route(
-    'put',
-    '/v1/admin/organizations/:id/wallet-settings',
-    platformAdmin,
-    settingsBody,
-    putSettings,
-    {
-      summary: 'Change the given wallet settings of an organization.',
-      answer: answers.settings,
-    },
-  ),
+  route({
+    method: 'get',
+    path: '/v1/admin/organizations/:id/wallet-settings',
+    access: platformAdmin,
+    input: z.strictObject({ id }),
+    handler: getSettings,
+    summary: 'Wallet settings of an organization.',
+    answer: answers.settings,
+  }),
+  route({
+    method: 'put',
+    path: '/v1/admin/organizations/:id/wallet-settings',
+    access: platformAdmin,
+    input: settingsBody,
+    handler: putSettings,
+    summary: 'Change the given wallet settings of an organization.',
+    answer: answers.settings,
+  }),
 ];
 
 async function viewer(db: Db, principal: Principal, org_id?: string): Promise<wallets.Viewer> {
@@ -200,7 +245,8 @@ async function credit(ctx: Ctx, body: z.infer<typeof creditBody>) {
     await wallets.lock(db, org_id);
     const target = await wallets.ensure(db, org_id, { owner_type, owner_id });
     const { manual_credit } = await walletSettings.get(db, org_id);
-    // Under platform_only an organization makes no money of its own: its credits are transfers from its own wallet.
+    // Under platform_only an organization makes no money of its own: its credits are transfers from
+    // its own wallet.
     const isTransfer = manual_credit === 'platform_only' && !isPlatformAdmin(ctx.principal);
     const transaction = isTransfer
       ? await fromOrganization(db, org_id, target, { amount_nanos, description })

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { createLanes } from '../../api/ledger/lanes';
+import { openBatches } from '../../api/ledger/batches';
 import { openDatabase } from '../../runtime/database';
 import { createLog } from '../../runtime/log';
 import { interactiveCycle } from '../interactive';
@@ -8,7 +8,7 @@ export interface LoadSpec {
   url: string;
   org_id: string;
   key_id: string;
-  way: 'lane' | 'interactive';
+  way: 'batched' | 'interactive';
   in_flight: number;
   seconds: number;
 }
@@ -30,12 +30,12 @@ const request_body_hash = `sha256:${'0'.repeat(64)}`;
 
 /** One load process: as many whole cycles as fit into the time; answers {cycles, errors} to its parent. */
 async function main(spec: LoadSpec): Promise<void> {
-  const db = openDatabase(spec.url, spec.way === 'lane' ? 4 : spec.in_flight);
-  const lanes = createLanes(db, createLog('bench', 'fatal'));
+  const db = openDatabase(spec.url, spec.way === 'batched' ? 4 : spec.in_flight);
+  const batches = openBatches(db, createLog('bench', 'fatal'));
   const { org_id, key_id } = spec;
-  const laneCycle = async () => {
+  const batchedCycle = async () => {
     const request_id = randomUUID();
-    const hold = await lanes.reserve({
+    const hold = await batches.reserve({
       org_id,
       key_id,
       request_id,
@@ -46,14 +46,14 @@ async function main(spec: LoadSpec): Promise<void> {
       max_completion_tokens: 100,
     });
     if (hold.code !== null) throw new Error(hold.code);
-    await lanes.settle({
+    await batches.settle({
       org_id,
       reservation_id: hold.reservation_id as string,
       outcome: 'completed',
       usage,
     });
   };
-  const cycle = spec.way === 'lane' ? laneCycle : () => interactiveCycle(db, spec);
+  const cycle = spec.way === 'batched' ? batchedCycle : () => interactiveCycle(db, spec);
   const end = performance.now() + spec.seconds * 1_000;
   let cycles = 0;
   let errors = 0;
@@ -70,7 +70,7 @@ async function main(spec: LoadSpec): Promise<void> {
     }
   };
   await Promise.all(Array.from({ length: spec.in_flight }, worker));
-  await lanes.close();
+  await batches.close();
   await db.destroy();
   process.send?.({ cycles, errors });
 }

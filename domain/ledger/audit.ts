@@ -1,6 +1,6 @@
 import { type Db, many } from '../sql';
 
-export interface Broken {
+interface Broken {
   check: string;
   wallet_id: string | null;
   detail: string;

@@ -1,15 +1,33 @@
 import type { TraceMembers } from '../trace';
 
+// The contract between gateway and API: the bodies and answers of the machine routes. The gateway
+// writes these bodies and reads these answers in their wire form (runtime/wire.ts: money in major
+// units, times as ISO text); the API checks the bodies with api/machine/bodies.ts, and its answers
+// are these rows. Who a key is: domain/people/identity.ts.
+
 /** A model that a request may run on, by the provider's id and the model's name. */
-export interface Candidate {
+export interface PricedModel {
   provider: string;
   model: string;
 }
 
-/** The reserve body (specification: Reserve request). Tokens are counts. */
-export interface Reserve extends Candidate, TraceMembers {
+/** The amounts besides tokens that speech is priced by: characters of text, seconds of sound. */
+export interface Units {
+  characters: number;
+  seconds: number;
+}
+
+/** The limits of a session, this call included: a count of calls, and USD. */
+export interface SessionLimits {
+  max_actions?: number | undefined;
+  max_cost_usd?: number | undefined;
+}
+
+/** A reserve (specification: Reserve request). Tokens are counts, estimated by the gateway. */
+export interface Reserve extends PricedModel, TraceMembers {
   org_id: string;
   estimated_prompt_tokens: number;
+  /** `sha256:` and 64 hex digits: the same request finds its open ticket again. */
   request_body_hash: string;
   max_completion_tokens?: number | null | undefined;
   user_id?: string | null | undefined;
@@ -18,43 +36,105 @@ export interface Reserve extends Candidate, TraceMembers {
   key_id?: string | null | undefined;
   secret_id?: string | null | undefined;
   session_id?: string | null | undefined;
+  /** Names the hold: a repeat of the same body finds it. */
   request_id: string;
   family?: string | null | undefined;
-  units?: { characters?: number | undefined; seconds?: number | undefined } | null | undefined;
-  fallbacks?: Candidate[] | null | undefined;
-  session_limits?:
-    | { max_actions?: number | undefined; max_cost_usd?: number | undefined }
-    | null
-    | undefined;
+  units?: Some<Units> | null | undefined;
+  /** Who else may serve: their prices are frozen too, and the dearest is held. */
+  fallbacks?: readonly PricedModel[] | null | undefined;
+  session_limits?: SessionLimits | null | undefined;
 }
 
-/** All input tokens are in `prompt_tokens`, cached, cache-write and audio included; likewise reasoning and audio in `completion_tokens`. */
+/** A reserve as it is sent: the API makes the `request_id` that is missing. */
+export type ReserveBody = Omit<Reserve, 'request_id'> & { request_id?: string | null | undefined };
+
+/** The hold that a reserve or redeem made. Amounts are nanos of the wallet's currency. */
+export interface Reservation {
+  reservation_id: string;
+  wallet_id: string;
+  wallet_owner_type: 'user' | 'team' | 'organization';
+  estimated_cost_nanos: bigint;
+  /** The estimate and the buffer. */
+  reserved_amount_nanos: bigint;
+  currency: string;
+  balance_after_nanos: bigint;
+  /** By the database's clock. */
+  expires_at: Date;
+  /** The completion that the hold pays for, in tokens; an older API does not say. */
+  max_completion_tokens?: bigint | null | undefined;
+  warnings: Warning[];
+}
+
+/**
+ * A constraint with mode `warn` that a hold exceeds. `max_value` is in currency or in answers, by
+ * its type.
+ */
+export interface Warning {
+  id: string;
+  constraint_type: 'cost' | 'responses';
+  interval: 'hour' | 'day' | 'week' | 'month';
+  max_value: number;
+  /** ISO 8601. */
+  resets_at: string;
+}
+
+/**
+ * The usage of one answer, reported by the upstream or counted by the gateway. Counts are tokens
+ * unless the name says otherwise; an absent one is 0. All input tokens are in `prompt_tokens`,
+ * cached, cache-write and audio included; likewise reasoning and audio in `completion_tokens`.
+ */
 export interface Usage {
   prompt_tokens: number;
   completion_tokens: number;
   cached_tokens: number;
   cache_write_tokens: number;
-  cache_write_1h_tokens: number;
+  /**
+   * Written to be kept for an hour, which has a price of its own; not among `cache_write_tokens`.
+   */
+  cache_write_1h_tokens?: number;
   reasoning_tokens: number;
   audio_input_tokens: number;
   audio_output_tokens: number;
-  characters: number;
-  seconds: number;
-  tool_calls: number;
+  characters?: number;
+  /** Of sound. */
+  seconds?: number;
+  /** Searches and the like that the provider ran and bills by number. */
+  tool_calls?: number;
 }
 
+/** A settle names its hold by `reservation_id` or by the `request_id` of the reserve. */
 export interface Settle extends TraceMembers {
   org_id: string;
   reservation_id?: string | undefined;
   request_id?: string | undefined;
   outcome: 'completed' | 'failed' | 'canceled';
+  /** Who served, if it was a fallback of the reserve. */
   provider?: string | undefined;
   model?: string | undefined;
-  usage: Usage;
+  /** Absent only with the outcome `canceled`: nothing was used. */
+  usage?: Usage | undefined;
   usage_source?: 'upstream' | 'estimated' | undefined;
 }
 
-/** A ticket's hold asked for again by one call. `wait_ms` keeps the call in the queue. */
+/** A settle as it is sent: the API finds the organization of a `reservation_id`. */
+export type SettleBody = Omit<Settle, 'org_id'> & Some<Pick<Settle, 'org_id'>>;
+
+/** How a call ended: the part of its settle that the answer decides. */
+export type Outcome = Pick<Settle, 'outcome' | 'usage' | 'usage_source'>;
+
+/** The result of a settle. Amounts are nanos of the wallet's currency. */
+export interface Settlement {
+  /** Null, like the wallet and its balance, if a request without a hold was canceled. */
+  reservation_id: string | null;
+  status: 'settled' | 'late' | 'released';
+  actual_cost_nanos: bigint;
+  released_amount_nanos: bigint;
+  wallet_id: string | null;
+  balance_after_nanos: bigint | null;
+  transaction_id: string | null;
+}
+
+/** One call asks again for the hold of a ticket. Its answer is a `Reservation`. */
 export interface Redeem extends TraceMembers {
   org_id: string;
   ticket_id: string;
@@ -63,19 +143,48 @@ export interface Redeem extends TraceMembers {
   key_id?: string | null | undefined;
   secret_id?: string | null | undefined;
   user_id?: string | null | undefined;
+  /** Taken and not read: the ticket knows its team. */
+  team_id?: string | null | undefined;
   agent_id?: string | null | undefined;
   /** The route of the call; the same bytes on another one are another request. */
   family?: string | null | undefined;
   /** The client named the ticket: it pays for this call or for none. */
   is_brought?: boolean | undefined;
+  /** How long the call stays in the queue for money, in milliseconds; 0 asks once. */
   wait_ms: number;
 }
 
-/** A constraint with mode `warn` that a hold exceeds. */
-export interface Warning {
-  id: string;
-  constraint_type: 'cost' | 'responses';
-  interval: 'hour' | 'day' | 'week' | 'month';
-  max_value: number;
-  resets_at: string;
+/** Keeps open holds alive, those of several organizations together. */
+export interface Extend {
+  items: { org_id: string; reservation_id: string }[];
 }
+
+/** The result of an extend for one hold. */
+export interface Extension {
+  reservation_id: string;
+  status: 'extended' | 'expired' | 'settled' | 'unknown';
+  expires_at: Date | null;
+}
+
+/** Many calls in one; the answer is one `BatchLine` an item, each as soon as it is there. */
+export interface Batch {
+  items: BatchItem[];
+}
+
+export interface BatchItem {
+  /** Chosen by the sender, for this batch only. */
+  id: string;
+  op: 'reserve' | 'settle' | 'extend';
+  /** The body that the route of its own takes. */
+  body: object;
+}
+
+/** The answer to one item: status and body are those of the route of its own. */
+export interface BatchLine {
+  id: string;
+  status: number;
+  body: unknown;
+}
+
+/** Members that a body may leave out. */
+export type Some<Whole> = { [member in keyof Whole]?: Whole[member] | undefined };

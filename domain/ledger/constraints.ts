@@ -4,10 +4,13 @@ import { type Db, many, maybe, one } from '../sql';
 import { lock } from './wallets';
 
 /** Money caps count the organization's currency, `responses` caps count answers. */
-export type ConstraintType = 'cost' | 'responses';
-export type Interval = 'hour' | 'day' | 'week' | 'month';
+type ConstraintType = 'cost' | 'responses';
+type Interval = 'hour' | 'day' | 'week' | 'month';
 
-/** The six fields of the specification. `model_pattern` may end in `*`; `max_value` is in major units or answers. */
+/**
+ * The six fields of the specification. `model_pattern` may end in `*`; `max_value` is in major
+ * units or answers.
+ */
 export interface ConstraintFields {
   constraint_type: ConstraintType;
   provider: string;
@@ -17,7 +20,7 @@ export interface ConstraintFields {
   enforcement_mode: 'reject' | 'warn';
 }
 
-export interface Constraint extends ConstraintFields {
+interface Constraint extends ConstraintFields {
   id: string;
   agent_id: string;
   created_at: Date;
@@ -36,7 +39,7 @@ export function list(db: Db, agent_id: string): Promise<Constraint[]> {
   );
 }
 
-/** Caps an agent from now on; what the present window has seen already counts. */
+/** Caps an agent from now on; requests of the present window already count. */
 export function create(
   db: Db,
   agent: { org_id: string; agent_id: string },
@@ -98,8 +101,10 @@ export async function archive(
   });
 }
 
-/** How a constraint stands in the present window; `current_value` and `remaining` in its own unit. */
-export interface Standing {
+/**
+ * How a constraint stands in the present window; `current_value` and `remaining` in its own unit.
+ */
+interface Standing {
   id: string;
   constraint_type: ConstraintType;
   interval: Interval;
@@ -111,13 +116,16 @@ export interface Standing {
   resets_at: Date;
 }
 
-export interface Standings {
-  /** False where a `reject` constraint has no room for one more request of the estimated cost. */
+interface Standings {
+  /** False if a `reject` constraint has no room for one more request of the estimated cost. */
   allowed: boolean;
   constraints: Standing[];
 }
 
-/** What an agent's constraints on a model say of one more request. `estimated_cost_nanos` 0 asks how things stand. */
+/**
+ * How an agent's constraints on a model stand for one more request. `estimated_cost_nanos` 0 asks
+ * how they stand now.
+ */
 export async function check(
   db: Db,
   agent_id: string,
@@ -149,7 +157,7 @@ export async function check(
 }
 
 /** Use that went past reserve. */
-export interface Increment {
+interface Increment {
   org_id: string;
   agent_id: string;
   provider: string;

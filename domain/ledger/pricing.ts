@@ -20,7 +20,7 @@ export interface Price {
   per_tool_call: number | null;
   max_output_tokens: number | null;
   reasoning: boolean;
-  tiers: Tier[] | null;
+  tiers: PriceTier[] | null;
   free: boolean;
   /** Absent: from now on, by the database's clock. */
   effective_from?: Date | undefined;
@@ -45,13 +45,13 @@ export const blankPrice = {
   free: false,
 };
 
-export interface Tier {
+interface PriceTier {
   above_prompt_tokens: number;
   input_per_1m: number;
   output_per_1m: number;
 }
 
-export interface StoredPrice extends Price {
+interface StoredPrice extends Price {
   id: string;
   effective_from: Date;
   created_at: Date;
@@ -94,7 +94,7 @@ export function list(db: Db): Promise<StoredPrice[]> {
   return many(db, `select ${columns} from (${current}) p order by provider, model`);
 }
 
-/** Makes a price. 409 `already_exists` where the provider's model has one. */
+/** Makes a price. 409 `already_exists` if the provider's model has one. */
 export function create(db: Db, price: Price): Promise<StoredPrice> {
   checkPaid(price);
   return db.transaction(async (trx) => {
@@ -104,7 +104,10 @@ export function create(db: Db, price: Price): Promise<StoredPrice> {
   });
 }
 
-/** Makes a new version of a price; reservations keep the one they froze. What was planned from its start on is replaced. */
+/**
+ * Makes a new version of a price; reservations keep the one they froze. Versions planned from its
+ * start on are replaced.
+ */
 export function update(db: Db, id: string, change: Partial<Price>): Promise<StoredPrice> {
   return db.transaction(async (trx) => {
     await lockEdits(trx);
@@ -132,7 +135,7 @@ export function remove(db: Db, id: string): Promise<void> {
   });
 }
 
-export interface ExchangeRates {
+interface ExchangeRates {
   base: 'USD';
   /** Units of each currency for 1 USD. */
   rates: Record<string, number>;
@@ -168,8 +171,9 @@ export function setExchangeRates(db: Db, rates: Record<string, number>): Promise
 }
 
 /**
- * Nanos of one currency in another by the admin's rates, rounded half up. `exchange_rate_missing` without a rate,
- * `invalid_field` for what rounds to nothing, `amount_too_large` above the bound of an amount.
+ * Nanos of one currency in another by the admin's rates, rounded half up. `exchange_rate_missing`
+ * without a rate, `invalid_field` for an amount that rounds to nothing, `amount_too_large` above
+ * the bound of an amount.
  */
 export async function convert(
   db: Db,
@@ -230,7 +234,7 @@ async function refuseDuplicate(trx: Db, price: Price, id: string | null): Promis
     );
 }
 
-/** Retires the versions that start at or after an instant; all of them where it is null. */
+/** Retires the versions that start at or after an instant; all of them if it is null. */
 async function retire(trx: Db, id: string, from: Date | 'now' | null): Promise<number> {
   const rows = await many(
     trx,

@@ -1,18 +1,28 @@
 import type { ErrorCode } from '../errors';
+import type { PricedModel } from './calls';
 
-interface Refusal {
+/** The columns of an answer from which `words` makes its text. */
+interface RefusedItem {
   code: string | null;
   param: string | null;
   cost_ticket: Record<string, unknown> | null;
 }
 
-interface Model {
-  provider: string;
-  model: string;
+interface Refusal {
+  code: ErrorCode;
+  /** For the person whose reserve, settle or redeem is refused. */
+  message: string;
+  /** For the person whose verdict is refused, if that is another message. */
+  verdict_message?: string;
+  /** The field of the verdict that is wrong. */
+  verdict_param?: string;
 }
 
-/** What a person can do about each refusal that the ledger's functions return as a row. */
-export const refusals: Record<string, { code: ErrorCode; message: string }> = {
+/**
+ * The refusals that the ledger's functions return as a row; each message says how a person can go
+ * on.
+ */
+export const refusals: Record<string, Refusal> = {
   unknown_org: { code: 'invalid_field', message: 'org_id is not a known organization.' },
   not_of_organization: {
     code: 'invalid_field',
@@ -35,6 +45,8 @@ export const refusals: Record<string, { code: ErrorCode; message: string }> = {
   amount_too_large: {
     code: 'amount_too_large',
     message: 'The cost would be above 9000000000 of the currency.',
+    verdict_message: 'A wallet holds at most 9000000000 of its currency.',
+    verdict_param: 'amount',
   },
   session_limit_exceeded: {
     code: 'session_limit_exceeded',
@@ -57,6 +69,7 @@ export const refusals: Record<string, { code: ErrorCode; message: string }> = {
     code: 'insufficient_balance',
     message:
       'No wallet covers the estimated cost. Top up by the shortfall of the cost ticket, or ask for its approval.',
+    verdict_message: "The organization's wallet does not cover the transfer.",
   },
   usage_constraint_exceeded: {
     code: 'usage_constraint_exceeded',
@@ -73,14 +86,40 @@ export const refusals: Record<string, { code: ErrorCode; message: string }> = {
     code: 'ticket_owner_differs',
     message: 'This cost ticket belongs to another key or another request body.',
   },
-  ticket_denied: { code: 'ticket_denied', message: 'This cost ticket was denied.' },
+  ticket_approved: { code: 'ticket_approved', message: 'This cost ticket was approved already.' },
+  ticket_denied: {
+    code: 'ticket_denied',
+    message: 'This cost ticket was denied.',
+    verdict_message: 'This cost ticket was denied already.',
+  },
   ticket_redeemed: {
     code: 'ticket_redeemed',
     message: 'This cost ticket has paid for another call already. Send the request without it.',
+    verdict_message: 'This cost ticket has been redeemed: its request is paid.',
   },
   ticket_expired: {
     code: 'ticket_expired',
     message: 'This cost ticket has expired. Send the request again for a new one.',
+  },
+  verdict_too_late: {
+    code: 'verdict_too_late',
+    message:
+      'The verdict arrived too late and changed nothing. Look at the ticket, then repeat it.',
+  },
+  wallet_not_of_ticket: {
+    code: 'invalid_field',
+    message: "wallet_id must be one of the ticket's wallets.",
+    verdict_param: 'wallet_id',
+  },
+  manual_credit_not_allowed: {
+    code: 'manual_credit_not_allowed',
+    message:
+      "This organization's own wallet is filled by the platform only. Name a user's or team's wallet of the ticket, which is filled by a transfer.",
+  },
+  amount_below_shortfall: {
+    code: 'amount_below_shortfall',
+    message:
+      'The amount does not cover the shortfall of the wallet. Leave it out to credit exactly what is missing.',
   },
   not_found: { code: 'not_found', message: 'No reservation was found under this id.' },
   price_not_frozen: {
@@ -89,14 +128,17 @@ export const refusals: Record<string, { code: ErrorCode; message: string }> = {
   },
 };
 
-/** The words of a refusal that say more than its code can. */
-export function words({ code, param, cost_ticket }: Refusal, asked?: Model): string | undefined {
+/** The message of a refusal that names more than its code can. */
+export function words(
+  { code, param, cost_ticket }: RefusedItem,
+  asked?: PricedModel,
+): string | undefined {
   if (code === 'model_not_priced' && param === 'model' && asked) return noPrice(asked);
   if (code === 'ticket_denied' && cost_ticket?.note)
     return `This cost ticket was denied: ${cost_ticket.note}`;
   return undefined;
 }
 
-function noPrice({ provider, model }: Model): string {
+function noPrice({ provider, model }: PricedModel): string {
   return `There is no price for the model "${model}" of the provider "${provider}". A platform admin must set one: POST /v1/admin/model-pricing.`;
 }

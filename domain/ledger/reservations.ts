@@ -1,11 +1,20 @@
 import { AppError } from '../errors';
 import { type Db, many, maybe } from '../sql';
 import type { Trace, TraceMembers } from '../trace';
-import type { Candidate, Redeem, Reserve, Settle, Warning } from './calls';
+import type {
+  Extension,
+  PricedModel,
+  Redeem,
+  Reservation,
+  Reserve,
+  Settle,
+  Settlement,
+  Warning,
+} from './calls';
 import { refusals, words } from './refusals';
 
-/** One row of the SQL type `lane_row`: what happened to one item. `code` is null where it went well. */
-export interface LaneAnswer {
+/** One row of the SQL type `lane_row`: the answer to one item. `code` is null if it went well. */
+export interface ItemAnswer {
   op: 'reserve' | 'settle' | 'redeem';
   n: number;
   code: string | null;
@@ -31,9 +40,9 @@ export interface LaneAnswer {
 }
 
 /** The columns of `lane_row` as one flat row. */
-export const laneColumns = '(r.answer).*, r.max_completion_tokens, r.warnings, r.resets_at';
+export const answerColumns = '(r.answer).*, r.max_completion_tokens, r.warnings, r.resets_at';
 
-export interface Batch {
+interface Bodies {
   settlements?: readonly object[];
   redeems?: readonly object[];
   reserves?: readonly object[];
@@ -42,20 +51,21 @@ export interface Batch {
 }
 
 /**
- * Settles, then redeems, then reserves for one organization in one commit. Answers are rows in no particular order: `op`
- * and `n` (1-based) tell whose they are. Throws only where nothing at all was written.
+ * Commits one batch of one organization: settles, then redeems, then reserves. Answers are rows in
+ * no particular order: `op` and `n` (1-based) name the item. Throws only if nothing at all was
+ * written.
  */
-export function lane(
+export function reserveBatch(
   db: Db,
   org_id: string,
-  { settlements = [], redeems = [], reserves = [], traces }: Batch,
-): Promise<LaneAnswer[]> {
-  return many<LaneAnswer>(
+  { settlements = [], redeems = [], reserves = [], traces }: Bodies,
+): Promise<ItemAnswer[]> {
+  return many<ItemAnswer>(
     db,
     traces === undefined
-      ? `select ${laneColumns} from lane_3(:org_id, :settlements, :redeems, :reserves) as r`
-      : // The lane reads the setting's row, so that it runs after it.
-        `select ${laneColumns} from set_config('svc.traces', :traces, true) as c
+      ? `select ${answerColumns} from lane_3(:org_id, :settlements, :redeems, :reserves) as r`
+      : // lane_3 reads the setting's row, so that it runs after it.
+        `select ${answerColumns} from set_config('svc.traces', :traces, true) as c
          cross join lateral lane_3(case when c is not null then :org_id end, :settlements, :redeems, :reserves) as r`,
     {
       ...(traces === undefined ? {} : { traces: JSON.stringify(traces) }),
@@ -86,7 +96,11 @@ export function settleItem({ org_id: _, ...item }: Settle): Record<string, unkno
 }
 
 /** The SQL type `redeem_item` of a redeem body. */
-export function redeemItem({ org_id: _, ...item }: Redeem): Record<string, unknown> {
+export function redeemItem({
+  org_id: _,
+  team_id: _team,
+  ...item
+}: Redeem): Record<string, unknown> {
   return untraced(item);
 }
 
@@ -98,40 +112,37 @@ function untraced(item: TraceMembers): Record<string, unknown> {
 }
 
 /** The wire answer of a reserve or redeem; throws the refusal that the row carries. */
-export function reserveAnswer(row: LaneAnswer, asked?: Candidate) {
+export function reserveAnswer(row: ItemAnswer, asked?: PricedModel): Reservation {
   if (row.code !== null) throw refusal(row, asked);
+  // The functions that answer without a code fill these columns.
+  const held = row as ItemAnswer & Reservation;
   return {
-    reservation_id: row.reservation_id,
-    wallet_id: row.wallet_id,
-    wallet_owner_type: row.wallet_owner_type,
-    estimated_cost_nanos: row.estimated_cost_nanos,
-    reserved_amount_nanos: row.reserved_amount_nanos,
-    currency: row.currency,
-    balance_after_nanos: row.balance_after_nanos,
-    expires_at: row.expires_at,
-    max_completion_tokens: row.max_completion_tokens,
+    reservation_id: held.reservation_id,
+    wallet_id: held.wallet_id,
+    wallet_owner_type: held.wallet_owner_type,
+    estimated_cost_nanos: held.estimated_cost_nanos,
+    reserved_amount_nanos: held.reserved_amount_nanos,
+    currency: held.currency,
+    balance_after_nanos: held.balance_after_nanos,
+    expires_at: held.expires_at,
+    max_completion_tokens: held.max_completion_tokens,
     warnings: row.warnings ?? [],
   };
 }
 
 /** The wire answer of a settle; throws the refusal that the row carries. */
-export function settleAnswer(row: LaneAnswer) {
+export function settleAnswer(row: ItemAnswer): Settlement {
   if (row.code !== null) throw refusal(row);
+  const settled = row as ItemAnswer & Settlement;
   return {
-    reservation_id: row.reservation_id,
-    status: row.status,
-    actual_cost_nanos: row.actual_cost_nanos,
-    released_amount_nanos: row.released_amount_nanos,
-    wallet_id: row.wallet_id,
-    balance_after_nanos: row.balance_after_nanos,
-    transaction_id: row.transaction_id,
+    reservation_id: settled.reservation_id,
+    status: settled.status,
+    actual_cost_nanos: settled.actual_cost_nanos,
+    released_amount_nanos: settled.released_amount_nanos,
+    wallet_id: settled.wallet_id,
+    balance_after_nanos: settled.balance_after_nanos,
+    transaction_id: settled.transaction_id,
   };
-}
-
-export interface Extension {
-  reservation_id: string;
-  status: 'extended' | 'expired' | 'settled' | 'unknown';
-  expires_at: Date | null;
 }
 
 /** Moves open holds of one organization to now + their life, at most 24 h after the reserve. */
@@ -146,7 +157,10 @@ export function extend(
   });
 }
 
-/** Expires what is overdue in one organization; milliseconds to its next deadline, or null where nothing is open. */
+/**
+ * Expires overdue holds of one organization; returns milliseconds to its next deadline, or null if
+ * no hold is open.
+ */
 export async function sweep(db: Db, org_id: string): Promise<number | null> {
   const row = await maybe<{ next_ms: number | null }>(
     db,
@@ -169,7 +183,10 @@ export async function orgOf(db: Db, reservation_id: string): Promise<string> {
   return row.org_id;
 }
 
-/** Wakes the lifetimes workflow of up to `limit` organizations whose holds are overdue though it should have seen them. */
+/**
+ * Wakes the lifetimes workflow of up to `limit` organizations whose holds are overdue though it
+ * should have seen them.
+ */
 export async function adoptOrphans(db: Db, limit: number): Promise<number> {
   const rows = await many(
     db,
@@ -182,7 +199,7 @@ export async function adoptOrphans(db: Db, limit: number): Promise<number> {
   return rows.length;
 }
 
-function refusal(row: LaneAnswer, asked?: Candidate): AppError {
+function refusal(row: ItemAnswer, asked?: PricedModel): AppError {
   const { code, cost_ticket, resets_at } = row;
   // The caller's own credential was taken; it is the key of the request that is refused.
   const param = row.param ?? (code === 'invalid_credential' ? 'key_id' : undefined);

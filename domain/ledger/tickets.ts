@@ -1,12 +1,13 @@
-import { isMadeBefore, type Page, pageOf, type Window } from '../pages';
+import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import type { Trace } from '../trace';
-import { type LaneAnswer, laneColumns } from './reservations';
+import { answerColumns, type ItemAnswer } from './reservations';
 
 export type TicketStatus = 'open' | 'approved' | 'denied' | 'redeemed' | 'expired';
 
-// Which states follow which, for readers: the stored functions (of migrations 0010, 0012 and 0013) make these moves and no
-// other, and a test holds this table against them. A redeemed ticket is open again where its call cancels the hold unused.
+// Which states follow which, for readers: the stored functions (of migrations 0010, 0012 and 0013)
+// make these moves and no other, and a test holds this table against them. A redeemed ticket is
+// open again if its call cancels the hold unused.
 export const moves: Record<TicketStatus, readonly TicketStatus[]> = {
   open: ['approved', 'denied', 'redeemed', 'expired'],
   approved: ['redeemed', 'expired'],
@@ -16,7 +17,7 @@ export const moves: Record<TicketStatus, readonly TicketStatus[]> = {
 };
 
 /** A ticket as people see it: `ticket_answer` of the database and who asked, waits and decided. */
-export interface Ticket {
+interface Ticket {
   id: string;
   org_id: string;
   status: TicketStatus;
@@ -42,17 +43,17 @@ const ticketRows = `
     'reservation_id', t.reservation_id, 'request_id', t.request_id, 'resolved_at', iso_time(t.resolved_at)) as ticket
   from cost_tickets t`;
 
-// What the clock has expired is expired, whoever has written it down.
+// A ticket past its deadline is expired, also before its row says so.
 const statusNow = `case when t.status in ('open', 'approved') and t.expires_at <= clock_timestamp() then 'expired' else t.status end`;
 
-/** An organization's tickets, newest first; of one status where it is named. */
+/** An organization's tickets, newest first; only those of a status if one is given. */
 export async function list(
   db: Db,
   {
     org_id,
     status = null,
     ...window
-  }: Window & { org_id: string; status?: TicketStatus | null | undefined },
+  }: PageRequest & { org_id: string; status?: TicketStatus | null | undefined },
 ): Promise<Page<Ticket>> {
   const { rows, ...rest } = await pageOf<{ ticket: Ticket }>(
     db,
@@ -76,7 +77,7 @@ export async function get(db: Db, id: string, org_id: string | null): Promise<Ti
   return ticket;
 }
 
-/** Milliseconds that an open ticket has left; 0 where it is closed. Expires it where they are over. */
+/** Milliseconds that an open ticket has left; 0 if it is closed. Expires it if its time is over. */
 export async function expire(db: Db, ticket_id: string): Promise<number> {
   const { left_ms } = await one<{ left_ms: number }>(
     db,
@@ -86,7 +87,7 @@ export async function expire(db: Db, ticket_id: string): Promise<number> {
   return left_ms;
 }
 
-/** How a ticket stands now, its deadline included; undefined where there is none. */
+/** How a ticket stands now, its deadline included; undefined if there is none. */
 export async function statusOf(db: Db, ticket_id: string): Promise<TicketStatus | undefined> {
   const row = await maybe<{ status: TicketStatus }>(
     db,
@@ -96,7 +97,7 @@ export async function statusOf(db: Db, ticket_id: string): Promise<TicketStatus 
   return row?.status;
 }
 
-/** The trace of the call that opened it; undefined where that had none. */
+/** The trace of the call that opened it; undefined if that had none. */
 export async function traceOf(db: Db, ticket_id: string): Promise<Trace | undefined> {
   const row = await maybe<{ trace: Trace | null }>(
     db,
@@ -106,7 +107,7 @@ export async function traceOf(db: Db, ticket_id: string): Promise<Trace | undefi
   return row?.trace ?? undefined;
 }
 
-/** True where the row is open, also past its deadline: its workflow has something to do. */
+/** True if the row is open, also past its deadline: its workflow has something to do. */
 export async function isOpen(db: Db, ticket_id: string): Promise<boolean> {
   const row = await maybe(
     db,
@@ -116,7 +117,8 @@ export async function isOpen(db: Db, ticket_id: string): Promise<boolean> {
   return row !== undefined;
 }
 
-// Who waits, for how much, until when (to the minute, in UTC), and what was decided by whom: a person, a key or a terminal.
+// The caller, the amount, the deadline (to the minute, in UTC), and the verdict with its author: a
+// person, a key or a terminal.
 const line = `trim_scale(t.estimated_cost_nanos / 1e9::numeric) || ' ' || t.currency || ' for ' || t.model || ', asked by '
   || concat_ws(' of ', coalesce('agent ' || a.name, u.name, 'key ' || k.name), 'team ' || m.name, o.name)
   || case when t.status = 'open' then ', open until ' || replace(left(iso_time(t.expires_at), 16), 'T', ' ') || ' UTC'
@@ -158,15 +160,18 @@ export async function openLines(
   };
 }
 
-/** Answers of an organization's waiting calls that are there now; serves its queue first where something changed. */
+/**
+ * Answers of an organization's waiting calls that are there now; serves its queue first if
+ * something changed.
+ */
 export function redeemWaiting(
   db: Db,
   org_id: string,
   request_ids: readonly string[],
-): Promise<(LaneAnswer & { request_id: string })[]> {
+): Promise<(ItemAnswer & { request_id: string })[]> {
   return many(
     db,
-    `select r.request_id, ${laneColumns} from redeem_waiting(:org_id, :request_ids) as r`,
+    `select r.request_id, ${answerColumns} from redeem_waiting(:org_id, :request_ids) as r`,
     { org_id, request_ids },
   );
 }

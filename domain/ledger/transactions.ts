@@ -1,7 +1,7 @@
-import type { Window } from '../pages';
+import type { PageRequest } from '../pages';
 import { type Db, many, one } from '../sql';
 
-export type TransactionType =
+type TransactionType =
   | 'credit'
   | 'reservation'
   | 'settlement'
@@ -32,13 +32,23 @@ export interface Transaction {
 export const columns = `id, wallet_id, seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase,
   actual_cost_nanos, transfer_id, payment_session_id, description, created_at`;
 
-export interface LedgerWindow extends Window {
-  /** The list as it was when this was its newest entry: pages then stay the same while entries are written. */
+interface LedgerPageRequest extends PageRequest {
+  /**
+   * The list as it was when this was its newest entry: pages then stay the same while entries are
+   * written.
+   */
   seq_max?: number | undefined;
 }
 
-/** A wallet's entries, newest first. `total` is the newest entry's seq: entries have no gaps and are never deleted. */
-export async function list(db: Db, wallet_id: string, { page, per_page, seq_max }: LedgerWindow) {
+/**
+ * A wallet's entries, newest first. `total` is the newest entry's seq: entries have no gaps and are
+ * never deleted.
+ */
+export async function list(
+  db: Db,
+  wallet_id: string,
+  { page, per_page, seq_max }: LedgerPageRequest,
+) {
   const { total } = await one<{ total: number }>(
     db,
     'select least(seq, :seq_max::bigint)::float as total from wallets where id = :wallet_id',

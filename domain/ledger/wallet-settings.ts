@@ -3,7 +3,7 @@ import { type Db, many, maybe, one } from '../sql';
 import * as wallets from './wallets';
 
 /** Wallet settings of an organization. */
-export interface WalletSettings {
+interface WalletSettings {
   currency: string;
   reserve_buffer_pct: number;
   low_balance_threshold_nanos: bigint;
@@ -14,7 +14,7 @@ export interface WalletSettings {
   wallet_user_topup_enabled: boolean;
 }
 
-export type SettingsChange = { [Name in keyof WalletSettings]?: WalletSettings[Name] | undefined };
+type SettingsChange = { [Name in keyof WalletSettings]?: WalletSettings[Name] | undefined };
 
 const settingColumns = `currency, reserve_buffer_pct::float as reserve_buffer_pct, low_balance_threshold_nanos, reservation_ttl_seconds,
   ticket_ttl_seconds, default_max_completion_tokens, manual_credit, wallet_user_topup_enabled`;
@@ -28,7 +28,10 @@ export function get(db: Db, org_id: string): Promise<WalletSettings> {
   );
 }
 
-/** Changes the given settings. The currency changes only while no ledger entry, ticket, payment session, cost constraint or key budget is in it. */
+/**
+ * Changes the given settings. The currency changes only while no ledger entry, ticket, payment
+ * session, cost constraint or key budget is in it.
+ */
 export function change(db: Db, org_id: string, given: SettingsChange): Promise<WalletSettings> {
   return db.transaction(async (trx) => {
     await wallets.lock(trx, org_id);

@@ -1,5 +1,5 @@
 import { AppError } from '../errors';
-import { isMadeBefore, type Page, pageOf, type Window } from '../pages';
+import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import * as transactions from './transactions';
 
@@ -32,7 +32,8 @@ const walletRows = `
   left join teams t on t.id = w.owner_team_id
   left join users u on u.id = w.owner_user_id`;
 
-// Members see their own, their teams' and the organization's wallets; whoever may bill sees all of the organization's.
+// Members see their own, their teams' and the organization's wallets; a caller who may bill sees
+// all of the organization's.
 const visible = `
   w.org_id = :org_id and (:sees_all or w.owner_type = 'organization' or w.owner_user_id = :user_id
     or exists (select 1 from team_members tm where tm.team_id = w.owner_team_id and tm.user_id = :user_id))`;
@@ -43,8 +44,10 @@ export interface Viewer {
   sees_all: boolean;
 }
 
-/** The wallets that a person may see: the organization's, then teams', then users', newest first. */
-export function list(db: Db, viewer: Viewer, window: Window): Promise<Page<Wallet>> {
+/**
+ * The wallets that a person may see: the organization's, then teams', then users', newest first.
+ */
+export function list(db: Db, viewer: Viewer, window: PageRequest): Promise<Page<Wallet>> {
   return pageOf(
     db,
     `${walletRows} where ${visible} and ${isMadeBefore('w.created_at')}
@@ -72,7 +75,7 @@ export function getAny(db: Db, id: string): Promise<Wallet> {
 /** All wallets of all organizations, for platform admins: newest first. */
 export function listAll(
   db: Db,
-  { org_id = null, ...window }: Window & { org_id?: string | null | undefined },
+  { org_id = null, ...window }: PageRequest & { org_id?: string | null | undefined },
 ): Promise<Page<Wallet>> {
   return pageOf(
     db,
@@ -83,14 +86,17 @@ export function listAll(
 }
 
 /**
- * The one lock, taken first by every money function: the organization's own wallet row. It orders wallets, budgets,
- * tickets and settings of that organization. Held to the end of the transaction.
+ * The one lock, taken first by every money function: the organization's own wallet row. It orders
+ * wallets, budgets, tickets and settings of that organization. Held to the end of the transaction.
  */
 export async function lock(trx: Db, org_id: string): Promise<void> {
   await many(trx, 'select from lock_organization(:org_id)', { org_id });
 }
 
-/** The wallet of a known owner, made on first use with balance 0; `not_found` for an owner of elsewhere. */
+/**
+ * The wallet of a known owner, made on first use with balance 0; `not_found` for an owner of
+ * elsewhere.
+ */
 export async function ensure(
   db: Db,
   org_id: string,
@@ -152,13 +158,16 @@ export function setThreshold(
   });
 }
 
-export interface Amount {
+interface Amount {
   org_id: string;
   amount_nanos: bigint;
   description?: string | undefined;
 }
 
-/** Adds money to a wallet: one `credit` entry. Throws `amount_too_large` above the bound of a wallet. */
+/**
+ * Adds money to a wallet: one `credit` entry. Throws `amount_too_large` above the bound of a
+ * wallet.
+ */
 export async function credit(
   db: Db,
   wallet_id: string,
@@ -180,7 +189,10 @@ export async function credit(
   }
 }
 
-/** Moves money between two wallets of one organization: two entries that sum to zero. 409 where the giver is short. */
+/**
+ * Moves money between two wallets of one organization: two entries that sum to zero. 409 if the
+ * giver is short.
+ */
 export async function transfer(
   db: Db,
   move: Amount & { from: string; to: string },
@@ -224,7 +236,7 @@ function boundError(error: unknown): unknown {
   });
 }
 
-export interface Balances {
+interface Balances {
   user_balance_nanos: bigint;
   team_balance_nanos: bigint;
   org_balance_nanos: bigint;
@@ -235,8 +247,9 @@ export interface Balances {
 }
 
 /**
- * What a person could spend: the first of user, team and organization with a positive balance, the organization if none.
- * Without `team_id` the person's only team counts; with several the team is skipped.
+ * The balance that a person could spend: the first of user, team and organization with a positive
+ * balance, the organization if none. Without `team_id` the person's only team counts; with several
+ * the team is skipped.
  */
 export async function balances(
   db: Db,

@@ -4,13 +4,13 @@ import { type Db, many, maybe } from '../sql';
 import { currenciesOf, type ProviderName, providerNames } from './currencies';
 
 /** A provider as platform admins see it. */
-export interface ProviderConfig {
+interface ProviderConfig {
   enabled: boolean;
   supported_currencies: string[];
   base_url: string;
   /** Its credentials and its webhook secret are there. They are never answered. */
   configured: boolean;
-  /** Until when the webhook secret before this one is good; null where none was replaced lately. */
+  /** Until when the webhook secret before this one is good; null if none was replaced lately. */
   previous_webhook_secret_until: Date | null;
 }
 
@@ -36,8 +36,8 @@ export interface ProviderAccess {
   base_url: string;
   credentials: Readonly<Record<string, string>>;
   /**
-   * Webhook secrets that are good now: the present one, and the one it replaced for 72 h. At provider A these are ids of
-   * webhooks. None: no webhook is believed.
+   * Webhook secrets that are good now: the present one, and the one it replaced for 72 h. At
+   * provider A these are ids of webhooks. None: no webhook is believed.
    */
   webhook_secrets: readonly string[];
 }
@@ -45,7 +45,7 @@ export interface ProviderAccess {
 /** How long a replaced webhook secret is good: the provider may sign with either meanwhile. */
 const ROTATION_HOURS = 72;
 
-/** Where each provider is unless the config says otherwise: its live address. */
+/** Each provider's live address, unless the config names another one. */
 const liveUrls: Record<ProviderName, string> = {
   payment_provider_a: 'https://api-m.paypal.com',
   payment_provider_b: 'https://api.stripe.com',
@@ -81,10 +81,14 @@ async function rowOf(db: Db, name: ProviderName): Promise<ProviderRow> {
 /** A provider that was never set up: disabled, and it has nothing. */
 function blank(name: ProviderName): ProviderRow {
   return {
-    ...{ name, enabled: false, base_url: liveUrls[name] },
+    name,
+    enabled: false,
+    base_url: liveUrls[name],
     supported_currencies: [...currenciesOf(name)],
-    ...{ credentials: {}, webhook_secret: null },
-    ...{ previous_webhook_secret: null, previous_webhook_secret_until: null },
+    credentials: {},
+    webhook_secret: null,
+    previous_webhook_secret: null,
+    previous_webhook_secret_until: null,
   };
 }
 
@@ -92,7 +96,7 @@ function isConfigured({ name, credentials, webhook_secret }: ProviderRow): boole
   return webhook_secret !== null && neededCredentials[name].every((needed) => credentials[needed]);
 }
 
-/** The platform's config as admins see it: whether secrets are there, never what they are. */
+/** The platform's config as admins see it: whether secrets are set, never their values. */
 export async function getConfig(db: Db): Promise<PlatformConfig> {
   const found = await many<ProviderRow & { active_provider: ProviderName | null }>(
     db,
@@ -116,16 +120,21 @@ export function usableProviders(config: PlatformConfig): ProviderName[] {
   return providerNames.filter((name) => config[name].enabled && config[name].configured);
 }
 
-/** The provider of new sessions; undefined where none is chosen, or the chosen one cannot take them. */
+/**
+ * The provider of new sessions; undefined if none is chosen, or the chosen one cannot take them.
+ */
 export async function activeProvider(db: Db): Promise<ProviderName | undefined> {
   const config = await getConfig(db);
   return usableProviders(config).find((name) => name === config.active_provider);
 }
 
-/** Changes what is given of the platform's config. An active provider must be enabled and configured by then. */
+/**
+ * Changes the given members of the platform's config. An active provider must be enabled and
+ * configured by then.
+ */
 export function putConfig(db: Db, secrets: Secrets, given: ConfigChange): Promise<PlatformConfig> {
   return db.transaction(async (trx) => {
-    // Two admins at once: the second goes on from what the first has made.
+    // Two admins at once: the second goes on from the first one's change.
     await many(trx, 'lock table payment_config in exclusive mode');
     for (const name of providerNames) {
       const change = given[name];
@@ -177,10 +186,13 @@ async function putProvider(
     .merge();
 }
 
-/** The new webhook secret, and the old one for the time of the rotation. The same secret given again changes nothing. */
+/**
+ * The new webhook secret, and the old one for the time of the rotation. The same secret given again
+ * changes nothing.
+ */
 async function rotated(trx: Db, secrets: Secrets, old: ProviderRow, webhook_secret: string) {
   const owner = ownerOf(old.name, 'webhook_secret');
-  // What was sealed under a lost key is good for nothing, and must not keep an admin from entering it anew.
+  // A secret sealed under a lost key is useless, and must not keep an admin from entering it again.
   const present = old.webhook_secret
     ? await secrets.open(old.webhook_secret, owner).catch(() => undefined)
     : undefined;
@@ -193,12 +205,15 @@ async function rotated(trx: Db, secrets: Secrets, old: ProviderRow, webhook_secr
   };
 }
 
-/** What a ciphertext is bound to, so that it opens in its own place only. */
+/** The owner that a ciphertext is bound to, so that it opens for that place only. */
 function ownerOf(name: ProviderName, field: string): string {
   return `payment_providers/${name}/${field}`;
 }
 
-/** A provider's access, with its secrets in the clear: for adapters only. Throws where they were sealed under another key. */
+/**
+ * A provider's access, with its secrets in the clear: for adapters only. Throws if they were sealed
+ * under another key.
+ */
 export async function accessOf(
   db: Db,
   secrets: Secrets,

@@ -20,8 +20,9 @@ const sessionOf = `select s.id, s.org_id, s.status from payment_sessions s
   order by s.id = e.named_session_id desc nulls last limit 1`;
 
 /**
- * Stores a webhook and tells its session's workflow, in one statement: what was stored is told, whatever dies in between.
- * A repeated delivery changes nothing. News of a payment whose session is complete already is stored and not told.
+ * Stores a webhook and a message to its session's workflow in one statement, so that no crash can
+ * separate the two. A repeated delivery changes nothing. News of a payment whose session is
+ * complete already is stored without a message.
  */
 export async function record(db: Db, event: ReceivedEvent): Promise<void> {
   await many(
@@ -44,7 +45,9 @@ export async function record(db: Db, event: ReceivedEvent): Promise<void> {
   );
 }
 
-/** Looks again for the sessions of up to `limit` events that came before them; how many were found. */
+/**
+ * Looks again for the sessions of up to `limit` events that came before them; how many were found.
+ */
 export async function matchUnknown(db: Db, limit: number): Promise<number> {
   const rows = await many(
     db,
@@ -62,7 +65,10 @@ export async function matchUnknown(db: Db, limit: number): Promise<number> {
   return rows.length;
 }
 
-/** Webhooks that name no session of ours, of the last three days, counted by kind: another shop on the same account sends many. */
+/**
+ * Webhooks that name no session of ours, of the last three days, counted by kind: another shop on
+ * the same account sends many.
+ */
 export async function unknown(
   db: Db,
 ): Promise<{ provider: ProviderName; type: string; count: number; newest: Date }[]> {

@@ -1,10 +1,13 @@
 import { AppError } from '../errors';
-import { type Page, pageOf, type Window } from '../pages';
+import { type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, one } from '../sql';
 import { bindings, filtered, type Session, type SessionFilter, sessionColumns } from './sessions';
 
-/** What only platform admins see of a session: what was taken, what was decided, and the provider's own words. */
-export interface AdminSession extends Session {
+/**
+ * The members of a session that only platform admins see: amount taken, decision, and the
+ * provider's own message.
+ */
+interface AdminSession extends Session {
   captured_amount_nanos: bigint | null;
   captured_currency: string | null;
   resolution: Resolution | 'refunded' | null;
@@ -16,7 +19,7 @@ export interface AdminSession extends Session {
   refunds: AdminRefund[];
 }
 
-export interface AdminRefund {
+interface AdminRefund {
   id: string;
   status: 'pending' | 'succeeded' | 'failed';
   amount_nanos: string;
@@ -44,16 +47,17 @@ export function getForAdmin(db: Db, id: string): Promise<AdminSession> {
 export function listForAdmin(
   db: Db,
   filter: SessionFilter,
-  window: Window,
+  window: PageRequest,
 ): Promise<Page<AdminSession>> {
   return pageOf<AdminSession>(db, `${adminRows} ${filtered}`, bindings(filter), window);
 }
 
-export type Resolution = 'credited' | 'closed';
+type Resolution = 'credited' | 'closed';
 
 /**
- * An operator's decision about money that came in another amount or currency; a repeat changes nothing. Throws 409 where
- * there is nothing to decide, and `invalid_field` where the amount to credit must be named.
+ * An operator's decision about money that came in another amount or currency; a repeat changes
+ * nothing. Throws 409 if there is nothing to decide, and `invalid_field` if the amount to credit
+ * must be named.
  */
 export async function resolve(
   db: Db,

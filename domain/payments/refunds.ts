@@ -6,7 +6,7 @@ import type { SessionStatus } from './sessions';
 
 export type RefundStatus = 'pending' | 'succeeded' | 'failed';
 
-/** A refund, with what is needed to ask the provider for it. */
+/** A refund, with all that a request to the provider needs. */
 export interface Refund {
   id: string;
   org_id: string;
@@ -23,13 +23,13 @@ export interface Refund {
   error_code: string | null;
   error_message: string | null;
   spent_nanos: bigint | null;
-  /** Until the provider is asked again; null where only news can move it. */
+  /** Until the provider is asked again; null if only news can move it. */
   wait_ms: number | null;
 }
 
 /**
- * Asks for a refund of all that can still go back; the id of the one that is under way or done where there is one.
- * Throws 409 where nothing was captured, or all of it has gone back.
+ * Asks for a refund of all that can still go back; the id of the one that is under way or done if
+ * there is one. Throws 409 if nothing was captured, or all of it has gone back.
  */
 export async function request(
   db: Db,
@@ -68,14 +68,16 @@ export function get(db: Db, id: string): Promise<Refund> {
   );
 }
 
-/** Takes the refund from the wallet. Throws `credit_spent` where the credit does not cover it any more. */
+/**
+ * Takes the refund from the wallet. Throws `credit_spent` if the credit does not cover it any more.
+ */
 export async function debit(db: Db, id: string): Promise<void> {
   await many(db, 'select debit_refund(:id)', { id });
   const refund = await get(db, id);
   if (refund.error_code === 'credit_spent') throw refusalOf(refund);
 }
 
-/** Why a refund failed, for whoever asked for it. */
+/** Why a refund failed, for the caller that requested it. */
 export function refusalOf({ error_code, error_message, spent_nanos, currency }: Refund): AppError {
   if (error_code === 'credit_spent' && spent_nanos !== null)
     return new AppError(
@@ -89,7 +91,7 @@ export function refusalOf({ error_code, error_message, spent_nanos, currency }: 
   );
 }
 
-/** Records what the provider answered; a definite no gives the money back to the wallet. */
+/** Records the provider's answer; a definite no gives the money back to the wallet. */
 export async function record(
   db: Db,
   id: string,
@@ -101,7 +103,7 @@ export async function record(
   });
 }
 
-/** What a refund's workflow knows of it. */
+/** The members of a refund that its workflow needs. */
 export interface RefundProgress {
   status: RefundStatus;
   /** Until the provider is asked again. */

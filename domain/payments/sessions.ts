@@ -1,6 +1,6 @@
 import { AppError } from '../errors';
 import * as wallets from '../ledger/wallets';
-import { isMadeBefore, type Page, pageOf, type Window } from '../pages';
+import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import type { ProviderName } from './currencies';
 
@@ -19,7 +19,8 @@ export const statuses = [
 
 export type SessionStatus = (typeof statuses)[number];
 
-// The state table; `payment_moves` of the database is the same one, and `move_payment` refuses the rest.
+// The state table; `payment_moves` of the database is the same one, and `move_payment` refuses the
+// rest.
 export const moves: Record<SessionStatus, readonly SessionStatus[]> = {
   created: ['capturing', 'canceled', 'expired', 'failed'],
   capturing: ['captured', 'created', 'failed'],
@@ -59,7 +60,7 @@ export interface Session {
   status: SessionStatus;
   wallet_transaction_id: string | null;
   credited_amount_nanos: bigint;
-  /** What refunds and disputes have taken back from the wallet. */
+  /** The amount that refunds and disputes have taken back from the wallet. */
   refunded_amount_nanos: bigint;
   late: boolean;
   error_code: ErrorReason | null;
@@ -138,8 +139,11 @@ export const filtered = `where (:org_id::text is null or s.org_id = :org_id) and
 
 export function bindings({ org_id, provider, status, from, until }: SessionFilter) {
   return {
-    ...{ org_id: org_id ?? null, provider: provider ?? null, status: status ?? null },
-    ...{ from: from ?? null, until: until ?? null },
+    org_id: org_id ?? null,
+    provider: provider ?? null,
+    status: status ?? null,
+    from: from ?? null,
+    until: until ?? null,
   };
 }
 
@@ -147,12 +151,12 @@ export function bindings({ org_id, provider, status, from, until }: SessionFilte
 export function list(
   db: Db,
   filter: SessionFilter & { org_id: string },
-  window: Window,
+  window: PageRequest,
 ): Promise<Page<Session>> {
   return pageOf<Session>(db, `${sessionRows} ${filtered}`, bindings(filter), window);
 }
 
-export interface NewSession {
+interface NewSession {
   buyer: Buyer;
   provider: ProviderName;
   surface: 'console' | 'chat';
@@ -161,13 +165,13 @@ export interface NewSession {
   owner: wallets.Owner;
   return_url: string;
   cancel_url: string;
-  /** The caller's Idempotency-Key hashed with who sent it, and the body's hash. */
+  /** The hash of the caller's Idempotency-Key and of the caller, and the body's hash. */
   once?: { idempotency: string; body_sha256: string } | undefined;
 }
 
 /**
- * Makes a session and asks for its workflow, in one transaction; the id. The same Idempotency-Key within 7 days answers the
- * session that it made; throws `idempotency_key_reused` for another body.
+ * Makes a session and asks for its workflow, in one transaction; the id. The same Idempotency-Key
+ * within 7 days answers the session that it made; throws `idempotency_key_reused` for another body.
  */
 export async function create(db: Db, wanted: NewSession): Promise<string> {
   const { buyer, owner, once, ...columns } = wanted;
@@ -176,7 +180,7 @@ export async function create(db: Db, wanted: NewSession): Promise<string> {
     const known = once && (await madeUnder(trx, once));
     if (known) return known;
     const { wallet_id, owner_type } = await wallets.ensure(trx, buyer.org_id, owner);
-    // The caller starts the workflow by itself; the message is for where it dies before it does.
+    // The caller starts the workflow by itself; the message is for the case that it dies before.
     const { id } = await one<{ id: string }>(
       trx,
       `with made as (
@@ -192,7 +196,8 @@ export async function create(db: Db, wanted: NewSession): Promise<string> {
       {
         ...buyer,
         ...columns,
-        ...{ wallet_id, owner_type },
+        wallet_id,
+        owner_type,
         idempotency: once?.idempotency ?? null,
         body_sha256: once?.body_sha256 ?? null,
       },
@@ -201,7 +206,10 @@ export async function create(db: Db, wanted: NewSession): Promise<string> {
   });
 }
 
-/** The session that was made under an Idempotency-Key in the last 7 days. Throws `idempotency_key_reused` for another body. */
+/**
+ * The session that was made under an Idempotency-Key in the last 7 days. Throws
+ * `idempotency_key_reused` for another body.
+ */
 export async function madeUnder(
   trx: Db,
   once: { idempotency: string; body_sha256: string },
@@ -226,7 +234,10 @@ export async function madeUnder(
   return found?.id;
 }
 
-/** Takes the organization's lock; its currency must still be the one that the amount was checked against. */
+/**
+ * Takes the organization's lock; its currency must still be the one that the amount was checked
+ * against.
+ */
 async function lockFor(trx: Db, org_id: string, currency: string): Promise<void> {
   const { currency: present } = await one<{ currency: string }>(
     trx,
@@ -237,8 +248,8 @@ async function lockFor(trx: Db, org_id: string, currency: string): Promise<void>
     throw new AppError('unavailable', "The organization's currency has just changed. Repeat this.");
 }
 
-/** Where the checkout of a session is; `url` is null until the provider has made it. */
-export interface Approval {
+/** The checkout of a session; `url` is null until the provider has made it. */
+interface Approval {
   provider: ProviderName;
   status: SessionStatus;
   attempt: number;
@@ -250,7 +261,7 @@ export interface Approval {
   error_message: string | null;
 }
 
-/** Throws 404 where there is no such session. */
+/** Throws 404 if there is no such session. */
 export function approvalOf(db: Db, id: string): Promise<Approval> {
   return one<Approval>(
     db,
@@ -261,8 +272,11 @@ export function approvalOf(db: Db, id: string): Promise<Approval> {
   );
 }
 
-/** What a buyer is told who comes back: how the session stands, and its credit with what the wallet held after it. */
-export interface Outcome {
+/**
+ * The answer to a buyer who comes back: the session's status, and its credit with the wallet's
+ * balance after it.
+ */
+interface SessionOutcome {
   payment_session_id: string;
   provider: ProviderName;
   status: SessionStatus;
@@ -274,9 +288,9 @@ export interface Outcome {
   error_message: string | null;
 }
 
-/** Throws 404 where there is no such session. */
-export function outcomeOf(db: Db, id: string): Promise<Outcome> {
-  return one<Outcome>(
+/** Throws 404 if there is no such session. */
+export function outcomeOf(db: Db, id: string): Promise<SessionOutcome> {
+  return one<SessionOutcome>(
     db,
     `select s.id as payment_session_id, s.provider, s.status, s.wallet_id, s.currency, t.amount_nanos as credited_amount_nanos,
        t.balance_after_nanos as wallet_balance_after_nanos, s.error_code, s.error_message

@@ -5,19 +5,19 @@ import { type Db, maybe, one } from '../sql';
 import { activeProvider } from './config';
 import { stepNanos } from './currencies';
 
-export type TargetScope = 'user' | 'team' | 'organization';
+type TargetScope = 'user' | 'team' | 'organization';
 
 /** Top-up rules of an organization. */
-export interface OrgSettings {
+interface OrgSettings {
   allowed_topup_amounts_nanos: bigint[];
   min_topup_amount_nanos: bigint;
   max_topup_amount_nanos: bigint;
   topup_target_scopes: TargetScope[];
-  /** Where a buyer may be sent back to: exact origins. */
+  /** The origins to which a buyer may be sent back, exactly as they are. */
   return_origins: string[];
 }
 
-export type OrgSettingsChange = { [Name in keyof OrgSettings]?: OrgSettings[Name] | undefined };
+type OrgSettingsChange = { [Name in keyof OrgSettings]?: OrgSettings[Name] | undefined };
 
 const defaults: OrgSettings = {
   allowed_topup_amounts_nanos: [10n, 25n, 50n, 100n].map((units) => units * 1_000_000_000n),
@@ -39,7 +39,7 @@ export async function getOrgSettings(db: Db, org_id: string): Promise<OrgSetting
   return { ...row, allowed_topup_amounts_nanos: row.allowed_topup_amounts_nanos.map(BigInt) };
 }
 
-/** Changes the given settings. Throws `invalid_field` where the whole would contradict itself. */
+/** Changes the given settings. Throws `invalid_field` if the whole would contradict itself. */
 export function putOrgSettings(
   db: Db,
   org_id: string,
@@ -83,7 +83,9 @@ function requireSense(settings: OrgSettings, given: OrgSettingsChange): void {
   );
 }
 
-/** A top-up is a whole number of the provider's minor units, so each amount that is offered is one. */
+/**
+ * A top-up is a whole number of the provider's minor units, so each amount that is offered is one.
+ */
 async function requireWhole(db: Db, org_id: string, given: OrgSettingsChange): Promise<void> {
   const { currency } = await one<{ currency: string }>(
     db,

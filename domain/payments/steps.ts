@@ -2,14 +2,14 @@ import { type Db, many, maybe, one } from '../sql';
 import type { ProviderName } from './currencies';
 import type { ErrorReason, SessionStatus } from './sessions';
 
-/** What is needed to call a session's provider. */
+/** The members of a session that a call to its provider needs. */
 export interface Called {
   id: string;
   status: SessionStatus;
   provider: ProviderName;
   provider_order_id: string | null;
   error_code: ErrorReason | null;
-  /** The number of this call, committed before it is made: it orders what the answers say. */
+  /** The number of this call, committed before it is made: it orders the answers. */
   reading: number;
   amount_nanos: bigint;
   currency: string;
@@ -23,7 +23,10 @@ export interface Called {
   description: string;
 }
 
-/** Commits that a call to the provider begins; a session that waits for its buyer becomes capturing where it is to be taken. */
+/**
+ * Commits that a call to the provider begins; a session that waits for its buyer becomes capturing
+ * if it is to be taken.
+ */
 export function begin(
   db: Db,
   id: string,
@@ -59,7 +62,7 @@ export async function opened(
   return status;
 }
 
-/** Where a session's checkout is, without a call to its provider. */
+/** The place of a session's checkout, read without a call to its provider. */
 export function placeOf(
   db: Db,
   id: string,
@@ -72,7 +75,7 @@ export function placeOf(
   );
 }
 
-/** True where the provider is to be asked by now, or the session's time is over. */
+/** True if the provider is to be asked by now, or the session's time is over. */
 export async function isDue(db: Db, id: string): Promise<boolean> {
   const row = await maybe(
     db,
@@ -82,7 +85,7 @@ export async function isDue(db: Db, id: string): Promise<boolean> {
   return row !== undefined;
 }
 
-/** A provider's report in the database's words: amounts as text of nanos. */
+/** A provider's report in the database's form: amounts as text of nanos. */
 export interface Report {
   status: string;
   capture_id: string | null;
@@ -92,7 +95,10 @@ export interface Report {
   disputes: readonly object[] | null;
 }
 
-/** Records what the provider says: the one place where a payment becomes captured, safe to run any number of times at once. */
+/**
+ * Records the provider's report. Only here does a payment become captured; safe to run any number
+ * of times at once.
+ */
 export async function record(
   db: Db,
   id: string,
@@ -114,11 +120,11 @@ export interface End {
   to: 'canceled' | 'expired' | 'failed';
   error_code: ErrorReason;
   error_message: string;
-  /** The provider's own words, for operators only. */
+  /** The provider's own message, for operators only. */
   provider_message?: string;
 }
 
-/** Ends a session that nobody has paid; changes nothing where it has moved on. */
+/** Ends a session that nobody has paid; changes nothing if it has moved on. */
 export async function close(
   db: Db,
   id: string,
@@ -142,8 +148,8 @@ export async function close(
 }
 
 /**
- * The provider gave no answer that says how things stand: it is asked again later, after the end too, when there was news.
- * Its own words are for operators only.
+ * The provider gave no answer that says how things stand: it is asked again later, after the end
+ * too, when there was news. The provider's own message is for operators only.
  */
 export async function unknown(db: Db, id: string, provider_message: string): Promise<void> {
   await many(
@@ -158,12 +164,15 @@ export async function unknown(db: Db, id: string, provider_message: string): Pro
   );
 }
 
-/** Credits a captured payment; changes nothing where that is done. */
+/** Credits a captured payment; changes nothing if that is done. */
 export async function credit(db: Db, id: string): Promise<void> {
   await many(db, 'select from credit_payment(:id)', { id });
 }
 
-/** True while its provider is being asked: the workflow works on it. A call whose worker died counts for 30 s. */
+/**
+ * True while its provider is being asked: the workflow works on it. A call whose worker died counts
+ * for 30 s.
+ */
 export async function isUnderWay(db: Db, id: string): Promise<boolean> {
   const row = await maybe(
     db,
@@ -173,17 +182,17 @@ export async function isUnderWay(db: Db, id: string): Promise<boolean> {
   return row !== undefined;
 }
 
-/** Where a session stands, and what its workflow does next. */
+/** A session's status, and its workflow's next step. */
 export interface Progress {
   status: SessionStatus;
   next: 'open' | 'wait' | 'credit' | 'end';
-  /** Until the provider is asked, or the session expires; null where only news can move it. */
+  /** Until the provider is asked, or the session expires; null if only news can move it. */
   wait_ms: number | null;
   /** One line for operators. */
   summary: string;
 }
 
-/** How a session stands, what its workflow does next, and one line for operators. */
+/** A session's status, its workflow's next step, and one line for operators. */
 export async function progress(db: Db, id: string): Promise<Progress> {
   return one<Progress>(
     db,
@@ -213,7 +222,10 @@ export async function summary(db: Db, id: string): Promise<string> {
   return row?.line ?? id;
 }
 
-/** Payments that only a person can bring on, or that hang for an hour: oldest first, a line each with what is the matter. */
+/**
+ * Payments that only a person can bring on, or that hang for an hour: oldest first, a line each
+ * that names the problem.
+ */
 export function needAttention(
   db: Db,
   limit: number,
@@ -238,7 +250,7 @@ export function needAttention(
   );
 }
 
-/** True where a workflow has something to do for the session. */
+/** True if a workflow has something to do for the session. */
 export async function isUnfinished(db: Db, id: string): Promise<boolean> {
   const row = await maybe(
     db,

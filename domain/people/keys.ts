@@ -7,14 +7,17 @@ const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 const CHECKSUM_LENGTH = 6;
 const pattern = /^svc_(ak|gk)_[0-9A-Za-z]{30,60}$/;
 
-/** A new key: prefix, 32 random bytes in base62, and six characters by which a typo is noticed without a query. */
+/**
+ * A new key: prefix, 32 random bytes in base62, and six characters by which a typo is noticed
+ * without a query.
+ */
 export async function newKey(type: TokenType): Promise<string> {
   const random = crypto.getRandomValues(new Uint8Array(32));
   const secret = `${type === 'access' ? 'svc_ak_' : 'svc_gk_'}${base62(random)}`;
   return secret + (await checksum(secret));
 }
 
-/** True where the text has a key's form and its checksum fits. */
+/** True if the text has a key's form and its checksum fits. */
 export async function isWellFormed(key: string): Promise<boolean> {
   if (!pattern.test(key)) return false;
   return (await checksum(key.slice(0, -CHECKSUM_LENGTH))) === key.slice(-CHECKSUM_LENGTH);

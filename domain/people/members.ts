@@ -1,11 +1,11 @@
 import { AppError } from '../errors';
-import { isMadeBefore, type Page, pageOf, type Window } from '../pages';
+import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import { revokeKeys, unique } from './organizations';
 
 export type Role = 'owner' | 'admin' | 'billing_admin' | 'member';
 
-export interface Member {
+interface Member {
   user_id: string;
   name: string;
   email: string | null;
@@ -18,7 +18,7 @@ const memberRows = `
   from memberships m join users u on u.id = m.user_id
   where m.org_id = :org_id and m.archived_at is null`;
 
-export function list(db: Db, org_id: string, window: Window): Promise<Page<Member>> {
+export function list(db: Db, org_id: string, window: PageRequest): Promise<Page<Member>> {
   return pageOf(
     db,
     `${memberRows} and ${isMadeBefore('m.created_at')} order by u.id desc`,
@@ -31,7 +31,7 @@ export function get(db: Db, org_id: string, user_id: string): Promise<Member> {
   return one(db, `${memberRows} and u.id = :user_id`, { org_id, user_id }, 'No member');
 }
 
-export interface NewMember {
+interface NewMember {
   user_id?: string | undefined;
   name?: string | undefined;
   email?: string | undefined;
@@ -41,8 +41,9 @@ export interface NewMember {
 }
 
 /**
- * Takes a person into the organization: a new one by name, or a known one by id. A former member comes back. People of
- * other organizations can be named by platform admins only; for all others they do not exist.
+ * Takes a person into the organization: a new one by name, or a known one by id. A former member
+ * comes back. People of other organizations can be named by platform admins only; for all others
+ * they do not exist.
  */
 export function add(
   db: Db,
@@ -72,7 +73,7 @@ export function add(
   });
 }
 
-/** Gives a member another role; what their keys may do follows at once. */
+/** Gives a member another role; the permissions of their keys follow at once. */
 export async function setRole(
   db: Db,
   org_id: string,
@@ -87,7 +88,7 @@ export async function setRole(
   return get(db, org_id, user_id);
 }
 
-export interface Membership {
+interface Membership {
   user_id: string;
   org_id: string;
   role: Role;
@@ -183,7 +184,7 @@ async function createUser(
   return made.id;
 }
 
-/** True where the person is in this team of the organization. */
+/** True if the person is in this team of the organization. */
 export async function isInTeam(
   db: Db,
   at: { org_id: string; team_id: string; user_id: string | null },

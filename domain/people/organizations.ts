@@ -1,15 +1,15 @@
 import { AppError } from '../errors';
-import { isMadeBefore, type Page, pageOf, type Window } from '../pages';
+import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, one } from '../sql';
 
-export interface Organization {
+interface Organization {
   id: string;
   name: string;
   currency: string;
   created_at: Date;
 }
 
-export interface Named {
+interface Named {
   id: string;
   name: string;
   created_at: Date;
@@ -43,7 +43,7 @@ export function create(
   });
 }
 
-export function list(db: Db, window: Window): Promise<Page<Organization>> {
+export function list(db: Db, window: PageRequest): Promise<Page<Organization>> {
   return pageOf(
     db,
     `select id, name, currency, created_at from organizations
@@ -53,7 +53,7 @@ export function list(db: Db, window: Window): Promise<Page<Organization>> {
   );
 }
 
-export function listTeams(db: Db, org_id: string, window: Window): Promise<Page<Named>> {
+export function listTeams(db: Db, org_id: string, window: PageRequest): Promise<Page<Named>> {
   return listNamed(db, 'teams', org_id, window);
 }
 
@@ -61,12 +61,15 @@ export function createTeam(db: Db, org_id: string, name: string): Promise<Named>
   return createNamed(db, 'teams', { org_id, name });
 }
 
-/** Archives a team and revokes its keys in the same transaction. Its wallet stays: it takes credits and can be reclaimed. */
+/**
+ * Archives a team and revokes its keys in the same transaction. Its wallet stays: it takes credits
+ * and can be reclaimed.
+ */
 export function archiveTeam(db: Db, org_id: string, id: string): Promise<void> {
   return archive(db, 'teams', { org_id, id });
 }
 
-export function listAgents(db: Db, org_id: string, window: Window): Promise<Page<Named>> {
+export function listAgents(db: Db, org_id: string, window: PageRequest): Promise<Page<Named>> {
   return listNamed(db, 'agents', org_id, window);
 }
 
@@ -83,7 +86,7 @@ function listNamed(
   db: Db,
   table: 'teams' | 'agents',
   org_id: string,
-  window: Window,
+  window: PageRequest,
 ): Promise<Page<Named>> {
   return pageOf(
     db,
@@ -137,7 +140,7 @@ export async function revokeKeys(
   );
 }
 
-/** Runs an insert; a broken unique rule becomes 409 `already_exists` with the given words. */
+/** Runs an insert; a broken unique rule becomes 409 `already_exists` with the given message. */
 export async function unique<T>(message: string, run: () => Promise<T>): Promise<T> {
   try {
     return await run();

@@ -1,11 +1,11 @@
 import { sha256 } from '../digest';
 import { AppError } from '../errors';
-import { isMadeBefore, type Page, pageOf, type Window } from '../pages';
+import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import { invalidKey, newKey, type TokenType } from './keys';
 import type { Role } from './members';
 
-export const scopes = [
+export const permissions = [
   'org:billing',
   'agents:read',
   'agents:write',
@@ -15,14 +15,17 @@ export const scopes = [
   'platform:admin',
   'control_plane',
 ] as const;
-export type Scope = (typeof scopes)[number];
+export type Permission = (typeof permissions)[number];
 
 /** Scopes that belong to the platform: no organization's key carries them. */
-export const platformScopes: readonly Scope[] = ['platform:admin', 'control_plane'];
+export const platformPermissions: readonly Permission[] = ['platform:admin', 'control_plane'];
 
-/** What a person's role allows. A key made for a person never does more, also when the role shrinks later. */
-export const roleScopes: Record<Role, readonly Scope[]> = {
-  owner: scopes.filter((scope) => !platformScopes.includes(scope)),
+/**
+ * The permissions of each role. A key made for a person never has more, also when the role shrinks
+ * later.
+ */
+export const rolePermissions: Record<Role, readonly Permission[]> = {
+  owner: permissions.filter((scope) => !platformPermissions.includes(scope)),
   admin: ['agents:read', 'agents:write', 'tokens:write', 'org:members', 'events:read'],
   billing_admin: ['org:billing'],
   member: [],
@@ -33,7 +36,7 @@ export interface LivingToken {
   secret_id: string;
   org_id: string | null;
   token_type: TokenType;
-  scopes: Scope[];
+  scopes: Permission[];
   user_id: string | null;
   team_id: string | null;
   agent_id: string | null;
@@ -42,12 +45,12 @@ export interface LivingToken {
 }
 
 /** A token as people see it: everything but its secret. */
-export interface Token {
+interface Token {
   id: string;
   name: string;
   token_type: TokenType;
   prefix: string;
-  scopes: Scope[];
+  scopes: Permission[];
   allowed_models: string[] | null;
   user_id: string | null;
   team_id: string | null;
@@ -64,7 +67,7 @@ export interface NewToken {
   org_id: string | null;
   name: string;
   token_type: TokenType;
-  scopes: readonly Scope[];
+  scopes: readonly Permission[];
   allowed_models: readonly string[] | null;
   user_id: string | null;
   team_id: string | null;
@@ -82,7 +85,10 @@ const tokenRows = `
   join lateral (select prefix from token_secrets where token_id = t.id order by created_at desc, id desc limit 1) s on true
   where t.org_id is not distinct from :org_id`;
 
-/** Issues a key. Its value is in this answer and nowhere else. A name is free again once its key expired or was revoked. */
+/**
+ * Issues a key. Its value is in this answer and nowhere else. A name is free again once its key
+ * expired or was revoked.
+ */
 export function issue(db: Db, token: NewToken): Promise<Token & { key: string }> {
   const { org_id, name } = token;
   return db.transaction(async (trx) => {
@@ -115,7 +121,7 @@ export function issue(db: Db, token: NewToken): Promise<Token & { key: string }>
 export function list(
   db: Db,
   org_id: string | null,
-  { type = null, ...window }: Window & { type?: TokenType | null | undefined },
+  { type = null, ...window }: PageRequest & { type?: TokenType | null | undefined },
 ): Promise<Page<Token>> {
   return pageOf(
     db,
@@ -146,7 +152,10 @@ export async function revoke(db: Db, org_id: string | null, name: string): Promi
   return find(db, org_id, name);
 }
 
-/** A new secret for the same token: id, budget, spending and holds stay. The old secret works for the overlap, then ends. */
+/**
+ * A new secret for the same token: id, budget, spending and holds stay. The old secret works for
+ * the overlap, then ends.
+ */
 export function rotate(
   db: Db,
   token: Pick<Token, 'id' | 'token_type'>,
@@ -174,7 +183,10 @@ export function rotate(
   });
 }
 
-/** Notes that a key was used, at most once a minute; a row that money is just moving on is noted by that. */
+/**
+ * Notes that a key was used, at most once a minute; a row that money is just moving on is noted by
+ * that.
+ */
 async function touch(db: Db, id: string): Promise<void> {
   await many(
     db,
@@ -198,10 +210,13 @@ async function addSecret(trx: Db, token_id: string, type: TokenType): Promise<st
   return key;
 }
 
-/** User, team and agent of a key belong to its organization, and the user's role carries its scopes. */
+/**
+ * User, team and agent of a key belong to its organization, and the user's role carries its scopes.
+ */
 async function checkOwners(trx: Db, token: NewToken): Promise<void> {
   const { org_id, user_id, team_id, agent_id } = token;
-  // Locked, so that a key cannot slip past the removal of its owner, which revokes what it sees.
+  // Locked, so that a key cannot slip past the removal of its owner, which revokes the keys that it
+  // sees.
   const living = (table: string, column: string) =>
     `select * from ${table} where org_id = :org_id and ${column} = :id and archived_at is null for share`;
   const owner = async (param: keyof NewToken, id: string | null, sql: string) => {
@@ -213,7 +228,7 @@ async function checkOwners(trx: Db, token: NewToken): Promise<void> {
   const user = await owner('user_id', user_id, living('memberships', 'user_id'));
   await owner('team_id', team_id, living('teams', 'id'));
   await owner('agent_id', agent_id, living('agents', 'id'));
-  const allowed = user?.role && roleScopes[user.role];
+  const allowed = user?.role && rolePermissions[user.role];
   const excess = allowed && token.scopes.find((scope) => !allowed.includes(scope));
   if (excess)
     throw new AppError('invalid_field', `The role ${user?.role} does not carry ${excess}.`, {
@@ -225,11 +240,14 @@ interface FoundToken extends LivingToken {
   hash: string;
   /** The present role of the key's person. */
   role: Role | null;
-  /** True where the last noted use is over a minute old. */
+  /** True if the last noted use is over a minute old. */
   is_unnoted: boolean;
 }
 
-/** The living tokens among keys' hashes, with the scopes that their persons' roles still allow; notes their use. */
+/**
+ * The living tokens among keys' hashes, with the scopes that their persons' roles still allow;
+ * notes their use.
+ */
 export async function findLiving(
   db: Db,
   hashes: readonly string[],
@@ -250,7 +268,10 @@ export async function findLiving(
   return new Map(found.map((token) => [token.hash, withinRole(token)]));
 }
 
-/** The living token of an organization by its id, with its newest secret; `invalid_credential` where there is none. */
+/**
+ * The living token of an organization by its id, with its newest secret; `invalid_credential` if
+ * there is none.
+ */
 export async function findLivingById(db: Db, org_id: string, id: string): Promise<LivingToken> {
   const found = await maybe<{ hash: string }>(
     db,
@@ -266,5 +287,8 @@ export async function findLivingById(db: Db, org_id: string, id: string): Promis
 
 function withinRole({ hash: _, role, is_unnoted: __, ...token }: FoundToken): LivingToken {
   if (role === null) return token;
-  return { ...token, scopes: token.scopes.filter((scope) => roleScopes[role].includes(scope)) };
+  return {
+    ...token,
+    scopes: token.scopes.filter((scope) => rolePermissions[role].includes(scope)),
+  };
 }

@@ -1,7 +1,8 @@
+import type { Outcome, PricedModel, Units } from '../../domain/ledger/calls';
+import type { Identity } from '../../domain/people/identity';
 import type { Logger } from '../../runtime/log';
 import type { Span } from '../../runtime/telemetry/spans';
-import type { Identity, Outcome, Priced, Reservation, Units } from '../control-plane/bodies';
-import type { ControlPlane } from '../control-plane/client';
+import type { ControlPlane, Reservation } from '../control-plane/client';
 import type { Events } from '../control-plane/events';
 import type { Holds } from '../control-plane/holds';
 import type { Sound } from '../counting/sound';
@@ -96,7 +97,7 @@ export interface Prepared extends Read {
 export interface Routed extends Prepared {
   /** The targets that serve the model, in the order in which they are tried; none for an MCP server. */
   candidates: readonly Candidate[];
-  prices: readonly Priced[];
+  prices: readonly PricedModel[];
   /** The upstream that serves now, and what it calls the model. */
   target: Upstream;
   model: string;

@@ -1,3 +1,5 @@
+import type { Identity } from '../../domain/people/identity';
+import type { Proof, TraceMembers } from '../../domain/trace';
 import {
   type Attributes,
   fail,
@@ -7,7 +9,6 @@ import {
   traceIdOf,
   traceparentOf,
 } from '../../runtime/telemetry/spans';
-import type { Identity, Proof, TraceMembers } from '../control-plane/bodies';
 import type { Call } from './call';
 
 const STATUS = 'http.response.status_code';

@@ -1,10 +1,11 @@
 import type { Dispatcher } from 'undici';
+import type { BatchLine } from '../../domain/ledger/calls';
 import type { Clock } from './clock';
 import { parseReply, type Reply } from './replies';
 
 const LF = 10;
 
-/** A call that waits for its batch, or is on its way with it. */
+/** One reserve, settle or extend that waits for its batch, or is on its way with it. */
 export interface Item {
   id: string;
   /** The item as it stands in the batch; written once. */
@@ -14,26 +15,29 @@ export interface Item {
   /** False once its time is up: then nobody waits and it is not sent again. */
   is_live: boolean;
   was_sent: boolean;
-  /** The address it flew to last. */
+  /** The address that it was sent to last. */
   at: number | undefined;
   answer(reply: Reply): void;
 }
 
-/** One batch on its way; undici tells it what happens. */
-export class Flight implements Dispatcher.DispatchHandler {
-  is_young = true;
-  ageing: NodeJS.Timeout | undefined;
+/**
+ * One batch that was sent: undici calls it with the answer, which answers the items line by line.
+ */
+export class SentBatch implements Dispatcher.DispatchHandler {
+  /** The next batch waits until this one is answered, or has been out for a while. */
+  holds_next = true;
+  timer: NodeJS.Timeout | undefined;
   private readonly items: Map<string, Item>;
   private readonly clock: Clock;
-  private readonly onLanded: (refusal?: Reply) => void;
+  private readonly onEnd: (refusal?: Reply) => void;
   private status = 0;
   private tail = '';
   private decoder = new TextDecoder();
 
-  constructor(items: Item[], clock: Clock, onLanded: (refusal?: Reply) => void) {
+  constructor(items: Item[], clock: Clock, onEnd: (refusal?: Reply) => void) {
     this.items = new Map(items.map((item) => [item.id, item]));
     this.clock = clock;
-    this.onLanded = onLanded;
+    this.onEnd = onEnd;
   }
 
   unanswered(): Item[] {
@@ -66,21 +70,20 @@ export class Flight implements Dispatcher.DispatchHandler {
 
   onResponseEnd(): void {
     const is_refused = this.status >= 400 && this.status < 500;
-    this.onLanded(is_refused ? { status: this.status, body: { refused_call: true } } : undefined);
+    this.onEnd(is_refused ? { status: this.status, body: { refused_call: true } } : undefined);
   }
 
   onResponseError(): void {
-    this.onLanded();
+    this.onEnd();
   }
 
   private lines(text: string): void {
     for (const line of text.split('\n')) {
-      const parsed =
-        line === '' ? undefined : (parseReply(line) as (Reply & { id: string }) | undefined);
+      const parsed = line === '' ? undefined : (parseReply(line) as BatchLine | undefined);
       const item = parsed && this.items.get(parsed.id);
       if (item === undefined || parsed === undefined) continue;
       this.items.delete(item.id);
-      item.answer({ status: parsed.status, body: parsed.body });
+      item.answer({ status: parsed.status, body: parsed.body as Reply['body'] });
     }
   }
 }

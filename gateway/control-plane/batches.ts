@@ -1,70 +1,61 @@
 import { type Dispatcher, Pool } from 'undici';
-import { Flight, type Item } from './batch';
-import { type Clock, openClock } from './clock';
+import type { BatchItem } from '../../domain/ledger/calls';
+import { type Item, SentBatch } from './batch';
+import { type Clock, createClock } from './clock';
 import { type NoReply, parseReply, type Reply } from './replies';
 
-export type Op = 'reserve' | 'settle' | 'extend';
+type Op = BatchItem['op'];
 
-export interface Flights {
-  submit(op: Op, body: object, timeout_ms: number): Promise<Reply | NoReply>;
-  /** One call of its own, for what is not coalesced; undefined where no address answers, or the call was given up. */
-  request(
-    method: 'GET' | 'POST',
-    path: string,
-    body?: object,
-    patience?: Patience,
-  ): Promise<Reply | undefined>;
-  /** What the control plane's clock says; this machine's, until the first answer. */
-  now(): number;
-  close(): Promise<void>;
-}
-
-/** How long an answer may take, who may give the call up before, and what it says. */
-export interface Patience {
+interface RequestOptions {
+  /** How long the answer may take. */
   timeout_ms?: number;
+  /** Aborted when nobody waits for the answer any more. */
   signal?: AbortSignal;
-  /** Beside the gateway's own, or in their place. */
+  /** Added to the gateway's own, or in place of those of the same name. */
   headers?: Readonly<Record<string, string>>;
 }
 
-export interface Address {
+interface Address {
   urls: readonly string[];
   headers: Readonly<Record<string, string>>;
 }
 
-// A batch leaves when none younger than this is out. One at a time makes the largest batches, and each saves system calls on
-// both sides: measured against four, a priced request costs all processes a quarter less CPU. One that takes longer keeps
-// nobody waiting, so that a slow organization delays no other.
-const YOUNG_MS = 25;
-// Settlements that travel with reserves cost the ledger no call of their own; most of a call's price does not depend on how
-// many items it has.
+// The next batch waits for the one that is out, but no longer than this. One at a time makes the
+// largest batches, and each saves system calls on both sides: measured against four, a priced
+// request costs all processes a quarter less CPU. A slow organization holds the next batch no
+// longer than this, so that it delays no other.
+const HOLD_NEXT_MS = 25;
+// Settlements that travel with reserves cost the ledger no call of their own; most of a call's
+// price does not depend on how many items it has.
 const SETTLE_LINGER_MS = 5;
-const FLIGHTS_OPEN_MAX = 32;
+const BATCHES_OUT_MAX = 32;
 const ITEMS_MAX = 64;
-// Half of what the control plane takes.
+// Half of the control plane's limit for one body.
 const BYTES_MAX = 524_288;
-const FLIGHT_TIMEOUT_MS = 10_000;
+const BATCH_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 2_000;
 const RESEND_MS = 100;
 
 /** Opens the connections over which reserves and settlements travel together. */
-export function openFlights(address: Address): Flights {
-  return new FlightControl(address);
+export function openBatches(address: Address): Batches {
+  return new Batches(address);
 }
 
-class FlightControl implements Flights {
+/** Sends items of many calls to the control plane in batches, and other requests one by one. */
+export class Batches {
   private readonly pools: Pool[];
   private readonly paths: string[];
   private readonly headers: Record<string, string>;
-  private readonly clock: Clock = openClock();
+  private readonly clock: Clock = createClock();
   // One address is used until it fails; then the next one is.
   private current = 0;
   private queue: Item[] = [];
-  private young = 0;
-  private open = 0;
+  /** Batches that are out, and those of them for which the next one waits. */
+  private out = 0;
+  private holding_next = 0;
   private last_id = 0;
-  private is_resting = false;
-  private is_launch_due = false;
+  private is_paused = false;
+  private is_send_due = false;
   private lingering: NodeJS.Timeout | undefined;
 
   constructor({ urls, headers }: Address) {
@@ -76,14 +67,16 @@ class FlightControl implements Flights {
     this.headers = { ...headers, 'content-type': 'application/json' };
   }
 
-  submit(op: Op, body: object, timeout_ms: number): Promise<Reply | NoReply> {
+  /** Sends an item with the next batch. */
+  send(op: Op, body: object, timeout_ms: number): Promise<Reply | NoReply> {
     this.last_id += 1;
     const id = this.last_id.toString(36);
     const text = `{"id":"${id}","op":"${op}","body":${JSON.stringify(body)}}`;
     return new Promise((resolve) => {
       const timer = setTimeout(() => {
         item.is_live = false;
-        // The address may hang; what is tried next goes elsewhere. Of all that hang on it, only the first turns away.
+        // The address may hang, so the next attempt goes to another one. Of all items that hang on
+        // it, only the first turns away.
         if (item.at !== undefined) this.turnFrom(item.at);
         resolve({ status: 0, was_sent: item.was_sent });
       }, timeout_ms);
@@ -93,31 +86,42 @@ class FlightControl implements Flights {
         resolve(reply);
       };
       const is_patient = op === 'settle';
-      const flags = { is_patient, is_live: true, was_sent: false };
-      const item: Item = { id, text, ...flags, at: undefined, answer };
+      const item: Item = {
+        id,
+        text,
+        is_patient,
+        is_live: true,
+        was_sent: false,
+        at: undefined,
+        answer,
+      };
       this.queue.push(item);
-      if (is_patient) this.launchLater();
-      else this.launchSoon();
+      if (is_patient) this.sendLater();
+      else this.sendSoon();
     });
   }
 
+  /** One request, not batched; undefined if no address answers, or nobody waits any more. */
   async request(
     method: 'GET' | 'POST',
     path: string,
     body?: object,
-    patience: Patience = {},
+    options: RequestOptions = {},
   ): Promise<Reply | undefined> {
     for (let tries = 0; tries < this.pools.length + 1; tries += 1) {
       const at = this.current;
       const asked = { method, path: `${this.paths[at]}${path}`, body };
-      const reply = await this.ask(at, asked, patience).catch(() => undefined);
-      if (patience.signal?.aborted) return undefined;
+      const reply = await this.requestFrom(at, asked, options).catch(() => undefined);
+      if (options.signal?.aborted) return undefined;
       if (reply !== undefined && reply.status < 500) return reply;
       this.turnFrom(at);
     }
     return undefined;
   }
 
+  /**
+   * The control plane's clock in milliseconds since 1970; this machine's until the first answer.
+   */
   now(): number {
     return this.clock.now();
   }
@@ -126,15 +130,18 @@ class FlightControl implements Flights {
     await Promise.all(this.pools.map((pool) => pool.destroy()));
   }
 
-  private async ask(
+  private async requestFrom(
     at: number,
     { method, path, body }: { method: 'GET' | 'POST'; path: string; body: object | undefined },
-    { timeout_ms = REQUEST_TIMEOUT_MS, signal, headers }: Patience,
+    { timeout_ms = REQUEST_TIMEOUT_MS, signal, headers }: RequestOptions,
   ): Promise<Reply> {
     const answer = await this.poolAt(at).request({
-      ...{ method, path, headers: headers ? { ...this.headers, ...headers } : this.headers },
+      method,
+      path,
+      headers: headers ? { ...this.headers, ...headers } : this.headers,
       body: body === undefined ? null : JSON.stringify(body),
-      ...{ headersTimeout: timeout_ms, bodyTimeout: timeout_ms },
+      headersTimeout: timeout_ms,
+      bodyTimeout: timeout_ms,
       ...(signal ? { signal } : {}),
     });
     this.clock.hear(answer.headers.date);
@@ -143,29 +150,32 @@ class FlightControl implements Flights {
   }
 
   /** All that arrived in one turn of the event loop leaves together. */
-  private launchSoon(): void {
-    if (this.is_launch_due) return;
-    this.is_launch_due = true;
+  private sendSoon(): void {
+    if (this.is_send_due) return;
+    this.is_send_due = true;
     setImmediate(() => {
-      this.is_launch_due = false;
-      this.launch();
+      this.is_send_due = false;
+      this.sendNext();
     });
   }
 
-  private launchLater(): void {
-    this.lingering ??= setTimeout(() => this.launchSoon(), SETTLE_LINGER_MS);
+  private sendLater(): void {
+    this.lingering ??= setTimeout(() => this.sendSoon(), SETTLE_LINGER_MS);
   }
 
-  private launch(): void {
+  private sendNext(): void {
     clearTimeout(this.lingering);
     this.lingering = undefined;
-    if (this.is_resting || this.young > 0 || this.open >= FLIGHTS_OPEN_MAX) return;
-    const items = this.take();
-    if (items.length > 0) this.fly(items);
+    if (this.is_paused || this.holding_next > 0 || this.out >= BATCHES_OUT_MAX) return;
+    const items = this.nextBatch();
+    if (items.length > 0) this.sendBatch(items);
   }
 
-  /** The next batch of who still waits: at most 64 items, and no more text than the control plane reads in one body. */
-  private take(): Item[] {
+  /**
+   * The next batch, of the items that somebody still waits for: at most 64 items, and no more text
+   * than the control plane reads in one body.
+   */
+  private nextBatch(): Item[] {
     let bytes = 0;
     let taken = 0;
     let passed = 0;
@@ -180,60 +190,60 @@ class FlightControl implements Flights {
     return this.queue.splice(0, passed).filter((item) => item.is_live);
   }
 
-  private fly(items: Item[]): void {
+  private sendBatch(items: Item[]): void {
     const at = this.current;
     for (const item of items) item.at = at;
-    const flight = new Flight(items, this.clock, (refusal) => this.landed(flight, at, refusal));
-    this.open += 1;
-    this.young += 1;
-    flight.ageing = setTimeout(() => {
-      this.grewOld(flight);
-      this.launch();
-    }, YOUNG_MS);
+    const batch = new SentBatch(items, this.clock, (refusal) => this.ended(batch, at, refusal));
+    this.out += 1;
+    this.holding_next += 1;
+    batch.timer = setTimeout(() => {
+      this.letNextGo(batch);
+      this.sendNext();
+    }, HOLD_NEXT_MS);
     const options: Dispatcher.DispatchOptions = {
       method: 'POST',
       path: `${this.paths[at]}/v1/gateway/wallets/batch`,
       headers: this.headers,
       body: `{"items":[${items.map(({ text }) => text).join(',')}]}`,
-      headersTimeout: FLIGHT_TIMEOUT_MS,
-      bodyTimeout: FLIGHT_TIMEOUT_MS,
+      headersTimeout: BATCH_TIMEOUT_MS,
+      bodyTimeout: BATCH_TIMEOUT_MS,
     };
-    this.poolAt(at).dispatch(options, flight);
+    this.poolAt(at).dispatch(options, batch);
   }
 
-  private grewOld(flight: Flight): void {
-    if (!flight.is_young) return;
-    flight.is_young = false;
-    this.young -= 1;
+  private letNextGo(batch: SentBatch): void {
+    if (!batch.holds_next) return;
+    batch.holds_next = false;
+    this.holding_next -= 1;
   }
 
-  /** A flight has ended. Items without a line go again with their ids, after a rest, to the next address. */
-  private landed(flight: Flight, at: number, refusal: Reply | undefined): void {
-    clearTimeout(flight.ageing);
-    this.grewOld(flight);
-    this.open -= 1;
-    const left = flight.unanswered();
-    if (refusal !== undefined && (left.length === 1 || isOfTheCaller(refusal))) {
+  /** Items without an answer go again with their ids, after a pause, to the next address. */
+  private ended(batch: SentBatch, at: number, refusal: Reply | undefined): void {
+    clearTimeout(batch.timer);
+    this.letNextGo(batch);
+    this.out -= 1;
+    const left = batch.unanswered();
+    if (refusal !== undefined && (left.length === 1 || isAboutSender(refusal))) {
       for (const item of left) item.answer(refusal);
     } else if (refusal !== undefined) {
       // One item spoils the batch: each goes alone, so that no other is refused for it.
-      for (const item of left) this.fly([item]);
+      for (const item of left) this.sendBatch([item]);
     } else if (left.length > 0) {
       this.queue.unshift(...left);
       this.turnFrom(at);
-      this.rest();
+      this.pause();
     }
-    // What is left of settlements alone goes on waiting for a reserve.
-    if (this.queue.some(({ is_patient }) => !is_patient)) this.launch();
-    else if (this.queue.length > 0) this.launchLater();
+    // Settlements alone go on waiting for a reserve.
+    if (this.queue.some(({ is_patient }) => !is_patient)) this.sendNext();
+    else if (this.queue.length > 0) this.sendLater();
   }
 
-  private rest(): void {
-    if (this.is_resting) return;
-    this.is_resting = true;
+  private pause(): void {
+    if (this.is_paused) return;
+    this.is_paused = true;
     setTimeout(() => {
-      this.is_resting = false;
-      this.launch();
+      this.is_paused = false;
+      this.sendNext();
     }, RESEND_MS);
   }
 
@@ -246,7 +256,7 @@ class FlightControl implements Flights {
   }
 }
 
-/** True where the whole call was refused for who sends it: its credential, its scope or its version. */
-function isOfTheCaller({ status }: Reply): boolean {
+/** True if the whole call was refused for its sender: its credential, its scope or its version. */
+function isAboutSender({ status }: Reply): boolean {
   return status === 401 || status === 403 || status === 426;
 }

@@ -2,56 +2,61 @@ import { createHmac } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, type ErrorCode } from '../../domain/errors';
 import type { GatewayEvent } from '../../domain/events';
+import type * as calls from '../../domain/ledger/calls';
+import type * as pricing from '../../domain/ledger/pricing';
+import type { KeyOwner, Verify } from '../../domain/people/identity';
 import type { Logger } from '../../runtime/log';
 import { API_VERSION } from '../../runtime/version';
-import { type Flights, openFlights } from './batches';
-import type {
-  ExtendResult,
-  KeyOwner,
-  Price,
-  RedeemRequest,
-  Reservation,
-  ReserveRequest,
-  Settlement,
-  Usage,
-} from './bodies';
+import type { Wire } from '../../runtime/wire';
+import { type Batches, openBatches } from './batches';
 import {
   askConfig,
   type ConfigAnswer,
+  type ReloadRight,
   reportConfig,
-  type Verdict,
   verdictOn,
 } from './configuration';
 import { errorOf, isLost, isRefusedCall, type Reply } from './replies';
-import { openSettlements, type Settlements } from './settlements';
+import { createSettlements, type Settlements } from './settlements';
+
+/** The hold that pays for a call, as the control plane answers it. */
+export type Reservation = Wire<calls.Reservation>;
+
+/** A row of the price list. */
+export type Price = Wire<pricing.Price>;
+
+/** A gateway key always has an organization. */
+type OrgKeyOwner = Wire<KeyOwner> & { org_id: string };
+
+type Extension = Wire<calls.Extension>;
 
 /** The machine routes of the control plane, as the gateway uses them. */
 export interface ControlPlane {
-  /** By the key itself, or by its id where another proof names it. Throws `invalid_credential`. */
-  verify(key: { key: string } | { org_id: string; key_id: string }): Promise<KeyOwner>;
+  /** By the key itself, or by its id if another proof names it. Throws `invalid_credential`. */
+  verify(key: Verify): Promise<OrgKeyOwner>;
   /** Throws the refusal; one with the code `insufficient_balance` carries the cost ticket. */
-  reserve(request: ReserveRequest): Promise<Reservation>;
-  /** Undefined where the answer was lost or the wait given up: ask again with the same ids. */
-  redeem(request: RedeemRequest, signal: AbortSignal): Promise<Reservation | undefined>;
+  reserve(request: calls.Reserve): Promise<Reservation>;
+  /** Undefined if the answer was lost or the wait given up: ask again with the same ids. */
+  redeem(request: calls.Redeem, signal: AbortSignal): Promise<Reservation | undefined>;
   /**
-   * Returns at once; the settlement is repeated until it is accepted. Where its usage is refused, the estimate is charged
-   * in its place: what was answered is never free.
+   * Returns at once; the settlement is repeated until it is accepted. If its usage is refused, the
+   * estimate is charged in its place: an answer is never free.
    */
-  settle(settlement: Settlement, estimate?: Usage): void;
-  extend(items: { org_id: string; reservation_id: string }[]): Promise<ExtendResult[]>;
-  /** Events that happened here; those that were told before change nothing. */
+  settle(settlement: calls.Settle, estimate?: calls.Usage): void;
+  extend(items: calls.Extend['items']): Promise<Extension[]>;
+  /** Sends events of this gateway; those that were sent before change nothing. */
   tell(events: readonly GatewayEvent[], timeout_ms: number): Promise<'taken' | 'refused' | 'away'>;
-  /** The configuration to run, where it is another than the one with this ETag. */
+  /** The configuration to run, if it is another than the one with this ETag. */
   configuration(etag: string | undefined): Promise<ConfigAnswer>;
-  /** Tells what this gateway runs; false where that was not heard. */
+  /** Reports the configuration that this gateway runs; false if the report did not arrive. */
   report(state: object): Promise<boolean>;
-  verdictOn(token: string): Promise<Verdict>;
-  /** The price list, at worst that of a while ago; undefined where none was ever had. */
+  verdictOn(token: string): Promise<ReloadRight>;
+  /** The price list, at worst that of a while ago; undefined if there never was one. */
   prices(): Promise<readonly Price[] | undefined>;
   isReady(): Promise<boolean>;
   /** A signature that every gateway with the same token makes, and nobody else can. */
   sign(text: string): string;
-  /** What the control plane's clock says, in milliseconds. */
+  /** The control plane's clock, in milliseconds since 1970. */
   now(): number;
   unsettled(): number;
   close(): Promise<void>;
@@ -72,33 +77,34 @@ export function openControlPlane(
   log: Logger,
 ): ControlPlane {
   const headers = { authorization: `Bearer ${token}`, 'x-svc-gateway-version': API_VERSION };
-  const flights = openFlights({ urls, headers });
-  const settlements = openSettlements(flights, log);
-  const ready = cached(READY_FRESH_MS, () => isReady(flights, log));
+  const batches = openBatches({ urls, headers });
+  const settlements = createSettlements(batches, log);
+  const ready = cached(READY_FRESH_MS, () => isReady(batches, log));
   return {
-    verify: (key) => verify(flights, log, key),
-    reserve: (request) => reserve({ flights, settlements, log }, request),
-    redeem: (request, signal) => redeem({ flights, log }, request, signal),
+    verify: (key) => verify(batches, log, key),
+    reserve: (request) => reserve({ batches, settlements, log }, request),
+    redeem: (request, signal) => redeem({ batches, log }, request, signal),
     settle: settlements.send,
-    extend: (items) => extend(flights, items),
-    tell: (events, timeout_ms) => tell(flights, events, timeout_ms),
-    configuration: (etag) => askConfig(flights, etag),
-    report: (state) => reportConfig(flights, state),
-    verdictOn: (other) => verdictOn(flights, { token, other }),
-    prices: cached(PRICES_FRESH_MS, () => prices(flights)),
+    extend: (items) => extend(batches, items),
+    tell: (events, timeout_ms) => tell(batches, events, timeout_ms),
+    configuration: (etag) => askConfig(batches, etag),
+    report: (state) => reportConfig(batches, state),
+    verdictOn: (other) => verdictOn(batches, { token, other }),
+    prices: cached(PRICES_FRESH_MS, () => prices(batches)),
     isReady: async () => (await ready()) === true,
     sign: (text) => createHmac('sha256', token).update(text).digest('base64url'),
-    now: () => flights.now(),
+    now: () => batches.now(),
     unsettled: settlements.count,
-    close: () => flights.close(),
+    close: () => batches.close(),
   };
 }
 
-async function verify(flights: Flights, log: Logger, key: object): Promise<KeyOwner> {
-  const reply = await flights.request('POST', '/v1/gateway/keys/verify', key);
-  if (reply?.status === 200) return reply.body as unknown as KeyOwner;
+async function verify(batches: Batches, log: Logger, key: Verify): Promise<OrgKeyOwner> {
+  const reply = await batches.request('POST', '/v1/gateway/keys/verify', key);
+  if (reply?.status === 200) return reply.body as unknown as OrgKeyOwner;
   if (reply === undefined) throw away();
-  // A refused key is named as the field that is wrong; any other 401 is about this gateway's own credential.
+  // A refused key is named as the field that is wrong; any other 401 is about this gateway's own
+  // credential.
   if (isRefusedKey(reply))
     throw new AppError('invalid_credential', errorOf(reply).message ?? 'Refused.');
   throw refusedCall(log, reply);
@@ -107,9 +113,9 @@ async function verify(flights: Flights, log: Logger, key: object): Promise<KeyOw
 // No key has this form, so the answer is about this gateway: is its own credential taken?
 const PROBE = 'svc_gk_probe';
 
-/** True where the control plane answers and takes this gateway's token. */
-async function isReady(flights: Flights, log: Logger): Promise<boolean> {
-  const asked = flights.request('POST', '/v1/gateway/keys/verify', { key: PROBE });
+/** True if the control plane answers and takes this gateway's token. */
+async function isReady(batches: Batches, log: Logger): Promise<boolean> {
+  const asked = batches.request('POST', '/v1/gateway/keys/verify', { key: PROBE });
   const reply = await Promise.race([asked, sleep(READY_TIMEOUT_MS, undefined)]);
   if (reply === undefined || isRefusedKey(reply)) return reply !== undefined;
   refusedCall(log, reply);
@@ -120,14 +126,17 @@ function isRefusedKey(reply: Reply): boolean {
   return reply.status === 401 && errorOf(reply).param === 'key';
 }
 
-/** One time-out, one retry with the same request id; then the request is canceled, so that a lost answer leaves no hold. */
+/**
+ * One time-out, one retry with the same request id; then the request is canceled, so that a lost
+ * answer leaves no hold.
+ */
 async function reserve(
-  { flights, settlements, log }: { flights: Flights; settlements: Settlements; log: Logger },
-  request: ReserveRequest,
+  { batches, settlements, log }: { batches: Batches; settlements: Settlements; log: Logger },
+  request: calls.Reserve,
 ): Promise<Reservation> {
   if (settlements.count() >= UNSETTLED_MAX) throw away();
-  let reply = await flights.submit('reserve', request, RESERVE_TIMEOUT_MS);
-  if (isLost(reply)) reply = await flights.submit('reserve', request, RESERVE_TIMEOUT_MS);
+  let reply = await batches.send('reserve', request, RESERVE_TIMEOUT_MS);
+  if (isLost(reply)) reply = await batches.send('reserve', request, RESERVE_TIMEOUT_MS);
   if (reply.status === 200) return (reply as Reply).body as unknown as Reservation;
   const { org_id, request_id } = request;
   if (isLost(reply) || reply.status >= 500) {
@@ -139,13 +148,13 @@ async function reserve(
 }
 
 async function redeem(
-  { flights, log }: { flights: Flights; log: Logger },
-  request: RedeemRequest,
+  { batches, log }: { batches: Batches; log: Logger },
+  request: calls.Redeem,
   signal: AbortSignal,
 ): Promise<Reservation | undefined> {
-  const patience = { timeout_ms: request.wait_ms + REDEEM_MARGIN_MS, signal };
+  const options = { timeout_ms: request.wait_ms + REDEEM_MARGIN_MS, signal };
   const path = '/v1/gateway/wallets/redeem-ticket';
-  const reply = await flights.request('POST', path, request, patience);
+  const reply = await batches.request('POST', path, request, options);
   if (reply === undefined) return undefined;
   if (reply.status === 200) return reply.body as unknown as Reservation;
   const { param, code } = errorOf(reply);
@@ -154,32 +163,32 @@ async function redeem(
   throw toError(reply);
 }
 
-async function extend(
-  flights: Flights,
-  items: { org_id: string; reservation_id: string }[],
-): Promise<ExtendResult[]> {
-  const reply = await flights.submit('extend', { items }, EXTEND_TIMEOUT_MS);
+async function extend(batches: Batches, items: calls.Extend['items']): Promise<Extension[]> {
+  const reply = await batches.send('extend', { items }, EXTEND_TIMEOUT_MS);
   if (reply.status !== 200) return [];
-  return (reply as Reply).body.results as ExtendResult[];
+  return (reply as Reply).body.results as Extension[];
 }
 
 async function tell(
-  flights: Flights,
+  batches: Batches,
   items: readonly GatewayEvent[],
   timeout_ms: number,
 ): Promise<'taken' | 'refused' | 'away'> {
-  const patience = { timeout_ms: Math.max(1, timeout_ms) };
-  const reply = await flights.request('POST', '/v1/gateway/events', { items }, patience);
+  const options = { timeout_ms: Math.max(1, timeout_ms) };
+  const reply = await batches.request('POST', '/v1/gateway/events', { items }, options);
   if (reply === undefined || isRefusedCall(reply) || reply.status === 429) return 'away';
   return reply.status < 400 ? 'taken' : 'refused';
 }
 
-async function prices(flights: Flights): Promise<readonly Price[] | undefined> {
-  const reply = await flights.request('GET', '/v1/model-pricing');
+async function prices(batches: Batches): Promise<readonly Price[] | undefined> {
+  const reply = await batches.request('GET', '/v1/model-pricing');
   return reply?.status === 200 ? (reply.body.models as Price[]) : undefined;
 }
 
-/** The control plane's refusal as this gateway's own: same code, status and extras, a cost ticket included. */
+/**
+ * The control plane's refusal as this gateway's own: same code, status and extras, a cost ticket
+ * included.
+ */
 function toError(reply: Reply): AppError {
   const {
     code = 'internal_error',
@@ -192,7 +201,7 @@ function toError(reply: Reply): AppError {
   return new AppError(code as ErrorCode, message, {
     status: reply.status,
     ...(param ? { param } : {}),
-    // The header itself stays behind where many items share one answer.
+    // The header itself stays behind if many items share one answer.
     ...(typeof resets_at === 'string'
       ? { retry_after: (Date.parse(resets_at) - Date.now()) / 1_000 }
       : {}),
@@ -224,8 +233,8 @@ function away(): AppError {
 }
 
 /**
- * Keeps an answer for a while; calls at the same time share one question. A failure, which is undefined, is not kept: the
- * last good answer stands in for it, and the next call asks again.
+ * Keeps an answer for a while; calls at the same time share one question. A failure, which is
+ * undefined, is not kept: the last good answer stands in for it, and the next call asks again.
  */
 function cached<T>(
   fresh_ms: number,

@@ -1,23 +1,26 @@
-/** The control plane's clock, as its answers' `date` tells it: deadlines are set by it, and this machine's may be wrong. */
-export interface Clock {
-  hear(date: unknown): void;
-  now(): number;
-}
+/**
+ * The control plane's clock, read from the `date` of its answers: deadlines are set by it, and this
+ * machine's may be wrong.
+ */
+export type Clock = ReturnType<typeof createClock>;
 
-// A date is cut to whole seconds. The second counts as over, so that holds are extended early rather than late.
+// A date is cut to whole seconds. The second counts as over, so that holds are extended early
+// rather than late.
 const CUT_MS = 999;
 
-export function openClock(): Clock {
+export function createClock() {
   let heard: unknown;
   let ahead_ms = Date.now() - performance.now();
   return {
-    hear(date) {
+    /** Takes the header `date` of an answer. */
+    hear(date: unknown): void {
       // The first answer of a second says most; those that follow it say nothing new.
       if (date === heard || typeof date !== 'string') return;
       heard = date;
       const heard_ms = Date.parse(date);
       if (heard_ms > 0) ahead_ms = heard_ms + CUT_MS - performance.now();
     },
-    now: () => performance.now() + ahead_ms,
+    /** In milliseconds since 1970. */
+    now: (): number => performance.now() + ahead_ms,
   };
 }

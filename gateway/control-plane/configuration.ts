@@ -1,7 +1,7 @@
 import { hash, timingSafeEqual } from 'node:crypto';
-import type { Flights } from './batches';
+import type { Batches } from './batches';
 
-/** The configuration to run, where it is another than the one that is known. */
+/** The configuration to run, if it is another than the one that is known. */
 export type ConfigAnswer = PolledConfig | 'same' | 'none' | 'away';
 
 export interface PolledConfig {
@@ -10,15 +10,21 @@ export interface PolledConfig {
   config: object;
 }
 
-/** What a token may do here: `yes` for a service's, or, while the control plane is away, for this gateway's own. */
-export type Verdict = 'yes' | 'forbidden' | 'unknown';
+/**
+ * Whether a token may reload: `yes` for a service's, or, while the control plane is away, for this
+ * gateway's own.
+ */
+export type ReloadRight = 'yes' | 'forbidden' | 'unknown';
 
 const CONFIG_PATH = '/v1/gateway/config';
 
-/** The control plane's configuration for gateways, unless it is the one of this ETag; `away` where it does not answer. */
-export async function askConfig(flights: Flights, etag: string | undefined): Promise<ConfigAnswer> {
+/**
+ * The control plane's configuration for gateways, unless it is the one of this ETag; `away` if it
+ * does not answer.
+ */
+export async function askConfig(batches: Batches, etag: string | undefined): Promise<ConfigAnswer> {
   const headers = etag === undefined ? {} : { 'if-none-match': etag };
-  const reply = await flights.request('GET', CONFIG_PATH, undefined, { headers });
+  const reply = await batches.request('GET', CONFIG_PATH, undefined, { headers });
   if (reply?.status === 304) return 'same';
   if (reply?.status === 404) return 'none';
   if (reply?.status !== 200) return 'away';
@@ -26,18 +32,21 @@ export async function askConfig(flights: Flights, etag: string | undefined): Pro
   return { etag: `"${version}"`, version, config };
 }
 
-/** Tells what this gateway runs; false where that was not heard. */
-export async function reportConfig(flights: Flights, state: object): Promise<boolean> {
-  return (await flights.request('POST', `${CONFIG_PATH}/report`, state))?.status === 200;
+/** Reports the configuration that this gateway runs; false if the report did not arrive. */
+export async function reportConfig(batches: Batches, state: object): Promise<boolean> {
+  return (await batches.request('POST', `${CONFIG_PATH}/report`, state))?.status === 200;
 }
 
-/** Whether whoever brings the other token may reload: the control plane says so, or while it is away a token that is our own. */
+/**
+ * Whether the other token may reload: the control plane decides, or while it is away only our own
+ * token may.
+ */
 export async function verdictOn(
-  flights: Flights,
+  batches: Batches,
   { token, other }: { token: string; other: string },
-): Promise<Verdict> {
+): Promise<ReloadRight> {
   const headers = { authorization: `Bearer ${other}` };
-  const reply = await flights.request('GET', CONFIG_PATH, undefined, { headers });
+  const reply = await batches.request('GET', CONFIG_PATH, undefined, { headers });
   if (reply?.status === 403) return 'forbidden';
   if (reply !== undefined) return [200, 304, 404].includes(reply.status) ? 'yes' : 'unknown';
   const digest = (text: string) => hash('sha256', text, 'buffer');

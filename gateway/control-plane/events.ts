@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { EventType, GatewayEvent } from '../../domain/events';
 import { countedIds } from '../../domain/ids';
+import type { Identity } from '../../domain/people/identity';
 import type { Logger } from '../../runtime/log';
-import type { Identity } from './bodies';
 import type { ControlPlane } from './client';
 
 type Type = Extract<EventType, `rate_limit.${string}` | `request.${string}`>;
 
-/** What happened, and to which call. */
-export interface Told {
+/** The content of an event; the rest is known of its call. */
+export interface EventContent {
   type: Type;
   /** Events filtered by `action` are those that refused something. */
   action?: 'rate_limited' | 'blocked';
@@ -25,18 +25,7 @@ export interface Subject {
   agent_id?: string | null | undefined;
 }
 
-/** Tells the control plane what happened, in batches and off the path of any request. */
-export interface Events {
-  emit(subject: Subject, told: Told): void;
-  /** What waits to be sent. */
-  count(): number;
-  /** What was given up because the control plane was away too long. */
-  dropped(): number;
-  /** Sends what waits, as far as the control plane takes it within the time. */
-  close(within_ms: number): Promise<void>;
-}
-
-// What the control plane takes in one call.
+// The most events that the control plane takes in one call.
 const BATCH_MAX = 500;
 const LINGER_MS = 250;
 const REST_MS = 1_000;
@@ -46,10 +35,11 @@ const WAITING_MAX = 20_000;
 type Teller = Pick<ControlPlane, 'tell' | 'now'>;
 
 export function openEvents(control_plane: Teller, log: Logger): Events {
-  return new EventBuffer(control_plane, log);
+  return new Events(control_plane, log);
 }
 
-class EventBuffer implements Events {
+/** Sends events to the control plane, in batches and off the path of any request. */
+export class Events {
   private readonly control_plane: Teller;
   private readonly log: Logger;
   private waiting: GatewayEvent[] = [];
@@ -64,30 +54,33 @@ class EventBuffer implements Events {
     this.log = log;
   }
 
-  emit({ identity, request_id, trace_label, agent_id }: Subject, told: Told): void {
+  emit({ identity, request_id, trace_label, agent_id }: Subject, content: EventContent): void {
     if (this.waiting.length >= WAITING_MAX) this.makeRoom();
     this.waiting.push({
       id: this.newId(Math.floor(this.control_plane.now())),
       org_id: identity.org_id,
-      type: told.type,
-      action: told.action ?? null,
+      type: content.type,
+      action: content.action ?? null,
       agent_id: agent_id ?? identity.agent_id,
       request_id,
       trace_label,
-      payload: { ...told.payload, ...proofOf(identity) },
+      payload: { ...content.payload, ...proofOf(identity) },
     });
     if (this.waiting.length >= BATCH_MAX) this.sendSoon(0);
     else this.sendSoon(LINGER_MS);
   }
 
+  /** The events that wait to be sent. */
   count(): number {
     return this.waiting.length;
   }
 
+  /** The events that were given up because the control plane was away too long. */
   dropped(): number {
     return this.lost;
   }
 
+  /** Sends the waiting events, as far as the control plane takes them within the time. */
   async close(within_ms: number): Promise<void> {
     this.is_closing = true;
     clearTimeout(this.timer);
@@ -114,7 +107,7 @@ class EventBuffer implements Events {
     }, delay_ms);
   }
 
-  /** Sends what waits; where the control plane is away it rests, and nothing is given up. */
+  /** Sends the waiting events; while the control plane is away it pauses, and drops none. */
   private async send(): Promise<void> {
     let is_taken: boolean;
     do {
@@ -131,7 +124,9 @@ class EventBuffer implements Events {
     return true;
   }
 
-  /** What is refused for what it holds would be refused for ever: its neighbours go without it. */
+  /**
+   * An event that is refused for its content would be refused for ever: the others go without it.
+   */
   private async tell(batch: GatewayEvent[], timeout_ms: number): Promise<boolean> {
     const result = await this.control_plane.tell(batch, timeout_ms);
     if (result !== 'refused') return result === 'taken';
@@ -145,7 +140,7 @@ class EventBuffer implements Events {
     return (await this.tell(batch.slice(half), timeout_ms)) && is_taken;
   }
 
-  /** Passed checks go first: a refusal or a finished request tells more. */
+  /** Passed checks are dropped first: a refusal or a finished request matters more. */
   private makeRoom(): void {
     const passed = this.waiting.findIndex(({ type }) => type === 'rate_limit.checked');
     this.waiting.splice(Math.max(0, passed), 1);
@@ -154,7 +149,10 @@ class EventBuffer implements Events {
   }
 }
 
-/** Who called, and how that was proved; what nobody proved is no identity (specification: Authentication, rule 4). */
+/**
+ * The caller and its proof; without a proof there is no identity (specification: Authentication,
+ * rule 4).
+ */
 function proofOf({ proof, user_id, key_id, team_id }: Identity) {
   if (proof === 'header_soft') return { identity_proof_method: proof };
   return { identity_proof_method: proof, identity_context: { user_id, key_id, team_id } };

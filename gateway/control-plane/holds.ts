@@ -1,9 +1,8 @@
-import type { Reservation } from './bodies';
-import type { ControlPlane } from './client';
+import type { ControlPlane, Reservation } from './client';
 
 const SWEEP_MS = 250;
 const LIFE_MIN_MS = 1_500;
-// What the control plane takes in one call; the rest goes with the next sweep.
+// The most holds that the control plane takes in one call; the rest goes with the next sweep.
 const EXTENDS_MAX = 1_000;
 
 /** The open holds, prolonged every third of their life while their streams run. */

@@ -1,23 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Settle, Usage } from '../../domain/ledger/calls';
 import type { Logger } from '../../runtime/log';
-import type { Flights } from './batches';
-import type { Settlement, Usage } from './bodies';
+import type { Batches } from './batches';
 import { errorOf, isRefusedCall, type NoReply, type Reply } from './replies';
 
 /** The settlements that the control plane has not accepted yet. */
-export interface Settlements {
-  /** Returns at once. `estimate` is what the hold was made for. */
-  send(settlement: Settlement, estimate?: Usage): void;
-  count(): number;
-}
+export type Settlements = ReturnType<typeof createSettlements>;
 
 const SETTLE_TIMEOUT_MS = 5_000;
 const BACKOFF_MS = [200, 500, 1_000, 2_000, 5_000];
 
-export function openSettlements(flights: Flights, log: Logger): Settlements {
+export function createSettlements(batches: Batches, log: Logger) {
   let unsettled = 0;
-  const settle = async (settlement: Settlement, estimate: Usage | undefined): Promise<void> => {
-    const refusal = await deliver(flights, log, settlement);
+  const settle = async (settlement: Settle, estimate: Usage | undefined): Promise<void> => {
+    const refusal = await deliver(batches, log, settlement);
     if (refusal === undefined) return;
     if (refusal.status !== 422 || settlement.outcome !== 'completed' || estimate === undefined) {
       logLost(log, settlement, refusal);
@@ -26,29 +22,30 @@ export function openSettlements(flights: Flights, log: Logger): Settlements {
     const { reservation_id } = settlement;
     const { code, message } = errorOf(refusal);
     log.error({ reservation_id, code }, `a usage was refused, the estimate is charged: ${message}`);
-    const held: Settlement = { ...settlement, usage: estimate, usage_source: 'estimated' };
-    const again = await deliver(flights, log, held);
+    const held: Settle = { ...settlement, usage: estimate, usage_source: 'estimated' };
+    const again = await deliver(batches, log, held);
     if (again !== undefined) logLost(log, held, again, settlement.usage);
   };
   return {
-    send(settlement, estimate) {
+    /** Returns at once. `estimate` is what the hold was made for. */
+    send(settlement: Settle, estimate?: Usage): void {
       unsettled += 1;
       void settle(settlement, estimate).finally(() => {
         unsettled -= 1;
       });
     },
-    count: () => unsettled,
+    count: (): number => unsettled,
   };
 }
 
 /** Repeats a settlement until it is accepted, or refused for good: that refusal is given back. */
 async function deliver(
-  flights: Flights,
+  batches: Batches,
   log: Logger,
-  settlement: Settlement,
+  settlement: Settle,
 ): Promise<Reply | undefined> {
   for (let attempt = 0; ; attempt += 1) {
-    const reply = await flights.submit('settle', settlement, SETTLE_TIMEOUT_MS);
+    const reply = await batches.send('settle', settlement, SETTLE_TIMEOUT_MS);
     if (reply.status === 200) return undefined;
     if (isFinal(reply)) return reply;
     const { reservation_id, request_id } = settlement;
@@ -57,9 +54,10 @@ async function deliver(
   }
 }
 
-// The estimate costs what was held, so the ledger refuses it only where it can charge nothing at all: at the end of what a
-// wallet can hold, or by a price that has no amount for this use. Then a person must know what was given away.
-function logLost(log: Logger, settlement: Settlement, refusal: Reply, refused_usage?: Usage): void {
+// The estimate costs what was held, so the ledger refuses it only if it can charge nothing at all:
+// at the bound of what a wallet can hold, or by a price that has no amount for this use. Then a
+// person must know the loss.
+function logLost(log: Logger, settlement: Settle, refusal: Reply, refused_usage?: Usage): void {
   const { code, message, param } = errorOf(refusal);
   const { outcome } = settlement;
   const told = outcome === 'completed' ? 'an answer is not charged' : 'a hold waits for its end';

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
-import type { Usage } from '../control-plane/bodies';
+import type { Usage } from '../../domain/ledger/calls';
 import { type Measured, nothing_measured, type Reader } from '../families/reader';
 import type { StreamGuard } from '../policy/stream-guard';
 import { type Frame, lastFrame, newSseState, readFrames, unfinished } from '../wire/sse';

@@ -1,6 +1,6 @@
 import type { ErrorBody } from '../../domain/errors';
+import type { Units } from '../../domain/ledger/calls';
 import type { Shape } from '../config/upstreams';
-import type { Units } from '../control-plane/bodies';
 import type { Talk } from '../policy/talk';
 import type { Body } from '../wire/values';
 import type { Input } from './input';

@@ -1,4 +1,4 @@
-import type { Usage } from '../control-plane/bodies';
+import type { Usage } from '../../domain/ledger/calls';
 import type { Body } from '../wire/values';
 
 /** What an answer was worth, as far as it came. */

@@ -1,4 +1,4 @@
-import type { Units, Usage } from '../control-plane/bodies';
+import type { Units, Usage } from '../../domain/ledger/calls';
 import { type Body, isObject, stringOf, whole } from '../wire/values';
 import { readForm } from './forms';
 import { type Input, newInput, wrong } from './input';

@@ -1,4 +1,4 @@
-import type { Usage } from '../control-plane/bodies';
+import type { Usage } from '../../domain/ledger/calls';
 
 export const nothing_used: Usage = {
   prompt_tokens: 0,

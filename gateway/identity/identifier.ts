@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '../../domain/errors';
+import type { Identity } from '../../domain/people/identity';
 import { isKept } from '../../domain/texts';
 import type { VerifyJwt } from '../../runtime/jwt';
 import type { Settings } from '../config/settings';
-import type { Identity, KeyOwner } from '../control-plane/bodies';
 import type { ControlPlane } from '../control-plane/client';
 import { type Identities, rememberedUntil } from './memory';
 
@@ -108,7 +108,7 @@ async function assertion(
   claim(sub, 'sub');
   const key_id = claim(kt_key_id, 'kt_key_id');
   const team_id = claim(kt_team_id, 'kt_team_id');
-  const key: Partial<KeyOwner> = key_id ? await control_plane.verify({ org_id, key_id }) : {};
+  const key: Partial<Identity> = key_id ? await control_plane.verify({ org_id, key_id }) : {};
   const { agent_id = null, allowed_models = null } = key;
   if (key.user_id != null && key.user_id !== sub) throw foreignKey('user');
   if (key.team_id != null && team_id !== null && key.team_id !== team_id) throw foreignKey('team');

@@ -1,6 +1,6 @@
 import { AppError } from '../../domain/errors';
+import type { Identity } from '../../domain/people/identity';
 import { createJwtVerifier, type JwtIssuer, type VerifyJwt } from '../../runtime/jwt';
-import type { Identity } from '../control-plane/bodies';
 
 const KNOWN_MAX = 10_000;
 const KNOWN_MS = 30_000;

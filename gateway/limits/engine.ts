@@ -1,5 +1,5 @@
+import type { Identity } from '../../domain/people/identity';
 import type { Logger } from '../../runtime/log';
-import type { Identity } from '../control-plane/bodies';
 import { holds } from '../wire/networks';
 import { counted } from './address';
 import type { Check } from './buckets';

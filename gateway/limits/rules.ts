@@ -1,3 +1,4 @@
+import type { Identity } from '../../domain/people/identity';
 import {
   type LimitType,
   limitsOfGroup,
@@ -6,7 +7,6 @@ import {
 } from '../../domain/rate-limits';
 import { type LimitSettings, storeUrl } from '../config/limits';
 import type { FirewallSettings } from '../config/policies';
-import type { Identity } from '../control-plane/bodies';
 import { type Networks, openNetworks } from '../wire/networks';
 import type { Rule } from './buckets';
 import { packRules } from './pack-rules';

@@ -1,4 +1,4 @@
-import type { Outcome } from '../control-plane/bodies';
+import type { Outcome } from '../../domain/ledger/calls';
 import { nothing_used } from '../families/usage';
 import { refused } from '../stages/outcome';
 import { type Body, isObject } from '../wire/values';

@@ -1,6 +1,6 @@
 import { timingSafeEqual } from 'node:crypto';
 import { AppError } from '../../domain/errors';
-import type { Identity } from '../control-plane/bodies';
+import type { Identity } from '../../domain/people/identity';
 import type { ControlPlane } from '../control-plane/client';
 import { ownerOf } from '../identity/identifier';
 

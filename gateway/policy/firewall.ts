@@ -1,5 +1,5 @@
+import type { SessionLimits } from '../../domain/ledger/calls';
 import type { FirewallSettings } from '../config/policies';
-import type { SessionLimits } from '../control-plane/bodies';
 
 /** Which tools an agent may be offered and may call. */
 export interface Firewall {

@@ -1,6 +1,6 @@
+import type { SessionLimits } from '../../domain/ledger/calls';
 import type { Kind } from '../config/policies';
 import type { Settings } from '../config/settings';
-import type { SessionLimits } from '../control-plane/bodies';
 import { type Dlp, openDlp } from './dlp';
 import { type Firewall, openFirewall, sessionLimits } from './firewall';
 import { openRbac, type Rbac } from './rbac';

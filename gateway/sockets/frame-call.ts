@@ -1,12 +1,12 @@
 import type { IncomingMessage } from 'node:http';
 import { AppError, errorHeaders } from '../../domain/errors';
 import { newId } from '../../domain/ids';
+import type { Outcome } from '../../domain/ledger/calls';
 import { toRefusal } from '../../runtime/conventions';
 import { addToLine, type createRequestLog } from '../../runtime/request-log';
 import type { Gateway } from '../call/call';
 import type { ClientSide } from '../call/client-side';
 import { runCall } from '../call/run';
-import type { Outcome } from '../control-plane/bodies';
 import { priced } from '../pipeline';
 import { errorFrame, type Protocol, refusalFrame } from './frames';
 import { type Link, SocketResponse } from './response';

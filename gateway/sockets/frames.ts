@@ -1,6 +1,6 @@
 import { AppError, type ErrorBody, statusOf, toErrorBody } from '../../domain/errors';
+import type { Outcome } from '../../domain/ledger/calls';
 import { toWire } from '../../runtime/wire';
-import type { Outcome } from '../control-plane/bodies';
 import type { Family } from '../families/family';
 import { chat, responses } from '../families/table';
 import { nothing_used } from '../families/usage';

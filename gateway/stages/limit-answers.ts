@@ -1,9 +1,10 @@
 import { AppError } from '../../domain/errors';
+import type { Outcome } from '../../domain/ledger/calls';
+import type { Identity } from '../../domain/people/identity';
 import type { LimitType, Scope } from '../../domain/rate-limits';
 import type { Begun, Estimated, Limited } from '../call/call';
 import type { ClientSide } from '../call/client-side';
-import type { Identity, Outcome } from '../control-plane/bodies';
-import type { Told } from '../control-plane/events';
+import type { EventContent } from '../control-plane/events';
 import type { Decision } from '../limits/decision';
 import type { LimitRules } from '../limits/rules';
 import { leftUnder, type Standing } from '../limits/standing';
@@ -105,7 +106,7 @@ function secondOf(at_ms: number): string {
 }
 
 /** The event of a decision that passed. */
-function checked(identity: Identity, scope: Scope, decision: Decision): Told {
+function checked(identity: Identity, scope: Scope, decision: Decision): EventContent {
   return {
     type: 'rate_limit.checked',
     payload: {
@@ -120,7 +121,7 @@ function checked(identity: Identity, scope: Scope, decision: Decision): Told {
 }
 
 /** The event of a global limit that refuses everything until its window ends. */
-function circuitOpen({ scope, limit_type, limit, reset_at }: Standing): Told {
+function circuitOpen({ scope, limit_type, limit, reset_at }: Standing): EventContent {
   return {
     type: 'rate_limit.circuit_open',
     payload: { scope, limit_type, limit_value: limit, reset_at: new Date(reset_at) },
@@ -128,7 +129,7 @@ function circuitOpen({ scope, limit_type, limit, reset_at }: Standing): Told {
 }
 
 /** The event of one that refused. */
-function exceeded({ scope, limit_type, limit, used }: Standing): Told {
+function exceeded({ scope, limit_type, limit, used }: Standing): EventContent {
   return {
     type: 'rate_limit.exceeded',
     action: 'rate_limited',

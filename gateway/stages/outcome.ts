@@ -1,5 +1,6 @@
+import type { Outcome, Usage } from '../../domain/ledger/calls';
 import type { Funded } from '../call/call';
-import type { Outcome, Price, Usage } from '../control-plane/bodies';
+import type { Price } from '../control-plane/client';
 import { encodingOf } from '../counting/tokenizer';
 import { DEFAULT_MAX_COMPLETION_TOKENS } from '../families/caps';
 import type { Measured } from '../families/reader';

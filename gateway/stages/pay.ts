@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, isAppError } from '../../domain/errors';
+import type { Redeem, Reserve } from '../../domain/ledger/calls';
 import type { Limited, Routed } from '../call/call';
 import type { ClientSide } from '../call/client-side';
 import type { Payment, Place } from '../call/held-calls';
 import { HOLD_MS_MAX } from '../config/settings';
-import type { RedeemRequest, Reservation, ReserveRequest } from '../control-plane/bodies';
+import type { Reservation } from '../control-plane/client';
 import { ownerOf } from '../identity/identifier';
 import { refuse } from './limit-answers';
 
@@ -24,7 +25,7 @@ export function paymentOf(call: Routed): Payment {
  * Reserves, or redeems the ticket that the client brings. What no wallet covers is held until it is paid, denied or expired,
  * or the hold ends; then the 402 with its ticket is thrown.
  */
-export async function pay(call: Limited, request: ReserveRequest): Promise<Reservation> {
+export async function pay(call: Limited, request: Reserve): Promise<Reservation> {
   const { control_plane } = call.gateway;
   const { hold_ms, ticket_id: brought } = call.payment;
   try {
@@ -60,7 +61,7 @@ interface Wait {
 }
 
 /** A held call gives its slots back, and once it is paid takes them again within the hold; else the hold is canceled. */
-async function holdCall(call: Limited, request: ReserveRequest, wait: Wait): Promise<Reservation> {
+async function holdCall(call: Limited, request: Reserve, wait: Wait): Promise<Reservation> {
   const end_at = performance.now() + wait.hold_ms;
   const { held_limits } = call;
   held_limits?.release();
@@ -77,11 +78,7 @@ async function holdCall(call: Limited, request: ReserveRequest, wait: Wait): Pro
   }
 }
 
-async function waitForMoney(
-  call: Limited,
-  request: ReserveRequest,
-  wait: Wait,
-): Promise<Reservation> {
+async function waitForMoney(call: Limited, request: Reserve, wait: Wait): Promise<Reservation> {
   const { control_plane } = call.gateway;
   const { org_id, request_id } = request;
   const end_at = performance.now() + wait.hold_ms;
@@ -115,7 +112,7 @@ async function waitForMoney(
   throw short;
 }
 
-async function redeemNow(call: Limited, redeem: RedeemRequest): Promise<Reservation> {
+async function redeemNow(call: Limited, redeem: Redeem): Promise<Reservation> {
   const never = new AbortController().signal;
   const reservation = await call.gateway.control_plane.redeem(redeem, never);
   if (reservation !== undefined) return reservation;
@@ -129,9 +126,9 @@ async function redeemNow(call: Limited, redeem: RedeemRequest): Promise<Reservat
 }
 
 function redeemOf(
-  request: ReserveRequest,
+  request: Reserve,
   { wait_ms = 0, ...ticket }: { ticket_id: string; is_brought: boolean; wait_ms?: number },
-): RedeemRequest {
+): Redeem {
   const { org_id, key_id, secret_id, user_id, team_id, agent_id } = request;
   const { request_id, request_body_hash, family, traceparent, identity_proof_method } = request;
   return {

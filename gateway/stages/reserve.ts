@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
+import type { PricedModel, Reserve } from '../../domain/ledger/calls';
 import type { Funded, Limited } from '../call/call';
 import { inCallSpan, traceOf } from '../call/spans';
-import type { Priced, ReserveRequest } from '../control-plane/bodies';
 import { nothing_used } from '../families/usage';
 import { strangerIn } from './identify';
 import { completionCeiling } from './outcome';
@@ -32,7 +32,7 @@ export async function reserve(call: Limited): Promise<Funded | undefined> {
 async function hold(call: Limited): Promise<Funded> {
   const { gateway, identity, prices } = call;
   const { org_id } = identity;
-  const price = prices[0] as Priced;
+  const price = prices[0] as PricedModel;
   const reservation = await pay(call, await requestOf(call, price));
   const letGo = gateway.holds.keep(org_id, reservation);
   const funded = Object.assign(call, { reservation });
@@ -45,7 +45,7 @@ async function hold(call: Limited): Promise<Funded> {
 }
 
 /** Written out, here and wherever each call passes: members that follow a spread cost V8 a microsecond and 100 bytes each. */
-async function requestOf(call: Limited, price: Priced): Promise<ReserveRequest> {
+async function requestOf(call: Limited, price: PricedModel): Promise<Reserve> {
   const { identity, family, request, prices } = call;
   const { org_id, key_id, secret_id, proof } = identity;
   // Anybody can send the headers of header_soft, so the organization pays.
@@ -75,7 +75,7 @@ async function requestOf(call: Limited, price: Priced): Promise<ReserveRequest> 
 }
 
 /** Sends the settlement. If its usage is refused, what was held for is charged. */
-function settle(call: Funded, price: Priced): void {
+function settle(call: Funded, price: PricedModel): void {
   const { org_id } = call.identity;
   const { reservation_id } = call.reservation;
   const held_for = {
@@ -98,7 +98,7 @@ function sessionLimitsOf({ family, session_id, snapshot }: Limited) {
 }
 
 /** Who served, if it is not who the reservation names. */
-function servedBy({ target, model }: Funded, price: Priced): Partial<Priced> {
+function servedBy({ target, model }: Funded, price: PricedModel): Partial<PricedModel> {
   if (target.provider === price.provider && model === price.model) return {};
   return { provider: target.provider, model };
 }

@@ -1,12 +1,12 @@
 import type { Funded } from '../call/call';
-import type { Told } from '../control-plane/events';
+import type { EventContent } from '../control-plane/events';
 
 /** Emits the event of a request that was paid for, when the call ends and its settlement is on its way. */
 export function tellEnd(call: Funded): void {
   call.onEnd(() => call.gateway.events.emit(call, completed(call)));
 }
 
-function completed(call: Funded): Told {
+function completed(call: Funded): EventContent {
   const { family, target, model, request, reservation, outcome, attempts, ctx, began_at } = call;
   return {
     type: 'request.completed',

@@ -1,6 +1,6 @@
 import type { Logger } from '../../runtime/log';
 import { openTracing } from '../../runtime/telemetry/open';
-import { openReceiver } from '../../runtime/telemetry/receiver';
+import { createReceiver } from '../../runtime/telemetry/receiver';
 import type { Tracing } from '../../runtime/telemetry/spans';
 import { endpointOf, type OtlpSettings } from '../config/telemetry';
 import type { Limits } from '../limits/engine';
@@ -46,7 +46,7 @@ class Exports implements Telemetry {
     this.tracing = undefined;
     this.metrics = undefined;
     if (endpoint === '') return;
-    const receiver = openReceiver({ endpoint, log });
+    const receiver = createReceiver({ endpoint, log });
     this.tracing = openTracing({ service: SERVICE, endpoint, sample_ratio, log }, receiver);
     if (!settings.export_rate_limit_metrics) return;
     const { openLimitMetrics } = require('./limit-metrics') as typeof import('./limit-metrics');

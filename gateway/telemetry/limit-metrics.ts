@@ -25,7 +25,7 @@ export function openLimitMetrics({
   receiver: Receiver;
   limits: Pick<Limits, 'stats'>;
 }): LimitMetrics {
-  const exporter = receiver.told(new OTLPMetricExporter(receiver.options('v1/metrics')));
+  const exporter = receiver.watched(new OTLPMetricExporter(receiver.options('v1/metrics')));
   const provider = new MeterProvider({
     resource: resourceOf(service),
     readers: [

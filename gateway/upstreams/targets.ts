@@ -1,7 +1,7 @@
 import { Pool } from 'undici';
+import type { PricedModel } from '../../domain/ledger/calls';
 import type { Settings } from '../config/settings';
 import { providerKey, type Shape, type TargetSettings } from '../config/upstreams';
-import type { Priced } from '../control-plane/bodies';
 import { type Breaker, openBreaker } from './breaker';
 
 /** A server behind this gateway: where it is, and the connections to it. */
@@ -39,7 +39,7 @@ export interface Route {
   /** By model, in the order in which models are tried; within a model targets share by weight. */
   tiers: readonly (readonly Candidate[])[];
   /** What each way may cost, in the file's order: the first names the reservation, the others are frozen with it. */
-  prices: readonly Priced[];
+  prices: readonly PricedModel[];
 }
 
 type Shapes = readonly Shape[];

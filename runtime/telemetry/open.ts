@@ -2,14 +2,15 @@ import type { Logger } from '../log';
 import type { Receiver } from './receiver';
 import type { Tracing, TracingOptions } from './spans';
 
-/** `receiver` is shared with whatever else is sent there. */
+/** `receiver` is shared with the other telemetry of the process. */
 export function openTracing(options: TracingOptions, receiver?: Receiver): Tracing {
-  // The SDK is 18 MB and a third of a second at start, which a process without telemetry does without.
+  // The SDK is 18 MB and a third of a second at start, which a process without telemetry does
+  // without.
   const { OtlpTracing } = require('./otlp') as typeof import('./otlp');
   return new OtlpTracing(options, receiver);
 }
 
-/** The traces of a service that is told by the environment where to send them. */
+/** The traces of a process, if its environment names a receiver. */
 export function openProcessTracing(
   service: string,
   config: {

@@ -11,10 +11,11 @@ import {
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
 import { API_VERSION } from '../version';
-import { openReceiver } from './receiver';
+import { createReceiver } from './receiver';
 import { contextOf, type NewSpan, type Tracing, type TracingOptions, tell } from './spans';
 
-// A busy second's spans; more are dropped, since a receiver that is away must not cost the process its memory.
+// A busy second's spans; more are dropped, since a receiver that is away must not cost the process
+// its memory.
 const QUEUE_MAX = 8_192;
 const LINGER_MS = 1_000;
 const CLOSE_MS = 2_000;
@@ -25,9 +26,9 @@ export class OtlpTracing implements Tracing {
   private readonly tracer: ReturnType<TracerProvider['getTracer']>;
   private readonly ids = new Ids();
 
-  constructor(options: TracingOptions, receiver = openReceiver(options)) {
+  constructor(options: TracingOptions, receiver = createReceiver(options)) {
     const { service, sample_ratio = 1 } = options;
-    const exporter = receiver.told(new OTLPTraceExporter(receiver.options('v1/traces')));
+    const exporter = receiver.watched(new OTLPTraceExporter(receiver.options('v1/traces')));
     const root =
       sample_ratio < 1 ? new TraceIdRatioBasedSampler(sample_ratio) : new AlwaysOnSampler();
     this.provider = new TracerProvider({
@@ -62,7 +63,7 @@ export class OtlpTracing implements Tracing {
   }
 }
 
-/** Who sends. */
+/** The sender of telemetry. */
 export function resourceOf(service: string) {
   return resourceFromAttributes({ 'service.name': service, 'service.version': API_VERSION });
 }

@@ -1,23 +1,23 @@
 import type { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import type { Logger } from '../log';
 
-/** Where telemetry is sent: how exporters reach it, and one line in the log each time that it goes or comes back. */
-export interface Receiver {
-  options(path: string): ConstructorParameters<typeof OTLPTraceExporter>[0];
-  /** The same exporter, whose results are watched. */
-  told<E extends Exporter>(exporter: E): E;
-}
+/**
+ * The receiver of telemetry: how exporters reach it, and one log line each time that it goes away
+ * or comes back.
+ */
+export type Receiver = ReturnType<typeof createReceiver>;
 
 interface Exporter {
   // biome-ignore lint/suspicious/noExplicitAny: spans or metrics, and the callback of either.
   export(items: any, done: (result: { code: number; error?: Error }) => void): void;
 }
 
-// Together with its one or two repeats. What cannot be sent by then is dropped, and no process waits longer for its end.
+// Together with its one or two repeats. Telemetry that cannot be sent by then is dropped, and no
+// process waits longer for its end.
 const SEND_MS = 3_000;
 const SUCCESS = 0;
 
-export function openReceiver({ endpoint, log }: { endpoint: string; log: Logger }): Receiver {
+export function createReceiver({ endpoint, log }: { endpoint: string; log: Logger }) {
   let is_away = false;
   const note = (error: Error | undefined): void => {
     if ((error !== undefined) === is_away) return;
@@ -27,14 +27,15 @@ export function openReceiver({ endpoint, log }: { endpoint: string; log: Logger 
     else log.info('the receiver of telemetry takes it again');
   };
   return {
-    options: (path) => ({
+    options: (path: string): ConstructorParameters<typeof OTLPTraceExporter>[0] => ({
       url: `${endpoint.replace(/\/+$/, '')}/${path}`,
       timeoutMillis: SEND_MS,
       keepAlive: true,
       // More would only wait for the same receiver.
       concurrencyLimit: 4,
     }),
-    told(exporter) {
+    /** The same exporter, whose results are watched. */
+    watched<E extends Exporter>(exporter: E): E {
       const send = exporter.export.bind(exporter);
       exporter.export = (items, done) =>
         send(items, (result) => {
@@ -46,7 +47,7 @@ export function openReceiver({ endpoint, log }: { endpoint: string; log: Logger 
   };
 }
 
-// An address may hold a password, so that only the kind of failure is told.
+// An address may hold a password, so only the kind of failure is logged.
 function reasonOf(error: Error | undefined): string {
   const { code, name } = (error ?? {}) as { code?: unknown; name?: string };
   return String(code ?? name);

@@ -9,7 +9,7 @@ import type { Logger } from '../log';
 
 export { type Span, SpanKind } from '@opentelemetry/api';
 
-/** Ids, names, numbers and states; never text, keys or secrets. What is null or undefined is left out. */
+/** Ids, names, numbers and states; never text, keys or secrets. Null and undefined are left out. */
 export type Attributes = Record<string, AttributeValue | null | undefined>;
 
 export interface NewSpan {
@@ -17,15 +17,18 @@ export interface NewSpan {
   parent?: Span | string | undefined;
   kind?: SpanKind;
   attributes?: Attributes;
-  /** For what began elsewhere, under an id that was given away then. */
+  /** For work that began elsewhere, under an id that was given away then. */
   began_at?: Date;
   id?: string;
 }
 
-/** The traces of one process. Where tracing is off there is none, so whoever has no `Tracing` makes no spans. */
+/**
+ * The traces of one process. If tracing is off there is none: code without a `Tracing` makes no
+ * spans.
+ */
 export interface Tracing {
   begin(name: string, span?: NewSpan): Span;
-  /** Sends what is left, as far as the receiver takes it within 2 s. */
+  /** Sends the remaining spans, as far as the receiver accepts them within 2 s. */
   close(): Promise<void>;
 }
 
@@ -34,7 +37,10 @@ export interface TracingOptions {
   service: string;
   /** The base of an OTLP/HTTP receiver, as OTEL_EXPORTER_OTLP_ENDPOINT names it. */
   endpoint: string;
-  /** The share of traces that are begun here and kept; who continues a trace keeps what its parent keeps. */
+  /**
+   * The share of traces that are begun here and kept; a process that continues a trace keeps it if
+   * its parent does.
+   */
   sample_ratio?: number | undefined;
   log: Logger;
 }
@@ -46,11 +52,11 @@ export function tell(span: Span, attributes: Attributes): void {
   }
 }
 
-/** A span whose work failed, by the code of the error: messages may hold what a client wrote. */
+/** A span whose work failed, by the code of the error: messages may hold a client's text. */
 export function fail(span: Span, error: unknown): void {
   const { code, name, status } = error as { code?: unknown; name?: unknown; status?: unknown };
   span.setAttribute('error.type', typeof code === 'string' ? code : String(name ?? 'error'));
-  // A refusal is an answer; only what is our fault, or that of what we ask, is an error.
+  // A refusal is an answer; only our own failure, or that of a server we call, is an error.
   if (typeof status === 'number' && status < 500) return;
   span.setStatus({ code: SpanStatusCode.ERROR });
 }
@@ -81,7 +87,10 @@ export function traceIdOf(span: Span): string {
 const form =
   /^(?!ff)([0-9a-f]{2})-((?!0{32})[0-9a-f]{32})-((?!0{16})[0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 
-/** What a `traceparent` says; undefined where it has not the form of one, which begins a trace of its own. */
+/**
+ * The context in a `traceparent`; undefined if it has not the form of one, which begins a trace of
+ * its own.
+ */
 export function contextOf(traceparent: string): SpanContext | undefined {
   const found = form.exec(traceparent);
   if (found === null) return undefined;

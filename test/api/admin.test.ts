@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { createLanes } from '../../api/ledger/lanes';
+import { openBatches } from '../../api/ledger/batches';
 import { createLog } from '../../runtime/log';
 import { root } from '../../runtime/root';
 import { caller, serve } from '../support/api';
@@ -65,7 +65,7 @@ test('tickets lists what is open, approves and denies from a terminal, and tells
   const { db } = database;
   await makePrice(db);
   const org = await makeFundedOrg(db, 4);
-  const lanes = createLanes(db, createLog('test', 'fatal'));
+  const lanes = openBatches(db, createLog('test', 'fatal'));
   expect((await admin('tickets')).stdout).toBe('No cost ticket is open.\n');
   const open = async (hash: string) => {
     const body = reserveBody(org.org_id, 10, { request_body_hash: `sha256:${hash.repeat(64)}` });

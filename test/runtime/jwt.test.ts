@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import { type CryptoKey, exportJWK, generateKeyPair, SignJWT } from 'jose';
 import * as members from '../../domain/people/members';
-import { roleScopes } from '../../domain/people/tokens';
+import { rolePermissions } from '../../domain/people/tokens';
 import type { Db } from '../../domain/sql';
 import { loadConfig } from '../../runtime/config';
 import { createJwtVerifier } from '../../runtime/jwt';
@@ -95,7 +95,7 @@ test('a JWT of the configured issuer acts as its user: the role gives the scopes
     ['billing_admin', 200, 201, 403, 403, 403, 403],
     ['member', 200, 403, 403, 403, 403, 403],
   ]);
-  expect(roleScopes.admin).toEqual([
+  expect(rolePermissions.admin).toEqual([
     'agents:read',
     'agents:write',
     'tokens:write',

@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import { request } from 'undici';
 import { createApp } from '../../api/app';
 import type { Connections } from '../../api/http/route';
-import { createLanes } from '../../api/ledger/lanes';
+import { openBatches } from '../../api/ledger/batches';
 import { openWaiters } from '../../api/ledger/waiters';
 import { routes } from '../../api/table';
 import { audit } from '../../domain/ledger/audit';
@@ -67,11 +67,12 @@ export async function serve(
 ) {
   const { db, log = createLog('test', 'silent') } = connections;
   const database_url: string = db.client.config.connection.connectionString;
-  const lanes = createLanes(db, log);
-  const waiters = openWaiters({ db, lanes, database_url, log });
+  const batches = openBatches(db, log);
+  const waiters = openWaiters({ db, batches, database_url, log });
   const temporal = openTemporal({ address: temporal_address, namespace: 'svc' }, db);
+  const isDraining = () => false;
   const server = createServer(
-    createApp({ lanes, waiters, temporal, secrets, ...connections }, log).callback(),
+    createApp({ batches, waiters, temporal, secrets, isDraining, ...connections }, log).callback(),
   );
   const url = `http://127.0.0.1:${await listen(server, 0)}`;
   const close = async () => {
@@ -81,7 +82,7 @@ export async function serve(
     await new Promise((resolve) => setTimeout(resolve, 20));
     server.closeAllConnections();
     await closed;
-    await lanes.close();
+    await batches.close();
     await temporal.close();
   };
   return { url, call: caller(url), close };
@@ -178,7 +179,7 @@ export async function makeTenant(db: Db, currency = 'USD'): Promise<Tenant> {
   return {
     org_id,
     wallet_id: wallet.id,
-    owner_key: await makeKey(db, org_id, { scopes: tokens.roleScopes.owner }),
+    owner_key: await makeKey(db, org_id, { scopes: tokens.rolePermissions.owner }),
     billing_key: await makeKey(db, org_id, { scopes: ['org:billing'] }),
     member_id,
     member_key: await makeKey(db, org_id, { user_id: member_id }),

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { createLanes, type Lanes } from '../../api/ledger/lanes';
+import { type Batches, openBatches } from '../../api/ledger/batches';
 import { audit } from '../../domain/ledger/audit';
 import type * as calls from '../../domain/ledger/calls';
 import { type Db, many, one } from '../../domain/sql';
@@ -21,11 +21,11 @@ export interface TestOrg {
   team_wallet: string;
 }
 
-/** Two APIs' lanes over one database with the test price; closing proves the ledger. */
+/** Two APIs' batches over one database with the test price; closing proves the ledger. */
 export async function openLedger() {
   const { db, close: dropDatabase } = await openTestDatabase(20);
   const log = createLog('test', 'fatal');
-  const [lanes, other] = [createLanes(db, log), createLanes(db, log)];
+  const [lanes, other] = [openBatches(db, log), openBatches(db, log)];
   await makePrice(db);
   const close = async () => {
     await other.close();
@@ -212,9 +212,13 @@ export async function inFlight<T>(limit: number, calls: (() => Promise<T>)[]): P
   return results;
 }
 
-/** Closes lanes and database after the proof that the ledger is whole. */
-export async function closeClean(db: Db, lanes: Lanes, close: () => Promise<void>): Promise<void> {
-  await lanes.close();
+/** Closes batches and database after the proof that the ledger is whole. */
+export async function closeClean(
+  db: Db,
+  batches: Batches,
+  close: () => Promise<void>,
+): Promise<void> {
+  await batches.close();
   const { broken } = await audit(db);
   await close();
   expect(broken).toEqual([]);

@@ -3,7 +3,7 @@ import { type ProviderName, providerNames } from '../../domain/payments/currenci
 import * as operators from '../../domain/payments/operators';
 import * as payments from '../../domain/payments/sessions';
 import { many } from '../../domain/sql';
-import { openProviders } from '../../payment-providers/open';
+import { createProviderOf } from '../../payment-providers/configured';
 import { secrets, type Tenant } from '../support/api';
 import {
   makeBuyer,
@@ -31,7 +31,7 @@ let steps: ReturnType<typeof createPaymentSteps>;
 beforeAll(async () => {
   world = await openPaymentWorld();
   tenant = await makeBuyer(world.db);
-  steps = createPaymentSteps(world.db, openProviders(world.db, secrets));
+  steps = createPaymentSteps(world.db, createProviderOf(world.db, secrets));
   for (const sandbox of Object.values(world.sandboxes))
     await sandbox.fault({ on: 'webhook', times: 0, blocked: true });
 });

@@ -1,22 +1,22 @@
 import { many } from '../../domain/sql';
 import { createLog } from '../../runtime/log';
-import { startDispatcher } from '../../workers/dispatcher';
+import { openDispatcher } from '../../workers/dispatcher';
 import { makeTenant } from '../support/api';
 import { makeShort, openTicketWorld, type TicketWorld } from '../support/tickets';
 import { until } from '../support/until';
 
 let world: TicketWorld;
-let dispatcher: ReturnType<typeof startDispatcher>;
+let dispatcher: ReturnType<typeof openDispatcher>;
 
 beforeAll(async () => {
   world = await openTicketWorld();
   const { db, client } = world;
   const database_url: string = db.client.config.connection.connectionString;
-  dispatcher = startDispatcher({ db, database_url, client, log: createLog('test', 'fatal') });
+  dispatcher = openDispatcher({ db, database_url, client, log: createLog('test', 'fatal') });
 });
 
 afterAll(async () => {
-  await dispatcher.stop();
+  await dispatcher.close();
   await world.close();
 });
 

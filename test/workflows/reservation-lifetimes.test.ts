@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Client, Connection } from '@temporalio/client';
 import { NativeConnection, type Worker } from '@temporalio/worker';
 import { createActivities } from '../../activities';
-import { createLanes, type Lanes } from '../../api/ledger/lanes';
+import { type Batches, openBatches } from '../../api/ledger/batches';
 import * as reservations from '../../domain/ledger/reservations';
 import { type Db, many } from '../../domain/sql';
 import { createLog } from '../../runtime/log';
@@ -26,7 +26,7 @@ import { until } from '../support/until';
 
 const log = createLog('test', 'fatal');
 let db: Db;
-let lanes: Lanes;
+let lanes: Batches;
 let close: () => Promise<void>;
 let connection: NativeConnection;
 let client: Client;
@@ -37,7 +37,7 @@ const address = process.env.TEST_TEMPORAL_ADDRESS as string;
 
 beforeAll(async () => {
   ({ db, close } = await openTestDatabase());
-  lanes = createLanes(db, log);
+  lanes = openBatches(db, log);
   await makePrice(db);
   connection = await NativeConnection.connect({ address });
   client = new Client({ connection: await Connection.connect({ address }), namespace: 'svc' });

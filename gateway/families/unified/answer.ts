@@ -1,4 +1,4 @@
-import type { Usage } from '../../control-plane/bodies';
+import type { Usage } from '../../../domain/ledger/calls';
 import { type Body, isObject, listOf, stringOf } from '../../wire/values';
 import type { Measured } from '../reader';
 

@@ -2,9 +2,10 @@ import { createHmac } from 'node:crypto';
 import Stripe from 'stripe';
 import { request } from 'undici';
 import { putConfig } from '../../../domain/payments/config';
+import { createSecrets } from '../../../domain/secrets';
 import { many } from '../../../domain/sql';
 import { sandboxAccessB } from '../../../sandbox/payments/b/provider';
-import { refusal, secrets, type Tenant } from '../../support/api';
+import { refusal, secrets, serve, type Tenant } from '../../support/api';
 import {
   createCheckout,
   makeBuyer,
@@ -210,6 +211,33 @@ test('provider A: a tampered body, missing headers and a foreign certificate are
     async () => (await sessionOf(world, tenant, checkout)).status === 'completed',
     15_000,
   );
+});
+
+test('a bug is 500; a secret or a provider that cannot be reached is 503, to be delivered again', async () => {
+  const { db } = world;
+  const path = '/v1/payments/webhooks/payment_provider_a';
+  const statusWith = async (other: Partial<typeof secrets>) => {
+    const api = await serve({ db, secrets: { ...secrets, ...other } });
+    const signed = ['id', 'time', 'sig'].map((name) => [`paypal-transmission-${name}`, 'x']);
+    const headers = Object.fromEntries([
+      ...signed,
+      ['paypal-auth-algo', 'x'],
+      ['paypal-cert-url', 'http://127.0.0.1:9/cert'],
+    ]);
+    const body = JSON.stringify({ id: 'evt_x', event_type: 'x' });
+    const { status, headers: answered } = await api.call('post', path, { body, headers });
+    await api.close();
+    return [status, answered['retry-after']];
+  };
+  const bug = () => Promise.reject(new TypeError('a bug'));
+  expect(await statusWith({ open: bug })).toEqual([500, undefined]);
+  const { open } = createSecrets(Buffer.alloc(32, 7).toString('base64'));
+  expect(await statusWith({ open })).toEqual([503, '5']);
+  const row = db('payment_providers').where({ name: 'payment_provider_a' });
+  const [{ base_url }] = await row.clone();
+  await row.clone().update({ base_url: 'http://127.0.0.1:9' });
+  expect(await statusWith({})).toEqual([503, '5']);
+  await row.clone().update({ base_url });
 });
 
 test('a body that is no JSON, too large, or for a provider that is not ours, is refused', async () => {

@@ -159,7 +159,7 @@ test('a member with a lower role loses what their keys could do', async () => {
 
 test('nobody gives a role that may do more than they may: an admin makes no owner, of themselves least', async () => {
   const { user_id } = await addMember('admin');
-  const key = await makeKey(db, tenant.org_id, { user_id, scopes: tokens.roleScopes.admin });
+  const key = await makeKey(db, tenant.org_id, { user_id, scopes: tokens.rolePermissions.admin });
   const attempts = [
     await call('put', `${base}/members/${user_id}`, { key, body: { role: 'owner' } }),
     await call('put', `${base}/members/${user_id}`, { key, body: { role: 'billing_admin' } }),

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
-import { createLanes, type Lanes } from '../../../api/ledger/lanes';
+import { type Batches, openBatches } from '../../../api/ledger/batches';
 import { audit } from '../../../domain/ledger/audit';
 import * as reservations from '../../../domain/ledger/reservations';
 import { type Db, many, one } from '../../../domain/sql';
@@ -29,12 +29,12 @@ import {
 } from '../../support/ledger-model';
 
 let db: Db;
-let lanes: Lanes;
+let lanes: Batches;
 let close: () => Promise<void>;
 
 beforeAll(async () => {
   ({ db, close } = await openTestDatabase());
-  lanes = createLanes(db, createLog('test', 'fatal'));
+  lanes = openBatches(db, createLog('test', 'fatal'));
   await makePrice(db);
 });
 
@@ -105,8 +105,8 @@ async function runStep(given: Step, world: World): Promise<void> {
 /** One call of a group: it is sent with the others, and its answer compared when the model has come to it. */
 interface Call {
   op: 'settle' | 'reserve';
-  answer: Promise<reservations.LaneAnswer>;
-  compare: (row: reservations.LaneAnswer) => void;
+  answer: Promise<reservations.ItemAnswer>;
+  compare: (row: reservations.ItemAnswer) => void;
 }
 
 /** Sends reserves and settlements at once, so that they share a commit: what settlements give back, reserves can hold. */
@@ -128,7 +128,7 @@ async function runGroup(items: (ReserveItem | SettleItem)[], world: World): Prom
   const rows = await Promise.all(calls.map(({ answer }) => answer));
   for (const op of ['settle', 'reserve'] as const) {
     for (const [at, call] of calls.entries())
-      if (call.op === op) call.compare(rows[at] as reservations.LaneAnswer);
+      if (call.op === op) call.compare(rows[at] as reservations.ItemAnswer);
   }
   await expectOneCommit(model.holds.slice(known).map(({ id }) => id));
 }
@@ -146,7 +146,7 @@ async function expectOneCommit(ids: string[]): Promise<void> {
 
 function settleCall(given: SettleItem, hold: ModelHold, { model, org }: World): Call {
   const answer = lanes.settle(settleBody(org.org_id, hold.id, given.tokens));
-  const compare = (row: reservations.LaneAnswer) => {
+  const compare = (row: reservations.ItemAnswer) => {
     const was = hold.state;
     if (given.tokens === 0 && (was === 'open' || was === 'expired')) {
       expect(row.code).toBe('usage_not_priced');
@@ -168,7 +168,7 @@ function reserveCall(given: ReserveItem, { model, org, key_id }: World): Call {
     ...(given.as_team ? { team_id: org.team_id } : {}),
     ...(given.with_key ? { key_id } : {}),
   });
-  const compare = (row: reservations.LaneAnswer) => {
+  const compare = (row: reservations.ItemAnswer) => {
     if (given.with_key && model.keyRoom() < amount) {
       expect(row.code).toBe('key_budget_exceeded');
       return;

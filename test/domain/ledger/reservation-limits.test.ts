@@ -1,4 +1,4 @@
-import type { Lanes } from '../../../api/ledger/lanes';
+import type { Batches } from '../../../api/ledger/batches';
 import * as reservations from '../../../domain/ledger/reservations';
 import { type Db, many } from '../../../domain/sql';
 import {
@@ -16,8 +16,8 @@ import {
 } from '../../support/ledger';
 
 let db: Db;
-let lanes: Lanes;
-let other: Lanes;
+let lanes: Batches;
+let other: Batches;
 let close: () => Promise<void>;
 
 beforeAll(async () => {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Lanes } from '../../../api/ledger/lanes';
+import type { Batches } from '../../../api/ledger/batches';
 import type * as calls from '../../../domain/ledger/calls';
 import { type Db, many } from '../../../domain/sql';
 import {
@@ -17,7 +17,7 @@ import {
 } from '../../support/ledger';
 
 let db: Db;
-let lanes: Lanes;
+let lanes: Batches;
 let close: () => Promise<void>;
 
 beforeAll(async () => {

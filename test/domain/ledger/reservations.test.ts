@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Lanes } from '../../../api/ledger/lanes';
+import type { Batches } from '../../../api/ledger/batches';
 import * as reservations from '../../../domain/ledger/reservations';
 import { type Db, many, one } from '../../../domain/sql';
 import {
@@ -17,8 +17,8 @@ import {
 } from '../../support/ledger';
 
 let db: Db;
-let lanes: Lanes;
-let other: Lanes;
+let lanes: Batches;
+let other: Batches;
 let close: () => Promise<void>;
 
 beforeAll(async () => {
@@ -78,7 +78,7 @@ test('settle called 1,000 times in parallel on two APIs has one effect and one a
     (_, n) => () => (n % 2 ? lanes : other).settle(settleBody(org.org_id, hold.reservation_id, 20)),
   );
   const rows = await inFlight(100, calls);
-  const { n: _, ...first } = rows[0] as reservations.LaneAnswer;
+  const { n: _, ...first } = rows[0] as reservations.ItemAnswer;
   for (const { n: __, ...row } of rows) expect(row).toEqual(first);
   expect(first).toMatchObject({
     status: 'settled',

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http';
 import { json } from 'node:stream/consumers';
-import { openFlights } from '../../../gateway/control-plane/batches';
+import { openBatches } from '../../../gateway/control-plane/batches';
 import { listen } from '../../../runtime/listen';
 import { chat, gatewayKey, lastCharge, openWorld, post, type World } from '../../support/gateway';
 import { makeOrg } from '../../support/ledger';
@@ -36,12 +36,12 @@ async function openPicky() {
 
 test('a call for which its whole batch is refused is refused alone; those that travelled with it are answered', async () => {
   const picky = await openPicky();
-  const flights = openFlights({ urls: [picky.url], headers: {} });
+  const batches = openBatches({ urls: [picky.url], headers: {} });
   const calls = Array.from({ length: 10 }, (_, at) =>
-    flights.submit('reserve', { is_marked: at === 4 }, 5_000),
+    batches.send('reserve', { is_marked: at === 4 }, 5_000),
   );
   const statuses = (await Promise.all(calls)).map(({ status }) => status);
-  await flights.close();
+  await batches.close();
   await picky.close();
   expect(picky.batches).toEqual([10, ...Array(10).fill(1)]);
   expect(statuses).toEqual(statuses.map((_, at) => (at === 4 ? 413 : 200)));

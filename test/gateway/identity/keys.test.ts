@@ -31,7 +31,7 @@ afterAll(() => world.close());
 async function funded(): Promise<TestOrg & { owner_key: string }> {
   const org = await makeOrg(world.api.db);
   await credit(world.api.db, org.org_id, org.org_wallet, 1_000_000_000n);
-  const scopes = tokens.roleScopes.owner;
+  const scopes = tokens.rolePermissions.owner;
   return { ...org, owner_key: await makeKey(world.api.db, org.org_id, { scopes }) };
 }
 

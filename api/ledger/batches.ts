@@ -1,0 +1,245 @@
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
+import { AppError, isAppError } from '../../domain/errors';
+import type * as calls from '../../domain/ledger/calls';
+import * as reservations from '../../domain/ledger/reservations';
+import { type Db, isTransient, isUnreachable, withRetry } from '../../domain/sql';
+import { type Trace, traceOf } from '../../domain/trace';
+import { createDeferred } from '../../runtime/deferred';
+import type { Logger } from '../../runtime/log';
+
+type ItemAnswer = reservations.ItemAnswer;
+
+/** The most items of one commit. */
+const ITEMS_MAX = 64;
+/** The most items of one organization that may wait before callers get 503. */
+const WAITING_MAX = 4_000;
+/**
+ * Pauses before a batch of unknown outcome is sent again; it is the same batch, and every item has
+ * an id.
+ */
+const RESEND_MS = [50, 250, 1_000];
+
+export type Batches = ReturnType<typeof openBatches>;
+
+type Op = ItemAnswer['op'];
+
+/**
+ * Items of each kind, in the order of the commit: who gives money back, who has waited for it, who
+ * is new.
+ */
+type Batch = Record<Op, Item[]>;
+
+interface ItemBody {
+  /**
+   * `reserve:<request_id>`, `redeem:<request_id>` or `settle:<id>`: a second item under it shares
+   * the first one's answer.
+   */
+  id: string;
+  /** The body as text: items share an answer only if it is equal. */
+  text: string;
+  body: Record<string, unknown>;
+  /** Of a reserve: its trace. */
+  trace?: Trace | undefined;
+}
+
+interface Item extends ItemBody {
+  answer: Promise<ItemAnswer>;
+  resolve: (row: ItemAnswer) => void;
+  reject: (error: unknown) => void;
+}
+
+/** The items that wait for one organization's lock. */
+interface Queue {
+  org_id: string;
+  waiting: Batch;
+  /** Every item without an answer, also those of the batch that is out. */
+  byId: Map<string, Item>;
+  running: Promise<void> | undefined;
+}
+
+/**
+ * Coalesces the items that wait for one organization's lock into one call and one commit,
+ * settlements first (docs/decisions.md, 1 and 2). An idle organization's batch leaves in the same
+ * turn of the event loop; while it is out the next one gathers.
+ */
+export function openBatches(db: Db, log: Logger) {
+  const queues = new Map<string, Queue>();
+
+  async function add(op: Op, org_id: string, given: ItemBody): Promise<ItemAnswer> {
+    const queue = queues.get(org_id) ?? addQueue(queues, org_id);
+    const earlier = queue.byId.get(given.id);
+    if (earlier?.text === given.text) return earlier.answer;
+    if (earlier) {
+      // The same id with another body waits its turn, so that the ledger tells the two apart.
+      await earlier.answer.catch(() => undefined);
+      return add(op, org_id, given);
+    }
+    if (queue.byId.size >= WAITING_MAX)
+      throw new AppError('overloaded', 'Too many calls of this organization are waiting.');
+    const item = enqueue(queue, op, given);
+    queue.running ??= run(queue);
+    return item.answer;
+  }
+
+  async function run(queue: Queue): Promise<void> {
+    while (queue.byId.size > 0) {
+      // Items that arrived in one turn of the event loop leave together: the first item of a call
+      // does not go alone.
+      await setImmediate();
+      await send(db, queue, log);
+    }
+    queues.delete(queue.org_id);
+  }
+
+  return {
+    /**
+     * Refusals are rows (`code`), here and below; throws only if the ledger is away or the
+     * organization's queue is full.
+     */
+    reserve: (body: calls.Reserve) => add('reserve', body.org_id, reserveOf(body)),
+    settle: (body: calls.Settle) => add('settle', body.org_id, settleOf(body)),
+    redeem: (body: calls.Redeem) => add('redeem', body.org_id, redeemOf(body)),
+    /** Resolves when every item is committed. */
+    async close(): Promise<void> {
+      while (queues.size > 0) await Promise.all([...queues.values()].map(({ running }) => running));
+    },
+  };
+}
+
+function reserveOf(reserve: calls.Reserve): ItemBody {
+  const body = reservations.reserveItem(reserve);
+  const id = `reserve:${reserve.request_id}`;
+  return { id, text: JSON.stringify(body), body, trace: traceOf(reserve) };
+}
+
+/** Only equal settles share an answer: the refusal of a wrong one is nobody else's. */
+function settleOf(settle: calls.Settle): ItemBody {
+  const body = reservations.settleItem(settle);
+  const { reservation_id, request_id } = settle;
+  const name = reservation_id === undefined ? `request:${request_id}` : `hold:${reservation_id}`;
+  return { id: `settle:${name}`, text: JSON.stringify(body), body };
+}
+
+function redeemOf(redeem: calls.Redeem): ItemBody {
+  const body = reservations.redeemItem(redeem);
+  return { id: `redeem:${redeem.request_id}`, text: JSON.stringify(body), body };
+}
+
+function addQueue(queues: Map<string, Queue>, org_id: string): Queue {
+  const waiting = { settle: [], redeem: [], reserve: [] };
+  const queue: Queue = { org_id, waiting, byId: new Map(), running: undefined };
+  queues.set(org_id, queue);
+  return queue;
+}
+
+function enqueue(queue: Queue, op: Op, given: ItemBody): Item {
+  const { promise, resolve, reject } = createDeferred<ItemAnswer>();
+  // An item leaves with its answer, not with its batch: a caller that waits for it, to send another
+  // body, asks again at once.
+  const leave = () => queue.byId.get(given.id) === item && queue.byId.delete(given.id);
+  const item: Item = {
+    ...given,
+    answer: promise,
+    resolve(row) {
+      leave();
+      resolve(row);
+    },
+    reject(error) {
+      leave();
+      reject(error);
+    },
+  };
+  queue.waiting[op].push(item);
+  queue.byId.set(given.id, item);
+  return item;
+}
+
+/** Sends the next batch, and answers all its items. */
+async function send(db: Db, queue: Queue, log: Logger): Promise<void> {
+  const batch = nextBatch(queue.waiting);
+  try {
+    await commit(db, queue.org_id, batch);
+  } catch (error) {
+    if (isUnreachable(error) || (isAppError(error) && error.code === 'unavailable')) {
+      for (const item of itemsOf(batch)) item.reject(error);
+    } else {
+      log.error({ err: error, org_id: queue.org_id }, 'a batch failed; its items go one by one');
+      await commitSingly(db, queue.org_id, batch);
+    }
+  }
+}
+
+function nextBatch(waiting: Batch): Batch {
+  let room = ITEMS_MAX;
+  const take = (items: Item[]) => {
+    const taken = items.splice(0, room);
+    room -= taken.length;
+    return taken;
+  };
+  return {
+    settle: take(waiting.settle),
+    redeem: take(waiting.redeem),
+    reserve: take(waiting.reserve),
+  };
+}
+
+function itemsOf({ settle, redeem, reserve }: Batch): Item[] {
+  return [...settle, ...redeem, ...reserve];
+}
+
+async function commitSingly(db: Db, org_id: string, batch: Batch): Promise<void> {
+  for (const op of ['settle', 'redeem', 'reserve'] as const) {
+    for (const item of batch[op]) {
+      const alone = { settle: [], redeem: [], reserve: [], [op]: [item] };
+      await commit(db, org_id, alone).catch(item.reject);
+    }
+  }
+}
+
+async function commit(db: Db, org_id: string, batch: Batch): Promise<void> {
+  const bodies = {
+    settlements: batch.settle.map(bodyOf),
+    redeems: batch.redeem.map(bodyOf),
+    reserves: batch.reserve.map(bodyOf),
+    traces: tracesOf(batch.reserve),
+  };
+  const rows = await resend(() => withRetry(() => reservations.reserveBatch(db, org_id, bodies)));
+  const left = new Set(itemsOf(batch));
+  for (const row of rows) {
+    const item = batch[row.op][row.n - 1];
+    item?.resolve(row);
+    if (item !== undefined) left.delete(item);
+  }
+  // Empty unless a stored function forgot an item; then its caller must not wait for ever.
+  for (const item of left) {
+    item.reject(new AppError('internal_error', 'The ledger did not answer this item.'));
+  }
+}
+
+/** Repeats a call if the connection broke, so that its outcome is unknown. */
+async function resend<T>(call: () => Promise<T>): Promise<T> {
+  for (const pause_ms of RESEND_MS) {
+    try {
+      return await call();
+    } catch (error) {
+      if (!isUnreachable(error) || isTransient(error)) throw error;
+      await sleep(pause_ms);
+    }
+  }
+  return call();
+}
+
+/** Undefined if none is traced. */
+function tracesOf(reserves: readonly Item[]): Record<string, Trace> | undefined {
+  let traces: Record<string, Trace> | undefined;
+  for (const { body, trace } of reserves) {
+    if (trace === undefined) continue;
+    traces ??= {};
+    traces[body.request_id as string] = trace;
+  }
+  return traces;
+}
+
+function bodyOf({ body }: Item): Record<string, unknown> {
+  return body;
+}

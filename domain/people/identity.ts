@@ -1,0 +1,39 @@
+import type { Proof } from '../trace';
+
+// The caller of a gateway, as gateway and API describe it to each other.
+
+/**
+ * Asks for the owner of a gateway key: by the key itself, or by its id if another proof names it.
+ */
+export interface Verify {
+  key?: string | undefined;
+  org_id?: string | undefined;
+  key_id?: string | undefined;
+}
+
+/** The owner of a gateway key. Only a reserve or a verify shows whether the key is still valid. */
+export interface KeyOwner {
+  key_id: string;
+  /** Changes when the key is rotated. */
+  secret_id: string;
+  /** Null for a key of the platform. */
+  org_id: string | null;
+  user_id: string | null;
+  team_id: string | null;
+  agent_id: string | null;
+  /** Null is every model. */
+  allowed_models: readonly string[] | null;
+  expires_at: Date | null;
+}
+
+/**
+ * The caller. In header_soft user and team come from headers: they are counted, and their wallets
+ * never pay.
+ */
+export interface Identity
+  extends Pick<KeyOwner, 'user_id' | 'team_id' | 'agent_id' | 'allowed_models'> {
+  proof: Proof;
+  org_id: string;
+  key_id: string | null;
+  secret_id: string | null;
+}
