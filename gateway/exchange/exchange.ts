@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici';
 import { AppError } from '../../domain/errors';
+import { createDeferred } from '../../runtime/deferred';
 import type { Funded } from '../call/call';
 import { nothing_measured } from '../families/reader';
 import type { Translator } from '../families/translation';
@@ -34,9 +35,8 @@ export type Trouble = {
 
 /** One request to an upstream and its answer to the client. undici calls the `on` methods as things happen. */
 export class Exchange implements Dispatcher.DispatchHandler {
-  readonly done: Promise<Trouble | undefined>;
-  private resolve!: (trouble: Trouble | undefined) => void;
-  private reject!: (error: unknown) => void;
+  private readonly over = createDeferred<Trouble | undefined>();
+  readonly done = this.over.promise;
   private readonly call: Funded;
   private readonly candidate: Candidate;
   private refusal: Refusal | undefined;
@@ -52,10 +52,6 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.call = call;
     this.candidate = candidate;
     call.onClientGone(() => this.clientGone());
-    this.done = new Promise((resolve, reject) => {
-      this.resolve = resolve;
-      this.reject = reject;
-    });
   }
 
   onRequestStart(controller: Controller): void {
@@ -154,9 +150,9 @@ export class Exchange implements Dispatcher.DispatchHandler {
     try {
       const trouble = await this.settleWith(error);
       this.report(trouble, error);
-      this.resolve(trouble);
+      this.over.resolve(trouble);
     } catch (failure) {
-      this.reject(failure);
+      this.over.reject(failure);
     }
   }
 

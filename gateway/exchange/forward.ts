@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../../domain/errors';
 import type { Funded } from '../call/call';
 import { inCallSpan, tellTrouble } from '../call/spans';
@@ -103,11 +104,11 @@ async function conclude(call: Funded, trouble: Trouble | undefined): Promise<voi
   call.ctx.body = told;
 }
 
-function pause({ onClientGone }: Funded, ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, ms);
-    onClientGone(resolve);
-  });
+/** Waits, but no longer than the client is there. */
+async function pause({ onClientGone }: Funded, ms: number): Promise<void> {
+  const gone = new AbortController();
+  onClientGone(() => gone.abort());
+  await sleep(ms, undefined, { signal: gone.signal }).catch(() => undefined);
 }
 
 function allOpen({ candidates, request }: Funded): AppError {

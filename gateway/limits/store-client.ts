@@ -1,6 +1,6 @@
 import Redis, { type Callback, type Result } from 'ioredis';
+import { within } from '../../runtime/within';
 import { limit_script } from './store-script';
-import { within } from './store-wire';
 
 declare module 'ioredis' {
   interface RedisCommander<Context> {

@@ -59,6 +59,16 @@ export interface Report {
   number: number;
 }
 
+/** The count of a counter as the store keeps it; it counts as reported from now on. */
+export function beginReport(bucket: Bucket, now: number): string {
+  const { window, count, unreported } = bucket;
+  bucket.reports += 1;
+  bucket.granted = 0;
+  if (window.kind !== 'drain') return written(window, count, now);
+  bucket.unreported = 0;
+  return String(unreported);
+}
+
 /** What a request asks of a counter; without `need`, only what is reported of it. It has been counted, unless it is a level. */
 export function reportOf(
   bucket: Bucket,
@@ -159,15 +169,4 @@ export function restoreUnreported({ bucket, before }: Report): void {
 /** Undoes what was counted ahead of the store's answer. */
 export function takeBack({ check, cost }: Question): void {
   if (cost > 0 && check.bucket.window.kind !== 'drain') giveBack(check, cost);
-}
-
-/** Waits for a promise so many ms at most. An answer that has arrived while this process was busy still counts. */
-export function within<T>(ms: number, promise: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(
-      () => setImmediate(() => reject(new Error(`It did not answer within ${ms} ms.`))),
-      ms,
-    );
-    promise.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
 }

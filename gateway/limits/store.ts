@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createDeferred } from '../../runtime/deferred';
 import type { Logger } from '../../runtime/log';
 import { type Bucket, type Buckets, type Check, take } from './buckets';
 import { StoreClient } from './store-client';
 import {
   argumentsOf,
+  beginReport,
   isGranted,
   isNear,
   isUndecided,
@@ -19,7 +21,7 @@ import {
   takeOthers,
   wasGranted,
 } from './store-wire';
-import { slotOf, written } from './windows';
+import { slotOf } from './windows';
 
 /** The place of the counters that several gateways share. */
 export interface StoreSettings {
@@ -67,8 +69,7 @@ export class SharedStore {
   /** Counters that may count more than was reported. */
   private readonly ahead = new Set<Bucket>();
   private readonly timers: NodeJS.Timeout[] = [];
-  private readonly opened: Promise<void>;
-  private hasOpened!: () => void;
+  private readonly opened = createDeferred<void>();
   private epoch = '';
   /** When the epoch is no longer young, by the store's clock. */
   private decides_at = 0;
@@ -89,9 +90,6 @@ export class SharedStore {
     this.log = given.log;
     this.clock = given.clock;
     this.buckets = given.buckets;
-    this.opened = new Promise((resolve) => {
-      this.hasOpened = resolve;
-    });
     this.client = new StoreClient(settings.url, given.clock);
     this.client.onReady(() => void this.probe());
     this.client.onError((error) => this.fail(error));
@@ -108,7 +106,9 @@ export class SharedStore {
 
   /** Waits for the first connection, as long as for any answer. */
   async whenOpen(): Promise<void> {
-    await this.client.within(this.opened).catch(() => this.fail(new Error('It did not answer.')));
+    await this.client
+      .within(this.opened.promise)
+      .catch(() => this.fail(new Error('It did not answer.')));
   }
 
   /** True if all counters may be counted here, and reported later. */
@@ -180,7 +180,7 @@ export class SharedStore {
     this.state = 'down';
     this.dirty.clear();
     this.ahead.clear();
-    this.hasOpened();
+    this.opened.resolve();
     const instead = this.settings.local_fallback
       ? 'each gateway counts by itself'
       : 'limits are not enforced';
@@ -206,7 +206,7 @@ export class SharedStore {
     const was = this.state;
     this.state = 'up';
     this.reportAll();
-    this.hasOpened();
+    this.opened.resolve();
     if (was === 'down') this.log.info('the store of shared limits answers again');
   }
 
@@ -267,17 +267,9 @@ export class SharedStore {
 
   /** The count of a counter as the store keeps it; it counts as reported from now on. */
   private report(bucket: Bucket, now: number): string {
-    const { window } = bucket;
     this.dirty.delete(bucket);
     this.ahead.delete(bucket);
-    bucket.reports += 1;
-    bucket.granted = 0;
-    if (window.kind !== 'drain') {
-      return written(window, bucket.count, now);
-    }
-    const { unreported } = bucket;
-    bucket.unreported = 0;
-    return String(unreported);
+    return beginReport(bucket, now);
   }
 
   private async ask(reports: readonly Report[], now: number): Promise<(string | number)[]> {

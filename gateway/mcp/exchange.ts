@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici';
 import { AppError } from '../../domain/errors';
+import { createDeferred } from '../../runtime/deferred';
 import type { Funded, Identified } from '../call/call';
 import { Valve } from '../exchange/valve';
 import { serverTrouble, upstreamError } from '../upstreams/errors';
@@ -32,9 +33,8 @@ const client_headers = ['content-type', 'cache-control', 'allow', 'retry-after']
 
 /** Sends a request to an MCP server and its answer to the client, as it comes. undici calls the `on` methods. */
 export class McpExchange implements Dispatcher.DispatchHandler {
-  readonly done: Promise<void>;
-  private resolve!: () => void;
-  private reject!: (error: unknown) => void;
+  private readonly over = createDeferred<void>();
+  readonly done = this.over.promise;
   /** The first of the calls that travel in this request: they share one client. */
   private readonly call: Identified;
   private readonly sent: Sent;
@@ -63,10 +63,6 @@ export class McpExchange implements Dispatcher.DispatchHandler {
     this.call = call;
     this.sent = sent;
     this.guard = openGuard(call, sent.paid);
-    this.done = new Promise((resolve, reject) => {
-      this.resolve = resolve;
-      this.reject = reject;
-    });
     call.onClientGone(() => this.clientGone());
     call.abort = (reason) => {
       this.is_stopped = true;
@@ -212,9 +208,9 @@ export class McpExchange implements Dispatcher.DispatchHandler {
   private end(error: Error | undefined): void {
     try {
       this.conclude(error);
-      this.resolve();
+      this.over.resolve();
     } catch (failure) {
-      this.reject(failure);
+      this.over.reject(failure);
     }
   }
 

@@ -11,6 +11,7 @@ import {
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
 import { API_VERSION } from '../version';
+import { within } from '../within';
 import { createReceiver } from './receiver';
 import { contextOf, type NewSpan, type Tracing, type TracingOptions, tell } from './spans';
 
@@ -59,23 +60,14 @@ export class OtlpTracing implements Tracing {
   }
 
   async close(): Promise<void> {
-    await within(CLOSE_MS, this.provider.shutdown());
+    // It may fail, or never end.
+    await within(CLOSE_MS, this.provider.shutdown()).catch(() => undefined);
   }
 }
 
 /** The sender of telemetry. */
 export function resourceOf(service: string) {
   return resourceFromAttributes({ 'service.name': service, 'service.version': API_VERSION });
-}
-
-/** Waits for an end that may fail or never come. */
-export async function within(ms: number, end: Promise<unknown>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise((resolve) => {
-    timer = setTimeout(resolve, ms);
-  });
-  await Promise.race([end.catch(() => undefined), late]);
-  clearTimeout(timer);
 }
 
 /** Random ids, or one that was given away before its span is made. */
