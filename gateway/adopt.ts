@@ -3,8 +3,8 @@ import { retire, type Snapshot } from './call/snapshot';
 import { encodingOf } from './counting/tokenizer';
 
 /**
- * Puts a snapshot in the place of the present one, for the calls that begin from now on, and does all that follows from a new
- * configuration. Start and reload go the same way.
+ * Puts a snapshot in the place of the present one, for the calls that begin from now on, and does
+ * all that follows from a new configuration. Start and reload go the same way.
  */
 export function adopt(gateway: Gateway, snapshot: Snapshot): void {
   const { snapshot: before, tokenizer, limits, telemetry } = gateway;

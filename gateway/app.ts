@@ -12,7 +12,8 @@ import { limitUnpriced } from './stages/limit';
 /** The Koa app: the conventions, health, then the table of routes. */
 export function createApp(gateway: Gateway, configuration: Pick<Configuration, 'reload'>): Koa {
   const app = new Koa();
-  // What reaches Koa itself is a client's broken connection; without a listener it goes to the console.
+  // What reaches Koa itself is a client's broken connection; without a listener it goes to the
+  // console.
   app.on('error', (error) => gateway.log.debug({ err: error }, 'a connection broke'));
   app.use(conventions(gateway.log));
   app.use(async (ctx) => {
@@ -68,7 +69,10 @@ function answerHealth(ctx: Context, { snapshot }: Gateway): void {
   ctx.body = { status: 'ok', version: API_VERSION, config_hash: snapshot.version };
 }
 
-/** Reads the configuration again. Takes the token of a service of this installation, as gateways have one. */
+/**
+ * Reads the configuration again. Takes the token of a service of this installation, as gateways
+ * have one.
+ */
 async function reload(
   ctx: Context,
   gateway: Gateway,

@@ -11,12 +11,15 @@ import type { ControlPlane } from './control-plane/client';
 
 /** Reads the gateway's configuration, and changes it while calls are under way. */
 export interface Configuration {
-  /** Reads file and control plane again. A bad configuration changes nothing: 422 `invalid_configuration` says what is wrong. */
+  /**
+   * Reads file and control plane again. A bad configuration changes nothing: 422
+   * `invalid_configuration` says what is wrong.
+   */
   reload(): Promise<Reloaded>;
   close(): void;
 }
 
-export interface Reloaded {
+interface Reloaded {
   config_hash: string;
   previous_config_hash: string;
   /** The version of the control plane; null while the file runs. */
@@ -36,7 +39,10 @@ interface Polled {
   error: string | null;
 }
 
-/** The configuration of a gateway: its file, until the control plane has one, which is then asked for all the time. */
+/**
+ * The configuration of a gateway: its file, until the control plane has one, which is then asked
+ * for all the time.
+ */
 export function openConfiguration(
   gateway: Gateway,
   { file, poll_ms = POLL_MS }: { file: string; poll_ms?: number },
@@ -59,12 +65,7 @@ export function openConfiguration(
   let reported = '';
   let report_at = 0;
   const report = async (): Promise<void> => {
-    const state = {
-      ...{ id, host: hostname(), started_at, config_hash: gateway.snapshot.version },
-      config_version: polled.version,
-      refused_version: polled.refused_version,
-      error: polled.error,
-    };
+    const state = { id, started_at, ...stateOf(gateway, polled) };
     const text = JSON.stringify(state);
     if (text === reported && performance.now() < report_at) return;
     if (!(await control_plane.report(state))) return;
@@ -101,6 +102,17 @@ export function openConfiguration(
       };
     },
     close: () => over.abort(),
+  };
+}
+
+/** What the control plane is told of this gateway's configuration. */
+function stateOf({ snapshot }: Gateway, { version, refused_version, error }: Polled) {
+  return {
+    host: hostname(),
+    config_hash: snapshot.version,
+    config_version: version,
+    refused_version,
+    error,
   };
 }
 
@@ -159,7 +171,9 @@ function notRead(): AppError {
   );
 }
 
-/** Refuses a reload unless the token is that of a gateway or another service of this installation. */
+/**
+ * Refuses a reload unless the token is that of a gateway or another service of this installation.
+ */
 export async function checkReload(
   control_plane: ControlPlane,
   authorization: string,

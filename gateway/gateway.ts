@@ -52,7 +52,10 @@ export function openGateway({
   return gateway;
 }
 
-/** Waits until nothing is under way and every settlement is accepted; what outlasts the bound is cut and settled. */
+/**
+ * Waits until nothing is under way and every settlement is accepted; what outlasts the bound is cut
+ * and settled.
+ */
 export async function drain(gateway: Gateway, sockets: Sockets): Promise<void> {
   gateway.is_draining = true;
   gateway.held_calls.endAll();

@@ -14,7 +14,7 @@ import { attachSockets } from './sockets/upgrade';
 
 // Longer than a balancer keeps an idle connection, so that it never sends into a closing one.
 const KEEP_ALIVE_MS = 65_000;
-// How long a control plane that starts at the same time may take before anybody is told.
+// How long a control plane that starts at the same time may take before it is logged.
 const START_MS = 5_000;
 
 export async function main(): Promise<void> {
@@ -35,7 +35,7 @@ export async function main(): Promise<void> {
     name: 'GATEWAY',
   });
   log.info({ port }, 'the gateway listens');
-  void tellReadiness(gateway, urls);
+  void logReadiness(gateway, urls);
 
   const stop = async (signal: string): Promise<void> => {
     if (gateway.is_draining) return;
@@ -52,8 +52,11 @@ export async function main(): Promise<void> {
   process.on('SIGINT', (signal) => void stop(signal));
 }
 
-/** Logs if the control plane stays away, and when it answers. All processes of an installation may start at once. */
-async function tellReadiness(gateway: Gateway, urls: readonly string[]): Promise<void> {
+/**
+ * Logs if the control plane stays away, and when it answers. All processes of an installation may
+ * start at once.
+ */
+async function logReadiness(gateway: Gateway, urls: readonly string[]): Promise<void> {
   const { control_plane, log } = gateway;
   await sleep(START_MS, undefined, { ref: false });
   let is_told = false;

@@ -36,8 +36,8 @@ export const priced: Pipeline = pipelineOf({
 });
 
 /**
- * The whole story of a priced request, in order. A stage may throw an AppError, and registers with `call.onEnd` what must
- * happen however the call ends.
+ * The whole story of a priced request, in order. A stage may throw an AppError, and registers with
+ * `call.onEnd` what must happen however the call ends.
  */
 export function pipelineOf({ read, choose, check, send }: Ways): Pipeline {
   return async (begun) => {
@@ -54,7 +54,10 @@ export function pipelineOf({ read, choose, check, send }: Ways): Pipeline {
   };
 }
 
-/** A stage before the reserve: the key may be known from a minute ago, so a refusal first asks whether it is still valid. */
+/**
+ * A stage before the reserve: the key may be known from a minute ago, so a refusal first asks
+ * whether it is still valid.
+ */
 async function confirmed<A extends Begun, B>(
   stage: (call: A) => B | Promise<B>,
   call: A,

@@ -37,8 +37,8 @@ export interface Gateway {
   is_draining: boolean;
 }
 
-// A call grows as it passes the stages: each stage takes the type that the one before gives, and adds its members to the same
-// object. So a stage can read only what earlier ones have written.
+// A call grows as it passes the stages: each stage takes the type that the one before gives, and
+// adds its members to the same object. So a stage can read only what earlier ones have written.
 
 /** A call as it begins. */
 export interface Begun {
@@ -47,7 +47,10 @@ export interface Begun {
   /** The configuration that it began with. */
   readonly snapshot: Snapshot;
   readonly family: Family;
-  /** Random, minted here: it makes the reserve safe to repeat. The client's x-request-id is only a label. */
+  /**
+   * Random, minted here: it makes the reserve safe to repeat. The client's x-request-id is only a
+   * label.
+   */
   readonly request_id: string;
   /** The client's x-request-id, or the one that it was given. */
   readonly trace_label: string;
@@ -95,7 +98,9 @@ export interface Prepared extends Read {
 
 /** The targets that serve it are known. */
 export interface Routed extends Prepared {
-  /** The targets that serve the model, in the order in which they are tried; none for an MCP server. */
+  /**
+   * The targets that serve the model, in the order in which they are tried; none for an MCP server.
+   */
   candidates: readonly Candidate[];
   prices: readonly PricedModel[];
   /** The upstream that serves now, and what it calls the model. */

@@ -1,17 +1,18 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Writable } from 'node:stream';
 import type { AppError } from '../../domain/errors';
 
-/** The client's side of a call: Koa's context of an HTTP request, or one frame of a socket. */
-export interface ClientSide {
+/** What is read of a request besides its body. */
+export interface RequestHead {
+  readonly headers: IncomingHttpHeaders;
+  readonly socket: { readonly remoteAddress?: string | undefined };
+}
+
+interface Side {
   readonly method: string;
   readonly path: string;
-  /** The request, of a frame the one that opened its socket. */
-  readonly req: IncomingMessage;
   readonly res: ClientResponse;
   readonly state: Record<string, unknown>;
-  /** The body, if it did not come as that of an HTTP request. */
-  readonly given?: Buffer;
   /** The answer, unless a stage has taken over `res`. */
   status: number;
   body: unknown;
@@ -19,9 +20,27 @@ export interface ClientSide {
   respond?: boolean | undefined;
   set(fields: Record<string, string | string[]>): void;
   set(name: string, value: string | string[]): void;
-  /** Sends a refusal while its call goes on, if that is no HTTP response. The call still throws it in the end. */
-  tellNow?(refusal: AppError): void;
 }
+
+/** An HTTP request: Koa's context. */
+interface HttpSide extends Side {
+  readonly req: IncomingMessage;
+  readonly given?: undefined;
+  readonly refuseNow?: undefined;
+}
+
+/** One frame of a socket. */
+export interface FrameSide extends Side {
+  /** Of the request that opened the socket, with headers of this frame's own. */
+  readonly req: RequestHead;
+  /** The body. */
+  readonly given: Buffer;
+  /** Sends a refusal while the call goes on. The call still throws it in the end. */
+  refuseNow(refusal: AppError): void;
+}
+
+/** The client's side of a call. */
+export type ClientSide = HttpSide | FrameSide;
 
 /** Takes a head, then the bytes of a body or of an event stream. */
 export interface ClientResponse extends Writable {

@@ -17,7 +17,10 @@ export interface Place {
 
 /** The calls that wait for money on a cost ticket, within the bounds of the configuration. */
 export interface HeldCalls {
-  /** Takes a place and runs the wait; undefined if there is no place. The signal says that the wait is over. */
+  /**
+   * Takes a place and runs the wait; undefined if there is no place. The signal says that the wait
+   * is over.
+   */
   hold<T>(
     call: object,
     place: Place,

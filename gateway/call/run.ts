@@ -31,7 +31,8 @@ export async function runCall(
     onEnd: (step: () => void) => void ends.push(step),
     onClientGone: (step: () => void) => void leavings.push(step),
   };
-  // The request's own `close` fires once its body is read; only the response tells that the client has gone.
+  // The request's own `close` fires once its body is read; only the response shows that the client
+  // has gone.
   ctx.res.once('close', () => {
     if (ctx.res.writableFinished) return;
     call.client_is_gone = true;
@@ -54,7 +55,10 @@ export async function runCall(
   }
 }
 
-/** What the log says of a call: whose it was, who served it, and what it was settled at, as far as it came; the log leaves out what is undefined. */
+/**
+ * What the log says of a call: whose it was, who served it, and what it was settled at, as far as
+ * it came; the log leaves out what is undefined.
+ */
 function lineOf(call: Call) {
   const { identity, target, model, request, reservation, outcome, attempts } = call;
   const settled = reservation && outcome;

@@ -8,7 +8,10 @@ import { openPolicies, type Policies } from '../policy/policies';
 import { type McpServers, openMcpServers } from '../upstreams/mcp-servers';
 import { openProviders, type Providers } from '../upstreams/targets';
 
-/** What one configuration makes. A call keeps to the one that it began with, so a reload never changes a call under way. */
+/**
+ * What one configuration makes. A call keeps to the one that it began with, so a reload never
+ * changes a call under way.
+ */
 export interface Snapshot {
   /** Names the configuration, by its content. */
   version: string;
@@ -16,7 +19,10 @@ export interface Snapshot {
   providers: Providers;
   mcp: McpServers;
   identifier: Identifier;
-  /** Says who is refused ahead of identification, for the event of it; a flood of unknown callers asks little. */
+  /**
+   * Says who is refused ahead of identification, for the event of it; a flood of unknown callers
+   * asks little.
+   */
   refused_identifier: Identifier;
   policies: Policies;
   limits: LimitRules;

@@ -74,7 +74,7 @@ export async function inCallSpan<T>(
 }
 
 /** What an upstream came to instead of an answer: its status, or the code of the failure. */
-export function tellTrouble({ step }: Call, trouble: object): void {
+export function noteTrouble({ step }: Call, trouble: object): void {
   if (step !== undefined) fail(step, trouble);
   const { status } = trouble as { status?: number };
   if (status !== undefined) step?.setAttribute(STATUS, status);
@@ -89,7 +89,10 @@ export function traceOf(call: Call): TraceMembers {
 
 const none: TraceMembers = {};
 
-/** On every span. The rest is on the call's alone, as writing names and ids is most of what a span costs. */
+/**
+ * On every span. The rest is on the call's alone, as writing names and ids is most of what a span
+ * costs.
+ */
 function marksOf(call: Call): Attributes {
   return { identity_proof_method: proofOf(call), request_id: call.request_id };
 }
@@ -109,7 +112,10 @@ function contextOf({ user_id, key_id, team_id }: Identity): Attributes {
   };
 }
 
-/** The proof that the caller gave; a caller who is refused before identification has failed the one that is asked here. */
+/**
+ * The proof that the caller gave; a caller who is refused before identification has failed the one
+ * that is asked here.
+ */
 function proofOf(call: Call): Proof {
   return call.identity?.proof ?? call.snapshot.settings.identity.mode;
 }

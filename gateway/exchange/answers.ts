@@ -47,7 +47,10 @@ export interface Answer {
   end(error: Error | undefined): Promise<Measured | undefined>;
   /** The client will get no more of it, whatever still comes. */
   isRefused?(): boolean;
-  /** What the client is told in its place, although it is charged; it may have been told already. */
+  /**
+   * The refusal that the client gets in its place, although it is charged; it may have got it
+   * already.
+   */
   refusal?(): AppError | undefined;
 }
 
@@ -154,7 +157,7 @@ export function streamAnswer(
       if (refusal === undefined && is_well) give(meter.rest());
       if (refusal === undefined) {
         begin();
-        // A provider that told of its failure itself has said it all.
+        // A provider that reports its failure itself needs no words of ours.
         if (is_well || meter.measured().has_failed) valve.end();
         else endWith(upstreamError(error));
       }
@@ -205,7 +208,8 @@ export function checkedAnswer(
       const meter = createJsonMeter(call.family.reader, undefined);
       meter.push(plain);
       const measured = await meter.measured();
-      // What broke off is not given on, as nobody could look at it, but was delivered to this gateway.
+      // What broke off is not given on, as nobody could look at it, but was delivered to this
+      // gateway.
       const has_failed = error !== undefined || is_broken;
       measured.is_usage_partial = has_failed;
       if (!has_failed) await check(plain);
@@ -221,8 +225,8 @@ function errorFrame({ family, ctx }: Funded, error: AppError, found: Measured): 
   return family.errorFrame(toErrorBody(error, ctx.state.request_id as string), found);
 }
 
-// Some providers never send [DONE]; then a finished choice and a clean end are enough. Some send usage so far with every
-// chunk, so usage alone says nothing.
+// Some providers never send [DONE]; then a finished choice and a clean end are enough. Some send
+// usage so far with every chunk, so usage alone says nothing.
 function endsWell(measured: Measured, error: Error | undefined): boolean {
   return isWhole(measured) || (measured.has_finish && error === undefined);
 }
@@ -231,16 +235,19 @@ function isWhole({ is_done, has_finish, usage }: Measured): boolean {
   return is_done || (has_finish && usage !== undefined);
 }
 
-/** Answers with the refusal alone, if nothing was sent yet. The client has it at once: what is still read is for the money. */
+/**
+ * Answers with the refusal alone, if nothing was sent yet. The client has it at once: what is still
+ * read is for the money.
+ */
 function refuse(call: Funded, valve: Valve, refusal: AppError): void {
   const { ctx } = call;
   if (call.client_is_gone) return;
-  if (ctx.tellNow !== undefined) {
-    ctx.tellNow(refusal);
+  if (ctx.refuseNow !== undefined) {
+    ctx.refuseNow(refusal);
     return;
   }
-  const told = toWire(toErrorBody(refusal, ctx.state.request_id as string));
-  const body = Buffer.from(JSON.stringify(told));
+  const error = toWire(toErrorBody(refusal, ctx.state.request_id as string));
+  const body = Buffer.from(JSON.stringify(error));
   open(call, refusal.status, {
     ...errorHeaders(refusal),
     'content-type': 'application/json; charset=utf-8',

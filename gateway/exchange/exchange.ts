@@ -20,7 +20,8 @@ import {
 import { asksUsage } from './outgoing';
 import { Valve } from './valve';
 
-// How long and how much is read on behalf of a client that has gone, for the usage at the answer's end.
+// How long and how much is read on behalf of a client that has gone, for the usage at the answer's
+// end.
 const DRAIN_MS = 30_000;
 const DRAIN_BYTES = 1_048_576;
 
@@ -33,7 +34,10 @@ export type Trouble = {
   is_uncertain: boolean;
 } & ({ error: AppError; refusal?: never } | { error?: never; refusal: Refusal });
 
-/** One request to an upstream and its answer to the client. undici calls the `on` methods as things happen. */
+/**
+ * One request to an upstream and its answer to the client. undici calls the `on` methods as things
+ * happen.
+ */
 export class Exchange implements Dispatcher.DispatchHandler {
   private readonly over = createDeferred<Trouble | undefined>();
   readonly done = this.over.promise;
@@ -123,7 +127,10 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.controller?.abort(error);
   }
 
-  /** The client went away, or gets no more: what the upstream still says is read for its usage, within bounds. */
+  /**
+   * The client went away, or gets no more: what the upstream still says is read for its usage,
+   * within bounds.
+   */
   clientGone(): void {
     if (this.is_over || this.controller === undefined || this.drain_timer !== undefined) return;
     if (this.answer?.isMeasured()) {
@@ -160,7 +167,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
     const { call, answer, refusal } = this;
     if (refusal !== undefined) return { is_uncertain: false, refusal };
     if (answer === undefined) {
-      // Without a word until we gave up, the provider may have done its whole work; a plain failure costs nothing.
+      // Without a word until we gave up, the provider may have done its whole work; a plain failure
+      // costs nothing.
       if (this.has_given_up) call.outcome = await outcomeOf(call, this.candidate, nothing_measured);
       const is_sent = this.controller !== undefined && error?.name !== 'AppError';
       const { code } = (error ?? {}) as { code?: string };
@@ -172,8 +180,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (measured === undefined) return { is_uncertain: true, error: upstreamError(error) };
     this.translator?.tell(measured);
     call.outcome = await outcomeOf(call, this.candidate, measured);
-    const told = answer.refusal?.();
-    if (told !== undefined && !call.client_is_gone) throw told;
+    const refused_answer = answer.refusal?.();
+    if (refused_answer !== undefined && !call.client_is_gone) throw refused_answer;
     return undefined;
   }
 

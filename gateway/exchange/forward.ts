@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../../domain/errors';
 import type { Funded } from '../call/call';
-import { inCallSpan, tellTrouble } from '../call/spans';
+import { inCallSpan, noteTrouble } from '../call/spans';
 import { serveBy } from '../stages/choose';
 import { refused } from '../stages/outcome';
 import { checkRefusal } from '../stages/policies';
@@ -11,14 +11,17 @@ import { picked } from './answers';
 import { Exchange, type Trouble } from './exchange';
 import { sentTo } from './outgoing';
 
-// All that goes from the client to the upstream besides the body; its key, cookies and identity never do.
+// All that goes from the client to the upstream besides the body; its key, cookies and identity
+// never do.
 const upstream_headers = ['accept', 'openai-beta', 'anthropic-version', 'anthropic-beta'];
-// Refusals that another target, or a later moment, may not repeat: an unknown model, a time-out, too many requests.
+// Refusals that another target, or a later moment, may not repeat: an unknown model, a time-out,
+// too many requests.
 const elsewhere = new Set([404, 408, 425, 429]);
 
 /**
- * The stage that sends the request upstream and streams the answer back; it ends when both sides are done. Until a byte of an
- * answer has come, what fails goes to the next candidate: the client is charged for the one that answers, once.
+ * The stage that sends the request upstream and streams the answer back; it ends when both sides
+ * are done. Until a byte of an answer has come, what fails goes to the next candidate: the client
+ * is charged for the one that answers, once.
  */
 export async function forward(call: Funded): Promise<void> {
   const { retries, backoff_ms } = call.snapshot.settings.providers.fallback;
@@ -48,7 +51,7 @@ function attempt(call: Funded, candidate: Candidate, body: Buffer): Promise<Trou
   const attributes = { provider: target.provider, model, target: target.id };
   return inCallSpan(call, 'upstream', attributes, async () => {
     const trouble = await exchange(call, candidate, body);
-    if (trouble !== undefined) tellTrouble(call, trouble.error ?? trouble.refusal);
+    if (trouble !== undefined) noteTrouble(call, trouble.error ?? trouble.refusal);
     return trouble;
   });
 }
@@ -85,7 +88,10 @@ async function exchange(
   return exchanged.done;
 }
 
-/** True if another attempt may help: nothing of an answer has come, and nobody can have billed for it. */
+/**
+ * True if another attempt may help: nothing of an answer has come, and nobody can have billed for
+ * it.
+ */
 function mayGoOn(call: Funded, trouble: Trouble): boolean {
   if (call.client_is_gone || call.gateway.is_draining) return false;
   const { refusal } = trouble;
@@ -93,15 +99,15 @@ function mayGoOn(call: Funded, trouble: Trouble): boolean {
   return !trouble.is_uncertain || call.snapshot.settings.providers.fallback.after_uncertain;
 }
 
-/** Tells the client what the last attempt came to. */
+/** Answers the client with what the last attempt came to. */
 async function conclude(call: Funded, trouble: Trouble | undefined): Promise<void> {
   if (trouble === undefined || call.client_is_gone) return;
   if (trouble.error !== undefined) throw trouble.error;
   const { status, headers, body } = trouble.refusal;
-  const told = await checkRefusal(call, status, refusalOf(status, headers, body));
+  const checked = await checkRefusal(call, status, refusalOf(status, headers, body));
   call.ctx.set(picked(headers));
   call.ctx.status = status;
-  call.ctx.body = told;
+  call.ctx.body = checked;
 }
 
 /** Waits, but no longer than the client is there. */

@@ -11,7 +11,7 @@ const JSON_MAX_BYTES = 1_048_576;
 const ENDS_BYTES = 65_536;
 
 /** Reads a stream beside its bytes. */
-export interface StreamMeter {
+interface StreamMeter {
   /** Takes bytes from the upstream and gives the whole frames that go to the client. */
   push(chunk: Buffer): Buffer;
   /** The stream is over: what is left of it, a frame that never ended. */
@@ -19,7 +19,10 @@ export interface StreamMeter {
   measured(): Measured;
 }
 
-/** The meter of a stream. `hides_usage` drops the extra chunk that a client did not ask for; `guard` holds back and drops more. */
+/**
+ * The meter of a stream. `hides_usage` drops the extra chunk that a client did not ask for; `guard`
+ * holds back and drops more.
+ */
 export function createStreamMeter(
   reader: Reader,
   hides_usage: boolean,

@@ -11,8 +11,9 @@ interface Edit {
 }
 
 /**
- * What one candidate is sent: its own name of the model where the client wrote another or none, and usage asked for in streams
- * whose provider tells it only so. All else stays as it is, byte by byte.
+ * What one candidate is sent: its own name of the model where the client wrote another or none, and
+ * usage asked for in streams whose provider tells it only so. All else stays as it is, byte by
+ * byte.
  */
 export function sentTo(call: Pick<Funded, 'request' | 'family'>, candidate: Candidate): Buffer {
   const { request } = call;
@@ -36,7 +37,10 @@ export function sentTo(call: Pick<Funded, 'request' | 'family'>, candidate: Cand
   return Buffer.from(edited(text, edits));
 }
 
-/** True where the gateway asks for the usage that the client's stream would not tell. Some providers refuse `stream_options`. */
+/**
+ * True where the gateway asks for the usage that the client's stream would not tell. Some providers
+ * refuse `stream_options`.
+ */
 export function asksUsage(
   { request, family }: Pick<Funded, 'request' | 'family'>,
   { target }: Candidate,

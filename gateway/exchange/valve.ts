@@ -5,7 +5,10 @@ import type { ClientResponse } from '../call/client-side';
 
 type Controller = Dispatcher.DispatchController;
 
-/** Writes to the client no faster than it reads; one that does not read at all is left after the idle time-out. */
+/**
+ * Writes to the client no faster than it reads; one that does not read at all is left after the
+ * idle time-out.
+ */
 export class Valve {
   private readonly call: Begun;
   private readonly res: ClientResponse;

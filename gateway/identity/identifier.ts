@@ -38,7 +38,10 @@ export function ownerOf({ key_id, user_id }: Identity): string {
 
 const gateway_key = /^svc_gk_[0-9A-Za-z]{20,100}$/;
 
-/** A gateway key, as bearer or in x-api-key. What it is bound to says who calls; no header of the client changes that. */
+/**
+ * A gateway key, as bearer or in x-api-key. What it is bound to says who calls; no header of the
+ * client changes that.
+ */
 function byKey({ identities, control_plane }: Given): Identifier {
   const ask = async (key: string): Promise<Identity> => {
     return { ...(await control_plane.verify({ key })), proof: 'gateway_key' };
@@ -60,7 +63,10 @@ function byKey({ identities, control_plane }: Given): Identifier {
   };
 }
 
-/** Anybody who reaches the gateway may call; the user and team of the headers are counted, never paid from. */
+/**
+ * Anybody who reaches the gateway may call; the user and team of the headers are counted, never
+ * paid from.
+ */
 function byHeader({
   identity: { org_id = '' },
   user_rate_limit: { header: user_header } = { header: 'X-User-Id' },
@@ -84,7 +90,10 @@ interface Given {
   control_plane: ControlPlane;
 }
 
-/** A JWT of the configured issuer: `sub` is the user, `kt_key_id` and `kt_team_id` may name a gateway key and a team. */
+/**
+ * A JWT of the configured issuer: `sub` is the user, `kt_key_id` and `kt_team_id` may name a
+ * gateway key and a team.
+ */
 function byAssertion({ identity }: Pick<Settings, 'identity'>, given: Given): Identifier {
   const { org_id = '', issuer = '', audience = '', jwks_url = '' } = identity;
   const verify = given.identities.verifierOf({ issuer, audience, jwks_url });
@@ -160,7 +169,10 @@ const bearer_form = /^bearer\s+(\S+)\s*$/i;
 const jwt_form = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 const JWT_MAX_CHARACTERS = 16_384;
 
-/** The JWT of a request: as bearer, or in x-api-key as Anthropic's older clients send what they are given. */
+/**
+ * The JWT of a request: as bearer, or in x-api-key as Anthropic's older clients send what they are
+ * given.
+ */
 function bearerOf({ authorization = '', 'x-api-key': api_key }: IncomingHttpHeaders): string {
   const given = [bearer_form.exec(authorization)?.[1], api_key].find((one) =>
     jwt_form.test(String(one)),

@@ -5,12 +5,18 @@ import { createJwtVerifier, type JwtIssuer, type VerifyJwt } from '../../runtime
 const KNOWN_MAX = 10_000;
 const KNOWN_MS = 30_000;
 
-/** Remembers who a credential is. That a key is still valid is asked with every reserve; an assertion is valid until its end. */
+/**
+ * Remembers who a credential is. That a key is still valid is asked with every reserve; an
+ * assertion is valid until its end.
+ */
 export interface Identities {
   /** Calls `ask` if nothing fresh is known; calls that come meanwhile wait for the same answer. */
   who(digest: string, ask: () => Promise<Answer>): Identity | Promise<Identity>;
   forget(digest: string): void;
-  /** The same memory, which asks for one unknown credential at a time: meanwhile `who` throws `overloaded`. */
+  /**
+   * The same memory, which asks for one unknown credential at a time: meanwhile `who` throws
+   * `overloaded`.
+   */
   inTurn: Pick<Identities, 'who' | 'forget' | 'verifierOf'>;
   /** Whether an unknown credential is being asked for in turn. */
   isAsking(): boolean;

@@ -1,13 +1,14 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';
 import { holds, type Networks } from '../wire/networks';
 
 /**
- * The address that a request comes from. Its header is believed only as far as trusted proxies wrote it: the right-most
- * address that is none of theirs counts, so a client that sends the header itself changes nothing.
+ * The address that a request comes from. Its header is believed only as far as trusted proxies
+ * wrote it: the right-most address that is none of theirs counts, so a client that sends the header
+ * itself changes nothing.
  */
 export function addressOf(
-  req: IncomingMessage,
+  req: { headers: IncomingHttpHeaders; socket: { remoteAddress?: string | undefined } },
   { header, trusted }: { header: string; trusted: Networks },
 ): string {
   let address = plain(req.socket.remoteAddress ?? '') ?? '';

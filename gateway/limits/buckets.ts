@@ -7,7 +7,10 @@ export interface Rule {
   limit_type: LimitType;
   limit: number;
   window: Window;
-  /** Begins the name of its counters. It names the window but not the limit: under another limit the counts go on. */
+  /**
+   * Begins the name of its counters. It names the window but not the limit: under another limit the
+   * counts go on.
+   */
   name: string;
   /** How long a request above it may wait; 0 is not at all. */
   queue_ms: number;
@@ -27,14 +30,19 @@ export interface Bucket {
   /** Only with a shared store: what the other gateways have counted. */
   others: number;
   others_slot: number;
-  /** Up to what the store lets us count in a slot ahead of a report: it counts as much as used by us. */
+  /**
+   * Up to what the store lets us count in a slot ahead of a report: it counts as much as used by
+   * us.
+   */
   granted: number;
   granted_slot: number;
   /** How often it was reported. */
   reports: number;
   /** A level's changes that are not reported yet. */
   unreported: number;
-  /** A sweep has forgotten it; a call that still refers to it counts in the one that took its place. */
+  /**
+   * A sweep has forgotten it; a call that still refers to it counts in the one that took its place.
+   */
   is_dropped: boolean;
   /** The calls that wait for room, the first one first. */
   waiters: (() => void)[];
@@ -53,7 +61,9 @@ export interface Check {
   counted_at: number;
   /** The counter after the decision. */
   used: number;
-  /** Milliseconds until there is more room, if the decision said so; else the counter itself does. */
+  /**
+   * Milliseconds until there is more room, if the decision said so; else the counter itself does.
+   */
   reset_ms: number | undefined;
 }
 
@@ -68,7 +78,8 @@ export interface Buckets {
   sweep(now: number): void;
 }
 
-// Callers may name themselves in some modes: what they fill is bounded, and the oldest counters go first.
+// Callers may name themselves in some modes: what they fill is bounded, and the oldest counters go
+// first.
 const BUCKETS_MAX = 200_000;
 
 export function openBuckets(): Buckets {

@@ -76,7 +76,10 @@ export class Counters {
     return newCheck(rule, this.buckets.of(rule, id), need, cost);
   }
 
-  /** Counts all checks if all fit, and none if one does not: that one is answered. What is counted already is not counted again. */
+  /**
+   * Counts all checks if all fit, and none if one does not: that one is answered. What is counted
+   * already is not counted again.
+   */
   admit(checks: readonly Check[]): Check | undefined | Promise<Check | undefined> {
     const { store } = this;
     // They may have waited.

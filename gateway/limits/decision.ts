@@ -18,7 +18,10 @@ export interface Decision {
   held: HeldLimits | undefined;
 }
 
-/** What a call has counted: its slots among the calls under way, and the tokens that it was estimated at. */
+/**
+ * What a call has counted: its slots among the calls under way, and the tokens that it was
+ * estimated at.
+ */
 export class HeldLimits {
   private readonly counters: Counters;
   private readonly checks: readonly Check[];
@@ -35,13 +38,19 @@ export class HeldLimits {
     return this.checks.length;
   }
 
-  /** Gives the slots back: for a call that waits for money, or whose client gets no more of its answer. */
+  /**
+   * Gives the slots back: for a call that waits for money, or whose client gets no more of its
+   * answer.
+   */
   release(): void {
     for (const slot of this.slots) this.counters.release(slot);
     this.slots = [];
   }
 
-  /** Takes the slots again, waiting for them as long as patience lasts; the limit that refuses in the end. */
+  /**
+   * Takes the slots again, waiting for them as long as patience lasts; the limit that refuses in
+   * the end.
+   */
   async retake(patience: Patience): Promise<Standing | undefined> {
     const slots = slotsOf(this.checks);
     if (slots.length === 0) return undefined;
@@ -55,7 +64,10 @@ export class HeldLimits {
     return undefined;
   }
 
-  /** The call has ended: slots go back, and the tokens that were used take the place of the estimate. */
+  /**
+   * The call has ended: slots go back, and the tokens that were used take the place of the
+   * estimate.
+   */
   end(tokens: number): void {
     this.release();
     for (const check of this.checks) {

@@ -14,7 +14,10 @@ import type { StoreState } from './store';
 export interface CountedAddress {
   /** Under which the address is counted. */
   address: string;
-  /** What was counted; undefined if nothing limits the address. The decision over all tiers takes it over. */
+  /**
+   * What was counted; undefined if nothing limits the address. The decision over all tiers takes it
+   * over.
+   */
   check: Check | undefined;
   /** How its limit stands; undefined if nothing limits the address. */
   standing: Standing | undefined;
@@ -22,7 +25,7 @@ export interface CountedAddress {
 }
 
 /** The call that is decided on. */
-export interface LimitedCall {
+interface LimitedCall {
   identity: Identity;
   address: CountedAddress;
   /** Tokens of the prompt, as far as they can be estimated. */
@@ -58,7 +61,10 @@ export class Limits {
     this.counters.use(rules);
   }
 
-  /** Counts a request of an address, once, by what is known here; `address` is empty if nobody knows it. */
+  /**
+   * Counts a request of an address, once, by what is known here; `address` is empty if nobody knows
+   * it.
+   */
   countAddress({ ip }: Pick<LimitRules, 'ip'>, address: string): CountedAddress {
     const name = counted(address);
     if (ip === undefined || address === '' || holds(ip.whitelist, address)) {
@@ -70,7 +76,10 @@ export class Limits {
     return { address: name, check, standing: this.standingOf(check), is_refused };
   }
 
-  /** Decides on all tiers at once: counts the call in each, or in none. A tier with a queue may make it wait. */
+  /**
+   * Decides on all tiers at once: counts the call in each, or in none. A tier with a queue may make
+   * it wait.
+   */
   decide(rules: LimitRules, call: LimitedCall): Decision | Promise<Decision> {
     const circuit = this.openCircuit(rules);
     if (circuit !== undefined) return this.refuse(circuit);
@@ -121,7 +130,10 @@ export class Limits {
     return this.conclude(rules, checks, await admitInTurn(this.counters, checks, full, patience));
   }
 
-  /** Ends a decision: `full` is the check that refuses. What was counted ahead of a refusal goes back. */
+  /**
+   * Ends a decision: `full` is the check that refuses. What was counted ahead of a refusal goes
+   * back.
+   */
   private conclude(rules: LimitRules, checks: readonly Check[], full: Check | undefined): Decision {
     if (full === undefined) {
       if (!this.counters.isSuspended()) this.counters.tally(true);

@@ -4,7 +4,7 @@ import type { Rule } from './buckets';
 import { fixedWindow, tokenBucket } from './windows';
 
 /** The limits of a policy pack, by whom they count. */
-export interface PackRules {
+interface PackRules {
   per_user: readonly Rule[];
   per_team: readonly Rule[];
   global: readonly Rule[];
@@ -18,7 +18,10 @@ const spans = [
   ['requests_per_day', 1_440 * MINUTE_MS],
 ] as const;
 
-/** The rules of an agent-firewall's `rate_limit`. If it queues, a request waits as long as one of the global limit does. */
+/**
+ * The rules of an agent-firewall's `rate_limit`. If it queues, a request waits as long as one of
+ * the global limit does.
+ */
 export function packRules(given: PackRateLimit | undefined, queue_timeout_ms: number): PackRules {
   const rulesOf = (name: 'per_user' | 'per_team' | 'global'): Rule[] => {
     if (given === undefined) return [];

@@ -20,7 +20,10 @@ export function hasLine(checks: readonly Check[]): Check | undefined {
   return checks.find(({ rule, bucket }) => rule.queue_ms > 0 && bucket.waiters.length > 0);
 }
 
-/** Waits, first come, first served, until all checks fit: undefined, or the check that refuses in the end. */
+/**
+ * Waits, first come, first served, until all checks fit: undefined, or the check that refuses in
+ * the end.
+ */
 export async function admitInTurn(
   counters: Counters,
   checks: readonly Check[],

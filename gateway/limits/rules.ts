@@ -14,13 +14,13 @@ import type { StoreSettings } from './store';
 import { carryingWindow, fixedWindow, leases, slidingWindow, type Window } from './windows';
 
 /** Whom the limits of a request count. */
-export interface Caller {
+interface Caller {
   identity: Identity;
   address: string;
 }
 
 /** One scope: the rules that it has for a caller, and the name under which they count. */
-export interface Tier {
+interface Tier {
   rulesOf(caller: Caller): readonly Rule[];
   idOf(caller: Caller): string | null;
 }
@@ -141,7 +141,10 @@ function rulesOf(scope: Scope, limits: ScopeLimits, window: Window, queue_ms = 0
       ? []
       : [
           ruleOf({
-            ...{ scope, limit_type, limit, queue_ms },
+            scope,
+            limit_type,
+            limit,
+            queue_ms,
             window: limit_type === 'parallel' ? leases() : window,
           }),
         ],

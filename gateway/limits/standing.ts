@@ -18,7 +18,10 @@ export function standingOf({ rule, used }: Check, reset_ms: number): Standing {
   return { scope, limit_type, limit, used, reset_at: Date.now() + reset_ms, retry_after };
 }
 
-/** The check that leaves least: by requests if any counts those, else by tokens, else by calls under way. */
+/**
+ * The check that leaves least: by requests if any counts those, else by tokens, else by calls under
+ * way.
+ */
 export function mostConstrained(checks: readonly Check[]): Check | undefined {
   return leastOf(checks, 'rpm') ?? leastOf(checks, 'tpm') ?? leastOf(checks, 'parallel');
 }

@@ -1,14 +1,31 @@
 /**
- * One request against all its counters, in one step of the store. Each gateway writes what it has counted itself, under its
- * own field, and the sum of the fields is the counter: a write that is lost, late or repeated changes nothing for long, and
- * what a flush took away comes back with the next report of each gateway. Levels (token buckets) are kept whole, and each gateway
- * says at which it knew them last. So a young epoch, which a store that was emptied begins, decides nothing yet.
+ * The counters that several gateways share, in a Redis.
  *
- * KEYS: the epoch, then one a counter. ARGV: now in ms, this gateway, how long an epoch is young in ms, then for each counter:
- * kind, limit, need ('' asks nothing), slot or step in ms, counted slots or what a step drains, our counts without this
- * request, with it, and with what we may count before our next report, up to how much that is granted, and the level we know.
- * Answers the epoch, which counter refused (0: none, -1: nothing is decided yet), then for each counter what others have counted, or the level, the
- * oldest slot of the others (-1: none), and whether more was granted.
+ * Algorithm: each gateway keeps its own count of each counter and reports it under a field of its
+ * own; the sum of the fields is the counter. Far from a limit a gateway counts ahead of its
+ * reports, up to a grant of the store that the store counts as used; near a limit, and under small
+ * ones, each request is one run of the script, which decides for all counters of the request at
+ * once.
+ *
+ * Consistency: grants and scripts together never let more than the limit through. A report that is
+ * lost, late or repeated changes nothing, because it holds the whole count and not a change.
+ *
+ * Failure: a store that does not answer costs one request 50 ms; from then on each gateway counts
+ * by itself, or nothing is limited, as the configuration says. A store that was emptied begins an
+ * epoch, and decides nothing until each gateway has had time to report.
+ *
+ * Known limit: a gateway that dies keeps its slots of calls under way for half a minute.
+ *
+ * The script decides on one request against all its counters, in one step of the store. Levels
+ * (token buckets) are kept whole, and each gateway says at which it knew them last.
+ *
+ * KEYS: the epoch, then one a counter. ARGV: now in ms, this gateway, how long an epoch is young in
+ * ms, then for each counter: kind, limit, need ('' asks nothing), slot or step in ms, counted slots
+ * or what a step drains, our counts without this request, with it, and with what we may count
+ * before our next report, up to how much that is granted, and the level we know. Answers the epoch,
+ * which counter refused (0: none, -1: nothing is decided yet), then for each counter what others
+ * have counted, or the level, the oldest slot of the others (-1: none), and whether more was
+ * granted.
  */
 export const limit_script = `
 local now, me = tonumber(ARGV[1]), ARGV[2]

@@ -1,11 +1,12 @@
 import { type Bucket, type Check, giveBack, type Rule, take } from './buckets';
 import { endOf, resetAfter, slotOf, usedAt, written, writtenAhead } from './windows';
 
-// Below this a limit is counted in the store for each request, and above it once less than a fifth is left.
+// Below this a limit is counted in the store for each request, and above it once less than a fifth
+// is left.
 const EXACT_BELOW = 100;
 const NEAR = 0.2;
-// The share of a limit that a gateway may count before its next report. The store counts it as used, so that the limit is
-// never exceeded.
+// The share of a limit that a gateway may count before its next report. The store counts it as
+// used, so that the limit is never exceeded.
 const AHEAD = 0.05;
 
 type Answer = readonly (string | number)[];
@@ -46,7 +47,7 @@ function isFixed({ window }: Bucket): boolean {
   return window.kind === 'slots' && window.counted === 1;
 }
 
-/** What the store is told of one counter, and asked. */
+/** The report of one counter to the store, and what a request asks of it. */
 export interface Report {
   bucket: Bucket;
   need: number | string;
@@ -69,7 +70,10 @@ export function beginReport(bucket: Bucket, now: number): string {
   return String(unreported);
 }
 
-/** What a request asks of a counter; without `need`, only what is reported of it. It has been counted, unless it is a level. */
+/**
+ * What a request asks of a counter; without `need`, only what is reported of it. It has been
+ * counted, unless it is a level.
+ */
 export function reportOf(
   bucket: Bucket,
   now: number,
@@ -100,7 +104,9 @@ export function ownOf({ window, count }: Bucket, now: number): number {
   return usedAt(window, count, now);
 }
 
-/** A check that the store is asked about; a check that has counted already needs and costs no more. */
+/**
+ * A check that the store is asked about; a check that has counted already needs and costs no more.
+ */
 export interface Question {
   check: Check;
   need: number;
@@ -136,7 +142,10 @@ export function takeAnswer(
   if (window.kind === 'lease') check.reset_ms = ours_ms;
 }
 
-/** Takes the counts of the other gateways from the store's answer; returns their oldest slot, -1 if there is none. */
+/**
+ * Takes the counts of the other gateways from the store's answer; returns their oldest slot, -1 if
+ * there is none.
+ */
 export function takeOthers(bucket: Bucket, answer: Answer, n: number, now: number): number {
   const { window } = bucket;
   const value = Number(answer[2 + MEMBERS * n]);
@@ -151,7 +160,10 @@ export function takeOthers(bucket: Bucket, answer: Answer, n: number, now: numbe
   return Number(answer[3 + MEMBERS * n]);
 }
 
-/** True if the store was emptied a moment ago: it decides nothing before each gateway has reported again. */
+/**
+ * True if the store was emptied a moment ago: it decides nothing before each gateway has reported
+ * again.
+ */
 export function isUndecided(answer: Answer): boolean {
   return Number(answer[1]) < 0;
 }

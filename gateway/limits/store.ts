@@ -41,21 +41,7 @@ const CHUNK = 100;
 const YOUNG_INTERVALS = 3;
 const YOUNG_MS_MAX = 1_000;
 
-/**
- * The counters that several gateways share, in a Redis.
- *
- * Algorithm: each gateway keeps its own count of each counter and reports it under a field of its own; the sum of the fields is
- * the counter. Far from a limit a gateway counts ahead of its reports, up to a grant of the store that the store counts as used;
- * near a limit, and under small ones, each request is one run of the script, which decides for all counters of the request at once.
- *
- * Consistency: grants and scripts together never let more than the limit through. A report that is lost, late or repeated changes
- * nothing, because it holds the whole count and not a change.
- *
- * Failure: a store that does not answer costs one request 50 ms; from then on each gateway counts by itself, or nothing is limited,
- * as the configuration says. A store that was emptied begins an epoch, and decides nothing until each gateway has had time to report.
- *
- * Known limit: a gateway that dies keeps its slots of calls under way for half a minute.
- */
+/** The shared counters, in a Redis; store-script.ts states the algorithm and its limits. */
 export class SharedStore {
   state: StoreState = 'opening';
   private readonly client: StoreClient;
@@ -117,7 +103,10 @@ export class SharedStore {
     return true;
   }
 
-  /** Decides in the store, and counts if all fit: the check that refuses, or undefined. Throws if it does not answer. */
+  /**
+   * Decides in the store, and counts if all fit: the check that refuses, or undefined. Throws if it
+   * does not answer.
+   */
   async admit(checks: readonly Check[], now: number): Promise<Check | undefined> {
     const young_ms = Math.min(this.decides_at - now, this.young_ms);
     if (young_ms > 0) {
@@ -174,7 +163,10 @@ export class SharedStore {
     this.client.close();
   }
 
-  /** The store does not answer: from now on nothing waits for it. One line in the log for each change. */
+  /**
+   * The store does not answer: from now on nothing waits for it. One line in the log for each
+   * change.
+   */
   fail(error: Error): void {
     if (this.state === 'down') return;
     this.state = 'down';
@@ -244,7 +236,10 @@ export class SharedStore {
     return this.flushed;
   }
 
-  /** Reports what has changed, and takes the counts of the others. An empty report still shows that the store answers. */
+  /**
+   * Reports what has changed, and takes the counts of the others. An empty report still shows that
+   * the store answers.
+   */
   private async reportChanges(): Promise<void> {
     const changed = [...this.dirty];
     // What was granted goes back if nothing was counted since.

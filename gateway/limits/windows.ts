@@ -1,10 +1,19 @@
 /** How a counter forgets. */
 export type Window =
-  /** Counts by slots of time. One counted slot is a fixed window; several that pass one by one are a sliding one. */
+  /**
+   * Counts by slots of time. One counted slot is a fixed window; several that pass one by one are a
+   * sliding one.
+   */
   | { kind: 'slots'; slot_ms: number; counted: number }
-  /** A level that falls by `amount` every `step_ms`: at once at the step's end, or evenly (a token bucket). */
+  /**
+   * A level that falls by `amount` every `step_ms`: at once at the step's end, or evenly (a token
+   * bucket).
+   */
   | { kind: 'drain'; step_ms: number; amount: number; is_stepped: boolean }
-  /** Goes down only as it is given back. Slots are for others, who forget a holder that is silent for two. */
+  /**
+   * Goes down only as it is given back. Slots are for others, who forget a holder that is silent
+   * for two.
+   */
   | { kind: 'lease'; slot_ms: number; counted: number };
 
 /** What has been counted. */
@@ -34,7 +43,10 @@ export function fixedWindow(window_ms: number): Window {
   return { kind: 'slots', slot_ms: window_ms, counted: 1 };
 }
 
-/** Never lets more than its limit through in any stretch of its length: the slot that is half gone counts whole. */
+/**
+ * Never lets more than its limit through in any stretch of its length: the slot that is half gone
+ * counts whole.
+ */
 export function slidingWindow(window_ms: number): Window {
   return { kind: 'slots', slot_ms: window_ms / SLIDING_SLOTS, counted: SLIDING_SLOTS + 1 };
 }

@@ -1,9 +1,15 @@
 import { createDeferred } from '../../runtime/deferred';
-/** Several wait until all are there, and then go on together; one that fails ends the wait of all. */
-export interface Meeting<Who> {
+
+/**
+ * Several wait until all are there, and then go on together; one that fails ends the wait of all.
+ */
+interface Meeting<Who> {
   arrive(at: number, who: Who): Promise<void>;
   fail(error: unknown): void;
-  /** Somebody ends without having arrived; nobody waits for the others then. Changes nothing once all have gone on. */
+  /**
+   * Somebody ends without having arrived; nobody waits for the others then. Changes nothing once
+   * all have gone on.
+   */
   leave: () => void;
   /** What failed first. */
   failure(): unknown;

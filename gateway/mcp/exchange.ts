@@ -31,7 +31,10 @@ const JSON_MAX_BYTES = 16 * 1_048_576;
 // All that comes back, besides the protocol's own.
 const client_headers = ['content-type', 'cache-control', 'allow', 'retry-after'];
 
-/** Sends a request to an MCP server and its answer to the client, as it comes. undici calls the `on` methods. */
+/**
+ * Sends a request to an MCP server and its answer to the client, as it comes. undici calls the `on`
+ * methods.
+ */
 export class McpExchange implements Dispatcher.DispatchHandler {
   private readonly over = createDeferred<void>();
   readonly done = this.over.promise;
@@ -217,7 +220,8 @@ export class McpExchange implements Dispatcher.DispatchHandler {
   private conclude(error: Error | undefined): void {
     const { form, call, valve } = this;
     if (form === 'whole') this.readWhole(error);
-    // If the gateway stops, the client leaves or nobody reads on before an answer, the tool may have run: it is paid for.
+    // If the gateway stops, the client leaves or nobody reads on before an answer, the tool may
+    // have run: it is paid for.
     if (this.controller !== undefined) this.is_abandoned ||= this.is_stopped || !!this.failure;
     this.settle();
     if (form === undefined || (this.head !== undefined && !call.ctx.res.headersSent)) {
@@ -237,7 +241,10 @@ export class McpExchange implements Dispatcher.DispatchHandler {
     } else for (const id of this.sent.ids) this.answered.results.set(id, true);
   }
 
-  /** A client must not wait for an answer that never comes; one that can fetch it later is left to do so. */
+  /**
+   * A client must not wait for an answer that never comes; one that can fetch it later is left to
+   * do so.
+   */
   private endStream(error: Error | undefined): void {
     // Clients leave out an event that never ended; unread it goes to none.
     if (error === undefined && !this.guard) this.valve?.write(unfinished(this.sse));
@@ -245,7 +252,7 @@ export class McpExchange implements Dispatcher.DispatchHandler {
     if (missing.length > 0 && !this.answered.is_resumable && !this.call.is_listening) {
       const request_id = this.call.ctx.state.request_id as string;
       const errors = rpcErrors(upstreamError(error), { ids: missing, request_id });
-      const text = errors.map((told) => `event: message\ndata: ${told}\n\n`).join('');
+      const text = errors.map((error) => `event: message\ndata: ${error}\n\n`).join('');
       this.valve?.write(Buffer.from(text));
     }
     this.valve?.end();

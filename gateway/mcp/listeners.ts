@@ -4,7 +4,10 @@ import { ownerOf } from '../identity/identifier';
 
 const CONFIRM_MS = 25_000;
 
-/** A stream of notices may never end: there are so many at most, and each lasts as long as its key is valid. */
+/**
+ * A stream of notices may never end: there are so many at most, and each lasts as long as its key
+ * is valid.
+ */
 export function listen(call: Identified): void {
   checkRoom(call);
   call.is_listening = true;

@@ -40,7 +40,10 @@ import { sealSession, unsealSession } from './sessions';
 
 /** One HTTP request of an MCP client. */
 interface Asked extends Asking {
-  /** The request as it was counted by its address; its first tool call takes the count over, the others count themselves. */
+  /**
+   * The request as it was counted by its address; its first tool call takes the count over, the
+   * others count themselves.
+   */
   address?: Addressed['address'];
   ctx: Context;
   snapshot: Snapshot;
@@ -54,8 +57,9 @@ const none: Messages = { all: [], is_batch: false };
 const LISTEN = 'subscriptions/listen';
 
 /**
- * `/mcp` and `/mcp/<name>`: the protocol passes as it is, in all its versions; each call of a tool is paid for. Refusals have
- * their HTTP status and are JSON-RPC errors, as some clients read the one and some the other.
+ * `/mcp` and `/mcp/<name>`: the protocol passes as it is, in all its versions; each call of a tool
+ * is paid for. Refusals have their HTTP status and are JSON-RPC errors, as some clients read the
+ * one and some the other.
  */
 export async function serveMcp(ctx: Context, gateway: Gateway, name: string): Promise<void> {
   const seen: Seen = { messages: none };
@@ -126,7 +130,10 @@ async function askFree(begun: Begun, asked: Asked): Promise<void> {
   await send(asked, call, new Map());
 }
 
-/** Each tool call of a request is a call of its own; they meet once all are paid for, and travel together. */
+/**
+ * Each tool call of a request is a call of its own; they meet once all are paid for, and travel
+ * together.
+ */
 async function callTools(
   gateway: Gateway,
   asked: Asked,
@@ -164,7 +171,9 @@ async function callTools(
   if (failed !== undefined) throw meeting.failure();
 }
 
-/** The stage that says what is asked: the tool and its arguments, whatever else the message holds. */
+/**
+ * The stage that says what is asked: the tool and its arguments, whatever else the message holds.
+ */
 function readTool(call: Identified, { server, raw }: Asked, { tool, params }: ToolCall): Read {
   const request: ClientRequest = {
     // A repeat has another id, and is the same call.
@@ -178,7 +187,10 @@ function readTool(call: Identified, { server, raw }: Asked, { tool, params }: To
   return Object.assign(call, { request });
 }
 
-/** The stage that refuses a tool that the key may not use: a key's list of models names tools as `<server>/<tool>`, or `<server>/*`. */
+/**
+ * The stage that refuses a tool that the key may not use: a key's list of models names tools as
+ * `<server>/<tool>`, or `<server>/*`.
+ */
 function chooseTool(call: Prepared, { server }: Asked): Routed {
   const { model } = call.request;
   const { allowed_models } = call.identity;
@@ -252,9 +264,9 @@ function refuse(ctx: Context, { log }: Gateway, messages: Messages, error: unkno
   const { all, is_batch } = messages;
   const ids = all.flatMap(({ id }) => id ?? []);
   const request_id = ctx.state.request_id as string;
-  const told = rpcErrors(known, { ids: ids.length > 0 ? ids : ['null'], request_id });
+  const errors = rpcErrors(known, { ids: ids.length > 0 ? ids : ['null'], request_id });
   ctx.status = known.status;
   ctx.set(errorHeaders(known));
   ctx.type = 'json';
-  ctx.body = is_batch ? `[${told.join(',')}]` : told[0];
+  ctx.body = is_batch ? `[${errors.join(',')}]` : errors[0];
 }

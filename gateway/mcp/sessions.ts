@@ -5,21 +5,23 @@ import type { ControlPlane } from '../control-plane/client';
 import { ownerOf } from '../identity/identifier';
 
 /** Whose session at which server. */
-export interface SessionOwner {
+interface SessionOwner {
   identity: Identity;
   server: string;
   control_plane: Pick<ControlPlane, 'sign'>;
 }
 
 /**
- * The name of a session for its client: the server's own with a signature over whose it is, so that every gateway of this
- * installation knows it without remembering anything.
+ * The name of a session for its client: the server's own with a signature over whose it is, so that
+ * every gateway of this installation knows it without remembering anything.
  */
 export function sealSession(session: string, owner: SessionOwner): string {
   return `${session}.${signature(session, owner)}`;
 }
 
-/** The server's name of a session; refused to all but the key that opened it, as if there were none. */
+/**
+ * The server's name of a session; refused to all but the key that opened it, as if there were none.
+ */
 export function unsealSession(sealed: string, owner: SessionOwner): string {
   const dot = sealed.lastIndexOf('.');
   const session = sealed.slice(0, Math.max(0, dot));

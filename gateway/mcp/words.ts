@@ -116,7 +116,7 @@ function isBytes(member: string, value: string): boolean {
   return isSilent(member === 'blob' ? 'data' : member, value);
 }
 
-export type Filtered =
+type Filtered =
   | { rule: string; text?: never; values?: never }
   | { rule?: never; text: string; values: string[] };
 

@@ -5,7 +5,7 @@ import type { Outcome } from '../../domain/ledger/calls';
 import { toRefusal } from '../../runtime/conventions';
 import { addToLine, type createRequestLog } from '../../runtime/request-log';
 import type { Gateway } from '../call/call';
-import type { ClientSide } from '../call/client-side';
+import type { FrameSide, RequestHead } from '../call/client-side';
 import { runCall } from '../call/run';
 import { priced } from '../pipeline';
 import { errorFrame, type Protocol, refusalFrame } from './frames';
@@ -26,10 +26,10 @@ export interface Opened {
 const TICKET_HEADER = 'x-svc-cost-ticket';
 
 /** One frame that asks, and its answer: a call like that of an HTTP request. */
-export class SocketCall implements ClientSide {
+export class SocketCall implements FrameSide {
   readonly method = 'FRAME';
   readonly path: string;
-  readonly req: IncomingMessage;
+  readonly req: RequestHead;
   readonly res: SocketResponse;
   readonly state: Record<string, unknown>;
   given: Buffer = Buffer.alloc(0);
@@ -39,7 +39,7 @@ export class SocketCall implements ClientSide {
   private readonly headers: Record<string, string | string[]> = {};
   private readonly opened: Opened;
   private readonly finish: () => void;
-  private is_told = false;
+  private is_answered = false;
   private is_finished = false;
   private has_left = false;
 
@@ -50,8 +50,7 @@ export class SocketCall implements ClientSide {
     this.state = { request_id: newId('req'), logged: { route: protocol.route } };
     this.res = new SocketResponse(link, protocol, stream_id);
     const { [TICKET_HEADER]: _, ...headers } = request.headers;
-    // The request as it was, with headers of this frame's own.
-    this.req = Object.create(request, { headers: { value: headers } }) as IncomingMessage;
+    this.req = { headers, socket: request.socket };
     this.finish = opened.begin(this);
   }
 
@@ -73,7 +72,7 @@ export class SocketCall implements ClientSide {
     else for (const [one, its] of Object.entries(name)) this.set(one, its);
   }
 
-  /** Runs the pipeline. What it refuses is told in a frame, and given back. */
+  /** Runs the pipeline. Sends a refusal in a frame, and returns it. */
   async run(): Promise<AppError | undefined> {
     const { gateway, protocol } = this.opened;
     let outcome: Outcome | undefined;
@@ -88,7 +87,7 @@ export class SocketCall implements ClientSide {
       return undefined;
     } catch (error) {
       if (!this.has_left) return this.refuse(error);
-      // Nobody is there to be told, but a bug is logged.
+      // The client has left, but a bug is logged.
       toRefusal(this, error, gateway.log);
       return undefined;
     } finally {
@@ -100,13 +99,13 @@ export class SocketCall implements ClientSide {
   refuse(error: unknown): AppError {
     const known = toRefusal(this, error, this.opened.gateway.log);
     addToLine(this, { code: known.code });
-    if (!this.is_told) this.tellNow(known);
+    if (!this.is_answered) this.refuseNow(known);
     this.finishLine();
     return known;
   }
 
-  tellNow(refusal: AppError): void {
-    this.is_told = true;
+  refuseNow(refusal: AppError): void {
+    this.is_answered = true;
     this.set(errorHeaders(refusal));
     const { request_id, headers } = this;
     this.end(refusal.status, errorFrame(refusal, { request_id, headers }));

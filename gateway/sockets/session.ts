@@ -9,7 +9,8 @@ import { type Opened, SocketCall } from './frame-call';
 import { asked, laneOf } from './frames';
 import type { Link } from './response';
 
-// Above the first the answers of a client that reads slowly are held back, below the second they go on.
+// Above the first the answers of a client that reads slowly are held back, below the second they go
+// on.
 const UNREAD_MAX_BYTES = 1_048_576;
 const UNREAD_LOW_BYTES = 262_144;
 // Who sends on without reading this much is cut.
@@ -25,11 +26,13 @@ const NOT_ALLOWED = 1008;
 
 interface Ending {
   code: number;
-  /** What frames are told meanwhile. */
+  /** The error for frames that come meanwhile. */
   error: AppError;
 }
 
-/** One connection: its frames run through the pipeline, in order within a lane, lanes side by side. */
+/**
+ * One connection: its frames run through the pipeline, in order within a lane, lanes side by side.
+ */
 export class SocketSession implements Link {
   private readonly ws: WebSocket;
   private readonly opened: Opened;

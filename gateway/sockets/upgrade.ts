@@ -53,16 +53,16 @@ export function attachSockets(server: Server, gateway: Gateway): Sockets {
       return;
     }
     socket.on('error', () => socket.destroy());
-    const told: Told = {};
-    upgrade(gateway, sockets, { request, socket, head, told }).catch((error: unknown) =>
-      refuse(gateway, { request, socket, told }, error),
+    const headers: RefusalHeaders = {};
+    upgrade(gateway, sockets, { request, socket, head, headers }).catch((error: unknown) =>
+      refuse(gateway, { request, socket, headers }, error),
     );
   });
   return sockets;
 }
 
 /** Headers of a refusal. */
-type Told = Record<string, string | string[]>;
+type RefusalHeaders = Record<string, string | string[]>;
 
 function asksForSocket({ headers }: IncomingMessage): boolean {
   return headers.upgrade?.toLowerCase() === 'websocket';
@@ -72,19 +72,19 @@ interface Upgrade {
   request: IncomingMessage;
   socket: Duplex;
   head: Buffer;
-  told: Told;
+  headers: RefusalHeaders;
 }
 
 async function upgrade(
   gateway: Gateway,
   sockets: Sockets,
-  { request, socket, head, told }: Upgrade,
+  { request, socket, head, headers }: Upgrade,
 ): Promise<void> {
   const path = pathOf(request);
   const protocol = request.method === 'GET' ? protocolOf(path) : undefined;
   if (protocol === undefined) throw new AppError('not_found', `There is no socket at ${path}.`);
   const { settings, identifier } = gateway.snapshot;
-  limitUnpriced({ req: request, set: setter(told) }, gateway);
+  limitUnpriced({ req: request, set: setter(headers) }, gateway);
   checkOrigin(request.headers, settings.sockets);
   const identity = await identifier.confirm(request.headers);
   const key = ownerOf(identity);
@@ -123,7 +123,7 @@ function checkRoom({ is_draining, snapshot }: Gateway, { sessions }: Sockets, ke
 /** A whole HTTP answer, as the handshake never came to be. */
 function refuse(
   { log }: Gateway,
-  { request, socket, told }: Omit<Upgrade, 'head'>,
+  { request, socket, headers }: Omit<Upgrade, 'head'>,
   error: unknown,
 ): void {
   const request_id = newId('req');
@@ -132,8 +132,8 @@ function refuse(
   const { status, code } = known;
   log.info({ method: 'GET', path, status, code, request_id }, 'request');
   const body = JSON.stringify(toErrorBody(known, request_id));
-  const headers = {
-    ...told,
+  const all = {
+    ...headers,
     ...errorHeaders(known),
     'x-request-id': request_id,
     'request-id': request_id,
@@ -141,17 +141,17 @@ function refuse(
     'content-length': String(Buffer.byteLength(body)),
     connection: 'close',
   };
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n${body}`,
     () => socket.destroy(),
   );
 }
 
-function setter(told: Told): ClientSide['set'] {
-  return (name: string | Told, value: string | string[] = '') => {
-    if (typeof name === 'string') told[name] = value;
-    else Object.assign(told, name);
+function setter(headers: RefusalHeaders): ClientSide['set'] {
+  return (name: string | RefusalHeaders, value: string | string[] = '') => {
+    if (typeof name === 'string') headers[name] = value;
+    else Object.assign(headers, name);
   };
 }
 
@@ -160,10 +160,10 @@ function pathOf({ url = '/' }: IncomingMessage): string {
 }
 
 /**
- * An offer of another protocol, as some clients make with every request (h2c), may be ignored: the request is put back
- * without it and read as any other.
+ * An offer of another protocol, as some clients make with every request (h2c), may be ignored: the
+ * request is put back without it and read as any other.
  */
-function serveAsHttp(server: Server, { request, socket, head }: Omit<Upgrade, 'told'>): void {
+function serveAsHttp(server: Server, { request, socket, head }: Omit<Upgrade, 'headers'>): void {
   const { method, url, httpVersion, rawHeaders } = request;
   const lines = [`${method} ${url} HTTP/${httpVersion}`];
   for (let at = 0; at < rawHeaders.length; at += 2) {

@@ -2,7 +2,10 @@ import { AppError } from '../../domain/errors';
 import type { Prepared, Routed } from '../call/call';
 import type { Candidate } from '../upstreams/targets';
 
-/** The stage that refuses a model the key may not use, and finds who serves it, in the order in which they are tried. */
+/**
+ * The stage that refuses a model the key may not use, and finds who serves it, in the order in
+ * which they are tried.
+ */
 export function chooseTargets(call: Prepared): Routed {
   const { identity, request, snapshot, family } = call;
   const { model } = request;
@@ -24,7 +27,9 @@ export function chooseTargets(call: Prepared): Routed {
   return Object.assign(call, { candidates, prices, target: first.target, model: first.model });
 }
 
-/** The candidates whose wire can express the request; if none can, throws what the first one lacks. */
+/**
+ * The candidates whose wire can express the request; if none can, throws what the first one lacks.
+ */
 function takersOf(
   { family, request }: Prepared,
   candidates: readonly Candidate[],

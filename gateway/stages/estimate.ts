@@ -22,7 +22,10 @@ export async function estimate(call: Routed): Promise<Estimated> {
   return Object.assign(call, { agent_id, payment, estimated_prompt_tokens, units });
 }
 
-/** How many tokens of a provider one of ours is at most: whichever target serves in the end, the hold covers it. */
+/**
+ * How many tokens of a provider one of ours is at most: whichever target serves in the end, the
+ * hold covers it.
+ */
 function factorOf(candidates: Routed['candidates']): number {
   if (candidates.length === 0) return 1;
   return Math.max(...candidates.map(({ target }) => target.token_factor));

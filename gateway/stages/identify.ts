@@ -8,7 +8,8 @@ export async function identify(call: Addressed): Promise<Identified> {
 }
 
 /**
- * Before a refusal leaves that no reserve has confirmed: a key revoked a moment ago is told so, whatever else is wrong.
+ * Throws if the key was revoked a moment ago: that is what its holder must hear, whatever else is
+ * wrong with the request.
  */
 export async function confirmKey({
   ctx,
@@ -24,7 +25,10 @@ export async function confirmKey({
 // The claims of an assertion, by what the ledger calls them.
 const claims: Record<string, string> = { user_id: 'sub', team_id: 'kt_team_id' };
 
-/** The ledger knows nobody of that name: says so by the claim of the assertion, which is what the caller can look up. */
+/**
+ * The ledger knows nobody of that name: says so by the claim of the assertion, which is what the
+ * caller can look up.
+ */
 export function strangerIn({ identity }: Identified, error: unknown): unknown {
   if (identity.proof !== 'signed_assertion') return error;
   if (!isAppError(error) || error.code !== 'invalid_field') return error;

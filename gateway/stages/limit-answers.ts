@@ -29,7 +29,10 @@ const counted: Record<LimitType, string> = {
 
 const DECIDING_MS = 20;
 
-/** Does what a decision means for its call: sets the headers, emits the events, and throws the 429 of a refusal. */
+/**
+ * Does what a decision means for its call: sets the headers, emits the events, and throws the 429
+ * of a refusal.
+ */
 export function answerLimit(call: Estimated, decision: Decision): Limited {
   const { ctx, gateway, identity } = call;
   const { refused, tightest, held } = decision;
@@ -53,7 +56,10 @@ export function refuse(call: Estimated, standing: Standing): AppError {
   return refusal(call.ctx, standing);
 }
 
-/** Makes the 429 of an address whose caller may not be known; if it is, the event is emitted once that has been found out. */
+/**
+ * Makes the 429 of an address whose caller may not be known; if it is, the event is emitted once
+ * that has been found out.
+ */
 export function refuseAddress(call: Begun, standing: Standing): AppError {
   const { gateway, snapshot, ctx, request_id, trace_label } = call;
   const emit = (identity: Identity): void =>
@@ -100,7 +106,10 @@ export function refusal(ctx: Pick<ClientSide, 'set'>, standing: Standing): AppEr
   );
 }
 
-/** A moment in whole seconds. The few milliseconds that a decision takes do not make it the next one. */
+/**
+ * A moment in whole seconds. The few milliseconds that a decision takes do not make it the next
+ * one.
+ */
 function secondOf(at_ms: number): string {
   return String(Math.ceil((at_ms - DECIDING_MS) / 1_000));
 }

@@ -8,8 +8,9 @@ import type { Standing } from '../limits/standing';
 import { answerLimit, refusal, refuseAddress, setLimitHeaders } from './limit-answers';
 
 /**
- * The limit of an address, ahead of everything else; the decision over all tiers takes its count over. Also while the global
- * limit refuses everything: a client that guesses keys is told which of them are right. Costs nothing if no limit is configured.
+ * Counts the address, ahead of everything else; the decision over all tiers takes the count over.
+ * It counts also while the global limit refuses everything, because the answers show a client that
+ * guesses keys which of them are right. Costs nothing if no limit is configured.
  */
 export function limitByAddress(call: Begun): Addressed {
   const { gateway, snapshot, ctx } = call;
@@ -21,7 +22,10 @@ export function limitByAddress(call: Begun): Addressed {
   return Object.assign(call, { address });
 }
 
-/** The limit of an address for what is asked besides priced calls, as keys may be guessed there too. Gives what it counted. */
+/**
+ * Counts the address of a request that is no priced call, as keys may be guessed there too. Returns
+ * what it counted.
+ */
 export function limitUnpriced(
   ctx: Pick<ClientSide, 'req' | 'set'>,
   { limits, snapshot }: Gateway,
@@ -36,7 +40,10 @@ export function limitUnpriced(
   return address;
 }
 
-/** The limits of key, group, user, team, all callers and policy packs, with the address counted before: one decision. */
+/**
+ * Decides by the limits of key, group, user, team, all callers and policy packs, and of the address
+ * counted before.
+ */
 export function limit(call: Estimated): Limited | Promise<Limited> {
   if (call.snapshot.limits.is_empty) return Object.assign(call, { held_limits: undefined });
   const tokens = promptTokens(call);
@@ -64,7 +71,10 @@ async function answerLater(call: Estimated, decision: Promise<Decision>): Promis
   return answerLimit(call, await decision);
 }
 
-/** The prompt by the encoding that the configuration names, if that is another one than the estimate was made with. */
+/**
+ * The prompt by the encoding that the configuration names, if that is another one than the estimate
+ * was made with.
+ */
 function promptTokens(call: Estimated): number | Promise<number> {
   const { gateway, snapshot, family, request, model } = call;
   const { tokenizer } = snapshot.limits.tokens;

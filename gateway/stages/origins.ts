@@ -4,15 +4,15 @@ import { AppError } from '../../domain/errors';
 const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i;
 
 /** What may ask, by the headers that a browser sets and a page cannot. */
-export interface Admitted {
+interface Admitted {
   allowed_origins: readonly string[];
   /** Empty is any. */
   allowed_hosts?: readonly string[];
 }
 
 /**
- * Refuses pages of elsewhere. A page on this machine may call a gateway on this machine, by a name of this machine: one that
- * was led here by another name (DNS rebinding) shows it in Host.
+ * Refuses pages of elsewhere. A page on this machine may call a gateway on this machine, by a name
+ * of this machine: one that was led here by another name (DNS rebinding) shows it in Host.
  */
 export function checkOrigin(headers: IncomingHttpHeaders, admitted: Admitted): void {
   const { origin, host = '' } = headers;

@@ -15,9 +15,10 @@ export const refused: Outcome = {
 };
 
 /**
- * What an answer is settled at: the upstream's usage, else an estimate, never nothing. A model that reasons unseen may have
- * used all that was held for it; for the others the prompt and the delivered text are counted. Text counts as far as it
- * goes, also above the request's cap, as somebody got it; bytes that nobody could read are worth no more than the cap.
+ * What an answer is settled at: the upstream's usage, else an estimate, never nothing. A model that
+ * reasons unseen may have used all that was held for it; for the others the prompt and the
+ * delivered text are counted. Text counts as far as it goes, also above the request's cap, as
+ * somebody got it; bytes that nobody could read are worth no more than the cap.
  */
 export async function outcomeOf(
   call: Funded,
@@ -53,7 +54,10 @@ export async function outcomeOf(
 // A second of speech at the lowest rates that are in use.
 const SOUND_BYTES_LEAST = 500;
 
-/** Adds the units that are priced besides tokens. The length of a sound counts only if the provider reports no tokens of it. */
+/**
+ * Adds the units that are priced besides tokens. The length of a sound counts only if the provider
+ * reports no tokens of it.
+ */
 function spoken({ units, request, family }: Funded, usage: Usage, untold?: Measured): Usage {
   if (units === undefined) return usage;
   const { characters, seconds: at_most } = units;
@@ -65,7 +69,10 @@ function spoken({ units, request, family }: Funded, usage: Usage, untold?: Measu
   return { ...usage, characters, seconds: Math.max(seconds, least) };
 }
 
-/** The completion that the hold was made for: as the reserve said, else what a control plane that does not say assumes. */
+/**
+ * The completion that the hold was made for: as the reserve said, else what a control plane that
+ * does not say assumes.
+ */
 export function completionCeiling({ request, reservation }: Funded, price?: Price): number {
   const held = reservation.max_completion_tokens ?? request.max_completion_tokens;
   return held ?? Math.min(price?.max_output_tokens ?? Infinity, DEFAULT_MAX_COMPLETION_TOKENS);

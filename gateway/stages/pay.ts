@@ -16,14 +16,17 @@ const TICKET_LENGTH_MAX = 200;
 const WAIT_MS_MAX = 25_000;
 const RETRY_MS = 250;
 
-/** How a call wants to be paid for, by its headers: how long it is held at most, in ms, and the cost ticket that it brings. */
+/**
+ * How a call wants to be paid for, by its headers: how long it is held at most, in ms, and the cost
+ * ticket that it brings.
+ */
 export function paymentOf(call: Routed): Payment {
   return { hold_ms: holdTime(call), ticket_id: ticketHeader(call.ctx) };
 }
 
 /**
- * Reserves, or redeems the ticket that the client brings. What no wallet covers is held until it is paid, denied or expired,
- * or the hold ends; then the 402 with its ticket is thrown.
+ * Reserves, or redeems the ticket that the client brings. What no wallet covers is held until it is
+ * paid, denied or expired, or the hold ends; then the 402 with its ticket is thrown.
  */
 export async function pay(call: Limited, request: Reserve): Promise<Reservation> {
   const { control_plane } = call.gateway;
@@ -60,7 +63,10 @@ interface Wait {
   is_brought: boolean;
 }
 
-/** A held call gives its slots back, and once it is paid takes them again within the hold; else the hold is canceled. */
+/**
+ * A held call gives its slots back, and once it is paid takes them again within the hold; else the
+ * hold is canceled.
+ */
 async function holdCall(call: Limited, request: Reserve, wait: Wait): Promise<Reservation> {
   const end_at = performance.now() + wait.hold_ms;
   const { held_limits } = call;
@@ -107,7 +113,8 @@ async function waitForMoney(call: Limited, request: Reserve, wait: Wait): Promis
       }
     }
   }
-  // Leaves the queue, and gives back what may have been held as the wait ended; the ticket stays open.
+  // Leaves the queue, and gives back what may have been held as the wait ended; the ticket stays
+  // open.
   control_plane.settle({ org_id, request_id, outcome: 'canceled' });
   throw short;
 }
@@ -132,9 +139,20 @@ function redeemOf(
   const { org_id, key_id, secret_id, user_id, team_id, agent_id } = request;
   const { request_id, request_body_hash, family, traceparent, identity_proof_method } = request;
   return {
-    ...ticket,
-    ...{ org_id, key_id, secret_id, user_id, team_id, agent_id },
-    ...{ request_id, request_body_hash, family, wait_ms, traceparent, identity_proof_method },
+    ticket_id: ticket.ticket_id,
+    is_brought: ticket.is_brought,
+    org_id,
+    key_id,
+    secret_id,
+    user_id,
+    team_id,
+    agent_id,
+    request_id,
+    request_body_hash,
+    family,
+    wait_ms,
+    traceparent,
+    identity_proof_method,
   };
 }
 

@@ -13,7 +13,10 @@ import { checkKeys } from '../wire/members';
 import { type Body, objectIn } from '../wire/values';
 import { estimate } from './estimate';
 
-/** The stage that runs the chain over a request; what it redacts is counted again, for the hold is of what goes upstream. */
+/**
+ * The stage that runs the chain over a request; what it redacts is counted again, for the hold is
+ * of what goes upstream.
+ */
 export async function checkInput(call: Limited): Promise<void> {
   const { snapshot, family } = call;
   if (family.talk === undefined) return;
@@ -47,7 +50,8 @@ async function filtered(call: Limited, dlp: Dlp): Promise<string | undefined> {
   const body = checked === given ? request.body : (JSON.parse(checked) as Body);
   const text = withoutRepeats(checked, body);
   if (text !== checked) {
-    // What is left of two members is looked at by itself: the other may have stood in the middle of a phrase.
+    // What is left of two members is looked at by itself: the other may have stood in the middle of
+    // a phrase.
     const left = await checkJson(dlp, text);
     if (left.rule !== undefined || left.text !== text) return left.rule ?? 'repeated_members';
   }
@@ -96,12 +100,15 @@ export async function checkAnswer({ snapshot, family }: Begun, given: string): P
   return { text };
 }
 
-/** The body of an upstream's refusal, which may repeat anything. Throws our own refusal if a policy finds something in it. */
-export async function checkRefusal(call: Funded, status: number, told: Buffer): Promise<Buffer> {
-  if (!isGuarded(call)) return told;
-  const given = told.toString('utf8');
+/**
+ * The body of an upstream's refusal, which may repeat anything. Throws our own refusal if a policy
+ * finds something in it.
+ */
+export async function checkRefusal(call: Funded, status: number, body: Buffer): Promise<Buffer> {
+  if (!isGuarded(call)) return body;
+  const given = body.toString('utf8');
   const { violation, text } = await checkAnswer(call, given);
-  if (violation === undefined) return text === given ? told : Buffer.from(text);
+  if (violation === undefined) return text === given ? body : Buffer.from(text);
   const { message } = blocked(call, violation, 'output');
   throw new AppError('upstream_failed', `The provider answered ${status}. ${message}`, { status });
 }
@@ -119,7 +126,10 @@ const words = {
   output: 'The answer to this request was blocked by',
 };
 
-/** Tells that a policy blocked, and makes the refusal of it. Neither holds the words that broke the rule. */
+/**
+ * Emits that a policy blocked, and makes the refusal of it. Neither holds the words that broke the
+ * rule.
+ */
 export function blocked(
   call: Identified & { model?: string },
   { policy, rule }: Violation,
@@ -146,7 +156,10 @@ export function blocked(
   );
 }
 
-/** What a reserve throws: if the limits of a session refused it, which the ledger counts, it is a policy that blocks. */
+/**
+ * What a reserve throws: if the limits of a session refused it, which the ledger counts, it is a
+ * policy that blocks.
+ */
 export function sessionRefusal(call: Limited, error: unknown): unknown {
   if (!isSpentSession(error)) return error;
   const { code, message, details } = error;

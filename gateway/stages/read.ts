@@ -8,13 +8,17 @@ import { readBody } from '../wire/read';
 export async function readRequest(call: Identified): Promise<Read> {
   const { ctx, snapshot, gateway, family } = call;
   if (family.read === undefined) return Object.assign(call, { request: await readJson(call) });
+  if (ctx.given !== undefined) throw new Error(`No frame can be read as ${family.name}.`);
   const { audio_limit_bytes } = snapshot.settings;
   const arriving = { req: ctx.req, audio_limit_bytes, sound: gateway.sound };
   return Object.assign(call, { request: await family.read(arriving) });
 }
 
 async function readJson({ ctx, snapshot, family }: Identified): Promise<ClientRequest> {
-  const raw = ctx.given ?? (await readBody(ctx.req, snapshot.settings.body_limit_bytes));
+  const raw =
+    ctx.given === undefined
+      ? await readBody(ctx.req, snapshot.settings.body_limit_bytes)
+      : ctx.given;
   const text = raw.toString('utf8');
   const body = parseBody(text);
   const spans = checkKeys(text);

@@ -3,11 +3,11 @@ import type { PricedModel, Reserve } from '../../domain/ledger/calls';
 import type { Funded, Limited } from '../call/call';
 import { inCallSpan, traceOf } from '../call/spans';
 import { nothing_used } from '../families/usage';
+import { emitCompleted } from './completed';
 import { strangerIn } from './identify';
 import { completionCeiling } from './outcome';
 import { pay } from './pay';
 import { sessionRefusal } from './policies';
-import { tellEnd } from './tell-end';
 
 // Above this a digest takes milliseconds and goes to the thread pool.
 const DIGEST_INLINE_BYTES = 262_144;
@@ -15,8 +15,8 @@ const DIGEST_INLINE_BYTES = 262_144;
 const nobody = { user_id: null, team_id: null };
 
 /**
- * The stage that holds the estimated cost, waiting for money if it must, and settles or releases it when the call ends.
- * Undefined if the client has gone: then nothing is held.
+ * The stage that holds the estimated cost, waiting for money if it must, and settles or releases it
+ * when the call ends. Undefined if the client has gone: then nothing is held.
  */
 export async function reserve(call: Limited): Promise<Funded | undefined> {
   if (call.client_is_gone) return undefined;
@@ -36,7 +36,7 @@ async function hold(call: Limited): Promise<Funded> {
   const reservation = await pay(call, await requestOf(call, price));
   const letGo = gateway.holds.keep(org_id, reservation);
   const funded = Object.assign(call, { reservation });
-  tellEnd(funded);
+  emitCompleted(funded);
   call.onEnd(() => {
     letGo();
     settle(funded, price);
@@ -44,7 +44,10 @@ async function hold(call: Limited): Promise<Funded> {
   return funded;
 }
 
-/** Written out, here and wherever each call passes: members that follow a spread cost V8 a microsecond and 100 bytes each. */
+/**
+ * Written out, here and wherever each call passes: members that follow a spread cost V8 a
+ * microsecond and 100 bytes each.
+ */
 async function requestOf(call: Limited, price: PricedModel): Promise<Reserve> {
   const { identity, family, request, prices } = call;
   const { org_id, key_id, secret_id, proof } = identity;

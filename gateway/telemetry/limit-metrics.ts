@@ -16,7 +16,10 @@ const EVERY_MS = 10_000;
 const SEND_MS = 4_000;
 const CLOSE_MS = 2_000;
 
-/** The four metrics of rate limits (specification: Events), read from the limiter's own counters when they are sent. */
+/**
+ * The four metrics of rate limits (specification: Events), read from the limiter's own counters
+ * when they are sent.
+ */
 export function openLimitMetrics({
   service,
   receiver,

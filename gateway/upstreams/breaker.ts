@@ -1,4 +1,4 @@
-export interface BreakerSettings {
+interface BreakerSettings {
   enabled: boolean;
   /** So many failures one after the other open the circuit. */
   failures: number;
@@ -10,9 +10,15 @@ const TRYING_MS = 1_000;
 
 /** Keeps requests from a target that fails all of them. */
 export interface Breaker {
-  /** False while the circuit is open. After its time one request may try; the others wait for its end. */
+  /**
+   * False while the circuit is open. After its time one request may try; the others wait for its
+   * end.
+   */
   mayPass(): boolean;
-  /** The beginning of an answer has come: enough for the request that tries. True if that closes the circuit. */
+  /**
+   * The beginning of an answer has come: enough for the request that tries. True if that closes the
+   * circuit.
+   */
   answered(): boolean;
   succeeded(): void;
   /** True if that opens the circuit. */

@@ -10,10 +10,14 @@ const unreachable = new Set([
   'ENETUNREACH',
 ]);
 const timed_out = /^UND_ERR_(HEADERS|BODY|CONNECT)_TIMEOUT$/;
-// These statuses speak of the gateway's own account with the provider or MCP server, not of the client's.
+// These statuses speak of the gateway's own account with the provider or MCP server, not of the
+// client's.
 const about_gateway = new Set([401, 402, 407]);
 
-/** True if a status says that the target itself is in trouble, or this gateway with it: others may do better. */
+/**
+ * True if a status says that the target itself is in trouble, or this gateway with it: others may
+ * do better.
+ */
 export function isOfTarget(status: number): boolean {
   return status >= 500 || status < 400 || about_gateway.has(status);
 }
@@ -37,8 +41,9 @@ export function upstreamError(error: (Error & { code?: string }) | undefined): A
 }
 
 /**
- * The body of an upstream's refusal if it is JSON with an error of the family's shape; else throws our own with its status.
- * Redirects are not followed, and a refused provider key is not the client's business.
+ * The body of an upstream's refusal if it is JSON with an error of the family's shape; else throws
+ * our own with its status. Redirects are not followed, and a refused provider key is not the
+ * client's business.
  */
 export function refusalOf(
   status: number,

@@ -12,7 +12,7 @@ export interface McpServers {
 }
 
 /** The provider of all tools in the price list. */
-export const MCP_PROVIDER = 'mcp';
+const MCP_PROVIDER = 'mcp';
 
 export function openMcpServers(settings: Settings): McpServers {
   const servers = settings.mcp.servers.map((row) => open(row, settings));

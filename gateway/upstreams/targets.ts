@@ -38,14 +38,20 @@ export interface Candidate {
 export interface Route {
   /** By model, in the order in which models are tried; within a model targets share by weight. */
   tiers: readonly (readonly Candidate[])[];
-  /** What each way may cost, in the file's order: the first names the reservation, the others are frozen with it. */
+  /**
+   * What each way may cost, in the file's order: the first names the reservation, the others are
+   * frozen with it.
+   */
   prices: readonly PricedModel[];
 }
 
 type Shapes = readonly Shape[];
 
 export interface Providers {
-  /** How a model, or a group of them, is served in these shapes to a caller who may use `allowed`; undefined if it is not. */
+  /**
+   * How a model, or a group of them, is served in these shapes to a caller who may use `allowed`;
+   * undefined if it is not.
+   */
   route(name: string, shapes: Shapes, allowed: readonly string[] | null): Route | undefined;
   /** The order in which this request tries them: by weight, with open circuits last. */
   order(route: Route): readonly Candidate[];
@@ -64,7 +70,8 @@ export interface Listed {
 const USER_AGENT = 'svc-gateway';
 // For clients that name none; the provider refuses a request without.
 const ANTHROPIC_VERSION = '2023-06-01';
-// Anthropic's tokenizer is not public; measured by its users, it makes up to a fifth more tokens of a text.
+// Anthropic's tokenizer is not public; measured by its users, it makes up to a fifth more tokens of
+// a text.
 const token_factors: Record<Shape, number> = { openai: 1, anthropic: 1.2 };
 // What the control plane freezes in one reserve, the first price included.
 const PRICES_MAX = 17;
@@ -178,7 +185,13 @@ function open(row: TargetSettings, { timeouts, circuit_breaker }: Settings): Tar
   });
   const { id, provider, shape, models, weight, stream_usage } = row;
   return {
-    ...{ id, provider, shape, models, weight, stream_usage, pool },
+    id,
+    provider,
+    shape,
+    models,
+    weight,
+    stream_usage,
+    pool,
     token_factor: row.token_factor ?? token_factors[shape],
     breaker: openBreaker(circuit_breaker),
     base_path: url.pathname.replace(/\/+$/, ''),

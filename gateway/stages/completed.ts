@@ -1,8 +1,11 @@
 import type { Funded } from '../call/call';
 import type { EventContent } from '../control-plane/events';
 
-/** Emits the event of a request that was paid for, when the call ends and its settlement is on its way. */
-export function tellEnd(call: Funded): void {
+/**
+ * Emits the event of a request that was paid for, when the call ends and its settlement is on its
+ * way.
+ */
+export function emitCompleted(call: Funded): void {
   call.onEnd(() => call.gateway.events.emit(call, completed(call)));
 }
 
