@@ -54,7 +54,10 @@ export class HeldLimits {
   async retake(patience: Patience): Promise<Standing | undefined> {
     const slots = slotsOf(this.checks);
     if (slots.length === 0) return undefined;
-    let last = await this.counters.admit(slots);
+    const first = this.counters.admit(slots);
+    // Not awaited without need: a slot that is released meanwhile wakes nobody who is not in line
+    // yet.
+    let last = first instanceof Promise ? await first : first;
     if (last !== undefined) last = await admitInTurn(this.counters, slots, last, patience);
     if (last !== undefined) {
       this.counters.tally(false);

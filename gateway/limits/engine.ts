@@ -120,7 +120,8 @@ export class Limits {
     first: Check | undefined | Promise<Check | undefined>,
     { may_wait, onClientGone }: LimitedCall,
   ): Promise<Decision> {
-    const full = await first;
+    // Not awaited without need: room that comes meanwhile wakes nobody who is not in line yet.
+    const full = first instanceof Promise ? await first : first;
     if (full === undefined || full.rule.queue_ms === 0 || !may_wait) {
       return this.conclude(rules, checks, full);
     }

@@ -1,0 +1,121 @@
+import { z } from 'zod';
+import type { Identity } from '../../../domain/people/identity';
+import { limitSections } from '../../../gateway/config/limits';
+import type { Decision } from '../../../gateway/limits/decision';
+import { type Limits, openLimits } from '../../../gateway/limits/engine';
+import { type LimitRules, openLimitRules } from '../../../gateway/limits/rules';
+import { createLog } from '../../../runtime/log';
+
+// Decisions by themselves: no gateway, no HTTP, no store.
+
+const identity: Identity = {
+  proof: 'gateway_key',
+  org_id: 'org',
+  key_id: 'key',
+  secret_id: 'secret',
+  user_id: 'user',
+  team_id: 'team',
+  agent_id: null,
+  allowed_models: null,
+};
+
+let limits: Limits;
+
+beforeEach(() => {
+  limits = openLimits(createLog('test', 'silent'));
+});
+afterEach(() => limits.close());
+
+function rulesOf(settings: object): LimitRules {
+  return openLimitRules(z.strictObject(limitSections).parse(settings));
+}
+
+interface Asked {
+  who?: Partial<Identity>;
+  prompt_tokens?: number;
+  address?: string;
+}
+
+async function decide(
+  rules: LimitRules,
+  { who = {}, prompt_tokens = 0, address = '203.0.113.9' }: Asked = {},
+): Promise<Decision> {
+  return limits.decide(rules, {
+    identity: { ...identity, ...who },
+    address: limits.countAddress(rules, address),
+    prompt_tokens,
+    is_stream: false,
+    may_wait: true,
+    onClientGone: () => undefined,
+  });
+}
+
+test('a call counts in each tier, or in none where a later one refuses', async () => {
+  const rules = rulesOf({ rate_limits: { per_key: { rpm: 5 }, per_user: { rpm: 2 } } });
+  expect((await decide(rules)).refused).toBeUndefined();
+  expect((await decide(rules)).tightest).toMatchObject({ scope: 'per_user', limit: 2, used: 2 });
+  expect((await decide(rules)).refused).toMatchObject({ scope: 'per_user', used: 2 });
+  // The refused call took nothing from the key, which has three left for another user.
+  const other = { who: { user_id: 'other' } };
+  expect((await decide(rules, other)).refused).toBeUndefined();
+  expect((await decide(rules, other)).remaining_rpm).toBe(0);
+  expect((await decide(rules, { who: { user_id: 'third' } })).remaining_rpm).toBe(0);
+  expect((await decide(rules, { who: { user_id: 'fourth' } })).refused?.scope).toBe('per_key');
+});
+
+test('the count of an address is taken over, and goes back with a refusal of a later tier', async () => {
+  const rules = rulesOf({
+    rate_limits: { ip: { enabled: true, rpm: 3 }, per_key: { rpm: 1 } },
+  });
+  expect((await decide(rules)).refused).toBeUndefined();
+  for (let n = 0; n < 5; n += 1) expect((await decide(rules)).refused?.scope).toBe('per_key');
+  // One of three is used.
+  expect(limits.countAddress(rules, '203.0.113.9')).toMatchObject({ standing: { used: 2 } });
+  expect(limits.countAddress(rules, '203.0.113.9').is_refused).toBe(false);
+  expect(limits.countAddress(rules, '203.0.113.9').is_refused).toBe(true);
+  expect(limits.countAddress(rules, '203.0.113.10').is_refused).toBe(false);
+});
+
+test('slots that a call gives back are free for others, and are taken again in turn', async () => {
+  const rules = rulesOf({ rate_limits: { per_key: { max_parallel_requests: 1 } } });
+  const first = await decide(rules);
+  expect((await decide(rules)).refused).toMatchObject({ limit_type: 'parallel' });
+  first.held?.release();
+  const second = await decide(rules);
+  expect(second.refused).toBeUndefined();
+  const over = new AbortController();
+  const again = first.held?.retake({ wait_ms: 10_000, over: over.signal });
+  second.held?.end(0);
+  expect(await again).toBeUndefined();
+  // It holds the slot again, so that another call finds none within its time.
+  const late = await second.held?.retake({ wait_ms: 10, over: over.signal });
+  expect(late).toMatchObject({ limit_type: 'parallel', scope: 'per_key' });
+});
+
+test('the tokens that were used take the place of those that were estimated', async () => {
+  const rules = rulesOf({
+    rate_limits: { per_key: { tpm: 100 } },
+    token_rate_limit: { pre_request_estimate: true },
+  });
+  const call = await decide(rules, { prompt_tokens: 90 });
+  expect(call.remaining_tpm).toBe(10);
+  expect((await decide(rules, { prompt_tokens: 20 })).refused).toMatchObject({ used: 90 });
+  call.held?.end(30);
+  expect((await decide(rules, { prompt_tokens: 20 })).remaining_tpm).toBe(50);
+});
+
+test('a global limit opens the circuit once, and only for the configuration that it belongs to', async () => {
+  const settings = { rate_limits: { global: { rpm: 1 } } };
+  const rules = rulesOf(settings);
+  expect((await decide(rules)).refused).toBeUndefined();
+  expect(await decide(rules)).toMatchObject({ opens_circuit: true, refused: { scope: 'global' } });
+  expect(await decide(rules)).toMatchObject({ opens_circuit: false, refused: { scope: 'global' } });
+  expect((await decide(rulesOf({ rate_limits: { global: { rpm: 5 } } }))).refused).toBeUndefined();
+  expect(limits.stats()).toMatchObject({ requests_allowed_total: 2, requests_rejected_total: 2 });
+});
+
+test('nothing is decided for a caller whom no tier knows', async () => {
+  const rules = rulesOf({ rate_limits: { per_user: { rpm: 1 } } });
+  const decision = await decide(rules, { who: { user_id: null } });
+  expect(decision).toMatchObject({ refused: undefined, tightest: undefined, held: undefined });
+});
