@@ -71,7 +71,7 @@ export function createPaymentSteps(db: Db, providerOf: ProviderOf) {
 
 const OPEN_TRIES = 2;
 
-/** A checkout that failed is tried once more at once, then when the buyer or the clock asks again. */
+/** A failed checkout is tried once more at once, then when the buyer or the clock asks again. */
 async function open(db: Db, providerOf: ProviderOf, id: string): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
     const { status: before, provider_order_id } = await steps.placeOf(db, id);

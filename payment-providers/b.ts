@@ -151,7 +151,7 @@ function statusOf(
   // Paid by a slow means that failed in the end.
   if (intent?.status === 'requires_payment_method' || intent?.status === 'canceled')
     return 'failed';
-  throw new ProviderTrouble(`told of a checkout that is ${session.status}, ${intent?.status}`);
+  throw new ProviderTrouble(`reported a checkout that is ${session.status}, ${intent?.status}`);
 }
 
 const refundStatuses: Record<string, ReportedRefund['status']> = {
@@ -164,7 +164,7 @@ const refundStatuses: Record<string, ReportedRefund['status']> = {
 
 function refundOf({ id, status, amount, currency, metadata }: Stripe.Refund): ReportedRefund {
   const known = refundStatuses[status ?? 'pending'];
-  if (known === undefined) throw new ProviderTrouble(`told of a refund that is ${status}`);
+  if (known === undefined) throw new ProviderTrouble(`reported a refund that is ${status}`);
   return {
     provider_refund_id: id,
     payment_refund_id: metadata?.payment_refund_id ?? null,

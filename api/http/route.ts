@@ -30,7 +30,7 @@ export interface Ctx {
   secrets: Secrets;
   providerOf: ProviderOf;
   event_streams: EventStreams;
-  /** True once the process was told to stop. */
+  /** True once the process stops. */
   isDraining: () => boolean;
   /** Absent if traces are off. */
   tracing: Tracing | undefined;
