@@ -71,10 +71,7 @@ export function createPaymentSteps(db: Db, providerOf: ProviderOf) {
 
 const OPEN_TRIES = 2;
 
-/**
- * A checkout that could not be made is tried once more at once, then when the buyer or the clock
- * asks again.
- */
+/** A failed checkout is tried once more at once, then when the buyer or the clock asks again. */
 async function open(db: Db, providerOf: ProviderOf, id: string): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
     const { status: before, provider_order_id } = await steps.placeOf(db, id);
@@ -139,8 +136,7 @@ async function collect(
   providerOf: ProviderOf,
   { id, reason, has_news = false }: Look & { id: string },
 ): Promise<void> {
-  // Timers are set again each day; a payment that needs no more questions is left alone until there
-  // is news.
+  // Timers are set again each day; a payment that needs no more questions waits for news.
   if (reason === 'clock' && !(await steps.isDue(db, id))) return;
   const session = await withRetry(() => steps.begin(db, id, { is_capture: false }));
   const { provider_order_id: order_id, is_overdue } = session;

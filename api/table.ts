@@ -5,20 +5,26 @@ import { legacyPaymentRoutes } from './payments/legacy';
 import { paymentRoutes } from './payments/routes';
 import { paymentSettingsRoutes } from './payments/settings';
 import { webhookRoutes } from './payments/webhooks';
+import { agentRoutes } from './routes/agents';
 import { constraintRoutes } from './routes/constraints';
 import { eventRoutes } from './routes/events';
+import { memberRoutes } from './routes/members';
 import { operationRoutes } from './routes/operations';
 import { organizationRoutes } from './routes/organizations';
 import { pricingRoutes } from './routes/pricing';
 import { ticketRoutes } from './routes/tickets';
 import { tokenRoutes } from './routes/tokens';
+import { walletSettingsRoutes } from './routes/wallet-settings';
 import { walletRoutes } from './routes/wallets';
 
 /** Every route of the control plane, for the app and for the OpenAPI document. */
 export const routes = [
   ...walletRoutes,
+  ...walletSettingsRoutes,
   ...pricingRoutes,
   ...organizationRoutes,
+  ...memberRoutes,
+  ...agentRoutes,
   ...tokenRoutes,
   ...constraintRoutes,
   ...ticketRoutes,

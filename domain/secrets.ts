@@ -16,7 +16,7 @@ type CryptoKey = Awaited<ReturnType<typeof crypto.subtle.importKey>>;
 
 const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
-/** Stands before every ciphertext, so that a later form can be told from this one. */
+/** Stands before every ciphertext, so that a later form can be distinguished from this one. */
 const VERSION = 'v1';
 
 /** A ciphertext that this process cannot open. */
@@ -98,7 +98,7 @@ function signingKey(root: CryptoKey): Promise<CryptoKey> {
 }
 
 /**
- * Tells keys apart without saying anything of them: by it a ciphertext finds its key once there are
+ * A name of a key that reveals nothing of it: by it a ciphertext finds its key once there are
  * several.
  */
 async function keyName(root: CryptoKey): Promise<string> {

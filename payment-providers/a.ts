@@ -219,7 +219,7 @@ function refundOf(
 
 function known(statuses: Record<string, PaymentStatus>, status: string | undefined): PaymentStatus {
   const found = statuses[status ?? ''];
-  if (found === undefined) throw new ProviderTrouble(`told of a payment that is ${status}`);
+  if (found === undefined) throw new ProviderTrouble(`reported a payment that is ${status}`);
   return found;
 }
 

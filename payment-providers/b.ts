@@ -1,6 +1,7 @@
 import Stripe from 'stripe';
 import type { RequestInit } from 'undici';
 import { fromWire, toWire } from '../domain/payments/currencies';
+import { eventOf, verified } from './b-webhooks';
 import { CALL_MS, createCalls, fetch, lostWords } from './calls';
 import {
   type Checkout,
@@ -9,21 +10,17 @@ import {
   type PaymentReport,
   type PaymentStatus,
   type ProviderAccess,
-  type ProviderEvent,
   ProviderRefusal,
   ProviderTrouble,
   type RefundRequest,
   type ReportedDispute,
   type ReportedRefund,
-  type WebhookHeaders,
 } from './provider';
 
 // Stripe: Checkout sessions, which take the money by themselves; refunds, disputes, signed
 // webhooks.
 
 const NAME = 'payment_provider_b';
-/** A signature is good for so long, and no webhook of another time is believed. */
-const TOLERANCE_S = 300;
 /** A checkout lives at least 30 minutes there; a little more, since its clock is not ours. */
 const LIFE_MIN_MS = 31 * 60_000;
 const NAME_MAX = 250;
@@ -154,7 +151,7 @@ function statusOf(
   // Paid by a slow means that failed in the end.
   if (intent?.status === 'requires_payment_method' || intent?.status === 'canceled')
     return 'failed';
-  throw new ProviderTrouble(`told of a checkout that is ${session.status}, ${intent?.status}`);
+  throw new ProviderTrouble(`reported a checkout that is ${session.status}, ${intent?.status}`);
 }
 
 const refundStatuses: Record<string, ReportedRefund['status']> = {
@@ -167,7 +164,7 @@ const refundStatuses: Record<string, ReportedRefund['status']> = {
 
 function refundOf({ id, status, amount, currency, metadata }: Stripe.Refund): ReportedRefund {
   const known = refundStatuses[status ?? 'pending'];
-  if (known === undefined) throw new ProviderTrouble(`told of a refund that is ${status}`);
+  if (known === undefined) throw new ProviderTrouble(`reported a refund that is ${status}`);
   return {
     provider_refund_id: id,
     payment_refund_id: metadata?.payment_refund_id ?? null,
@@ -250,54 +247,4 @@ function explain(error: unknown): { message: string; refusal?: ProviderRefusal['
   if (error instanceof StripeInvalidRequestError && error.rawType === 'invalid_request_error')
     return { message, refusal: 'provider_error' };
   return { message };
-}
-
-/**
- * The package refuses old signatures only; one from the future would be good for as long as it lies
- * ahead, and longer.
- */
-function isOfTheFuture(signature: string): boolean {
-  const at_s = Number(/(?:^|,)t=(\d+)/.exec(signature)?.[1]);
-  return at_s > Date.now() / 1_000 + TOLERANCE_S;
-}
-
-/** A webhook that one of the good secrets has signed over these very bytes, not long ago. */
-function verified(
-  stripe: Stripe,
-  secrets: readonly string[],
-  headers: WebhookHeaders,
-  body: Buffer,
-): Stripe.Event | undefined {
-  const signature = headers['stripe-signature'];
-  if (!signature || isOfTheFuture(signature)) return undefined;
-  for (const secret of secrets) {
-    if (secret === '') continue;
-    try {
-      return stripe.webhooks.constructEvent(body, signature, secret, TOLERANCE_S);
-    } catch {
-      // Not signed with this secret, too old, or no event.
-    }
-  }
-  return undefined;
-}
-
-interface EventObject {
-  id?: string;
-  client_reference_id?: string | null;
-  payment_intent?: string | { id: string } | null;
-  metadata?: Record<string, string> | null;
-}
-
-function eventOf({ id, type, data }: Stripe.Event): ProviderEvent {
-  const about = ((data as { object?: unknown } | undefined)?.object ?? {}) as EventObject;
-  const intent = about.payment_intent ?? null;
-  const capture_id = typeof intent === 'string' ? intent : (intent?.id ?? null);
-  const named = about.client_reference_id ?? about.metadata?.payment_session_id ?? null;
-  if (type.startsWith('checkout.session.')) {
-    const order_id = about.id ?? null;
-    return { id, type, topic: 'payment', payment_session_id: named, order_id, capture_id };
-  }
-  const isBack = /^(refund\.|charge\.(refund|dispute\.))/.test(type);
-  const topic = isBack ? 'refund' : 'other';
-  return { id, type, topic, payment_session_id: named, order_id: null, capture_id };
 }

@@ -38,7 +38,7 @@ export function openListener(
       await client.query(`listen ${channel}`);
       onNotice();
     } catch (error) {
-      log.warn({ err: error, channel }, 'notices cannot be heard; what they tell is still swept');
+      log.warn({ err: error, channel }, 'notices cannot be received; sweeps stand in for them');
       await client.end().catch(() => undefined);
     }
   };

@@ -47,7 +47,7 @@ export const instant = z
   .transform((given) => new Date(given))
   .refine((time) => time.getTime() >= 0, 'must not lie before 1970');
 
-/** The pages of a ledger: `page` from 1, `per_page` 50 unless told otherwise, 200 at most. */
+/** The pages of a ledger: `page` from 1, `per_page` 50 by default, 200 at most. */
 export const ledgerPage = {
   page: z.coerce.number<number>().int().min(1).max(1_000_000).default(1),
   per_page: z.coerce.number<number>().int().min(1).max(200).default(50),

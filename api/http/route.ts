@@ -30,7 +30,7 @@ export interface Ctx {
   secrets: Secrets;
   providerOf: ProviderOf;
   event_streams: EventStreams;
-  /** True once the process was told to stop. */
+  /** True once the process stops. */
   isDraining: () => boolean;
   /** Absent if traces are off. */
   tracing: Tracing | undefined;
@@ -171,7 +171,7 @@ function merge(...parts: Record<string, unknown>[]): Record<string, unknown> {
   const given = new Map<string, unknown>();
   for (const [name, value] of parts.flatMap((part) => Object.entries(part))) {
     // Assigned, this name would change the object's prototype and pass unseen.
-    if (name === '[object Object]')
+    if (name === '__proto__')
       throw new AppError('unknown_field', `${name} is not a field of this request.`, {
         param: name,
       });

@@ -70,7 +70,7 @@ export function openBatches(db: Db, log: Logger) {
     const earlier = queue.byId.get(given.id);
     if (earlier?.text === given.text) return earlier.answer;
     if (earlier) {
-      // The same id with another body waits its turn, so that the ledger tells the two apart.
+      // The same id with another body waits its turn, so that the ledger sees two items.
       await earlier.answer.catch(() => undefined);
       return add(op, org_id, given);
     }

@@ -7,7 +7,7 @@ const HASHES_MAX = 10_000;
 
 export type Keyring = ReturnType<typeof createKeyring>;
 
-interface Waiting {
+interface KeyCheck {
   hash: string;
   resolve: (token: tokens.LivingToken) => void;
   reject: (error: unknown) => void;
@@ -20,7 +20,7 @@ interface Waiting {
  */
 export function createKeyring(db: Db) {
   const hashes = new Map<string, string>();
-  let waiting: Waiting[] = [];
+  let waiting: KeyCheck[] = [];
   let is_out = false;
 
   async function run(): Promise<void> {
@@ -56,7 +56,7 @@ async function hashOf(key: string): Promise<string | undefined> {
   return (await keys.isWellFormed(key)) ? sha256(key) : undefined;
 }
 
-async function answer(db: Db, batch: Waiting[]): Promise<void> {
+async function answer(db: Db, batch: KeyCheck[]): Promise<void> {
   try {
     const living = await tokens.findLiving(db, [...new Set(batch.map(({ hash }) => hash))]);
     for (const { hash, resolve, reject } of batch) {

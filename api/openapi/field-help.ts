@@ -5,7 +5,7 @@ type Schema = Record<string, unknown>;
 // The meaning of each field of requests and answers: one name means one thing. A schema that says
 // more in its own `describe` keeps its description.
 const help: Record<string, string> = {
-  // Who and which.
+  // People and objects.
   id: 'Id of the thing itself.',
   org_id:
     "Id of the organization. Platform admins name it; others may leave it out, theirs is the key's own.",

@@ -118,19 +118,19 @@ function requireAmount(
   amount_nanos: bigint,
   { min_topup_amount_nanos: min, max_topup_amount_nanos: max, currency, name }: Bounds,
 ): void {
-  const told = (nanos: bigint) => `${decimalText(nanos)} ${currency}`;
+  const shown = (nanos: bigint) => `${decimalText(nanos)} ${currency}`;
   const refuse = (message: string) => {
     throw new AppError('invalid_field', message, { param: 'amount' });
   };
   if (amount_nanos < min || amount_nanos > max)
     refuse(
-      `A top-up of ${told(amount_nanos)} is outside what this organization allows: ${told(min)} to ${told(max)}.`,
+      `A top-up of ${shown(amount_nanos)} is outside what this organization allows: ${shown(min)} to ${shown(max)}.`,
     );
   const step = stepNanos(name, currency);
   if (amount_nanos % step !== 0n)
     refuse(
-      `amount must be a whole number of ${told(step)}, the smallest step that ${name} can take.`,
+      `amount must be a whole number of ${shown(step)}, the smallest step that ${name} can take.`,
     );
   const least = minimumNanos(name, currency);
-  if (amount_nanos < least) refuse(`${name} takes no payment below ${told(least)}.`);
+  if (amount_nanos < least) refuse(`${name} takes no payment below ${shown(least)}.`);
 }

@@ -257,7 +257,7 @@ function requireOrg({ org_id }: Principal): string {
   return org_id;
 }
 
-/** Who buys, for an organization. */
+/** The buyer, for an organization. */
 export function buyerOf(principal: Principal, org_id: string): payments.Buyer {
   return { org_id, user_id: principal.user_id, created_by: principal.id };
 }

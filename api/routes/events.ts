@@ -35,7 +35,7 @@ const followed = z.strictObject({
   action: id.optional(),
 });
 
-const told = z.strictObject({
+const gatewayEvent = z.strictObject({
   id: z
     .string()
     .regex(/^evt_[0-9a-f]{32}$/, 'must be evt_ and 32 hex digits, the first 12 its time'),
@@ -49,7 +49,7 @@ const told = z.strictObject({
     message: 'may nest 16 levels, hold 32 kB, and no key that ends in _nanos',
   }),
 });
-const batch = z.strictObject({ items: z.array(told).min(1).max(500) });
+const batch = z.strictObject({ items: z.array(gatewayEvent).min(1).max(500) });
 
 /** Payloads are shown as they are: keys of money in nanos are the control plane's own. */
 function isPlain(payload: unknown): boolean {

@@ -40,7 +40,7 @@ export interface Reserve extends PricedModel, TraceMembers {
   request_id: string;
   family?: string | null | undefined;
   units?: Some<Units> | null | undefined;
-  /** Who else may serve: their prices are frozen too, and the dearest is held. */
+  /** The other candidates: their prices are frozen too, and the dearest is held. */
   fallbacks?: readonly PricedModel[] | null | undefined;
   session_limits?: SessionLimits | null | undefined;
 }
@@ -108,7 +108,7 @@ export interface Settle extends TraceMembers {
   reservation_id?: string | undefined;
   request_id?: string | undefined;
   outcome: 'completed' | 'failed' | 'canceled';
-  /** Who served, if it was a fallback of the reserve. */
+  /** The model that served, if it was a fallback of the reserve. */
   provider?: string | undefined;
   model?: string | undefined;
   /** Absent only with the outcome `canceled`: nothing was used. */

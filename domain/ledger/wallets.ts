@@ -44,9 +44,7 @@ export interface Viewer {
   sees_all: boolean;
 }
 
-/**
- * The wallets that a person may see: the organization's, then teams', then users', newest first.
- */
+/** The wallets that a person may see: organization's, teams', users', each newest first. */
 export function list(db: Db, viewer: Viewer, window: PageRequest): Promise<Page<Wallet>> {
   return pageOf(
     db,
@@ -164,10 +162,7 @@ interface Amount {
   description?: string | undefined;
 }
 
-/**
- * Adds money to a wallet: one `credit` entry. Throws `amount_too_large` above the bound of a
- * wallet.
- */
+/** Adds money to a wallet: one `credit` entry. Throws `amount_too_large` above a wallet's bound. */
 export async function credit(
   db: Db,
   wallet_id: string,

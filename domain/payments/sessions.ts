@@ -234,10 +234,7 @@ export async function madeUnder(
   return found?.id;
 }
 
-/**
- * Takes the organization's lock; its currency must still be the one that the amount was checked
- * against.
- */
+/** Takes the organization's lock; its currency must still be that of the checked amount. */
 async function lockFor(trx: Db, org_id: string, currency: string): Promise<void> {
   const { currency: present } = await one<{ currency: string }>(
     trx,

@@ -260,7 +260,7 @@ export async function isUnfinished(db: Db, id: string): Promise<boolean> {
   return row !== undefined;
 }
 
-/** Tells the workflows of up to `limit` sessions that should have been asked for by now. */
+/** Sends a message to the workflows of up to `limit` sessions that are due for a question. */
 export async function adoptDue(db: Db, limit: number): Promise<number> {
   const rows = await many(
     db,

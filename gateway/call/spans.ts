@@ -5,7 +5,7 @@ import {
   fail,
   inSpan,
   SpanKind,
-  tell,
+  setAttributes as tell,
   traceIdOf,
   traceparentOf,
 } from '../../runtime/telemetry/spans';

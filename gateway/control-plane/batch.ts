@@ -54,7 +54,7 @@ export class SentBatch implements Dispatcher.DispatchHandler {
     { date }: Record<string, string | string[] | undefined>,
   ): void {
     this.status = status;
-    this.clock.hear(date);
+    this.clock.set(date);
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {

@@ -144,7 +144,7 @@ export class Batches {
       bodyTimeout: timeout_ms,
       ...(signal ? { signal } : {}),
     });
-    this.clock.hear(answer.headers.date);
+    this.clock.set(answer.headers.date);
     const text = await answer.body.text();
     return { status: answer.statusCode, body: parseReply(text) ?? {} };
   }

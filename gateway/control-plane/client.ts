@@ -45,7 +45,10 @@ export interface ControlPlane {
   settle(settlement: calls.Settle, estimate?: calls.Usage): void;
   extend(items: calls.Extend['items']): Promise<Extension[]>;
   /** Sends events of this gateway; those that were sent before change nothing. */
-  tell(events: readonly GatewayEvent[], timeout_ms: number): Promise<'taken' | 'refused' | 'away'>;
+  sendEvents(
+    events: readonly GatewayEvent[],
+    timeout_ms: number,
+  ): Promise<'taken' | 'refused' | 'away'>;
   /** The configuration to run, if it is another than the one with this ETag. */
   configuration(etag: string | undefined): Promise<ConfigAnswer>;
   /** Reports the configuration that this gateway runs; false if the report did not arrive. */
@@ -86,7 +89,7 @@ export function openControlPlane(
     redeem: (request, signal) => redeem({ batches, log }, request, signal),
     settle: settlements.send,
     extend: (items) => extend(batches, items),
-    tell: (events, timeout_ms) => tell(batches, events, timeout_ms),
+    sendEvents: (events, timeout_ms) => sendEvents(batches, events, timeout_ms),
     configuration: (etag) => askConfig(batches, etag),
     report: (state) => reportConfig(batches, state),
     verdictOn: (other) => verdictOn(batches, { token, other }),
@@ -169,7 +172,7 @@ async function extend(batches: Batches, items: calls.Extend['items']): Promise<E
   return (reply as Reply).body.results as Extension[];
 }
 
-async function tell(
+async function sendEvents(
   batches: Batches,
   items: readonly GatewayEvent[],
   timeout_ms: number,

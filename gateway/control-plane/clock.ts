@@ -9,16 +9,16 @@ export type Clock = ReturnType<typeof createClock>;
 const CUT_MS = 999;
 
 export function createClock() {
-  let heard: unknown;
+  let last: unknown;
   let ahead_ms = Date.now() - performance.now();
   return {
     /** Takes the header `date` of an answer. */
-    hear(date: unknown): void {
+    set(date: unknown): void {
       // The first answer of a second says most; those that follow it say nothing new.
-      if (date === heard || typeof date !== 'string') return;
-      heard = date;
-      const heard_ms = Date.parse(date);
-      if (heard_ms > 0) ahead_ms = heard_ms + CUT_MS - performance.now();
+      if (date === last || typeof date !== 'string') return;
+      last = date;
+      const date_ms = Date.parse(date);
+      if (date_ms > 0) ahead_ms = date_ms + CUT_MS - performance.now();
     },
     /** In milliseconds since 1970. */
     now: (): number => performance.now() + ahead_ms,

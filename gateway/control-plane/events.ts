@@ -32,15 +32,15 @@ const REST_MS = 1_000;
 const SEND_TIMEOUT_MS = 5_000;
 const WAITING_MAX = 20_000;
 
-type Teller = Pick<ControlPlane, 'tell' | 'now'>;
+type Receiver = Pick<ControlPlane, 'sendEvents' | 'now'>;
 
-export function openEvents(control_plane: Teller, log: Logger): Events {
+export function openEvents(control_plane: Receiver, log: Logger): Events {
   return new Events(control_plane, log);
 }
 
 /** Sends events to the control plane, in batches and off the path of any request. */
 export class Events {
-  private readonly control_plane: Teller;
+  private readonly control_plane: Receiver;
   private readonly log: Logger;
   private waiting: GatewayEvent[] = [];
   private readonly newId = countedIds('evt');
@@ -49,7 +49,7 @@ export class Events {
   private timer: NodeJS.Timeout | undefined;
   private sending: Promise<void> | undefined;
 
-  constructor(control_plane: Teller, log: Logger) {
+  constructor(control_plane: Receiver, log: Logger) {
     this.control_plane = control_plane;
     this.log = log;
   }
@@ -118,7 +118,7 @@ export class Events {
 
   private async sendBatch(timeout_ms: number): Promise<boolean> {
     const batch = this.waiting.slice(0, BATCH_MAX);
-    if (!(await this.tell(batch, timeout_ms))) return false;
+    if (!(await this.sendOrSplit(batch, timeout_ms))) return false;
     const sent = new Set(batch);
     this.waiting = this.waiting.filter((event) => !sent.has(event));
     return true;
@@ -127,8 +127,8 @@ export class Events {
   /**
    * An event that is refused for its content would be refused for ever: the others go without it.
    */
-  private async tell(batch: GatewayEvent[], timeout_ms: number): Promise<boolean> {
-    const result = await this.control_plane.tell(batch, timeout_ms);
+  private async sendOrSplit(batch: GatewayEvent[], timeout_ms: number): Promise<boolean> {
+    const result = await this.control_plane.sendEvents(batch, timeout_ms);
     if (result !== 'refused') return result === 'taken';
     if (batch.length === 1) {
       this.lost += 1;
@@ -136,8 +136,8 @@ export class Events {
       return true;
     }
     const half = Math.ceil(batch.length / 2);
-    const is_taken = await this.tell(batch.slice(0, half), timeout_ms);
-    return (await this.tell(batch.slice(half), timeout_ms)) && is_taken;
+    const is_taken = await this.sendOrSplit(batch.slice(0, half), timeout_ms);
+    return (await this.sendOrSplit(batch.slice(half), timeout_ms)) && is_taken;
   }
 
   /** Passed checks are dropped first: a refusal or a finished request matters more. */

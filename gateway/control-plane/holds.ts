@@ -5,11 +5,8 @@ const LIFE_MIN_MS = 1_500;
 // The most holds that the control plane takes in one call; the rest goes with the next sweep.
 const EXTENDS_MAX = 1_000;
 
-/** The open holds, prolonged every third of their life while their streams run. */
-export interface Holds {
-  keep(org_id: string, reservation: Reservation): () => void;
-  close(): void;
-}
+/** The open holds, extended every third of their life while their streams run. */
+export type Holds = ReturnType<typeof openHolds>;
 
 interface Hold {
   org_id: string;
@@ -18,7 +15,7 @@ interface Hold {
   extend_at: number;
 }
 
-export function openHolds(control_plane: ControlPlane): Holds {
+export function openHolds(control_plane: ControlPlane) {
   const holds = new Map<string, Hold>();
   const sweep = async (): Promise<void> => {
     const now = performance.now();
@@ -32,12 +29,13 @@ export function openHolds(control_plane: ControlPlane): Holds {
   };
   const timer = setInterval(() => void sweep(), SWEEP_MS).unref();
   return {
-    keep(org_id, { reservation_id, expires_at }) {
+    /** Extends a hold until the returned function is called. */
+    keep(org_id: string, { reservation_id, expires_at }: Reservation): () => void {
       const life_ms = Math.max(Date.parse(expires_at) - control_plane.now(), LIFE_MIN_MS);
       const extend_at = performance.now() + life_ms / 3;
       holds.set(reservation_id, { org_id, reservation_id, life_ms, extend_at });
       return () => void holds.delete(reservation_id);
     },
-    close: () => clearInterval(timer),
+    close: (): void => clearInterval(timer),
   };
 }

@@ -60,10 +60,10 @@ async function deliver(
 function logLost(log: Logger, settlement: Settle, refusal: Reply, refused_usage?: Usage): void {
   const { code, message, param } = errorOf(refusal);
   const { outcome } = settlement;
-  const told = outcome === 'completed' ? 'an answer is not charged' : 'a hold waits for its end';
+  const loss = outcome === 'completed' ? 'an answer is not charged' : 'a hold waits for its end';
   log.error(
     { ...settlement, refused_usage, status: refusal.status, code, param },
-    `${told}, as its settlement was refused: ${message}`,
+    `${loss}, as its settlement was refused: ${message}`,
   );
 }
 

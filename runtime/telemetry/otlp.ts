@@ -13,7 +13,7 @@ import {
 import { API_VERSION } from '../version';
 import { within } from '../within';
 import { createReceiver } from './receiver';
-import { contextOf, type NewSpan, type Tracing, type TracingOptions, tell } from './spans';
+import { contextOf, type NewSpan, setAttributes, type Tracing, type TracingOptions } from './spans';
 
 // A busy second's spans; more are dropped, since a receiver that is away must not cost the process
 // its memory.
@@ -55,7 +55,7 @@ export class OtlpTracing implements Tracing {
       { ...(kind === undefined ? {} : { kind }), ...(began_at && { startTime: began_at }) },
       above === undefined ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, above),
     );
-    if (attributes !== undefined) tell(span, attributes);
+    if (attributes !== undefined) setAttributes(span, attributes);
     return span;
   }
 

@@ -45,7 +45,8 @@ export interface TracingOptions {
   log: Logger;
 }
 
-export function tell(span: Span, attributes: Attributes): void {
+/** Sets attributes that have a value. */
+export function setAttributes(span: Span, attributes: Attributes): void {
   for (const name in attributes) {
     const value = attributes[name];
     if (value !== null && value !== undefined) span.setAttribute(name, value);

@@ -1,0 +1,56 @@
+import type Stripe from 'stripe';
+import type { ProviderEvent, WebhookHeaders } from './provider';
+
+/** A signature is good for so long, and no webhook of another time is believed. */
+const TOLERANCE_S = 300;
+
+/**
+ * The package refuses old signatures only; one from the future would be good for as long as it lies
+ * ahead, and longer.
+ */
+function isOfTheFuture(signature: string): boolean {
+  const at_s = Number(/(?:^|,)t=(\d+)/.exec(signature)?.[1]);
+  return at_s > Date.now() / 1_000 + TOLERANCE_S;
+}
+
+/** A webhook that one of the good secrets has signed over these very bytes, not long ago. */
+export function verified(
+  stripe: Stripe,
+  secrets: readonly string[],
+  headers: WebhookHeaders,
+  body: Buffer,
+): Stripe.Event | undefined {
+  const signature = headers['stripe-signature'];
+  if (!signature || isOfTheFuture(signature)) return undefined;
+  for (const secret of secrets) {
+    if (secret === '') continue;
+    try {
+      return stripe.webhooks.constructEvent(body, signature, secret, TOLERANCE_S);
+    } catch {
+      // Not signed with this secret, too old, or no event.
+    }
+  }
+  return undefined;
+}
+
+interface EventObject {
+  id?: string;
+  client_reference_id?: string | null;
+  payment_intent?: string | { id: string } | null;
+  metadata?: Record<string, string> | null;
+}
+
+/** The event of a verified webhook. */
+export function eventOf({ id, type, data }: Stripe.Event): ProviderEvent {
+  const about = ((data as { object?: unknown } | undefined)?.object ?? {}) as EventObject;
+  const intent = about.payment_intent ?? null;
+  const capture_id = typeof intent === 'string' ? intent : (intent?.id ?? null);
+  const named = about.client_reference_id ?? about.metadata?.payment_session_id ?? null;
+  if (type.startsWith('checkout.session.')) {
+    const order_id = about.id ?? null;
+    return { id, type, topic: 'payment', payment_session_id: named, order_id, capture_id };
+  }
+  const isBack = /^(refund\.|charge\.(refund|dispute\.))/.test(type);
+  const topic = isBack ? 'refund' : 'other';
+  return { id, type, topic, payment_session_id: named, order_id: null, capture_id };
+}
