@@ -30,7 +30,7 @@ export async function main(): Promise<void> {
   const waiters = openWaiters({ db, batches, database_url, log });
   const temporal = openTemporal({ address, namespace: TEMPORAL_NAMESPACE }, db);
   const secrets = createSecrets(config.SVC_SECRETS_KEY);
-  const tracing = openProcessTracing('api', config, log);
+  const tracing = await openProcessTracing('api', config, log);
   let is_draining = false;
   const isDraining = () => is_draining;
   const app = createApp(

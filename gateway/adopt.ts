@@ -6,7 +6,7 @@ import { encodingOf } from './counting/tokenizer';
  * Puts a snapshot in the place of the present one, for the calls that begin from now on, and does
  * all that follows from a new configuration. Start and reload go the same way.
  */
-export function adopt(gateway: Gateway, snapshot: Snapshot): void {
+export async function adopt(gateway: Gateway, snapshot: Snapshot): Promise<void> {
   const { snapshot: before, tokenizer, limits, telemetry } = gateway;
   const { providers, observability } = snapshot.settings;
   // The first request need not wait for its encoding.
@@ -14,7 +14,7 @@ export function adopt(gateway: Gateway, snapshot: Snapshot): void {
     for (const model of models) tokenizer.warm(encodingOf(model));
   }
   limits.use(snapshot.limits);
-  telemetry.use(observability.otlp);
+  await telemetry.use(observability.otlp);
   gateway.snapshot = snapshot;
   if (before !== snapshot) retire(before);
 }

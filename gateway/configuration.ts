@@ -57,7 +57,7 @@ export function openConfiguration(
     const heard = await take(gateway, { etag }, polled);
     if (heard !== 'none' || polled.version === null) return heard;
     // A file that cannot be run leaves what runs, and what is said of it, as they are.
-    adopt(gateway, openSnapshot(readFile(file), gateway));
+    await adopt(gateway, openSnapshot(readFile(file), gateway));
     Object.assign(polled, { etag: undefined, version: null, refused_version: null, error: null });
     gateway.log.info('the control plane has no configuration any more: the file runs');
     return heard;
@@ -90,7 +90,7 @@ export function openConfiguration(
       if (heard === 'away' && polled.version !== null) throw notRead();
       if (polled.error !== null) throw invalid(polled.error);
       // The control plane's stands above the file.
-      if (polled.version === null) adopt(gateway, openSnapshot(readFile(file), gateway));
+      if (polled.version === null) await adopt(gateway, openSnapshot(readFile(file), gateway));
       void report().catch(() => undefined);
       const config_hash = gateway.snapshot.version;
       gateway.log.info({ config_hash, config_version: polled.version }, 'reloaded');
@@ -138,7 +138,7 @@ async function take(
   polled.etag = answer.etag;
   try {
     const settings = parseSettings(JSON.stringify(answer.config), `version ${answer.version}`);
-    adopt(gateway, openSnapshot(settings, gateway));
+    await adopt(gateway, openSnapshot(settings, gateway));
     Object.assign(polled, { version: answer.version, refused_version: null, error: null });
     gateway.log.info({ version: answer.version }, "the control plane's configuration runs");
   } catch (error) {

@@ -19,7 +19,7 @@ import { openTelemetry } from './telemetry/exports';
 const POLL_MS = 20;
 
 /** Opens what the gateway works with. */
-export function openGateway({
+export async function openGateway({
   settings,
   control_plane,
   log,
@@ -29,7 +29,7 @@ export function openGateway({
   control_plane: ControlPlane;
   log: Logger;
   sample_ratio?: number | undefined;
-}): Gateway {
+}): Promise<Gateway> {
   const identities = openIdentities();
   const snapshot = openSnapshot(settings, { identities, control_plane });
   const limits = openLimits(log);
@@ -48,7 +48,7 @@ export function openGateway({
     calls: new Set(),
     is_draining: false,
   };
-  adopt(gateway, snapshot);
+  await adopt(gateway, snapshot);
   return gateway;
 }
 

@@ -25,7 +25,7 @@ export async function main(): Promise<void> {
   const { CONTROL_PLANE_URL: urls, CONTROL_PLANE_TOKEN: token } = config;
   const control_plane = openControlPlane({ urls, token }, log);
   const sample_ratio = config.OTEL_TRACES_SAMPLER_ARG;
-  const gateway = openGateway({ settings, control_plane, log, sample_ratio });
+  const gateway = await openGateway({ settings, control_plane, log, sample_ratio });
   const configuration = openConfiguration(gateway, { file: config.GATEWAY_CONFIG });
   const server = createServer(createApp(gateway, configuration).callback());
   const sockets = attachSockets(server, gateway);

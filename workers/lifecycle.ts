@@ -38,7 +38,7 @@ export async function main(): Promise<void> {
   });
   const activities = createActivities({ db, secrets: createSecrets(config.SVC_SECRETS_KEY) });
   const namespace = config.TEMPORAL_NAMESPACE;
-  const tracing = openProcessTracing('worker_lifecycle', config, log);
+  const tracing = await openProcessTracing('worker_lifecycle', config, log);
   const parts = { connection, namespace, activities, workflow_code, tracing };
   const workers = await createWorkers(parts);
   const dispatcher = openDispatcher({ db, database_url: config.DATABASE_URL, client, log });

@@ -6,36 +6,32 @@ import { endpointOf, type OtlpSettings } from '../config/telemetry';
 import type { Limits } from '../limits/engine';
 import type { LimitMetrics } from './limit-metrics';
 
-/** What this gateway exports; it follows the configuration. */
-export interface Telemetry {
-  /** Absent while traces are off: then no call makes a span. */
-  tracing: Tracing | undefined;
-  use(settings: OtlpSettings): void;
-  /** Sends what is left, as far as the receiver takes it within 2 s. */
-  close(): Promise<void>;
-}
-
 const SERVICE = 'gateway';
 
-export function openTelemetry(parts: {
+interface Parts {
   limits: Pick<Limits, 'stats'>;
   log: Logger;
   sample_ratio?: number | undefined;
-}): Telemetry {
-  return new Exports(parts);
 }
 
-class Exports implements Telemetry {
+export function openTelemetry(parts: Parts): Telemetry {
+  return new Telemetry(parts);
+}
+
+/** What this gateway exports; it follows the configuration. */
+export class Telemetry {
+  /** Absent while traces are off: then no call makes a span. */
   tracing: Tracing | undefined;
   private metrics: LimitMetrics | undefined;
   private used = '';
-  private readonly parts: Parameters<typeof openTelemetry>[0];
+  private readonly parts: Parts;
 
-  constructor(parts: Parameters<typeof openTelemetry>[0]) {
+  constructor(parts: Parts) {
     this.parts = parts;
   }
 
-  use(settings: OtlpSettings): void {
+  /** Exports as a configuration says, once the SDK is loaded. */
+  async use(settings: OtlpSettings): Promise<void> {
     const { limits, log, sample_ratio } = this.parts;
     const endpoint = settings.enabled ? endpointOf(settings) : '';
     const used = JSON.stringify([endpoint, settings.export_rate_limit_metrics]);
@@ -47,12 +43,13 @@ class Exports implements Telemetry {
     this.metrics = undefined;
     if (endpoint === '') return;
     const receiver = createReceiver({ endpoint, log });
-    this.tracing = openTracing({ service: SERVICE, endpoint, sample_ratio, log }, receiver);
+    this.tracing = await openTracing({ service: SERVICE, endpoint, sample_ratio, log }, receiver);
     if (!settings.export_rate_limit_metrics) return;
-    const { openLimitMetrics } = require('./limit-metrics') as typeof import('./limit-metrics');
+    const { openLimitMetrics } = await import('./limit-metrics.ts');
     this.metrics = openLimitMetrics({ service: SERVICE, receiver, limits });
   }
 
+  /** Sends what is left, as far as the receiver takes it within 2 s. */
   async close(): Promise<void> {
     await Promise.all([this.tracing?.close(), this.metrics?.close()]);
   }

@@ -3,22 +3,21 @@ import type { Receiver } from './receiver';
 import type { Tracing, TracingOptions } from './spans';
 
 /** `receiver` is shared with the other telemetry of the process. */
-export function openTracing(options: TracingOptions, receiver?: Receiver): Tracing {
-  // The SDK is 18 MB and a third of a second at start, which a process without telemetry does
-  // without.
-  const { OtlpTracing } = require('./otlp') as typeof import('./otlp');
+export async function openTracing(options: TracingOptions, receiver?: Receiver): Promise<Tracing> {
+  // The SDK is 18 MB and a third of a second, which a process without telemetry does not load.
+  const { OtlpTracing } = await import('./otlp.ts');
   return new OtlpTracing(options, receiver);
 }
 
 /** The traces of a process, if its environment names a receiver. */
-export function openProcessTracing(
+export async function openProcessTracing(
   service: string,
   config: {
     OTEL_EXPORTER_OTLP_ENDPOINT?: string | undefined;
     OTEL_TRACES_SAMPLER_ARG?: number | undefined;
   },
   log: Logger,
-): Tracing | undefined {
+): Promise<Tracing | undefined> {
   const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_TRACES_SAMPLER_ARG: sample_ratio } = config;
   return endpoint === undefined ? undefined : openTracing({ service, endpoint, sample_ratio, log });
 }

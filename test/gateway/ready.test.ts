@@ -55,7 +55,7 @@ async function openOver(server: Server) {
     api_key_env: 'TEST_MODELS_KEY',
   };
   const log = createLog('test', 'silent');
-  const gateway = openGateway({
+  const gateway = await openGateway({
     settings: parseSettings(JSON.stringify({ providers: { targets: [target] } })),
     control_plane: openControlPlane({ urls: [url], token: 'svc_ak_token' }, log),
     log,

@@ -145,7 +145,7 @@ export async function startGateway(given: {
     { urls: given.api_urls, token: given.control_plane_token },
     log,
   );
-  const gateway = openGateway({ settings, control_plane, log });
+  const gateway = await openGateway({ settings, control_plane, log });
   const reload = async () => (made.configuration as Configuration).reload();
   const server = createServer(createApp(gateway, { reload }).callback());
   const sockets = attachSockets(server, gateway);

@@ -103,7 +103,7 @@ const imported = /(?:\bfrom|\bimport\(|\brequire\(|\bimport)\s*'(\.[^']*)'/g;
 /** The files of ours that a file imports, types included. */
 function importsOf(file: string, text: string, all: Sources): string[] {
   return [...text.matchAll(imported)].flatMap(([, specifier = '']) => {
-    const base = path.normalize(path.join(path.dirname(file), specifier));
+    const base = path.normalize(path.join(path.dirname(file), specifier)).replace(/\.ts$/, '');
     return [`${base}.ts`, `${base}/index.ts`].find((name) => all.has(name)) ?? [];
   });
 }

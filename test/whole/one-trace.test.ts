@@ -36,8 +36,8 @@ beforeAll(async () => {
   process.env.TEST_OTLP = receiver.url;
   const database = await openTestDatabase(20);
   db = database.db;
-  worker = await startWorker(db, undefined, tracing('worker_lifecycle'));
-  api = await serve({ db, temporal: worker.temporal, tracing: tracing('api') });
+  worker = await startWorker(db, undefined, await tracing('worker_lifecycle'));
+  api = await serve({ db, temporal: worker.temporal, tracing: await tracing('api') });
   const models = createModelServer();
   const models_url = `http://127.0.0.1:${await listen(models, 0)}`;
   const price = { model: 'gpt-4o-mini', input_per_1m: 15, output_per_1m: 60 };
@@ -71,8 +71,9 @@ afterAll(async () => {
   for (const end of closing) await end();
 });
 
-function tracing(service: string): Tracing {
-  const made = openTracing({ service, endpoint: receiver.url, log: createLog('test', 'silent') });
+async function tracing(service: string): Promise<Tracing> {
+  const log = createLog('test', 'silent');
+  const made = await openTracing({ service, endpoint: receiver.url, log });
   closing.push(() => made.close());
   return made;
 }

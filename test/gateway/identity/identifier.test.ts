@@ -227,7 +227,7 @@ test('after a reload to another issuer an assertion of the old one is refused at
     ...snapshot.settings,
     identity: { ...identity, issuer: 'https://other.example' },
   };
-  adopt(gateway.gateway, openSnapshot(other as typeof snapshot.settings, gateway.gateway));
+  await adopt(gateway.gateway, openSnapshot(other as typeof snapshot.settings, gateway.gateway));
   expect((await post(gateway.url + path, jwt, chat('Hello'))).status).toBe(401);
 });
 

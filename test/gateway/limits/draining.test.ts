@@ -204,7 +204,7 @@ test('counters go on under another configuration, also under another limit', asy
   const settings = parseSettings(
     JSON.stringify({ ...snapshot.settings, rate_limits: { per_key: { rpm: 4 } } }),
   );
-  adopt(gateway.gateway, openSnapshot(settings, gateway.gateway));
+  await adopt(gateway.gateway, openSnapshot(settings, gateway.gateway));
   const next = await ask(gateway, key);
   expect([next.status, next.headers['x-ratelimit-remaining']]).toEqual([200, '0']);
   expect((await ask(gateway, key)).status).toBe(429);

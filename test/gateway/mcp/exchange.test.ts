@@ -87,7 +87,7 @@ describe('a request whose body is slow', () => {
     const before = reloaded.snapshot;
     const asked = request(at, { method: 'POST', headers, body });
     await until(() => before.calls > 0);
-    adopt(reloaded, openSnapshot(before.settings, reloaded));
+    await adopt(reloaded, openSnapshot(before.settings, reloaded));
     body.end(JSON.stringify(tool_call).slice(20));
     const back = await asked;
     expect([back.statusCode, await back.body.text()]).toEqual([200, result]);
