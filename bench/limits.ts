@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { Estimated, Limited } from '../gateway/call/call';
 import { limitSections } from '../gateway/config/limits';
 import { type Limits, openLimits } from '../gateway/limits/engine';
-import { openLimitRules } from '../gateway/limits/rules';
+import { createLimitRules } from '../gateway/limits/rules';
 import { fixedWindow } from '../gateway/limits/windows';
 import { limit, limitByAddress } from '../gateway/stages/limit';
 import { createLog } from '../runtime/log';
@@ -35,7 +35,7 @@ async function aloneRow(): Promise<Row> {
     },
     consumer_groups: [{ name: 'group', rate_limits: all, keys: ['key'] }],
   });
-  const { measure, checks } = caller(limits, openLimitRules(settings));
+  const { measure, checks } = caller(limits, createLimitRules(settings));
   const times: number[] = [];
   const hashes: number[] = [];
   const body = Buffer.alloc(1_024, 'x');
@@ -62,7 +62,7 @@ function nanosEach(step: () => void): number {
 }
 
 /** A call with nothing but what the limits look at. */
-function caller(limits: Limits, rules: ReturnType<typeof openLimitRules>) {
+function caller(limits: Limits, rules: ReturnType<typeof createLimitRules>) {
   let seen = 0;
   const ends: (() => void)[] = [];
   const usage = { prompt_tokens: 120, completion_tokens: 80 };

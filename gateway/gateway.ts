@@ -3,7 +3,7 @@ import { AppError } from '../domain/errors';
 import type { Logger } from '../runtime/log';
 import { adopt } from './adopt';
 import type { Gateway } from './call/call';
-import { openHeldCalls } from './call/held-calls';
+import { createHeldCalls } from './call/held-calls';
 import { closeSnapshot, openSnapshot } from './call/snapshot';
 import type { Settings } from './config/settings';
 import type { ControlPlane } from './control-plane/client';
@@ -11,7 +11,7 @@ import { openEvents } from './control-plane/events';
 import { openHolds } from './control-plane/holds';
 import { openSound } from './counting/sound';
 import { openTokenizer } from './counting/tokenizer';
-import { openIdentities } from './identity/memory';
+import { createIdentities } from './identity/memory';
 import { openLimits } from './limits/engine';
 import type { Sockets } from './sockets/upgrade';
 import { openTelemetry } from './telemetry/exports';
@@ -30,7 +30,7 @@ export async function openGateway({
   log: Logger;
   sample_ratio?: number | undefined;
 }): Promise<Gateway> {
-  const identities = openIdentities();
+  const identities = createIdentities();
   const snapshot = openSnapshot(settings, { identities, control_plane });
   const limits = openLimits(log);
   const gateway: Gateway = {
@@ -38,7 +38,7 @@ export async function openGateway({
     control_plane,
     identities,
     holds: openHolds(control_plane),
-    held_calls: openHeldCalls(),
+    held_calls: createHeldCalls(),
     tokenizer: openTokenizer(),
     sound: openSound(),
     events: openEvents(control_plane, log),

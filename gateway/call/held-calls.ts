@@ -32,7 +32,7 @@ export interface HeldCalls {
   endAll(): void;
 }
 
-export function openHeldCalls(): HeldCalls {
+export function createHeldCalls(): HeldCalls {
   const waits = new Map<object, AbortController>();
   const ended = new WeakSet<object>();
   const byOwner = new Map<string, number>();

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { Settings } from '../config/settings';
 import type { ControlPlane } from '../control-plane/client';
-import { type Identifier, openIdentifier } from '../identity/identifier';
+import { createIdentifier, type Identifier } from '../identity/identifier';
 import type { Identities } from '../identity/memory';
-import { type LimitRules, openLimitRules } from '../limits/rules';
+import { createLimitRules, type LimitRules } from '../limits/rules';
 import { openPolicies, type Policies } from '../policy/policies';
 import { type McpServers, openMcpServers } from '../upstreams/mcp-servers';
 import { openProviders, type Providers } from '../upstreams/targets';
@@ -42,13 +42,13 @@ export function openSnapshot(
     settings,
     providers: openProviders(settings),
     mcp: openMcpServers(settings),
-    identifier: openIdentifier(settings, given),
-    refused_identifier: openIdentifier(settings, {
+    identifier: createIdentifier(settings, given),
+    refused_identifier: createIdentifier(settings, {
       identities: given.identities.inTurn,
       control_plane: given.control_plane,
     }),
     policies: openPolicies(settings),
-    limits: openLimitRules(settings),
+    limits: createLimitRules(settings),
     calls: 0,
     is_replaced: false,
   };

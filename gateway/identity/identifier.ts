@@ -16,7 +16,7 @@ export interface Identifier {
   confirm(headers: IncomingHttpHeaders): Promise<Identity>;
 }
 
-export function openIdentifier(
+export function createIdentifier(
   settings: Pick<Settings, 'identity'> & Headers,
   given: Given,
 ): Identifier {

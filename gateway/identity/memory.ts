@@ -35,7 +35,7 @@ interface Known {
   until: number;
 }
 
-export function openIdentities(): Identities {
+export function createIdentities(): Identities {
   const known = new Map<string, Known>();
   let verifier: { name: string; verify: VerifyJwt } | undefined;
   const remember = (digest: string, who: Known['who'], until: number): void => {

@@ -82,7 +82,7 @@ export interface Buckets {
 // first.
 const BUCKETS_MAX = 200_000;
 
-export function openBuckets(): Buckets {
+export function createBuckets(): Buckets {
   // By rule, then by caller: neither name is put together for each request.
   const byRule = new Map<string, Map<string, Bucket>>();
   let size = 0;

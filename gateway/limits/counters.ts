@@ -1,10 +1,10 @@
 import type { Logger } from '../../runtime/log';
 import {
   type Check,
+  createBuckets,
   giveBack,
   missing,
   newCheck,
-  openBuckets,
   type Rule,
   take,
   wake,
@@ -36,7 +36,7 @@ export function openCounters(
 export class Counters {
   private readonly log: Logger;
   private readonly clock: () => number;
-  private readonly buckets = openBuckets();
+  private readonly buckets = createBuckets();
   private readonly sweeping: NodeJS.Timeout;
   private allowed = 0;
   private rejected = 0;

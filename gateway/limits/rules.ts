@@ -44,7 +44,7 @@ const QUEUE_TIMEOUT_MS = 5_000;
 
 type Given = LimitSettings & { policy?: { 'agent-firewall'?: FirewallSettings | undefined } };
 
-export function openLimitRules(settings: Given): LimitRules {
+export function createLimitRules(settings: Given): LimitRules {
   const { rate_limits, distributed_rate_limit: shared } = settings;
   const ip = ipOf(rate_limits.ip);
   const tiers = tiersOf(settings);

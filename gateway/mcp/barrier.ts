@@ -3,7 +3,7 @@ import { createDeferred } from '../../runtime/deferred';
 /**
  * Several wait until all are there, and then go on together; one that fails ends the wait of all.
  */
-interface Meeting<Who> {
+interface Barrier<Who> {
   arrive(at: number, who: Who): Promise<void>;
   fail(error: unknown): void;
   /**
@@ -15,8 +15,11 @@ interface Meeting<Who> {
   failure(): unknown;
 }
 
-/** A meeting of so many; `goOn` runs once with all of them, in the order of their places. */
-export function openMeeting<Who>(count: number, goOn: (all: Who[]) => Promise<void>): Meeting<Who> {
+/** A barrier of so many; `goOn` runs once with all of them, in the order of their places. */
+export function createBarrier<Who>(
+  count: number,
+  goOn: (all: Who[]) => Promise<void>,
+): Barrier<Who> {
   const arrived = new Map<number, Who>();
   const over = createDeferred<void | Promise<void>>();
   let failure: { error: unknown } | undefined;

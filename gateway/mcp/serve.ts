@@ -23,7 +23,7 @@ import { limitUnpriced } from '../stages/limit';
 import { checkOrigin } from '../stages/origins';
 import type { Upstream } from '../upstreams/targets';
 import { readBody } from '../wire/read';
-import { openMeeting } from './barrier';
+import { createBarrier } from './barrier';
 import { type Asking, checkAsking } from './check';
 import { McpExchange, type Sent } from './exchange';
 import { checkHeaders } from './headers';
@@ -141,7 +141,7 @@ async function callTools(
 ): Promise<void> {
   const { ctx, snapshot } = asked;
   const under_way: Read[] = [];
-  const meeting = openMeeting<Funded>(tool_calls.length, (calls) => {
+  const barrier = createBarrier<Funded>(tool_calls.length, (calls) => {
     const paid = new Map(tool_calls.map(({ id }, at) => [id, calls[at] as Funded]));
     return send(asked, calls[0] as Funded, paid);
   });
@@ -154,13 +154,13 @@ async function callTools(
       },
       choose: (call) => chooseTool(call, asked),
       check: (call) => checkAsking(call, asked, tool_call.tool),
-      send: (call) => meeting.arrive(at, call),
+      send: (call) => barrier.arrive(at, call),
     });
     const counted_before = at === 0 ? asked.address : undefined;
     const beginning = { ctx, gateway, family: mcp, snapshot, counted_before };
     // One that ends without having arrived has lost its client, as all of them have.
-    return runCall(beginning, pipeline).then(meeting.leave, (error: unknown) => {
-      meeting.fail(error);
+    return runCall(beginning, pipeline).then(barrier.leave, (error: unknown) => {
+      barrier.fail(error);
       // None of them is served any more, so none waits for money.
       for (const call of under_way) gateway.held_calls.end(call);
       throw error;
@@ -168,7 +168,7 @@ async function callTools(
   });
   const ended = await Promise.allSettled(runs);
   const failed = ended.find(({ status }) => status === 'rejected');
-  if (failed !== undefined) throw meeting.failure();
+  if (failed !== undefined) throw barrier.failure();
 }
 
 /**

@@ -29,7 +29,7 @@ export interface Breaker {
   opensIn(): number;
 }
 
-export function openBreaker(
+export function createBreaker(
   { enabled, failures: failures_max, open_ms }: BreakerSettings,
   now: () => number = () => performance.now(),
 ): Breaker {

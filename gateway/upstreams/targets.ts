@@ -2,7 +2,7 @@ import { Pool } from 'undici';
 import type { PricedModel } from '../../domain/ledger/calls';
 import type { Settings } from '../config/settings';
 import { providerKey, type Shape, type TargetSettings } from '../config/upstreams';
-import { type Breaker, openBreaker } from './breaker';
+import { type Breaker, createBreaker } from './breaker';
 
 /** A server behind this gateway: where it is, and the connections to it. */
 export interface Upstream {
@@ -193,7 +193,7 @@ function open(row: TargetSettings, { timeouts, circuit_breaker }: Settings): Tar
     stream_usage,
     pool,
     token_factor: row.token_factor ?? token_factors[shape],
-    breaker: openBreaker(circuit_breaker),
+    breaker: createBreaker(circuit_breaker),
     base_path: url.pathname.replace(/\/+$/, ''),
     headers: { ...credential(row), 'user-agent': USER_AGENT, 'accept-encoding': 'identity' },
     first_byte_ms: row.timeout_ms ?? timeouts.first_byte_ms,

@@ -3,7 +3,7 @@ import type { Identity } from '../../../domain/people/identity';
 import { limitSections } from '../../../gateway/config/limits';
 import type { Decision } from '../../../gateway/limits/decision';
 import { type Limits, openLimits } from '../../../gateway/limits/engine';
-import { type LimitRules, openLimitRules } from '../../../gateway/limits/rules';
+import { createLimitRules, type LimitRules } from '../../../gateway/limits/rules';
 import { createLog } from '../../../runtime/log';
 
 // Decisions by themselves: no gateway, no HTTP, no store.
@@ -27,7 +27,7 @@ beforeEach(() => {
 afterEach(() => limits.close());
 
 function rulesOf(settings: object): LimitRules {
-  return openLimitRules(z.strictObject(limitSections).parse(settings));
+  return createLimitRules(z.strictObject(limitSections).parse(settings));
 }
 
 interface Asked {

@@ -1,8 +1,8 @@
-import { openBreaker } from '../../../gateway/upstreams/breaker';
+import { createBreaker } from '../../../gateway/upstreams/breaker';
 
 test('a breaker lets one request try when its time is over, and the others wait for its end', () => {
   let now = 0;
-  const breaker = openBreaker({ enabled: true, failures: 2, open_ms: 100 }, () => now);
+  const breaker = createBreaker({ enabled: true, failures: 2, open_ms: 100 }, () => now);
   breaker.failed();
   breaker.succeeded();
   breaker.failed();
