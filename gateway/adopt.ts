@@ -14,7 +14,7 @@ export async function adopt(gateway: Gateway, snapshot: Snapshot): Promise<void>
     for (const model of models) tokenizer.warm(encodingOf(model));
   }
   limits.use(snapshot.limits);
-  await telemetry.use(observability.otlp);
   gateway.snapshot = snapshot;
   if (before !== snapshot) retire(before);
+  await telemetry.use(observability.otlp);
 }
