@@ -1,4 +1,5 @@
 import type {
+  Addressed,
   Begun,
   Funded,
   Identified,
@@ -18,8 +19,9 @@ import { checkInput } from './stages/policies';
 import { readRequest } from './stages/read';
 import { reserve } from './stages/reserve';
 
-/** What differs between requests: how they are read, routed, checked and sent. */
+/** What differs between requests: how they are counted, read, routed, checked and sent. */
 interface Ways {
+  countAddress: (call: Begun) => Addressed;
   read: (call: Identified) => Read | Promise<Read>;
   choose: (call: Prepared) => Routed | Promise<Routed>;
   /** The input policies. */
@@ -29,6 +31,7 @@ interface Ways {
 
 /** The whole story of a request to a model. */
 export const priced: Pipeline = pipelineOf({
+  countAddress: limitByAddress,
   read: readRequest,
   choose: chooseTargets,
   check: checkInput,
@@ -39,9 +42,9 @@ export const priced: Pipeline = pipelineOf({
  * The whole story of a priced request, in order. A stage may throw an AppError, and registers with
  * `call.onEnd` what must happen however the call ends.
  */
-export function pipelineOf({ read, choose, check, send }: Ways): Pipeline {
+export function pipelineOf({ countAddress, read, choose, check, send }: Ways): Pipeline {
   return async (begun) => {
-    const addressed = limitByAddress(begun);
+    const addressed = countAddress(begun);
     const identified = await identify(addressed);
     const whole = await confirmed(read, identified);
     const prepared = await confirmed(takeMembers, whole);

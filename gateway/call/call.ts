@@ -56,8 +56,6 @@ export interface Begun {
   readonly trace_label: string;
   /** Milliseconds of `performance.now()`. */
   readonly began_at: number;
-  /** The count of its address, if that was taken before the call began. */
-  readonly counted_before?: CountedAddress | undefined;
   client_is_gone: boolean;
   /** Absent while traces are off. */
   span?: Span | undefined;
@@ -76,9 +74,9 @@ export interface Begun {
   onClientGone(step: () => void): void;
 }
 
-/** Its address is counted; `address` is undefined if no limit is configured. */
+/** Its address is counted. */
 export interface Addressed extends Begun {
-  address: CountedAddress | undefined;
+  address: CountedAddress;
 }
 
 /** The caller is known. */

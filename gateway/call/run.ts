@@ -5,13 +5,13 @@ import { enter, leave, type Snapshot } from './snapshot';
 import { beginCall, endCall, failCall, traceIdIn } from './spans';
 
 /** What a call begins with: `snapshot` is the present one if absent. */
-type Beginning = Pick<Begun, 'ctx' | 'gateway' | 'family' | 'counted_before'> & {
+type Beginning = Pick<Begun, 'ctx' | 'gateway' | 'family'> & {
   snapshot?: Snapshot;
 };
 
 /** Runs a pipeline over one request, then what its stages have registered. */
 export async function runCall(
-  { ctx, gateway, family, snapshot = gateway.snapshot, counted_before }: Beginning,
+  { ctx, gateway, family, snapshot = gateway.snapshot }: Beginning,
   pipeline: Pipeline,
 ): Promise<void> {
   const ends: (() => void)[] = [];
@@ -24,7 +24,6 @@ export async function runCall(
     request_id: newId('req'),
     trace_label: ctx.state.request_id as string,
     began_at: performance.now(),
-    counted_before,
     client_is_gone: false,
     outcome: { outcome: 'canceled' },
     attempts: 0,

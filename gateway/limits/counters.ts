@@ -12,7 +12,7 @@ import {
 import type { LimitRules } from './rules';
 import { SharedStore, type StoreSettings, type StoreState } from './store';
 import { othersAt } from './store-wire';
-import { add, decide, resetAfter, usedAt } from './windows';
+import { add, decide, hasDrained, resetAfter, usedAt } from './windows';
 
 /** What the metrics of rate limits say; the rest is null if no such limit is active. */
 export interface LimitStats {
@@ -110,7 +110,12 @@ export class Counters {
 
   /** Gives back what a check has counted ahead of a decision that refused. */
   takeBack(check: Check): void {
-    const { counted } = check;
+    const { counted, bucket } = check;
+    // What a level has lost since is not given back twice.
+    if (hasDrained(bucket.window, check.counted_at, this.now())) {
+      check.counted = 0;
+      return;
+    }
     giveBack(check, counted);
     this.noteChange(check, -counted);
   }

@@ -3,19 +3,32 @@ import type { Counters } from './counters';
 import { admitInTurn, type Patience } from './queue';
 import { leastOf, leftOf, mostConstrained, type Standing, standingOf } from './standing';
 
-/** What the limits say of one call, and what they hold for it until it ends. */
-export interface Decision {
-  /** The limit that refuses the call; undefined if it may go on. */
-  refused: Standing | undefined;
-  /** The refusal is the first of a global limit: until its window ends, all calls are refused. */
-  opens_circuit: boolean;
-  /** The limit that leaves least; undefined while nothing is enforced. */
-  tightest: Standing | undefined;
-  /** What the tightest limits of requests and of tokens have left; null if there is none. */
-  remaining_rpm: number | null;
-  remaining_tpm: number | null;
-  /** Of what is admitted; undefined if nothing was counted. */
+/** What the limits say of one call. */
+export type Decision = Admitted | Refused;
+
+/** The call may go on. */
+interface Admitted {
+  refused?: undefined;
+  /** What it has counted, until it ends; undefined if nothing was counted. */
   held: HeldLimits | undefined;
+  /** Undefined while nothing is enforced. */
+  tightest: Tightest | undefined;
+}
+
+/** A limit refuses the call. */
+interface Refused {
+  refused: Standing;
+  /** It is the first refusal of a global limit: until its window ends, all calls are refused. */
+  opens_circuit: boolean;
+}
+
+/** The limit that leaves least, and what the tightest limits of requests and of tokens have left. */
+export interface Tightest {
+  standing: Standing;
+  /** Null if no limit counts requests. */
+  remaining_rpm: number | null;
+  /** Null if no limit counts tokens. */
+  remaining_tpm: number | null;
 }
 
 /**
@@ -31,11 +44,6 @@ export class HeldLimits {
     this.counters = counters;
     this.checks = checks;
     this.slots = slotsOf(checks);
-  }
-
-  /** How many limits it has counted in. */
-  get count(): number {
-    return this.checks.length;
   }
 
   /**
@@ -84,33 +92,19 @@ function slotsOf(checks: readonly Check[]): readonly Check[] {
 }
 
 /** The decision that lets a call go on, once all checks are counted. */
-export function admitted(counters: Counters, checks: readonly Check[]): Decision {
+export function admitted(counters: Counters, checks: readonly Check[]): Admitted {
   const held = new HeldLimits(counters, checks);
-  if (counters.isSuspended()) return { ...open, held };
+  if (counters.isSuspended()) return { held, tightest: undefined };
   const most = mostConstrained(checks) as Check;
   const rpm = leastOf(checks, 'rpm');
   const tpm = leastOf(checks, 'tpm');
-  return {
-    refused: undefined,
-    opens_circuit: false,
-    tightest: standingOf(most, counters.resetOf(most)),
+  const tightest = {
+    standing: standingOf(most, counters.resetOf(most)),
     remaining_rpm: rpm === undefined ? null : leftOf(rpm),
     remaining_tpm: tpm === undefined ? null : leftOf(tpm),
-    held,
   };
+  return { held, tightest };
 }
 
-/** The decision that refuses a call. */
-export function refused(standing: Standing, opens_circuit = false): Decision {
-  return { ...open, refused: standing, opens_circuit };
-}
-
-/** Nothing limits the call. */
-export const open: Decision = {
-  refused: undefined,
-  opens_circuit: false,
-  tightest: undefined,
-  remaining_rpm: null,
-  remaining_tpm: null,
-  held: undefined,
-};
+/** No tier knows the caller. */
+export const unlimited: Decision = { held: undefined, tightest: undefined };

@@ -4,7 +4,7 @@ import { holds } from '../wire/networks';
 import { counted } from './address';
 import type { Check } from './buckets';
 import { type Counters, type LimitStats, openCounters } from './counters';
-import { admitted, type Decision, open, refused } from './decision';
+import { admitted, type Decision, unlimited } from './decision';
 import { admitInTurn, hasLine } from './queue';
 import type { LimitRules } from './rules';
 import { type Standing, standingOf } from './standing';
@@ -19,10 +19,12 @@ export interface CountedAddress {
    * over.
    */
   check: Check | undefined;
-  /** How its limit stands; undefined if nothing limits the address. */
-  standing: Standing | undefined;
-  is_refused: boolean;
+  /** How its limit stands, if that refuses. */
+  refused: Standing | undefined;
 }
+
+/** The address of a call that no limit concerns. */
+export const uncounted: CountedAddress = { address: '', check: undefined, refused: undefined };
 
 /** The call that is decided on. */
 interface LimitedCall {
@@ -31,8 +33,8 @@ interface LimitedCall {
   /** Tokens of the prompt, as far as they can be estimated. */
   prompt_tokens: number;
   is_stream: boolean;
-  /** False while the gateway drains: nothing waits for room then. */
-  may_wait: boolean;
+  /** Nothing waits for room once it drains. */
+  gateway: { readonly is_draining: boolean };
   onClientGone(step: () => void): void;
 }
 
@@ -68,23 +70,24 @@ export class Limits {
   countAddress({ ip }: Pick<LimitRules, 'ip'>, address: string): CountedAddress {
     const name = counted(address);
     if (ip === undefined || address === '' || holds(ip.whitelist, address)) {
-      return { address: name, check: undefined, standing: undefined, is_refused: false };
+      return { address: name, check: undefined, refused: undefined };
     }
     const check = this.counters.check(ip.rule, name, 1, 1);
-    const is_refused = !this.counters.countHere(check);
-    if (is_refused) this.counters.tally(false);
-    return { address: name, check, standing: this.standingOf(check), is_refused };
+    if (this.counters.countHere(check)) return { address: name, check, refused: undefined };
+    this.counters.tally(false);
+    return { address: name, check, refused: this.standingOf(check) };
   }
 
   /**
    * Decides on all tiers at once: counts the call in each, or in none. A tier with a queue may make
-   * it wait.
+   * it wait. The count of the address goes back with a refusal, but for that of an open circuit,
+   * which looks at no tier.
    */
   decide(rules: LimitRules, call: LimitedCall): Decision | Promise<Decision> {
     const circuit = this.openCircuit(rules);
     if (circuit !== undefined) return this.refuse(circuit);
     const checks = this.checksOf(rules, call);
-    if (checks.length === 0) return open;
+    if (checks.length === 0) return unlimited;
     const line = hasLine(checks);
     if (line !== undefined) {
       // Others wait for the same room: the call goes behind them.
@@ -94,11 +97,6 @@ export class Limits {
     const full = this.counters.admit(checks);
     const is_decided = !(full instanceof Promise) && (full?.rule.queue_ms ?? 0) === 0;
     return is_decided ? this.conclude(rules, checks, full) : this.inTurn(rules, checks, full, call);
-  }
-
-  /** True while the shared store is away and nothing is enforced. */
-  isSuspended(): boolean {
-    return this.counters.isSuspended();
   }
 
   /** Undefined if no store is shared. */
@@ -118,11 +116,11 @@ export class Limits {
     rules: LimitRules,
     checks: readonly Check[],
     first: Check | undefined | Promise<Check | undefined>,
-    { may_wait, onClientGone }: LimitedCall,
+    { gateway, onClientGone }: LimitedCall,
   ): Promise<Decision> {
     // Not awaited without need: room that comes meanwhile wakes nobody who is not in line yet.
     const full = first instanceof Promise ? await first : first;
-    if (full === undefined || full.rule.queue_ms === 0 || !may_wait) {
+    if (full === undefined || full.rule.queue_ms === 0 || gateway.is_draining) {
       return this.conclude(rules, checks, full);
     }
     const over = new AbortController();
@@ -140,7 +138,11 @@ export class Limits {
       if (!this.counters.isSuspended()) this.counters.tally(true);
       return admitted(this.counters, checks);
     }
-    for (const check of checks) if (check.counted > 0) this.counters.takeBack(check);
+    for (const check of checks) {
+      if (check.counted === 0) continue;
+      check.used -= check.counted;
+      this.counters.takeBack(check);
+    }
     const standing = this.standingOf(full);
     const { scope, limit_type, used, limit } = standing;
     // One request that is too large says nothing of the others.
@@ -152,16 +154,19 @@ export class Limits {
 
   private refuse(standing: Standing, opens_circuit = false): Decision {
     this.counters.tally(false);
-    return refused(standing, opens_circuit);
+    return { refused: standing, opens_circuit };
   }
 
-  private openCircuit(rules: LimitRules): Standing | undefined {
+  /** How the global limit stands whose refusal closes the gateway until its window ends. */
+  openCircuit(rules: LimitRules): Standing | undefined {
     const { circuit } = this;
-    if (circuit === undefined || circuit.rules !== rules || this.isSuspended()) return undefined;
+    if (circuit === undefined || circuit.rules !== rules || this.counters.isSuspended())
+      return undefined;
     return circuit.standing.reset_at > Date.now() ? circuit.standing : undefined;
   }
 
-  private standingOf(check: Check): Standing {
+  /** How a limit stands. */
+  standingOf(check: Check): Standing {
     return standingOf(check, this.counters.resetOf(check));
   }
 

@@ -25,7 +25,7 @@ export interface Count {
   at: number;
 }
 
-export interface Decision {
+export interface Fit {
   is_allowed: boolean;
   /** Counted at present, what is asked for not included. */
   used: number;
@@ -76,7 +76,7 @@ export function decide(
   count: Count,
   now: number,
   need: number,
-): Decision {
+): Fit {
   const used = usedAt(window, count, now);
   if (used + need <= limit) return { is_allowed: true, used, wait_ms: 0 };
   const wait_ms = resetAfter(window, count, now, used + need - limit);
@@ -163,6 +163,11 @@ export function remove(window: Window, count: Count, at: number, amount: number)
   for (let n = slots.length - 2; n >= 0; n -= 2) {
     if (slots[n] === at) slots[n + 1] = Math.max(0, (slots[n + 1] as number) - amount);
   }
+}
+
+/** True if a level that falls in steps has fallen since `at`, the step in which it was counted. */
+export function hasDrained(window: Window, at: number, now: number): boolean {
+  return window.kind === 'drain' && window.is_stepped && stepOf(window, now) > at;
 }
 
 /** The counts as the shared store keeps them: `slot:count,slot:count`. */

@@ -2,16 +2,7 @@ import type { Context } from 'koa';
 import { AppError, errorHeaders } from '../../domain/errors';
 import { toRefusal } from '../../runtime/conventions';
 import { addToLine } from '../../runtime/request-log';
-import type {
-  Addressed,
-  Begun,
-  Funded,
-  Gateway,
-  Identified,
-  Prepared,
-  Read,
-  Routed,
-} from '../call/call';
+import type { Addressed, Funded, Gateway, Identified, Prepared, Read, Routed } from '../call/call';
 import { runCall } from '../call/run';
 import { enter, leave, type Snapshot } from '../call/snapshot';
 import { inCallSpan } from '../call/spans';
@@ -19,7 +10,7 @@ import { mcp } from '../families/mcp';
 import type { ClientRequest } from '../families/request';
 import { pipelineOf } from '../pipeline';
 import { confirmKey } from '../stages/identify';
-import { limitUnpriced } from '../stages/limit';
+import { limitByAddress, limitUnpriced } from '../stages/limit';
 import { checkOrigin } from '../stages/origins';
 import type { Upstream } from '../upstreams/targets';
 import { readBody } from '../wire/read';
@@ -40,11 +31,6 @@ import { sealSession, unsealSession } from './sessions';
 
 /** One HTTP request of an MCP client. */
 interface Asked extends Asking {
-  /**
-   * The request as it was counted by its address; its first tool call takes the count over, the
-   * others count themselves.
-   */
-  address?: Addressed['address'];
   ctx: Context;
   snapshot: Snapshot;
   server: Upstream;
@@ -97,9 +83,11 @@ async function serve(
   });
   const tool_calls = toolCalls(asked.messages);
   if (tool_calls.length > 0) {
-    asked.address = address;
-    await callTools(gateway, asked, tool_calls);
-  } else await runCall({ ctx, gateway, family: mcp, snapshot }, (call) => askFree(call, asked));
+    await callTools(gateway, asked, { tool_calls, address });
+  } else
+    await runCall({ ctx, gateway, family: mcp, snapshot }, (call) =>
+      askFree(Object.assign(call, { address }), asked),
+    );
 }
 
 async function readAsked(
@@ -121,10 +109,10 @@ async function readAsked(
 }
 
 /** What is asked without a tool is free, and only for those whose key is valid now. */
-async function askFree(begun: Begun, asked: Asked): Promise<void> {
-  const { ctx, address, messages } = asked;
-  const identity = await begun.snapshot.identifier.confirm(ctx.req.headers);
-  const call = Object.assign(begun, { address, identity });
+async function askFree(addressed: Addressed, asked: Asked): Promise<void> {
+  const { ctx, messages } = asked;
+  const identity = await addressed.snapshot.identifier.confirm(ctx.req.headers);
+  const call = Object.assign(addressed, { identity });
   await checkAsking(call, asked);
   if (ctx.method === 'GET' || messages.all.some(({ method }) => method === LISTEN)) listen(call);
   await send(asked, call, new Map());
@@ -137,7 +125,7 @@ async function askFree(begun: Begun, asked: Asked): Promise<void> {
 async function callTools(
   gateway: Gateway,
   asked: Asked,
-  tool_calls: readonly ToolCall[],
+  { tool_calls, address }: { tool_calls: readonly ToolCall[]; address: Addressed['address'] },
 ): Promise<void> {
   const { ctx, snapshot } = asked;
   const under_way: Read[] = [];
@@ -147,6 +135,8 @@ async function callTools(
   });
   const runs = tool_calls.map((tool_call, at) => {
     const pipeline = pipelineOf({
+      // The request was counted once: its first call takes that over, the others count themselves.
+      countAddress: (call) => (at === 0 ? Object.assign(call, { address }) : limitByAddress(call)),
       read: (call) => {
         const read = readTool(call, asked, tool_call);
         under_way.push(read);
@@ -156,8 +146,7 @@ async function callTools(
       check: (call) => checkAsking(call, asked, tool_call.tool),
       send: (call) => barrier.arrive(at, call),
     });
-    const counted_before = at === 0 ? asked.address : undefined;
-    const beginning = { ctx, gateway, family: mcp, snapshot, counted_before };
+    const beginning = { ctx, gateway, family: mcp, snapshot };
     // One that ends without having arrived has lost its client, as all of them have.
     return runCall(beginning, pipeline).then(barrier.leave, (error: unknown) => {
       barrier.fail(error);

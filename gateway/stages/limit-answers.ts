@@ -5,7 +5,7 @@ import type { LimitType, Scope } from '../../domain/rate-limits';
 import type { Begun, Estimated, Limited } from '../call/call';
 import type { ClientSide } from '../call/client-side';
 import type { EventContent } from '../control-plane/events';
-import type { Decision } from '../limits/decision';
+import type { Decision, Tightest } from '../limits/decision';
 import type { LimitRules } from '../limits/rules';
 import { leftUnder, type Standing } from '../limits/standing';
 
@@ -35,17 +35,18 @@ const DECIDING_MS = 20;
  */
 export function answerLimit(call: Estimated, decision: Decision): Limited {
   const { ctx, gateway, identity } = call;
-  const { refused, tightest, held } = decision;
-  if (refused !== undefined) {
-    if (decision.opens_circuit) gateway.events.emit(call, circuitOpen(refused));
+  if (decision.refused !== undefined) {
+    const { refused, opens_circuit } = decision;
+    if (opens_circuit) gateway.events.emit(call, circuitOpen(refused));
     throw refuse(call, refused);
   }
+  const { held, tightest } = decision;
   if (held !== undefined) {
     call.onEnd(() => held.end(tokensOf(call.outcome, call.snapshot.limits.tokens)));
   }
   if (tightest !== undefined) {
-    setLimitHeaders(ctx, tightest);
-    gateway.events.emit(call, checked(identity, tightest.scope, decision));
+    setLimitHeaders(ctx, tightest.standing);
+    gateway.events.emit(call, checked(identity, tightest));
   }
   return Object.assign(call, { held_limits: held });
 }
@@ -69,7 +70,7 @@ export function refuseAddress(call: Begun, standing: Standing): AppError {
     if (who instanceof Promise) void who.then(emit, () => undefined);
     else emit(who);
   } catch {
-    // Nobody that is known.
+    // The caller is not known.
   }
   return refusal(ctx, standing);
 }
@@ -115,16 +116,16 @@ function secondOf(at_ms: number): string {
 }
 
 /** The event of a decision that passed. */
-function checked(identity: Identity, scope: Scope, decision: Decision): EventContent {
+function checked(identity: Identity, tightest: Tightest): EventContent {
   return {
     type: 'rate_limit.checked',
     payload: {
-      scope,
+      scope: tightest.standing.scope,
       key_id: identity.key_id,
       user_id: identity.user_id,
       team_id: identity.team_id,
-      remaining_rpm: decision.remaining_rpm,
-      remaining_tpm: decision.remaining_tpm,
+      remaining_rpm: tightest.remaining_rpm,
+      remaining_tpm: tightest.remaining_tpm,
     },
   };
 }

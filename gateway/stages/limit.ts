@@ -3,8 +3,7 @@ import type { ClientSide } from '../call/client-side';
 import { encodingOf } from '../counting/tokenizer';
 import { addressOf } from '../limits/address';
 import type { Decision } from '../limits/decision';
-import type { CountedAddress } from '../limits/engine';
-import type { Standing } from '../limits/standing';
+import { type CountedAddress, uncounted } from '../limits/engine';
 import { answerLimit, refusal, refuseAddress, setLimitHeaders } from './limit-answers';
 
 /**
@@ -15,10 +14,9 @@ import { answerLimit, refusal, refuseAddress, setLimitHeaders } from './limit-an
 export function limitByAddress(call: Begun): Addressed {
   const { gateway, snapshot, ctx } = call;
   const rules = snapshot.limits;
-  if (rules.is_empty) return Object.assign(call, { address: undefined });
-  const address =
-    call.counted_before ?? gateway.limits.countAddress(rules, addressOf(ctx.req, rules.address));
-  if (address.is_refused) throw refuseAddress(call, address.standing as Standing);
+  if (rules.is_empty) return Object.assign(call, { address: uncounted });
+  const address = gateway.limits.countAddress(rules, addressOf(ctx.req, rules.address));
+  if (address.refused !== undefined) throw refuseAddress(call, address.refused);
   return Object.assign(call, { address });
 }
 
@@ -29,15 +27,13 @@ export function limitByAddress(call: Begun): Addressed {
 export function limitUnpriced(
   ctx: Pick<ClientSide, 'req' | 'set'>,
   { limits, snapshot }: Gateway,
-): CountedAddress | undefined {
+): CountedAddress {
   const rules = snapshot.limits;
-  if (rules.ip === undefined) return undefined;
-  const address = limits.countAddress(rules, addressOf(ctx.req, rules.address));
-  const { standing, is_refused } = address;
-  if (standing === undefined) return address;
-  if (is_refused) throw refusal(ctx, standing);
-  setLimitHeaders(ctx, standing);
-  return address;
+  if (rules.is_empty) return uncounted;
+  const counted = limits.countAddress(rules, addressOf(ctx.req, rules.address));
+  if (counted.refused !== undefined) throw refusal(ctx, counted.refused);
+  if (counted.check !== undefined) setLimitHeaders(ctx, limits.standingOf(counted.check));
+  return counted;
 }
 
 /**
@@ -45,21 +41,19 @@ export function limitUnpriced(
  * counted before.
  */
 export function limit(call: Estimated): Limited | Promise<Limited> {
-  if (call.snapshot.limits.is_empty) return Object.assign(call, { held_limits: undefined });
-  const tokens = promptTokens(call);
+  const { gateway, snapshot } = call;
+  const rules = snapshot.limits;
+  if (rules.is_empty) return Object.assign(call, { held_limits: undefined });
+  // A circuit that is open refuses whatever the prompt is.
+  const tokens = gateway.limits.openCircuit(rules) === undefined ? promptTokens(call) : 0;
   return typeof tokens === 'number' ? decide(call, tokens) : decideLater(call, tokens);
 }
 
 function decide(call: Estimated, prompt_tokens: number): Limited | Promise<Limited> {
   const { gateway, snapshot, identity, address, request, onClientGone } = call;
-  const decision = gateway.limits.decide(snapshot.limits, {
-    identity,
-    address: address as CountedAddress,
-    prompt_tokens,
-    is_stream: request.is_stream,
-    may_wait: !gateway.is_draining,
-    onClientGone,
-  });
+  const { is_stream } = request;
+  const asked = { identity, address, prompt_tokens, is_stream, gateway, onClientGone };
+  const decision = gateway.limits.decide(snapshot.limits, asked);
   return decision instanceof Promise ? answerLater(call, decision) : answerLimit(call, decision);
 }
 

@@ -1,9 +1,11 @@
 import { z } from 'zod';
 import type { Identity } from '../../../domain/people/identity';
 import { limitSections } from '../../../gateway/config/limits';
-import type { Decision } from '../../../gateway/limits/decision';
+import { openCounters } from '../../../gateway/limits/counters';
+import type { HeldLimits, Tightest } from '../../../gateway/limits/decision';
 import { type Limits, openLimits } from '../../../gateway/limits/engine';
 import { createLimitRules, type LimitRules } from '../../../gateway/limits/rules';
+import type { Standing } from '../../../gateway/limits/standing';
 import { createLog } from '../../../runtime/log';
 
 // Decisions by themselves: no gateway, no HTTP, no store.
@@ -36,24 +38,32 @@ interface Asked {
   address?: string;
 }
 
+/** A decision with the members of its tightest limit beside its own. */
+type Decided = Partial<Tightest> & {
+  refused?: Standing | undefined;
+  opens_circuit?: boolean;
+  held?: HeldLimits | undefined;
+};
+
 async function decide(
   rules: LimitRules,
   { who = {}, prompt_tokens = 0, address = '203.0.113.9' }: Asked = {},
-): Promise<Decision> {
-  return limits.decide(rules, {
+): Promise<Decided> {
+  const decision = await limits.decide(rules, {
     identity: { ...identity, ...who },
     address: limits.countAddress(rules, address),
     prompt_tokens,
     is_stream: false,
-    may_wait: true,
+    gateway: { is_draining: false },
     onClientGone: () => undefined,
   });
+  return decision.refused === undefined ? { ...decision, ...decision.tightest } : decision;
 }
 
 test('a call counts in each tier, or in none where a later one refuses', async () => {
   const rules = rulesOf({ rate_limits: { per_key: { rpm: 5 }, per_user: { rpm: 2 } } });
   expect((await decide(rules)).refused).toBeUndefined();
-  expect((await decide(rules)).tightest).toMatchObject({ scope: 'per_user', limit: 2, used: 2 });
+  expect((await decide(rules)).standing).toMatchObject({ scope: 'per_user', limit: 2, used: 2 });
   expect((await decide(rules)).refused).toMatchObject({ scope: 'per_user', used: 2 });
   // The refused call took nothing from the key, which has three left for another user.
   const other = { who: { user_id: 'other' } };
@@ -70,10 +80,13 @@ test('the count of an address is taken over, and goes back with a refusal of a l
   expect((await decide(rules)).refused).toBeUndefined();
   for (let n = 0; n < 5; n += 1) expect((await decide(rules)).refused?.scope).toBe('per_key');
   // One of three is used.
-  expect(limits.countAddress(rules, '203.0.113.9')).toMatchObject({ standing: { used: 2 } });
-  expect(limits.countAddress(rules, '203.0.113.9').is_refused).toBe(false);
-  expect(limits.countAddress(rules, '203.0.113.9').is_refused).toBe(true);
-  expect(limits.countAddress(rules, '203.0.113.10').is_refused).toBe(false);
+  const again = () => limits.countAddress(rules, '203.0.113.9').refused;
+  expect([again(), again(), again()]).toEqual([
+    undefined,
+    undefined,
+    expect.objectContaining({ scope: 'ip', used: 3 }),
+  ]);
+  expect(limits.countAddress(rules, '203.0.113.10').refused).toBeUndefined();
 });
 
 test('slots that a call gives back are free for others, and are taken again in turn', async () => {
@@ -117,5 +130,25 @@ test('a global limit opens the circuit once, and only for the configuration that
 test('nothing is decided for a caller whom no tier knows', async () => {
   const rules = rulesOf({ rate_limits: { per_user: { rpm: 1 } } });
   const decision = await decide(rules, { who: { user_id: null } });
-  expect(decision).toMatchObject({ refused: undefined, tightest: undefined, held: undefined });
+  expect(decision).toEqual({ held: undefined, tightest: undefined });
+});
+
+test('a count that has drained meanwhile is not given back twice', async () => {
+  let now = 1_000_000;
+  const counters = openCounters(createLog('test', 'silent'), () => now);
+  const rules = rulesOf({ rate_limits: { ip: { enabled: true, rpm: 1, burst: 1 } } });
+  const check = () => counters.check(rules.ip?.rule as never, '203.0.113.9', 1, 1);
+  const first = check();
+  expect(counters.countHere(first)).toBe(true);
+  now += 60_000;
+  // The first has drained with its minute; another one counts in this one.
+  const second = check();
+  expect(counters.countHere(second)).toBe(true);
+  expect(second.used).toBe(1);
+  counters.takeBack(first);
+  const third = check();
+  expect(counters.countHere(third)).toBe(true);
+  expect(third.used).toBe(2);
+  expect(counters.countHere(check())).toBe(false);
+  await counters.close();
 });
