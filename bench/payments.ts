@@ -8,13 +8,13 @@ import { Pool } from 'undici';
 import { putConfig } from '../domain/payments/config';
 import { putOrgSettings } from '../domain/payments/settings';
 import * as organizations from '../domain/people/organizations';
-import * as tokens from '../domain/people/tokens';
 import { createSecrets } from '../domain/secrets';
 import { openDatabase } from '../runtime/database';
 import { sandboxAccessB } from '../sandbox/payments/b/provider';
 import { freePorts } from '../sandbox/processes/ports';
 import { launch } from '../sandbox/processes/processes';
 import { NAMESPACE, pollersOf, prepareTemporal } from '../sandbox/servers/temporal';
+import { makeKey } from '../test/support/keys';
 import type { BenchCluster } from './cluster';
 import { median } from './load';
 import type { Row } from './row';
@@ -225,12 +225,7 @@ async function seed(url: string, secrets_key: string, base_url: string): Promise
       currency: 'USD',
     });
     await putOrgSettings(db, org_id, { return_origins: ['http://127.0.0.1:3000'] });
-    const nobody = { user_id: null, team_id: null, agent_id: null };
-    const { key } = await tokens.issue(db, {
-      ...{ org_id, name: 'buyer', token_type: 'access', scopes: ['org:billing'], ...nobody },
-      ...{ allowed_models: null, max_budget_nanos: null, expires_at: null, created_by: 'bench' },
-    });
-    keys.push(key);
+    keys.push(await makeKey(db, org_id, { scopes: ['org:billing'] }));
   }
   await db.destroy();
   return keys;

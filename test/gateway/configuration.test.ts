@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { request } from 'undici';
 import { type Configuration, openConfiguration } from '../../gateway/configuration';
-import { makeKey, refusal } from '../support/api';
+import { refusal } from '../support/api';
 import { chat, openWorld, post, type TestGateway, type World } from '../support/gateway';
+import { makeKey } from '../support/keys';
 import { until } from '../support/until';
 
 const route = '/v1/chat/completions';

@@ -16,6 +16,7 @@ import { listen } from '../../runtime/listen';
 import { createLog } from '../../runtime/log';
 import { openTemporal } from '../../temporal/client';
 import { openTestDatabase } from './database';
+import { makeKey } from './keys';
 
 /** What the tests' servers seal and sign with. */
 export const secrets_key = randomBytes(32).toString('base64');
@@ -121,36 +122,6 @@ function expectDescribed(method: string, path: string, body: unknown): void {
   );
   const issues = row?.answer?.safeParse(body).error?.issues ?? [];
   expect({ method, path, issues }).toEqual({ method, path, issues: [] });
-}
-
-/** Issues a key and answers its value: an access key without scopes, unless told otherwise. */
-export async function makeKey(
-  db: Db,
-  org_id: string | null,
-  more: Partial<tokens.NewToken> = {},
-): Promise<string> {
-  const blank: tokens.NewToken = {
-    org_id,
-    name: `key ${randomUUID()}`,
-    token_type: 'access',
-    scopes: [],
-    allowed_models: null,
-    user_id: null,
-    team_id: null,
-    agent_id: null,
-    max_budget_nanos: null,
-    expires_at: null,
-    created_by: 'test',
-  };
-  return (await tokens.issue(db, { ...blank, ...more })).key;
-}
-
-export function platformKey(db: Db): Promise<string> {
-  return makeKey(db, null, { scopes: ['platform:admin'] });
-}
-
-export function gatewayToken(db: Db): Promise<string> {
-  return makeKey(db, null, { scopes: ['control_plane'] });
 }
 
 export interface Tenant {

@@ -13,7 +13,8 @@ import { attachSockets, type Sockets } from '../../gateway/sockets/upgrade';
 import { listen } from '../../runtime/listen';
 import { createLog } from '../../runtime/log';
 import { createModelServer } from '../../sandbox/models/server';
-import { gatewayToken, makeKey, startApi, type TestApi } from './api';
+import { startApi, type TestApi } from './api';
+import { gatewayToken, makeKey } from './keys';
 import { credit, makeOrg, makePrice, type TestOrg } from './ledger';
 import { until } from './until';
 

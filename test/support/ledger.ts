@@ -92,17 +92,6 @@ export async function makePrice(db: Db, columns: Record<string, unknown> = {}): 
   return made.version_id;
 }
 
-export async function makeKey(
-  db: Db,
-  org_id: string,
-  columns: Record<string, unknown> = {},
-): Promise<string> {
-  const [made] = await db('tokens')
-    .insert({ org_id, token_type: 'gateway', name: randomUUID(), ...columns })
-    .returning('id');
-  return made.id;
-}
-
 export async function credit(
   db: Db,
   org_id: string,

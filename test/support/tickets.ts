@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { audit } from '../../domain/ledger/audit';
 import type { Db } from '../../domain/sql';
-import { type Answer, type CallApi, gatewayToken, makeTenant, serve, type Tenant } from './api';
+import { type Answer, type CallApi, makeTenant, serve, type Tenant } from './api';
 import { openTestDatabase } from './database';
+import { gatewayToken } from './keys';
 import { makePrice, reserveBody } from './ledger';
 import { startWorker, type TestWorker } from './worker';
 

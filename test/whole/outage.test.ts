@@ -7,14 +7,13 @@ import { maintenanceUrl } from '../../sandbox/servers/postgres';
 import {
   type Answer,
   type CallApi,
-  gatewayToken,
   makeTenant,
-  platformKey,
   refusal,
   serve,
   startApi,
   type Tenant,
 } from '../support/api';
+import { gatewayToken, platformKey } from '../support/keys';
 import { makePrice, reserveBody, settleBody } from '../support/ledger';
 import { until } from '../support/until';
 

@@ -6,9 +6,9 @@ import * as reservations from '../../../domain/ledger/reservations';
 import { type Db, many, one } from '../../../domain/sql';
 import { createLog } from '../../../runtime/log';
 import { openTestDatabase } from '../../support/database';
+import { makeKeyId } from '../../support/keys';
 import {
   credit,
-  makeKey,
   makeOrg,
   makeOverdue,
   makePrice,
@@ -209,7 +209,7 @@ test('random operations leave every wallet, hold and key as plain arithmetic say
     fc.array(step, { minLength: 10, maxLength: 60, size: 'max' }),
     async (steps) => {
       const org = await makeOrg(db, { name: randomUUID() });
-      const key_id = await makeKey(db, org.org_id, { max_budget_nanos: BUDGET });
+      const key_id = await makeKeyId(db, org.org_id, { max_budget_nanos: BUDGET });
       const model = new Model();
       for (const given of steps) await runStep(given, { model, org, key_id });
       for (const of of owners) {

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import * as verdicts from '../../../domain/ledger/verdicts';
 import { many } from '../../../domain/sql';
 import { makeTenant, refusal } from '../../support/api';
-import { balance, makeKey, makePrice, reserveBody, TOKEN } from '../../support/ledger';
+import { makeKeyId } from '../../support/keys';
+import { balance, makePrice, reserveBody, TOKEN } from '../../support/ledger';
 import {
   approve,
   makeShort,
@@ -119,7 +120,7 @@ test('an approval goes to the call that has waited longest, whoever asked last',
 test('a waiting call whose key is revoked is told at once, and blocks nobody', async () => {
   const { call, db, machine } = world;
   const tenant = await makeTenant(db);
-  const key_id = await makeKey(db, tenant.org_id);
+  const key_id = await makeKeyId(db, tenant.org_id);
   const large = await makeShort(world, 1_000, { key_id }, tenant);
   const small = await makeShort(world, 10, {}, tenant);
   const told = redeem(call, machine, large, { wait_ms: 20_000 });

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { request } from 'undici';
 import * as tokens from '../../../domain/people/tokens';
-import { makeKey } from '../../support/api';
 import {
   arrivals,
   chat,
@@ -14,6 +13,7 @@ import {
   type TestGateway,
   type World,
 } from '../../support/gateway';
+import { makeKey } from '../../support/keys';
 import { credit, makeOrg, type TestOrg } from '../../support/ledger';
 import { until } from '../../support/until';
 

@@ -1,5 +1,5 @@
 import { many, one } from '../../../domain/sql';
-import { type CallApi, makeKey, serve } from '../../support/api';
+import { type CallApi, serve } from '../../support/api';
 import {
   chat,
   gatewayKey,
@@ -8,6 +8,7 @@ import {
   type TestGateway,
   type World,
 } from '../../support/gateway';
+import { makeKey } from '../../support/keys';
 import { credit, makeOrg, type TestOrg } from '../../support/ledger';
 import { until } from '../../support/until';
 import { startWorker, type TestWorker } from '../../support/worker';

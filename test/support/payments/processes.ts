@@ -16,8 +16,9 @@ import {
   type Watch,
 } from '../../../sandbox/processes/processes';
 import { NAMESPACE, prepareTemporal } from '../../../sandbox/servers/temporal';
-import { type CallApi, caller, platformKey, secrets, secrets_key } from '../api';
+import { type CallApi, caller, secrets, secrets_key } from '../api';
 import { openTestDatabase } from '../database';
+import { platformKey } from '../keys';
 import { until } from '../until';
 import { openSandboxes, type Sandbox } from './world';
 

@@ -8,16 +8,9 @@ import { type Db, one } from '../../../domain/sql';
 import { listen } from '../../../runtime/listen';
 import { createPaymentServerA, sandboxAccessA } from '../../../sandbox/payments/a/provider';
 import { createPaymentServerB, sandboxAccessB } from '../../../sandbox/payments/b/provider';
-import {
-  type Answer,
-  type CallApi,
-  makeTenant,
-  platformKey,
-  secrets,
-  serve,
-  type Tenant,
-} from '../api';
+import { type Answer, type CallApi, makeTenant, secrets, serve, type Tenant } from '../api';
 import { openTestDatabase } from '../database';
+import { platformKey } from '../keys';
 import { startWorker, type TestWorker } from '../worker';
 
 export const return_url = 'http://127.0.0.1:3000/return';
