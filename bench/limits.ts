@@ -3,6 +3,7 @@ import Redis from 'ioredis';
 import { z } from 'zod';
 import type { Estimated, Limited } from '../gateway/call/call';
 import { limitSections } from '../gateway/config/limits';
+import type { Rule } from '../gateway/limits/buckets';
 import { type Limits, openLimits } from '../gateway/limits/engine';
 import { openLimitRules } from '../gateway/limits/rules';
 import { fixedWindow } from '../gateway/limits/windows';
@@ -30,7 +31,10 @@ async function aloneRow(): Promise<Row> {
   const limits = openLimits(createLog('bench', 'silent'));
   const settings = z.strictObject(limitSections).parse({
     rate_limits: {
-      ...{ per_key: all, per_user: all, per_team: all, global: all },
+      per_key: all,
+      per_user: all,
+      per_team: all,
+      global: all,
       ip: { enabled: true, rpm: many },
     },
     consumer_groups: [{ name: 'group', rate_limits: all, keys: ['key'] }],
@@ -122,9 +126,14 @@ async function roundTrips(
   at_most: number,
 ): Promise<number> {
   const window = fixedWindow(86_400_000);
-  const rule = {
-    ...({ scope: 'global', limit_type: 'rpm', limit: at_most, window, name } as const),
-    ...{ queue_ms: 0, retry_after: undefined },
+  const rule: Rule = {
+    scope: 'global',
+    limit_type: 'rpm',
+    limit: at_most,
+    window,
+    name,
+    queue_ms: 0,
+    retry_after: undefined,
   };
   const before = await scripts(client);
   for (let n = 0; n < SHARED_REQUESTS; n += gateways.length) {

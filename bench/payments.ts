@@ -135,12 +135,10 @@ async function bareClient({ temporal_address: address }: Shop): Promise<Client> 
 async function bareSession(client: Client, hasActivities: boolean): Promise<void> {
   const workflowId = `bare-${randomUUID()}`;
   const startWorkflowOperation = new WithStartWorkflowOperation('bare', {
-    ...{
-      workflowId,
-      taskQueue: 'bare',
-      args: [{ hasActivities }],
-      workflowIdConflictPolicy: 'USE_EXISTING',
-    },
+    workflowId,
+    taskQueue: 'bare',
+    args: [{ hasActivities }],
+    workflowIdConflictPolicy: 'USE_EXISTING',
   });
   await client.workflow.executeUpdateWithStart('first', { startWorkflowOperation });
   await client.workflow.getHandle(workflowId).executeUpdate('second');
@@ -170,8 +168,12 @@ async function openShop(cluster: BenchCluster): Promise<Shop> {
   const url = (port: number) => `http://127.0.0.1:${port}`;
   const keys = await seed(database_url, SVC_SECRETS_KEY, url(provider));
   const env = {
-    ...{ DATABASE_URL: database_url, TEMPORAL_ADDRESS: temporal_address, SVC_SECRETS_KEY },
-    ...{ API_PORT: String(api), SANDBOX_PAYMENT_B_PORT: String(provider), LOG_LEVEL: 'error' },
+    DATABASE_URL: database_url,
+    TEMPORAL_ADDRESS: temporal_address,
+    SVC_SECRETS_KEY,
+    API_PORT: String(api),
+    SANDBOX_PAYMENT_B_PORT: String(provider),
+    LOG_LEVEL: 'error',
   };
   const scripts = [
     'sandbox/payments/b/provider.ts',

@@ -46,7 +46,10 @@ async function round(stack: Stack, streams: number) {
   return {
     http: await spent(() =>
       sendMany({
-        ...{ url, path, headers, body: streamBody },
+        url,
+        path,
+        headers,
+        body: streamBody,
         requests: streams,
         in_flight: SOCKETS,
       }),

@@ -165,7 +165,10 @@ function allOn(key_id: string) {
   const scope = { rpm: 100_000_000, tpm: 100_000_000_000, max_parallel_requests: 100_000 };
   return {
     rate_limits: {
-      ...{ per_key: scope, per_user: scope, per_team: scope, global: scope },
+      per_key: scope,
+      per_user: scope,
+      per_team: scope,
+      global: scope,
       ip: { enabled: true, rpm: 100_000_000 },
     },
     consumer_groups: [{ name: 'bench', rate_limits: scope, keys: [key_id] }],

@@ -184,7 +184,11 @@ async function waitFor1000(url: string, org_id: string): Promise<() => Promise<v
     const request_id = randomUUID();
     const request_body_hash = `sha256:${request_id.replaceAll('-', '').repeat(2)}`;
     const short = await lanes.reserve({
-      ...{ org_id, provider: 'openai', model: 'gpt-4o-mini', request_id, request_body_hash },
+      org_id,
+      provider: 'openai',
+      model: 'gpt-4o-mini',
+      request_id,
+      request_body_hash,
       estimated_prompt_tokens: 9_000_000_000_000_000,
       max_completion_tokens: 0,
     });

@@ -53,8 +53,12 @@ const configurations = blocks.filter(({ language }) => language === 'yaml');
 
 test.each(configurations)('the gateway takes the configuration at $place', ({ text }) => {
   const target = {
-    ...{ id: 'a', provider: 'openai', shape: 'openai', base_url: 'http://127.0.0.1/v1' },
-    ...{ api_key_env: 'MODELS_KEY', models: ['gpt-4o'] },
+    id: 'a',
+    provider: 'openai',
+    shape: 'openai',
+    base_url: 'http://127.0.0.1/v1',
+    api_key_env: 'MODELS_KEY',
+    models: ['gpt-4o'],
   };
   const given = { providers: { targets: [target] }, ...parse(text) };
   const whole = stringify(given);

@@ -20,7 +20,8 @@ const stream = [
 ];
 
 const tool_result = JSON.stringify({
-  ...{ jsonrpc: '2.0', id: 1 },
+  jsonrpc: '2.0',
+  id: 1,
   result: { content: [{ type: 'text', text }] },
 });
 

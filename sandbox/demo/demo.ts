@@ -34,12 +34,20 @@ export function gatewayConfig(settings: Settings, ports: Ports, seeded: Seeded):
   const url = localUrl(ports.models);
   const targets = [
     {
-      ...{ id: 'sandbox', provider: seeded.provider, shape: 'openai', base_url: `${url}/v1` },
-      ...{ api_key_env: KEY_VARIABLE, models: [...models] },
+      id: 'sandbox',
+      provider: seeded.provider,
+      shape: 'openai',
+      base_url: `${url}/v1`,
+      api_key_env: KEY_VARIABLE,
+      models: [...models],
     },
     {
-      ...{ id: 'sandbox-messages', provider: 'anthropic', shape: 'anthropic', base_url: url },
-      ...{ api_key_env: KEY_VARIABLE, models: [...message_models] },
+      id: 'sandbox-messages',
+      provider: 'anthropic',
+      shape: 'anthropic',
+      base_url: url,
+      api_key_env: KEY_VARIABLE,
+      models: [...message_models],
     },
   ];
   const mcp = { servers: [{ name: 'sandbox', url: mcpUrl(ports) }] };

@@ -4,8 +4,14 @@ import { count, deltas, firstTokens, plainWords, textOf } from './words';
 
 /** What the sandbox serves; the seed prices the same names. */
 export const models = [
-  ...['gpt-4o-mini', 'gpt-4o', 'o4-mini', 'text-embedding-3-small', 'omni-moderation-latest'],
-  ...['gpt-4o-mini-tts', 'whisper-1', 'gpt-4o-mini-transcribe'],
+  'gpt-4o-mini',
+  'gpt-4o',
+  'o4-mini',
+  'text-embedding-3-small',
+  'omni-moderation-latest',
+  'gpt-4o-mini-tts',
+  'whisper-1',
+  'gpt-4o-mini-transcribe',
 ] as const;
 /** What it serves on Anthropic's wire. */
 export const message_models = ['claude-sonnet-4-5'] as const;

@@ -101,7 +101,10 @@ function choicesOf(request: CompletionRequest, faults: Faults): Choice[] {
     const finish_reason = text === words ? ('stop' as const) : ('length' as const);
     const n = request.n ?? 1;
     return Array.from({ length: n }, (_, one) => ({
-      ...{ index: at * n + one, text, logprobs: null, finish_reason },
+      index: at * n + one,
+      text,
+      logprobs: null,
+      finish_reason,
     }));
   });
 }

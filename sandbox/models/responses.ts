@@ -112,7 +112,8 @@ function itemEvents(item: Output, output_index: number, faults: Faults): Event[]
   const place = { output_index, item_id: item.id };
   const done = { type: 'response.output_item.done', output_index, item };
   const added = (started: object) => ({
-    ...{ type: 'response.output_item.added', output_index },
+    type: 'response.output_item.added',
+    output_index,
     item: { ...item, status: 'in_progress', ...started },
   });
   if (item.type === 'function_call') {
@@ -127,7 +128,10 @@ function itemEvents(item: Output, output_index: number, faults: Faults): Event[]
   const at = { ...place, content_index: 0 };
   const text = part?.text ?? '';
   const bits = deltas(text, faults).map((delta) => ({
-    ...{ type: 'response.output_text.delta', ...at, delta, logprobs: [] },
+    type: 'response.output_text.delta',
+    ...at,
+    delta,
+    logprobs: [],
   }));
   return [
     added({ content: [] }),
@@ -163,8 +167,11 @@ function callsOf(request: ResponseRequest): Output[] {
   if (last?.type === 'function_call_output' || request.tool_choice === 'none') return [];
   const own = (request.tools ?? []).filter(({ type }) => type === 'function');
   return own.slice(0, /\ball\b/i.test(said) ? undefined : 1).map((tool, at) => ({
-    ...{ id: `fc_sandbox_${at}`, type: 'function_call', status: 'completed' },
-    ...{ call_id: `call_sandbox_${at}`, name: tool.name },
+    id: `fc_sandbox_${at}`,
+    type: 'function_call',
+    status: 'completed',
+    call_id: `call_sandbox_${at}`,
+    name: tool.name,
     arguments: JSON.stringify(
       Object.fromEntries(Object.keys(tool.parameters?.properties ?? {}).map((key) => [key, said])),
     ),

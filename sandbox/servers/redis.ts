@@ -37,10 +37,7 @@ async function prepareRedis(port: number): Promise<Program> {
   return {
     name: 'redis',
     command: await findRedis(),
-    args: [
-      ...['--port', String(port), '--bind', '127.0.0.1'],
-      ...['--save', '', '--appendonly', 'no'],
-    ],
+    args: ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'],
     env: process.env,
     cwd: '/',
     stop_signals: ['SIGTERM', 'SIGKILL'],

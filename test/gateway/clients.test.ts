@@ -67,7 +67,8 @@ function responses(Of: typeof OpenAI6 | typeof OpenAI7): Client {
 function anthropic(Of: typeof Anthropic1 | typeof Anthropic0): Client {
   const client = (apiKey: string) => new Of({ baseURL: world.url, apiKey }) as Anthropic1;
   const body = (content: string) => ({
-    ...{ model: claude, max_tokens: 64 },
+    model: claude,
+    max_tokens: 64,
     messages: [{ role: 'user' as const, content }],
   });
   return {
@@ -155,8 +156,10 @@ test.each([
     execute: async ({ city }) => `Sunny in ${city}`,
   });
   const { steps } = await generateText({
-    ...{ model: modelOf(world.key), prompt: 'How is the weather in Rome?' },
-    ...{ tools: { weather }, stopWhen: stepCountIs(2) },
+    model: modelOf(world.key),
+    prompt: 'How is the weather in Rome?',
+    tools: { weather },
+    stopWhen: stepCountIs(2),
     prepareStep: ({ stepNumber }) => ({ toolChoice: stepNumber === 0 ? 'required' : 'none' }),
   });
   expect(steps[0]?.toolCalls.map(({ toolName }) => toolName)).toEqual(['weather']);

@@ -39,8 +39,12 @@ afterAll(async () => {
 /** A configuration that differs from the running one by what a test can see: how large a body may be. */
 function configured(more: object = {}) {
   const target = {
-    ...{ id: 'sandbox', provider: 'openai', shape: 'openai', api_key_env: 'TEST_MODELS_KEY' },
-    ...{ base_url: `${world.models_url}/v1`, models: ['gpt-4o-mini'] },
+    id: 'sandbox',
+    provider: 'openai',
+    shape: 'openai',
+    api_key_env: 'TEST_MODELS_KEY',
+    base_url: `${world.models_url}/v1`,
+    models: ['gpt-4o-mini'],
   };
   return { providers: { targets: [target] }, cost_tickets: { hold_ms: 0 }, ...more };
 }

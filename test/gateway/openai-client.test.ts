@@ -176,8 +176,12 @@ test("a request beyond its agent's cap is refused once, and told when the cap en
   const made = await caller(world.api.url)('post', `/v1/agents/${agent_id}/usage-constraints`, {
     key: owner_key,
     body: {
-      ...{ constraint_type: 'responses', provider: 'openai', model_pattern: 'gpt-4o*' },
-      ...{ max_value: 1, interval: 'month', enforcement_mode: 'reject' },
+      constraint_type: 'responses',
+      provider: 'openai',
+      model_pattern: 'gpt-4o*',
+      max_value: 1,
+      interval: 'month',
+      enforcement_mode: 'reject',
     },
   });
   expect(made.status).toBe(201);

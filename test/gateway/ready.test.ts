@@ -51,7 +51,11 @@ async function openOver(server: Server) {
   await once(server, 'listening');
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const target = {
-    ...{ id: 'a', provider: 'openai', shape: 'openai', base_url: url, models: ['gpt-4o-mini'] },
+    id: 'a',
+    provider: 'openai',
+    shape: 'openai',
+    base_url: url,
+    models: ['gpt-4o-mini'],
     api_key_env: 'TEST_MODELS_KEY',
   };
   const log = createLog('test', 'silent');

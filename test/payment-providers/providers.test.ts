@@ -196,9 +196,14 @@ test.each(providerNames)('%s: every currency it is said to take is taken', async
 
 test('a refused card at provider B leaves the checkout open for another one', async () => {
   const session = {
-    ...{ id: 'cs_1', object: 'checkout.session', status: 'open', payment_status: 'unpaid' },
+    id: 'cs_1',
+    object: 'checkout.session',
+    status: 'open',
+    payment_status: 'unpaid',
     payment_intent: {
-      ...{ id: 'pi_1', object: 'payment_intent', status: 'requires_payment_method' },
+      id: 'pi_1',
+      object: 'payment_intent',
+      status: 'requires_payment_method',
       last_payment_error: { code: 'card_declined' },
     },
   };

@@ -55,16 +55,26 @@ const prices: { provider?: string; model: string; [column: string]: unknown }[] 
   { model: 'omni-moderation-latest', free: true },
   { model: 'whisper-1', input_per_1m: 0, output_per_1m: 0, per_minute: 0.006 },
   {
-    ...{ model: 'gpt-4o-mini-transcribe', input_per_1m: 1.25, output_per_1m: 5 },
+    model: 'gpt-4o-mini-transcribe',
+    input_per_1m: 1.25,
+    output_per_1m: 5,
     audio_input_per_1m: 3,
   },
   {
-    ...{ model: 'gpt-4o-mini-tts', input_per_1m: 0.6, output_per_1m: 0 },
-    ...{ audio_output_per_1m: 12, per_minute: 0.015 },
+    model: 'gpt-4o-mini-tts',
+    input_per_1m: 0.6,
+    output_per_1m: 0,
+    audio_output_per_1m: 12,
+    per_minute: 0.015,
   },
   {
-    ...{ provider: 'anthropic', model: 'claude-sonnet-4-5', input_per_1m: 3, output_per_1m: 15 },
-    ...{ cached_input_per_1m: 0.3, cache_write_per_1m: 3.75, cache_write_1h_per_1m: 6 },
+    provider: 'anthropic',
+    model: 'claude-sonnet-4-5',
+    input_per_1m: 3,
+    output_per_1m: 15,
+    cached_input_per_1m: 0.3,
+    cache_write_per_1m: 3.75,
+    cache_write_1h_per_1m: 6,
     per_tool_call: 0.01,
   },
 ];
@@ -85,7 +95,11 @@ export async function openWorld(): Promise<World> {
     target = {},
   } = {}) => {
     const made = await startGateway({
-      ...{ api_urls, models_url, control_plane_token, settings, target },
+      api_urls,
+      models_url,
+      control_plane_token,
+      settings,
+      target,
     });
     opened.push(made);
     return made;
@@ -127,8 +141,11 @@ export async function startGateway(given: {
     ...given.target,
   };
   const messages = {
-    ...{ id: 'sandbox-messages', provider: 'anthropic', shape: 'anthropic' },
-    ...{ base_url: given.models_url, api_key_env: 'TEST_MODELS_KEY' },
+    id: 'sandbox-messages',
+    provider: 'anthropic',
+    shape: 'anthropic',
+    base_url: given.models_url,
+    api_key_env: 'TEST_MODELS_KEY',
     models: ['claude-sonnet-4-5', 'unpriced-claude'],
   };
   const settings = parseSettings(

@@ -74,7 +74,10 @@ export async function openReceiver(port = 0): Promise<Receiver> {
   });
   const receiver: Receiver = {
     url: `http://127.0.0.1:${await listen(server, port)}`,
-    ...{ spans: [], metrics: new Map(), bytes: [], requests: [] },
+    spans: [],
+    metrics: new Map(),
+    bytes: [],
+    requests: [],
     mode: 'takes',
     close: () => close(server),
   };

@@ -19,7 +19,9 @@ export interface Scripted {
 
 export async function openScripted(): Promise<Scripted> {
   let script: { pieces: readonly (string | Buffer)[]; type: string; status: number } = {
-    ...{ pieces: [], type: '', status: 200 },
+    pieces: [],
+    type: '',
+    status: 200,
   };
   const arrived: Scripted['arrived'] = [];
   const server: Server = createServer(async (req, res) => {

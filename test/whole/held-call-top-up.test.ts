@@ -72,9 +72,16 @@ test.each(['payment_provider_a', 'payment_provider_b'] as const)(
     const body = { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'Say hello.' }] };
 
     const held = curl('curl', [
-      ...['-sS', '-w', '\n%{http_code}', `${gateway.url}/v1/chat/completions`],
-      ...['-H', `authorization: Bearer ${key}`, '-H', 'content-type: application/json'],
-      ...['-d', JSON.stringify(body)],
+      '-sS',
+      '-w',
+      '\n%{http_code}',
+      `${gateway.url}/v1/chat/completions`,
+      '-H',
+      `authorization: Bearer ${key}`,
+      '-H',
+      'content-type: application/json',
+      '-d',
+      JSON.stringify(body),
     ]);
     await until(async () => (await waiting(tenant.org_id)) === 1, 10_000);
     const page = await browser.newPage();

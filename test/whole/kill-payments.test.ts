@@ -81,7 +81,9 @@ const second: Place[] = [
 function create(member_key: string): Promise<Answer> {
   const headers = { 'idempotency-key': 'once' };
   return world.call('post', '/v1/payments/create-checkout', {
-    ...{ key: member_key, body: wish, headers },
+    key: member_key,
+    body: wish,
+    headers,
   });
 }
 
@@ -113,7 +115,9 @@ async function reach({
   const tenant = await makeBuyer(db);
   await world.use(provider);
   const payment: Payment = {
-    ...{ words: `${provider}: ${words}`, provider, tenant },
+    words: `${provider}: ${words}`,
+    provider,
+    tenant,
     kind: call === 'refund' ? 'refund' : 'top-up',
   };
   if (call !== 'create') payment.checkout = await paidInSilence(tenant, provider);
@@ -186,7 +190,8 @@ async function expectWhole(payment: Payment): Promise<void> {
       db,
       'select 1 from payment_sessions where id = :id and status = :status',
       {
-        ...{ id, status },
+        id,
+        status,
       },
     );
     return row !== undefined;

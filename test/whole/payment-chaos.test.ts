@@ -122,7 +122,8 @@ async function settle(): Promise<void> {
       );
     await forgetRefunds();
     await world.client.workflow.execute('reconcile', {
-      ...{ workflowId: `reconcile-${round}`, taskQueue: 'lifecycle' },
+      workflowId: `reconcile-${round}`,
+      taskQueue: 'lifecycle',
     });
     await until(isQuiet, 20_000);
   }
@@ -183,7 +184,8 @@ async function expectWhole({ provider, tenant, checkout, done }: Story): Promise
         : /^refunded$/;
   const story = [provider, id, ...done];
   expect({ story, net, status }).toEqual({
-    ...{ story, net: captured - back },
+    story,
+    net: captured - back,
     status: expect.stringMatching(ended),
   });
 }

@@ -48,7 +48,10 @@ async function open(provider: ProviderName): Promise<{ id: string; order: string
   const { org_id, member_id } = tenant;
   const id = await payments.create(world.db, {
     buyer: { org_id, user_id: member_id, created_by: member_id },
-    ...{ provider, surface: 'console', amount_nanos: 50_000_000_000n, currency: 'USD' },
+    provider,
+    surface: 'console',
+    amount_nanos: 50_000_000_000n,
+    currency: 'USD',
     owner: { owner_type: 'organization' },
     return_url: 'http://127.0.0.1:3000/return',
     cancel_url: 'http://127.0.0.1:3000/cancel',

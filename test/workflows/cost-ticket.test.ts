@@ -152,7 +152,11 @@ test('a verdict that arrives after its time changes nothing', async () => {
   await dispatchAll();
   const { ticket_id, org_id } = short;
   const verdict = {
-    ...{ ticket_id, org_id, verdict: 'approved', by: 'someone', is_platform: false },
+    ticket_id,
+    org_id,
+    verdict: 'approved',
+    by: 'someone',
+    is_platform: false,
     valid_until: new Date(Date.now() - 1_000).toISOString(),
   };
   const handle = client.workflow.getHandle(ticket_id);
@@ -234,7 +238,8 @@ test('the nightly audit ends well on a whole ledger, and fails by name on a brok
   const short = await makeShort(world, 10);
   const move = (nanos: number) =>
     many(db, 'update wallets set balance_nanos = balance_nanos + :nanos where id = :id', {
-      ...{ nanos, id: short.wallet_id },
+      nanos,
+      id: short.wallet_id,
     });
   await move(5);
   const failure = await run('audit-broken').catch((error) => error);

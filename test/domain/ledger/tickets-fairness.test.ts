@@ -53,15 +53,22 @@ test('a verdict that is delivered twice credits once, also after its ticket was 
   const short = await makeShort(world, 10);
   const { ticket_id, org_id } = short;
   const verdict: verdicts.Verdict = {
-    ...{ id: randomUUID(), ticket_id, org_id, verdict: 'approved', by: 'somebody' },
-    ...{ is_platform: false, amount_nanos: '5000000' },
+    id: randomUUID(),
+    ticket_id,
+    org_id,
+    verdict: 'approved',
+    by: 'somebody',
+    is_platform: false,
+    amount_nanos: '5000000',
     valid_until: await verdicts.verdictDeadline(db),
   };
   await verdicts.decide(db, verdict);
   await redeem(call, machine, short);
   await cancel(short, short.request_id);
   expect(await show(call, short)).toMatchObject({
-    ...{ status: 'open', decided_by: null, credited_amount: null },
+    status: 'open',
+    decided_by: null,
+    credited_amount: null,
   });
   await verdicts.decide(db, verdict);
   expect(await balance(db, short.wallet_id)).toEqual({
@@ -155,8 +162,12 @@ test('a cap counts calls that cost money without any token', async () => {
   await call('post', `/v1/agents/${tenant.agent_id}/usage-constraints`, {
     key: tenant.owner_key,
     body: {
-      ...{ constraint_type: 'cost', provider: 'openai', model_pattern: 'per call', max_value: 2 },
-      ...{ interval: 'day', enforcement_mode: 'reject' },
+      constraint_type: 'cost',
+      provider: 'openai',
+      model_pattern: 'per call',
+      max_value: 2,
+      interval: 'day',
+      enforcement_mode: 'reject',
     },
   });
   const statuses = [];
@@ -179,7 +190,9 @@ test('under platform_only a ticket that is covered meanwhile is approved without
     org_id: short.org_id,
   });
   await many(db, `select credit(:org_id, :wallet_id, :amount, 'platform')`, {
-    ...{ org_id: short.org_id, wallet_id: short.wallet_id, amount: 10n * TOKEN },
+    org_id: short.org_id,
+    wallet_id: short.wallet_id,
+    amount: 10n * TOKEN,
   });
   expect(await approve(call, short)).toMatchObject({ status: 200, body: { credited_amount: 0 } });
 });

@@ -33,14 +33,22 @@ describe('what goes up', () => {
     const back = await call(world.key, {
       body: '{"jsonrpc":"2.0","id":1,"method":"ping"}',
       headers: {
-        ...{ 'mcp-protocol-version': '2025-11-25', 'mcp-param-x': '1', 'last-event-id': '9' },
-        ...{ cookie: 'a=b', 'x-api-key': world.key, 'x-svc-agent-id': 'one' },
+        'mcp-protocol-version': '2025-11-25',
+        'mcp-param-x': '1',
+        'last-event-id': '9',
+        cookie: 'a=b',
+        'x-api-key': world.key,
+        'x-svc-agent-id': 'one',
       },
     });
     await back.body.dump();
     expect(seen).toMatchObject({
-      ...{ authorization: 'Bearer the-servers-own', 'x-mine': 'yes', accept: accepts.accept },
-      ...{ 'mcp-protocol-version': '2025-11-25', 'mcp-param-x': '1', 'last-event-id': '9' },
+      authorization: 'Bearer the-servers-own',
+      'x-mine': 'yes',
+      accept: accepts.accept,
+      'mcp-protocol-version': '2025-11-25',
+      'mcp-param-x': '1',
+      'last-event-id': '9',
     });
     expect(JSON.stringify(seen)).not.toContain(world.key);
     expect(seen).not.toHaveProperty('cookie');

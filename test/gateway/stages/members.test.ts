@@ -159,7 +159,8 @@ test('prompt caching may be asked for where policy allows it, and is taken out w
   const tools = [{ type: 'function', function: { name: 'note', parameters } }];
   const plain = { model: 'gpt-4o-mini', messages: [{ role: 'user', content: [part] }], tools };
   const body = {
-    ...{ ...plain, ...cached },
+    ...plain,
+    ...cached,
     messages: [{ role: 'user', content: [{ ...part, ...cached }] }],
   };
   expect(await passed(world.url + path, body)).toEqual(body);

@@ -7,8 +7,9 @@ import { openConfiguration } from '../../../gateway/configuration';
 import { openTelemetry } from '../../../gateway/telemetry/exports';
 import { arrivals, chat, forgetArrivals, openWorld, post, type World } from '../../support/gateway';
 import { openReceiver, type ReceivedSpan, type Receiver } from '../../support/otlp';
+import { newTrace } from '../../support/traces';
 import { until } from '../../support/until';
-import { named, newTrace, otlp } from './traces';
+import { named, otlp } from './traces';
 
 const route = '/v1/chat/completions';
 
@@ -42,9 +43,13 @@ test("a priced call is a span of its client's trace, with its reserve and its up
   const call = named(spans, `POST ${route}`);
   expect(call).toMatchObject({ service: 'gateway', parent_span_id: client.span_id, kind: 2 });
   expect(call.attributes).toMatchObject({
-    ...{ identity_proof_method: 'gateway_key', org_id: world.org.org_id },
+    identity_proof_method: 'gateway_key',
+    org_id: world.org.org_id,
     family: 'chat_completions',
-    ...{ provider: 'openai', model: 'gpt-4o-mini', outcome: 'completed', is_stream: false },
+    provider: 'openai',
+    model: 'gpt-4o-mini',
+    outcome: 'completed',
+    is_stream: false,
     'http.response.status_code': 200,
     'identity_context.key_id': expect.any(String),
   });
@@ -140,8 +145,12 @@ test('an upstream that fails is an error of its attempt, and each attempt has a 
 
 function targets() {
   const target = {
-    ...{ id: 'sandbox', provider: 'openai', shape: 'openai', api_key_env: 'TEST_MODELS_KEY' },
-    ...{ base_url: `${world.models_url}/v1`, models: ['gpt-4o-mini'] },
+    id: 'sandbox',
+    provider: 'openai',
+    shape: 'openai',
+    api_key_env: 'TEST_MODELS_KEY',
+    base_url: `${world.models_url}/v1`,
+    models: ['gpt-4o-mini'],
   };
   return { providers: { targets: [target], fallback: { retries: 1, backoff_ms: 1 } } };
 }

@@ -5,8 +5,9 @@ import * as members from '../../../domain/people/members';
 import { listen } from '../../../runtime/listen';
 import { chat, openWorld, post, type World } from '../../support/gateway';
 import { openReceiver, type ReceivedSpan, type Receiver } from '../../support/otlp';
+import { newTrace } from '../../support/traces';
 import { until } from '../../support/until';
-import { named, newTrace, otlp } from './traces';
+import { named, otlp } from './traces';
 
 const route = '/v1/chat/completions';
 
@@ -111,8 +112,16 @@ test('no prompt, answer, key or token is in any byte that is exported', async ()
   const all = Buffer.concat(receiver.bytes).toString('latin1');
   expect(all).toContain('gpt-4o-mini');
   for (const secret of [
-    ...[words, 'teal cheese', 'xyzzy', 'crumbs', 'upstream-secret', world.control_plane_token],
-    ...[world.key, 'svc_gk_', 'svc_ak_', 'Hello'],
+    words,
+    'teal cheese',
+    'xyzzy',
+    'crumbs',
+    'upstream-secret',
+    world.control_plane_token,
+    world.key,
+    'svc_gk_',
+    'svc_ak_',
+    'Hello',
   ]) {
     expect([secret, all.includes(secret)]).toEqual([secret, false]);
   }

@@ -13,6 +13,7 @@ module.exports = [
   'gateway/sockets/slow-clients',
   'workflows/payment-session',
   'workflows/replay',
+  'workflows/long-session',
   'whole/one-trace',
   'workflows/reservation-lifetimes',
 ].map((name) => `/test/${name}.test.ts`);

@@ -63,8 +63,13 @@ export async function openPaymentProcesses(): Promise<PaymentProcesses> {
   const [port = 0, ui_port = 0, api_port = 0] = await freePorts(3);
   const TEMPORAL_ADDRESS = `127.0.0.1:${port}`;
   const env = {
-    ...{ ...process.env, DATABASE_URL, TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE: NAMESPACE },
-    ...{ SVC_SECRETS_KEY: secrets_key, API_PORT: String(api_port), LOG_LEVEL: 'info' },
+    ...process.env,
+    DATABASE_URL,
+    TEMPORAL_ADDRESS,
+    TEMPORAL_NAMESPACE: NAMESPACE,
+    SVC_SECRETS_KEY: secrets_key,
+    API_PORT: String(api_port),
+    LOG_LEVEL: 'info',
   };
   const temporal = createPart(() => prepareTemporal({ folder, port, ui_port }));
   const api = createPart(async (watch) => program('api/main.ts', env, 'api listens', watch));
@@ -88,15 +93,13 @@ export async function openPaymentProcesses(): Promise<PaymentProcesses> {
     expect(broken).toEqual([]);
   };
   return {
-    ...{
-      db,
-      call: caller(api_url),
-      admin: await platformKey(db),
-      sandboxes,
-      api,
-      worker,
-      temporal,
-    },
+    db,
+    call: caller(api_url),
+    admin: await platformKey(db),
+    sandboxes,
+    api,
+    worker,
+    temporal,
     client: new Client({ connection, namespace: NAMESPACE }),
     use: async (active_provider) => void (await putConfig(db, secrets, { active_provider })),
     forgetStore: () => {
@@ -173,7 +176,10 @@ function program(file: string, env: NodeJS.ProcessEnv, words: string, watch: Wat
     isReady ||= line.includes(words);
   };
   return {
-    ...{ name: file, command: process.execPath, args: ['run.cjs', file], env },
+    name: file,
+    command: process.execPath,
+    args: ['run.cjs', file],
+    env,
     cwd: root,
     stop_signals: ['SIGTERM', 'SIGKILL'],
     isReady: async () => isReady,
