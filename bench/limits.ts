@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import Redis from 'ioredis';
 import { z } from 'zod';
 import type { Estimated, Limited } from '../gateway/call/call';
@@ -115,7 +116,7 @@ async function sharedRow(): Promise<Row> {
 async function open(url: string, key_prefix: string): Promise<Limits> {
   const limits = openLimits(createLog('bench', 'silent'));
   limits.use({ store: { url, key_prefix, sync_interval_ms: 100, local_fallback: true } });
-  while (limits.storeState() !== 'up') await new Promise((resolve) => setTimeout(resolve, 5));
+  while (limits.storeState() !== 'up') await sleep(5);
   return limits;
 }
 

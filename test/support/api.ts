@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
 import { createApp } from '../../api/app';
 import type { Connections } from '../../api/http/route';
@@ -79,7 +80,7 @@ export async function serve(
     const closed = new Promise((resolve) => server.close(resolve));
     await waiters.close();
     // Answers that were just given still leave.
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await sleep(20);
     server.closeAllConnections();
     await closed;
     await lanes.close();

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Connection, WorkflowNotFoundError } from '@temporalio/client';
 import * as tickets from '../../domain/ledger/tickets';
 import * as outbox from '../../domain/outbox';
@@ -114,7 +115,7 @@ test('verdicts that come as the workflow ends are all answered, by one outcome',
     const answers = [];
     for (let n = 0; n < 6; n += 1) {
       answers.push((n % 2 ? deny : approve)(n % 3 ? world.call : world.other, short));
-      await new Promise((resolve) => setTimeout(resolve, 15));
+      await sleep(15);
     }
     const statuses = (await Promise.all(answers)).map(({ status }) => status);
     expect(statuses.filter((status) => status === 200).length).toBeGreaterThanOrEqual(3);

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Frame } from '../../support/socket';
 import { until } from '../../support/until';
 import { connected, responds, world } from './connected';
@@ -41,7 +42,7 @@ describe('a client that reads slowly', () => {
     // Nothing tells when it has grown as far as it will: the most of some looks.
     let most = 0;
     for (let look = 0; look < 20; look += 1) {
-      await new Promise((resolve) => setTimeout(resolve, 10));
+      await sleep(10);
       most = Math.max(most, unread());
     }
     // A megabyte, and what each lane had in hand.

@@ -1,4 +1,5 @@
 import type { Server } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
 import { audit } from '../../../domain/ledger/audit';
 import { putConfig } from '../../../domain/payments/config';
@@ -135,7 +136,7 @@ function keepSending({ dispatch }: TestWorker): () => Promise<void> {
   const running = (async () => {
     while (!stopped) {
       await dispatch().catch(() => undefined);
-      await new Promise((resolve) => setTimeout(resolve, 20));
+      await sleep(20);
     }
   })();
   return async () => {
