@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
 
-export interface LoadOptions {
+interface LoadOptions {
   url: string;
   path: string;
   headers: Record<string, string>;

@@ -15,7 +15,7 @@ import { gatewayToken, issueKey } from '../test/support/keys';
 import type { BenchCluster } from './cluster';
 import { seedHotWallet } from './ledger';
 
-export interface Part {
+interface Part {
   url: string;
   pid: number;
 }

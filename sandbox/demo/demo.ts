@@ -10,7 +10,7 @@ import type { Seeded } from './seed';
 const KEY_VARIABLE = 'SANDBOX_MODELS_KEY';
 const ENDPOINT_VARIABLE = 'OTEL_EXPORTER_OTLP_ENDPOINT';
 
-export function demoFile(settings: Settings): string {
+function demoFile(settings: Settings): string {
   return path.resolve(settings.DATA_DIR, 'demo.json');
 }
 

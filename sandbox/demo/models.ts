@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { Seeded } from './seed';
 
 /** What the printed calls name: the provider, its chat model, and an embedding model where one is served. */
-export interface DemoModels {
+interface DemoModels {
   provider: string;
   models: string[];
   /** The chat model has a price, so that a call of it is answered. */

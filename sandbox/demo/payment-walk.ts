@@ -1,7 +1,7 @@
 import type { Demo } from './facts';
 
 /** The commands of a top-up, in order. Between `create` and `confirm` a person pays at the address that `create` prints. */
-export interface PaymentWalk {
+interface PaymentWalk {
   create: string;
   confirm: string;
   history: string;

@@ -1,7 +1,7 @@
 import type { Demo } from './facts';
 
 /** The commands that walk a person through a cost ticket, in order; `ask` waits in one terminal for `approve` in another. */
-export interface TicketWalk {
+interface TicketWalk {
   drain: string;
   ask: string;
   approve: string;

@@ -27,7 +27,7 @@ interface Tool {
   input_schema?: { properties?: Record<string, unknown> };
 }
 
-export interface MessageRequest {
+interface MessageRequest {
   model: string;
   max_tokens: number;
   messages: { role: string; content: string | Block[] }[];
@@ -97,7 +97,7 @@ const types: Record<number, string> = {
 };
 
 /** An error in Anthropic's shape. */
-export function refuseMessage(res: ServerResponse, status: number, message: string): void {
+function refuseMessage(res: ServerResponse, status: number, message: string): void {
   const type = types[status] ?? (status >= 500 ? 'api_error' : 'invalid_request_error');
   sendError(res, status, { type: 'error', error: { type, message }, request_id: 'req_sandbox' });
 }

@@ -51,7 +51,7 @@ const REQUESTS_KEPT = 200;
 const BODY_KEPT_BYTES = 65_536;
 
 /** One arrived request, as GET /sandbox/requests shows it. */
-export interface Arrival {
+interface Arrival {
   method: string;
   path: string;
   headers: IncomingHttpHeaders;

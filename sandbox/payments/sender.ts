@@ -9,7 +9,7 @@ const TRIES_MAX = 25;
 const ANSWER_MS = 10_000;
 const REORDER_MS = 2_000;
 
-export interface Target {
+interface Target {
   /** Null: events are kept, and sent by nobody. */
   url: string | null;
   /** Between tries; the last one repeats. */

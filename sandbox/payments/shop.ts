@@ -96,7 +96,7 @@ async function begin(
 }
 
 /** Both providers name the order last in the page's address. */
-export function tokenOf(approval_url: string): string {
+function tokenOf(approval_url: string): string {
   return approval_url.split(/[/=]/).at(-1) ?? '';
 }
 

@@ -9,7 +9,7 @@ import {
 import path from 'node:path';
 
 /** How far a payment is, in the words that both sandbox providers share; each speaks its own on its wire. */
-export type OrderStatus = 'open' | 'approved' | 'paid' | 'expired';
+type OrderStatus = 'open' | 'approved' | 'paid' | 'expired';
 export type MoneyStatus = 'pending' | 'completed' | 'failed';
 
 /** Money in the provider's own smallest unit: 50.00 EUR is 5000, and what JPY is depends on the provider. */

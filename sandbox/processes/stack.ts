@@ -4,9 +4,9 @@ import { killGroup, type Program } from './processes';
 import { type Kept, keepRunning } from './supervisor';
 
 /** Stages stop one after the other, the last first; the parts of a stage together. */
-export const STAGES = ['servers', 'services', 'gateways'] as const;
+const STAGES = ['servers', 'services', 'gateways'] as const;
 
-export type Stage = (typeof STAGES)[number];
+type Stage = (typeof STAGES)[number];
 
 /** The processes that run, and the order in which they stop. */
 export interface Stack {

@@ -9,7 +9,7 @@ const run = promisify(execFile);
 
 const USER = 'postgres';
 
-export interface PostgresPrograms {
+interface PostgresPrograms {
   initdb: string;
   postgres: string;
 }

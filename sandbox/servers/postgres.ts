@@ -15,7 +15,7 @@ const run = promisify(execFile);
 const FOREIGN_SERVER_MS = 30_000;
 const UNKNOWN_DATABASE = '3D000';
 
-export interface Cluster {
+interface Cluster {
   program: Program;
   /** The database `svc` of this cluster, with its password. */
   url: string;

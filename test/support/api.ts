@@ -23,7 +23,7 @@ import { makeKey } from './keys';
 export const secrets_key = randomBytes(32).toString('base64');
 export const secrets = createSecrets(secrets_key);
 
-export interface Call {
+interface Call {
   key?: string | undefined;
   /** An object is sent as JSON; text as it stands. */
   body?: unknown;

@@ -181,7 +181,7 @@ export async function startGateway(given: {
   return made;
 }
 
-export interface Charge {
+interface Charge {
   status: string;
   held_nanos: bigint;
   actual_cost_nanos: bigint;
@@ -218,7 +218,7 @@ export async function openHolds(
   return rows.length;
 }
 
-export interface Entry {
+interface Entry {
   type: string;
   amount_nanos: bigint;
 }

@@ -4,7 +4,7 @@ import { TOKEN } from './ledger';
 
 // Random operations on one organization's ledger, and the ledger in plain arithmetic.
 
-export type Owner = 'user' | 'team' | 'organization';
+type Owner = 'user' | 'team' | 'organization';
 export const owners: Owner[] = ['user', 'team', 'organization'];
 
 export interface ReserveItem {

@@ -39,7 +39,7 @@ export interface ReceivedSpan {
   attributes: Record<string, string | number | boolean>;
 }
 
-export interface ReceivedMetric {
+interface ReceivedMetric {
   name: string;
   type: 'counter' | 'gauge';
   values: number[];

@@ -13,7 +13,7 @@ export const documents: readonly string[] = [
     .map((name) => `docs/${name}`),
 ];
 
-export interface Block {
+interface Block {
   /** `docs/limits.md:18` */
   place: string;
   language: string;

@@ -5,7 +5,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
  * What a wire between two processes does to bytes: `pass`; `swallow` drops answers; `late` keeps requests back until they are
  * released; `cut` breaks connections and takes none.
  */
-export type WireMode = 'pass' | 'swallow' | 'late' | 'cut';
+type WireMode = 'pass' | 'swallow' | 'late' | 'cut';
 
 export interface Wire {
   url: string;

@@ -13,7 +13,7 @@ import { code, moneyRoutes, parse } from './routes';
 import { problem, toMoney, toUnits } from './shapes';
 import { createSigner, rawMember, type Signer, toEvent } from './webhooks';
 
-export interface OptionsA {
+interface OptionsA {
   client_id?: string;
   client_secret?: string;
   webhook_id?: string;

@@ -234,7 +234,7 @@ function subjectOf(context: desk.Desk, call: Call) {
   return { reference: asked.data?.purchase_units[0]?.custom_id };
 }
 
-export function wantsAll({ headers }: Call): boolean {
+function wantsAll({ headers }: Call): boolean {
   return /return=representation/.test(String(headers.prefer ?? ''));
 }
 

@@ -11,7 +11,7 @@ const currencies = new Set(
 const whole = new Set(['HUF', 'JPY', 'TWD']);
 const number = /^\d{1,12}(\.\d{1,32})?$/;
 
-export interface WireMoney {
+interface WireMoney {
   currency_code: string;
   value: string;
 }
@@ -37,7 +37,7 @@ export function unprocessable(issue: string, description: string, field?: string
   return new Refused(problem(422, 'UNPROCESSABLE_ENTITY', message, issues));
 }
 
-export function digitsOf(currency: string): number {
+function digitsOf(currency: string): number {
   return whole.has(currency) ? 0 : 2;
 }
 
@@ -110,7 +110,7 @@ function orderStatus({ status, wire }: Order): string {
   return wire.source ? 'PAYER_ACTION_REQUIRED' : 'CREATED';
 }
 
-export function approvalLink({ id, wire }: Order, base_url: string) {
+function approvalLink({ id, wire }: Order, base_url: string) {
   return link(base_url, wire.source ? 'payer-action' : 'approve', `/checkoutnow?token=${id}`);
 }
 

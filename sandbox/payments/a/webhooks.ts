@@ -18,7 +18,7 @@ export interface Signer {
   certificate: { path: string; pem: string };
 }
 
-export interface Claim {
+interface Claim {
   auth_algo: string;
   cert_url: string;
   transmission_id: string;

@@ -21,7 +21,7 @@ const thousandths = new Set('BHD JOD KWD OMR TND'.split(' '));
 /** Without decimals in the world, with two zeros in the API, as they once had decimals there. */
 const padded = new Set(['ISK', 'UGX']);
 
-export function digitsOf(currency: string): number {
+function digitsOf(currency: string): number {
   if (whole.has(currency)) return 0;
   return thousandths.has(currency) ? 3 : 2;
 }

@@ -12,7 +12,7 @@ import { amountText, problem, toUnits } from './forms';
 import { moneyRoutes } from './routes';
 import { sign, toEvents } from './webhooks';
 
-export interface OptionsB {
+interface OptionsB {
   secret_key?: string;
   webhook_secret?: string;
   /** Where events go; POST /sandbox/webhooks changes it. */

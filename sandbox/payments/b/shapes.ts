@@ -5,7 +5,7 @@ import type { Capture, Dispute, Order, Refund } from '../store';
 export type Expand = readonly string[];
 
 /** What the wire keeps of an order besides what all orders have. */
-export interface WireB {
+interface WireB {
   metadata: Record<string, string>;
   payment_metadata: Record<string, string>;
   payment_description: string | null;

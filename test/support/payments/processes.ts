@@ -23,7 +23,7 @@ import { until } from '../until';
 import { openSandboxes, type Sandbox } from './world';
 
 /** A process of its own, which can be killed at any moment and started again. */
-export interface Part {
+interface Part {
   start: () => Promise<void>;
   /** SIGKILL; resolves when it is gone. */
   kill: () => Promise<void>;

@@ -15,7 +15,7 @@ import { platformKey } from '../keys';
 import { startWorker, type TestWorker } from '../worker';
 
 export const return_url = 'http://127.0.0.1:3000/return';
-export const cancel_url = 'http://127.0.0.1:3000/cancel';
+const cancel_url = 'http://127.0.0.1:3000/cancel';
 
 /** A payment provider's sandbox, as its operator and its buyers use it. */
 export interface Sandbox {
