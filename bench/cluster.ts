@@ -5,7 +5,8 @@ import { migrate } from '../migrations';
 import { openDatabase } from '../runtime/database';
 import { freePorts } from '../sandbox/processes/ports';
 import { launch } from '../sandbox/processes/processes';
-import { ensureDatabase, prepareCluster } from '../sandbox/servers/postgres';
+import { ensureDatabase } from '../sandbox/servers/database';
+import { prepareCluster } from '../sandbox/servers/postgres';
 
 export interface BenchCluster {
   url: string;

@@ -4,7 +4,7 @@ import { many } from '../../domain/sql';
 import { schemaFile } from '../../migrations/files';
 import { schemaText } from '../../migrations/schema';
 import { openDatabase } from '../../runtime/database';
-import { maintenanceUrl } from '../../sandbox/servers/postgres';
+import { maintenanceUrl } from '../../sandbox/servers/database';
 import { openTestDatabase } from '../support/database';
 
 // migrations/schema.sql shows people the schema as it stands after the last migration.

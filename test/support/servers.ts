@@ -7,7 +7,8 @@ import { migrate } from '../../migrations';
 import { openDatabase } from '../../runtime/database';
 import { freePorts } from '../../sandbox/processes/ports';
 import { launch, type Running } from '../../sandbox/processes/processes';
-import { ensureDatabase, maintenanceUrl, prepareCluster } from '../../sandbox/servers/postgres';
+import { ensureDatabase, maintenanceUrl } from '../../sandbox/servers/database';
+import { prepareCluster } from '../../sandbox/servers/postgres';
 import { prepareTemporal } from '../../sandbox/servers/temporal';
 import { bundleWorkflows } from '../../workers/bundle';
 

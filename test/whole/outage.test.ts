@@ -3,7 +3,7 @@ import pino from 'pino';
 import * as keys from '../../domain/people/keys';
 import { type Db, many } from '../../domain/sql';
 import { openDatabase } from '../../runtime/database';
-import { maintenanceUrl } from '../../sandbox/servers/postgres';
+import { maintenanceUrl } from '../../sandbox/servers/database';
 import {
   type Answer,
   type CallApi,
