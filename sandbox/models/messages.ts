@@ -22,7 +22,7 @@ interface Block {
   cache_control?: { type: string; ttl?: '5m' | '1h' } | null;
 }
 
-interface Tool {
+interface MessageTool {
   name: string;
   input_schema?: { properties?: Record<string, unknown> };
 }
@@ -33,7 +33,7 @@ interface MessageRequest {
   messages: { role: string; content: string | Block[] }[];
   system?: string | Block[];
   stream?: boolean;
-  tools?: Tool[];
+  tools?: MessageTool[];
   tool_choice?: { type: string };
   thinking?: { type: string };
 }
@@ -43,7 +43,7 @@ type Content =
   | { type: 'thinking'; thinking: string; signature: string }
   | { type: 'tool_use'; id: string; name: string; input: Record<string, unknown> };
 
-interface Answer {
+interface MessageAnswer {
   content: Content[];
   stop_reason: 'end_turn' | 'max_tokens' | 'tool_use';
 }
@@ -102,14 +102,14 @@ function refuseMessage(res: ServerResponse, status: number, message: string): vo
   sendError(res, status, { type: 'error', error: { type, message }, request_id: 'req_sandbox' });
 }
 
-function message(request: MessageRequest, answer: Answer, usage: object | undefined) {
+function message(request: MessageRequest, answer: MessageAnswer, usage: object | undefined) {
   const { content, stop_reason } = answer;
   return { ...head(request), content, stop_reason, stop_sequence: null, ...(usage && { usage }) };
 }
 
 function messageFrames(
   request: MessageRequest,
-  answer: Answer,
+  answer: MessageAnswer,
   usage: ReturnType<typeof usageOf> | undefined,
   faults: Faults,
 ): Frames {
@@ -148,7 +148,7 @@ function head(request: MessageRequest) {
   return { id, type: 'message', role: 'assistant', model: request.model };
 }
 
-function answerTo(request: MessageRequest, said: string, faults: Faults): Answer {
+function answerTo(request: MessageRequest, said: string, faults: Faults): MessageAnswer {
   const thoughts: Content[] =
     request.thinking?.type === 'enabled'
       ? [{ type: 'thinking', thinking: `They said: ${said}`, signature: 'c2FuZGJveA==' }]
@@ -168,7 +168,7 @@ function answerTo(request: MessageRequest, said: string, faults: Faults): Answer
 }
 
 /** One call of the first tool; one of each where the user says "all". */
-function toolUses(tools: readonly Tool[], said: string): Content[] {
+function toolUses(tools: readonly MessageTool[], said: string): Content[] {
   const called = tools.slice(0, /\ball\b/i.test(said) ? undefined : 1);
   return called.map(({ name, input_schema }, index) => ({
     type: 'tool_use',
@@ -202,7 +202,7 @@ function deltasOf(block: Content, faults: Faults): object[] {
 /** Real token counts. A system prompt that is to be cached is written once, and read from then on. */
 function usageOf(
   { system, messages, tools }: MessageRequest,
-  { content }: Answer,
+  { content }: MessageAnswer,
   faults: Faults,
   cache: Set<string>,
 ) {
