@@ -19,7 +19,7 @@ export interface Desk {
   whenTried?: (order: Order) => void;
   /** "12.34" in the smallest units of this provider. */
   toUnits: (text: string, currency: string) => number;
-  tell: (order: Order, happening: Happening) => void;
+  emit: (order: Order, happening: Happening) => void;
 }
 
 /** A rule of the provider that an operator's wish breaks. */
@@ -29,7 +29,7 @@ const now = () => new Date().toISOString();
 
 function keep(desk: Desk, order: Order, happening?: Happening): void {
   desk.store.save('orders', order);
-  if (happening) desk.tell(order, happening);
+  if (happening) desk.emit(order, happening);
 }
 
 /** The buyer pays on the hosted page. True where the order is paid or approved afterwards. */

@@ -8,7 +8,7 @@ import { z } from 'zod';
  *   order        the order's id or the merchant's own name of it (custom_id, client_reference_id); without it any order
  *   times        for so many calls (default 1; 0: until deleted)
  *
- * A call, by default, is worked on and answered. A script changes that:
+ * A request, by default, is worked on and answered. A script changes that:
  *   delay_ms     works at once, answers later
  *   answer       timeout: the answer never comes; reset: the connection is cut; error: `status` (default 500)
  *   work         false: with `answer`, nothing is done. Default true: done, and the answer lost
@@ -54,34 +54,29 @@ const fault = z.strictObject({
 export type Fault = z.infer<typeof fault>;
 export type FaultPoint = Fault['on'];
 
-/** What a call is about, for scripts that wait for one order. */
+/** What a request is about, for scripts that wait for one order. */
 export interface Subject {
   id?: string | undefined;
   reference?: string | null | undefined;
   type?: string | undefined;
 }
 
-export interface Faults {
-  add(given: unknown): Fault;
-  list(): readonly Fault[];
-  clear(): void;
-  /** The oldest script that waits for this call, counted down. */
-  take(on: FaultPoint, subject: Subject): Fault | undefined;
-}
+export type Faults = ReturnType<typeof createFaults>;
 
-export function createFaults(): Faults {
+export function createFaults() {
   let scripts: Fault[] = [];
   return {
-    add(given) {
+    add(given: unknown): Fault {
       const script = fault.parse(given);
       scripts.push(script);
       return script;
     },
-    list: () => scripts,
+    list: (): readonly Fault[] => scripts,
     clear() {
       scripts = [];
     },
-    take(on, subject) {
+    /** The oldest script that waits for this request, counted down. */
+    take(on: FaultPoint, subject: Subject): Fault | undefined {
       const script = scripts.find((one) => one.on === on && isMeant(one, subject));
       if (script === undefined || script.times === 0) return script;
       script.times -= 1;

@@ -100,7 +100,7 @@ export interface Store {
  * What a sandbox provider remembers. With a file it survives a restart: each change is one appended line, the last line of an
  * object counts, and opening writes the file anew without what is outdated.
  */
-export function openStore(file?: string): Store {
+export function createStore(file?: string): Store {
   const store: Store = {
     orders: new Map(),
     events: new Map(),

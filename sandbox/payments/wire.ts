@@ -4,7 +4,7 @@ import type { Fault, FaultPoint, Subject } from './faults';
 import type { Sender } from './sender';
 import type { Order } from './store';
 
-export interface Call {
+export interface ProviderRequest {
   method: string;
   path: string;
   query: URLSearchParams;
@@ -16,7 +16,7 @@ export interface Call {
   base_url: string;
 }
 
-export interface Answer {
+export interface ProviderResponse {
   status: number;
   /** Text is sent as a page; anything else as JSON. */
   body?: unknown;
@@ -25,9 +25,9 @@ export interface Answer {
 
 /** Thrown by a wire's work: the answer that refuses it. */
 export class Refused extends Error {
-  readonly answer: Answer;
+  readonly answer: ProviderResponse;
 
-  constructor(answer: Answer) {
+  constructor(answer: ProviderResponse) {
     super(`refused with ${answer.status}`);
     this.answer = answer;
   }
@@ -38,9 +38,9 @@ export interface WireRoute {
   path: RegExp;
   /** Where scripts of misbehaviour apply. */
   point?: FaultPoint;
-  subject?: (call: Call) => Subject | undefined;
+  subject?: (request: ProviderRequest) => Subject | undefined;
   is_public?: boolean;
-  work: (call: Call, script?: Fault) => Answer;
+  work: (request: ProviderRequest, script?: Fault) => ProviderResponse;
 }
 
 /** One provider's wire over what both share. */
@@ -50,16 +50,16 @@ export interface Wire {
   routes: readonly WireRoute[];
   page: HostedPage;
   /** The refusal of a caller without good credentials. */
-  unauthorized: (call: Call) => Answer | undefined;
-  unknown: (call: Call) => Answer;
+  unauthorized: (request: ProviderRequest) => ProviderResponse | undefined;
+  unknown: (request: ProviderRequest) => ProviderResponse;
   /** An error that a script asked for. */
-  fault: (status: number) => Answer;
-  key: (call: Call) => string | undefined;
+  fault: (status: number) => ProviderResponse;
+  key: (request: ProviderRequest) => string | undefined;
   /** True for an answer that is repeated under its idempotency key. */
   isKept: (status: number) => boolean;
-  repeat: (kept: Answer) => Answer;
+  repeat: (kept: ProviderResponse) => ProviderResponse;
   /** The refusal of another request under a key that was used; where it is undefined the first answer is repeated. */
-  conflict?: Answer;
+  conflict?: ProviderResponse;
 }
 
 /** One arrived request, as GET /sandbox/requests shows it. */
@@ -78,7 +78,7 @@ export interface HostedPage {
   name: string;
   colour: string;
   /** The order that a path names; undefined where it is no hosted page. */
-  orderId: (call: Pick<Call, 'path' | 'query'>) => string | undefined;
+  orderId: (request: Pick<ProviderRequest, 'path' | 'query'>) => string | undefined;
   returnUrl: (order: Order) => string;
   cancelUrl: (order: Order) => string;
   amountText: (order: Order) => string;

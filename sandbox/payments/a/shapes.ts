@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Capture, Dispute, Money, Order, Refund } from '../store';
-import { type Answer, Refused } from '../wire';
+import { type ProviderResponse, Refused } from '../wire';
 
 /** PayPal's own list; three of them take no decimals there, although HUF and TWD have some elsewhere. */
 const currencies = new Set(
@@ -23,7 +23,7 @@ export function problem(
   message: string,
   issues: { issue: string; description: string; field?: string }[] = [],
   links: object[] = [],
-): Answer {
+): ProviderResponse {
   const details = issues.map((issue) => ({ ...issue, ...(issue.field && { location: 'body' }) }));
   const debug_id = randomBytes(7).toString('hex').slice(0, 13);
   return { status, body: { name, message, debug_id, details, links } };

@@ -10,15 +10,7 @@ import type { Happening } from '../desk';
 import type { Order } from '../store';
 import { showCapture, showDispute, showOrder, showRefund } from './shapes';
 
-/** PayPal's signature: RSA with SHA-256 over the transmission's id and time, the webhook's id, and the CRC32 of the very bytes. */
-export interface Signer {
-  sign: (body: string) => Record<string, string>;
-  /** Whether a call of verify-webhook-signature names a good signature; `event` is the text of its webhook_event as it came. */
-  isGood: (claim: Claim, event: string) => boolean;
-  certificate: { path: string; pem: string };
-}
-
-interface Claim {
+interface SignatureClaim {
   auth_algo: string;
   cert_url: string;
   transmission_id: string;
@@ -29,14 +21,19 @@ interface Claim {
 
 const ALGORITHM = 'SHA256withRSA';
 
-/** A key of its own for each start: only this server's signatures are good. */
-export function createSigner(webhook_id: string, baseUrl: () => string): Signer {
+export type Signer = ReturnType<typeof createSigner>;
+
+/**
+ * PayPal's signature: RSA with SHA-256 over the transmission's id and time, the webhook's id, and the CRC32 of the very bytes.
+ * A key of its own for each start: only this server's signatures are good.
+ */
+export function createSigner(webhook_id: string, baseUrl: () => string) {
   const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
   const path = `/v1/notifications/certs/CERT-${randomBytes(8).toString('hex')}`;
   const text = (id: string, time: string, body: string) =>
     `${id}|${time}|${webhook_id}|${crc32(body)}`;
   return {
-    sign(body) {
+    sign(body: string) {
       const id = randomUUID();
       const time = new Date().toISOString().replace(/\.\d+Z$/, 'Z');
       const signature = createSign('RSA-SHA256').update(text(id, time, body));
@@ -49,7 +46,8 @@ export function createSigner(webhook_id: string, baseUrl: () => string): Signer 
         'paypal-auth-version': 'v2',
       };
     },
-    isGood(claim, event) {
+    /** If a call of verify-webhook-signature names a good signature; `event` is the text of its webhook_event as it came. */
+    isGood(claim: SignatureClaim, event: string): boolean {
       if (claim.webhook_id !== webhook_id || claim.auth_algo !== ALGORITHM) return false;
       if (claim.cert_url !== `${baseUrl()}${path}`) return false;
       const signed = text(claim.transmission_id, claim.transmission_time, event);

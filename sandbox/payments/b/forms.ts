@@ -1,14 +1,14 @@
 import { code } from 'currency-codes';
 import { z } from 'zod';
 import type { Money } from '../store';
-import { type Answer, Refused } from '../wire';
+import { type ProviderResponse, Refused } from '../wire';
 
 /** An error in Stripe's shape. */
 export function problem(
   status: number,
   message: string,
   more: { type?: string; code?: string; param?: string } = {},
-): Answer {
+): ProviderResponse {
   return { status, body: { error: { type: 'invalid_request_error', message, ...more } } };
 }
 
