@@ -28,7 +28,7 @@ export interface SystemUser {
   gid: number;
 }
 
-export interface Running {
+export interface Process {
   name: string;
   pid: number;
   /** Resolves when the process has ended, with words for how. */
@@ -50,7 +50,7 @@ const STOP_GRACE_MS = 5_000;
 const LINES_KEPT = 20;
 
 /** Starts a process in a group of its own and waits until it works. Fails with its last words where it does not. */
-export async function launch(program: Program, watch: Watch = {}): Promise<Running> {
+export async function launch(program: Program, watch: Watch = {}): Promise<Process> {
   await program.prepare?.();
   const child = spawnProgram(program);
   const lastWords = readLines(child, watch);
@@ -61,7 +61,7 @@ export async function launch(program: Program, watch: Watch = {}): Promise<Runni
   if (child.pid === undefined) throw new Error(`${program.name} ${await ended}`);
   if (!program.has_channel) guard(child.pid, program.stop_signals[0], ended);
   watch.onPid?.(child.pid);
-  const running: Running = {
+  const running: Process = {
     name: program.name,
     pid: child.pid,
     ended,

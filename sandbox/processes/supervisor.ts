@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../../runtime/log';
-import { launch, type Program, type Running, type Watch } from './processes';
+import { launch, type Process, type Program, type Watch } from './processes';
 
 /** A process that is to run until it is stopped. */
 export interface Kept {
@@ -24,7 +24,7 @@ export function keepRunning(
 ): Kept {
   const stopping = new AbortController();
   const { signal } = stopping;
-  let running: Running | undefined;
+  let running: Process | undefined;
 
   const start = async () => {
     running = await launch(program, { ...watch, signal });

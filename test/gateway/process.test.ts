@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { request } from 'undici';
 import { freePorts } from '../../sandbox/processes/ports';
-import { launch, type Running } from '../../sandbox/processes/processes';
+import { launch, type Process } from '../../sandbox/processes/processes';
 import { serverProgram } from '../../sandbox/product/node-programs';
 import {
   chat,
@@ -21,7 +21,7 @@ import { until } from '../support/until';
 
 let world: World;
 let folder: string;
-const started: Running[] = [];
+const started: Process[] = [];
 const chat_path = '/v1/chat/completions';
 
 beforeAll(async () => {

@@ -6,7 +6,7 @@ import { many } from '../../domain/sql';
 import { migrate } from '../../migrations';
 import { openDatabase } from '../../runtime/database';
 import { freePorts } from '../../sandbox/processes/ports';
-import { launch, type Running } from '../../sandbox/processes/processes';
+import { launch, type Process } from '../../sandbox/processes/processes';
 import { ensureDatabase, maintenanceUrl } from '../../sandbox/servers/database';
 import { prepareCluster } from '../../sandbox/servers/postgres';
 import { prepareTemporal } from '../../sandbox/servers/temporal';
@@ -43,7 +43,7 @@ export async function startServers(): Promise<Servers> {
   return { stop };
 }
 
-async function startPostgres(data_dir: string, port: number): Promise<Running> {
+async function startPostgres(data_dir: string, port: number): Promise<Process> {
   const { program, url } = await prepareCluster({ data_dir, port, durable: false });
   const server = await launch(program);
   const template = Object.assign(new URL(url), { pathname: `/${TEMPLATE}` }).toString();
@@ -59,7 +59,7 @@ async function startPostgres(data_dir: string, port: number): Promise<Running> {
   return server;
 }
 
-async function startTemporal(port: number, ui_port: number): Promise<Running> {
+async function startTemporal(port: number, ui_port: number): Promise<Process> {
   const server = await launch(await prepareTemporal({ port, ui_port }));
   process.env.TEST_TEMPORAL_ADDRESS = `127.0.0.1:${port}`;
   return server;

@@ -3,9 +3,9 @@ import { many, maybe, one } from '../../domain/sql';
 import type { Answer, Tenant } from '../support/api';
 import {
   capturesOf,
+  type Moment,
   openPaymentProcesses,
   type PaymentProcesses,
-  type Step,
   stalledCount,
   unanswered,
 } from '../support/payments/processes';
@@ -51,7 +51,7 @@ interface Place {
   late?: 'create' | 'read' | 'capture' | 'refund';
   late_ms?: number;
   /** This write is under way, and lost. */
-  stalled?: Step;
+  stalled?: Moment;
 }
 
 const a = 'payment_provider_a';

@@ -11,8 +11,8 @@ import { root } from '../../../runtime/root';
 import { freePorts } from '../../../sandbox/processes/ports';
 import {
   launch,
+  type Process,
   type Program,
-  type Running,
   type Watch,
 } from '../../../sandbox/processes/processes';
 import { NAMESPACE, prepareTemporal } from '../../../sandbox/servers/temporal';
@@ -45,14 +45,14 @@ export interface PaymentProcesses {
   /** Deletes all that Temporal has stored; it must not run. */
   forgetStore: () => void;
   /** Stalls what is written next of an organization at a step, and never commits it. */
-  stall: (org_id: string, step: Step) => Promise<void>;
+  stall: (org_id: string, step: Moment) => Promise<void>;
   /** Ends the stalled transactions without a commit, as the database does when their client is gone. */
   undoStalls: () => Promise<void>;
   close: () => Promise<void>;
 }
 
 /** What is about to be recorded: the checkout, a move of the session, the refund's debit, the provider's answer to it. */
-export type Step = 'opened' | 'capturing' | 'captured' | 'completed' | 'debited' | 'answered';
+export type Moment = 'opened' | 'capturing' | 'captured' | 'completed' | 'debited' | 'answered';
 
 /** API, worker and Temporal as processes; both sandbox providers in this one. Closing proves the ledger. */
 export async function openPaymentProcesses(): Promise<PaymentProcesses> {
@@ -150,7 +150,7 @@ const stalling = `
   create trigger stall before update on payment_refunds for each row execute function stall()`;
 
 function createPart(prepare: (watch: Watch) => Promise<Program>): Part {
-  let running: Running | undefined;
+  let running: Process | undefined;
   const signal = (name: NodeJS.Signals) => {
     if (running) process.kill(running.pid, name);
   };
