@@ -35,7 +35,7 @@ export function blocksOf(file: string): Block[] {
   });
 }
 
-export interface Step {
+export interface RecipeStep {
   command: string;
   /** It answers only after steps that follow. */
   waits: boolean;
@@ -45,7 +45,7 @@ export interface Step {
 const WAITS = '(waits)\n';
 
 /** The commands of a block. In a console one stands behind each `$ `, with the lines that it goes on over, then its output. */
-export function stepsOf({ language, text }: Block): Step[] {
+export function stepsOf({ language, text }: Block): RecipeStep[] {
   if (language === 'sh') return [{ command: text, waits: false, promised: '' }];
   return text.split(/^\$ /m).flatMap((shown) => {
     if (shown.trim() === '') return [];

@@ -9,7 +9,7 @@ export interface Trace {
   headers: { traceparent: string };
 }
 
-export function newTrace(): Trace {
+export function createTrace(): Trace {
   const trace_id = randomBytes(16).toString('hex');
   const span_id = randomBytes(8).toString('hex');
   return { trace_id, span_id, headers: { traceparent: `00-${trace_id}-${span_id}-01` } };

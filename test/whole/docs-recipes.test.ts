@@ -6,7 +6,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { root } from '../../runtime/root';
-import { blocksOf, documents, keeps, type Step, stepsOf } from '../support/recipes';
+import { blocksOf, documents, keeps, type RecipeStep, stepsOf } from '../support/recipes';
 import { type BreakableRedis, openRedis } from '../support/redis';
 import { until } from '../support/until';
 
@@ -62,7 +62,7 @@ test.each(shelled)(
   'the shell recipes of %s print what stands below them',
   async (file) => {
     const shell = openShell();
-    const waiting: { step: Step; file: string }[] = [];
+    const waiting: { step: RecipeStep; file: string }[] = [];
     const written = readFileSync(path.join(data_dir, 'gateway.yaml'), 'utf8');
     try {
       if (file !== 'README.md') await setVariables(shell);
@@ -98,7 +98,7 @@ async function setVariables(shell: Shell): Promise<void> {
 }
 
 /** Reads may be early, as a settlement follows its answer: they are asked again. */
-async function expectKept(shell: Shell, step: Step): Promise<void> {
+async function expectKept(shell: Shell, step: RecipeStep): Promise<void> {
   const is_read = !/ -d | -X /.test(step.command);
   const over_at = performance.now() + (is_read ? ANSWER_MS : 0);
   for (;;) {
@@ -113,7 +113,7 @@ async function expectKept(shell: Shell, step: Step): Promise<void> {
   }
 }
 
-function isKept({ command, promised }: Step, printed: string): boolean {
+function isKept({ command, promised }: RecipeStep, printed: string): boolean {
   if (promised === '') return true;
   if (!has_jq && isFiltered(command)) return printed.trim() !== '';
   return keeps(promised, printed);

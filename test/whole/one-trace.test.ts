@@ -15,7 +15,7 @@ import { gatewayToken, makeKey } from '../support/keys';
 import { makePrice, reserveBody } from '../support/ledger';
 import { openReceiver, type Receiver } from '../support/otlp';
 import { makeBuyer, openSandboxes, wish } from '../support/payments/world';
-import { expectWhole, nameOf, newTrace, parentOf, type Trace, traceOf } from '../support/traces';
+import { createTrace, expectWhole, nameOf, parentOf, type Trace, traceOf } from '../support/traces';
 import { until } from '../support/until';
 import { startWorker, type TestWorker } from '../support/worker';
 
@@ -111,7 +111,7 @@ function sendAll(): Promise<void> {
 
 test('a held call that is topped up is one trace over gateway, control plane, workflow and activities', async () => {
   const tenant = await makeBuyer(db);
-  const client = newTrace();
+  const client = createTrace();
   const began_at = performance.now();
   const { answer, ticket_id } = await hold(client, tenant);
   const held_ms = performance.now() - began_at;
@@ -175,7 +175,7 @@ function startOf({ events }: History) {
 
 test("a verdict's step joins the request of the person who gave it", async () => {
   const tenant = await makeBuyer(db);
-  const [caller, person] = [newTrace(), newTrace()];
+  const [caller, person] = [createTrace(), createTrace()];
   const { answer, ticket_id } = await hold(caller, tenant);
   const approved = await api.call('post', `/v1/cost-tickets/${ticket_id}/approve`, {
     key: tenant.billing_key,
@@ -194,7 +194,7 @@ test("a verdict's step joins the request of the person who gave it", async () =>
 
 test('a payment workflow joins the request that made the checkout', async () => {
   const tenant = await makeBuyer(db);
-  const [buyer, later] = [newTrace(), newTrace()];
+  const [buyer, later] = [createTrace(), createTrace()];
   const made = await api.call('post', '/v1/payments/create-checkout', {
     key: tenant.member_key,
     body: wish,
@@ -226,13 +226,13 @@ test('a repeat in another trace is the same call', async () => {
   const ask = (path: string, more: object) =>
     api.call('post', `/v1/gateway/wallets/${path}`, { key: machine, body: more });
   const holds: [number, string][] = [];
-  for (const trace of [{}, newTrace().headers, newTrace().headers]) {
+  for (const trace of [{}, createTrace().headers, createTrace().headers]) {
     const { status, body: hold } = await ask('reserve', { ...body, ...trace });
     holds.push([status, hold.reservation_id]);
   }
   expect(holds).toEqual([0, 1, 2].map(() => [200, holds[0]?.[1]]));
   const settle = { org_id: tenant.org_id, reservation_id: holds[0]?.[1], outcome: 'canceled' };
-  for (const { headers } of [newTrace(), newTrace()]) {
+  for (const { headers } of [createTrace(), createTrace()]) {
     expect((await ask('settle', { ...settle, ...headers })).status).toBe(200);
   }
 });

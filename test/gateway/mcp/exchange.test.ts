@@ -5,11 +5,11 @@ import { adopt } from '../../../gateway/adopt';
 import { openSnapshot } from '../../../gateway/call/snapshot';
 import { until } from '../../support/until';
 import {
-  type Answer,
   accepts,
   call,
   cost,
   free,
+  type Handler,
   open,
   payer,
   raw,
@@ -104,7 +104,7 @@ describe('a request whose body is slow', () => {
 });
 
 describe('trouble with the server', () => {
-  it.each<[string, Answer]>([
+  it.each<[string, Handler]>([
     [
       'it refuses our credential',
       (_req, res) => res.writeHead(401, { 'www-authenticate': 'Bearer' }).end(),

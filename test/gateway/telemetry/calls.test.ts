@@ -5,7 +5,7 @@ import { makePrice } from '../../support/ledger';
 import { createRawServer, serveTest } from '../../support/mcp';
 import { openReceiver, type ReceivedSpan, type Receiver } from '../../support/otlp';
 import { connect } from '../../support/socket';
-import { newTrace } from '../../support/traces';
+import { createTrace } from '../../support/traces';
 import { until } from '../../support/until';
 
 // Calls that are no HTTP request of their own: frames of a socket, and calls of MCP tools.
@@ -50,7 +50,7 @@ async function spansOf(trace_id: string, count: number): Promise<ReceivedSpan[]>
 }
 
 test('each frame of a socket is a span of the trace that the socket was opened in', async () => {
-  const { trace_id, span_id, headers } = newTrace();
+  const { trace_id, span_id, headers } = createTrace();
   const socket = await connect(`${gateway.url}/v1/chat/completions/ws`, {
     authorization: `Bearer ${world.key}`,
     ...headers,
@@ -82,7 +82,7 @@ test('each frame of a socket is a span of the trace that the socket was opened i
 });
 
 test('a call of an MCP tool is a span with its reserve and its upstream, and its server sees no trace', async () => {
-  const { trace_id, span_id, headers } = newTrace();
+  const { trace_id, span_id, headers } = createTrace();
   const answer = await request(`${gateway.url}/mcp/heads`, {
     method: 'POST',
     headers: {

@@ -7,7 +7,7 @@ import { openConfiguration } from '../../../gateway/configuration';
 import { openTelemetry } from '../../../gateway/telemetry/exports';
 import { arrivals, chat, forgetArrivals, openWorld, post, type World } from '../../support/gateway';
 import { openReceiver, type ReceivedSpan, type Receiver } from '../../support/otlp';
-import { newTrace } from '../../support/traces';
+import { createTrace } from '../../support/traces';
 import { until } from '../../support/until';
 import { named, otlp } from './traces';
 
@@ -36,7 +36,7 @@ async function traceOf(of: { trace_id: string }, spans = 3): Promise<ReceivedSpa
 test("a priced call is a span of its client's trace, with its reserve and its upstream below it", async () => {
   const gateway = await world.openGateway({ settings: otlp() });
   await forgetArrivals(world.models_url);
-  const client = newTrace();
+  const client = createTrace();
   const answer = await post(gateway.url + route, world.key, chat('Hello'), client.headers);
   expect(answer.status).toBe(200);
   const spans = await traceOf(client);
@@ -120,7 +120,7 @@ test('a traceparent that is none begins a trace of its own', async () => {
 
 test('a trace that its client does not sample is not exported', async () => {
   const gateway = await world.openGateway({ settings: otlp() });
-  const [unseen, seen] = [newTrace(), newTrace()];
+  const [unseen, seen] = [createTrace(), createTrace()];
   const traceparent = unseen.headers.traceparent.replace(/01$/, '00');
   await post(gateway.url + route, world.key, chat('Hello'), { traceparent });
   await post(gateway.url + route, world.key, chat('Hello'), seen.headers);
@@ -130,7 +130,7 @@ test('a trace that its client does not sample is not exported', async () => {
 
 test('an upstream that fails is an error of its attempt, and each attempt has a span', async () => {
   const gateway = await world.openGateway({ settings: { ...otlp(), ...targets() } });
-  const client = newTrace();
+  const client = createTrace();
   const body = chat('Hello [[fault:error status=503]]');
   const { status } = await post(gateway.url + route, world.key, body, client.headers);
   const spans = await traceOf(client, 4);
@@ -171,7 +171,7 @@ test('without telemetry a call has no span, and its settlement names no trace', 
     settled.push(settlement);
     settle(settlement, held);
   };
-  const { headers } = newTrace();
+  const { headers } = createTrace();
   expect((await post(gateway.url + route, world.key, chat('Hello'), headers)).status).toBe(200);
   await until(() => settled.length === 1);
   expect(gateway.gateway.telemetry.tracing).toBeUndefined();
@@ -232,7 +232,7 @@ test('a reload turns traces on and off', async () => {
     writeFileSync(file, JSON.stringify({ ...targets(), cost_tickets: { hold_ms: 0 }, ...more }));
   const configuration = openConfiguration(admin, { file, poll_ms: 60_000 });
   const isTraced = async () => {
-    const client = newTrace();
+    const client = createTrace();
     await post(gateway.url + route, world.key, chat('Hello'), client.headers);
     await admin.telemetry.close();
     return receiver.spans.some(({ trace_id }) => trace_id === client.trace_id);

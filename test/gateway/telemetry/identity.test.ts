@@ -5,7 +5,7 @@ import * as members from '../../../domain/people/members';
 import { listen } from '../../../runtime/listen';
 import { chat, openWorld, post, type World } from '../../support/gateway';
 import { openReceiver, type ReceivedSpan, type Receiver } from '../../support/otlp';
-import { newTrace } from '../../support/traces';
+import { createTrace } from '../../support/traces';
 import { until } from '../../support/until';
 import { named, otlp } from './traces';
 
@@ -54,7 +54,7 @@ test('the proof of identity stands on every span, and the identity only where it
   const check = async ({ identity, key }: (typeof modes)[number]) => {
     const settings = { identity, policies: { chain: ['dlp-filter'] }, ...dlp, ...otlp() };
     const gateway = await world.openGateway({ settings });
-    const [good, bad] = [newTrace(), newTrace()];
+    const [good, bad] = [createTrace(), createTrace()];
     const user = { 'x-user-id': 'somebody' };
     const ok = await post(gateway.url + route, key, chat('Hello'), { ...user, ...good.headers });
     expect([identity.mode, ok.status]).toEqual([identity.mode, 200]);
@@ -99,7 +99,7 @@ test('no prompt, answer, key or token is in any byte that is exported', async ()
     ...dlp,
   };
   const gateway = await world.openGateway({ settings });
-  const client = newTrace();
+  const client = createTrace();
   const words = 'The moon is made of teal cheese';
   const ask = (content: string, key = world.key) =>
     post(gateway.url + route, key, chat(content), { ...client.headers, cookie: 'session=crumbs' });
