@@ -22,12 +22,12 @@ const SHARED_LIMIT = 10_000;
 const many = 1_000_000_000;
 const all = { rpm: many, tpm: many, max_parallel_requests: many };
 
-/** What the limits cost by themselves: time where they are alone, round trips where they are shared. */
+/** The cost of limits by themselves: time in one gateway, round trips if they are shared. */
 export async function limitRows(): Promise<Row[]> {
   return [await aloneRow(), await sharedRow()];
 }
 
-/** All six tiers with all three limits, from the first stage to what runs at a call's end. */
+/** All six tiers with all three limits, from the first stage to the work at a call's end. */
 async function aloneRow(): Promise<Row> {
   const limits = openLimits(createLog('bench', 'silent'));
   const settings = z.strictObject(limitSections).parse({
@@ -66,7 +66,7 @@ function nanosEach(step: () => void): number {
   return ((performance.now() - began) * 1e6) / REQUESTS;
 }
 
-/** A call with nothing but what the limits look at. */
+/** A call with only the members that the limits look at. */
 function caller(limits: Limits, rules: ReturnType<typeof openLimitRules>) {
   let seen = 0;
   const ends: (() => void)[] = [];

@@ -27,7 +27,10 @@ const rows: Record<string, () => Promise<Row[]>> = {
   memory: inCluster(async (cluster) => [await memoryRow(cluster)]),
 };
 
-/** In a server of its own: what earlier rows left for its vacuum and checkpoints to do would count as this one's work. */
+/**
+ * In a server of its own: the vacuum and checkpoints of earlier rows would count as this one's
+ * work.
+ */
 function inCluster(measure: (cluster: BenchCluster) => Promise<Row[]>): () => Promise<Row[]> {
   return async () => {
     const cluster = await startCluster();

@@ -21,7 +21,10 @@ const tool_call = JSON.stringify({
   },
 });
 
-/** MCP call: CPU of the gateway for one priced call of a tool, against that of one priced chat request. */
+/**
+ * MCP call: CPU of the gateway for one priced call of a tool, against that of one priced chat
+ * request.
+ */
 export async function mcpRow(cluster: BenchCluster): Promise<Row> {
   const stack = await startStack(cluster);
   try {

@@ -34,7 +34,10 @@ interface Shop {
   stop: () => Promise<void>;
 }
 
-/** What a top-up costs: whole sessions against a bare workflow on the same server, and what is added to the provider's time. */
+/**
+ * The cost of a top-up: whole sessions against a bare workflow on the same server, and the time
+ * added to the provider's.
+ */
 export async function paymentRows(cluster: BenchCluster): Promise<Row[]> {
   const shop = await openShop(cluster);
   try {
@@ -45,8 +48,8 @@ export async function paymentRows(cluster: BenchCluster): Promise<Row[]> {
 }
 
 /**
- * Beside a workflow with the same two updates, each of which runs one activity that does nothing: what no workflow that acts
- * can be without. The same without activities is shown.
+ * Beside a workflow with the same two updates, each of which runs one activity that does nothing:
+ * what no workflow that acts can be without. The same without activities is shown.
  */
 async function sessionsRow(shop: Shop): Promise<Row> {
   const client = await bareClient(shop);
@@ -212,7 +215,10 @@ async function openShop(cluster: BenchCluster): Promise<Shop> {
   };
 }
 
-/** A buyer of an organization of its own for each that is in flight, and the provider where it is. */
+/**
+ * A buyer of an organization of its own for each that is in flight, and the provider at its
+ * address.
+ */
 async function seed(url: string, secrets_key: string, base_url: string): Promise<string[]> {
   const db = openDatabase(url, 2);
   const { webhook_secret, ...credentials } = sandboxAccessB;

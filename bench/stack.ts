@@ -33,8 +33,8 @@ export interface Stack {
 }
 
 /**
- * Upstream, floor proxy, one API and one gateway as processes of their own, with money and keys. With `everything` the gateway
- * also limits by all six tiers and looks at what is said.
+ * Upstream, floor proxy, one API and one gateway as processes of their own, with money and keys.
+ * With `everything` the gateway also limits by all six tiers and looks at the texts.
  */
 export async function startStack(cluster: BenchCluster, everything = false): Promise<Stack> {
   const database_url = await cluster.database(`bench_stack_${Date.now()}`);
@@ -128,7 +128,7 @@ export async function end(child: ChildProcess): Promise<void> {
   clearTimeout(timer);
 }
 
-/** Waits until an address answers, with 200 where that is asked. */
+/** Waits until an address answers, with 200 if that is asked. */
 export async function waitFor(url: string, is_strict: boolean): Promise<void> {
   for (let attempt = 0; attempt < 300; attempt += 1) {
     const status = await request(url).then(

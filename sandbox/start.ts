@@ -51,7 +51,10 @@ function announce(product: Product, output: Output, refreshDemo: () => void): vo
   output.say(welcome(product.demo(), product.more));
 }
 
-/** Resolves at the first reason to end: a signal, no reader of our output, or the npm that started us is gone. */
+/**
+ * Resolves at the first reason to end: a signal, no reader of our output, or the npm that started
+ * us is gone.
+ */
 function toldToStop(onStop: (stop: () => void) => void): Promise<void> {
   return new Promise((resolve) => {
     onStop(resolve);
@@ -73,7 +76,10 @@ function killWhenToldAgain(stack: Stack, release: () => void): void {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, kill);
 }
 
-/** `npm start`. Whatever stops it is told to the person at the terminal, after the lines of its parts. */
+/**
+ * `npm start`. If an error stops it, the person at the terminal reads it after the lines of its
+ * parts.
+ */
 export async function main(): Promise<void> {
   try {
     await run();

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http';
 
-// A model provider that answers at once, so that what is measured is the way to it.
+// A model provider that answers at once, so that the way to it is measured.
 const text = 'word '.repeat(200);
 const usage = { prompt_tokens: 180, completion_tokens: 200, total_tokens: 380 };
 const answer = JSON.stringify({

@@ -19,7 +19,7 @@ export function logFolder(options: StartOptions): string {
   return path.resolve(options.DATA_DIR, 'logs');
 }
 
-/** Everything printed, for scripts. Written last, so that whoever finds it finds the product ready. */
+/** Everything printed, for scripts. Written last: if the file is there, the product is ready. */
 export function writeDemo(options: StartOptions, demo: Demo): void {
   replaceFile(demoFile(options), `${JSON.stringify(demo, null, 2)}\n`);
 }
@@ -28,7 +28,10 @@ export function removeDemo(options: StartOptions): void {
   rmSync(demoFile(options), { force: true });
 }
 
-/** The gateway's configuration: the given file, or one that knows the sandbox's models, written at each start. */
+/**
+ * The gateway's configuration: the given file, or one that knows the sandbox's models, written at
+ * each start.
+ */
 export function gatewayConfig(options: StartOptions, ports: Ports, seeded: Seeded): string {
   if (options.GATEWAY_CONFIG) return path.resolve(options.GATEWAY_CONFIG);
   const url = localUrl(ports.models);
@@ -51,7 +54,8 @@ export function gatewayConfig(options: StartOptions, ports: Ports, seeded: Seede
     },
   ];
   const mcp = { servers: [{ name: 'sandbox', url: mcpUrl(ports) }] };
-  // Stopping has little time: streams under way are cut and settled while the control plane still runs.
+  // Stopping has little time: streams under way are cut and settled while the control plane still
+  // runs.
   const timeouts = { drain_ms: 1_000 };
   const observability = {
     otlp: { enabled: true, endpoint_env: ENDPOINT_VARIABLE, export_rate_limit_metrics: true },
@@ -67,7 +71,10 @@ export function gatewayConfig(options: StartOptions, ports: Ports, seeded: Seede
   return file;
 }
 
-/** Sets the variable that the written configuration names, for us and all that we start; the sandbox takes any key. */
+/**
+ * Sets the variable that the written configuration names, for us and all that we start; the sandbox
+ * takes any key.
+ */
 export function setModelsKey(): void {
   process.env[KEY_VARIABLE] ||= 'sandbox';
 }

@@ -18,7 +18,10 @@ export interface PaymentPlaces {
   shop_url: string;
 }
 
-/** Sets both sandbox providers up at their addresses of this start. A provider that was set up elsewhere is left alone. */
+/**
+ * Sets both sandbox providers up at their addresses of this start. A provider that was set up
+ * elsewhere is left alone.
+ */
 export async function seedPayments(
   db: Db,
   secrets: Secrets,

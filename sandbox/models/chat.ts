@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { type Faults, figure, withoutFaults } from './faults';
 import { count, deltas, firstTokens, plainWords, textOf } from './words';
 
-/** What the sandbox serves; the seed prices the same names. */
+/** The models that the sandbox serves; the seed prices the same names. */
 export const models = [
   'gpt-4o-mini',
   'gpt-4o',
@@ -13,7 +13,7 @@ export const models = [
   'whisper-1',
   'gpt-4o-mini-transcribe',
 ] as const;
-/** What it serves on Anthropic's wire. */
+/** The models that it serves on Anthropic's wire. */
 export const message_models = ['claude-sonnet-4-5'] as const;
 
 export const reasoning_models = new Set(['o4-mini']);
@@ -176,7 +176,10 @@ function wordsOf(request: ChatRequest, said: string, faults: Faults): string {
   return plainWords(request.model, said, faults, is_json);
 }
 
-/** One call of the first tool; one of each where the user says "all" and parallel calls are not forbidden. */
+/**
+ * One call of the first tool; one of each if the user says "all" and parallel calls are not
+ * forbidden.
+ */
 function toolCalls(request: ChatRequest, said: string): ToolCall[] {
   const all = /\ball\b/i.test(said) && request.parallel_tool_calls !== false;
   const tools = (request.tools ?? []).slice(0, all ? undefined : 1);

@@ -50,7 +50,7 @@ interface MessageAnswer {
 
 const MESSAGE_TOKENS = 3;
 
-/** POST /v1/messages, on Anthropic's wire. `cache` holds what clients had cached. */
+/** POST /v1/messages, on Anthropic's wire. `cache` holds the prompts that clients had cached. */
 export async function answerMessage(given: {
   req: IncomingMessage;
   res: ServerResponse;
@@ -167,7 +167,7 @@ function answerTo(request: MessageRequest, said: string, faults: Faults): Messag
   return { content: text === '' ? [] : [...thoughts, { type: 'text', text }], stop_reason };
 }
 
-/** One call of the first tool; one of each where the user says "all". */
+/** One call of the first tool; one of each if the user says "all". */
 function toolUses(tools: readonly MessageTool[], said: string): Content[] {
   const called = tools.slice(0, /\ball\b/i.test(said) ? undefined : 1);
   return called.map(({ name, input_schema }, index) => ({
@@ -199,7 +199,9 @@ function deltasOf(block: Content, faults: Faults): object[] {
   return pieces.map((partial_json) => ({ type: 'input_json_delta', partial_json }));
 }
 
-/** Real token counts. A system prompt that is to be cached is written once, and read from then on. */
+/**
+ * Real token counts. A system prompt that is to be cached is written once, and read from then on.
+ */
 function usageOf(
   { system, messages, tools }: MessageRequest,
   { content }: MessageAnswer,
@@ -236,7 +238,10 @@ function usageOf(
   };
 }
 
-/** What a conversation took to be made shorter, where a fault asks for it; not in the other figures. */
+/**
+ * The tokens that it took to compact a conversation, if a fault asks for it; they are in no other
+ * figure.
+ */
 function compacted(faults: Faults): object {
   const input_tokens = figure(faults, 'compaction', 0);
   if (input_tokens === 0) return {};

@@ -168,7 +168,10 @@ function messageOf(text: string): OutputItem {
   return { id: 'msg_sandbox', type: 'message', status: 'completed', role: 'assistant', content };
 }
 
-/** One call of the first function; one of each where the user says "all". What the provider runs itself, it has run. */
+/**
+ * One call of the first function; one of each if the user says "all". The provider's own tools have
+ * run already.
+ */
 function callsOf(request: ResponseRequest): OutputItem[] {
   const said = withoutFaults(saidIn(request));
   const last = Array.isArray(request.input) ? request.input.at(-1) : undefined;

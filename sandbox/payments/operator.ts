@@ -5,22 +5,22 @@ import type { Order } from './store';
 import type { Arrival, ProviderRequest, ProviderResponse, Wire } from './wire';
 
 /**
- * What a person at the provider's own site, and a test, may do. All answer JSON.
+ * The acts of a person at the provider's own site, and of a test. All answer JSON.
  *
- *   GET|DELETE /sandbox/requests         what arrived on the wire and the pages
+ *   GET|DELETE /sandbox/requests         the requests that arrived on the wire and the pages
  *   GET        /sandbox/orders[/:id]     how orders stand; an id or the merchant's own name of it
  *   GET        /sandbox/events           webhooks: tries, deliveries, last answer
- *   POST       /sandbox/webhooks         {"url": "http://..." | null, "retry_ms": [1000, ...]}: where they go
- *   POST|GET|DELETE /sandbox/faults      scripts of misbehaviour, see payment-faults.ts
+ *   POST       /sandbox/webhooks         {"url": "http://..." | null, "retry_ms": [1000, ...]}
+ *   POST|GET|DELETE /sandbox/faults      scripts of misbehaviour, see faults.ts
  *   POST       /sandbox/orders/:id/...
- *     pay, decline, cancel               what the buttons of the page do; answers where the buyer is sent
+ *     pay, decline, cancel               the buttons of the page; answers the buyer's next address
  *     expire                             the time of the order is over
  *     complete-pending, fail-pending     a capture that was pending ends
- *     refund {"amount": "5.00"}          at the provider's own site; without an amount all that is left
+ *     refund {"amount": "5.00"}          at the provider's own site; without an amount the rest
  *     reverse {"amount"}                 a bank takes money back
  *     settle-refund, fail-refund         the youngest refund ends so
  *     open-dispute {"amount", "is_inquiry"}, win-dispute, lose-dispute
- *     resend {"type"}                    posts the order's youngest event, or its youngest of that type, again
+ *     resend {"type"}                    repeats the order's youngest event, or its youngest of that type
  */
 const wish = z.strictObject({
   amount: z.string().optional(),

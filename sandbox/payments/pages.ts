@@ -4,7 +4,7 @@ import type { HostedPage, ProviderRequest, ProviderResponse, Wire } from './wire
 
 const button = /^\/checkout\/([^/]+)\/(pay|decline|cancel)$/;
 
-/** Answers a hosted page or one of its buttons; undefined where the path is neither. */
+/** Answers a hosted page or one of its buttons; undefined if the path is neither. */
 export function showPage(wire: Wire, request: ProviderRequest): ProviderResponse | undefined {
   const pressed = request.method === 'POST' ? button.exec(request.path) : null;
   const id = pressed?.[1] ?? (request.method === 'GET' ? wire.page.orderId(request) : undefined);
@@ -18,7 +18,7 @@ export function showPage(wire: Wire, request: ProviderRequest): ProviderResponse
   return press(wire, order, desk.pay(wire.desk, order));
 }
 
-/** Where the buyer is sent; null where the page stays. */
+/** The address that the buyer is sent to; null if the page stays. */
 export function landing(wire: Wire, order: Order, is_canceled: boolean): string | null {
   if (is_canceled) return wire.page.cancelUrl(order);
   const is_over = order.status === 'approved' || order.status === 'paid';

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Fault, Faults } from './faults';
 import type { Store, StoredEvent } from './store';
 
-/** Between the tries of one delivery, where nothing else was said. */
+/** The default pauses between the tries of one delivery. */
 export const RETRY_MS: readonly number[] = [1_000, 2_000, 5_000, 10_000, 20_000, 30_000];
 
 const TRIES_MAX = 25;
@@ -20,7 +20,10 @@ interface Destination {
 
 export type Sender = ReturnType<typeof openSender>;
 
-/** Posts signed events to the merchant, each until it is answered 2xx, with the misbehaviour that was asked for. */
+/**
+ * Posts signed events to the merchant, each until it is answered 2xx, with the misbehaviour that
+ * was asked for.
+ */
 export function openSender(options: {
   store: Store;
   faults: Faults;
@@ -79,7 +82,7 @@ export function openSender(options: {
       event.state = 'waiting';
       void dispatch(event);
     },
-    /** Goes on with what an earlier process has not delivered. */
+    /** Goes on with the events that an earlier process has not delivered. */
     resume(): void {
       for (const event of store.events.values())
         if (event.state === 'waiting') void dispatch(event);
@@ -99,7 +102,7 @@ function newEvent(given: NewEvent, is_ended: boolean): StoredEvent {
   };
 }
 
-/** The status that came, or the words of what went wrong. */
+/** The status of the answer, or the message of the error. */
 async function deliver(
   url: string | null,
   body: string,

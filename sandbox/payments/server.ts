@@ -18,7 +18,9 @@ const REQUESTS_KEPT = 500;
 const BODY_MAX_BYTES = 1_000_000;
 const EXPIRY_CHECK_MS = 1_000;
 
-/** The server of one wire: its routes, the hosted pages, and `/sandbox/...` for people and tests. */
+/**
+ * The server of one wire: its routes, the hosted pages, and `/sandbox/...` for people and tests.
+ */
 export function createPaymentServer(wire: Wire): Server {
   const arrivals: Arrival[] = [];
   const server = createServer((req, res) => {
@@ -56,12 +58,15 @@ async function serve(wire: Wire, req: IncomingMessage, res: ServerResponse, arri
   const answer = obey(wire, found, request, script);
   if (script?.delay_ms) await sleep(script.delay_ms, undefined, { ref: false });
   if (script?.answer === 'reset') return res.destroy();
-  // Whoever asked waits until its own time is over.
+  // The client waits until its own timeout.
   if (script?.answer === 'timeout') return;
   send(res, answer);
 }
 
-/** Does the work unless a script says no, and gives the answer that is sent or kept for the next try. */
+/**
+ * Does the work unless a script says no, and gives the answer that is sent or kept for the next
+ * try.
+ */
 function obey(
   wire: Wire,
   route: WireRoute,
@@ -100,7 +105,10 @@ function keep(wire: Wire, request: ProviderRequest, { status, body }: ProviderRe
   if (replay && wire.isKept(status)) wire.desk.store.save('replays', { ...replay, status, body });
 }
 
-/** A provider that refuses a key for another request knows it over all paths; the other one has keys for each path. */
+/**
+ * A provider that refuses a key for another request knows it over all paths; the other one has keys
+ * for each path.
+ */
 function replayOf(
   wire: Wire,
   request: ProviderRequest,

@@ -8,7 +8,7 @@ export interface ProviderRequest {
   method: string;
   path: string;
   query: URLSearchParams;
-  /** What the groups of the route's pattern matched. */
+  /** The matches of the groups of the route's pattern. */
   params: string[];
   headers: IncomingHttpHeaders;
   body: Buffer;
@@ -36,14 +36,14 @@ export class Refused extends Error {
 export interface WireRoute {
   method: 'GET' | 'POST';
   path: RegExp;
-  /** Where scripts of misbehaviour apply. */
+  /** The point at which scripts of misbehaviour apply. */
   point?: FaultPoint;
   subject?: (request: ProviderRequest) => Subject | undefined;
   is_public?: boolean;
   work: (request: ProviderRequest, script?: Fault) => ProviderResponse;
 }
 
-/** One provider's wire over what both share. */
+/** One provider's wire over the desk that both share. */
 export interface Wire {
   desk: Desk;
   sender: Sender;
@@ -58,7 +58,10 @@ export interface Wire {
   /** True for an answer that is repeated under its idempotency key. */
   isKept: (status: number) => boolean;
   repeat: (kept: ProviderResponse) => ProviderResponse;
-  /** The refusal of another request under a key that was used; where it is undefined the first answer is repeated. */
+  /**
+   * The refusal of another request under a key that was used; if it is undefined, the first answer
+   * is repeated.
+   */
   conflict?: ProviderResponse;
 }
 
@@ -69,7 +72,7 @@ export interface Arrival {
   path: string;
   headers: IncomingHttpHeaders;
   body: string;
-  /** Null where no answer came. */
+  /** Null if no answer was sent. */
   status: number | null;
 }
 
@@ -77,7 +80,7 @@ export interface Arrival {
 export interface HostedPage {
   name: string;
   colour: string;
-  /** The order that a path names; undefined where it is no hosted page. */
+  /** The order that a path names; undefined if it is no hosted page. */
   orderId: (request: Pick<ProviderRequest, 'path' | 'query'>) => string | undefined;
   returnUrl: (order: Order) => string;
   cancelUrl: (order: Order) => string;

@@ -32,7 +32,10 @@ const defaults = {
 
 type Variable = keyof typeof defaults;
 
-/** Chooses the ports: what a variable names, else a default, or a free one under PORTS=free. Refuses what is taken. */
+/**
+ * Chooses the ports: each is the one that a variable names, else a default, or a free one under
+ * PORTS=free. Fails if one is taken.
+ */
 export async function choosePorts(options: StartOptions): Promise<Ports> {
   const spare = await freePorts(options.APIS + options.GATEWAYS + Object.keys(defaults).length);
   const take = () => spare.pop() as number;
@@ -59,7 +62,7 @@ export async function choosePorts(options: StartOptions): Promise<Ports> {
   };
 }
 
-/** True where somebody else's server stands in for the part that would use the port. */
+/** True if somebody else's server replaces the part that would use the port. */
 function isReplaced(variable: Variable, options: StartOptions): boolean {
   if (variable === 'POSTGRES_PORT') return options.DATABASE_URL !== undefined;
   return variable.startsWith('TEMPORAL') && options.TEMPORAL_ADDRESS !== undefined;

@@ -13,7 +13,7 @@ const NOTICING_MS = 2_000;
 /** The right to use a data directory, which one start has at a time. */
 export type Claim = Awaited<ReturnType<typeof claimDirectory>>;
 
-/** Takes a data directory, and ends what a killed start left running in it. */
+/** Takes a data directory, and ends the processes that a killed start left in it. */
 export async function claimDirectory(data_dir: string) {
   const lock = path.join(data_dir, 'start.lock');
   const records = path.join(data_dir, 'processes.json');
@@ -37,7 +37,10 @@ export async function claimDirectory(data_dir: string) {
   };
 }
 
-/** Writes a file for our eyes only, so that a reader sees the old one or the new one and nothing between. */
+/**
+ * Writes a file for our eyes only, so that a reader sees the old one or the new one and nothing
+ * between.
+ */
 export function replaceFile(file: string, text: string): void {
   writeFileSync(`${file}.new`, text, { mode: 0o600 });
   renameSync(`${file}.new`, file);

@@ -10,8 +10,8 @@ const request_line = '"msg":"request"';
 export type Output = ReturnType<typeof createOutput>;
 
 /**
- * Readable logs on standard output, and all of them in files of the folder; `onClosed` is called when nobody can read them
- * any more.
+ * Readable logs on standard output, and all of them in files of the folder; `onClosed` is called
+ * when nobody can read them any more.
  */
 export function createOutput(log_folder: string, onClosed: () => void) {
   const { stdout } = process;
@@ -37,14 +37,17 @@ export function createOutput(log_folder: string, onClosed: () => void) {
   const log: Logger = pino({ name: 'start' }, { write: (text: string) => line('start', text) });
   return {
     log,
-    /** A line of a process's log: kept in its file, and shown under its name unless it is about one request. */
+    /**
+     * A line of a process's log: kept in its file, and shown under its name unless it is about one
+     * request.
+     */
     line,
     /** Words of our own, as they are. */
     say: (text: string) => write(`${text}\n`),
   };
 }
 
-// What is not one of our JSON lines, such as a server's own words, becomes one.
+// A line that is not our JSON, such as a server's own, becomes JSON.
 function parse(text: string): object {
   if (text.startsWith('{')) {
     try {

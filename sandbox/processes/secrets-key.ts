@@ -4,7 +4,10 @@ import path from 'node:path';
 import type { StartOptions } from './addresses';
 import { replaceFile } from './data-directory';
 
-/** The key that seals what the demo's database keeps: the one that is named, else one made once for the data directory. */
+/**
+ * The key that seals secrets in the demo's database: the one that is named, else one made once for
+ * the data directory.
+ */
 export function secretsKey({ SVC_SECRETS_KEY, DATA_DIR }: StartOptions): string {
   if (SVC_SECRETS_KEY) return SVC_SECRETS_KEY;
   const file = path.resolve(DATA_DIR, 'secrets.key');

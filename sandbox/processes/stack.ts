@@ -8,7 +8,7 @@ const STAGES = ['servers', 'services', 'gateways'] as const;
 
 type Stage = (typeof STAGES)[number];
 
-// Together they leave a second of the eight for what has to be killed.
+// Together they leave one second of the eight to kill the rest.
 const GRACE_MS: Record<Stage, number> = { servers: 2_500, services: 2_000, gateways: 2_000 };
 
 /** The processes that run, and the order in which they stop. */

@@ -17,7 +17,9 @@ const BACKOFF_MAX_MS = 10_000;
 // Having run this long, a process is taken to be healthy again.
 const STEADY_MS = 30_000;
 
-/** Starts a process, and starts it again whenever it ends; `onReady` follows each start that worked. */
+/**
+ * Starts a process, and starts it again whenever it ends; `onReady` follows each start that worked.
+ */
 export function keepRunning(
   program: Program,
   { log, onReady, ...watch }: Watch & { log: Logger; onReady: () => void },

@@ -21,7 +21,7 @@ export function paymentPlaces(ports: Ports): PaymentPlaces {
   };
 }
 
-/** Both sandbox providers and the buyer's page. What was paid is kept in the data directory. */
+/** Both sandbox providers and the buyer's page. Payments are kept in the data directory. */
 export function startPayments(
   { options, ports, stack }: PaymentContext,
   shop_key: string,

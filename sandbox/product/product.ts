@@ -44,7 +44,10 @@ export interface Product {
   more: Printed;
 }
 
-/** Starts every part as soon as what it needs is there, and resolves when the whole works. */
+/**
+ * Starts every part as soon as the parts that it needs are ready, and resolves when the whole
+ * works.
+ */
 export async function startProduct(context: Context): Promise<Product> {
   const starting_temporal = startTemporal(context);
   const starting_database = startDatabase(context);

@@ -6,7 +6,7 @@ import pg from 'pg';
 const FOREIGN_SERVER_MS = 30_000;
 const UNKNOWN_DATABASE = '3D000';
 
-/** Waits for a server that somebody else runs, and makes the database in it where it is missing. */
+/** Waits for a server that somebody else runs, and makes the database in it if it is missing. */
 export async function useDatabase(url: string): Promise<void> {
   const deadline = performance.now() + FOREIGN_SERVER_MS;
   for (;;) {
@@ -22,7 +22,7 @@ export async function useDatabase(url: string): Promise<void> {
   }
 }
 
-/** Makes the database that an address names, where it is missing. */
+/** Makes the database that an address names, if it is missing. */
 export async function ensureDatabase(url: string): Promise<void> {
   const name = new URL(url).pathname.slice(1);
   const client = new pg.Client({ connectionString: maintenanceUrl(url) });

@@ -9,7 +9,9 @@ import { canExecute } from './postgres-user';
 
 const run = promisify(execFile);
 
-/** Where the data lies: under DATA_DIR, except where the system user that must own it cannot go there. */
+/**
+ * The folder of the data: under DATA_DIR, unless the system user that must own it cannot go there.
+ */
 export async function placeCluster(
   data_dir: string,
   user: SystemUser | undefined,

@@ -13,7 +13,9 @@ interface PostgresPrograms {
   postgres: string;
 }
 
-/** The programs of the npm package for this platform, where the given user can run them. */
+/**
+ * The programs of the npm package for this platform, at a place where the given user can run them.
+ */
 export async function findPrograms(user: SystemUser | undefined): Promise<PostgresPrograms> {
   const root = packageFolder();
   await hydrateLinks(root);
@@ -42,7 +44,8 @@ function packageFolder(): string {
   }
 }
 
-// npm packages cannot hold symbolic links; the package makes them after its install, unless scripts are switched off.
+// npm packages cannot hold symbolic links; the package makes them after its install, unless scripts
+// are switched off.
 async function hydrateLinks(root: string): Promise<void> {
   const list = await readFile(path.join(root, 'native', 'pg-symlinks.json'), 'utf8');
   const links = JSON.parse(list) as { target: string }[];

@@ -6,7 +6,10 @@ const run = promisify(execFile);
 
 const USER = 'postgres';
 
-/** PostgreSQL refuses to run as root: the system user to run it as, made where it is missing; undefined for plain users. */
+/**
+ * The system user that PostgreSQL runs as, since it refuses to run as root; made if it is missing,
+ * undefined for plain users.
+ */
 export async function postgresUser(): Promise<SystemUser | undefined> {
   if (process.getuid?.() !== 0) return undefined;
   const known = await lookUp();
@@ -22,7 +25,10 @@ export async function postgresUser(): Promise<SystemUser | undefined> {
   return lookUp();
 }
 
-/** True where this user may execute the file or enter the folder; asks the system, so that every kind of permission counts. */
+/**
+ * True if this user may execute the file or enter the folder; the system is asked, so that every
+ * kind of permission counts.
+ */
 export async function canExecute(name: string, { uid, gid }: SystemUser): Promise<boolean> {
   return run('/bin/sh', ['-c', 'test -x "$1"', 'sh', name], { uid, gid, cwd: '/' }).then(
     () => true,

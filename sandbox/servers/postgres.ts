@@ -17,7 +17,7 @@ interface Cluster {
   /** The database `svc` of this cluster, with its password. */
   url: string;
   folder: string;
-  /** What a person should know about where the data is. */
+  /** Remarks for a person about the place of the data. */
   notes: string[];
 }
 
@@ -66,7 +66,7 @@ function server(
     max_connections: '200',
     fsync: on,
     full_page_writes: on,
-    // Also for throw-away data: off would lose acknowledged commits where a server process is killed.
+    // Also for throw-away data: off would lose acknowledged commits if a server process is killed.
     synchronous_commit: 'on',
     // Refused statements are answers of the product, not news; crashes and restarts are.
     log_min_messages: 'log',
@@ -81,7 +81,8 @@ function server(
     env: { PATH: process.env.PATH, TZ: process.env.TZ, LC_ALL: 'C' },
     cwd: folder,
     run_as,
-    // Fast shutdown: sessions are cut, everything acknowledged is kept. Then an immediate one, recovered at the next start.
+    // Fast shutdown: sessions are cut, everything acknowledged is kept. Then an immediate one,
+    // recovered at the next start.
     stop_signals: ['SIGINT', 'SIGQUIT'],
     prepare: () => endOldServer(folder),
     isReady: () => reach(maintenanceUrl(url)).then(() => true),
@@ -89,7 +90,8 @@ function server(
   };
 }
 
-// A killed parent leaves the server running, and a reboot leaves its pid file with a number that is somebody else's now.
+// A killed parent leaves the server running, and a reboot leaves its pid file with a number that is
+// somebody else's now.
 async function endOldServer(folder: string): Promise<void> {
   const pid_file = path.join(folder, 'postmaster.pid');
   const text = await readFile(pid_file, 'utf8').catch(() => undefined);

@@ -15,7 +15,7 @@ const READY_MS = 10_000;
 /** A Redis that keeps nothing on disk. */
 interface TestRedis {
   url: string;
-  /** Absent where somebody else runs it. */
+  /** Absent if somebody else runs it. */
   running?: Process;
   stop: () => Promise<void>;
 }

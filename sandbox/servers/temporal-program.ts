@@ -20,10 +20,13 @@ const OLDEST = [1, 28] as const;
 const DOWNLOAD_CONNECT_MS = 3_000;
 const DOWNLOAD_MS = 120_000;
 
-/** A `temporal` program, from the first source that has one. Fails with one message that names them all. */
+/**
+ * A `temporal` program, from the first source that has one. Fails with one message that names them
+ * all.
+ */
 export async function findTemporal(): Promise<TemporalProgram> {
   const chosen = process.env.TEMPORAL_CLI_PATH;
-  // What a person asked for by name is used or refused, never replaced.
+  // A program that a person named is used or refused, never replaced.
   if (chosen) return usable(chosen);
   const cached = path.join(cacheFolder(), 'temporal');
   const sources: [string, () => Promise<string>][] = [

@@ -29,7 +29,8 @@ export async function prepareTemporal(options: {
   if (folder) await mkdir(folder, { recursive: true });
   const address = `127.0.0.1:${port}`;
   const store = folder
-    ? // A file belongs to the version that made it: another version starts a fresh one, and the rows bring the workflows back.
+    ? // A file belongs to the version that made it. Another version starts a fresh one, and the
+      // rows bring the workflows back.
       ['--db-filename', path.join(folder, `temporal-${server_version}.sqlite`)]
     : [];
   const pragmas = folder ? ['journal_mode=wal', 'synchronous=1'] : [];
@@ -65,7 +66,7 @@ export async function prepareTemporal(options: {
   };
 }
 
-/** Waits for a server that somebody else runs, and makes what is missing in it. */
+/** Waits for a server that somebody else runs, and makes the missing parts in it. */
 export async function useTemporal(address: string, namespace = NAMESPACE): Promise<void> {
   const deadline = performance.now() + BOOTSTRAP_MS;
   for (;;) {
@@ -106,8 +107,9 @@ interface Wanted {
 }
 
 /**
- * Sees to the namespace, its retention and its search attributes, and proves them by a start.
- * A server knows new attributes some moments after it took them, so callers repeat until this returns.
+ * Sees to the namespace, its retention and its search attributes, and proves them by a start. A
+ * server knows new attributes some moments after it took them, so callers repeat until this
+ * returns.
  */
 async function prepareNamespace(address: string, wanted: Wanted): Promise<void> {
   const connection = await Connection.connect({ address, connectTimeout: '2s' });

@@ -20,11 +20,11 @@ interface OptionsA {
   /** Where events go; POST /sandbox/webhooks changes it. */
   webhook_url?: string;
   retry_ms?: readonly number[];
-  /** Where what happened is kept over a restart. */
+  /** The file that keeps orders and events over a restart. */
   file?: string;
 }
 
-/** What the sandbox takes where nothing else was said; no secret guards play money. */
+/** The credentials that the sandbox takes by default; no secret guards play money. */
 export const sandboxAccessA = {
   client_id: 'sandbox-client',
   client_secret: 'sandbox-secret',
@@ -32,9 +32,10 @@ export const sandboxAccessA = {
 };
 
 /**
- * Payment provider A on this machine: PayPal's wire (Orders v2, Payments v2, Disputes, webhooks and their verification) with a
- * hosted page at /checkoutnow?token=, and `/sandbox/...` for operators and tests (payment-operator.ts, payment-faults.ts).
- * An order that has expired is not found any more, and its capture answers ORDER_EXPIRED.
+ * Payment provider A on this machine: PayPal's wire (Orders v2, Payments v2, Disputes, webhooks and
+ * their verification) with a hosted page at /checkoutnow?token=, and `/sandbox/...` for operators
+ * and tests (operator.ts, faults.ts). An order that has expired is not found any
+ * more, and its capture answers ORDER_EXPIRED.
  */
 export function createPaymentServerA(options: OptionsA = {}): Server {
   const access = { ...sandboxAccessA, ...options };
@@ -164,7 +165,10 @@ function giveToken(request: ProviderRequest, access: Access): ProviderResponse {
   };
 }
 
-/** Tokens outlive a restart, as the real ones do: what they begin with says for whom they were made. */
+/**
+ * Tokens outlive a restart, as the real ones do: their beginning names the client that they were
+ * made for.
+ */
 function tokenStart({ client_id, client_secret }: Access): string {
   return `A21AA${createHash('sha256').update(`${client_id}:${client_secret}`).digest('hex')}`;
 }

@@ -47,7 +47,7 @@ const refundRequest = z.looseObject({
 
 type Work = (desk: desk.Desk, request: ProviderRequest, script?: Fault) => ProviderResponse;
 
-/** Orders, captures, refunds and disputes, as PayPal's Orders v2, Payments v2 and Disputes v1 speak. */
+/** The routes of PayPal's Orders v2, Payments v2 and Disputes v1. */
 export function moneyRoutes(context: desk.Desk): WireRoute[] {
   const route = (
     method: WireRoute['method'],

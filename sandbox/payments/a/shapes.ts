@@ -2,7 +2,10 @@ import { randomBytes } from 'node:crypto';
 import type { Capture, Dispute, Money, Order, Refund } from '../store';
 import { type ProviderResponse, Refused } from '../wire';
 
-/** PayPal's own list; three of them take no decimals there, although HUF and TWD have some elsewhere. */
+/**
+ * PayPal's own list; three of them take no decimals there, although HUF and TWD have some
+ * elsewhere.
+ */
 const currencies = new Set(
   'AUD BRL CAD CNY CZK DKK EUR HKD HUF ILS JPY MYR MXN TWD NZD NOK PHP PLN GBP SGD SEK CHF THB USD'.split(
     ' ',
@@ -54,7 +57,7 @@ export function toMoney({ amount, currency }: Money): WireMoney {
   return { currency_code: currency, value };
 }
 
-/** What a merchant sent as an amount, in units. */
+/** An amount that a merchant sent, in units. */
 export function fromMoney({ currency_code, value }: WireMoney, field: string): Money {
   if (!currencies.has(currency_code))
     throw unprocessable('CURRENCY_NOT_SUPPORTED', 'Currency code is not supported.', field);
@@ -196,7 +199,7 @@ export function showRefund(order: Order, refund: Refund, base_url: string) {
   };
 }
 
-/** As the list shows it: how a closed dispute ended only its own page tells. */
+/** A dispute as the list shows it: the outcome of a closed one stands on its own page only. */
 export function listedDispute(dispute: Dispute, base_url: string) {
   const is_open = dispute.status === 'open';
   return {

@@ -24,8 +24,9 @@ const ALGORITHM = 'SHA256withRSA';
 export type Signer = ReturnType<typeof createSigner>;
 
 /**
- * PayPal's signature: RSA with SHA-256 over the transmission's id and time, the webhook's id, and the CRC32 of the very bytes.
- * A key of its own for each start: only this server's signatures are good.
+ * PayPal's signature: RSA with SHA-256 over the transmission's id and time, the webhook's id, and
+ * the CRC32 of the very bytes. A key of its own for each start: only this server's signatures are
+ * good.
  */
 export function createSigner(webhook_id: string, baseUrl: () => string) {
   const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
@@ -46,7 +47,10 @@ export function createSigner(webhook_id: string, baseUrl: () => string) {
         'paypal-auth-version': 'v2',
       };
     },
-    /** If a call of verify-webhook-signature names a good signature; `event` is the text of its webhook_event as it came. */
+    /**
+     * True if a call of verify-webhook-signature names a good signature; `event` is the text of its
+     * webhook_event as it came.
+     */
     isGood(claim: SignatureClaim, event: string): boolean {
       if (claim.webhook_id !== webhook_id || claim.auth_algo !== ALGORITHM) return false;
       if (claim.cert_url !== `${baseUrl()}${path}`) return false;
@@ -60,7 +64,9 @@ export function createSigner(webhook_id: string, baseUrl: () => string) {
 
 const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g;
 
-/** The text of one member of a JSON object, byte for byte as it came; undefined where it is missing. */
+/**
+ * The text of one member of a JSON object, byte for byte as it came; undefined if it is missing.
+ */
 export function rawMember(text: string, name: string): string | undefined {
   let depth = 0;
   let key: unknown;
@@ -92,7 +98,7 @@ const types: Record<Happening['kind'], string | undefined> = {
   dispute_closed: 'CUSTOMER.DISPUTE.RESOLVED',
 };
 
-/** The event that tells of a happening; undefined where PayPal has none. */
+/** The event of a happening; undefined if PayPal has none. */
 export function toEvent(order: Order, happening: Happening, base_url: string) {
   const is_pending = happening.kind === 'refund_made' && happening.refund.status === 'pending';
   const type = is_pending ? 'PAYMENT.REFUND.PENDING' : types[happening.kind];
@@ -104,7 +110,8 @@ export function toEvent(order: Order, happening: Happening, base_url: string) {
     create_time: new Date().toISOString(),
     ...resourceOf(order, happening, base_url),
     event_type: type,
-    // The no-break space is escaped below, as PayPal does: whoever serialises the event anew changes its bytes.
+    // The no-break space is escaped below, as PayPal does, so that a receiver who serialises the
+    // event anew changes its bytes.
     summary: `${type} for\u00a0order ${order.id}`,
     links: [
       { href: `${base_url}/v1/notifications/webhooks-events/${id}`, rel: 'self', method: 'GET' },

@@ -52,7 +52,10 @@ export function checkCurrency(given: string, param: string): string {
 
 type Form = { [name: string]: Form | string };
 
-/** `a[b][0]=c` as an object; what has only numbers for names becomes a list, and `a[]` is its next place. */
+/**
+ * `a[b][0]=c` as an object; one with only numbers for names becomes a list, and `a[]` is its next
+ * place.
+ */
 export function decode(fields: URLSearchParams): unknown {
   const root: Form = Object.create(null);
   for (const [name, value] of fields) {

@@ -18,19 +18,20 @@ interface OptionsB {
   /** Where events go; POST /sandbox/webhooks changes it. */
   webhook_url?: string;
   retry_ms?: readonly number[];
-  /** Where what happened is kept over a restart. */
+  /** The file that keeps orders and events over a restart. */
   file?: string;
 }
 
-/** What the sandbox takes where nothing else was said; no secret guards play money. */
+/** The credentials that the sandbox takes by default; no secret guards play money. */
 export const sandboxAccessB = {
   secret_key: 'sk_test_sandbox',
   webhook_secret: 'whsec_sandbox',
 };
 
 /**
- * Payment provider B on this machine: Stripe's wire (Checkout, payment intents, charges, refunds, disputes, signed webhooks) with
- * a hosted page at /c/pay/:id, and `/sandbox/...` for operators and tests (payment-operator.ts, payment-faults.ts).
+ * Payment provider B on this machine: Stripe's wire (Checkout, payment intents, charges, refunds,
+ * disputes, signed webhooks) with a hosted page at /c/pay/:id, and `/sandbox/...` for operators and
+ * tests (operator.ts, faults.ts).
  */
 export function createPaymentServerB(options: OptionsB = {}): Server {
   const access = { ...sandboxAccessB, ...options };

@@ -12,7 +12,7 @@ export function sign(body: string, secret: string): Record<string, string> {
 
 type EventContent = [type: string, object: unknown];
 
-/** The events that tell of a happening, each as the bytes that are posted. */
+/** The events of a happening, each as the bytes that are posted. */
 export function toEvents(
   order: Order,
   happening: Happening,
@@ -32,7 +32,8 @@ export function toEvents(
       request: { id: null, idempotency_key: null },
       type,
     };
-    // Stripe posts its events indented: whoever serialises one anew changes its bytes.
+    // Stripe posts its events indented, so that a receiver who serialises one anew changes its
+    // bytes.
     return { id, type, order_id: order.id, body: JSON.stringify(event, null, 2) };
   });
 }
