@@ -73,7 +73,7 @@ test.each(documents)('each link in %s leads to a file, and to a heading of it', 
   expect(broken).toEqual([]);
 });
 
-/** Links that name no other site, and of what stands in fences none. */
+/** Links within the project; those in fences do not count. */
 function linksOf(file: string): string[] {
   const prose = textOf(file).replace(/^```[\s\S]*?^```$/gm, '');
   return [...prose.matchAll(/\]\(([^)\s]+)\)/g)]

@@ -27,7 +27,7 @@ beforeAll(async () => {
 beforeEach(() => forgetArrivals(world.models_url));
 afterAll(() => world.close());
 
-/** What a client makes of an answer, of a stream, and of a refusal. */
+/** How a client reads an answer, a stream and a refusal. */
 interface Client {
   say(key: string, content: string): Promise<string>;
   stream(key: string, content: string): Promise<string>;
@@ -89,7 +89,7 @@ function aiSdk(modelOf: (key: string) => Model): Client {
       const failed: unknown[] = [];
       const onError = ({ error }: { error: unknown }) => void failed.push(error);
       const stream = streamText({ model: modelOf(key), prompt, onError });
-      // Where a stream fails its text says only that there is none.
+      // If a stream fails, its text says only that there is none.
       const text = await Promise.resolve(stream.text).catch((error) => {
         throw failed[0] ?? error;
       });

@@ -36,7 +36,7 @@ afterAll(async () => {
   await world.close();
 });
 
-/** A configuration that differs from the running one by what a test can see: how large a body may be. */
+/** A configuration that differs from the running one visibly: in the size of a body. */
 function configured(more: object = {}) {
   const target = {
     id: 'sandbox',

@@ -26,7 +26,10 @@ const tools = ['weather', 'time'].map((name) => ({
   function: { name, parameters: { type: 'object', properties: { city: { type: 'string' } } } },
 }));
 
-/** A client that counts what it sends: an answer that the official client repeats by itself counts more than once. */
+/**
+ * A client that counts its requests: an answer that the official client repeats by itself counts
+ * more than once.
+ */
 function counting(apiKey: string) {
   const sent = { requests: 0 };
   const counted: typeof fetch = (input, init) => {

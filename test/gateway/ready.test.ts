@@ -17,7 +17,10 @@ const refused_key = JSON.stringify({
   error: { code: 'invalid_credential', message: 'No such key.', param: 'key' },
 });
 
-/** A control plane that answers as long as it is well, and then holds its connections open in silence. */
+/**
+ * A control plane that answers as long as it is well, and then holds its connections open in
+ * silence.
+ */
 function openControl(how: 'silent' | 'headers' | 'body') {
   let is_well = true;
   const sockets = new Set<Socket>();

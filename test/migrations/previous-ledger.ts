@@ -4,7 +4,8 @@ import { makeKeyId } from '../support/keys';
 import { BODY_HASH, chat, makeOrg, makePrice, type TestOrg } from '../support/ledger';
 import { ledgerCalls, type Row, sender } from './previous-version';
 
-// An organization and its ledger, asked as the previous version asks. A test file that imports this also gets its hooks.
+// An organization and its ledger, asked as the previous version asks. A test file that imports this
+// also gets its hooks.
 
 export const UNIT = 1_000_000_000n;
 export const ledger = sender(ledgerCalls);

@@ -18,8 +18,8 @@ import {
 } from './previous-ledger';
 import type { Row } from './previous-version';
 
-// An API of the previous version runs on this version's database while instances are replaced. Its calls get the answers here
-// that they got from that version's own database.
+// An API of the previous version runs on this version's database while instances are replaced. Its
+// calls get the answers here that they got from that version's own database.
 
 test('wallets are made, filled and moved between', async () => {
   const { org_id, org_wallet, user_wallet, user_id } = org;

@@ -83,7 +83,7 @@ test.each([400, 404, 409, 422, 429, 500, 502, 503])(
   async (status) => {
     const between = createServer((req, res) => {
       req.resume();
-      // Whoever stands between echoes what it was sent.
+      // A proxy in between echoes the request.
       res.writeHead(status, { 'content-type': 'text/html' });
       res.end(`<h1>${req.headers.authorization}</h1>`);
     });

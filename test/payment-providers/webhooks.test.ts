@@ -31,7 +31,7 @@ beforeAll(async () => {
 
 afterAll(closeServers);
 
-/** The webhook of a type that tells of something, once it has come. */
+/** The webhook of a type, once it has come. */
 async function news(type: string, about: string): Promise<Posted> {
   const isIt = ({ body }: Posted) => body.includes(`"${type}"`) && body.includes(about);
   await until(() => posted.some(isIt));
@@ -78,7 +78,7 @@ test.each(providerNames)('%s: other bytes than those signed are not taken', asyn
     'null',
     '{',
     '',
-    // What would break out of the JSON that it is put into.
+    // A text that would break out of the JSON that it is put into.
     `{},"webhook_id":"${sandboxAccessA.webhook_id}","x":{}`,
   ];
   for (const other of others)

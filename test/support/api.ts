@@ -19,7 +19,7 @@ import { openTemporal } from '../../temporal/client';
 import { openTestDatabase } from './database';
 import { makeKey } from './keys';
 
-/** What the tests' servers seal and sign with. */
+/** The key that the tests' servers seal and sign with. */
 export const secrets_key = randomBytes(32).toString('base64');
 export const secrets = createSecrets(secrets_key);
 
@@ -111,7 +111,7 @@ export function caller(url: string): CallApi {
   };
 }
 
-/** Every good answer of every test is what the OpenAPI document says of its route. */
+/** Every good answer of every test fits the OpenAPI document. */
 function expectDescribed(method: string, path: string, body: unknown): void {
   const { pathname } = new URL(path, 'http://localhost');
   const parts = pathname.split('/');

@@ -24,11 +24,13 @@ export interface TestGateway {
   sockets: Sockets;
   /** For tests that change it while the gateway runs. */
   configuration?: Configuration;
-  /** Finishes what is under way, then closes. */
+  /** Finishes the calls under way, then closes. */
   close: () => Promise<void>;
 }
 
-/** Everything that a priced request passes: a real control plane, a gateway, the sandbox's models. */
+/**
+ * Everything that a priced request passes: a real control plane, a gateway, the sandbox's models.
+ */
 export interface World {
   api: TestApi;
   url: string;
@@ -42,7 +44,7 @@ export interface World {
     settings?: object;
     target?: object;
   }) => Promise<TestGateway>;
-  /** Fails where a hold is left open or the ledger is not whole. */
+  /** Fails if a hold is left open or the ledger is not whole. */
   close: () => Promise<void>;
 }
 
@@ -234,7 +236,7 @@ export async function lastEntries({ api }: World, org_id: string): Promise<Entry
   );
 }
 
-/** What arrived at the sandbox's models since they were last forgotten. */
+/** The requests that arrived at the sandbox's models since they were last forgotten. */
 export async function arrivals(models_url: string): Promise<
   {
     path: string;

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import * as tokens from '../../domain/people/tokens';
 import type { Db } from '../../domain/sql';
 
-/** Issues a key: an access key without scopes, unless told otherwise. */
+/** Issues a key: an access key without scopes by default. */
 export function issueKey(
   db: Db,
   org_id: string | null,

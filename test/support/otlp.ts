@@ -30,7 +30,7 @@ export interface ReceivedSpan {
   service: string;
   trace_id: string;
   span_id: string;
-  /** Empty where it begins its trace. */
+  /** Empty if it begins its trace. */
   parent_span_id: string;
   name: string;
   kind: number;
@@ -150,7 +150,7 @@ function metricsIn(bytes: Buffer): ReceivedMetric[] {
       for (const { name, sum, gauge } of some) {
         const points = (sum ?? gauge).data_points as { as_int?: string; as_double?: number }[];
         const values = points.map(({ as_int, as_double }) => Number(as_int ?? as_double));
-        // A counter is a sum that only grows, told since its start.
+        // A counter is a sum that only grows, counted since its start.
         const is_counter = sum?.is_monotonic === true && sum.aggregation_temporality === 2;
         metrics.push({ name, type: is_counter ? 'counter' : 'gauge', values });
       }

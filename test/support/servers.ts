@@ -18,7 +18,10 @@ export interface Servers {
   stop: () => Promise<void>;
 }
 
-/** Starts what all test files share and publishes its addresses in the environment, which Jest's workers inherit. */
+/**
+ * Starts the servers that all test files share and publishes their addresses in the environment,
+ * which Jest's workers inherit.
+ */
 export async function startServers(): Promise<Servers> {
   const folder = await mkdtemp(path.join(tmpdir(), 'svc-test-'));
   removeWhenInterrupted(folder);

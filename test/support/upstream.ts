@@ -6,7 +6,7 @@ import { listen } from '../../runtime/listen';
 /** An upstream that plays back exactly these pieces of an answer, each in a write of its own. */
 export interface Scripted {
   url: string;
-  /** What the next answers are. */
+  /** Sets the next answers. */
   play: (
     pieces: readonly (string | Buffer)[],
     type?: 'text/event-stream' | 'application/json',

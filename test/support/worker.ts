@@ -19,14 +19,17 @@ installRuntime();
 export interface TestWorker {
   namespace: string;
   client: Client;
-  /** What an API over the same database sends its updates with. */
+  /** The client with which an API over the same database sends its updates. */
   temporal: Temporal;
-  /** Sends what waits in the outbox now. */
+  /** Sends the messages that wait in the outbox now. */
   dispatch: () => Promise<number>;
   close: () => Promise<void>;
 }
 
-/** A namespace of its own on the shared server with a worker over a test's database: queues of test files never mix. */
+/**
+ * A namespace of its own on the shared server with a worker over a test's database: queues of test
+ * files never mix.
+ */
 export async function startWorker(
   db: Db,
   address = process.env.TEST_TEMPORAL_ADDRESS as string,
@@ -59,7 +62,9 @@ export async function isAtRest({ workflow }: Client, id: string): Promise<boolea
   return status.name !== 'RUNNING' || !(raw.pendingActivities?.length || raw.pendingWorkflowTask);
 }
 
-/** Waits until a workflow rests, and tells for how many seconds it will, unless news come. */
+/**
+ * Waits until a workflow rests, and answers for how many seconds it will, unless an event arrives.
+ */
 export async function restOf(client: Client, id: string): Promise<number> {
   await until(() => isAtRest(client, id));
   const { events } = await client.workflow.getHandle(id).fetchHistory();

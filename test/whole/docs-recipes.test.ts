@@ -10,7 +10,8 @@ import { blocksOf, documents, keeps, type RecipeStep, stepsOf } from '../support
 import { type BreakableRedis, openRedis } from '../support/redis';
 import { until } from '../support/until';
 
-// Runs the shell recipes of all documents against one npm start, each document in a shell of its own that knows the README's variables.
+// Runs the shell recipes of all documents against one npm start, each document in a shell of its
+// own that knows the README's variables.
 
 const scratch = mkdtempSync(path.join(tmpdir(), 'svc-docs-'));
 // PostgreSQL's system user must enter it if the tests run as root.
@@ -19,7 +20,7 @@ const data_dir = path.join(scratch, 'data');
 const START_MS = 60_000;
 const ANSWER_MS = 10_000;
 const MINUTE_MS = 60_000;
-// Two calls and a refusal fit into what is left of a window.
+// Two calls and a refusal fit into the rest of a window.
 const LEFT_MS = 15_000;
 
 const has_jq = spawnSync('jq', ['--version']).status === 0;
@@ -176,7 +177,7 @@ function openShell() {
       const file = newFile();
       writeFileSync(file, '');
       bash.stdin.write(`${into(file, command)} &\n`);
-      // What follows is to meet it.
+      // The next step is to meet it.
       await sleep(1_000);
       return file;
     },

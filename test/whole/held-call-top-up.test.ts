@@ -14,7 +14,8 @@ import { makePrice } from '../support/ledger';
 import { makeBuyer, openPaymentWorld, type PaymentWorld } from '../support/payments/world';
 import { until } from '../support/until';
 
-// The whole promise in one test: a call that no wallet covers hangs, a person pays in a browser, and the call is answered.
+// The whole promise in one test: a call that no wallet covers hangs, a person pays in a browser,
+// and the call is answered.
 
 const curl = promisify(execFile);
 let world: PaymentWorld;

@@ -19,7 +19,8 @@ import { createTrace, expectWhole, nameOf, parentOf, type Trace, traceOf } from 
 import { until } from '../support/until';
 import { startWorker, type TestWorker } from '../support/worker';
 
-// One trace over every process: gateway, control plane, workflow and activity, into a real receiver.
+// One trace over every process: gateway, control plane, workflow and activity, into a real
+// receiver.
 
 const route = '/v1/chat/completions';
 const closing: (() => unknown)[] = [];
@@ -157,7 +158,7 @@ test('a held call that is topped up is one trace over gateway, control plane, wo
   for (const { attributes } of spans) {
     expect(attributes.identity_proof_method).toBe('gateway_key');
   }
-  // What a history records does not hang on the trace that it carries.
+  // The commands of a history do not depend on the trace that it carries.
   const history = await worker.client.workflow.getHandle(ticket_id).fetchHistory();
   expect(Object.keys(startOf(history).header?.fields ?? {})).toEqual(['trace']);
   const code = await bundleWorkflows();

@@ -14,10 +14,11 @@ import {
 } from '../support/payments/world';
 import { type Behaviour, behaviours } from './payment-behaviours';
 
-// Every order in which a webhook, the buyer's return, a poll, the deadline and a cancellation can come, against each way a
-// provider can behave. The steps are the ones that workflows run; here they run without one, in every order, and at once.
-// Where a provider misbehaves, the even orders are played at one provider and the odd ones at the other: either half holds any
-// three happenings at any three places.
+// Every order in which a webhook, the buyer's return, a poll, the deadline and a cancellation can
+// come, against each way a provider can behave. The steps are the ones that workflows run; here
+// they run without one, in every order, and at once. If a provider misbehaves, the even orders are
+// played at one provider and the odd ones at the other: either half holds any three happenings at
+// any three places.
 
 type Happening = 'webhook' | 'confirm' | 'poll' | 'deadline' | 'cancel';
 
@@ -71,7 +72,7 @@ async function happen(happening: Happening, payment_session_id: string): Promise
 
 type Ref = { payment_session_id: string };
 
-/** What each does, and how the session stands after it. */
+/** Runs each happening, and notes the status of the session after it. */
 const step: Record<Happening, (ref: Ref) => Promise<{ status: string }>> = {
   webhook: (ref) => steps.collectPayment({ ...ref, reason: 'news' }),
   confirm: (ref) => steps.collectPayment({ ...ref, reason: 'confirm' }),
@@ -115,7 +116,7 @@ async function settle(id: string): Promise<payments.Session> {
   return payments.getAny(world.db, id);
 }
 
-/** What the session must be, by what the provider's own books say in the end. */
+/** The state that the session must have in the end, by the provider's own books. */
 async function expectRight(
   sandbox: Sandbox,
   { id, order }: { id: string; order: string },
@@ -162,7 +163,7 @@ async function play(
   await expectRight(sandbox, made, [provider, behaviour.words, isAtOnce, story]);
 }
 
-/** A few at a time: what is tested is one session's order, not the machine's patience. */
+/** A few at a time: the order within one session is tested, not the machine's patience. */
 async function each<T>(all: readonly T[], run: (one: T) => Promise<void>): Promise<void> {
   const left = [...all];
   const worker = async () => {

@@ -1,9 +1,13 @@
 import { type HistoryJson, replay, storedHistory } from '../support/history';
 
-/** How a stored session would have gone on, had the server said after its first task that its history was long. */
+/**
+ * How a stored session would have gone on, had the server said after its first task that its
+ * history was long.
+ */
 async function continued({ isLong }: { isLong: boolean }): Promise<HistoryJson> {
   const { events } = await storedHistory('payment-session-expired');
-  // Started, the first task, the update for the checkout, the checkout's marker, a timer, the update's answer.
+  // Started, the first task, the update for the checkout, the checkout's marker, a timer, the
+  // update's answer.
   const [started, scheduled, taken, done, accepted, marker, , answered] = events as Event[];
   const task = taken?.workflowTaskStartedEventAttributes;
   const { workflowType, taskQueue, input } = {

@@ -25,7 +25,7 @@ beforeEach(async () => {
 });
 afterAll(() => world.close());
 
-/** A completed top-up of 50, of which the provider tells nothing more by itself. */
+/** A completed top-up of 50, of which the provider sends no more webhooks. */
 async function paid(): Promise<Checkout> {
   const checkout = await createCheckout(world, tenant);
   await silence(checkout);

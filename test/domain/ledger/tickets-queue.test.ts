@@ -37,7 +37,7 @@ async function waitersOf({ org_id }: Tenant): Promise<number> {
   return row?.count ?? 0;
 }
 
-/** Calls that join the queue one after the other, in turn at the two APIs; what each was answered is noted. */
+/** Calls that join the queue one after the other, in turn at the two APIs; each answer is noted. */
 async function queueUp(tenant: Tenant, shorts: Short[], wait_ms: number) {
   const paid = new Map<number, string>();
   const answers = [];

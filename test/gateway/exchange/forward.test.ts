@@ -143,7 +143,7 @@ test('neither a group nor a fallback passes by allowed_models', async () => {
   second.asked = [];
   expect(await status(mini, 'fast')).toBe(200);
   expect([first.asked, second.asked]).toEqual([[], ['gpt-4o-mini']]);
-  // A model that stands in is left out where the key may not use it.
+  // A model that stands in is left out if the key may not use it.
   first.answer = refusedWith(500);
   expect(await status(only, 'gpt-4o')).toBe(500);
   expect(second.asked).toEqual(['gpt-4o-mini']);

@@ -2,11 +2,11 @@ import { createServer, type Server, type ServerResponse } from 'node:http';
 import { listen } from '../../../runtime/listen';
 import { openWorld, type World } from '../../support/gateway';
 
-// A gateway in front of two upstreams that do what a test says.
+// A gateway in front of two upstreams that a test scripts.
 
 export const path = '/v1/chat/completions';
 
-/** An upstream that does what a test says, and counts what it is asked. */
+/** An upstream that a test scripts, and that notes the models it is asked for. */
 interface Upstream {
   url: string;
   asked: string[];

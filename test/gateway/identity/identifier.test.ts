@@ -79,7 +79,7 @@ async function makeAgent(): Promise<string> {
   return (await organizations.createAgent(world.api.db, world.org.org_id, 'Agent')).id;
 }
 
-/** What a gateway told of the request that its client labelled so. */
+/** The members of the event of the request that its client labelled so. */
 async function eventOf(label: string): Promise<Record<string, unknown>> {
   let rows: { payload: Record<string, unknown> }[] = [];
   await until(async () => {

@@ -63,7 +63,7 @@ async function endInMidStream(
     expect(JSON.parse(refused.text).error.code).toBe('invalid_credential');
     expect(refused.text).not.toContain(key);
     expect((await modelsOf(key, url)).status).toBe(401);
-    // What is wrong besides does not hide that the key has ended.
+    // Another mistake does not hide that the key has ended.
     expect((await post(url + path, key, '{')).status).toBe(401);
     expect((await post(url + path, key, chat('Hello', { model: 'none' }))).status).toBe(401);
   }

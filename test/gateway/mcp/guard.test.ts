@@ -80,7 +80,7 @@ function json(value: unknown, status = 200) {
 function stream(...events: string[]) {
   answer = (res) => {
     res.writeHead(200, { 'content-type': 'text/event-stream' });
-    // Cut where nothing ends, as networks do.
+    // Cut at places where nothing ends, as networks do.
     const text = events.join('');
     res.write(text.slice(0, 9));
     setImmediate(() => res.end(text.slice(9)));

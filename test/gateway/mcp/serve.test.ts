@@ -20,7 +20,7 @@ import {
   world,
 } from './serving';
 
-/** What the events say of the calls that were paid for. */
+/** The events of the calls that were paid for. */
 async function completions(org_id: string) {
   const sql = `select payload from events where org_id = :org_id and type = 'request.completed'`;
   const rows = await many<{ payload: object }>(world.api.db, sql, { org_id });

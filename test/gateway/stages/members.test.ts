@@ -32,7 +32,7 @@ async function open(policy: object): Promise<string> {
   return (await world.openGateway({ settings: { policies: { chain }, policy } })).url;
 }
 
-/** What the upstream got of a request that must pass. */
+/** The body that the upstream got of a request that must pass. */
 async function passed(url: string, body: object | string, headers = {}) {
   await forgetArrivals(world.models_url);
   const { status, text } = await post(url, world.key, body, headers);

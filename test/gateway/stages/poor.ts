@@ -13,7 +13,8 @@ import { credit, makeOrg, type TestOrg } from '../../support/ledger';
 import { until } from '../../support/until';
 import { startWorker, type TestWorker } from '../../support/worker';
 
-// A world whose gateway holds calls that nobody has paid for. A test file that imports this also gets its hooks.
+// A world whose gateway holds calls that nobody has paid for. A test file that imports this also
+// gets its hooks.
 
 export let world: World;
 export let gateway: TestGateway;

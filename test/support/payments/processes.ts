@@ -44,17 +44,25 @@ export interface PaymentProcesses {
   use: (provider: ProviderName) => Promise<void>;
   /** Deletes all that Temporal has stored; it must not run. */
   forgetStore: () => void;
-  /** Stalls what is written next of an organization at a step, and never commits it. */
+  /** Stalls the next write of an organization at a step, and never commits it. */
   stall: (org_id: string, step: Moment) => Promise<void>;
-  /** Ends the stalled transactions without a commit, as the database does when their client is gone. */
+  /**
+   * Ends the stalled transactions without a commit, as the database does when their client is gone.
+   */
   undoStalls: () => Promise<void>;
   close: () => Promise<void>;
 }
 
-/** What is about to be recorded: the checkout, a move of the session, the refund's debit, the provider's answer to it. */
+/**
+ * The next record: the checkout, a move of the session, the refund's debit, the provider's answer
+ * to it.
+ */
 export type Moment = 'opened' | 'capturing' | 'captured' | 'completed' | 'debited' | 'answered';
 
-/** API, worker and Temporal as processes; both sandbox providers in this one. Closing proves the ledger. */
+/**
+ * API, worker and Temporal as processes; both sandbox providers in this one. Closing proves the
+ * ledger.
+ */
 export async function openPaymentProcesses(): Promise<PaymentProcesses> {
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-payments-'));
   chmodSync(folder, 0o755);
@@ -187,7 +195,7 @@ function program(file: string, env: NodeJS.ProcessEnv, words: string, watch: Wat
   };
 }
 
-/** What arrived at a provider and has no answer yet. */
+/** The requests that arrived at a provider and have no answer yet. */
 export async function unanswered({ url }: Sandbox): Promise<string[]> {
   const { requests } = (await (await request(`${url}/sandbox/requests`)).body.json()) as {
     requests: { path: string; body: string; status: number | null }[];

@@ -21,7 +21,7 @@ const cancel_url = 'http://127.0.0.1:3000/cancel';
 export interface Sandbox {
   url: string;
   server: Server;
-  /** What a person at the provider does: pay, decline, expire, refund, open-dispute, resend... */
+  /** An act of a person at the provider: pay, decline, expire, refund, open-dispute, resend... */
   act(order: string, action: string, body?: object): Promise<Answer>;
   /** A script of misbehaviour (sandbox/payments/faults.ts). */
   fault(script: object): Promise<void>;
@@ -41,7 +41,10 @@ export interface PaymentWorld extends TestWorker {
   close: () => Promise<void>;
 }
 
-/** An API, a worker, an outbox that is sent, and both providers, whose webhooks reach the API. Closing proves the ledger. */
+/**
+ * An API, a worker, an outbox that is sent, and both providers, whose webhooks reach the API.
+ * Closing proves the ledger.
+ */
 export async function openPaymentWorld(): Promise<PaymentWorld> {
   const { db, url: database_url, close: dropDatabase } = await openTestDatabase(20);
   const worker = await startWorker(db);
@@ -67,7 +70,9 @@ export async function openPaymentWorld(): Promise<PaymentWorld> {
   return { ...worker, db, database_url, ...served, sandboxes, use, close };
 }
 
-/** Both providers, which the platform's config names, with their webhooks on their way to the API. */
+/**
+ * Both providers, which the platform's config names, with their webhooks on their way to the API.
+ */
 export async function openSandboxes(
   db: Db,
   api_url: string,
@@ -168,7 +173,7 @@ export const wish = {
   cancel_url,
 };
 
-/** A checkout of 50 for the organization, unless told otherwise, as its member makes it. */
+/** A checkout of 50 by default for the organization, as its member makes it. */
 export async function createCheckout(
   { call, db }: Pick<PaymentWorld, 'call' | 'db'>,
   { member_key }: Pick<Tenant, 'member_key'>,
@@ -185,7 +190,7 @@ export async function createCheckout(
   return { ...answer.body, provider_session_token: provider_order_id };
 }
 
-/** The buyer's click on Pay; where the provider sends them. */
+/** The buyer's click on Pay; answers the address that the provider sends them to. */
 export async function pay(checkout: Pick<Checkout, 'approval_url'>): Promise<string> {
   const page = await (await request(checkout.approval_url)).body.text();
   const form = /<form[^>]*method="post"[^>]*>/i.exec(page)?.[0] ?? '';
