@@ -62,7 +62,8 @@ export function gatewayConfig(options: StartOptions, ports: Ports, seeded: Seede
   };
   const telemetry = options[ENDPOINT_VARIABLE] === undefined ? {} : { observability };
   const note =
-    'Written at each npm start. To use your own, copy it and name the copy in GATEWAY_CONFIG; PORTS=free gives the sandbox other ports than it names.';
+    'Written at each npm start. To use your own, copy it and name the copy in GATEWAY_CONFIG; ' +
+    'PORTS=free gives the sandbox other ports than it names.';
   const file = path.resolve(options.DATA_DIR, 'gateway.yaml');
   writeFileSync(
     file,

@@ -20,7 +20,7 @@ import type { Arrival, ProviderRequest, ProviderResponse, Wire } from './wire';
  *     reverse {"amount"}                 a bank takes money back
  *     settle-refund, fail-refund         the youngest refund ends so
  *     open-dispute {"amount", "is_inquiry"}, win-dispute, lose-dispute
- *     resend {"type"}                    repeats the order's youngest event, or its youngest of that type
+ *     resend {"type"}                    repeats the order's youngest event (of that type)
  */
 const wish = z.strictObject({
   amount: z.string().optional(),

@@ -79,7 +79,8 @@ async function refuseTaken(needed: Map<Variable, number>): Promise<void> {
   }
   if (problems.length === 0) return;
   throw new Error(
-    `${problems.join('\n')}\nSet the variable to another port, or let npm start pick free ones for all: PORTS=free npm start`,
+    `${problems.join('\n')}\nSet the variable to another port, or let npm start pick free ` +
+      'ones for all: PORTS=free npm start',
   );
 }
 

@@ -70,7 +70,8 @@ function isTaken(error: NodeJS.ErrnoException): false {
 async function waitFor(holder: Holder, lock: string, waited_ms: number): Promise<void> {
   if (waited_ms > (holder.stopping ? LEAVING_MS : NOTICING_MS)) {
     throw new Error(
-      `${path.dirname(lock)} is in use by process ${holder.pid}, another npm start. Stop that one, or give this one its own: PORTS=free DATA_DIR=<folder> npm start`,
+      `${path.dirname(lock)} is in use by process ${holder.pid}, another npm start. Stop that ` +
+        'one, or give this one its own: PORTS=free DATA_DIR=<folder> npm start',
     );
   }
   await sleep(100);

@@ -142,7 +142,9 @@ async function fill(url: string, { options, ports, output }: Context): Promise<S
     const stored = await configs.current(db);
     if (stored?.config)
       output.log.warn(
-        `Gateways run version ${stored.version} of the control plane's configuration, not this start's gateway.yaml; its addresses may be those of an earlier start. DELETE /v1/admin/gateway-config sends them back.`,
+        `Gateways run version ${stored.version} of the control plane's configuration, not ` +
+          "this start's gateway.yaml; its addresses may be those of an earlier start. DELETE " +
+          '/v1/admin/gateway-config sends them back.',
       );
     return seeded;
   } finally {

@@ -25,13 +25,15 @@ export async function placeCluster(
   const enterable = await canExecute(data_dir, user);
   if (existsSync(inside) && !enterable) {
     throw new Error(
-      `The database in ${inside} belongs to a system user that may no longer enter ${data_dir}. Allow it (chmod o+x on the folders above), or move the data.`,
+      `The database in ${inside} belongs to a system user that may no longer enter ` +
+        `${data_dir}. Allow it (chmod o+x on the folders above), or move the data.`,
     );
   }
   if (existsSync(inside) || (enterable && !existsSync(outside))) return inside;
   await mkdir(outside_parent, { mode: 0o755 }).catch(refuseForeign(outside_parent));
   notes.push(
-    `PostgreSQL cannot run as root, and its system user cannot enter ${data_dir}: the database is kept in ${outside}.`,
+    `PostgreSQL cannot run as root, and its system user cannot enter ${data_dir}: the ` +
+      `database is kept in ${outside}.`,
   );
   return outside;
 }
@@ -49,7 +51,8 @@ export async function moveAside(folder: string, notes: string[]): Promise<void> 
   const aside = `${folder}.without-password-${Date.now()}`;
   await rename(folder, aside);
   notes.push(
-    `The password of the database in ${folder} is gone, so it was moved to ${aside} and a new one made.`,
+    `The password of the database in ${folder} is gone, so it was moved to ${aside} and a new ` +
+      'one made.',
   );
 }
 
@@ -89,6 +92,7 @@ export async function checkVersion(folder: string, postgres: string): Promise<vo
   const [ours] = /\d+/.exec(stdout) ?? [];
   if (made_by === ours) return;
   throw new Error(
-    `The database in ${folder} was made by PostgreSQL ${made_by}, this is ${ours}. Dump it with the old version, or choose another DATA_DIR.`,
+    `The database in ${folder} was made by PostgreSQL ${made_by}, this is ${ours}. Dump it ` +
+      'with the old version, or choose another DATA_DIR.',
   );
 }

@@ -38,7 +38,8 @@ function packageFolder(): string {
     return path.dirname(path.dirname(require.resolve(name, { paths: [parent] })));
   } catch (error) {
     throw new Error(
-      `There is no PostgreSQL program: the npm package ${name} is not installed. Run npm ci without --omit=optional, or set DATABASE_URL.`,
+      `There is no PostgreSQL program: the npm package ${name} is not installed. Run npm ci ` +
+        'without --omit=optional, or set DATABASE_URL.',
       { cause: error },
     );
   }

