@@ -147,7 +147,7 @@ async function bareSession(client: Client, hasActivities: boolean): Promise<void
   await client.workflow.getHandle(workflowId).executeUpdate('second');
 }
 
-/** How many a second, so many in flight. */
+/** The rate a second, with so many in flight. */
 async function rate(run: (lane: number) => Promise<void>, seconds: number): Promise<number> {
   const started_at = performance.now();
   let done = 0;

@@ -14,7 +14,7 @@ function demoFile(options: StartOptions): string {
   return path.resolve(options.DATA_DIR, 'demo.json');
 }
 
-/** Where the logs of all processes are kept. */
+/** The folder of the logs of all processes. */
 export function logFolder(options: StartOptions): string {
   return path.resolve(options.DATA_DIR, 'logs');
 }

@@ -37,6 +37,6 @@ export interface Printed {
   /** The model that the calls name has a price. */
   is_priced: boolean;
   log_folder: string;
-  /** Where the printed commands keep the answer of create-checkout. */
+  /** The file in which the printed commands keep the answer of create-checkout. */
   checkout_file: string;
 }

@@ -34,7 +34,7 @@ export function count(input: string | number[]): number {
   return total;
 }
 
-/** As much of a text as a cap lets pass. */
+/** The part of a text that a cap lets pass. */
 export function firstTokens(text: string, limit: number): string {
   let kept = '';
   let left = limit;

@@ -76,7 +76,7 @@ export interface Arrival {
   status: number | null;
 }
 
-/** How one provider's hosted pages look, and where they send the buyer. */
+/** The look of one provider's hosted pages, and the addresses that they send the buyer to. */
 export interface HostedPage {
   name: string;
   colour: string;

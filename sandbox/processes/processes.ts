@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** How one process is started, known to work, and stopped. */
+/** A process to be: how it is started, known to work, and stopped. */
 export interface Program {
   name: string;
   command: string;

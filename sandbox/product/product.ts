@@ -163,7 +163,7 @@ async function startTemporal({ options, ports, stack }: Context): Promise<Tempor
   return { address: temporalAddress(options, ports), ui_url: localUrl(ui_port), server };
 }
 
-/** Where Temporal is or will be: an API starts before it answers. */
+/** The address of Temporal, which may not answer yet: an API starts before it. */
 function temporalAddress(options: StartOptions, ports: Ports): string {
   return options.TEMPORAL_ADDRESS ?? `127.0.0.1:${ports.temporal}`;
 }

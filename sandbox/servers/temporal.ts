@@ -18,7 +18,7 @@ const NOT_FOUND = 5;
 const ALREADY_EXISTS = 6;
 const BOOTSTRAP_MS = 60_000;
 
-/** How to start the development server; without a folder it keeps nothing. */
+/** The development server as a program; without a folder it keeps nothing. */
 export async function prepareTemporal(options: {
   folder?: string;
   port: number;
@@ -83,7 +83,7 @@ export async function useTemporal(address: string, namespace = NAMESPACE): Promi
   }
 }
 
-/** Who asks for workflow tasks of a queue, each with the moment of its last request. */
+/** The workers that poll a queue for workflow tasks, each with the moment of its last request. */
 export async function pollersOf(address: string, name: string): Promise<string[]> {
   const connection = await Connection.connect({ address, connectTimeout: '2s' });
   try {

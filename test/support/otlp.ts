@@ -53,7 +53,7 @@ export interface Receiver {
   /** Every byte that was sent, heads included. */
   bytes: Buffer[];
   requests: { path: string; type: string | undefined }[];
-  /** How it behaves from now on. */
+  /** Its behaviour from now on. */
   mode: 'takes' | 'hangs';
   close: () => Promise<void>;
 }

@@ -13,7 +13,7 @@ export interface Client {
   answer(last: string, stream_id?: string): Promise<Frame[]>;
   /** Waits for a frame. */
   some(wanted: (frame: Frame) => unknown): Promise<void>;
-  /** How the socket was closed. */
+  /** The close of the socket. */
   closed: Promise<{ code: number; reason: string }>;
 }
 

@@ -56,7 +56,7 @@ export async function startWorker(
   return { namespace, client, temporal, dispatch: () => dispatchDue(db, client, log), close };
 }
 
-/** Whether nothing of a workflow is under way: it waits for a timer or for news, or is over. */
+/** True if nothing of a workflow is under way: it waits for a timer or a signal, or is over. */
 export async function isAtRest({ workflow }: Client, id: string): Promise<boolean> {
   const { status, raw } = await workflow.getHandle(id).describe();
   return status.name !== 'RUNNING' || !(raw.pendingActivities?.length || raw.pendingWorkflowTask);

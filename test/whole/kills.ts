@@ -10,7 +10,7 @@ export function kill(pid: number): boolean {
   }
 }
 
-/** Whether a process that was killed has ended. */
+/** True if a process that was killed has ended. */
 export function isGone(pid: number): boolean {
   try {
     return !process.kill(pid, 0);

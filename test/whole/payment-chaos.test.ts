@@ -133,7 +133,7 @@ async function settle(): Promise<void> {
   }
 }
 
-/** Whether all messages are sent, and no workflow does anything. */
+/** True if all messages are sent, and no workflow does anything. */
 async function isQuiet(): Promise<boolean> {
   if ((await world.db('outbox').where({ parked_at: null })).length > 0) return false;
   const ids = [...(await world.db('payment_sessions')), ...(await world.db('payment_refunds'))];

@@ -52,7 +52,7 @@ function change({ payment_session_id: id }: Id, columns: object) {
   return world.db('payment_sessions').where({ id }).update(columns);
 }
 
-/** How often provider A was asked how an order stands. */
+/** The number of times that provider A was asked for an order. */
 async function readsOf({ provider_session_token: order }: Checkout): Promise<number> {
   const { url } = world.sandboxes.payment_provider_a;
   const { requests } = (await (await request(`${url}/sandbox/requests`)).body.json()) as {

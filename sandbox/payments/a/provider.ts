@@ -17,7 +17,7 @@ interface OptionsA {
   client_id?: string;
   client_secret?: string;
   webhook_id?: string;
-  /** Where events go; POST /sandbox/webhooks changes it. */
+  /** The address of webhooks; POST /sandbox/webhooks changes it. */
   webhook_url?: string;
   retry_ms?: readonly number[];
   /** The file that keeps orders and events over a restart. */

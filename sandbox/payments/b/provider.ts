@@ -15,7 +15,7 @@ import { sign, toEvents } from './webhooks';
 interface OptionsB {
   secret_key?: string;
   webhook_secret?: string;
-  /** Where events go; POST /sandbox/webhooks changes it. */
+  /** The address of webhooks; POST /sandbox/webhooks changes it. */
   webhook_url?: string;
   retry_ms?: readonly number[];
   /** The file that keeps orders and events over a restart. */

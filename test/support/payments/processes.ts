@@ -129,7 +129,7 @@ export async function openPaymentProcesses(): Promise<PaymentProcesses> {
 
 const sleeping = `wait_event = 'PgSleep'`;
 
-/** How many transactions stand still at a step. */
+/** The number of transactions that stand still at a step. */
 export async function stalledCount(db: Db): Promise<number> {
   const { n } = await one<{ n: number }>(
     db,
@@ -205,7 +205,7 @@ export async function unanswered({ url }: Sandbox): Promise<string[]> {
     .map((one) => `${one.path} ${decodeURIComponent(one.body)}`);
 }
 
-/** How often money was taken for an order, by the provider's own news of it. */
+/** The number of times that money was taken for an order, by the provider's own webhooks. */
 export async function capturesOf({ url }: Sandbox, order: string): Promise<number> {
   const { events } = (await (await request(`${url}/sandbox/events`)).body.json()) as {
     events: { order_id: string; type: string }[];

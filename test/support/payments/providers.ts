@@ -16,7 +16,7 @@ import { createPaymentServerA, sandboxAccessA } from '../../../sandbox/payments/
 import { createPaymentServerB, sandboxAccessB } from '../../../sandbox/payments/b/provider';
 
 export const UNIT = 1_000_000_000n;
-/** How long an adapter in these tests waits. */
+/** The timeout of an adapter in these tests. */
 export const CALL_MS = 700;
 
 interface AdaptedSandbox {

@@ -213,7 +213,7 @@ export function confirm(
   return call('post', '/v1/payments/confirm-checkout', { key: member_key, body });
 }
 
-/** How a session stands, as its buyer sees it. */
+/** A session as its buyer sees it. */
 export async function sessionOf(
   { call }: Pick<PaymentWorld, 'call'>,
   { member_key }: Pick<Tenant, 'member_key'>,
