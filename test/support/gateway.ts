@@ -96,7 +96,7 @@ export async function openWorld(): Promise<World> {
     settings = {},
     target = {},
   } = {}) => {
-    const made = await startGateway({
+    const made = await openTestGateway({
       api_urls,
       models_url,
       control_plane_token,
@@ -126,7 +126,7 @@ export function gatewayKey(
   return makeKey(api.db, org_id, { token_type: 'gateway', ...more });
 }
 
-export async function startGateway(given: {
+export async function openTestGateway(given: {
   api_urls: readonly string[];
   models_url: string;
   control_plane_token: string;

@@ -30,7 +30,7 @@ export interface TestWorker {
  * A namespace of its own on the shared server with a worker over a test's database: queues of test
  * files never mix.
  */
-export async function startWorker(
+export async function openWorker(
   db: Db,
   address = process.env.TEST_TEMPORAL_ADDRESS as string,
   tracing?: Tracing,

@@ -8,7 +8,7 @@ import { listen } from '../../runtime/listen';
 import { createModelServer } from '../../sandbox/models/server';
 import { createShop } from '../../sandbox/payments/shop';
 import { openBrowser } from '../support/browser';
-import { startGateway } from '../support/gateway';
+import { openTestGateway } from '../support/gateway';
 import { gatewayToken, makeKey } from '../support/keys';
 import { makePrice } from '../support/ledger';
 import { makeBuyer, openPaymentWorld, type PaymentWorld } from '../support/payments/world';
@@ -56,7 +56,7 @@ test.each(['payment_provider_a', 'payment_provider_b'] as const)(
     });
     const control_plane_token = await gatewayToken(db);
     const settings = { cost_tickets: { hold_ms: 40_000 } };
-    const gateway = await startGateway({
+    const gateway = await openTestGateway({
       api_urls: [api_url],
       models_url,
       control_plane_token,

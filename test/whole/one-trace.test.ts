@@ -10,14 +10,14 @@ import { bundleWorkflows } from '../../workers/bundle';
 import { tracedBy } from '../../workers/tracing';
 import { refusal, serve, type Tenant } from '../support/api';
 import { openTestDatabase } from '../support/database';
-import { chat, post, startGateway, type TestGateway } from '../support/gateway';
+import { chat, openTestGateway, post, type TestGateway } from '../support/gateway';
 import { gatewayToken, makeKey } from '../support/keys';
 import { makePrice, reserveBody } from '../support/ledger';
 import { openReceiver, type Receiver } from '../support/otlp';
 import { makeBuyer, openSandboxes, wish } from '../support/payments/world';
 import { createTrace, expectWhole, nameOf, parentOf, type Trace, traceOf } from '../support/traces';
 import { until } from '../support/until';
-import { startWorker, type TestWorker } from '../support/worker';
+import { openWorker, type TestWorker } from '../support/worker';
 
 // One trace over every process: gateway, control plane, workflow and activity, into a real
 // receiver.
@@ -38,14 +38,14 @@ beforeAll(async () => {
   process.env.TEST_OTLP = receiver.url;
   const database = await openTestDatabase(20);
   db = database.db;
-  worker = await startWorker(db, undefined, tracing('worker_lifecycle'));
+  worker = await openWorker(db, undefined, tracing('worker_lifecycle'));
   api = await serve({ db, temporal: worker.temporal, tracing: tracing('api') });
   const models = createModelServer();
   const models_url = `http://127.0.0.1:${await listen(models, 0)}`;
   const price = { model: 'gpt-4o-mini', input_per_1m: 15, output_per_1m: 60 };
   await makePrice(db, { ...blankPrice, tiers: null, ...price });
   machine = await gatewayToken(db);
-  gateway = await startGateway({
+  gateway = await openTestGateway({
     api_urls: [api.url],
     models_url,
     control_plane_token: machine,

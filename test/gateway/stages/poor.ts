@@ -11,7 +11,7 @@ import {
 import { makeKey } from '../../support/keys';
 import { credit, makeOrg, type TestOrg } from '../../support/ledger';
 import { until } from '../../support/until';
-import { startWorker, type TestWorker } from '../../support/worker';
+import { openWorker, type TestWorker } from '../../support/worker';
 
 // A world whose gateway holds calls that nobody has paid for. A test file that imports this also
 // gets its hooks.
@@ -27,7 +27,7 @@ export const CHAT = '/v1/chat/completions';
 beforeAll(async () => {
   world = await openWorld();
   gateway = await world.openGateway({ settings: { cost_tickets: { hold_ms: 20_000 } } });
-  worker = await startWorker(world.api.db);
+  worker = await openWorker(world.api.db);
   approvers = await serve({ db: world.api.db, temporal: worker.temporal });
   ({ call } = approvers);
 });

@@ -12,7 +12,7 @@ import { createPaymentServerB, sandboxAccessB } from '../../../sandbox/payments/
 import { type Answer, type CallApi, makeTenant, secrets, serve, type Tenant } from '../api';
 import { openTestDatabase } from '../database';
 import { platformKey } from '../keys';
-import { startWorker, type TestWorker } from '../worker';
+import { openWorker, type TestWorker } from '../worker';
 
 export const return_url = 'http://127.0.0.1:3000/return';
 const cancel_url = 'http://127.0.0.1:3000/cancel';
@@ -47,7 +47,7 @@ export interface PaymentWorld extends TestWorker {
  */
 export async function openPaymentWorld(): Promise<PaymentWorld> {
   const { db, url: database_url, close: dropDatabase } = await openTestDatabase(20);
-  const worker = await startWorker(db);
+  const worker = await openWorker(db);
   const api = await serve({ db, temporal: worker.temporal });
   const sandboxes = await openSandboxes(db, api.url);
   const stopSending = keepSending(worker);
