@@ -5,18 +5,13 @@ import { migrate } from '../migrations';
 import { openDatabase } from '../runtime/database';
 import { freePorts } from '../sandbox/processes/ports';
 import { launch } from '../sandbox/processes/processes';
-import { ensureDatabase, prepareCluster } from '../sandbox/servers/postgres';
+import { ensureDatabase } from '../sandbox/servers/database';
+import { prepareCluster } from '../sandbox/servers/postgres';
 
-export interface BenchCluster {
-  url: string;
-  pid: number;
-  /** A fresh migrated database beside the first one. */
-  database(name: string): Promise<string>;
-  stop(): Promise<void>;
-}
+export type BenchCluster = Awaited<ReturnType<typeof startCluster>>;
 
 /** A PostgreSQL server of its own whose commits are durable, with one migrated database. */
-export async function startCluster(): Promise<BenchCluster> {
+export async function startCluster() {
   const data_dir = await mkdtemp(path.join(tmpdir(), 'svc-bench-'));
   await chmod(data_dir, 0o755);
   const [port = 0] = await freePorts(1);
@@ -33,6 +28,7 @@ export async function startCluster(): Promise<BenchCluster> {
   return {
     url: await database('svc'),
     pid: server.pid,
+    /** A fresh migrated database beside the first one. */
     database,
     async stop() {
       await server.stop(5_000);

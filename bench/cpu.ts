@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 // Linux counts process time in hundredths of a second.
 const TICK_MS = 10;
 
-/** CPU milliseconds that processes and their children have used so far. Linux only: read from /proc. */
+/** CPU milliseconds that processes and their children have used so far, of Linux's /proc. */
 export function cpuMs(pids: readonly number[]): number {
   return family(pids).reduce((sum, pid) => sum + ticks(pid), 0) * TICK_MS;
 }

@@ -19,7 +19,10 @@ const WARM_UP_TURNS = 5;
 const STREAMS_WARM_UP = 3_000;
 const path = '/v1/chat/completions';
 
-/** CPU per priced chat request at the gateway and in all processes, and the time it adds to a stream's first byte. */
+/**
+ * CPU per priced chat request at the gateway and in all processes, and the time it adds to a
+ * stream's first byte.
+ */
 export async function gatewayRows(cluster: BenchCluster): Promise<Row[]> {
   const stack = await startStack(cluster, true);
   const peer = await startPeer(stack.upstream.url);
@@ -36,10 +39,10 @@ export async function gatewayRows(cluster: BenchCluster): Promise<Row[]> {
 type Parts = Record<'gateway' | 'api' | 'pg' | 'floor' | 'rushed' | 'passed', number>;
 
 /**
- * Turn by turn, so that what the machine does besides is shared by all. What a request costs depends on
- * how many come in a second: a proxy that is never idle is woken once for many. So the floor proxy is given as many as the
- * gateway serves, evenly spread over its connections; what it costs as fast as it goes (`rushed`) stands beside it, and so
- * that the ratio to it can be read too.
+ * Turn by turn, so that other work of the machine is shared by all. The cost of a request depends
+ * on how many come in a second: a proxy that is never idle is woken once for many. So the floor
+ * proxy is given as many as the gateway serves, evenly spread over its connections; its cost at
+ * full speed (`rushed`) stands beside it, and so that the ratio to it can be read too.
  */
 async function cpuOfAll(
   cluster: BenchCluster,

@@ -60,7 +60,10 @@ async function reserveTimes(
   return times;
 }
 
-/** Users with wallets, and settled reservations with their two entries each, as the product would have left them. */
+/**
+ * Users with wallets, and settled reservations with their two entries each, as the product would
+ * have left them.
+ */
 async function fill(db: Db, org_id: string): Promise<void> {
   const run = (sql: string) => db.raw(sql, { org_id, wallets: WALLETS, holds: ENTRIES / 2 });
   await run(

@@ -9,7 +9,10 @@ const SECONDS = 6;
 const ROUNDS = 2;
 const IN_FLIGHT = 64;
 
-/** Cycles a second through the HTTP routes of one API process: batches against a transaction for each call. */
+/**
+ * Cycles a second through the HTTP routes of one API process: batches against a transaction for
+ * each call.
+ */
 export async function httpLedgerRow(cluster: BenchCluster): Promise<Row> {
   const url = await cluster.database('bench_http_ledger');
   const { org_id } = await seedHotWallet(url);

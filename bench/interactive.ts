@@ -6,8 +6,8 @@ const HOLD = 61_500n;
 const COST = 4_500n;
 
 /**
- * The way that most systems are written, for comparison: the same reads and writes as reserve and settle, statement by
- * statement from the client, one transaction each.
+ * The way that most systems are written, for comparison: the same reads and writes as reserve and
+ * settle, statement by statement from the client, one transaction each.
  */
 export async function interactiveCycle(
   db: Db,

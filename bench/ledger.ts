@@ -11,7 +11,10 @@ import type { Row } from './row';
 const SECONDS = 8;
 const ROUNDS = 2;
 
-/** Cycles a second on one hot wallet, 64 in flight over two processes, durable: batches against interactive transactions. */
+/**
+ * Cycles a second on one hot wallet, 64 in flight over two processes, durable: batches against
+ * interactive transactions.
+ */
 export async function ledgerRow(cluster: BenchCluster): Promise<Row> {
   const url = await cluster.database('bench_ledger');
   const account = await seedHotWallet(url);

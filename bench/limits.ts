@@ -1,8 +1,10 @@
 import { hash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import Redis from 'ioredis';
 import { z } from 'zod';
 import type { Estimated, Limited } from '../gateway/call/call';
 import { limitSections } from '../gateway/config/limits';
+import type { Rule } from '../gateway/limits/buckets';
 import { type Limits, openLimits } from '../gateway/limits/engine';
 import { createLimitRules } from '../gateway/limits/rules';
 import { fixedWindow } from '../gateway/limits/windows';
@@ -22,17 +24,20 @@ const CHECKS = 16;
 const many = 1_000_000_000;
 const all = { rpm: many, tpm: many, max_parallel_requests: many };
 
-/** What the limits cost by themselves: time where they are alone, round trips where they are shared. */
+/** The cost of limits by themselves: time in one gateway, round trips if they are shared. */
 export async function limitRows(): Promise<Row[]> {
   return [await aloneRow(), await sharedRow()];
 }
 
-/** All six tiers with all three limits, from the first stage to what runs at a call's end. */
+/** All six tiers with all three limits, from the first stage to the work at a call's end. */
 async function aloneRow(): Promise<Row> {
   const limits = openLimits(createLog('bench', 'silent'));
   const settings = z.strictObject(limitSections).parse({
     rate_limits: {
-      ...{ per_key: all, per_user: all, per_team: all, global: all },
+      per_key: all,
+      per_user: all,
+      per_team: all,
+      global: all,
       ip: { enabled: true, rpm: many },
     },
     consumer_groups: [{ name: 'group', rate_limits: all, keys: ['key'] }],
@@ -63,7 +68,7 @@ function nanosEach(step: () => void): number {
   return ((performance.now() - began) * 1e6) / REQUESTS;
 }
 
-/** A call with nothing but what the limits look at. */
+/** A call with only the members that the limits look at. */
 function caller(limits: Limits, rules: ReturnType<typeof createLimitRules>) {
   let seen = 0;
   const ends: (() => void)[] = [];
@@ -113,7 +118,7 @@ async function sharedRow(): Promise<Row> {
 async function open(url: string, key_prefix: string): Promise<Limits> {
   const limits = openLimits(createLog('bench', 'silent'));
   limits.use({ store: { url, key_prefix, sync_interval_ms: 100, local_fallback: true } });
-  while (limits.storeState() !== 'up') await new Promise((resolve) => setTimeout(resolve, 5));
+  while (limits.storeState() !== 'up') await sleep(5);
   return limits;
 }
 
@@ -124,9 +129,14 @@ async function roundTrips(
   at_most: number,
 ): Promise<number> {
   const window = fixedWindow(86_400_000);
-  const rule = {
-    ...({ scope: 'global', limit_type: 'rpm', limit: at_most, window, name } as const),
-    ...{ queue_ms: 0, retry_after: undefined },
+  const rule: Rule = {
+    scope: 'global',
+    limit_type: 'rpm',
+    limit: at_most,
+    window,
+    name,
+    queue_ms: 0,
+    retry_after: undefined,
   };
   const before = await scripts(client);
   for (let n = 0; n < SHARED_REQUESTS; n += gateways.length) {

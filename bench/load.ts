@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
 
-export interface LoadOptions {
+interface LoadOptions {
   url: string;
   path: string;
   headers: Record<string, string>;
@@ -12,7 +12,10 @@ export interface LoadOptions {
   per_second?: number | undefined;
 }
 
-/** Sends so many POSTs with so many in flight; milliseconds it took. Throws on an answer that is not 200. */
+/**
+ * Sends so many POSTs with so many in flight; milliseconds it took. Throws on an answer that is not
+ * 200.
+ */
 export async function sendMany({
   url,
   path,
@@ -48,10 +51,14 @@ export async function sendMany({
   return elapsed_ms;
 }
 
-// Long enough that what a call leaves to be done after its answer (the settlement) is over before the next one starts.
+// Long enough that the work after a call's answer (the settlement) is over before the next one
+// starts.
 const PAUSE_MS = 10;
 
-/** Milliseconds to the first byte of each of so many answers, one at a time with a pause between them. */
+/**
+ * Milliseconds to the first byte of each of so many answers, one at a time with a pause between
+ * them.
+ */
 export async function firstBytes(options: Omit<LoadOptions, 'in_flight'>): Promise<number[]> {
   const pool = new Pool(options.url, { connections: 1 });
   const times: number[] = [];

@@ -1,5 +1,5 @@
 import { cpus } from 'node:os';
-import { startCluster } from './cluster';
+import { type BenchCluster, startCluster } from './cluster';
 import { gatewayRows } from './gateway';
 import { growthRow } from './growth';
 import { httpLedgerRow } from './http-ledger';
@@ -12,8 +12,6 @@ import { policyRow } from './policy';
 import type { Row } from './row';
 import { socketRow } from './sockets';
 import { ticketRows } from './tickets';
-
-type Cluster = Awaited<ReturnType<typeof startCluster>>;
 
 const rows: Record<string, () => Promise<Row[]>> = {
   ledger: inCluster(async (cluster) => [await ledgerRow(cluster)]),
@@ -29,8 +27,11 @@ const rows: Record<string, () => Promise<Row[]>> = {
   memory: inCluster(async (cluster) => [await memoryRow(cluster)]),
 };
 
-/** In a server of its own: what earlier rows left for its vacuum and checkpoints to do would count as this one's work. */
-function inCluster(measure: (cluster: Cluster) => Promise<Row[]>): () => Promise<Row[]> {
+/**
+ * In a server of its own: the vacuum and checkpoints of earlier rows would count as this one's
+ * work.
+ */
+function inCluster(measure: (cluster: BenchCluster) => Promise<Row[]>): () => Promise<Row[]> {
   return async () => {
     const cluster = await startCluster();
     try {

@@ -12,14 +12,19 @@ const ROUNDS = 2;
 const IN_FLIGHT = 32;
 
 const tool_call = JSON.stringify({
-  ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'tools/call',
   params: {
     name: 'work',
     arguments: { text: 'Some words about nothing in particular. '.repeat(16) },
   },
 });
 
-/** MCP call: CPU of the gateway for one priced call of a tool, against that of one priced chat request. */
+/**
+ * MCP call: CPU of the gateway for one priced call of a tool, against that of one priced chat
+ * request.
+ */
 export async function mcpRow(cluster: BenchCluster): Promise<Row> {
   const stack = await startStack(cluster);
   try {
@@ -48,7 +53,11 @@ async function round(stack: Stack, requests: number) {
   const spent = async (path: string, body: string): Promise<number> => {
     const before = cpuMs([stack.gateway.pid]);
     await sendMany({
-      ...{ url: stack.gateway.url, path, body, requests, in_flight: IN_FLIGHT },
+      url: stack.gateway.url,
+      path,
+      body,
+      requests,
+      in_flight: IN_FLIGHT,
       headers: {
         authorization: `Bearer ${stack.gateway_key}`,
         accept: 'application/json, text/event-stream',
@@ -66,7 +75,9 @@ async function priceTools({ database_url }: Stack): Promise<void> {
   const db = openDatabase(database_url, 1);
   await pricing.create(db, {
     ...pricing.blankPrice,
-    ...{ provider: 'mcp', model: 'bench/*', per_request: 0.000001 },
+    provider: 'mcp',
+    model: 'bench/*',
+    per_request: 0.000001,
     effective_from: new Date(Date.now() - 60_000),
   });
   await db.destroy();

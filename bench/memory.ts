@@ -9,7 +9,10 @@ const IN_FLIGHT = 64;
 const SAMPLES = 30;
 const MB = 1_048_576;
 
-/** Resident memory of a gateway while 10,000 streams pass through it: bounded, and no longer growing. */
+/**
+ * Resident memory of a gateway while 10,000 streams pass through it: bounded, and no longer
+ * growing.
+ */
 export async function memoryRow(cluster: BenchCluster): Promise<Row> {
   const stack = await startStack(cluster);
   try {

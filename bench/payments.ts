@@ -8,13 +8,13 @@ import { Pool } from 'undici';
 import { putConfig } from '../domain/payments/config';
 import { putOrgSettings } from '../domain/payments/settings';
 import * as organizations from '../domain/people/organizations';
-import * as tokens from '../domain/people/tokens';
 import { createSecrets } from '../domain/secrets';
 import { openDatabase } from '../runtime/database';
 import { sandboxAccessB } from '../sandbox/payments/b/provider';
 import { freePorts } from '../sandbox/processes/ports';
 import { launch } from '../sandbox/processes/processes';
 import { NAMESPACE, pollersOf, prepareTemporal } from '../sandbox/servers/temporal';
+import { makeKey } from '../test/support/keys';
 import type { BenchCluster } from './cluster';
 import { median } from './load';
 import type { Row } from './row';
@@ -34,7 +34,10 @@ interface Shop {
   stop: () => Promise<void>;
 }
 
-/** What a top-up costs: whole sessions against a bare workflow on the same server, and what is added to the provider's time. */
+/**
+ * The cost of a top-up: whole sessions against a bare workflow on the same server, and the time
+ * added to the provider's.
+ */
 export async function paymentRows(cluster: BenchCluster): Promise<Row[]> {
   const shop = await openShop(cluster);
   try {
@@ -45,8 +48,8 @@ export async function paymentRows(cluster: BenchCluster): Promise<Row[]> {
 }
 
 /**
- * Beside a workflow with the same two updates, each of which runs one activity that does nothing: what no workflow that acts
- * can be without. The same without activities is shown.
+ * Beside a workflow with the same two updates, each of which runs one activity that does nothing:
+ * what no workflow that acts can be without. The same without activities is shown.
  */
 async function sessionsRow(shop: Shop): Promise<Row> {
   const client = await bareClient(shop);
@@ -135,18 +138,16 @@ async function bareClient({ temporal_address: address }: Shop): Promise<Client> 
 async function bareSession(client: Client, hasActivities: boolean): Promise<void> {
   const workflowId = `bare-${randomUUID()}`;
   const startWorkflowOperation = new WithStartWorkflowOperation('bare', {
-    ...{
-      workflowId,
-      taskQueue: 'bare',
-      args: [{ hasActivities }],
-      workflowIdConflictPolicy: 'USE_EXISTING',
-    },
+    workflowId,
+    taskQueue: 'bare',
+    args: [{ hasActivities }],
+    workflowIdConflictPolicy: 'USE_EXISTING',
   });
   await client.workflow.executeUpdateWithStart('first', { startWorkflowOperation });
   await client.workflow.getHandle(workflowId).executeUpdate('second');
 }
 
-/** How many a second, so many in flight. */
+/** The rate a second, with so many in flight. */
 async function rate(run: (lane: number) => Promise<void>, seconds: number): Promise<number> {
   const started_at = performance.now();
   let done = 0;
@@ -170,8 +171,12 @@ async function openShop(cluster: BenchCluster): Promise<Shop> {
   const url = (port: number) => `http://127.0.0.1:${port}`;
   const keys = await seed(database_url, SVC_SECRETS_KEY, url(provider));
   const env = {
-    ...{ DATABASE_URL: database_url, TEMPORAL_ADDRESS: temporal_address, SVC_SECRETS_KEY },
-    ...{ API_PORT: String(api), SANDBOX_PAYMENT_B_PORT: String(provider), LOG_LEVEL: 'error' },
+    DATABASE_URL: database_url,
+    TEMPORAL_ADDRESS: temporal_address,
+    SVC_SECRETS_KEY,
+    API_PORT: String(api),
+    SANDBOX_PAYMENT_B_PORT: String(provider),
+    LOG_LEVEL: 'error',
   };
   const scripts = [
     'sandbox/payments/b/provider.ts',
@@ -210,7 +215,10 @@ async function openShop(cluster: BenchCluster): Promise<Shop> {
   };
 }
 
-/** A buyer of an organization of its own for each that is in flight, and the provider where it is. */
+/**
+ * A buyer of an organization of its own for each that is in flight, and the provider at its
+ * address.
+ */
 async function seed(url: string, secrets_key: string, base_url: string): Promise<string[]> {
   const db = openDatabase(url, 2);
   const { webhook_secret, ...credentials } = sandboxAccessB;
@@ -225,12 +233,7 @@ async function seed(url: string, secrets_key: string, base_url: string): Promise
       currency: 'USD',
     });
     await putOrgSettings(db, org_id, { return_origins: ['http://127.0.0.1:3000'] });
-    const nobody = { user_id: null, team_id: null, agent_id: null };
-    const { key } = await tokens.issue(db, {
-      ...{ org_id, name: 'buyer', token_type: 'access', scopes: ['org:billing'], ...nobody },
-      ...{ allowed_models: null, max_budget_nanos: null, expires_at: null, created_by: 'bench' },
-    });
-    keys.push(key);
+    keys.push(await makeKey(db, org_id, { scopes: ['org:billing'] }));
   }
   await db.destroy();
   return keys;

@@ -9,7 +9,10 @@ import { end, waitFor } from './stack';
 const run = promisify(execFile);
 const VERSION = '1.15.2';
 
-/** The public peer on npm, passing requests on to the given upstream. Installed once into a cache folder of its own. */
+/**
+ * The public peer on npm, passing requests on to the given upstream. Installed once into a cache
+ * folder of its own.
+ */
 export async function startPeer(upstream_url: string) {
   const folder = path.join(cacheFolder(), `peer-${VERSION}`);
   const script = path.join(folder, 'node_modules/@portkey-ai/gateway/build/start-server.js');

@@ -10,7 +10,7 @@ import type { Row } from './row';
 const ROUNDS = 15;
 const ANSWERS = 200;
 const TERMS = 100;
-// What the metering of a stream, which every call pays, may be multiplied by.
+// The factor by which a pack may multiply the metering of a stream, which every call pays.
 const BAR = 5;
 
 const words = 'The quick brown fox jumps over the lazy dog, and item 4711 was sold to nobody. ';
@@ -24,7 +24,10 @@ const json = JSON.stringify({
   choices: [{ index: 0, message: { role: 'assistant', content: said }, finish_reason: 'stop' }],
 });
 
-/** What a pack costs on an answer of 2 kB, whole and as a stream of 410 events, against the metering that every answer has. */
+/**
+ * The cost of a pack on an answer of 2 kB, whole and as a stream of 410 events, against the
+ * metering that every answer has.
+ */
 export async function policyRow(): Promise<Row> {
   const dlp = openDlp({
     action: 'block',

@@ -1,4 +1,4 @@
-/** What was measured, as a ratio within this run, and its bar; what has none is only shown. */
+/** A measure, as a ratio within this run, and its bar; one without a bar is only shown. */
 export interface Row {
   measure: string;
   figure: string;

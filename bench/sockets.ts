@@ -10,7 +10,10 @@ const WARM_UP = 2_000;
 const ROUNDS = 2;
 const SOCKETS = 32;
 
-/** Socket relay: CPU of the gateway for one priced stream of 32 events asked over a socket, against the same over HTTP. */
+/**
+ * Socket relay: CPU of the gateway for one priced stream of 32 events asked over a socket, against
+ * the same over HTTP.
+ */
 export async function socketRow(cluster: BenchCluster): Promise<Row> {
   const stack = await startStack(cluster);
   try {
@@ -46,7 +49,10 @@ async function round(stack: Stack, streams: number) {
   return {
     http: await spent(() =>
       sendMany({
-        ...{ url, path, headers, body: streamBody },
+        url,
+        path,
+        headers,
+        body: streamBody,
         requests: streams,
         in_flight: SOCKETS,
       }),

@@ -8,14 +8,14 @@ import { request } from 'undici';
 import { stringify } from 'yaml';
 import * as members from '../domain/people/members';
 import * as organizations from '../domain/people/organizations';
-import * as tokens from '../domain/people/tokens';
 import { openDatabase } from '../runtime/database';
 import { root } from '../runtime/root';
 import { freePorts } from '../sandbox/processes/ports';
+import { gatewayToken, issueKey } from '../test/support/keys';
 import type { BenchCluster } from './cluster';
 import { seedHotWallet } from './ledger';
 
-export interface Part {
+interface Part {
   url: string;
   pid: number;
 }
@@ -33,8 +33,8 @@ export interface Stack {
 }
 
 /**
- * Upstream, floor proxy, one API and one gateway as processes of their own, with money and keys. With `everything` the gateway
- * also limits by all six tiers and looks at what is said.
+ * Upstream, floor proxy, one API and one gateway as processes of their own, with money and keys.
+ * With `everything` the gateway also limits by all six tiers and looks at the texts.
  */
 export async function startStack(cluster: BenchCluster, everything = false): Promise<Stack> {
   const database_url = await cluster.database(`bench_stack_${Date.now()}`);
@@ -128,7 +128,7 @@ export async function end(child: ChildProcess): Promise<void> {
   clearTimeout(timer);
 }
 
-/** Waits until an address answers, with 200 where that is asked. */
+/** Waits until an address answers, with 200 if that is asked. */
 export async function waitFor(url: string, is_strict: boolean): Promise<void> {
   for (let attempt = 0; attempt < 300; attempt += 1) {
     const status = await request(url).then(
@@ -147,37 +147,16 @@ export async function waitFor(url: string, is_strict: boolean): Promise<void> {
 /** A gateway key and the gateway's own service token. */
 export async function seedKeys(url: string, org_id: string, name = 'first') {
   const db = openDatabase(url, 1);
-  const blank = {
-    org_id: null,
-    token_type: 'access' as const,
-    scopes: [],
-    allowed_models: null,
-    user_id: null,
-    team_id: null,
-    agent_id: null,
-    max_budget_nanos: null,
-    expires_at: null,
-    created_by: 'bench',
-  };
   const person = { name: `Member ${name}`, role: 'member' as const };
   const { user_id } = await members.add(db, org_id, person, true);
   const { id: team_id } = await organizations.createTeam(db, org_id, `Team ${name}`);
-  const gateway = await tokens.issue(db, {
-    ...blank,
-    ...{ org_id, user_id, team_id },
-    name: `gateway ${name}`,
-    token_type: 'gateway',
-  });
-  const control_plane = await tokens.issue(db, {
-    ...blank,
-    name: `control plane ${name}`,
-    scopes: ['control_plane'],
-  });
+  const gateway = await issueKey(db, org_id, { token_type: 'gateway', user_id, team_id });
+  const control_plane = await gatewayToken(db);
   await db.destroy();
   return {
     gateway: gateway.key,
     gateway_key_id: gateway.id,
-    control_plane: control_plane.key,
+    control_plane,
   };
 }
 
@@ -186,7 +165,10 @@ function allOn(key_id: string) {
   const scope = { rpm: 100_000_000, tpm: 100_000_000_000, max_parallel_requests: 100_000 };
   return {
     rate_limits: {
-      ...{ per_key: scope, per_user: scope, per_team: scope, global: scope },
+      per_key: scope,
+      per_user: scope,
+      per_team: scope,
+      global: scope,
       ip: { enabled: true, rpm: 100_000_000 },
     },
     consumer_groups: [{ name: 'bench', rate_limits: scope, keys: [key_id] }],

@@ -24,7 +24,10 @@ const ROUNDS = 3;
 const PAUSE_MS = 40;
 const GIVE_UP_MS = 2_000;
 
-/** What waiting calls cost: the way from a credit to their first byte, the ledger's other work, and memory. */
+/**
+ * The cost of waiting calls: the way from a credit to their first byte, the ledger's other work,
+ * and memory.
+ */
 export async function ticketRows(cluster: BenchCluster): Promise<Row[]> {
   const stack = await startStack(cluster);
   const db = openDatabase(stack.database_url, 4);
@@ -54,7 +57,10 @@ async function makePoor(stack: Stack, db: Db): Promise<Poor> {
   return { org_id, wallet_id, key };
 }
 
-/** So many calls that wait at the gateway, each with a body of its own; `first_bytes` are performance.now() of each. */
+/**
+ * So many calls that wait at the gateway, each with a body of its own; `first_bytes` are
+ * performance.now() of each.
+ */
 async function hold(stack: Stack, db: Db, poor: Poor, count: number) {
   const pool = new Pool(stack.gateway.url, { connections: count, headersTimeout: 0 });
   const first_bytes: number[] = [];
@@ -84,7 +90,7 @@ async function waitersOf(db: Db, { org_id }: Poor): Promise<number> {
   return count;
 }
 
-/** What the oldest waiting call needs; a nano where none waits any more. */
+/** The money that the oldest waiting call needs; one nano if none waits any more. */
 async function needOf(db: Db, { org_id }: Poor): Promise<bigint> {
   const row = await maybe<{ need: bigint }>(
     db,
@@ -108,7 +114,7 @@ async function wakeRow(stack: Stack, db: Db): Promise<Row> {
   const poor = await makePoor(stack, db);
   const held = await hold(stack, db, poor, HELD);
   const times: number[] = [];
-  // What calls settle below their holds pays for further ones between two credits.
+  // Calls settle below their holds, and the rest pays for further ones between two credits.
   while ((await waitersOf(db, poor)) > 0) {
     const need = await needOf(db, poor);
     const answered = held.first_bytes.length;
@@ -116,7 +122,7 @@ async function wakeRow(stack: Stack, db: Db): Promise<Row> {
     const give_up_at = performance.now() + GIVE_UP_MS;
     while (held.first_bytes.length === answered && performance.now() < give_up_at) await sleep(1);
     const first_byte = held.first_bytes[answered];
-    // None where the last one had just been paid for.
+    // None if the last one had just been paid for.
     if (first_byte !== undefined) times.push(first_byte - committed_at);
     await sleep(PAUSE_MS);
   }
@@ -150,7 +156,10 @@ async function heldMemoryRow(stack: Stack, db: Db): Promise<Row> {
   };
 }
 
-/** The hot wallet's cycles with a thousand calls waiting in the same organization, against the same without. */
+/**
+ * The hot wallet's cycles with a thousand calls waiting in the same organization, against the same
+ * without.
+ */
 async function throughputRow(cluster: BenchCluster): Promise<Row> {
   const url = await cluster.database(`bench_waiters_${Date.now()}`);
   const { org_id, key_id } = await seedHotWallet(url);
@@ -184,7 +193,11 @@ async function waitFor1000(url: string, org_id: string): Promise<() => Promise<v
     const request_id = randomUUID();
     const request_body_hash = `sha256:${request_id.replaceAll('-', '').repeat(2)}`;
     const short = await batches.reserve({
-      ...{ org_id, provider: 'openai', model: 'gpt-4o-mini', request_id, request_body_hash },
+      org_id,
+      provider: 'openai',
+      model: 'gpt-4o-mini',
+      request_id,
+      request_body_hash,
       estimated_prompt_tokens: 9_000_000_000_000_000,
       max_completion_tokens: 0,
     });

@@ -1,5 +1,6 @@
-// Loaded before each process that npm start runs: where npm start is killed, its channel closes, and the process drains and ends.
-// Plain JavaScript, because Temporal's workflow threads load it too, and before anything is compiled.
+// Loaded before each process that npm start runs: if npm start is killed, its channel closes,
+// and the process drains and ends. Plain JavaScript, because Temporal's workflow threads load it
+// too, and before anything is compiled.
 const DRAIN_MS = 5_000;
 
 if (process.channel) {

@@ -7,7 +7,8 @@ import { schemaText } from '../migrations/schema';
 import { openDatabase } from '../runtime/database';
 import { freePorts } from './processes/ports';
 import { launch } from './processes/processes';
-import { ensureDatabase, prepareCluster } from './servers/postgres';
+import { ensureDatabase } from './servers/database';
+import { prepareCluster } from './servers/postgres';
 
 /** Writes migrations/schema.sql from the migrations, by way of an empty database of its own. */
 export async function main(): Promise<void> {

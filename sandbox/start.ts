@@ -6,7 +6,7 @@ import { welcome } from './demo/welcome';
 import { choosePorts } from './processes/addresses';
 import { claimDirectory } from './processes/data-directory';
 import { createOutput, type Output } from './processes/output';
-import { createStack, type Stack } from './processes/stack';
+import { openStack, type Stack } from './processes/stack';
 import { type Product, startProduct } from './product/product';
 
 // npm passes on the Ctrl-C that the terminal gives to both of us: two signals this close are one.
@@ -14,30 +14,30 @@ const SAME_SIGNAL_MS = 500;
 const NPM_CHECK_MS = 500;
 
 async function run(): Promise<void> {
-  const settings = loadConfig('product');
+  const options = loadConfig('product');
   setModelsKey();
   // Refused before anything has started; the gateways read it themselves.
-  if (settings.GATEWAY_CONFIG) loadSettings(settings.GATEWAY_CONFIG);
+  if (options.GATEWAY_CONFIG) loadSettings(options.GATEWAY_CONFIG);
   let onClosed = () => {};
-  const output = createOutput(logFolder(settings), () => onClosed());
+  const output = createOutput(logFolder(options), () => onClosed());
   const told = toldToStop((stop) => {
     onClosed = stop;
   });
-  const claim = await claimDirectory(path.resolve(settings.DATA_DIR));
+  const claim = await claimDirectory(path.resolve(options.DATA_DIR));
   let product: Product | undefined;
-  const refreshDemo = () => product && writeDemo(settings, product.demo());
-  const stack = createStack(output, claim, refreshDemo);
+  const refreshDemo = () => product && writeDemo(options, product.demo());
+  const stack = openStack(output, claim, refreshDemo);
   try {
-    removeDemo(settings);
-    const ports = await choosePorts(settings);
-    const starting = startProduct({ settings, ports, stack, output });
+    removeDemo(options);
+    const ports = await choosePorts(options);
+    const starting = startProduct({ options, ports, stack, output });
     product = await Promise.race([starting, told.then(() => undefined)]);
     if (product) announce(product, output, refreshDemo);
     await told;
   } finally {
     product = undefined;
     claim.leave();
-    removeDemo(settings);
+    removeDemo(options);
     output.log.info('stopping; a second Ctrl-C kills');
     killWhenToldAgain(stack, claim.release);
     await stack.stop();
@@ -51,7 +51,10 @@ function announce(product: Product, output: Output, refreshDemo: () => void): vo
   output.say(welcome(product.demo(), product.more));
 }
 
-/** Resolves at the first reason to end: a signal, no reader of our output, or the npm that started us is gone. */
+/**
+ * Resolves at the first reason to end: a signal, no reader of our output, or the npm that started
+ * us is gone.
+ */
 function toldToStop(onStop: (stop: () => void) => void): Promise<void> {
   return new Promise((resolve) => {
     onStop(resolve);
@@ -73,7 +76,10 @@ function killWhenToldAgain(stack: Stack, release: () => void): void {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, kill);
 }
 
-/** `npm start`. Whatever stops it is told to the person at the terminal, after the lines of its parts. */
+/**
+ * `npm start`. If an error stops it, the person at the terminal reads it after the lines of its
+ * parts.
+ */
 export async function main(): Promise<void> {
   try {
     await run();

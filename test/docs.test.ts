@@ -53,8 +53,12 @@ const configurations = blocks.filter(({ language }) => language === 'yaml');
 
 test.each(configurations)('the gateway takes the configuration at $place', ({ text }) => {
   const target = {
-    ...{ id: 'a', provider: 'openai', shape: 'openai', base_url: 'http://127.0.0.1/v1' },
-    ...{ api_key_env: 'MODELS_KEY', models: ['gpt-4o'] },
+    id: 'a',
+    provider: 'openai',
+    shape: 'openai',
+    base_url: 'http://127.0.0.1/v1',
+    api_key_env: 'MODELS_KEY',
+    models: ['gpt-4o'],
   };
   const given = { providers: { targets: [target] }, ...parse(text) };
   const whole = stringify(given);
@@ -69,7 +73,7 @@ test.each(documents)('each link in %s leads to a file, and to a heading of it', 
   expect(broken).toEqual([]);
 });
 
-/** Links that name no other site, and of what stands in fences none. */
+/** Links within the project; those in fences do not count. */
 function linksOf(file: string): string[] {
   const prose = textOf(file).replace(/^```[\s\S]*?^```$/gm, '');
   return [...prose.matchAll(/\]\(([^)\s]+)\)/g)]

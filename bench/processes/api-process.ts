@@ -10,7 +10,8 @@ import { openDatabase } from '../../runtime/database';
 import { createLog } from '../../runtime/log';
 import { openTemporal } from '../../temporal/client';
 
-// One API process for the bench: the product's app, with its batches or with a transaction of its own for each call.
+// One API process for the bench: the product's app, with its batches or with a transaction of its
+// own for each call.
 const database_url = process.env.DATABASE_URL as string;
 const db = openDatabase(database_url, 10, 'bench-api');
 const log = createLog('bench-api', 'error');

@@ -1,7 +1,8 @@
 import { createServer } from 'node:http';
 import { Pool } from 'undici';
 
-// The proxy that anybody would write first: node:http and undici, no key, no limit, no money, no metering.
+// The proxy that anybody would write first: node:http and undici, no key, no limit, no money, no
+// metering.
 const upstream = new Pool(process.env.UPSTREAM_URL as string);
 const server = createServer(async (req, res) => {
   const { host: _, connection: __, ...headers } = req.headers;

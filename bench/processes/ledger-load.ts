@@ -28,7 +28,10 @@ const usage = {
 };
 const request_body_hash = `sha256:${'0'.repeat(64)}`;
 
-/** One load process: as many whole cycles as fit into the time; answers {cycles, errors} to its parent. */
+/**
+ * One load process: as many whole cycles as fit into the time; answers {cycles, errors} to its
+ * parent.
+ */
 async function main(spec: LoadSpec): Promise<void> {
   const db = openDatabase(spec.url, spec.way === 'batched' ? 4 : spec.in_flight);
   const batches = openBatches(db, createLog('bench', 'fatal'));

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http';
 
-// A model provider that answers at once, so that what is measured is the way to it.
+// A model provider that answers at once, so that the way to it is measured.
 const text = 'word '.repeat(200);
 const usage = { prompt_tokens: 180, completion_tokens: 200, total_tokens: 380 };
 const answer = JSON.stringify({
@@ -20,7 +20,8 @@ const stream = [
 ];
 
 const tool_result = JSON.stringify({
-  ...{ jsonrpc: '2.0', id: 1 },
+  jsonrpc: '2.0',
+  id: 1,
   result: { content: [{ type: 'text', text }] },
 });
 

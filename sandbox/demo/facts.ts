@@ -1,8 +1,8 @@
 import type { Seeded } from './seed';
 
-/** What a script needs to know of a running copy: the content of demo.json. */
+/** The facts of a running copy that a script needs: the content of demo.json. */
 export interface Demo extends Omit<Seeded, 'wallet_id' | 'models'> {
-  /** A chat model that the gateway serves, then an embedding model where it serves one. */
+  /** A chat model that the gateway serves, then an embedding model if it serves one. */
   models: string[];
   api_url: string;
   gateway_url: string;
@@ -12,7 +12,7 @@ export interface Demo extends Omit<Seeded, 'wallet_id' | 'models'> {
     apis: number[];
     gateways: number[];
     worker_lifecycle: number | null;
-    /** Null where somebody else's server is used. */
+    /** Null if somebody else's server is used. */
     temporal: number | null;
     postgres: number | null;
   };
@@ -31,12 +31,12 @@ export interface Demo extends Omit<Seeded, 'wallet_id' | 'models'> {
   cancel_url: string;
 }
 
-/** What is printed and not in demo.json. */
+/** The facts that are printed and not in demo.json. */
 export interface Printed {
   wallet_id: string;
   /** The model that the calls name has a price. */
   is_priced: boolean;
   log_folder: string;
-  /** Where the printed commands keep the answer of create-checkout. */
+  /** The file in which the printed commands keep the answer of create-checkout. */
   checkout_file: string;
 }

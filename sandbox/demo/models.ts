@@ -3,8 +3,11 @@ import { parse } from 'yaml';
 import { z } from 'zod';
 import type { Seeded } from './seed';
 
-/** What the printed calls name: the provider, its chat model, and an embedding model where one is served. */
-export interface DemoModels {
+/**
+ * The names in the printed calls: the provider, its chat model, and an embedding model if one is
+ * served.
+ */
+interface DemoModels {
   provider: string;
   models: string[];
   /** The chat model has a price, so that a call of it is answered. */
@@ -26,7 +29,10 @@ const catalog = z.object({
 // By name only: a configuration does not say what a model is for.
 const not_chat = /embed|whisper|tts|audio|transcri|moderation|image|dall-e|rerank/i;
 
-/** Models that the gateway's configuration serves, priced ones first; those of the seed where it serves no chat. */
+/**
+ * Models that the gateway's configuration serves, priced ones first; those of the seed if it serves
+ * no chat.
+ */
 export async function demoModels(
   config_file: string,
   api_url: string,
@@ -52,7 +58,7 @@ interface Served {
   model: string;
 }
 
-/** What a configuration serves over the OpenAI wire, which the printed calls speak. */
+/** The models that a configuration serves over the OpenAI wire, which the printed calls speak. */
 function servedBy(text: string): Served[] {
   const { targets } = configuration.parse(parse(text)).providers;
   return targets

@@ -6,7 +6,7 @@ import type { Db } from '../../domain/sql';
 import { sandboxAccessA } from '../payments/a/provider';
 import { sandboxAccessB } from '../payments/b/provider';
 
-/** Where a console of one's own would run; buyers may return there from the first start. */
+/** The origin of a console of one's own; buyers may return there from the first start. */
 const CONSOLE_ORIGIN = 'http://127.0.0.1:3000';
 /** Origins of earlier starts with PORTS=free, see ports.ts. */
 const chosenFreely = /^http:\/\/127\.0\.0\.1:(2\d|3[01])\d{3}$/;
@@ -14,11 +14,14 @@ const onThisMachine = /^http:\/\/127\.0\.0\.1:/;
 
 export interface PaymentPlaces {
   urls: Record<ProviderName, string>;
-  /** Where the buyer's page is. */
+  /** The address of the buyer's page. */
   shop_url: string;
 }
 
-/** Sets both sandbox providers up at their addresses of this start. A provider that was set up elsewhere is left alone. */
+/**
+ * Sets both sandbox providers up at their addresses of this start. A provider that was set up
+ * elsewhere is left alone.
+ */
 export async function seedPayments(
   db: Db,
   secrets: Secrets,

@@ -1,7 +1,10 @@
 import type { Demo } from './facts';
 
-/** The commands of a top-up, in order. Between `create` and `confirm` a person pays at the address that `create` prints. */
-export interface PaymentWalk {
+/**
+ * The commands of a top-up, in order. Between `create` and `confirm` a person pays at the address
+ * that `create` prints.
+ */
+interface PaymentWalk {
   create: string;
   confirm: string;
   history: string;
@@ -11,7 +14,10 @@ export interface PaymentWalk {
 
 const json = "-H 'content-type: application/json'";
 
-/** Shell commands with the addresses and keys of a running copy. The answer of `create` is kept in `file` for those after it. */
+/**
+ * Shell commands with the addresses and keys of a running copy. The answer of `create` is kept in
+ * `file` for those after it.
+ */
 export function paymentWalk(demo: Demo, file: string): PaymentWalk {
   const { api_url, keys, return_url, cancel_url } = demo;
   const kept = `'${file.replaceAll("'", "'\\''")}'`;

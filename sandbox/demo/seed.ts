@@ -91,8 +91,9 @@ const prices: (Partial<pricing.Price> & { provider: string; model: string })[] =
 const SAVINGS = 'Savings';
 
 /**
- * The demo organization with money, prices and keys. Made once: a second call finds it by `keys.json` in the data
- * directory, as long as the database is the same one, and brings back what the walk through a ticket has put aside.
+ * The demo organization with money, prices and keys. Made once: a second call finds it by
+ * `keys.json` in the data directory, as long as the database is the same one, and brings back what
+ * the walk through a ticket has put aside.
  */
 export async function seed(db: Db, { data_dir }: { data_dir: string }): Promise<Seeded> {
   const file = path.join(data_dir, 'keys.json');

@@ -1,7 +1,10 @@
 import type { Demo } from './facts';
 
-/** The commands that walk a person through a cost ticket, in order; `ask` waits in one terminal for `approve` in another. */
-export interface TicketWalk {
+/**
+ * The commands that walk a person through a cost ticket, in order; `ask` waits in one terminal for
+ * `approve` in another.
+ */
+interface TicketWalk {
   drain: string;
   ask: string;
   approve: string;
@@ -11,7 +14,10 @@ export interface TicketWalk {
 const json = "-H 'content-type: application/json'";
 const HOLD_MS = 300_000;
 
-/** Shell commands with the addresses and keys of a running copy; each reads what it needs when it is run. */
+/**
+ * Shell commands with the addresses and keys of a running copy; each reads its values when it is
+ * run.
+ */
 export function ticketWalk(demo: Demo): TicketWalk {
   const { api_url, gateway_url, keys, savings_team_id } = demo;
   const billing = `-H 'authorization: Bearer ${keys.billing_admin}'`;

@@ -2,7 +2,7 @@ import type { Demo, Printed } from './facts';
 import { paymentWalk } from './payment-walk';
 import { ticketWalk } from './ticket-walk';
 
-/** What a person reads when everything runs. */
+/** The text that `npm start` prints when everything runs. */
 export function welcome(demo: Demo, more: Printed): string {
   const { wallet_id, is_priced, log_folder, checkout_file } = more;
   const { keys, api_url, gateway_url } = demo;

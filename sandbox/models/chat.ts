@@ -2,36 +2,42 @@ import { createHash } from 'node:crypto';
 import { type Faults, figure, withoutFaults } from './faults';
 import { count, deltas, firstTokens, plainWords, textOf } from './words';
 
-/** What the sandbox serves; the seed prices the same names. */
+/** The models that the sandbox serves; the seed prices the same names. */
 export const models = [
-  ...['gpt-4o-mini', 'gpt-4o', 'o4-mini', 'text-embedding-3-small', 'omni-moderation-latest'],
-  ...['gpt-4o-mini-tts', 'whisper-1', 'gpt-4o-mini-transcribe'],
+  'gpt-4o-mini',
+  'gpt-4o',
+  'o4-mini',
+  'text-embedding-3-small',
+  'omni-moderation-latest',
+  'gpt-4o-mini-tts',
+  'whisper-1',
+  'gpt-4o-mini-transcribe',
 ] as const;
-/** What it serves on Anthropic's wire. */
+/** The models that it serves on Anthropic's wire. */
 export const message_models = ['claude-sonnet-4-5'] as const;
 
 export const reasoning_models = new Set(['o4-mini']);
 const REASONING_TOKENS = 64;
 const CREATED = 1_735_689_600;
 
-interface Message {
+interface ChatMessage {
   role: string;
   content?: string | { type: string; text?: string }[] | null;
 }
 
-interface Tool {
+interface ChatTool {
   function: { name: string; parameters?: { properties?: Record<string, { type?: string }> } };
 }
 
 export interface ChatRequest {
   model: string;
-  messages: Message[];
+  messages: ChatMessage[];
   stream?: boolean;
   stream_options?: { include_usage?: boolean } | null;
   max_tokens?: number | null;
   max_completion_tokens?: number | null;
   n?: number | null;
-  tools?: Tool[];
+  tools?: ChatTool[];
   tool_choice?: unknown;
   parallel_tool_calls?: boolean;
   response_format?: { type: string };
@@ -50,14 +56,14 @@ interface ToolCall {
   function: { name: string; arguments: string };
 }
 
-interface Answer {
+interface Completion {
   text: string;
   tool_calls: ToolCall[];
   finish_reason: 'stop' | 'length' | 'tool_calls';
 }
 
 /** Text of the last message of a role, parts joined. */
-export function lastText(messages: Message[], role = 'user'): string {
+export function lastText(messages: ChatMessage[], role = 'user'): string {
   const message = messages.findLast((entry) => entry.role === role);
   return textOf(message?.content);
 }
@@ -151,7 +157,7 @@ function head(request: ChatRequest, object: string): Record<string, unknown> {
   return { id, object, created: CREATED, model: request.model, system_fingerprint: 'fp_sandbox' };
 }
 
-function answerTo(request: ChatRequest, faults: Faults): Answer {
+function answerTo(request: ChatRequest, faults: Faults): Completion {
   const said = withoutFaults(lastText(request.messages));
   const last = request.messages.at(-1);
   if (last?.role !== 'tool' && request.tools?.length && request.tool_choice !== 'none') {
@@ -170,7 +176,10 @@ function wordsOf(request: ChatRequest, said: string, faults: Faults): string {
   return plainWords(request.model, said, faults, is_json);
 }
 
-/** One call of the first tool; one of each where the user says "all" and parallel calls are not forbidden. */
+/**
+ * One call of the first tool; one of each if the user says "all" and parallel calls are not
+ * forbidden.
+ */
 function toolCalls(request: ChatRequest, said: string): ToolCall[] {
   const all = /\ball\b/i.test(said) && request.parallel_tool_calls !== false;
   const tools = (request.tools ?? []).slice(0, all ? undefined : 1);
@@ -181,7 +190,7 @@ function toolCalls(request: ChatRequest, said: string): ToolCall[] {
   }));
 }
 
-function argumentsOf(tool: Tool, said: string): Record<string, unknown> {
+function argumentsOf(tool: ChatTool, said: string): Record<string, unknown> {
   const samples: Record<string, unknown> = { number: 1, integer: 1, boolean: true, array: [] };
   const properties = Object.entries(tool.function.parameters?.properties ?? {});
   return Object.fromEntries(
@@ -189,7 +198,7 @@ function argumentsOf(tool: Tool, said: string): Record<string, unknown> {
   );
 }
 
-function deltasOf(answer: Answer, faults: Faults): Record<string, unknown>[] {
+function deltasOf(answer: Completion, faults: Faults): Record<string, unknown>[] {
   if (answer.tool_calls.length > 0) return toolDeltas(answer.tool_calls);
   return deltas(answer.text, faults).map((content) => ({ content }));
 }
@@ -213,7 +222,7 @@ function toolDeltas(calls: ToolCall[]): Record<string, unknown>[] {
   return [...heads, ...bodies.flat()];
 }
 
-function usageOf(request: ChatRequest, answer: Answer, faults: Faults) {
+function usageOf(request: ChatRequest, answer: Completion, faults: Faults) {
   const counted = promptTokens(request);
   const prompt_tokens = figure(faults, 'prompt', counted);
   const cached = counted >= 1_024 ? Math.floor((counted - 1) / 128) * 128 : 0;
@@ -242,7 +251,7 @@ function usageSoFar({ prompt_tokens }: { prompt_tokens: number }, completion_tok
   return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens };
 }
 
-function said({ text, tool_calls }: Answer): number {
+function said({ text, tool_calls }: Completion): number {
   return count(text) + count(tool_calls.map((call) => JSON.stringify(call.function)).join(''));
 }
 

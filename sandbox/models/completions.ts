@@ -24,7 +24,7 @@ interface Choice {
   finish_reason: 'stop' | 'length';
 }
 
-// What the provider allows where the request says nothing.
+// The provider's default if the request names no bound.
 const MAX_TOKENS = 16;
 const CREATED = 1_735_689_600;
 const categories = ['harassment', 'hate', 'illicit', 'self-harm', 'sexual', 'violence'];
@@ -57,7 +57,7 @@ export function completionFrames(request: CompletionRequest, faults: Faults): st
   return [...chunks.map((chunk) => JSON.stringify(chunk)), '[DONE]'];
 }
 
-/** A verdict for each input: what says "violence" is flagged. The wire has no usage. */
+/** A verdict for each input: one that says "violence" is flagged. The wire has no usage. */
 export function moderation({ model, input = '' }: ModerationRequest) {
   const is_list = Array.isArray(input) && typeof input[0] === 'string';
   const texts = is_list ? (input as string[]) : [textOf(input)];
@@ -101,7 +101,10 @@ function choicesOf(request: CompletionRequest, faults: Faults): Choice[] {
     const finish_reason = text === words ? ('stop' as const) : ('length' as const);
     const n = request.n ?? 1;
     return Array.from({ length: n }, (_, one) => ({
-      ...{ index: at * n + one, text, logprobs: null, finish_reason },
+      index: at * n + one,
+      text,
+      logprobs: null,
+      finish_reason,
     }));
   });
 }

@@ -4,21 +4,30 @@ import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/prom
 import { createBrotliCompress, createGzip, type Gzip, constants as zlib } from 'node:zlib';
 
 /**
- * Misbehaviour on demand. Two ways ask for it: the header `x-sandbox-fault: cut after=3; slow delay=20`, and, because a gateway
- * drops that header, `[[fault:cut after=3]]` in the last user message (or an embedding's input).
+ * Misbehaviour on demand. Two ways ask for it: the header `x-sandbox-fault: cut after=3; slow
+ * delay=20`, and, because a gateway drops that header, `[[fault:cut after=3]]` in the last user
+ * message (or an embedding's input).
  *
- * error status=429          an error before the first byte            reset            the socket dies before the first byte
- * cut after=3               the socket dies after 3 frames            end after=3      a clean end without [DONE] after 3 frames
- * silence after=0           nothing more after that many frames       error-frame after=3  an `error` object inside the stream
- * slow delay=20             ms between frames, or before a JSON body  comments count=5 delay=50  comment lines before the first frame
- * chunks count=200          that many content frames                  big-line size=1000000     one frame of that many characters
- * no-usage                  usage never comes                         usage-last       usage on the last frame that has a choice
- * usage-each                usage so far with every chunk
- * usage prompt= completion= cached= reasoning=                        other figures than the counted ones; write=, write1h=,
- *                                                                     searches= and compaction= on Anthropic's wire
- * gzip, br                  compressed although identity was asked    crlf, cr         line ends of the stream
- * fail                      Responses only: the answer says that it failed, without usage
- * bytes                     one byte a write                          html, redirect, plain   200 with a page; 302; an error that is not JSON
+ *   error status=429         an error before the first byte
+ *   reset                    the socket dies before the first byte
+ *   cut after=3              the socket dies after 3 frames
+ *   end after=3              a clean end without [DONE] after 3 frames
+ *   silence after=0          nothing more after that many frames
+ *   error-frame after=3      an `error` object inside the stream
+ *   slow delay=20            ms between frames, or before a JSON body
+ *   comments count=5 delay=50  comment lines before the first frame
+ *   chunks count=200         that many content frames
+ *   big-line size=1000000    one frame of that many characters
+ *   no-usage                 usage is never sent
+ *   usage-last               usage on the last frame that has a choice
+ *   usage-each               usage so far with every chunk
+ *   usage prompt= completion= cached= reasoning=  other figures than the counted ones; write=,
+ *                            write1h=, searches= and compaction= on Anthropic's wire
+ *   gzip, br                 compressed although identity was asked
+ *   crlf, cr                 line ends of the stream
+ *   fail                     Responses only: the answer says that it failed, without usage
+ *   bytes                    one byte a write
+ *   html, redirect, plain    200 with a page; 302; an error that is not JSON
  */
 export type Faults = Readonly<Record<string, number | true>>;
 
@@ -51,7 +60,7 @@ export function figure(faults: Faults, name: string, otherwise: number): number 
   return typeof value === 'number' && Number.isFinite(value) ? value : otherwise;
 }
 
-/** Answers in place of the model where a fault asks for it; true where nothing more is to be sent. */
+/** Answers in place of the model if a fault asks for it; true if nothing more is to be sent. */
 export function answeredByFault(
   res: ServerResponse,
   faults: Faults,
@@ -77,7 +86,7 @@ export function refuse(res: ServerResponse, status: number, message: string, cod
   sendError(res, status, { error: { message, type, param: null, code } });
 }
 
-/** A body that tells an error, with what each provider sends along. */
+/** The body of an error, with the members that each provider adds. */
 export function sendError(res: ServerResponse, status: number, body: object): void {
   const headers: Record<string, string> = { 'content-type': 'application/json' };
   if (status === 429) headers['retry-after'] = '1';
@@ -105,12 +114,12 @@ export async function sendBytes(
     return;
   }
   await write(out, res, bytes.subarray(0, bytes.length / 2), faults);
-  // What was written before leaves first.
+  // Bytes that were written before leave first.
   await sleep(5);
   res.destroy();
 }
 
-/** The frames of a stream, and the one in which its wire tells an error. */
+/** The frames of a stream, and the one in which its wire reports an error. */
 export interface Frames {
   frames: readonly string[];
   error: string;
@@ -131,7 +140,7 @@ export function namedFrames(events: readonly { type: string }[], error: { type: 
   return { frames: events.map(frame), error: frame(error) };
 }
 
-/** Sends a stream with the faults asked for. `sent` is told each frame that left. */
+/** Sends a stream with the faults asked for. `sent` is called for each frame that left. */
 export async function sendFrames(
   res: ServerResponse,
   { frames, error }: Frames,
@@ -178,7 +187,7 @@ async function write(out: Sink, res: ServerResponse, bytes: Buffer, faults: Faul
   }
 }
 
-/** Waits until what was written has left, or the other side has. */
+/** Waits until the written bytes have left, or the client has. */
 function drained(out: Sink, res: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {
@@ -199,14 +208,14 @@ async function comments(out: Sink, res: ServerResponse, faults: Faults): Promise
   }
 }
 
-/** Ends, cuts or silences a stream in its middle; true where no frame follows. */
+/** Ends, cuts or silences a stream in its middle; true if no frame follows. */
 async function interrupted(
   out: Sink,
   res: ServerResponse,
   faults: Faults,
   error: string,
 ): Promise<boolean> {
-  // What was written before leaves first.
+  // Bytes that were written before leave first.
   if ('flush' in out) await new Promise<void>((resolve) => (out as Gzip).flush(resolve));
   await sleep(5);
   if (faults.cut) res.destroy();

@@ -22,18 +22,18 @@ interface Block {
   cache_control?: { type: string; ttl?: '5m' | '1h' } | null;
 }
 
-interface Tool {
+interface MessageTool {
   name: string;
   input_schema?: { properties?: Record<string, unknown> };
 }
 
-export interface MessageRequest {
+interface MessageRequest {
   model: string;
   max_tokens: number;
   messages: { role: string; content: string | Block[] }[];
   system?: string | Block[];
   stream?: boolean;
-  tools?: Tool[];
+  tools?: MessageTool[];
   tool_choice?: { type: string };
   thinking?: { type: string };
 }
@@ -43,14 +43,14 @@ type Content =
   | { type: 'thinking'; thinking: string; signature: string }
   | { type: 'tool_use'; id: string; name: string; input: Record<string, unknown> };
 
-interface Answer {
+interface MessageAnswer {
   content: Content[];
   stop_reason: 'end_turn' | 'max_tokens' | 'tool_use';
 }
 
 const MESSAGE_TOKENS = 3;
 
-/** POST /v1/messages, on Anthropic's wire. `cache` holds what clients had cached. */
+/** POST /v1/messages, on Anthropic's wire. `cache` holds the prompts that clients had cached. */
 export async function answerMessage(given: {
   req: IncomingMessage;
   res: ServerResponse;
@@ -97,19 +97,19 @@ const types: Record<number, string> = {
 };
 
 /** An error in Anthropic's shape. */
-export function refuseMessage(res: ServerResponse, status: number, message: string): void {
+function refuseMessage(res: ServerResponse, status: number, message: string): void {
   const type = types[status] ?? (status >= 500 ? 'api_error' : 'invalid_request_error');
   sendError(res, status, { type: 'error', error: { type, message }, request_id: 'req_sandbox' });
 }
 
-function message(request: MessageRequest, answer: Answer, usage: object | undefined) {
+function message(request: MessageRequest, answer: MessageAnswer, usage: object | undefined) {
   const { content, stop_reason } = answer;
   return { ...head(request), content, stop_reason, stop_sequence: null, ...(usage && { usage }) };
 }
 
 function messageFrames(
   request: MessageRequest,
-  answer: Answer,
+  answer: MessageAnswer,
   usage: ReturnType<typeof usageOf> | undefined,
   faults: Faults,
 ): Frames {
@@ -148,7 +148,7 @@ function head(request: MessageRequest) {
   return { id, type: 'message', role: 'assistant', model: request.model };
 }
 
-function answerTo(request: MessageRequest, said: string, faults: Faults): Answer {
+function answerTo(request: MessageRequest, said: string, faults: Faults): MessageAnswer {
   const thoughts: Content[] =
     request.thinking?.type === 'enabled'
       ? [{ type: 'thinking', thinking: `They said: ${said}`, signature: 'c2FuZGJveA==' }]
@@ -167,8 +167,8 @@ function answerTo(request: MessageRequest, said: string, faults: Faults): Answer
   return { content: text === '' ? [] : [...thoughts, { type: 'text', text }], stop_reason };
 }
 
-/** One call of the first tool; one of each where the user says "all". */
-function toolUses(tools: readonly Tool[], said: string): Content[] {
+/** One call of the first tool; one of each if the user says "all". */
+function toolUses(tools: readonly MessageTool[], said: string): Content[] {
   const called = tools.slice(0, /\ball\b/i.test(said) ? undefined : 1);
   return called.map(({ name, input_schema }, index) => ({
     type: 'tool_use',
@@ -199,10 +199,12 @@ function deltasOf(block: Content, faults: Faults): object[] {
   return pieces.map((partial_json) => ({ type: 'input_json_delta', partial_json }));
 }
 
-/** Real token counts. A system prompt that is to be cached is written once, and read from then on. */
+/**
+ * Real token counts. A system prompt that is to be cached is written once, and read from then on.
+ */
 function usageOf(
   { system, messages, tools }: MessageRequest,
-  { content }: Answer,
+  { content }: MessageAnswer,
   faults: Faults,
   cache: Set<string>,
 ) {
@@ -236,7 +238,10 @@ function usageOf(
   };
 }
 
-/** What a conversation took to be made shorter, where a fault asks for it; not in the other figures. */
+/**
+ * The tokens that it took to compact a conversation, if a fault asks for it; they are in no other
+ * figure.
+ */
 function compacted(faults: Faults): object {
   const input_tokens = figure(faults, 'compaction', 0);
   if (input_tokens === 0) return {};

@@ -3,7 +3,7 @@ import { reasoning_models } from './chat';
 import { type Faults, type Frames, figure, namedFrames, withoutFaults } from './faults';
 import { count, deltas, firstTokens, plainWords, textOf } from './words';
 
-interface Item {
+interface InputItem {
   type?: string;
   role?: string;
   content?: unknown;
@@ -11,7 +11,7 @@ interface Item {
   arguments?: string;
 }
 
-interface Tool {
+interface ResponseTool {
   type: string;
   name: string;
   parameters?: { properties?: Record<string, unknown> };
@@ -19,26 +19,26 @@ interface Tool {
 
 export interface ResponseRequest {
   model: string;
-  input?: string | Item[];
+  input?: string | InputItem[];
   instructions?: string | null;
   stream?: boolean;
   max_output_tokens?: number | null;
   previous_response_id?: string | null;
-  tools?: Tool[];
+  tools?: ResponseTool[];
   tool_choice?: unknown;
   text?: { format?: { type: string } };
 }
 
-interface Event {
+interface ResponseEvent {
   type: string;
   [field: string]: unknown;
 }
 
-type Output = { id: string; type: string; status: string } & Record<string, unknown>;
+type OutputItem = { id: string; type: string; status: string } & Record<string, unknown>;
 
-interface Answer {
+interface ResponseAnswer {
   id: string;
-  output: Output[];
+  output: OutputItem[];
   is_cut: boolean;
   usage: ReturnType<typeof usageOf> | null;
   has_failed: boolean;
@@ -58,7 +58,11 @@ export function saidIn({ input }: ResponseRequest): string {
 }
 
 /** An answer of Responses, which is remembered so that a later request may go on from it. */
-export function respond(request: ResponseRequest, faults: Faults, history: History): Answer {
+export function respond(
+  request: ResponseRequest,
+  faults: Faults,
+  history: History,
+): ResponseAnswer {
   const { model, max_output_tokens: cap } = request;
   const digest = createHash('sha256').update(JSON.stringify([model, request.input, history.size]));
   const id = `resp_${digest.digest('hex').slice(0, 24)}`;
@@ -79,7 +83,7 @@ export function respond(request: ResponseRequest, faults: Faults, history: Histo
 }
 
 /** The same as JSON. */
-export function responseObject({ model }: ResponseRequest, answer: Answer) {
+export function responseObject({ model }: ResponseRequest, answer: ResponseAnswer) {
   const { id, output, usage, is_cut, has_failed } = answer;
   const head = { id, object: 'response', created_at: CREATED, model };
   if (has_failed) {
@@ -92,7 +96,11 @@ export function responseObject({ model }: ResponseRequest, answer: Answer) {
 }
 
 /** The same as the events of a stream. */
-export function responseFrames(request: ResponseRequest, answer: Answer, faults: Faults): Frames {
+export function responseFrames(
+  request: ResponseRequest,
+  answer: ResponseAnswer,
+  faults: Faults,
+): Frames {
   const whole = responseObject(request, answer);
   const begun = { ...whole, status: 'in_progress', error: null, output: [], usage: null };
   const items = answer.has_failed ? [] : answer.output;
@@ -108,11 +116,12 @@ export function responseFrames(request: ResponseRequest, answer: Answer, faults:
   return namedFrames(numbered, error);
 }
 
-function itemEvents(item: Output, output_index: number, faults: Faults): Event[] {
+function itemEvents(item: OutputItem, output_index: number, faults: Faults): ResponseEvent[] {
   const place = { output_index, item_id: item.id };
   const done = { type: 'response.output_item.done', output_index, item };
   const added = (started: object) => ({
-    ...{ type: 'response.output_item.added', output_index },
+    type: 'response.output_item.added',
+    output_index,
     item: { ...item, status: 'in_progress', ...started },
   });
   if (item.type === 'function_call') {
@@ -127,7 +136,10 @@ function itemEvents(item: Output, output_index: number, faults: Faults): Event[]
   const at = { ...place, content_index: 0 };
   const text = part?.text ?? '';
   const bits = deltas(text, faults).map((delta) => ({
-    ...{ type: 'response.output_text.delta', ...at, delta, logprobs: [] },
+    type: 'response.output_text.delta',
+    ...at,
+    delta,
+    logprobs: [],
   }));
   return [
     added({ content: [] }),
@@ -146,25 +158,31 @@ function wordsOf(request: ResponseRequest, faults: Faults): string {
   return plainWords(request.model, withoutFaults(saidIn(request)), faults, is_json);
 }
 
-function thoughtsOf(model: string): Output[] {
+function thoughtsOf(model: string): OutputItem[] {
   if (!reasoning_models.has(model)) return [];
   return [{ id: 'rs_sandbox', type: 'reasoning', status: 'completed', summary: [] }];
 }
 
-function messageOf(text: string): Output {
+function messageOf(text: string): OutputItem {
   const content = [{ type: 'output_text', text, annotations: [], logprobs: [] }];
   return { id: 'msg_sandbox', type: 'message', status: 'completed', role: 'assistant', content };
 }
 
-/** One call of the first function; one of each where the user says "all". What the provider runs itself, it has run. */
-function callsOf(request: ResponseRequest): Output[] {
+/**
+ * One call of the first function; one of each if the user says "all". The provider's own tools have
+ * run already.
+ */
+function callsOf(request: ResponseRequest): OutputItem[] {
   const said = withoutFaults(saidIn(request));
   const last = Array.isArray(request.input) ? request.input.at(-1) : undefined;
   if (last?.type === 'function_call_output' || request.tool_choice === 'none') return [];
   const own = (request.tools ?? []).filter(({ type }) => type === 'function');
   return own.slice(0, /\ball\b/i.test(said) ? undefined : 1).map((tool, at) => ({
-    ...{ id: `fc_sandbox_${at}`, type: 'function_call', status: 'completed' },
-    ...{ call_id: `call_sandbox_${at}`, name: tool.name },
+    id: `fc_sandbox_${at}`,
+    type: 'function_call',
+    status: 'completed',
+    call_id: `call_sandbox_${at}`,
+    name: tool.name,
     arguments: JSON.stringify(
       Object.fromEntries(Object.keys(tool.parameters?.properties ?? {}).map((key) => [key, said])),
     ),
@@ -172,10 +190,10 @@ function callsOf(request: ResponseRequest): Output[] {
 }
 
 /** Real token counts, an earlier response's conversation included. */
-function usageOf(request: ResponseRequest, output: Output[], faults: Faults, history: History) {
+function usageOf(request: ResponseRequest, output: OutputItem[], faults: Faults, history: History) {
   const { input, instructions, tools, previous_response_id: earlier } = request;
   const items = typeof input === 'string' ? [{ content: input }] : (input ?? []);
-  const spoken = (items as Item[]).reduce(
+  const spoken = (items as InputItem[]).reduce(
     (sum, { content, output: told, arguments: given }) =>
       sum + ITEM_TOKENS + count(textOf(content) + textOf(told) + (given ?? '')),
     ITEM_TOKENS + count(instructions ?? '') + (tools?.length ? count(JSON.stringify(tools)) : 0),

@@ -51,7 +51,7 @@ const REQUESTS_KEPT = 200;
 const BODY_KEPT_BYTES = 65_536;
 
 /** One arrived request, as GET /sandbox/requests shows it. */
-export interface Arrival {
+interface Arrival {
   method: string;
   path: string;
   headers: IncomingHttpHeaders;
@@ -64,8 +64,9 @@ export interface Arrival {
 }
 
 /**
- * A model provider on this machine: the wires of OpenAI and Anthropic with deterministic answers, real token counts, and faults on demand
- * (see model-faults.ts). GET /sandbox/requests shows the last requests, DELETE forgets them.
+ * A model provider on this machine: the wires of OpenAI and Anthropic with deterministic answers,
+ * real token counts, and faults on demand (see faults.ts). GET /sandbox/requests shows the
+ * last requests, DELETE forgets them.
  */
 export function createModelServer(): Server {
   const arrivals: Arrival[] = [];
@@ -78,7 +79,7 @@ export function createModelServer(): Server {
   return server;
 }
 
-/** What the server remembers. */
+/** The server's memory. */
 interface Memory {
   arrivals: Arrival[];
   /** Digests of the prompts that Anthropic's clients had cached. */
@@ -265,7 +266,7 @@ function parse(bytes: Buffer): unknown {
 /** Run as a program. */
 export async function main(): Promise<void> {
   const given = Number(process.env.SANDBOX_MODELS_PORT ?? 8090);
-  // What it shows of the calls it got needs no credential, so that only this machine may ask.
+  // It shows the requests that it got without a credential, so that only this machine may ask.
   const port = await listen(createModelServer(), given, {
     host: '127.0.0.1',
     name: 'SANDBOX_MODELS',

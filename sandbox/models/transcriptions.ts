@@ -23,7 +23,7 @@ interface Transcription {
   usage: object;
 }
 
-/** POST /v1/audio/transcriptions: writes what silence says, as long as the WAV file is. */
+/** POST /v1/audio/transcriptions: a transcript of silence, as long as the WAV file is. */
 export async function transcribe(given: {
   req: IncomingMessage;
   res: ServerResponse;

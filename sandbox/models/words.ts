@@ -4,7 +4,7 @@ import { type Faults, figure } from './faults';
 const PIECE_CHARACTERS = 500;
 const as_text = { disallowedSpecial: new Set<string>() };
 
-/** What a message says: a text, or those of its parts. */
+/** The text of a message, or the texts of its parts. */
 export function textOf(content: unknown): string {
   if (!Array.isArray(content)) return typeof content === 'string' ? content : '';
   return content
@@ -12,7 +12,7 @@ export function textOf(content: unknown): string {
     .join('');
 }
 
-/** What a model answers: it says again what was said, or what a fault asks for. */
+/** The answer of a model: it echoes the user, or says the text that a fault asks for. */
 export function plainWords(model: string, said: string, faults: Faults, is_json = false): string {
   if (faults['big-line']) return 'x'.repeat(figure(faults, 'size', 1_000_000));
   if (faults.chunks) return 'word '.repeat(figure(faults, 'count', 200)).trimEnd();
@@ -34,7 +34,7 @@ export function count(input: string | number[]): number {
   return total;
 }
 
-/** As much of a text as a cap lets pass. */
+/** The part of a text that a cap lets pass. */
 export function firstTokens(text: string, limit: number): string {
   let kept = '';
   let left = limit;

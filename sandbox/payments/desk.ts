@@ -1,25 +1,25 @@
 import type { Fault, Faults } from './faults';
 import type { Capture, Dispute, MoneyStatus, Order, Refund, Store } from './store';
 
-/** What has come to pass with an order; each provider tells it by events of its own. */
+/** A change of an order; each provider emits events of its own for it. */
 export type Happening =
   | { kind: 'approved' | 'expired' }
   | { kind: 'captured' | 'pending' | 'denied' | 'settled'; capture: Capture }
   | { kind: 'refund_made' | 'refund_settled' | 'refund_failed' | 'reversed'; refund: Refund }
   | { kind: 'dispute_opened' | 'dispute_closed'; dispute: Dispute };
 
-/** What differs between the providers where money moves. */
+/** The differences between the providers in moving money. */
 export interface Desk {
   store: Store;
   faults: Faults;
   /** At B the buyer's approval takes the money at once. */
   captures_at_once: boolean;
   newId: (kind: 'capture' | 'refund' | 'dispute') => string;
-  /** What the provider's own wire adds to an order when the buyer tries to pay. */
+  /** Adds the members of the provider's own wire to an order when the buyer tries to pay. */
   whenTried?: (order: Order) => void;
   /** "12.34" in the smallest units of this provider. */
   toUnits: (text: string, currency: string) => number;
-  tell: (order: Order, happening: Happening) => void;
+  emit: (order: Order, happening: Happening) => void;
 }
 
 /** A rule of the provider that an operator's wish breaks. */
@@ -29,10 +29,10 @@ const now = () => new Date().toISOString();
 
 function keep(desk: Desk, order: Order, happening?: Happening): void {
   desk.store.save('orders', order);
-  if (happening) desk.tell(order, happening);
+  if (happening) desk.emit(order, happening);
 }
 
-/** The buyer pays on the hosted page. True where the order is paid or approved afterwards. */
+/** The buyer pays on the hosted page. True if the order is paid or approved afterwards. */
 export function pay(desk: Desk, order: Order): boolean {
   expireIfDue(desk, order);
   if (order.status === 'expired') return false;
@@ -86,7 +86,7 @@ export function settleCapture(desk: Desk, order: Order, status: 'completed' | 'f
   keep(desk, order, { kind: status === 'completed' ? 'settled' : 'denied', capture: taken });
 }
 
-/** What is not refunded of the captured amount. */
+/** The part of the captured amount that is not refunded. */
 export function refundable(order: Order): number {
   const gone = order.refunds.filter(({ status }) => status !== 'failed');
   return (order.capture?.amount ?? 0) - gone.reduce((sum, { amount }) => sum + amount, 0);
@@ -115,7 +115,10 @@ export function refund(
   return made;
 }
 
-/** The youngest refund ends otherwise: a pending one succeeds or fails, a succeeded one may still fail. */
+/**
+ * The youngest refund ends otherwise: a pending one succeeds or fails, a succeeded one may still
+ * fail.
+ */
 export function settleRefund(desk: Desk, order: Order, status: 'completed' | 'failed'): void {
   const made = order.refunds.findLast((one) => one.status !== 'failed' && one.status !== status);
   if (made === undefined) throw new DeskRefusal('No refund of this order can become so.');
@@ -152,7 +155,7 @@ export function closeDispute(desk: Desk, order: Order, status: 'won' | 'lost'): 
   keep(desk, order, { kind: 'dispute_closed', dispute });
 }
 
-/** Ends an order that nobody paid; false where it is paid. */
+/** Ends an order that nobody paid; false if it is paid. */
 export function expire(desk: Desk, order: Order): boolean {
   if (order.status === 'paid') return false;
   if (order.status === 'expired') return true;

@@ -1,22 +1,28 @@
 import { z } from 'zod';
 
 /**
- * Misbehaviour on demand. `POST /sandbox/faults` takes one script, `GET` lists those that are left, `DELETE` forgets all.
+ * Misbehaviour on demand. `POST /sandbox/faults` takes one script, `GET` lists those that are left,
+ * `DELETE` forgets all.
  *
- *   on           create, capture, read, refund, read-refund, expire, token, verify, or webhook. At provider B the buyer's payment
- *                is the capture; it takes only the `result`, `amount` and `currency` of a script.
- *   order        the order's id or the merchant's own name of it (custom_id, client_reference_id); without it any order
- *   times        for so many calls (default 1; 0: until deleted)
+ *   on           create, capture, read, refund, read-refund, expire, token, verify, or webhook. At
+ *                provider B the buyer's payment is the capture; it takes only the `result`,
+ *                `amount` and `currency` of a script.
+ *   order        the order's id or the merchant's own name of it (custom_id,
+ *                client_reference_id); without it any order
+ *   times        for so many requests (default 1; 0: until deleted)
  *
- * A call, by default, is worked on and answered. A script changes that:
+ * A request, by default, is worked on and answered. A script changes that:
  *   delay_ms     works at once, answers later
- *   answer       timeout: the answer never comes; reset: the connection is cut; error: `status` (default 500)
+ *   answer       timeout: the answer never comes; reset: the connection is cut; error: `status`
+ *                (default 500)
  *   work         false: with `answer`, nothing is done. Default true: done, and the answer lost
  *   amount       captures or refunds this amount ("12.34") instead of the ordered one
  *   currency     captures in this currency
- *   result       pending, declined (capture; provider A then answers 201 with a DECLINED capture), or failed (refund)
+ *   result       pending, declined (capture; provider A then answers 201 with a DECLINED
+ *                capture), or failed (refund)
  *
- * Provider B keeps a 500 under the call's idempotency key and repeats it, as Stripe does; 503 is not kept.
+ * Provider B keeps a 500 under the request's idempotency key and repeats it, as Stripe does; 503 is
+ * not kept.
  *
  * on webhook, for each event (`type` narrows to one):
  *   blocked      is not sent (POST /sandbox/orders/:id/resend sends it)
@@ -54,34 +60,29 @@ const fault = z.strictObject({
 export type Fault = z.infer<typeof fault>;
 export type FaultPoint = Fault['on'];
 
-/** What a call is about, for scripts that wait for one order. */
+/** The subject of a request, for scripts that wait for one order. */
 export interface Subject {
   id?: string | undefined;
   reference?: string | null | undefined;
   type?: string | undefined;
 }
 
-export interface Faults {
-  add(given: unknown): Fault;
-  list(): readonly Fault[];
-  clear(): void;
-  /** The oldest script that waits for this call, counted down. */
-  take(on: FaultPoint, subject: Subject): Fault | undefined;
-}
+export type Faults = ReturnType<typeof createFaults>;
 
-export function createFaults(): Faults {
+export function createFaults() {
   let scripts: Fault[] = [];
   return {
-    add(given) {
+    add(given: unknown): Fault {
       const script = fault.parse(given);
       scripts.push(script);
       return script;
     },
-    list: () => scripts,
+    list: (): readonly Fault[] => scripts,
     clear() {
       scripts = [];
     },
-    take(on, subject) {
+    /** The oldest script that waits for this request, counted down. */
+    take(on: FaultPoint, subject: Subject): Fault | undefined {
       const script = scripts.find((one) => one.on === on && isMeant(one, subject));
       if (script === undefined || script.times === 0) return script;
       script.times -= 1;

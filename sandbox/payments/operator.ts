@@ -2,25 +2,25 @@ import { z } from 'zod';
 import * as desk from './desk';
 import { landing } from './pages';
 import type { Order } from './store';
-import type { Answer, Arrival, Call, Wire } from './wire';
+import type { Arrival, ProviderRequest, ProviderResponse, Wire } from './wire';
 
 /**
- * What a person at the provider's own site, and a test, may do. All answer JSON.
+ * The acts of a person at the provider's own site, and of a test. All answer JSON.
  *
- *   GET|DELETE /sandbox/requests         what arrived on the wire and the pages
+ *   GET|DELETE /sandbox/requests         the requests that arrived on the wire and the pages
  *   GET        /sandbox/orders[/:id]     how orders stand; an id or the merchant's own name of it
  *   GET        /sandbox/events           webhooks: tries, deliveries, last answer
- *   POST       /sandbox/webhooks         {"url": "http://..." | null, "retry_ms": [1000, ...]}: where they go
- *   POST|GET|DELETE /sandbox/faults      scripts of misbehaviour, see payment-faults.ts
+ *   POST       /sandbox/webhooks         {"url": "http://..." | null, "retry_ms": [1000, ...]}
+ *   POST|GET|DELETE /sandbox/faults      scripts of misbehaviour, see faults.ts
  *   POST       /sandbox/orders/:id/...
- *     pay, decline, cancel               what the buttons of the page do; answers where the buyer is sent
+ *     pay, decline, cancel               the buttons of the page; answers the buyer's next address
  *     expire                             the time of the order is over
  *     complete-pending, fail-pending     a capture that was pending ends
- *     refund {"amount": "5.00"}          at the provider's own site; without an amount all that is left
+ *     refund {"amount": "5.00"}          at the provider's own site; without an amount the rest
  *     reverse {"amount"}                 a bank takes money back
  *     settle-refund, fail-refund         the youngest refund ends so
  *     open-dispute {"amount", "is_inquiry"}, win-dispute, lose-dispute
- *     resend {"type"}                    posts the order's youngest event, or its youngest of that type, again
+ *     resend {"type"}                    repeats the order's youngest event (of that type)
  */
 const wish = z.strictObject({
   amount: z.string().optional(),
@@ -55,9 +55,13 @@ const actions: Record<string, Action> = {
   resend: (wire, order, { type }) => resend(wire, order, type),
 };
 
-export function operate(wire: Wire, call: Call, arrivals: Arrival[]): Answer {
+export function operate(
+  wire: Wire,
+  request: ProviderRequest,
+  arrivals: Arrival[],
+): ProviderResponse {
   try {
-    return operateOn(wire, call, arrivals);
+    return operateOn(wire, request, arrivals);
   } catch (error) {
     if (error instanceof z.ZodError)
       return { status: 422, body: { error: z.prettifyError(error) } };
@@ -67,27 +71,27 @@ export function operate(wire: Wire, call: Call, arrivals: Arrival[]): Answer {
   }
 }
 
-function operateOn(wire: Wire, call: Call, arrivals: Arrival[]): Answer {
+function operateOn(wire: Wire, request: ProviderRequest, arrivals: Arrival[]): ProviderResponse {
   const { store, faults } = wire.desk;
-  const [, , noun, id, action] = call.path.split('/');
+  const [, , noun, id, action] = request.path.split('/');
   if (noun === 'requests') {
-    if (call.method === 'DELETE') arrivals.length = 0;
+    if (request.method === 'DELETE') arrivals.length = 0;
     return ok({ requests: arrivals });
   }
   if (noun === 'events') return ok({ events: [...store.events.values()] });
-  if (noun === 'webhooks') return ok(aim(wire, call));
+  if (noun === 'webhooks') return ok(aim(wire, request));
   if (noun === 'faults') {
-    if (call.method === 'POST') return ok(faults.add(json(call)));
-    if (call.method === 'DELETE') faults.clear();
+    if (request.method === 'POST') return ok(faults.add(json(request)));
+    if (request.method === 'DELETE') faults.clear();
     return ok({ faults: faults.list() });
   }
   if (noun === 'orders' && id === undefined) return ok({ orders: [...store.orders.values()] });
   const order = noun === 'orders' ? findOrder(wire, id ?? '') : undefined;
   const act = action === undefined ? () => undefined : actions[action];
-  if (!order || !act) return { status: 404, body: { error: `There is no ${call.path}.` } };
-  if (action !== undefined && call.method !== 'POST')
+  if (!order || !act) return { status: 404, body: { error: `There is no ${request.path}.` } };
+  if (action !== undefined && request.method !== 'POST')
     return { status: 405, body: { error: 'Use POST.' } };
-  act(wire, order, wish.parse(json(call)));
+  act(wire, order, wish.parse(json(request)));
   return ok({ order, redirect_url: landing(wire, order, action === 'cancel') });
 }
 
@@ -97,10 +101,10 @@ function findOrder(wire: Wire, name: string): Order | undefined {
   return orders.get(name) ?? [...orders.values()].findLast(({ reference }) => reference === name);
 }
 
-function aim(wire: Wire, call: Call): unknown {
+function aim(wire: Wire, request: ProviderRequest): unknown {
   const aimed = wire.sender.target;
-  if (call.method !== 'POST') return aimed;
-  const { url, retry_ms } = target.parse(json(call));
+  if (request.method !== 'POST') return aimed;
+  const { url, retry_ms } = target.parse(json(request));
   if (url !== undefined) aimed.url = url;
   if (retry_ms !== undefined) aimed.retry_ms = retry_ms;
   return aimed;
@@ -128,10 +132,10 @@ function resend(wire: Wire, order: Order, type: string | undefined): void {
   wire.sender.resend(event);
 }
 
-function json(call: Call): unknown {
-  return call.body.length === 0 ? {} : JSON.parse(call.body.toString());
+function json(request: ProviderRequest): unknown {
+  return request.body.length === 0 ? {} : JSON.parse(request.body.toString());
 }
 
-function ok(body: unknown): Answer {
+function ok(body: unknown): ProviderResponse {
   return { status: 200, body };
 }

@@ -1,13 +1,13 @@
 import * as desk from './desk';
 import type { Order } from './store';
-import type { Answer, Call, HostedPage, Wire } from './wire';
+import type { HostedPage, ProviderRequest, ProviderResponse, Wire } from './wire';
 
 const button = /^\/checkout\/([^/]+)\/(pay|decline|cancel)$/;
 
-/** Answers a hosted page or one of its buttons; undefined where the path is neither. */
-export function showPage(wire: Wire, call: Call): Answer | undefined {
-  const pressed = call.method === 'POST' ? button.exec(call.path) : null;
-  const id = pressed?.[1] ?? (call.method === 'GET' ? wire.page.orderId(call) : undefined);
+/** Answers a hosted page or one of its buttons; undefined if the path is neither. */
+export function showPage(wire: Wire, request: ProviderRequest): ProviderResponse | undefined {
+  const pressed = request.method === 'POST' ? button.exec(request.path) : null;
+  const id = pressed?.[1] ?? (request.method === 'GET' ? wire.page.orderId(request) : undefined);
   if (id === undefined) return undefined;
   const order = wire.desk.store.orders.get(id);
   if (!order) return page(wire, 404, '<h1>No such payment</h1><p>The link is wrong.</p>');
@@ -18,24 +18,24 @@ export function showPage(wire: Wire, call: Call): Answer | undefined {
   return press(wire, order, desk.pay(wire.desk, order));
 }
 
-/** Where the buyer is sent; null where the page stays. */
+/** The address that the buyer is sent to; null if the page stays. */
 export function landing(wire: Wire, order: Order, is_canceled: boolean): string | null {
   if (is_canceled) return wire.page.cancelUrl(order);
   const is_over = order.status === 'approved' || order.status === 'paid';
   return is_over ? wire.page.returnUrl(order) : null;
 }
 
-function press(wire: Wire, order: Order, is_paid: boolean): Answer {
+function press(wire: Wire, order: Order, is_paid: boolean): ProviderResponse {
   if (!is_paid) desk.decline(wire.desk, order);
   const target = landing(wire, order, false);
   return target === null ? answerPage(wire, order) : redirect(target);
 }
 
-function redirect(location: string): Answer {
+function redirect(location: string): ProviderResponse {
   return { status: 303, headers: { location } };
 }
 
-function answerPage(wire: Wire, order: Order): Answer {
+function answerPage(wire: Wire, order: Order): ProviderResponse {
   const back = `<p><a class="button" href="${escaped(wire.page.returnUrl(order))}">Return to the shop</a></p>`;
   if (order.status === 'expired') {
     const away = `<p><a class="button" href="${escaped(wire.page.cancelUrl(order))}">Return to the shop</a></p>`;
@@ -63,7 +63,7 @@ function sum(wire: Wire, order: Order): string {
   return `<h1>${escaped(order.description)}</h1>${money}`;
 }
 
-function page({ page: look }: Wire, status: number, content: string): Answer {
+function page({ page: look }: Wire, status: number, content: string): ProviderResponse {
   return { status, body: htmlPage(look, content) };
 }
 

@@ -2,40 +2,35 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Fault, Faults } from './faults';
 import type { Store, StoredEvent } from './store';
 
-/** Between the tries of one delivery, where nothing else was said. */
+/** The default pauses between the tries of one delivery. */
 export const RETRY_MS: readonly number[] = [1_000, 2_000, 5_000, 10_000, 20_000, 30_000];
 
 const TRIES_MAX = 25;
 const ANSWER_MS = 10_000;
 const REORDER_MS = 2_000;
 
-export interface Target {
+type NewEvent = Pick<StoredEvent, 'id' | 'type' | 'order_id' | 'body'>;
+
+interface Destination {
   /** Null: events are kept, and sent by nobody. */
   url: string | null;
   /** Between tries; the last one repeats. */
   retry_ms: readonly number[];
 }
 
-export interface Sender {
-  target: Target;
-  send(
-    event: Pick<StoredEvent, 'id' | 'type' | 'order_id' | 'body'>,
-    reference: string | null,
-  ): void;
-  resend(event: StoredEvent): void;
-  /** Goes on with what an earlier process has not delivered. */
-  resume(): void;
-  stop(): void;
-}
+export type Sender = ReturnType<typeof openSender>;
 
-/** Posts signed events to the merchant, each until it is answered 2xx, with the misbehaviour that was asked for. */
-export function createSender(options: {
+/**
+ * Posts signed events to the merchant, each until it is answered 2xx, with the misbehaviour that
+ * was asked for.
+ */
+export function openSender(options: {
   store: Store;
   faults: Faults;
-  target: Target;
+  target: Destination;
   /** The headers of one delivery of these bytes. */
   sign: (body: string) => Record<string, string>;
-}): Sender {
+}) {
   const { store, faults, target, sign } = options;
   const stopping = new AbortController();
   const waiting: (() => void)[] = [];
@@ -76,18 +71,19 @@ export function createSender(options: {
 
   return {
     target,
-    send(given, reference) {
+    send(given: NewEvent, reference: string | null): void {
       const subject = { id: given.order_id, reference, type: given.type };
       const script = faults.take('webhook', subject);
       const event = newEvent(given, Boolean(script?.blocked) || target.url === null);
       store.save('events', event);
       if (event.state === 'waiting') void dispatch(event, script);
     },
-    resend(event) {
+    resend(event: StoredEvent): void {
       event.state = 'waiting';
       void dispatch(event);
     },
-    resume() {
+    /** Goes on with the events that an earlier process has not delivered. */
+    resume(): void {
       for (const event of store.events.values())
         if (event.state === 'waiting') void dispatch(event);
     },
@@ -95,10 +91,7 @@ export function createSender(options: {
   };
 }
 
-function newEvent(
-  given: Pick<StoredEvent, 'id' | 'type' | 'order_id' | 'body'>,
-  is_ended: boolean,
-): StoredEvent {
+function newEvent(given: NewEvent, is_ended: boolean): StoredEvent {
   return {
     ...given,
     created_at: new Date().toISOString(),
@@ -109,7 +102,7 @@ function newEvent(
   };
 }
 
-/** The status that came, or the words of what went wrong. */
+/** The status of the answer, or the message of the error. */
 async function deliver(
   url: string | null,
   body: string,

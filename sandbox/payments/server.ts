@@ -5,13 +5,22 @@ import type { Fault } from './faults';
 import { operate } from './operator';
 import { showPage } from './pages';
 import type { Replay } from './store';
-import { type Answer, type Arrival, type Call, Refused, type Wire, type WireRoute } from './wire';
+import {
+  type Arrival,
+  type ProviderRequest,
+  type ProviderResponse,
+  Refused,
+  type Wire,
+  type WireRoute,
+} from './wire';
 
 const REQUESTS_KEPT = 500;
 const BODY_MAX_BYTES = 1_000_000;
 const EXPIRY_CHECK_MS = 1_000;
 
-/** The server of one wire: its routes, the hosted pages, and `/sandbox/...` for people and tests. */
+/**
+ * The server of one wire: its routes, the hosted pages, and `/sandbox/...` for people and tests.
+ */
 export function createPaymentServer(wire: Wire): Server {
   const arrivals: Arrival[] = [];
   const server = createServer((req, res) => {
@@ -28,7 +37,7 @@ export function createPaymentServer(wire: Wire): Server {
 
 async function serve(wire: Wire, req: IncomingMessage, res: ServerResponse, arrivals: Arrival[]) {
   const url = new URL(req.url ?? '/', `http://${req.headers.host ?? '127.0.0.1'}`);
-  const call: Call = {
+  const request: ProviderRequest = {
     method: req.method ?? 'GET',
     path: url.pathname,
     query: url.searchParams,
@@ -37,76 +46,90 @@ async function serve(wire: Wire, req: IncomingMessage, res: ServerResponse, arri
     body: await read(req),
     base_url: url.origin,
   };
-  if (call.path.startsWith('/sandbox/')) return send(res, operate(wire, call, arrivals));
-  record(call, url, res, arrivals);
-  const page = showPage(wire, call);
+  if (request.path.startsWith('/sandbox/')) return send(res, operate(wire, request, arrivals));
+  record(request, url, res, arrivals);
+  const page = showPage(wire, request);
   if (page) return send(res, page);
-  const found = match(wire.routes, call);
-  if (!found) return send(res, wire.unknown(call));
-  const refusal = found.is_public ? undefined : wire.unauthorized(call);
+  const found = match(wire.routes, request);
+  if (!found) return send(res, wire.unknown(request));
+  const refusal = found.is_public ? undefined : wire.unauthorized(request);
   if (refusal) return send(res, refusal);
-  const script = found.point && wire.desk.faults.take(found.point, found.subject?.(call) ?? {});
-  const answer = obey(wire, found, call, script);
+  const script = found.point && wire.desk.faults.take(found.point, found.subject?.(request) ?? {});
+  const answer = obey(wire, found, request, script);
   if (script?.delay_ms) await sleep(script.delay_ms, undefined, { ref: false });
   if (script?.answer === 'reset') return res.destroy();
-  // Whoever asked waits until its own time is over.
+  // The client waits until its own timeout.
   if (script?.answer === 'timeout') return;
   send(res, answer);
 }
 
-/** Does the work unless a script says no, and gives the answer that is sent or kept for the next try. */
-function obey(wire: Wire, route: WireRoute, call: Call, script?: Fault): Answer {
+/**
+ * Does the work unless a script says no, and gives the answer that is sent or kept for the next
+ * try.
+ */
+function obey(
+  wire: Wire,
+  route: WireRoute,
+  request: ProviderRequest,
+  script?: Fault,
+): ProviderResponse {
   const failure = script?.answer === 'error' ? wire.fault(script.status) : undefined;
-  const kept = keptAnswer(wire, call);
+  const kept = keptAnswer(wire, request);
   if (kept) return failure ?? kept;
   // A provider that keeps its 500 keeps it for work that was never done, too.
-  const done = script && !script.work ? undefined : attempt(route, call, script);
+  const done = script && !script.work ? undefined : attempt(route, request, script);
   const answer = failure && wire.isKept(failure.status) ? failure : (done ?? failure);
-  if (answer) keep(wire, call, answer);
+  if (answer) keep(wire, request, answer);
   return failure ?? done ?? wire.fault(500);
 }
 
-function attempt(route: WireRoute, call: Call, script?: Fault): Answer {
+function attempt(route: WireRoute, request: ProviderRequest, script?: Fault): ProviderResponse {
   try {
-    return route.work(call, script);
+    return route.work(request, script);
   } catch (error) {
     if (error instanceof Refused) return error.answer;
     throw error;
   }
 }
 
-function keptAnswer(wire: Wire, call: Call): Answer | undefined {
-  const replay = replayOf(wire, call);
+function keptAnswer(wire: Wire, request: ProviderRequest): ProviderResponse | undefined {
+  const replay = replayOf(wire, request);
   const kept = replay && wire.desk.store.replays.get(replay.id);
   if (kept === undefined) return undefined;
   if (wire.conflict && kept.fingerprint !== replay?.fingerprint) return wire.conflict;
   return wire.repeat(kept);
 }
 
-function keep(wire: Wire, call: Call, { status, body }: Answer): void {
-  const replay = replayOf(wire, call);
+function keep(wire: Wire, request: ProviderRequest, { status, body }: ProviderResponse): void {
+  const replay = replayOf(wire, request);
   if (replay && wire.isKept(status)) wire.desk.store.save('replays', { ...replay, status, body });
 }
 
-/** A provider that refuses a key for another request knows it over all paths; the other one has keys for each path. */
-function replayOf(wire: Wire, call: Call): Pick<Replay, 'id' | 'fingerprint'> | undefined {
-  const key = call.method === 'POST' ? wire.key(call) : undefined;
+/**
+ * A provider that refuses a key for another request knows it over all paths; the other one has keys
+ * for each path.
+ */
+function replayOf(
+  wire: Wire,
+  request: ProviderRequest,
+): Pick<Replay, 'id' | 'fingerprint'> | undefined {
+  const key = request.method === 'POST' ? wire.key(request) : undefined;
   if (key === undefined) return undefined;
-  const fingerprint = `${call.path} ${call.body.toString()}`;
-  return { id: wire.conflict ? key : `${call.path} ${key}`, fingerprint };
+  const fingerprint = `${request.path} ${request.body.toString()}`;
+  return { id: wire.conflict ? key : `${request.path} ${key}`, fingerprint };
 }
 
-function match(routes: readonly WireRoute[], call: Call): WireRoute | undefined {
+function match(routes: readonly WireRoute[], request: ProviderRequest): WireRoute | undefined {
   for (const route of routes) {
-    const found = route.method === call.method ? route.path.exec(call.path) : null;
+    const found = route.method === request.method ? route.path.exec(request.path) : null;
     if (!found) continue;
-    call.params = found.slice(1).map(decodeURIComponent);
+    request.params = found.slice(1).map(decodeURIComponent);
     return route;
   }
   return undefined;
 }
 
-function send(res: ServerResponse, { status, body, headers }: Answer): void {
+function send(res: ServerResponse, { status, body, headers }: ProviderResponse): void {
   const is_page = typeof body === 'string';
   res.writeHead(status, {
     'content-type': is_page ? 'text/html; charset=utf-8' : 'application/json',
@@ -116,13 +139,18 @@ function send(res: ServerResponse, { status, body, headers }: Answer): void {
   res.end(body === undefined || is_page ? body : JSON.stringify(body));
 }
 
-function record(call: Call, url: URL, res: ServerResponse, arrivals: Arrival[]): void {
+function record(
+  request: ProviderRequest,
+  url: URL,
+  res: ServerResponse,
+  arrivals: Arrival[],
+): void {
   const arrival: Arrival = {
     at: new Date().toISOString(),
-    method: call.method,
+    method: request.method,
     path: `${url.pathname}${url.search}`,
-    headers: call.headers,
-    body: call.body.toString(),
+    headers: request.headers,
+    body: request.body.toString(),
     status: null,
   };
   res.once('finish', () => {

@@ -26,8 +26,9 @@ interface Begun {
 }
 
 /**
- * The page where a buyer begins a top-up, and comes back to: what a console would be, as small as it can be. It tops up the
- * organization's wallet over the public API, as any client does. Checkouts that were begun elsewhere may return here too.
+ * The page where a buyer begins a top-up, and comes back to: a console, as small as it can be. It
+ * tops up the organization's wallet over the public API, as any client does. Checkouts that were
+ * begun elsewhere may return here too.
  */
 export function createShop(api: Api): Server {
   const begun = new Map<string, Begun>();
@@ -96,11 +97,11 @@ async function begin(
 }
 
 /** Both providers name the order last in the page's address. */
-export function tokenOf(approval_url: string): string {
+function tokenOf(approval_url: string): string {
   return approval_url.split(/[/=]/).at(-1) ?? '';
 }
 
-/** Confirms what was begun here. */
+/** Confirms the checkout that was begun here. */
 async function end(api: Api, made: Begun | undefined): Promise<string> {
   if (made === undefined)
     return '<h1>Thank you</h1><p>You can close this page. The provider tells the API by itself, or confirm with the command that <code>npm start</code> has printed.</p>';
@@ -170,7 +171,7 @@ export async function startShop(env: NodeJS.ProcessEnv): Promise<void> {
     api_url: env.SANDBOX_SHOP_API_URL ?? 'http://127.0.0.1:8080',
     key: env.SANDBOX_SHOP_KEY ?? '',
   });
-  // It spends in the name of whoever opens it, so that only this machine may.
+  // It spends in the name of the person who opens it, so that only this machine may.
   const given = Number(env.SANDBOX_SHOP_PORT ?? 8093);
   const port = await listen(server, given, { host: '127.0.0.1', name: 'SANDBOX_SHOP' });
   process.stdout.write(`demo top-up page on http://127.0.0.1:${port}\n`);

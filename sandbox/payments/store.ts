@@ -8,11 +8,17 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 
-/** How far a payment is, in the words that both sandbox providers share; each speaks its own on its wire. */
-export type OrderStatus = 'open' | 'approved' | 'paid' | 'expired';
+/**
+ * How far a payment is, in the words that both sandbox providers share; each speaks its own on its
+ * wire.
+ */
+type OrderStatus = 'open' | 'approved' | 'paid' | 'expired';
 export type MoneyStatus = 'pending' | 'completed' | 'failed';
 
-/** Money in the provider's own smallest unit: 50.00 EUR is 5000, and what JPY is depends on the provider. */
+/**
+ * Money in the provider's own smallest unit: 50.00 EUR is 5000, and the unit of JPY depends on the
+ * provider.
+ */
 export interface Money {
   amount: number;
   currency: string;
@@ -27,7 +33,7 @@ export interface Capture extends Money {
 export interface Refund extends Money {
   id: string;
   status: MoneyStatus;
-  /** What the merchant sent with it, to find it again. */
+  /** The merchant's own reference, sent with the order. */
   given: Record<string, unknown>;
   /** operator: made at the provider's own site. reversal: taken back by a bank. */
   made_by: 'api' | 'operator' | 'reversal';
@@ -57,11 +63,11 @@ export interface Order extends Money {
   capture: Capture | null;
   refunds: Refund[];
   disputes: Dispute[];
-  /** What only this provider's wire knows. */
+  /** Members that only this provider's wire knows. */
   wire: Record<string, unknown>;
 }
 
-/** A webhook: the bytes that are posted, and what came of it. */
+/** A webhook: the bytes that are posted, and the outcome. */
 export interface StoredEvent {
   id: string;
   type: string;
@@ -75,7 +81,7 @@ export interface StoredEvent {
   state: 'waiting' | 'ended';
 }
 
-/** What was answered under an idempotency key. */
+/** The answer that was given under an idempotency key. */
 export interface Replay {
   id: string;
   fingerprint: string;
@@ -97,10 +103,10 @@ export interface Store {
 }
 
 /**
- * What a sandbox provider remembers. With a file it survives a restart: each change is one appended line, the last line of an
- * object counts, and opening writes the file anew without what is outdated.
+ * The memory of a sandbox provider. With a file it survives a restart: each change is one appended
+ * line, the last line of an object counts, and opening writes the file anew without outdated lines.
  */
-export function openStore(file?: string): Store {
+export function createStore(file?: string): Store {
   const store: Store = {
     orders: new Map(),
     events: new Map(),
@@ -131,7 +137,7 @@ function load(store: Store, file: string): void {
   renameSync(`${file}.new`, file);
 }
 
-/** Undefined where a line was cut by a killed process. */
+/** Undefined if a killed process has cut the line. */
 function parse(text: string): [keyof Kinds, Kinds[keyof Kinds]] | undefined {
   try {
     return JSON.parse(text);

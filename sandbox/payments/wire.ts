@@ -4,11 +4,11 @@ import type { Fault, FaultPoint, Subject } from './faults';
 import type { Sender } from './sender';
 import type { Order } from './store';
 
-export interface Call {
+export interface ProviderRequest {
   method: string;
   path: string;
   query: URLSearchParams;
-  /** What the groups of the route's pattern matched. */
+  /** The matches of the groups of the route's pattern. */
   params: string[];
   headers: IncomingHttpHeaders;
   body: Buffer;
@@ -16,7 +16,7 @@ export interface Call {
   base_url: string;
 }
 
-export interface Answer {
+export interface ProviderResponse {
   status: number;
   /** Text is sent as a page; anything else as JSON. */
   body?: unknown;
@@ -25,9 +25,9 @@ export interface Answer {
 
 /** Thrown by a wire's work: the answer that refuses it. */
 export class Refused extends Error {
-  readonly answer: Answer;
+  readonly answer: ProviderResponse;
 
-  constructor(answer: Answer) {
+  constructor(answer: ProviderResponse) {
     super(`refused with ${answer.status}`);
     this.answer = answer;
   }
@@ -36,30 +36,33 @@ export class Refused extends Error {
 export interface WireRoute {
   method: 'GET' | 'POST';
   path: RegExp;
-  /** Where scripts of misbehaviour apply. */
+  /** The point at which scripts of misbehaviour apply. */
   point?: FaultPoint;
-  subject?: (call: Call) => Subject | undefined;
+  subject?: (request: ProviderRequest) => Subject | undefined;
   is_public?: boolean;
-  work: (call: Call, script?: Fault) => Answer;
+  work: (request: ProviderRequest, script?: Fault) => ProviderResponse;
 }
 
-/** One provider's wire over what both share. */
+/** One provider's wire over the desk that both share. */
 export interface Wire {
   desk: Desk;
   sender: Sender;
   routes: readonly WireRoute[];
   page: HostedPage;
   /** The refusal of a caller without good credentials. */
-  unauthorized: (call: Call) => Answer | undefined;
-  unknown: (call: Call) => Answer;
+  unauthorized: (request: ProviderRequest) => ProviderResponse | undefined;
+  unknown: (request: ProviderRequest) => ProviderResponse;
   /** An error that a script asked for. */
-  fault: (status: number) => Answer;
-  key: (call: Call) => string | undefined;
+  fault: (status: number) => ProviderResponse;
+  key: (request: ProviderRequest) => string | undefined;
   /** True for an answer that is repeated under its idempotency key. */
   isKept: (status: number) => boolean;
-  repeat: (kept: Answer) => Answer;
-  /** The refusal of another request under a key that was used; where it is undefined the first answer is repeated. */
-  conflict?: Answer;
+  repeat: (kept: ProviderResponse) => ProviderResponse;
+  /**
+   * The refusal of another request under a key that was used; if it is undefined, the first answer
+   * is repeated.
+   */
+  conflict?: ProviderResponse;
 }
 
 /** One arrived request, as GET /sandbox/requests shows it. */
@@ -69,16 +72,16 @@ export interface Arrival {
   path: string;
   headers: IncomingHttpHeaders;
   body: string;
-  /** Null where no answer came. */
+  /** Null if no answer was sent. */
   status: number | null;
 }
 
-/** How one provider's hosted pages look, and where they send the buyer. */
+/** The look of one provider's hosted pages, and the addresses that they send the buyer to. */
 export interface HostedPage {
   name: string;
   colour: string;
-  /** The order that a path names; undefined where it is no hosted page. */
-  orderId: (call: Pick<Call, 'path' | 'query'>) => string | undefined;
+  /** The order that a path names; undefined if it is no hosted page. */
+  orderId: (request: Pick<ProviderRequest, 'path' | 'query'>) => string | undefined;
   returnUrl: (order: Order) => string;
   cancelUrl: (order: Order) => string;
   amountText: (order: Order) => string;

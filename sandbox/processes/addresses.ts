@@ -1,7 +1,7 @@
 import type { loadConfig } from '../../runtime/config';
 import { freePorts, isFree } from './ports';
 
-export type Settings = ReturnType<typeof loadConfig<'product'>>;
+export type StartOptions = ReturnType<typeof loadConfig<'product'>>;
 
 /** The ports of all parts. Further instances of api and gateway take free ones. */
 export interface Ports {
@@ -32,16 +32,19 @@ const defaults = {
 
 type Variable = keyof typeof defaults;
 
-/** Chooses the ports: what a variable names, else a default, or a free one under PORTS=free. Refuses what is taken. */
-export async function choosePorts(settings: Settings): Promise<Ports> {
-  const spare = await freePorts(settings.APIS + settings.GATEWAYS + Object.keys(defaults).length);
+/**
+ * Chooses the ports: each is the one that a variable names, else a default, or a free one under
+ * PORTS=free. Fails if one is taken.
+ */
+export async function choosePorts(options: StartOptions): Promise<Ports> {
+  const spare = await freePorts(options.APIS + options.GATEWAYS + Object.keys(defaults).length);
   const take = () => spare.pop() as number;
   const port = (variable: Variable) =>
-    settings[variable] ?? (settings.PORTS ? take() : defaults[variable]);
+    options[variable] ?? (options.PORTS ? take() : defaults[variable]);
   const further = (count: number) => Array.from({ length: count - 1 }, take);
   const needed = new Map<Variable, number>();
   for (const variable of Object.keys(defaults) as Variable[]) {
-    if (!isReplaced(variable, settings)) needed.set(variable, port(variable));
+    if (!isReplaced(variable, options)) needed.set(variable, port(variable));
   }
   await refuseTaken(needed);
   const of = (variable: Variable) => needed.get(variable) ?? 0;
@@ -54,15 +57,15 @@ export async function choosePorts(settings: Settings): Promise<Ports> {
     payment_b: of('SANDBOX_PAYMENT_B_PORT'),
     shop: of('SANDBOX_SHOP_PORT'),
     mcp: of('SANDBOX_MCP_PORT'),
-    apis: [of('API_PORT'), ...further(settings.APIS)],
-    gateways: [of('GATEWAY_PORT'), ...further(settings.GATEWAYS)],
+    apis: [of('API_PORT'), ...further(options.APIS)],
+    gateways: [of('GATEWAY_PORT'), ...further(options.GATEWAYS)],
   };
 }
 
-/** True where somebody else's server stands in for the part that would use the port. */
-function isReplaced(variable: Variable, settings: Settings): boolean {
-  if (variable === 'POSTGRES_PORT') return settings.DATABASE_URL !== undefined;
-  return variable.startsWith('TEMPORAL') && settings.TEMPORAL_ADDRESS !== undefined;
+/** True if somebody else's server replaces the part that would use the port. */
+function isReplaced(variable: Variable, options: StartOptions): boolean {
+  if (variable === 'POSTGRES_PORT') return options.DATABASE_URL !== undefined;
+  return variable.startsWith('TEMPORAL') && options.TEMPORAL_ADDRESS !== undefined;
 }
 
 async function refuseTaken(needed: Map<Variable, number>): Promise<void> {
@@ -76,7 +79,8 @@ async function refuseTaken(needed: Map<Variable, number>): Promise<void> {
   }
   if (problems.length === 0) return;
   throw new Error(
-    `${problems.join('\n')}\nSet the variable to another port, or let npm start pick free ones for all: PORTS=free npm start`,
+    `${problems.join('\n')}\nSet the variable to another port, or let npm start pick free ` +
+      'ones for all: PORTS=free npm start',
   );
 }
 

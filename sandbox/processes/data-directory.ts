@@ -4,23 +4,17 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Birth, birthOf, endLeftover, isAlive } from './leftovers';
 
-/** The right to use a data directory, which one start has at a time. */
-export interface Claim {
-  /** Remembers a process, so that a later start can end it where we are killed. */
-  remember: (name: string, pid: number) => void;
-  /** Says that we are going, so that a start that comes now waits for us. */
-  leave: () => void;
-  release: () => void;
-}
-
 type Holder = Birth & { stopping: boolean };
 
 const LEAVING_MS = 10_000;
 // A start whose npm was killed needs a moment to see it.
 const NOTICING_MS = 2_000;
 
-/** Takes a data directory, and ends what a killed start left running in it. */
-export async function claimDirectory(data_dir: string): Promise<Claim> {
+/** The right to use a data directory, which one start has at a time. */
+export type Claim = Awaited<ReturnType<typeof claimDirectory>>;
+
+/** Takes a data directory, and ends the processes that a killed start left in it. */
+export async function claimDirectory(data_dir: string) {
   const lock = path.join(data_dir, 'start.lock');
   const records = path.join(data_dir, 'processes.json');
   const us = birthOf(process.pid) ?? { pid: process.pid, born: 'unknown' };
@@ -29,11 +23,13 @@ export async function claimDirectory(data_dir: string): Promise<Claim> {
   await endLeftovers(records);
   const processes = new Map<string, Birth>();
   return {
-    remember: (name, pid) => {
+    /** Remembers a process, so that a later start can end it if we are killed. */
+    remember: (name: string, pid: number) => {
       const birth = birthOf(pid);
       if (birth) processes.set(name, birth);
       replaceFile(records, JSON.stringify([...processes.values()]));
     },
+    /** Says that we are going, so that a start that comes now waits for us. */
     leave: () => replaceFile(lock, JSON.stringify({ ...us, stopping: true })),
     release: () => {
       for (const file of [records, lock]) rmSync(file, { force: true });
@@ -41,7 +37,10 @@ export async function claimDirectory(data_dir: string): Promise<Claim> {
   };
 }
 
-/** Writes a file for our eyes only, so that a reader sees the old one or the new one and nothing between. */
+/**
+ * Writes a file for our eyes only, so that a reader sees the old one or the new one and nothing
+ * between.
+ */
 export function replaceFile(file: string, text: string): void {
   writeFileSync(`${file}.new`, text, { mode: 0o600 });
   renameSync(`${file}.new`, file);
@@ -71,7 +70,8 @@ function isTaken(error: NodeJS.ErrnoException): false {
 async function waitFor(holder: Holder, lock: string, waited_ms: number): Promise<void> {
   if (waited_ms > (holder.stopping ? LEAVING_MS : NOTICING_MS)) {
     throw new Error(
-      `${path.dirname(lock)} is in use by process ${holder.pid}, another npm start. Stop that one, or give this one its own: PORTS=free DATA_DIR=<folder> npm start`,
+      `${path.dirname(lock)} is in use by process ${holder.pid}, another npm start. Stop that ` +
+        'one, or give this one its own: PORTS=free DATA_DIR=<folder> npm start',
     );
   }
   await sleep(100);

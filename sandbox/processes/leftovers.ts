@@ -3,13 +3,16 @@ import { existsSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { killGroup } from './processes';
 
-/** A process as it can be recognised later: a number is used again, a number with its moment of birth is not. */
+/**
+ * A process as it can be recognised later: a number is used again, a number with its moment of
+ * birth is not.
+ */
 export interface Birth {
   pid: number;
   born: string;
 }
 
-/** The birth of a living process; undefined where there is none, or only its unburied remains. */
+/** The birth of a living process; undefined if there is none, or only a zombie. */
 export function birthOf(pid: number): Birth | undefined {
   const born = existsSync('/proc/self/stat') ? bornFromProc(pid) : bornFromPs(pid);
   return born === undefined ? undefined : { pid, born };
@@ -33,7 +36,8 @@ export async function endLeftover(record: Birth): Promise<void> {
   if (isAlive(record)) killGroup(record.pid);
 }
 
-// In /proc/<pid>/stat the fields after the name in brackets: the first is the state, the twentieth the start in clock ticks since boot.
+// In /proc/<pid>/stat the fields after the name in brackets: the first is the state, the twentieth
+// the start in clock ticks since boot.
 function bornFromProc(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');

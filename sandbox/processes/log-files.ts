@@ -9,14 +9,17 @@ interface Open {
   bytes: number;
 }
 
-/** Keeps the lines of each process in a file of its own, `<name>.log` in the folder, as the process wrote them. */
+/**
+ * Keeps the lines of each process in a file of its own, `<name>.log` in the folder, as the process
+ * wrote them.
+ */
 export function createLogFiles(folder: string, bytes_max = FILE_BYTES_MAX) {
   const files = new Map<string, Open>();
   const open = (name: string): Open => {
     mkdirSync(folder, { recursive: true });
     const file = fileOf(folder, name);
     const stream = createWriteStream(file, { flags: 'a', mode: 0o600 });
-    // A full disk must not stop what is logged; the console still has the words.
+    // A full disk must not stop the log; the console still shows the lines.
     stream.on('error', () => undefined);
     const made = { stream, bytes: sizeOf(file) };
     files.set(name, made);

@@ -3,23 +3,17 @@ import { prettyFactory } from 'pino-pretty';
 import type { Logger } from '../../runtime/log';
 import { createLogFiles } from './log-files';
 
-/** Everything that a person sees at the terminal. */
-export interface Output {
-  log: Logger;
-  /** A line of a process's log: kept in its file, and shown under its name unless it tells of one request. */
-  line: (name: string, text: string) => void;
-  /** Words of our own, as they are. */
-  say: (text: string) => void;
-}
-
 // At a line a request nobody would find the addresses again.
 const request_line = '"msg":"request"';
 
+/** Everything that a person sees at the terminal. */
+export type Output = ReturnType<typeof createOutput>;
+
 /**
- * Readable logs on standard output, and all of them in files of the folder; `onClosed` is called when nobody can read them
- * any more.
+ * Readable logs on standard output, and all of them in files of the folder; `onClosed` is called
+ * when nobody can read them any more.
  */
-export function createOutput(log_folder: string, onClosed: () => void): Output {
+export function createOutput(log_folder: string, onClosed: () => void) {
   const { stdout } = process;
   const pretty = prettyFactory({
     colorize: stdout.isTTY === true,
@@ -40,11 +34,20 @@ export function createOutput(log_folder: string, onClosed: () => void): Output {
     files.write(name, text.trimEnd());
     if (!text.includes(request_line)) write(pretty({ ...parse(text), name }));
   };
-  const log = pino({ name: 'start' }, { write: (text: string) => line('start', text) });
-  return { log, line, say: (text) => write(`${text}\n`) };
+  const log: Logger = pino({ name: 'start' }, { write: (text: string) => line('start', text) });
+  return {
+    log,
+    /**
+     * A line of a process's log: kept in its file, and shown under its name unless it is about one
+     * request.
+     */
+    line,
+    /** Words of our own, as they are. */
+    say: (text: string) => write(`${text}\n`),
+  };
 }
 
-// What is not one of our JSON lines, such as a server's own words, becomes one.
+// A line that is not our JSON, such as a server's own, becomes JSON.
 function parse(text: string): object {
   if (text.startsWith('{')) {
     try {

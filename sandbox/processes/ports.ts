@@ -1,10 +1,11 @@
 import { createServer } from 'node:net';
 
-// Below the range from which the system takes ports for outgoing connections, so that a port that was found free stays so.
+// Below the range from which the system takes ports for outgoing connections, so that a port that
+// was found free stays so.
 const FIRST = 20_000;
 const LAST = 32_000;
 
-/** As many different free TCP ports as asked. */
+/** So many different free TCP ports. */
 export async function freePorts(count: number): Promise<number[]> {
   const found = new Set<number>();
   for (let tries = 0; found.size < count; tries += 1) {
@@ -15,7 +16,7 @@ export async function freePorts(count: number): Promise<number[]> {
   return [...found];
 }
 
-/** True where a server could listen on this port, on loopback as on all interfaces. */
+/** True if a server could listen on this port, on loopback as on all interfaces. */
 export async function isFree(port: number): Promise<boolean> {
   return (await canListen(port, '127.0.0.1')) && (await canListen(port));
 }

@@ -3,18 +3,21 @@ import type { Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** How one process is started, known to work, and stopped. */
+/** A process to be: how it is started, known to work, and stopped. */
 export interface Program {
   name: string;
   command: string;
   args: string[];
   env: NodeJS.ProcessEnv;
   cwd: string;
-  /** The system user to run as, where it is not ours. */
+  /** The system user to run as, if it is not ours. */
   run_as?: SystemUser | undefined;
-  /** Asks it to end, then makes it end. What still lives after both is killed. */
+  /** The first asks it to end, the second makes it end. If it survives both, it is killed. */
   stop_signals: readonly [NodeJS.Signals, NodeJS.Signals];
-  /** A Node process that ends itself when its channel to us closes; others get a guard that does it for them. */
+  /**
+   * A Node process that ends itself when its channel to us closes; others get a guard that does it
+   * for them.
+   */
   has_channel?: boolean;
   /** Runs before each start. */
   prepare?: () => Promise<void>;
@@ -28,7 +31,7 @@ export interface SystemUser {
   gid: number;
 }
 
-export interface Running {
+export interface Process {
   name: string;
   pid: number;
   /** Resolves when the process has ended, with words for how. */
@@ -49,8 +52,11 @@ const POLL_MS = 50;
 const STOP_GRACE_MS = 5_000;
 const LINES_KEPT = 20;
 
-/** Starts a process in a group of its own and waits until it works. Fails with its last words where it does not. */
-export async function launch(program: Program, watch: Watch = {}): Promise<Running> {
+/**
+ * Starts a process in a group of its own and waits until it works. If it does not, the error holds
+ * its last lines.
+ */
+export async function launch(program: Program, watch: Watch = {}): Promise<Process> {
   await program.prepare?.();
   const child = spawnProgram(program);
   const lastWords = readLines(child, watch);
@@ -61,7 +67,7 @@ export async function launch(program: Program, watch: Watch = {}): Promise<Runni
   if (child.pid === undefined) throw new Error(`${program.name} ${await ended}`);
   if (!program.has_channel) guard(child.pid, program.stop_signals[0], ended);
   watch.onPid?.(child.pid);
-  const running: Running = {
+  const running: Process = {
     name: program.name,
     pid: child.pid,
     ended,
@@ -87,7 +93,8 @@ function spawnProgram(program: Program): ChildProcess {
   });
 }
 
-// A process without a channel cannot see that we were killed. This shell can: its input ends with us, and it passes the word on.
+// A process without a channel cannot see that we were killed. This shell can: its input ends with
+// us, and it passes the word on.
 function guard(pid: number, signal: NodeJS.Signals, ended: Promise<string>): void {
   const script = 'read -r word || kill -s "$2" "$1"';
   const shell = spawn('/bin/sh', ['-c', script, 'sh', String(pid), signal.replace('SIG', '')], {
@@ -129,7 +136,7 @@ async function waitUntilReady(
   while (performance.now() < deadline) {
     const ready = program.isReady().catch(() => false);
     const outcome = await Promise.race([over, ready]);
-    // A process that ended is not ready, even where another one answers at its address.
+    // A process that ended is not ready, even if another one answers at its address.
     const how = outcome === true ? await Promise.race([over, sleep(0)]) : outcome;
     if (typeof how === 'string') throw new Error(`${program.name} ${how}.`);
     if (outcome === true) return;

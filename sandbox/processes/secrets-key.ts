@@ -1,11 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import type { Settings } from './addresses';
+import type { StartOptions } from './addresses';
 import { replaceFile } from './data-directory';
 
-/** The key that seals what the demo's database keeps: the one that is named, else one made once for the data directory. */
-export function secretsKey({ SVC_SECRETS_KEY, DATA_DIR }: Settings): string {
+/**
+ * The key that seals secrets in the demo's database: the one that is named, else one made once for
+ * the data directory.
+ */
+export function secretsKey({ SVC_SECRETS_KEY, DATA_DIR }: StartOptions): string {
   if (SVC_SECRETS_KEY) return SVC_SECRETS_KEY;
   const file = path.resolve(DATA_DIR, 'secrets.key');
   if (!existsSync(file)) replaceFile(file, randomBytes(32).toString('base64'));

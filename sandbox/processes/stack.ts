@@ -4,24 +4,17 @@ import { killGroup, type Program } from './processes';
 import { type Kept, keepRunning } from './supervisor';
 
 /** Stages stop one after the other, the last first; the parts of a stage together. */
-export const STAGES = ['servers', 'services', 'gateways'] as const;
+const STAGES = ['servers', 'services', 'gateways'] as const;
 
-export type Stage = (typeof STAGES)[number];
+type Stage = (typeof STAGES)[number];
 
-/** The processes that run, and the order in which they stop. */
-export interface Stack {
-  /** Starts a process and resolves when it is ready. */
-  run: (stage: Stage, program: Program) => Promise<Kept>;
-  /** Stops everything in order, within eight seconds. */
-  stop: () => Promise<void>;
-  /** Ends everything at once. */
-  kill: () => void;
-}
-
-// Together they leave a second of the eight for what has to be killed.
+// Together they leave one second of the eight to kill the rest.
 const GRACE_MS: Record<Stage, number> = { servers: 2_500, services: 2_000, gateways: 2_000 };
 
-export function createStack(output: Output, claim: Claim, onReady: () => void): Stack {
+/** The processes that run, and the order in which they stop. */
+export type Stack = ReturnType<typeof openStack>;
+
+export function openStack(output: Output, claim: Claim, onReady: () => void) {
   const parts: { stage: Stage; kept: Kept }[] = [];
   const pids = new Map<string, number>();
   let is_stopping = false;
@@ -31,7 +24,8 @@ export function createStack(output: Output, claim: Claim, onReady: () => void): 
     await Promise.all(here.map(({ kept }) => kept.stop(GRACE_MS[stage])));
   };
   return {
-    run: async (stage, program) => {
+    /** Starts a process and resolves when it is ready. */
+    run: async (stage: Stage, program: Program): Promise<Kept> => {
       if (is_stopping) throw new Error('npm start was stopped.');
       const kept = keepRunning(program, {
         log: output.log,
@@ -46,10 +40,12 @@ export function createStack(output: Output, claim: Claim, onReady: () => void): 
       await kept.first_start;
       return kept;
     },
+    /** Stops everything in order, within eight seconds. */
     stop: async () => {
       is_stopping = true;
       for (const stage of STAGES.toReversed()) await stopStage(stage);
     },
+    /** Ends everything at once. */
     kill: () => {
       for (const pid of pids.values()) killGroup(pid);
     },

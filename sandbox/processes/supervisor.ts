@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../../runtime/log';
-import { launch, type Program, type Running, type Watch } from './processes';
+import { launch, type Process, type Program, type Watch } from './processes';
 
 /** A process that is to run until it is stopped. */
 export interface Kept {
@@ -17,14 +17,16 @@ const BACKOFF_MAX_MS = 10_000;
 // Having run this long, a process is taken to be healthy again.
 const STEADY_MS = 30_000;
 
-/** Starts a process, and starts it again whenever it ends; `onReady` follows each start that worked. */
+/**
+ * Starts a process, and starts it again whenever it ends; `onReady` follows each start that worked.
+ */
 export function keepRunning(
   program: Program,
   { log, onReady, ...watch }: Watch & { log: Logger; onReady: () => void },
 ): Kept {
   const stopping = new AbortController();
   const { signal } = stopping;
-  let running: Running | undefined;
+  let running: Process | undefined;
 
   const start = async () => {
     running = await launch(program, { ...watch, signal });

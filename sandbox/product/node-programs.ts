@@ -32,7 +32,7 @@ export function workerProgram(script: Script & { address: string; task_queue: st
   return { ...nodeProgram(script, fresh), prepare };
 }
 
-/** True where an address answers 200. */
+/** True if an address answers 200. */
 export async function isOk(url: string): Promise<boolean> {
   const response = await fetch(url, { signal: AbortSignal.timeout(2_000) });
   await response.arrayBuffer();

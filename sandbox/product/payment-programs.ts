@@ -1,12 +1,12 @@
 import path from 'node:path';
 import type { PaymentPlaces } from '../demo/payment-seed';
-import { localUrl, type Ports, type Settings } from '../processes/addresses';
+import { localUrl, type Ports, type StartOptions } from '../processes/addresses';
 import type { Stack } from '../processes/stack';
 import type { Kept } from '../processes/supervisor';
 import { isOk, serverProgram } from './node-programs';
 
-interface Context {
-  settings: Settings;
+interface PaymentContext {
+  options: StartOptions;
   ports: Ports;
   stack: Stack;
 }
@@ -21,14 +21,14 @@ export function paymentPlaces(ports: Ports): PaymentPlaces {
   };
 }
 
-/** Both sandbox providers and the buyer's page. What was paid is kept in the data directory. */
+/** Both sandbox providers and the buyer's page. Payments are kept in the data directory. */
 export function startPayments(
-  { settings, ports, stack }: Context,
+  { options, ports, stack }: PaymentContext,
   shop_key: string,
 ): Promise<Kept> {
   const [api_port] = ports.apis;
   const api_url = localUrl(api_port as number);
-  const file = (name: string) => path.resolve(settings.DATA_DIR, 'payments', `${name}.jsonl`);
+  const file = (name: string) => path.resolve(options.DATA_DIR, 'payments', `${name}.jsonl`);
   const { urls, shop_url } = paymentPlaces(ports);
   const program = serverProgram({
     name: 'sandbox-payments',

@@ -8,18 +8,19 @@ import type { Demo, Printed } from '../demo/facts';
 import { demoModels } from '../demo/models';
 import { seedPayments } from '../demo/payment-seed';
 import { type Seeded, seed } from '../demo/seed';
-import { localUrl, mcpUrl, type Ports, type Settings } from '../processes/addresses';
+import { localUrl, mcpUrl, type Ports, type StartOptions } from '../processes/addresses';
 import type { Output } from '../processes/output';
 import { secretsKey } from '../processes/secrets-key';
 import type { Stack } from '../processes/stack';
 import type { Kept } from '../processes/supervisor';
-import { ensureDatabase, prepareCluster, useDatabase } from '../servers/postgres';
+import { ensureDatabase, useDatabase } from '../servers/database';
+import { prepareCluster } from '../servers/postgres';
 import { NAMESPACE, prepareTemporal, useTemporal } from '../servers/temporal';
 import { serverProgram, workerProgram } from './node-programs';
 import { paymentPlaces, startPayments } from './payment-programs';
 
 interface Context {
-  settings: Settings;
+  options: StartOptions;
   ports: Ports;
   stack: Stack;
   output: Output;
@@ -43,12 +44,15 @@ export interface Product {
   more: Printed;
 }
 
-/** Starts every part as soon as what it needs is there, and resolves when the whole works. */
+/**
+ * Starts every part as soon as the parts that it needs are ready, and resolves when the whole
+ * works.
+ */
 export async function startProduct(context: Context): Promise<Product> {
   const starting_temporal = startTemporal(context);
   const starting_database = startDatabase(context);
   const starting_config = starting_database.then(({ seeded }) =>
-    gatewayConfig(context.settings, context.ports, seeded),
+    gatewayConfig(context.options, context.ports, seeded),
   );
   const [temporal, database, [apis, gateways], worker] = await Promise.all([
     starting_temporal,
@@ -95,8 +99,8 @@ export async function startProduct(context: Context): Promise<Product> {
     more: {
       wallet_id,
       is_priced,
-      log_folder: logFolder(context.settings),
-      checkout_file: path.resolve(context.settings.DATA_DIR, 'checkout.json'),
+      log_folder: logFolder(context.options),
+      checkout_file: path.resolve(context.options.DATA_DIR, 'checkout.json'),
     },
   };
 }
@@ -115,11 +119,11 @@ function sandboxPlaces(ports: Ports): Pick<Demo, 'sandbox' | 'return_url' | 'can
 }
 
 async function startDatabase(context: Context): Promise<Database> {
-  const { settings, ports, stack, output } = context;
-  const data_dir = path.resolve(settings.DATA_DIR);
-  if (settings.DATABASE_URL) {
-    await useDatabase(settings.DATABASE_URL);
-    return { url: settings.DATABASE_URL, seeded: await fill(settings.DATABASE_URL, context) };
+  const { options, ports, stack, output } = context;
+  const data_dir = path.resolve(options.DATA_DIR);
+  if (options.DATABASE_URL) {
+    await useDatabase(options.DATABASE_URL);
+    return { url: options.DATABASE_URL, seeded: await fill(options.DATABASE_URL, context) };
   }
   const { program, url, notes } = await prepareCluster({ data_dir, port: ports.postgres });
   for (const note of notes) output.log.warn(note);
@@ -128,17 +132,19 @@ async function startDatabase(context: Context): Promise<Database> {
   return { url, server, seeded: await fill(url, context) };
 }
 
-async function fill(url: string, { settings, ports, output }: Context): Promise<Seeded> {
+async function fill(url: string, { options, ports, output }: Context): Promise<Seeded> {
   const db = openDatabase(url, 2, 'svc start');
   try {
     await migrate(db);
-    const seeded = await seed(db, { data_dir: path.resolve(settings.DATA_DIR) });
-    const secrets = createSecrets(secretsKey(settings));
+    const seeded = await seed(db, { data_dir: path.resolve(options.DATA_DIR) });
+    const secrets = createSecrets(secretsKey(options));
     await seedPayments(db, secrets, seeded.organization_id, paymentPlaces(ports));
     const stored = await configs.current(db);
     if (stored?.config)
       output.log.warn(
-        `Gateways run version ${stored.version} of the control plane's configuration, not this start's gateway.yaml; its addresses may be those of an earlier start. DELETE /v1/admin/gateway-config sends them back.`,
+        `Gateways run version ${stored.version} of the control plane's configuration, not ` +
+          "this start's gateway.yaml; its addresses may be those of an earlier start. DELETE " +
+          '/v1/admin/gateway-config sends them back.',
       );
     return seeded;
   } finally {
@@ -146,20 +152,20 @@ async function fill(url: string, { settings, ports, output }: Context): Promise<
   }
 }
 
-async function startTemporal({ settings, ports, stack }: Context): Promise<Temporal> {
-  if (settings.TEMPORAL_ADDRESS) {
-    await useTemporal(settings.TEMPORAL_ADDRESS);
-    return { address: settings.TEMPORAL_ADDRESS, ui_url: null };
+async function startTemporal({ options, ports, stack }: Context): Promise<Temporal> {
+  if (options.TEMPORAL_ADDRESS) {
+    await useTemporal(options.TEMPORAL_ADDRESS);
+    return { address: options.TEMPORAL_ADDRESS, ui_url: null };
   }
-  const folder = path.resolve(settings.DATA_DIR, 'temporal');
+  const folder = path.resolve(options.DATA_DIR, 'temporal');
   const { temporal: port, temporal_ui: ui_port } = ports;
   const server = await stack.run('servers', await prepareTemporal({ folder, port, ui_port }));
-  return { address: temporalAddress(settings, ports), ui_url: localUrl(ui_port), server };
+  return { address: temporalAddress(options, ports), ui_url: localUrl(ui_port), server };
 }
 
-/** Where Temporal is or will be: an API starts before it answers. */
-function temporalAddress(settings: Context['settings'], ports: Context['ports']): string {
-  return settings.TEMPORAL_ADDRESS ?? `127.0.0.1:${ports.temporal}`;
+/** The address of Temporal, which may not answer yet: an API starts before it. */
+function temporalAddress(options: StartOptions, ports: Ports): string {
+  return options.TEMPORAL_ADDRESS ?? `127.0.0.1:${ports.temporal}`;
 }
 
 function temporalEnv(address: string): Record<string, string> {
@@ -188,7 +194,7 @@ function startTools({ ports, stack }: Context): Promise<Kept> {
 
 /** The gateways are ready once an API answers them, so both start at once. */
 async function startServices(
-  { settings, ports, stack }: Context,
+  { options, ports, stack }: Context,
   { url, seeded }: Database,
   config_file: string,
 ): Promise<[Kept[], Kept[]]> {
@@ -198,10 +204,10 @@ async function startServices(
       script: 'api/main.ts',
       env: {
         DATABASE_URL: url,
-        SVC_SECRETS_KEY: secretsKey(settings),
-        ...temporalEnv(temporalAddress(settings, ports)),
+        SVC_SECRETS_KEY: secretsKey(options),
+        ...temporalEnv(temporalAddress(options, ports)),
         API_PORT: String(port),
-        API_HOST: settings.API_HOST,
+        API_HOST: options.API_HOST,
       },
       ready_url: `${localUrl(port)}/readyz`,
     }),
@@ -215,7 +221,7 @@ async function startServices(
     serverProgram({
       name: numbered('gateway', index, ports.gateways),
       script: 'gateway/main.ts',
-      env: { ...env, GATEWAY_PORT: String(port), GATEWAY_HOST: settings.GATEWAY_HOST },
+      env: { ...env, GATEWAY_PORT: String(port), GATEWAY_HOST: options.GATEWAY_HOST },
       ready_url: `${localUrl(port)}/readyz`,
     }),
   );
@@ -226,7 +232,7 @@ async function startServices(
 }
 
 function startWorker(
-  { settings, stack }: Context,
+  { options, stack }: Context,
   temporal: Temporal,
   database: Database,
 ): Promise<Kept> {
@@ -235,7 +241,7 @@ function startWorker(
     script: 'workers/lifecycle.ts',
     env: {
       DATABASE_URL: database.url,
-      SVC_SECRETS_KEY: secretsKey(settings),
+      SVC_SECRETS_KEY: secretsKey(options),
       ...temporalEnv(temporal.address),
     },
     address: temporal.address,

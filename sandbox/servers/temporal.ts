@@ -18,7 +18,7 @@ const NOT_FOUND = 5;
 const ALREADY_EXISTS = 6;
 const BOOTSTRAP_MS = 60_000;
 
-/** How to start the development server; without a folder it keeps nothing. */
+/** The development server as a program; without a folder it keeps nothing. */
 export async function prepareTemporal(options: {
   folder?: string;
   port: number;
@@ -29,7 +29,8 @@ export async function prepareTemporal(options: {
   if (folder) await mkdir(folder, { recursive: true });
   const address = `127.0.0.1:${port}`;
   const store = folder
-    ? // A file belongs to the version that made it: another version starts a fresh one, and the rows bring the workflows back.
+    ? // A file belongs to the version that made it. Another version starts a fresh one, and the
+      // rows bring the workflows back.
       ['--db-filename', path.join(folder, `temporal-${server_version}.sqlite`)]
     : [];
   const pragmas = folder ? ['journal_mode=wal', 'synchronous=1'] : [];
@@ -37,9 +38,19 @@ export async function prepareTemporal(options: {
     name: 'temporal',
     command,
     args: [
-      ...['server', 'start-dev', '--ip', '127.0.0.1'],
-      ...['--port', String(port), '--ui-port', String(ui_port), '--ui-disable-news-fetch'],
-      ...['--namespace', NAMESPACE, '--log-level', 'error'],
+      'server',
+      'start-dev',
+      '--ip',
+      '127.0.0.1',
+      '--port',
+      String(port),
+      '--ui-port',
+      String(ui_port),
+      '--ui-disable-news-fetch',
+      '--namespace',
+      NAMESPACE,
+      '--log-level',
+      'error',
       ...store,
       ...pragmas.flatMap((pragma) => ['--sqlite-pragma', pragma]),
       ...ATTRIBUTES.flatMap((name) => ['--search-attribute', `${name}=Keyword`]),
@@ -55,7 +66,7 @@ export async function prepareTemporal(options: {
   };
 }
 
-/** Waits for a server that somebody else runs, and makes what is missing in it. */
+/** Waits for a server that somebody else runs, and makes the missing parts in it. */
 export async function useTemporal(address: string, namespace = NAMESPACE): Promise<void> {
   const deadline = performance.now() + BOOTSTRAP_MS;
   for (;;) {
@@ -72,7 +83,7 @@ export async function useTemporal(address: string, namespace = NAMESPACE): Promi
   }
 }
 
-/** Who asks for workflow tasks of a queue, each with the moment of its last request. */
+/** The workers that poll a queue for workflow tasks, each with the moment of its last request. */
 export async function pollersOf(address: string, name: string): Promise<string[]> {
   const connection = await Connection.connect({ address, connectTimeout: '2s' });
   try {
@@ -96,8 +107,9 @@ interface Wanted {
 }
 
 /**
- * Sees to the namespace, its retention and its search attributes, and proves them by a start.
- * A server knows new attributes some moments after it took them, so callers repeat until this returns.
+ * Sees to the namespace, its retention and its search attributes, and proves them by a start. A
+ * server knows new attributes some moments after it took them, so callers repeat until this
+ * returns.
  */
 async function prepareNamespace(address: string, wanted: Wanted): Promise<void> {
   const connection = await Connection.connect({ address, connectTimeout: '2s' });

@@ -7,7 +7,10 @@ import { listen } from '../../runtime/listen';
 
 const SLOW_MS_MAX = 60_000;
 
-/** The tools of an MCP server on this machine, made with the official SDK: both eras of the protocol at one path. */
+/**
+ * The tools of an MCP server on this machine, made with the official SDK: both eras of the protocol
+ * at one path.
+ */
 export function createMcpServer(): Server {
   const handler = toNodeHandler(createMcpHandler(tools));
   return createServer((req, res) => {

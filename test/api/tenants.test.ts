@@ -1,15 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Db } from '../../domain/sql';
-import {
-  type CallApi,
-  gatewayToken,
-  makeKey,
-  makeTenant,
-  platformKey,
-  refusal,
-  startApi,
-  type Tenant,
-} from '../support/api';
+import { type CallApi, makeTenant, refusal, startApi, type Tenant } from '../support/api';
+import { gatewayToken, makeKey, platformKey } from '../support/keys';
 import { makePrice, reserveBody } from '../support/ledger';
 
 let db: Db;

@@ -27,7 +27,7 @@ beforeAll(async () => {
 beforeEach(() => forgetArrivals(world.models_url));
 afterAll(() => world.close());
 
-/** What a client makes of an answer, of a stream, and of a refusal. */
+/** How a client reads an answer, a stream and a refusal. */
 interface Client {
   say(key: string, content: string): Promise<string>;
   stream(key: string, content: string): Promise<string>;
@@ -67,7 +67,8 @@ function responses(Of: typeof OpenAI6 | typeof OpenAI7): Client {
 function anthropic(Of: typeof Anthropic1 | typeof Anthropic0): Client {
   const client = (apiKey: string) => new Of({ baseURL: world.url, apiKey }) as Anthropic1;
   const body = (content: string) => ({
-    ...{ model: claude, max_tokens: 64 },
+    model: claude,
+    max_tokens: 64,
     messages: [{ role: 'user' as const, content }],
   });
   return {
@@ -88,7 +89,7 @@ function aiSdk(modelOf: (key: string) => Model): Client {
       const failed: unknown[] = [];
       const onError = ({ error }: { error: unknown }) => void failed.push(error);
       const stream = streamText({ model: modelOf(key), prompt, onError });
-      // Where a stream fails its text says only that there is none.
+      // If a stream fails, its text says only that there is none.
       const text = await Promise.resolve(stream.text).catch((error) => {
         throw failed[0] ?? error;
       });
@@ -155,8 +156,10 @@ test.each([
     execute: async ({ city }) => `Sunny in ${city}`,
   });
   const { steps } = await generateText({
-    ...{ model: modelOf(world.key), prompt: 'How is the weather in Rome?' },
-    ...{ tools: { weather }, stopWhen: stepCountIs(2) },
+    model: modelOf(world.key),
+    prompt: 'How is the weather in Rome?',
+    tools: { weather },
+    stopWhen: stepCountIs(2),
     prepareStep: ({ stepNumber }) => ({ toolChoice: stepNumber === 0 ? 'required' : 'none' }),
   });
   expect(steps[0]?.toolCalls.map(({ toolName }) => toolName)).toEqual(['weather']);

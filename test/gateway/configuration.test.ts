@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { request } from 'undici';
 import { type Configuration, openConfiguration } from '../../gateway/configuration';
-import { makeKey, refusal } from '../support/api';
+import { refusal } from '../support/api';
 import { chat, openWorld, post, type TestGateway, type World } from '../support/gateway';
+import { makeKey } from '../support/keys';
 import { until } from '../support/until';
 
 const route = '/v1/chat/completions';
@@ -35,11 +36,15 @@ afterAll(async () => {
   await world.close();
 });
 
-/** A configuration that differs from the running one by what a test can see: how large a body may be. */
+/** A configuration that differs from the running one visibly: in the size of a body. */
 function configured(more: object = {}) {
   const target = {
-    ...{ id: 'sandbox', provider: 'openai', shape: 'openai', api_key_env: 'TEST_MODELS_KEY' },
-    ...{ base_url: `${world.models_url}/v1`, models: ['gpt-4o-mini'] },
+    id: 'sandbox',
+    provider: 'openai',
+    shape: 'openai',
+    api_key_env: 'TEST_MODELS_KEY',
+    base_url: `${world.models_url}/v1`,
+    models: ['gpt-4o-mini'],
   };
   return { providers: { targets: [target] }, cost_tickets: { hold_ms: 0 }, ...more };
 }

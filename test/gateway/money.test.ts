@@ -33,27 +33,33 @@ const reasoning = { model: 'o4-mini', input: 1_100n, output: 4_400n };
 
 const figures = [
   {
-    ...{ title: 'plain tokens', ...mini, usage: 'prompt=100 completion=10' },
+    title: 'plain tokens',
+    ...mini,
+    usage: 'prompt=100 completion=10',
     cost: 100n * 150n + 10n * 600n,
   },
   {
     title: 'cached tokens, once and at their own price',
-    ...{ ...mini, usage: 'prompt=100 completion=10 cached=40' },
+    ...mini,
+    usage: 'prompt=100 completion=10 cached=40',
     cost: 60n * 150n + 40n * 75n + 10n * 600n,
   },
   {
     title: 'cached tokens without a price of their own, at that of input',
-    ...{ ...large, usage: 'prompt=100 completion=10 cached=40' },
+    ...large,
+    usage: 'prompt=100 completion=10 cached=40',
     cost: 100n * 2_500n + 10n * 10_000n,
   },
   {
     title: 'reasoning tokens, once',
-    ...{ ...reasoning, usage: 'prompt=10 completion=100 reasoning=80' },
+    ...reasoning,
+    usage: 'prompt=10 completion=100 reasoning=80',
     cost: 10n * 1_100n + 100n * 4_400n,
   },
   {
     title: 'more than was held',
-    ...{ ...mini, usage: 'prompt=5000 completion=7000' },
+    ...mini,
+    usage: 'prompt=5000 completion=7000',
     cost: 5_000n * 150n + 7_000n * 600n,
   },
 ];
@@ -142,7 +148,11 @@ test('each priced route is refused at balance zero, and nothing goes upstream', 
   // A call of a tool is priced by the number, at a server that nobody reaches here.
   const mcp = { servers: [{ name: 'tools', url: 'http://127.0.0.1:9/mcp' }] };
   await makePrice(world.api.db, {
-    ...{ ...blankPrice, tiers: null, provider: 'mcp', model: '*', per_request: 0.001 },
+    ...blankPrice,
+    tiers: null,
+    provider: 'mcp',
+    model: '*',
+    per_request: 0.001,
   });
   const gateway = await world.openGateway({ settings: { mcp } });
   const params = { name: 'add', arguments: {} };
@@ -180,7 +190,8 @@ test('each priced route is refused at balance zero, and nothing goes upstream', 
 async function sendForm(url: string, key: string, body: FormData, more: object): Promise<number> {
   for (const [name, value] of Object.entries(more)) body.set(name, String(value));
   const answer = await fetch(url, {
-    ...{ method: 'POST', body },
+    method: 'POST',
+    body,
     headers: { authorization: `Bearer ${key}` },
   });
   await answer.arrayBuffer();

@@ -26,7 +26,10 @@ const tools = ['weather', 'time'].map((name) => ({
   function: { name, parameters: { type: 'object', properties: { city: { type: 'string' } } } },
 }));
 
-/** A client that counts what it sends: an answer that the official client repeats by itself counts more than once. */
+/**
+ * A client that counts its requests: an answer that the official client repeats by itself counts
+ * more than once.
+ */
 function counting(apiKey: string) {
   const sent = { requests: 0 };
   const counted: typeof fetch = (input, init) => {
@@ -176,8 +179,12 @@ test("a request beyond its agent's cap is refused once, and told when the cap en
   const made = await caller(world.api.url)('post', `/v1/agents/${agent_id}/usage-constraints`, {
     key: owner_key,
     body: {
-      ...{ constraint_type: 'responses', provider: 'openai', model_pattern: 'gpt-4o*' },
-      ...{ max_value: 1, interval: 'month', enforcement_mode: 'reject' },
+      constraint_type: 'responses',
+      provider: 'openai',
+      model_pattern: 'gpt-4o*',
+      max_value: 1,
+      interval: 'month',
+      enforcement_mode: 'reject',
     },
   });
   expect(made.status).toBe(201);

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { request } from 'undici';
 import { freePorts } from '../../sandbox/processes/ports';
-import { launch, type Running } from '../../sandbox/processes/processes';
+import { launch, type Process } from '../../sandbox/processes/processes';
 import { serverProgram } from '../../sandbox/product/node-programs';
 import {
   chat,
@@ -21,7 +21,7 @@ import { until } from '../support/until';
 
 let world: World;
 let folder: string;
-const started: Running[] = [];
+const started: Process[] = [];
 const chat_path = '/v1/chat/completions';
 
 beforeAll(async () => {
@@ -65,7 +65,9 @@ async function start(more = '', changed: Record<string, string> = {}) {
   };
   const lines: string[] = [];
   const program = serverProgram({
-    ...{ name: 'gateway', script: 'gateway/main.ts', env },
+    name: 'gateway',
+    script: 'gateway/main.ts',
+    env,
     ready_url: `${url}/readyz`,
   });
   const running = await launch(program, { onLine: (line) => lines.push(line) });
@@ -109,10 +111,17 @@ test('on SIGTERM: /readyz is 503, new calls are sent elsewhere, the stream in fl
     (text) => text.includes('"msg":"request"') && text.includes('"status":200'),
   );
   expect(JSON.parse(line ?? '{}')).toMatchObject({
-    ...{ method: 'POST', route: '/v1/chat/completions', org_id },
-    ...{ provider: 'openai', model: 'gpt-4o-mini', is_stream: true },
-    ...{ outcome: 'completed', prompt_tokens: expect.any(Number), duration_ms: expect.any(Number) },
-    ...{ key_id: expect.stringMatching(/^key_/), reservation_id: expect.stringMatching(/^res_/) },
+    method: 'POST',
+    route: '/v1/chat/completions',
+    org_id,
+    provider: 'openai',
+    model: 'gpt-4o-mini',
+    is_stream: true,
+    outcome: 'completed',
+    prompt_tokens: expect.any(Number),
+    duration_ms: expect.any(Number),
+    key_id: expect.stringMatching(/^key_/),
+    reservation_id: expect.stringMatching(/^res_/),
   });
   expect(said).not.toContain('Hello');
   for (const secret of [key, world.control_plane_token, 'upstream-secret'])

@@ -17,7 +17,10 @@ const refused_key = JSON.stringify({
   error: { code: 'invalid_credential', message: 'No such key.', param: 'key' },
 });
 
-/** A control plane that answers as long as it is well, and then holds its connections open in silence. */
+/**
+ * A control plane that answers as long as it is well, and then holds its connections open in
+ * silence.
+ */
 function openControl(how: 'silent' | 'headers' | 'body') {
   let is_well = true;
   const sockets = new Set<Socket>();
@@ -51,7 +54,11 @@ async function openOver(server: Server) {
   await once(server, 'listening');
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const target = {
-    ...{ id: 'a', provider: 'openai', shape: 'openai', base_url: url, models: ['gpt-4o-mini'] },
+    id: 'a',
+    provider: 'openai',
+    shape: 'openai',
+    base_url: url,
+    models: ['gpt-4o-mini'],
     api_key_env: 'TEST_MODELS_KEY',
   };
   const log = createLog('test', 'silent');

@@ -3,7 +3,7 @@ import { many } from '../../domain/sql';
 import { migrate } from '../../migrations';
 import { migrationNames } from '../../migrations/files';
 import { openDatabase } from '../../runtime/database';
-import { maintenanceUrl } from '../../sandbox/servers/postgres';
+import { maintenanceUrl } from '../../sandbox/servers/database';
 
 test('four instances migrating an empty database at once apply each file once, and none fails', async () => {
   const template = process.env.TEST_DATABASE_URL as string;

@@ -1,9 +1,11 @@
 import type { Db } from '../../domain/sql';
 import { openTestDatabase } from '../support/database';
-import { BODY_HASH, chat, makeKey, makeOrg, makePrice, type TestOrg } from '../support/ledger';
+import { makeKeyId } from '../support/keys';
+import { BODY_HASH, chat, makeOrg, makePrice, type TestOrg } from '../support/ledger';
 import { ledgerCalls, type Row, sender } from './previous-version';
 
-// An organization and its ledger, asked as the previous version asks. A test file that imports this also gets its hooks.
+// An organization and its ledger, asked as the previous version asks. A test file that imports this
+// also gets its hooks.
 
 export const UNIT = 1_000_000_000n;
 export const ledger = sender(ledgerCalls);
@@ -18,7 +20,7 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   org = await makeOrg(db);
-  key_id = await makeKey(db, org.org_id);
+  key_id = await makeKeyId(db, org.org_id);
 });
 afterAll(() => close());
 

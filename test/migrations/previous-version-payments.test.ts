@@ -3,7 +3,8 @@ import { openTestDatabase } from '../support/database';
 import { makeOrg, type TestOrg } from '../support/ledger';
 import { paymentCalls, type Row, sender } from './previous-version';
 
-// The payments of an API of the previous version on this version's database, as previous-version.test.ts is of the ledger.
+// The payments of an API of the previous version on this version's database, as
+// previous-version.test.ts is of the ledger.
 
 const UNIT = 1_000_000_000n;
 const payments = sender(paymentCalls);

@@ -1,4 +1,5 @@
-import { chat, makeKey, usage } from '../support/ledger';
+import { makeKeyId } from '../support/keys';
+import { chat, usage } from '../support/ledger';
 import {
   batch,
   db,
@@ -17,8 +18,8 @@ import {
 } from './previous-ledger';
 import type { Row } from './previous-version';
 
-// An API of the previous version runs on this version's database while instances are replaced. Its calls get the answers here
-// that they got from that version's own database.
+// An API of the previous version runs on this version's database while instances are replaced. Its
+// calls get the answers here that they got from that version's own database.
 
 test('wallets are made, filled and moved between', async () => {
   const { org_id, org_wallet, user_wallet, user_id } = org;
@@ -144,7 +145,7 @@ test('caps on agents and budgets of keys refuse', async () => {
   const standing = await row('constraints_at', { agent_id, ...chat, estimated_cost_nanos: 0n });
   expect(standing).toMatchObject({ id: made.id, current_value: 3, remaining: 0, exceeded: true });
 
-  const poor = await makeKey(db, org_id, { max_budget_nanos: 1_500n });
+  const poor = await makeKeyId(db, org_id, { max_budget_nanos: 1_500n });
   const two = await batch({ reserves: [1, 1].map((tokens) => reserve(tokens, { key_id: poor })) });
   expect(two.map(({ code }) => code)).toEqual([null, 'key_budget_exceeded']);
   await db('tokens').where({ id: poor }).update({ revoked_at: new Date() });

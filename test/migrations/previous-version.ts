@@ -1,12 +1,16 @@
 import { type Db, many } from '../../domain/sql';
 
-// The calls of stored functions that version 1.4.0 sends, by the function that each calls, with its columns and casts; names
-// that are joined for people only are left out. They change only when that version is no longer the previous one.
+// The calls of stored functions that version 1.4.0 sends, by the function that each calls, with its
+// columns and casts; names that are joined for people only are left out. They change only when that
+// version is no longer the previous one.
 
 const entry = `id, wallet_id, seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase,
   actual_cost_nanos, transfer_id, payment_session_id, description, created_at`;
 const lane = '(r.answer).*, r.max_completion_tokens, r.warnings, r.resets_at';
-/** The calls of the ledger, of tickets, caps and events; `lane_3_traced` is a batch that brings traces. */
+/**
+ * The calls of the ledger, of tickets, caps and events; `lane_3_traced` is a batch that brings
+ * traces.
+ */
 export const ledgerCalls = {
   ensure_wallet: 'select id from ensure_wallet(:org_id, :owner_type, :owner_id)',
   credit: `select ${entry} from credit(:org_id, :wallet_id, :amount_nanos, :description)`,

@@ -4,7 +4,7 @@ import { many } from '../../domain/sql';
 import { schemaFile } from '../../migrations/files';
 import { schemaText } from '../../migrations/schema';
 import { openDatabase } from '../../runtime/database';
-import { maintenanceUrl } from '../../sandbox/servers/postgres';
+import { maintenanceUrl } from '../../sandbox/servers/database';
 import { openTestDatabase } from '../support/database';
 
 // migrations/schema.sql shows people the schema as it stands after the last migration.
@@ -12,7 +12,7 @@ import { openTestDatabase } from '../support/database';
 test('migrations/schema.sql is the schema after the last migration; renew it with npm run schema', async () => {
   const { db, close } = await openTestDatabase(1);
   const text = await schemaText(db);
-  // What comes and goes with the days is left out.
+  // Partitions come and go with the days, and are left out.
   await many(db, 'select add_event_partition(current_date)');
   const next_day = await schemaText(db);
   await close();

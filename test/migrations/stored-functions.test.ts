@@ -4,7 +4,7 @@ import { type Db, many } from '../../domain/sql';
 import { root } from '../../runtime/root';
 import { openTestDatabase } from '../support/database';
 
-// migrations/README.md tells a reader which stored functions live and where their text is.
+// migrations/README.md shows a reader which stored functions live and where their text is.
 
 const migrations = readdirSync(path.join(root, 'migrations'))
   .filter((name) => /^\d{4}-.*\.sql$/.test(name))
@@ -65,7 +65,9 @@ test('a function is superseded exactly where nothing that lives calls it', async
   }
 });
 
-/** What the product calls, triggers and defaults included, and what that calls in turn. */
+/**
+ * The functions that the product calls, triggers and defaults included, and those that they call.
+ */
 async function alive(): Promise<Set<string>> {
   const attached = await many<{ text: string }>(
     db,
@@ -85,7 +87,10 @@ async function alive(): Promise<Set<string>> {
   return found;
 }
 
-/** The SQL of the product's own TypeScript: texts with a statement in them, and names that such a text is given. */
+/**
+ * The SQL of the product's own TypeScript: texts with a statement in them, and names that such a
+ * text is given.
+ */
 function queries(): string[] {
   const files = ['domain', 'api', 'activities', 'sandbox', 'workers'].flatMap((folder) =>
     readdirSync(path.join(root, folder), { recursive: true, encoding: 'utf8' })

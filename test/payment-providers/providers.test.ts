@@ -3,6 +3,7 @@ import { currenciesOf, type ProviderName, providerNames } from '../../domain/pay
 import { createProviders } from '../../payment-providers/registry';
 import {
   closeServers,
+  type OpenedSandboxes,
   openSandboxes,
   over,
   serveHere,
@@ -13,13 +14,12 @@ import {
 
 const [A, B] = providerNames as [ProviderName, ProviderName];
 
-type Opened = Awaited<ReturnType<typeof openSandboxes>>;
-let sandboxes: Opened['sandboxes'];
-let ask: Opened['ask'];
-let act: Opened['act'];
-let fault: Opened['fault'];
-let arrivals: Opened['arrivals'];
-let paid: Opened['paid'];
+let sandboxes: OpenedSandboxes['sandboxes'];
+let ask: OpenedSandboxes['ask'];
+let act: OpenedSandboxes['act'];
+let fault: OpenedSandboxes['fault'];
+let arrivals: OpenedSandboxes['arrivals'];
+let paid: OpenedSandboxes['paid'];
 
 beforeAll(async () => {
   ({ sandboxes, ask, act, fault, arrivals, paid } = await openSandboxes());
@@ -196,9 +196,14 @@ test.each(providerNames)('%s: every currency it is said to take is taken', async
 
 test('a refused card at provider B leaves the checkout open for another one', async () => {
   const session = {
-    ...{ id: 'cs_1', object: 'checkout.session', status: 'open', payment_status: 'unpaid' },
+    id: 'cs_1',
+    object: 'checkout.session',
+    status: 'open',
+    payment_status: 'unpaid',
     payment_intent: {
-      ...{ id: 'pi_1', object: 'payment_intent', status: 'requires_payment_method' },
+      id: 'pi_1',
+      object: 'payment_intent',
+      status: 'requires_payment_method',
       last_payment_error: { code: 'card_declined' },
     },
   };

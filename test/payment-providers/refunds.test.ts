@@ -1,16 +1,21 @@
 import { randomUUID } from 'node:crypto';
 import { type ProviderName, providerNames } from '../../domain/payments/currencies';
 import { isProviderTrouble } from '../../payment-providers/provider';
-import { closeServers, openSandboxes, thrown, UNIT } from '../support/payments/providers';
+import {
+  closeServers,
+  type OpenedSandboxes,
+  openSandboxes,
+  thrown,
+  UNIT,
+} from '../support/payments/providers';
 
 const [, B] = providerNames as [ProviderName, ProviderName];
 
-type Opened = Awaited<ReturnType<typeof openSandboxes>>;
-let sandboxes: Opened['sandboxes'];
-let ask: Opened['ask'];
-let act: Opened['act'];
-let fault: Opened['fault'];
-let paid: Opened['paid'];
+let sandboxes: OpenedSandboxes['sandboxes'];
+let ask: OpenedSandboxes['ask'];
+let act: OpenedSandboxes['act'];
+let fault: OpenedSandboxes['fault'];
+let paid: OpenedSandboxes['paid'];
 
 beforeAll(async () => {
   ({ sandboxes, ask, act, fault, paid } = await openSandboxes());

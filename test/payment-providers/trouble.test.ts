@@ -4,6 +4,7 @@ import { isProviderTrouble } from '../../payment-providers/provider';
 import {
   CALL_MS,
   closeServers,
+  type OpenedSandboxes,
   openSandboxes,
   over,
   serveHere,
@@ -14,13 +15,12 @@ import {
 
 const [A] = providerNames;
 
-type Opened = Awaited<ReturnType<typeof openSandboxes>>;
-let sandboxes: Opened['sandboxes'];
-let ask: Opened['ask'];
-let act: Opened['act'];
-let fault: Opened['fault'];
-let arrivals: Opened['arrivals'];
-let paid: Opened['paid'];
+let sandboxes: OpenedSandboxes['sandboxes'];
+let ask: OpenedSandboxes['ask'];
+let act: OpenedSandboxes['act'];
+let fault: OpenedSandboxes['fault'];
+let arrivals: OpenedSandboxes['arrivals'];
+let paid: OpenedSandboxes['paid'];
 
 beforeAll(async () => {
   ({ sandboxes, ask, act, fault, arrivals, paid } = await openSandboxes());
@@ -83,7 +83,7 @@ test.each([400, 404, 409, 422, 429, 500, 502, 503])(
   async (status) => {
     const between = createServer((req, res) => {
       req.resume();
-      // Whoever stands between echoes what it was sent.
+      // A proxy in between echoes the request.
       res.writeHead(status, { 'content-type': 'text/html' });
       res.end(`<h1>${req.headers.authorization}</h1>`);
     });

@@ -6,6 +6,7 @@ import { sandboxAccessA } from '../../sandbox/payments/a/provider';
 import { sandboxAccessB } from '../../sandbox/payments/b/provider';
 import {
   closeServers,
+  type OpenedSandboxes,
   openSandboxes,
   over,
   type Posted,
@@ -16,14 +17,13 @@ import { until } from '../support/until';
 
 const [A, B] = providerNames as [ProviderName, ProviderName];
 
-type Opened = Awaited<ReturnType<typeof openSandboxes>>;
-let sandboxes: Opened['sandboxes'];
-let posted: Opened['posted'];
-let ask: Opened['ask'];
-let act: Opened['act'];
-let fault: Opened['fault'];
-let arrivals: Opened['arrivals'];
-let paid: Opened['paid'];
+let sandboxes: OpenedSandboxes['sandboxes'];
+let posted: OpenedSandboxes['posted'];
+let ask: OpenedSandboxes['ask'];
+let act: OpenedSandboxes['act'];
+let fault: OpenedSandboxes['fault'];
+let arrivals: OpenedSandboxes['arrivals'];
+let paid: OpenedSandboxes['paid'];
 
 beforeAll(async () => {
   ({ sandboxes, posted, ask, act, fault, arrivals, paid } = await openSandboxes());
@@ -31,7 +31,7 @@ beforeAll(async () => {
 
 afterAll(closeServers);
 
-/** The webhook of a type that tells of something, once it has come. */
+/** The webhook of a type, once it has come. */
 async function news(type: string, about: string): Promise<Posted> {
   const isIt = ({ body }: Posted) => body.includes(`"${type}"`) && body.includes(about);
   await until(() => posted.some(isIt));
@@ -78,7 +78,7 @@ test.each(providerNames)('%s: other bytes than those signed are not taken', asyn
     'null',
     '{',
     '',
-    // What would break out of the JSON that it is put into.
+    // A text that would break out of the JSON that it is put into.
     `{},"webhook_id":"${sandboxAccessA.webhook_id}","x":{}`,
   ];
   for (const other of others)

@@ -1,5 +1,6 @@
 import { loadConfig } from '../../runtime/config';
-import { makeTenant, platformKey, refusal, startApi, type TestApi } from '../support/api';
+import { makeTenant, refusal, startApi, type TestApi } from '../support/api';
+import { platformKey } from '../support/keys';
 
 let api: TestApi;
 let platform: string;

@@ -14,7 +14,7 @@ function opened(host?: string, port = 0): Promise<number> {
   return listen(server, port, { host, name: 'API' });
 }
 
-/** True where a server answers on a second loopback address. */
+/** True if a server answers on a second loopback address. */
 async function isOnAll(port: number): Promise<boolean> {
   return fetch(`http://127.0.0.2:${port}`).then(
     () => true,

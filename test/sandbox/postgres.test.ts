@@ -5,7 +5,8 @@ import path from 'node:path';
 import pg from 'pg';
 import { freePorts } from '../../sandbox/processes/ports';
 import { launch } from '../../sandbox/processes/processes';
-import { ensureDatabase, prepareCluster } from '../../sandbox/servers/postgres';
+import { ensureDatabase } from '../../sandbox/servers/database';
+import { prepareCluster } from '../../sandbox/servers/postgres';
 
 const scratch = mkdtempSync(path.join(tmpdir(), 'svc-postgres-'));
 // The system user that runs PostgreSQL under root must enter it.

@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
 import { createApp } from '../../api/app';
 import type { Connections } from '../../api/http/route';
@@ -16,12 +17,13 @@ import { listen } from '../../runtime/listen';
 import { createLog } from '../../runtime/log';
 import { openTemporal } from '../../temporal/client';
 import { openTestDatabase } from './database';
+import { makeKey } from './keys';
 
-/** What the tests' servers seal and sign with. */
+/** The key that the tests' servers seal and sign with. */
 export const secrets_key = randomBytes(32).toString('base64');
 export const secrets = createSecrets(secrets_key);
 
-export interface Call {
+interface Call {
   key?: string | undefined;
   /** An object is sent as JSON; text as it stands. */
   body?: unknown;
@@ -79,7 +81,7 @@ export async function serve(
     const closed = new Promise((resolve) => server.close(resolve));
     await waiters.close();
     // Answers that were just given still leave.
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await sleep(20);
     server.closeAllConnections();
     await closed;
     await batches.close();
@@ -110,7 +112,7 @@ export function caller(url: string): CallApi {
   };
 }
 
-/** Every good answer of every test is what the OpenAPI document says of its route. */
+/** Every good answer of every test fits the OpenAPI document. */
 function expectDescribed(method: string, path: string, body: unknown): void {
   const { pathname } = new URL(path, 'http://localhost');
   const parts = pathname.split('/');
@@ -122,36 +124,6 @@ function expectDescribed(method: string, path: string, body: unknown): void {
   );
   const issues = row?.answer?.safeParse(body).error?.issues ?? [];
   expect({ method, path, issues }).toEqual({ method, path, issues: [] });
-}
-
-/** Issues a key and answers its value: an access key without scopes, unless told otherwise. */
-export async function makeKey(
-  db: Db,
-  org_id: string | null,
-  more: Partial<tokens.NewToken> = {},
-): Promise<string> {
-  const blank: tokens.NewToken = {
-    org_id,
-    name: `key ${randomUUID()}`,
-    token_type: 'access',
-    scopes: [],
-    allowed_models: null,
-    user_id: null,
-    team_id: null,
-    agent_id: null,
-    max_budget_nanos: null,
-    expires_at: null,
-    created_by: 'test',
-  };
-  return (await tokens.issue(db, { ...blank, ...more })).key;
-}
-
-export function platformKey(db: Db): Promise<string> {
-  return makeKey(db, null, { scopes: ['platform:admin'] });
-}
-
-export function gatewayToken(db: Db): Promise<string> {
-  return makeKey(db, null, { scopes: ['control_plane'] });
 }
 
 export interface Tenant {

@@ -3,7 +3,10 @@ import path from 'node:path';
 import sparticuz from '@sparticuz/chromium';
 import { type Browser, chromium } from 'playwright-core';
 
-/** A headless Chromium: the one that CHROMIUM_PATH names, else one on the PATH, else the one of the development dependency. */
+/**
+ * A headless Chromium: the one that CHROMIUM_PATH names, else one on the PATH, else the one of the
+ * development dependency.
+ */
 export async function openBrowser(): Promise<Browser> {
   const own = process.env.CHROMIUM_PATH ?? onPath('chromium') ?? onPath('chromium-browser');
   if (own) return chromium.launch({ executablePath: own, args: ['--no-sandbox'] });

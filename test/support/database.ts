@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Db, many } from '../../domain/sql';
 import { openDatabase } from '../../runtime/database';
-import { maintenanceUrl } from '../../sandbox/servers/postgres';
+import { maintenanceUrl } from '../../sandbox/servers/database';
 
 export interface TestDatabase {
   db: Db;

@@ -13,7 +13,8 @@ import { attachSockets, type Sockets } from '../../gateway/sockets/upgrade';
 import { listen } from '../../runtime/listen';
 import { createLog } from '../../runtime/log';
 import { createModelServer } from '../../sandbox/models/server';
-import { gatewayToken, makeKey, startApi, type TestApi } from './api';
+import { startApi, type TestApi } from './api';
+import { gatewayToken, makeKey } from './keys';
 import { credit, makeOrg, makePrice, type TestOrg } from './ledger';
 import { until } from './until';
 
@@ -23,11 +24,13 @@ export interface TestGateway {
   sockets: Sockets;
   /** For tests that change it while the gateway runs. */
   configuration?: Configuration;
-  /** Finishes what is under way, then closes. */
+  /** Finishes the calls under way, then closes. */
   close: () => Promise<void>;
 }
 
-/** Everything that a priced request passes: a real control plane, a gateway, the sandbox's models. */
+/**
+ * Everything that a priced request passes: a real control plane, a gateway, the sandbox's models.
+ */
 export interface World {
   api: TestApi;
   url: string;
@@ -41,7 +44,7 @@ export interface World {
     settings?: object;
     target?: object;
   }) => Promise<TestGateway>;
-  /** Fails where a hold is left open or the ledger is not whole. */
+  /** Fails if a hold is left open or the ledger is not whole. */
   close: () => Promise<void>;
 }
 
@@ -54,16 +57,26 @@ const prices: { provider?: string; model: string; [column: string]: unknown }[] 
   { model: 'omni-moderation-latest', free: true },
   { model: 'whisper-1', input_per_1m: 0, output_per_1m: 0, per_minute: 0.006 },
   {
-    ...{ model: 'gpt-4o-mini-transcribe', input_per_1m: 1.25, output_per_1m: 5 },
+    model: 'gpt-4o-mini-transcribe',
+    input_per_1m: 1.25,
+    output_per_1m: 5,
     audio_input_per_1m: 3,
   },
   {
-    ...{ model: 'gpt-4o-mini-tts', input_per_1m: 0.6, output_per_1m: 0 },
-    ...{ audio_output_per_1m: 12, per_minute: 0.015 },
+    model: 'gpt-4o-mini-tts',
+    input_per_1m: 0.6,
+    output_per_1m: 0,
+    audio_output_per_1m: 12,
+    per_minute: 0.015,
   },
   {
-    ...{ provider: 'anthropic', model: 'claude-sonnet-4-5', input_per_1m: 3, output_per_1m: 15 },
-    ...{ cached_input_per_1m: 0.3, cache_write_per_1m: 3.75, cache_write_1h_per_1m: 6 },
+    provider: 'anthropic',
+    model: 'claude-sonnet-4-5',
+    input_per_1m: 3,
+    output_per_1m: 15,
+    cached_input_per_1m: 0.3,
+    cache_write_per_1m: 3.75,
+    cache_write_1h_per_1m: 6,
     per_tool_call: 0.01,
   },
 ];
@@ -83,8 +96,12 @@ export async function openWorld(): Promise<World> {
     settings = {},
     target = {},
   } = {}) => {
-    const made = await startGateway({
-      ...{ api_urls, models_url, control_plane_token, settings, target },
+    const made = await openTestGateway({
+      api_urls,
+      models_url,
+      control_plane_token,
+      settings,
+      target,
     });
     opened.push(made);
     return made;
@@ -109,7 +126,7 @@ export function gatewayKey(
   return makeKey(api.db, org_id, { token_type: 'gateway', ...more });
 }
 
-export async function startGateway(given: {
+export async function openTestGateway(given: {
   api_urls: readonly string[];
   models_url: string;
   control_plane_token: string;
@@ -126,8 +143,11 @@ export async function startGateway(given: {
     ...given.target,
   };
   const messages = {
-    ...{ id: 'sandbox-messages', provider: 'anthropic', shape: 'anthropic' },
-    ...{ base_url: given.models_url, api_key_env: 'TEST_MODELS_KEY' },
+    id: 'sandbox-messages',
+    provider: 'anthropic',
+    shape: 'anthropic',
+    base_url: given.models_url,
+    api_key_env: 'TEST_MODELS_KEY',
     models: ['claude-sonnet-4-5', 'unpriced-claude'],
   };
   const settings = parseSettings(
@@ -163,7 +183,7 @@ export async function startGateway(given: {
   return made;
 }
 
-export interface Charge {
+interface Charge {
   status: string;
   held_nanos: bigint;
   actual_cost_nanos: bigint;
@@ -200,7 +220,7 @@ export async function openHolds(
   return rows.length;
 }
 
-export interface Entry {
+interface Entry {
   type: string;
   amount_nanos: bigint;
 }
@@ -216,7 +236,7 @@ export async function lastEntries({ api }: World, org_id: string): Promise<Entry
   );
 }
 
-/** What arrived at the sandbox's models since they were last forgotten. */
+/** The requests that arrived at the sandbox's models since they were last forgotten. */
 export async function arrivals(models_url: string): Promise<
   {
     path: string;

@@ -14,7 +14,10 @@ export async function storedHistory(name: string): Promise<HistoryJson> {
   return JSON.parse(await readFile(path.join(folder, `${name}.json`), 'utf8'));
 }
 
-/** Replays a history against today's workflows; the error of a violation, or undefined where it still fits. */
+/**
+ * Replays a history against today's workflows; the error of a violation, or undefined if it still
+ * fits.
+ */
 export async function replay(
   history: HistoryJson,
   workflow_id: string,

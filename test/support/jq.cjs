@@ -1,4 +1,5 @@
-// Stands in for jq on a machine without it: reads members along a path; any other filter gives its input as it came.
+// Stands in for jq on a machine without it: reads members along a path; any other filter gives its
+// input as it came.
 const { readFileSync } = require('node:fs');
 
 const args = process.argv.slice(2);

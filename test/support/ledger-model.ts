@@ -4,7 +4,7 @@ import { TOKEN } from './ledger';
 
 // Random operations on one organization's ledger, and the ledger in plain arithmetic.
 
-export type Owner = 'user' | 'team' | 'organization';
+type Owner = 'user' | 'team' | 'organization';
 export const owners: Owner[] = ['user', 'team', 'organization'];
 
 export interface ReserveItem {
@@ -80,14 +80,14 @@ export interface ModelHold {
   with_key: boolean;
 }
 
-/** What the key of the holds `with_key` may spend. */
+/** The budget of the key of the holds `with_key`. */
 export const BUDGET = 200n * TOKEN;
 
 function cascade(as_user: boolean, as_team: boolean): Owner[] {
   return owners.filter((one) => one === 'organization' || (one === 'user' ? as_user : as_team));
 }
 
-/** The ledger in plain arithmetic: what every wallet, hold and key must be after each step. */
+/** The ledger in plain arithmetic: the state of every wallet, hold and key after each step. */
 export class Model {
   balance: Record<Owner, bigint> = { user: 0n, team: 0n, organization: 0n };
   holds: ModelHold[] = [];

@@ -74,7 +74,7 @@ export async function makeOrg(db: Db, columns: Record<string, unknown> = {}): Pr
   };
 }
 
-/** A price of 1 USD per million input tokens and 2 per million output tokens, unless told otherwise. */
+/** A price of 1 USD per million input tokens and 2 per million output tokens by default. */
 export async function makePrice(db: Db, columns: Record<string, unknown> = {}): Promise<string> {
   const now = new Date(Date.now() - 60_000);
   const row = {
@@ -92,17 +92,6 @@ export async function makePrice(db: Db, columns: Record<string, unknown> = {}): 
   return made.version_id;
 }
 
-export async function makeKey(
-  db: Db,
-  org_id: string,
-  columns: Record<string, unknown> = {},
-): Promise<string> {
-  const [made] = await db('tokens')
-    .insert({ org_id, token_type: 'gateway', name: randomUUID(), ...columns })
-    .returning('id');
-  return made.id;
-}
-
 export async function credit(
   db: Db,
   org_id: string,
@@ -116,7 +105,9 @@ export async function credit(
   });
 }
 
-/** A reserve of so many prompt tokens and no completion, which at the test price holds TOKEN each. */
+/**
+ * A reserve of so many prompt tokens and no completion, which at the test price holds TOKEN each.
+ */
 export function reserveBody(
   org_id: string,
   tokens: number,

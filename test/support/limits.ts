@@ -28,7 +28,7 @@ export async function openByClock(
   return opened;
 }
 
-/** What an organization's events say of limits, once the gateway has sent them. */
+/** An organization's events about limits, once the gateway has sent them. */
 export async function limitEvents({ api }: World, gateway: TestGateway, org_id: string) {
   await until(() => gateway.gateway.events.count() === 0);
   return many<{ type: string; action: string | null; payload: Record<string, unknown> }>(

@@ -62,7 +62,7 @@ async function serveSession(
       return { content: [{ type: 'text', text: String(sessionId) }] };
     },
   );
-  // The two packages differ in what they say of an optional member.
+  // The two packages type an optional member differently.
   await server.connect(transport as never);
   await transport.handleRequest(req, res);
 }
@@ -90,7 +90,10 @@ export async function connectOld(url: string, headers: Record<string, string>) {
   return { client, transport };
 }
 
-/** The official client of the second line; `pin` is a protocol version, else it speaks the older ones. */
+/**
+ * The official client of the second line; `pin` is a protocol version, else it speaks the older
+ * ones.
+ */
 export async function connectNew(url: string, headers: Record<string, string>, pin?: string) {
   const client = new NewClient(me, pin ? { versionNegotiation: { mode: { pin } } } : {});
   const transport = new NewTransport(new URL(url), { requestInit: { headers } });
@@ -98,7 +101,10 @@ export async function connectNew(url: string, headers: Record<string, string>, p
   return { client, transport };
 }
 
-/** One request by hand, as a client of the older protocol sends it, or with the headers that are given. */
+/**
+ * One request by hand, as a client of the older protocol sends it, or with the headers that are
+ * given.
+ */
 export async function postMcp(
   url: string,
   { key, headers, body }: { key: string; headers?: Record<string, string>; body: object | string },

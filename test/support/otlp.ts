@@ -30,7 +30,7 @@ export interface ReceivedSpan {
   service: string;
   trace_id: string;
   span_id: string;
-  /** Empty where it begins its trace. */
+  /** Empty if it begins its trace. */
   parent_span_id: string;
   name: string;
   kind: number;
@@ -39,7 +39,7 @@ export interface ReceivedSpan {
   attributes: Record<string, string | number | boolean>;
 }
 
-export interface ReceivedMetric {
+interface ReceivedMetric {
   name: string;
   type: 'counter' | 'gauge';
   values: number[];
@@ -53,7 +53,7 @@ export interface Receiver {
   /** Every byte that was sent, heads included. */
   bytes: Buffer[];
   requests: { path: string; type: string | undefined }[];
-  /** How it behaves from now on. */
+  /** Its behaviour from now on. */
   mode: 'takes' | 'hangs';
   close: () => Promise<void>;
 }
@@ -74,7 +74,10 @@ export async function openReceiver(port = 0): Promise<Receiver> {
   });
   const receiver: Receiver = {
     url: `http://127.0.0.1:${await listen(server, port)}`,
-    ...{ spans: [], metrics: new Map(), bytes: [], requests: [] },
+    spans: [],
+    metrics: new Map(),
+    bytes: [],
+    requests: [],
     mode: 'takes',
     close: () => close(server),
   };
@@ -147,7 +150,7 @@ function metricsIn(bytes: Buffer): ReceivedMetric[] {
       for (const { name, sum, gauge } of some) {
         const points = (sum ?? gauge).data_points as { as_int?: string; as_double?: number }[];
         const values = points.map(({ as_int, as_double }) => Number(as_int ?? as_double));
-        // A counter is a sum that only grows, told since its start.
+        // A counter is a sum that only grows, counted since its start.
         const is_counter = sum?.is_monotonic === true && sum.aggregation_temporality === 2;
         metrics.push({ name, type: is_counter ? 'counter' : 'gauge', values });
       }

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { root } from '../../runtime/root';
 
-// What the README and docs/ show in fences: recipes that tests run, and texts that are only read.
+// The fences of README and docs/: recipes that tests run, and texts that are only read.
 
 /** The README first, as its recipes want a fresh demo and set the variables of all others. */
 export const documents: readonly string[] = [
@@ -13,12 +13,12 @@ export const documents: readonly string[] = [
     .map((name) => `docs/${name}`),
 ];
 
-export interface Block {
+interface Block {
   /** `docs/limits.md:18` */
   place: string;
   language: string;
   text: string;
-  /** The comment above the fence: what a runner does with the block. */
+  /** The comment above the fence: the runner's instruction for the block. */
   mark: string | undefined;
 }
 
@@ -35,7 +35,7 @@ export function blocksOf(file: string): Block[] {
   });
 }
 
-export interface Step {
+export interface RecipeStep {
   command: string;
   /** It answers only after steps that follow. */
   waits: boolean;
@@ -44,8 +44,11 @@ export interface Step {
 
 const WAITS = '(waits)\n';
 
-/** The commands of a block. In a console one stands behind each `$ `, with the lines that it goes on over, then its output. */
-export function stepsOf({ language, text }: Block): Step[] {
+/**
+ * The commands of a block. In a console one stands behind each `$ `, with the lines that it goes on
+ * over, then its output.
+ */
+export function stepsOf({ language, text }: Block): RecipeStep[] {
   if (language === 'sh') return [{ command: text, waits: false, promised: '' }];
   return text.split(/^\$ /m).flatMap((shown) => {
     if (shown.trim() === '') return [];
@@ -65,7 +68,7 @@ function goesOn(command: string, next: string): boolean {
   return command.endsWith('\\') || command.split("'").length % 2 === 0 || next.startsWith('    ');
 }
 
-// What differs from run to run, and what may stand in its place.
+// Texts that differ from run to run, and the patterns that may stand in their place.
 const volatile: readonly [RegExp, string][] = [
   [/…|\.\.\.(?=["},\]])/, '[\\s\\S]*?'],
   [/(?<=[a-z]_)(?=[a-f]*\d)[0-9a-f]{4,}/, '\\w+'],
@@ -80,7 +83,7 @@ const volatile: readonly [RegExp, string][] = [
 ];
 const anyVolatile = new RegExp(volatile.map(([one]) => one.source).join('|'), 'g');
 
-/** True if a command printed what its recipe promises, ids, times and balances aside. */
+/** True if a command printed the output of its recipe, ids, times and balances aside. */
 export function keeps(promised: string, printed: string): boolean {
   let source = '';
   let from = 0;

@@ -6,7 +6,7 @@ import { until } from './until';
 export interface BreakableRedis {
   url: string;
   client: Redis;
-  /** Still there, and silent: as where packets are dropped. */
+  /** Still there, and silent, as if packets are dropped. */
   freeze: () => void;
   thaw: () => void;
   kill: () => Promise<void>;

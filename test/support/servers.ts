@@ -6,8 +6,9 @@ import { many } from '../../domain/sql';
 import { migrate } from '../../migrations';
 import { openDatabase } from '../../runtime/database';
 import { freePorts } from '../../sandbox/processes/ports';
-import { launch, type Running } from '../../sandbox/processes/processes';
-import { ensureDatabase, maintenanceUrl, prepareCluster } from '../../sandbox/servers/postgres';
+import { launch, type Process } from '../../sandbox/processes/processes';
+import { ensureDatabase, maintenanceUrl } from '../../sandbox/servers/database';
+import { prepareCluster } from '../../sandbox/servers/postgres';
 import { prepareTemporal } from '../../sandbox/servers/temporal';
 import { bundleWorkflows } from '../../workers/bundle';
 
@@ -17,7 +18,10 @@ export interface Servers {
   stop: () => Promise<void>;
 }
 
-/** Starts what all test files share and publishes its addresses in the environment, which Jest's workers inherit. */
+/**
+ * Starts the servers that all test files share and publishes their addresses in the environment,
+ * which Jest's workers inherit.
+ */
 export async function startServers(): Promise<Servers> {
   const folder = await mkdtemp(path.join(tmpdir(), 'svc-test-'));
   removeWhenInterrupted(folder);
@@ -42,7 +46,7 @@ export async function startServers(): Promise<Servers> {
   return { stop };
 }
 
-async function startPostgres(data_dir: string, port: number): Promise<Running> {
+async function startPostgres(data_dir: string, port: number): Promise<Process> {
   const { program, url } = await prepareCluster({ data_dir, port, durable: false });
   const server = await launch(program);
   const template = Object.assign(new URL(url), { pathname: `/${TEMPLATE}` }).toString();
@@ -58,7 +62,7 @@ async function startPostgres(data_dir: string, port: number): Promise<Running> {
   return server;
 }
 
-async function startTemporal(port: number, ui_port: number): Promise<Running> {
+async function startTemporal(port: number, ui_port: number): Promise<Process> {
   const server = await launch(await prepareTemporal({ port, ui_port }));
   process.env.TEST_TEMPORAL_ADDRESS = `127.0.0.1:${port}`;
   return server;

@@ -13,7 +13,7 @@ export interface Client {
   answer(last: string, stream_id?: string): Promise<Frame[]>;
   /** Waits for a frame. */
   some(wanted: (frame: Frame) => unknown): Promise<void>;
-  /** How the socket was closed. */
+  /** The close of the socket. */
   closed: Promise<{ code: number; reason: string }>;
 }
 
@@ -25,7 +25,9 @@ export function connect(url: string, headers: Record<string, string>): Promise<C
     ws.on('close', (code, reason) => resolve({ code, reason: reason.toString() })),
   );
   const client: Client = {
-    ...{ ws, frames, closed },
+    ws,
+    frames,
+    closed,
     send: (frame) => ws.send(typeof frame === 'string' ? frame : JSON.stringify(frame)),
     some: (wanted) => until(() => frames.some((frame) => Boolean(wanted(frame))), 10_000),
     async answer(last, stream_id) {

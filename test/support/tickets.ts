@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { audit } from '../../domain/ledger/audit';
 import type { Db } from '../../domain/sql';
-import { type Answer, type CallApi, gatewayToken, makeTenant, serve, type Tenant } from './api';
+import { type Answer, type CallApi, makeTenant, serve, type Tenant } from './api';
 import { openTestDatabase } from './database';
+import { gatewayToken } from './keys';
 import { makePrice, reserveBody } from './ledger';
-import { startWorker, type TestWorker } from './worker';
+import { openWorker, type TestWorker } from './worker';
 
 export interface TicketWorld extends TestWorker {
   db: Db;
@@ -18,7 +19,7 @@ export interface TicketWorld extends TestWorker {
 /** Two APIs and a worker over one database with the test price; closing proves the ledger. */
 export async function openTicketWorld(): Promise<TicketWorld> {
   const { db, close: dropDatabase } = await openTestDatabase(20);
-  const worker = await startWorker(db);
+  const worker = await openWorker(db);
   const { temporal } = worker;
   const apis = [await serve({ db, temporal }), await serve({ db, temporal })] as const;
   await makePrice(db);

@@ -6,7 +6,7 @@ import { listen } from '../../runtime/listen';
 /** An upstream that plays back exactly these pieces of an answer, each in a write of its own. */
 export interface Scripted {
   url: string;
-  /** What the next answers are. */
+  /** Sets the next answers. */
   play: (
     pieces: readonly (string | Buffer)[],
     type?: 'text/event-stream' | 'application/json',
@@ -19,7 +19,9 @@ export interface Scripted {
 
 export async function openScripted(): Promise<Scripted> {
   let script: { pieces: readonly (string | Buffer)[]; type: string; status: number } = {
-    ...{ pieces: [], type: '', status: 200 },
+    pieces: [],
+    type: '',
+    status: 200,
   };
   const arrived: Scripted['arrived'] = [];
   const server: Server = createServer(async (req, res) => {

@@ -2,19 +2,19 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
 /**
- * What a wire between two processes does to bytes: `pass`; `swallow` drops answers; `late` keeps requests back until they are
- * released; `cut` breaks connections and takes none.
+ * The treatment of bytes by a wire between two processes: `pass`; `swallow` drops answers; `late`
+ * keeps requests back until they are released; `cut` breaks connections and takes none.
  */
-export type WireMode = 'pass' | 'swallow' | 'late' | 'cut';
+type WireMode = 'pass' | 'swallow' | 'late' | 'cut';
 
 export interface Wire {
   url: string;
   set: (mode: WireMode) => void;
-  /** Chunks that did not go where they should have. */
+  /** Chunks that the wire kept back or dropped. */
   lost: () => number;
   /** Chunks of answers that came from the server, delivered or not. */
   answered: () => number;
-  /** Delivers what was kept back. */
+  /** Delivers the chunks that were kept back. */
   release: () => void;
   close: () => Promise<void>;
 }
@@ -54,7 +54,7 @@ export async function openWire(target_url: string): Promise<Wire> {
       one.on('error', () => other.destroy());
       one.on('close', () => {
         sockets.delete(one);
-        // What was kept back still arrives where its sender has given up.
+        // Chunks that were kept back still arrive if their sender has given up.
         if (one === far || mode !== 'late') other.destroy();
       });
     }

@@ -19,15 +19,18 @@ installRuntime();
 export interface TestWorker {
   namespace: string;
   client: Client;
-  /** What an API over the same database sends its updates with. */
+  /** The client with which an API over the same database sends its updates. */
   temporal: Temporal;
-  /** Sends what waits in the outbox now. */
+  /** Sends the messages that wait in the outbox now. */
   dispatch: () => Promise<number>;
   close: () => Promise<void>;
 }
 
-/** A namespace of its own on the shared server with a worker over a test's database: queues of test files never mix. */
-export async function startWorker(
+/**
+ * A namespace of its own on the shared server with a worker over a test's database: queues of test
+ * files never mix.
+ */
+export async function openWorker(
   db: Db,
   address = process.env.TEST_TEMPORAL_ADDRESS as string,
   tracing?: Tracing,
@@ -53,13 +56,15 @@ export async function startWorker(
   return { namespace, client, temporal, dispatch: () => dispatchDue(db, client, log), close };
 }
 
-/** Whether nothing of a workflow is under way: it waits for a timer or for news, or is over. */
+/** True if nothing of a workflow is under way: it waits for a timer or a signal, or is over. */
 export async function isAtRest({ workflow }: Client, id: string): Promise<boolean> {
   const { status, raw } = await workflow.getHandle(id).describe();
   return status.name !== 'RUNNING' || !(raw.pendingActivities?.length || raw.pendingWorkflowTask);
 }
 
-/** Waits until a workflow rests, and tells for how many seconds it will, unless news come. */
+/**
+ * Waits until a workflow rests, and answers for how many seconds it will, unless an event arrives.
+ */
 export async function restOf(client: Client, id: string): Promise<number> {
   await until(() => isAtRest(client, id));
   const { events } = await client.workflow.getHandle(id).fetchHistory();

@@ -6,11 +6,12 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { root } from '../../runtime/root';
-import { blocksOf, documents, keeps, type Step, stepsOf } from '../support/recipes';
+import { blocksOf, documents, keeps, type RecipeStep, stepsOf } from '../support/recipes';
 import { type BreakableRedis, openRedis } from '../support/redis';
 import { until } from '../support/until';
 
-// Runs the shell recipes of all documents against one npm start, each document in a shell of its own that knows the README's variables.
+// Runs the shell recipes of all documents against one npm start, each document in a shell of its
+// own that knows the README's variables.
 
 const scratch = mkdtempSync(path.join(tmpdir(), 'svc-docs-'));
 // PostgreSQL's system user must enter it if the tests run as root.
@@ -19,7 +20,7 @@ const data_dir = path.join(scratch, 'data');
 const START_MS = 60_000;
 const ANSWER_MS = 10_000;
 const MINUTE_MS = 60_000;
-// Two calls and a refusal fit into what is left of a window.
+// Two calls and a refusal fit into the rest of a window.
 const LEFT_MS = 15_000;
 
 const has_jq = spawnSync('jq', ['--version']).status === 0;
@@ -62,7 +63,7 @@ test.each(shelled)(
   'the shell recipes of %s print what stands below them',
   async (file) => {
     const shell = openShell();
-    const waiting: { step: Step; file: string }[] = [];
+    const waiting: { step: RecipeStep; file: string }[] = [];
     const written = readFileSync(path.join(data_dir, 'gateway.yaml'), 'utf8');
     try {
       if (file !== 'README.md') await setVariables(shell);
@@ -98,7 +99,7 @@ async function setVariables(shell: Shell): Promise<void> {
 }
 
 /** Reads may be early, as a settlement follows its answer: they are asked again. */
-async function expectKept(shell: Shell, step: Step): Promise<void> {
+async function expectKept(shell: Shell, step: RecipeStep): Promise<void> {
   const is_read = !/ -d | -X /.test(step.command);
   const over_at = performance.now() + (is_read ? ANSWER_MS : 0);
   for (;;) {
@@ -113,7 +114,7 @@ async function expectKept(shell: Shell, step: Step): Promise<void> {
   }
 }
 
-function isKept({ command, promised }: Step, printed: string): boolean {
+function isKept({ command, promised }: RecipeStep, printed: string): boolean {
   if (promised === '') return true;
   if (!has_jq && isFiltered(command)) return printed.trim() !== '';
   return keeps(promised, printed);
@@ -176,7 +177,7 @@ function openShell() {
       const file = newFile();
       writeFileSync(file, '');
       bash.stdin.write(`${into(file, command)} &\n`);
-      // What follows is to meet it.
+      // The next step is to meet it.
       await sleep(1_000);
       return file;
     },

@@ -7,14 +7,15 @@ import { many } from '../../domain/sql';
 import { listen } from '../../runtime/listen';
 import { createModelServer } from '../../sandbox/models/server';
 import { createShop } from '../../sandbox/payments/shop';
-import { gatewayToken, makeKey } from '../support/api';
 import { openBrowser } from '../support/browser';
-import { startGateway } from '../support/gateway';
+import { openTestGateway } from '../support/gateway';
+import { gatewayToken, makeKey } from '../support/keys';
 import { makePrice } from '../support/ledger';
 import { makeBuyer, openPaymentWorld, type PaymentWorld } from '../support/payments/world';
 import { until } from '../support/until';
 
-// The whole promise in one test: a call that no wallet covers hangs, a person pays in a browser, and the call is answered.
+// The whole promise in one test: a call that no wallet covers hangs, a person pays in a browser,
+// and the call is answered.
 
 const curl = promisify(execFile);
 let world: PaymentWorld;
@@ -55,7 +56,7 @@ test.each(['payment_provider_a', 'payment_provider_b'] as const)(
     });
     const control_plane_token = await gatewayToken(db);
     const settings = { cost_tickets: { hold_ms: 40_000 } };
-    const gateway = await startGateway({
+    const gateway = await openTestGateway({
       api_urls: [api_url],
       models_url,
       control_plane_token,
@@ -72,9 +73,16 @@ test.each(['payment_provider_a', 'payment_provider_b'] as const)(
     const body = { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'Say hello.' }] };
 
     const held = curl('curl', [
-      ...['-sS', '-w', '\n%{http_code}', `${gateway.url}/v1/chat/completions`],
-      ...['-H', `authorization: Bearer ${key}`, '-H', 'content-type: application/json'],
-      ...['-d', JSON.stringify(body)],
+      '-sS',
+      '-w',
+      '\n%{http_code}',
+      `${gateway.url}/v1/chat/completions`,
+      '-H',
+      `authorization: Bearer ${key}`,
+      '-H',
+      'content-type: application/json',
+      '-d',
+      JSON.stringify(body),
     ]);
     await until(async () => (await waiting(tenant.org_id)) === 1, 10_000);
     const page = await browser.newPage();

@@ -3,9 +3,9 @@ import { many, maybe, one } from '../../domain/sql';
 import type { Answer, Tenant } from '../support/api';
 import {
   capturesOf,
+  type Moment,
   openPaymentProcesses,
   type PaymentProcesses,
-  type Step,
   stalledCount,
   unanswered,
 } from '../support/payments/processes';
@@ -20,8 +20,9 @@ import {
 } from '../support/payments/world';
 import { until } from '../support/until';
 
-// The worker, or the API, is killed with SIGKILL between each two steps of a top-up and of a refund. Each payment is brought to
-// its place by a provider that answers late, or by a write that is never committed; then one kill meets them all.
+// The worker, or the API, is killed with SIGKILL between each two steps of a top-up and of a
+// refund. Each payment is brought to its place by a provider that answers late, or by a write that
+// is never committed; then one kill meets them all.
 
 const RECOVERY_MS = 60_000;
 
@@ -37,7 +38,7 @@ interface Payment {
   words: string;
   provider: ProviderName;
   tenant: Tenant;
-  /** Absent where the checkout itself is what is under way. */
+  /** Absent if the checkout itself is under way. */
   checkout?: Checkout;
   kind: 'top-up' | 'refund';
 }
@@ -45,13 +46,13 @@ interface Payment {
 interface Place {
   words: string;
   provider: ProviderName;
-  /** What is asked for as the kill comes. */
+  /** The request that is under way as the kill comes. */
   call: 'create' | 'confirm' | 'refund';
   /** The provider works on this call, and answers later than the kill. */
   late?: 'create' | 'read' | 'capture' | 'refund';
   late_ms?: number;
   /** This write is under way, and lost. */
-  stalled?: Step;
+  stalled?: Moment;
 }
 
 const a = 'payment_provider_a';
@@ -81,7 +82,9 @@ const second: Place[] = [
 function create(member_key: string): Promise<Answer> {
   const headers = { 'idempotency-key': 'once' };
   return world.call('post', '/v1/payments/create-checkout', {
-    ...{ key: member_key, body: wish, headers },
+    key: member_key,
+    body: wish,
+    headers,
   });
 }
 
@@ -90,7 +93,7 @@ function refund({ payment_session_id }: Checkout): Promise<Answer> {
   return world.call('post', '/v1/admin/payments/refund', { key: world.admin, body });
 }
 
-/** A checkout that is paid at its provider, which tells nobody. */
+/** A checkout that is paid at its provider, which sends no webhook. */
 async function paidInSilence(tenant: Tenant, provider: ProviderName): Promise<Checkout> {
   const checkout = await createCheckout(world, tenant);
   const order = checkout.provider_session_token;
@@ -113,7 +116,9 @@ async function reach({
   const tenant = await makeBuyer(db);
   await world.use(provider);
   const payment: Payment = {
-    ...{ words: `${provider}: ${words}`, provider, tenant },
+    words: `${provider}: ${words}`,
+    provider,
+    tenant,
     kind: call === 'refund' ? 'refund' : 'top-up',
   };
   if (call !== 'create') payment.checkout = await paidInSilence(tenant, provider);
@@ -131,7 +136,7 @@ async function reach({
       : call === 'confirm'
         ? confirm(world, tenant, payment.checkout as Checkout)
         : refund(payment.checkout as Checkout);
-  // Whoever asked may get no answer: the kill comes first.
+  // The client may get no answer: the kill comes first.
   asked.catch(() => undefined);
   if (late) await until(() => isAsked(sandbox, payment));
   else await until(async () => (await stalledCount(db)) > stalls_before);
@@ -156,7 +161,7 @@ async function killed(places: readonly Place[]): Promise<Payment[]> {
   return payments;
 }
 
-/** The buyer repeats what had no answer, and pays. */
+/** The buyer repeats the requests that had no answer, and pays. */
 async function resume({ provider, tenant }: Payment): Promise<Checkout> {
   let answer = await create(tenant.member_key);
   await until(async () => {
@@ -186,7 +191,8 @@ async function expectWhole(payment: Payment): Promise<void> {
       db,
       'select 1 from payment_sessions where id = :id and status = :status',
       {
-        ...{ id, status },
+        id,
+        status,
       },
     );
     return row !== undefined;
@@ -229,7 +235,7 @@ test('the API killed with checkouts, confirms, webhooks and refunds under way: w
   await sandboxes[a].fault({ on: 'verify', delay_ms: 20_000 });
   await pay(webhook.checkout as Checkout);
   await until(async () => (await unanswered(sandboxes[a])).some((line) => /verify/.test(line)));
-  // Rows are made, and nobody has told Temporal of them.
+  // Rows are made, and Temporal does not know of them.
   const [unsent_checkout, unsent_refund] = await unsent();
   await api.kill();
   temporal.resume();
@@ -238,7 +244,7 @@ test('the API killed with checkouts, confirms, webhooks and refunds under way: w
   expect(await db('outbox').whereNotNull('parked_at')).toEqual([]);
 }, 150_000);
 
-/** A checkout whose provider tells of its payment. */
+/** A checkout whose provider sends a webhook of its payment. */
 async function tellingNobodyYet(): Promise<Payment> {
   const tenant = await makeBuyer(world.db);
   await world.use(a);

@@ -110,7 +110,7 @@ test('whatever is killed under load, every hold closes once, what was answered w
 test('everything killed once in the middle of a hold: the surviving gateway still answers, and the other ticket can be redeemed', async () => {
   const { gateway_urls, temporal_address, keys } = demo();
   const [survivor = '', doomed = ''] = gateway_urls;
-  // What the test before has killed last may still be starting.
+  // The process that the test before has killed last may still be starting.
   await until(async () => (await Promise.all(gateway_urls.map(isReady))).every(Boolean), 60_000);
   await until(async () => (await Promise.all(demo().api_urls.map(isReady))).every(Boolean), 60_000);
   await drainWallet();
@@ -189,7 +189,10 @@ async function setLife({ api_url, keys, organization_id }: Demo): Promise<void> 
   expect(answer.status).toBe(200);
 }
 
-/** One priced call, every other one a stream, at one of the gateways; its id where it was answered to the end. */
+/**
+ * One priced call, every other one a stream, at one of the gateways; its id if it was answered to
+ * the end.
+ */
 async function chat(n: number): Promise<string | undefined> {
   try {
     const { gateway_urls, keys, models } = demo();
@@ -208,7 +211,7 @@ async function chat(n: number): Promise<string | undefined> {
     const is_whole = is_stream ? text.includes('[DONE]') : text.includes('"usage"');
     return answer.status === 200 && is_whole ? text.slice(0, 60) : undefined;
   } catch {
-    return undefined; // Refused, cut or lost: what the killed process leaves its clients.
+    return undefined; // Refused, cut or lost, as the killed process leaves its clients.
   }
 }
 

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-// What the tests that kill need to know of processes, and of what is left of them.
+// Facts about processes, and about their remains, for the tests that kill.
 
 export function kill(pid: number): boolean {
   try {
@@ -10,7 +10,7 @@ export function kill(pid: number): boolean {
   }
 }
 
-/** Whether a process that was killed has ended. */
+/** True if a process that was killed has ended. */
 export function isGone(pid: number): boolean {
   try {
     return !process.kill(pid, 0);

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { root } from '../../runtime/root';
 
-// Which room may import which, types included. A room is a folder, or a file that lies between rooms.
+// Which room may import which, types included. A room is a folder, or a file that lies between
+// rooms.
 
 /** The rooms of the project; a room may import itself and those named here. */
 const house: Record<string, string> = {
@@ -14,7 +15,7 @@ const house: Record<string, string> = {
   migrations: 'runtime',
   activities: 'domain payment-providers',
   workflows: 'activities domain', // Types only: the bundle's own test says so.
-  temporal: 'domain runtime workflows', // Of workflows the types of what is started and messaged.
+  temporal: 'domain runtime workflows', // Of workflows only types.
   gateway: 'domain runtime',
   api: 'domain migrations payment-providers runtime temporal',
   workers: 'activities domain runtime temporal workflows',

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { Worker } from '@temporalio/worker';
 import { blankPrice } from '../../domain/ledger/pricing';
 import { many, one } from '../../domain/sql';
@@ -9,16 +8,19 @@ import type { Tracing } from '../../runtime/telemetry/spans';
 import { createModelServer } from '../../sandbox/models/server';
 import { bundleWorkflows } from '../../workers/bundle';
 import { tracedBy } from '../../workers/tracing';
-import { gatewayToken, makeKey, refusal, serve, type Tenant } from '../support/api';
+import { refusal, serve, type Tenant } from '../support/api';
 import { openTestDatabase } from '../support/database';
-import { chat, post, startGateway, type TestGateway } from '../support/gateway';
+import { chat, openTestGateway, post, type TestGateway } from '../support/gateway';
+import { gatewayToken, makeKey } from '../support/keys';
 import { makePrice, reserveBody } from '../support/ledger';
-import { openReceiver, type ReceivedSpan, type Receiver } from '../support/otlp';
+import { openReceiver, type Receiver } from '../support/otlp';
 import { makeBuyer, openSandboxes, wish } from '../support/payments/world';
+import { createTrace, expectWhole, nameOf, parentOf, type Trace, traceOf } from '../support/traces';
 import { until } from '../support/until';
-import { startWorker, type TestWorker } from '../support/worker';
+import { openWorker, type TestWorker } from '../support/worker';
 
-// One trace over every process: gateway, control plane, workflow and activity, into a real receiver.
+// One trace over every process: gateway, control plane, workflow and activity, into a real
+// receiver.
 
 const route = '/v1/chat/completions';
 const closing: (() => unknown)[] = [];
@@ -36,14 +38,14 @@ beforeAll(async () => {
   process.env.TEST_OTLP = receiver.url;
   const database = await openTestDatabase(20);
   db = database.db;
-  worker = await startWorker(db, undefined, await tracing('worker_lifecycle'));
+  worker = await openWorker(db, undefined, await tracing('worker_lifecycle'));
   api = await serve({ db, temporal: worker.temporal, tracing: await tracing('api') });
   const models = createModelServer();
   const models_url = `http://127.0.0.1:${await listen(models, 0)}`;
   const price = { model: 'gpt-4o-mini', input_per_1m: 15, output_per_1m: 60 };
   await makePrice(db, { ...blankPrice, tiers: null, ...price });
   machine = await gatewayToken(db);
-  gateway = await startGateway({
+  gateway = await openTestGateway({
     api_urls: [api.url],
     models_url,
     control_plane_token: machine,
@@ -78,43 +80,6 @@ async function tracing(service: string): Promise<Tracing> {
   return made;
 }
 
-interface Client {
-  trace_id: string;
-  span_id: string;
-  headers: { traceparent: string };
-}
-
-function newClient(): Client {
-  const trace_id = randomBytes(16).toString('hex');
-  const span_id = randomBytes(8).toString('hex');
-  return { trace_id, span_id, headers: { traceparent: `00-${trace_id}-${span_id}-01` } };
-}
-
-/** The spans of a trace once all of these names are there. */
-async function traceOf({ trace_id }: Client, names: string[]): Promise<ReceivedSpan[]> {
-  const found = () => receiver.spans.filter((span) => span.trace_id === trace_id);
-  const missing = () => names.filter((name) => !found().some((span) => nameOf(span) === name));
-  await until(() => missing().length === 0, 15_000).catch(() => undefined);
-  expect(missing()).toEqual([]);
-  return found();
-}
-
-const nameOf = ({ service, name }: ReceivedSpan): string => `${service}: ${name}`;
-
-/** Fails where a span hangs under none of the trace, which its client began. */
-function expectWhole(spans: ReceivedSpan[], client: Client): void {
-  const known = new Set([client.span_id, ...spans.map(({ span_id }) => span_id)]);
-  expect(known.size).toBe(spans.length + 1);
-  const lost = spans.filter(({ parent_span_id }) => !known.has(parent_span_id));
-  expect(lost.map(nameOf)).toEqual([]);
-}
-
-function parentOf(spans: ReceivedSpan[], name: string): string | undefined {
-  const span = spans.find((candidate) => nameOf(candidate) === name);
-  const parent = spans.find(({ span_id }) => span_id === span?.parent_span_id);
-  return parent && nameOf(parent);
-}
-
 async function waiting({ org_id }: Tenant): Promise<boolean> {
   const rows = await many(
     db,
@@ -125,7 +90,7 @@ async function waiting({ org_id }: Tenant): Promise<boolean> {
 }
 
 /** A call that no wallet covers, which waits. */
-async function hold(client: Client, tenant: Tenant) {
+async function hold(client: Trace, tenant: Tenant) {
   const key = await makeKey(db, tenant.org_id, { token_type: 'gateway' });
   const answer = post(gateway.url + route, key, chat('Say hello.'), client.headers);
   await until(() => waiting(tenant));
@@ -148,7 +113,7 @@ function sendAll(): Promise<void> {
 
 test('a held call that is topped up is one trace over gateway, control plane, workflow and activities', async () => {
   const tenant = await makeBuyer(db);
-  const client = newClient();
+  const client = createTrace();
   const began_at = performance.now();
   const { answer, ticket_id } = await hold(client, tenant);
   const held_ms = performance.now() - began_at;
@@ -165,10 +130,16 @@ test('a held call that is topped up is one trace over gateway, control plane, wo
   await sendAll();
 
   const workflow = 'worker_lifecycle: workflow costTicket';
-  const spans = await traceOf(client, [
-    ...[`gateway: POST ${route}`, 'gateway: reserve', 'gateway: upstream'],
-    ...['api: reserve', 'api: redeem', 'api: settle', workflow],
-    ...['worker_lifecycle: activity expireTicket', 'worker_lifecycle: activity showTicket'],
+  const spans = await traceOf(receiver, client, [
+    `gateway: POST ${route}`,
+    'gateway: reserve',
+    'gateway: upstream',
+    'api: reserve',
+    'api: redeem',
+    'api: settle',
+    workflow,
+    'worker_lifecycle: activity expireTicket',
+    'worker_lifecycle: activity showTicket',
   ]);
   expectWhole(spans, client);
   for (const [name, parent] of [
@@ -188,7 +159,7 @@ test('a held call that is topped up is one trace over gateway, control plane, wo
   for (const { attributes } of spans) {
     expect(attributes.identity_proof_method).toBe('gateway_key');
   }
-  // What a history records does not hang on the trace that it carries.
+  // The commands of a history do not depend on the trace that it carries.
   const history = await worker.client.workflow.getHandle(ticket_id).fetchHistory();
   expect(Object.keys(startOf(history).header?.fields ?? {})).toEqual(['trace']);
   const code = await bundleWorkflows();
@@ -206,16 +177,18 @@ function startOf({ events }: History) {
 
 test("a verdict's step joins the request of the person who gave it", async () => {
   const tenant = await makeBuyer(db);
-  const [caller, person] = [newClient(), newClient()];
+  const [caller, person] = [createTrace(), createTrace()];
   const { answer, ticket_id } = await hold(caller, tenant);
   const approved = await api.call('post', `/v1/cost-tickets/${ticket_id}/approve`, {
-    ...{ key: tenant.billing_key, body: {}, headers: person.headers },
+    key: tenant.billing_key,
+    body: {},
+    headers: person.headers,
   });
   expect(approved.status).toBe(200);
   expect((await answer).status).toBe(200);
   const request = 'api: POST /v1/cost-tickets/:id/approve';
   const step = 'worker_lifecycle: activity recordVerdict';
-  const spans = await traceOf(person, [request, step]);
+  const spans = await traceOf(receiver, person, [request, step]);
   expectWhole(spans, person);
   expect(parentOf(spans, step)).toBe(request);
   await sendAll();
@@ -223,9 +196,11 @@ test("a verdict's step joins the request of the person who gave it", async () =>
 
 test('a payment workflow joins the request that made the checkout', async () => {
   const tenant = await makeBuyer(db);
-  const [buyer, later] = [newClient(), newClient()];
+  const [buyer, later] = [createTrace(), createTrace()];
   const made = await api.call('post', '/v1/payments/create-checkout', {
-    ...{ key: tenant.member_key, body: wish, headers: buyer.headers },
+    key: tenant.member_key,
+    body: wish,
+    headers: buyer.headers,
   });
   expect(made.status).toBe(201);
   const path = `/v1/payments/sessions/${made.body.payment_session_id}/cancel`;
@@ -234,14 +209,15 @@ test('a payment workflow joins the request that made the checkout', async () => 
   const request = 'api: POST /v1/payments/create-checkout';
   const workflow = 'worker_lifecycle: workflow paymentSession';
   const step = 'worker_lifecycle: activity openCheckout';
-  const spans = await traceOf(buyer, [request, workflow, step]);
+  const spans = await traceOf(receiver, buyer, [request, workflow, step]);
   expectWhole(spans, buyer);
   expect([parentOf(spans, workflow), parentOf(spans, step)]).toEqual([request, workflow]);
   const found = spans.find((span) => nameOf(span) === request);
   expect(found?.attributes).toMatchObject({
-    ...{ org_id: tenant.org_id, 'http.response.status_code': 201 },
+    org_id: tenant.org_id,
+    'http.response.status_code': 201,
   });
-  await traceOf(later, ['api: POST /v1/payments/sessions/:id/cancel']);
+  await traceOf(receiver, later, ['api: POST /v1/payments/sessions/:id/cancel']);
 });
 
 test('a repeat in another trace is the same call', async () => {
@@ -252,13 +228,13 @@ test('a repeat in another trace is the same call', async () => {
   const ask = (path: string, more: object) =>
     api.call('post', `/v1/gateway/wallets/${path}`, { key: machine, body: more });
   const holds: [number, string][] = [];
-  for (const trace of [{}, newClient().headers, newClient().headers]) {
+  for (const trace of [{}, createTrace().headers, createTrace().headers]) {
     const { status, body: hold } = await ask('reserve', { ...body, ...trace });
     holds.push([status, hold.reservation_id]);
   }
   expect(holds).toEqual([0, 1, 2].map(() => [200, holds[0]?.[1]]));
   const settle = { org_id: tenant.org_id, reservation_id: holds[0]?.[1], outcome: 'canceled' };
-  for (const { headers } of [newClient(), newClient()]) {
+  for (const { headers } of [createTrace(), createTrace()]) {
     expect((await ask('settle', { ...settle, ...headers })).status).toBe(200);
   }
 });

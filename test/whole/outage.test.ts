@@ -3,18 +3,17 @@ import pino from 'pino';
 import * as keys from '../../domain/people/keys';
 import { type Db, many } from '../../domain/sql';
 import { openDatabase } from '../../runtime/database';
-import { maintenanceUrl } from '../../sandbox/servers/postgres';
+import { maintenanceUrl } from '../../sandbox/servers/database';
 import {
   type Answer,
   type CallApi,
-  gatewayToken,
   makeTenant,
-  platformKey,
   refusal,
   serve,
   startApi,
   type Tenant,
 } from '../support/api';
+import { gatewayToken, platformKey } from '../support/keys';
 import { makePrice, reserveBody, settleBody } from '../support/ledger';
 import { until } from '../support/until';
 

@@ -2,11 +2,11 @@ import type { Sandbox } from '../support/payments/world';
 
 export interface Behaviour {
   words: string;
-  /** What the provider is told to do to this order. */
+  /** The script of the provider's misbehaviour for this order. */
   prepare?: (sandbox: Sandbox, order: string) => Promise<unknown>;
-  /** What the buyer does before anything happens; pays unless told otherwise. */
+  /** The buyer's act before anything happens; to pay by default. */
   buyer?: (sandbox: Sandbox, order: string) => Promise<unknown>;
-  /** What the buyer or the provider does when half has happened, and at the end. */
+  /** The act of the buyer or the provider when half has happened, and at the end. */
   midway?: (sandbox: Sandbox, order: string) => Promise<unknown>;
   ending?: (sandbox: Sandbox, order: string) => Promise<unknown>;
 }

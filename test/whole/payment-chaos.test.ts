@@ -17,8 +17,9 @@ import { seed as file_seed, pick, type Random, randomOf } from '../support/rando
 import { until } from '../support/until';
 import { isAtRest } from '../support/worker';
 
-// Random stories of many payments at once: buyers, operators and providers do what they like in any order, and calls are lost
-// on their way there or back. When all is quiet, wallets hold what the providers' own books say, and no session is stuck.
+// Random stories of many payments at once: buyers, operators and providers act in any order, and
+// calls are lost on their way there or back. When all is quiet, wallets hold what the providers'
+// own books say, and no session is stuck.
 
 const SESSIONS = 24;
 const seed = Number(process.env.CHAOS_SEED ?? file_seed);
@@ -52,7 +53,7 @@ const results = [
   { on: 'refund', result: 'failed' },
 ];
 const news = [{ duplicates: 3 }, { reordered: true }, { delay_ms: 400 }];
-// What buyers, and people at the provider, do.
+// Acts of buyers and of people at the provider.
 const acts = [
   'pay',
   'pay',
@@ -65,7 +66,7 @@ const acts = [
 ];
 const late_acts = ['open-dispute', 'win-dispute', 'lose-dispute', 'refund'];
 
-/** One thing that happens to a payment; what is refused does not. */
+/** One act on a payment; a refused one changes nothing. */
 async function happen(random: Random, story: Story): Promise<void> {
   const { provider, tenant, checkout, done } = story;
   const { provider_session_token: order, payment_session_id } = checkout;
@@ -105,7 +106,10 @@ async function happen(random: Random, story: Story): Promise<void> {
   }
 }
 
-/** A week goes by: whatever is to be asked again is, with a provider that answers; what nobody paid expires. */
+/**
+ * A week goes by: pending sessions are asked for again at a provider that answers; unpaid ones
+ * expire.
+ */
 async function settle(): Promise<void> {
   for (const { url } of Object.values(world.sandboxes))
     await (await request(`${url}/sandbox/faults`, { method: 'DELETE' })).body.dump();
@@ -122,13 +126,14 @@ async function settle(): Promise<void> {
       );
     await forgetRefunds();
     await world.client.workflow.execute('reconcile', {
-      ...{ workflowId: `reconcile-${round}`, taskQueue: 'lifecycle' },
+      workflowId: `reconcile-${round}`,
+      taskQueue: 'lifecycle',
     });
     await until(isQuiet, 20_000);
   }
 }
 
-/** Whether all messages are sent, and no workflow does anything. */
+/** True if all messages are sent, and no workflow does anything. */
 async function isQuiet(): Promise<boolean> {
   if ((await world.db('outbox').where({ parked_at: null })).length > 0) return false;
   const ids = [...(await world.db('payment_sessions')), ...(await world.db('payment_refunds'))];
@@ -153,7 +158,7 @@ async function forgetRefunds(): Promise<void> {
   }
 }
 
-/** What a payment must be, by the provider's own books. */
+/** The state that a payment must have, by the provider's own books. */
 async function expectWhole({ provider, tenant, checkout, done }: Story): Promise<void> {
   const { payment_session_id: id, provider_session_token: token } = checkout;
   const order = await world.sandboxes[provider].order(token);
@@ -172,7 +177,8 @@ async function expectWhole({ provider, tenant, checkout, done }: Story): Promise
   const { status } = await sessionOf(world, tenant, checkout);
   const unpaid: Record<string, RegExp> = {
     pending: /^(capturing|canceled|expired)$/,
-    // A capture that the provider refused ends its order: a definite no, where the session had not ended before.
+    // A capture that the provider refused ends its order: a definite no, if the session had not
+    // ended before.
     failed: /^(failed|canceled|expired)$/,
   };
   const ended =
@@ -183,7 +189,8 @@ async function expectWhole({ provider, tenant, checkout, done }: Story): Promise
         : /^refunded$/;
   const story = [provider, id, ...done];
   expect({ story, net, status }).toEqual({
-    ...{ story, net: captured - back },
+    story,
+    net: captured - back,
     status: expect.stringMatching(ended),
   });
 }

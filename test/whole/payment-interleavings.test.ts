@@ -14,10 +14,11 @@ import {
 } from '../support/payments/world';
 import { type Behaviour, behaviours } from './payment-behaviours';
 
-// Every order in which a webhook, the buyer's return, a poll, the deadline and a cancellation can come, against each way a
-// provider can behave. The steps are the ones that workflows run; here they run without one, in every order, and at once.
-// Where a provider misbehaves, the even orders are played at one provider and the odd ones at the other: either half holds any
-// three happenings at any three places.
+// Every order in which a webhook, the buyer's return, a poll, the deadline and a cancellation can
+// come, against each way a provider can behave. The steps are the ones that workflows run; here
+// they run without one, in every order, and at once. If a provider misbehaves, the even orders are
+// played at one provider and the odd ones at the other: either half holds any three happenings at
+// any three places.
 
 type Happening = 'webhook' | 'confirm' | 'poll' | 'deadline' | 'cancel';
 
@@ -48,7 +49,10 @@ async function open(provider: ProviderName): Promise<{ id: string; order: string
   const { org_id, member_id } = tenant;
   const id = await payments.create(world.db, {
     buyer: { org_id, user_id: member_id, created_by: member_id },
-    ...{ provider, surface: 'console', amount_nanos: 50_000_000_000n, currency: 'USD' },
+    provider,
+    surface: 'console',
+    amount_nanos: 50_000_000_000n,
+    currency: 'USD',
     owner: { owner_type: 'organization' },
     return_url: 'http://127.0.0.1:3000/return',
     cancel_url: 'http://127.0.0.1:3000/cancel',
@@ -68,7 +72,7 @@ async function happen(happening: Happening, payment_session_id: string): Promise
 
 type Ref = { payment_session_id: string };
 
-/** What each does, and how the session stands after it. */
+/** Runs each happening, and notes the status of the session after it. */
 const step: Record<Happening, (ref: Ref) => Promise<{ status: string }>> = {
   webhook: (ref) => steps.collectPayment({ ...ref, reason: 'news' }),
   confirm: (ref) => steps.collectPayment({ ...ref, reason: 'confirm' }),
@@ -112,7 +116,7 @@ async function settle(id: string): Promise<payments.Session> {
   return payments.getAny(world.db, id);
 }
 
-/** What the session must be, by what the provider's own books say in the end. */
+/** The state that the session must have in the end, by the provider's own books. */
 async function expectRight(
   sandbox: Sandbox,
   { id, order }: { id: string; order: string },
@@ -159,7 +163,7 @@ async function play(
   await expectRight(sandbox, made, [provider, behaviour.words, isAtOnce, story]);
 }
 
-/** A few at a time: what is tested is one session's order, not the machine's patience. */
+/** A few at a time: the order within one session is tested, not the machine's patience. */
 async function each<T>(all: readonly T[], run: (one: T) => Promise<void>): Promise<void> {
   const left = [...all];
   const worker = async () => {

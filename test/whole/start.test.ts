@@ -14,7 +14,7 @@ import { until } from '../support/until';
 import { npmStart, printedCalls, type Started, shell, status, typesOf } from './npm-start';
 
 const scratch = mkdtempSync(path.join(tmpdir(), 'svc-start-'));
-// PostgreSQL's system user must enter it where the tests run as root.
+// PostgreSQL's system user must enter it if the tests run as root.
 chmodSync(scratch, 0o755);
 const data_dir = path.join(scratch, 'data');
 const demo_file = path.join(data_dir, 'demo.json');

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Connection, WorkflowNotFoundError } from '@temporalio/client';
 import * as tickets from '../../domain/ledger/tickets';
 import * as outbox from '../../domain/outbox';
@@ -114,7 +115,7 @@ test('verdicts that come as the workflow ends are all answered, by one outcome',
     const answers = [];
     for (let n = 0; n < 6; n += 1) {
       answers.push((n % 2 ? deny : approve)(n % 3 ? world.call : world.other, short));
-      await new Promise((resolve) => setTimeout(resolve, 15));
+      await sleep(15);
     }
     const statuses = (await Promise.all(answers)).map(({ status }) => status);
     expect(statuses.filter((status) => status === 200).length).toBeGreaterThanOrEqual(3);
@@ -152,7 +153,11 @@ test('a verdict that arrives after its time changes nothing', async () => {
   await dispatchAll();
   const { ticket_id, org_id } = short;
   const verdict = {
-    ...{ ticket_id, org_id, verdict: 'approved', by: 'someone', is_platform: false },
+    ticket_id,
+    org_id,
+    verdict: 'approved',
+    by: 'someone',
+    is_platform: false,
     valid_until: new Date(Date.now() - 1_000).toISOString(),
   };
   const handle = client.workflow.getHandle(ticket_id);
@@ -234,7 +239,8 @@ test('the nightly audit ends well on a whole ledger, and fails by name on a brok
   const short = await makeShort(world, 10);
   const move = (nanos: number) =>
     many(db, 'update wallets set balance_nanos = balance_nanos + :nanos where id = :id', {
-      ...{ nanos, id: short.wallet_id },
+      nanos,
+      id: short.wallet_id,
     });
   await move(5);
   const failure = await run('audit-broken').catch((error) => error);

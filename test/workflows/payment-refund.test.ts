@@ -25,7 +25,7 @@ beforeEach(async () => {
 });
 afterAll(() => world.close());
 
-/** A completed top-up of 50, of which the provider tells nothing more by itself. */
+/** A completed top-up of 50, of which the provider sends no more webhooks. */
 async function paid(): Promise<Checkout> {
   const checkout = await createCheckout(world, tenant);
   await silence(checkout);
@@ -57,7 +57,8 @@ async function refundOf({ payment_session_id }: Checkout) {
 /** News of the provider, as a webhook brings it. */
 function tell({ payment_session_id }: Checkout) {
   return world.client.workflow.signalWithStart('paymentSession', {
-    ...{ workflowId: payment_session_id, taskQueue: 'payments' },
+    workflowId: payment_session_id,
+    taskQueue: 'payments',
     args: [{ payment_session_id }],
     signal: 'providerEvent',
   });
@@ -79,7 +80,8 @@ async function hurry(id: string): Promise<void> {
   await world.db('outbox').where({ workflow_id: id }).delete();
   await world.client.workflow.getHandle(id).terminate('started anew by the reconciler');
   await world.client.workflow.execute('reconcile', {
-    ...{ workflowId: `reconcile-${id}`, taskQueue: 'lifecycle' },
+    workflowId: `reconcile-${id}`,
+    taskQueue: 'lifecycle',
   });
 }
 
@@ -105,7 +107,9 @@ test('operators read what is refunded and why, and find it by organization, kind
     ),
   );
   expect(seen.searchAttributes).toMatchObject({
-    ...{ OrgId: [tenant.org_id], Kind: ['paymentRefund'], Status: ['succeeded'] },
+    OrgId: [tenant.org_id],
+    Kind: ['paymentRefund'],
+    Status: ['succeeded'],
   });
 });
 
@@ -114,7 +118,8 @@ test('a pending refund is asked for at its next check, no sooner, and the provid
   const { provider_session_token: order } = checkout;
   await sandbox().fault({ on: 'refund', order, result: 'pending' });
   expect((await refund(checkout)).body).toMatchObject({
-    ...{ status: 'refunded', refund_status: 'pending' },
+    status: 'refunded',
+    refund_status: 'pending',
   });
   const { id } = await refundOf(checkout);
   await hurry(id);
@@ -129,7 +134,8 @@ test('a pending refund is asked for at its next check, no sooner, and the provid
   await until(() => isOver(id));
   expect((await describe(id)).searchAttributes).toMatchObject({ Status: ['failed'] });
   expect(await sessionOf(world, tenant, checkout)).toMatchObject({
-    ...{ status: 'completed', refunded_amount: 0 },
+    status: 'completed',
+    refunded_amount: 0,
   });
 });
 
@@ -155,7 +161,8 @@ test('a refund of spent credit is refused by its workflow, which ends', async ()
   const checkout = await paid();
   const { team_id } = tenant;
   const moved = await world.call('post', '/v1/wallets/allocate', {
-    ...{ key: tenant.billing_key, body: { team_id, amount: 20 } },
+    key: tenant.billing_key,
+    body: { team_id, amount: 20 },
   });
   expect(moved.status).toBe(200);
   const answer = await refund(checkout);
@@ -186,7 +193,8 @@ test('a provider that cannot be asked how a refund stands has not refused it: no
   await hurry(id);
   await until(() => isOver(id));
   expect(await sessionOf(world, tenant, checkout)).toMatchObject({
-    ...{ status: 'refunded', refunded_amount: 50 },
+    status: 'refunded',
+    refunded_amount: 50,
   });
   expect((await sandbox().order(order)).refunds).toHaveLength(1);
 });
@@ -204,7 +212,8 @@ test('a provider that does not know an order any more takes back no refund that 
     .update({ provider_order_id: `${order}X` });
   await (await tell(checkout)).result();
   expect(await sessionOf(world, tenant, checkout)).toMatchObject({
-    ...{ status: 'completed', refunded_amount: 20 },
+    status: 'completed',
+    refunded_amount: 20,
   });
   await world
     .db('payment_sessions')
@@ -223,7 +232,8 @@ test('news of a refund at the provider, which then does not answer, is looked in
   const soon = `next_check_at = next_check_at - interval '2 minutes'`;
   await many(world.db, `update payment_sessions set ${soon} where id = :id`, { id });
   await world.client.workflow.execute('reconcile', {
-    ...{ workflowId: `reconcile-${id}`, taskQueue: 'lifecycle' },
+    workflowId: `reconcile-${id}`,
+    taskQueue: 'lifecycle',
   });
   await until(async () => (await sessionOf(world, tenant, checkout)).refunded_amount === 20);
   const [row] = await world.db('payment_sessions').where({ id });

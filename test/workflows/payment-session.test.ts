@@ -2,7 +2,6 @@ import { request } from 'undici';
 import { providerNames } from '../../domain/payments/currencies';
 import { many, one } from '../../domain/sql';
 import type { Tenant } from '../support/api';
-import { type HistoryJson, replay, storedHistory } from '../support/history';
 import {
   type Checkout,
   confirm,
@@ -53,7 +52,7 @@ function change({ payment_session_id: id }: Id, columns: object) {
   return world.db('payment_sessions').where({ id }).update(columns);
 }
 
-/** How often provider A was asked how an order stands. */
+/** The number of times that provider A was asked for an order. */
 async function readsOf({ provider_session_token: order }: Checkout): Promise<number> {
   const { url } = world.sandboxes.payment_provider_a;
   const { requests } = (await (await request(`${url}/sandbox/requests`)).body.json()) as {
@@ -75,7 +74,9 @@ test('operators read whose top-up it is and how it stands, and find it by organi
     /^50\.00 USD top-up of Org \w+ by Member \w+, waiting for the buyer$/,
   );
   expect(seen.searchAttributes).toMatchObject({
-    ...{ OrgId: [tenant.org_id], Kind: ['paymentSession'], Status: ['running'] },
+    OrgId: [tenant.org_id],
+    Kind: ['paymentSession'],
+    Status: ['running'],
   });
   await pay(checkout);
   await confirm(world, tenant, checkout);
@@ -137,7 +138,9 @@ test('news after the end opens the workflow again for one look, and changes noth
   expect(await (await tell(checkout)).result()).toBe('completed');
   expect(await readsOf(checkout)).toBe(before + 1);
   expect(await sessionOf(world, tenant, checkout)).toMatchObject({
-    ...{ status: 'completed', credited_amount: 50, refunded_amount: 0 },
+    status: 'completed',
+    credited_amount: 50,
+    refunded_amount: 0,
   });
 });
 
@@ -145,7 +148,9 @@ test('all who confirm at one moment wait for one look at the provider', async ()
   const checkout = await createCheckout(world, tenant);
   await silence(checkout);
   await world.sandboxes.payment_provider_a.fault({
-    ...{ on: 'read', order: checkout.provider_session_token, delay_ms: 800 },
+    on: 'read',
+    order: checkout.provider_session_token,
+    delay_ms: 800,
   });
   const before = await readsOf(checkout);
   const answers = await Promise.all(
@@ -165,11 +170,15 @@ test.each(providerNames)(
     await world.sandboxes[provider].act(checkout.provider_session_token, 'decline');
     for (let time = 0; time < 2; time += 1)
       expect((await confirm(world, tenant, checkout)).body).toMatchObject({
-        ...{ status: 'created', error_code: 'declined', credited_amount: null },
+        status: 'created',
+        error_code: 'declined',
+        credited_amount: null,
       });
     await pay(checkout);
     expect((await confirm(world, tenant, checkout)).body).toMatchObject({
-      ...{ status: 'completed', error_code: null, credited_amount: 50 },
+      status: 'completed',
+      error_code: null,
+      credited_amount: 50,
     });
   },
 );
@@ -203,8 +212,11 @@ test('a session that ended without an order is not taken up again and again', as
   const sandbox = world.sandboxes.payment_provider_a;
   await sandbox.fault({ on: 'create', answer: 'error', status: 422, work: false });
   const body = {
-    ...{ amount: 50, target_wallet_owner_type: 'organization', surface: 'console' },
-    ...{ return_url: 'http://127.0.0.1:3000/return', cancel_url: 'http://127.0.0.1:3000/cancel' },
+    amount: 50,
+    target_wallet_owner_type: 'organization',
+    surface: 'console',
+    return_url: 'http://127.0.0.1:3000/return',
+    cancel_url: 'http://127.0.0.1:3000/cancel',
   };
   const { member_key: key, org_id } = tenant;
   expect((await world.call('post', '/v1/payments/create-checkout', { key, body })).status).toBe(
@@ -218,7 +230,8 @@ test('a session that ended without an order is not taken up again and again', as
     { id: row.id },
   );
   await world.client.workflow.execute('reconcile', {
-    ...{ workflowId: `reconcile-${row.id}`, taskQueue: 'lifecycle' },
+    workflowId: `reconcile-${row.id}`,
+    taskQueue: 'lifecycle',
   });
   await until(async () => (await isOver({ payment_session_id: row.id })) === true);
   await until(async () => {
@@ -241,7 +254,8 @@ test('a session whose start was lost before its order was made is taken up by th
     { id },
   );
   await world.client.workflow.execute('reconcile', {
-    ...{ workflowId: `reconcile-${id}`, taskQueue: 'lifecycle' },
+    workflowId: `reconcile-${id}`,
+    taskQueue: 'lifecycle',
   });
   await until(async () => {
     const { provider_order_id } = await sessionOf(world, tenant, checkout);
@@ -262,38 +276,4 @@ test('a new session is asked for by the reconciler, should its workflow never co
     { id: checkout.payment_session_id },
   );
   expect(made).toEqual({ is_watched: true });
-});
-
-/** How a stored session would have gone on, had the server said after its first task that its history was long. */
-async function continued({ isLong }: { isLong: boolean }): Promise<HistoryJson> {
-  const { events } = await storedHistory('payment-session-expired');
-  // Started, the first task, the update for the checkout, the checkout's marker, a timer, the update's answer.
-  const [started, scheduled, taken, done, accepted, marker, , answered] = events as Event[];
-  const task = taken?.workflowTaskStartedEventAttributes;
-  const { workflowType, taskQueue, input } = {
-    ...started?.workflowExecutionStartedEventAttributes,
-  };
-  const all = [
-    ...[started, scheduled],
-    { ...taken, workflowTaskStartedEventAttributes: { ...task, suggestContinueAsNew: isLong } },
-    ...[done, accepted, marker, answered],
-    {
-      ...{ eventTime: answered?.eventTime, taskId: answered?.taskId },
-      eventType: 'EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW',
-      workflowExecutionContinuedAsNewEventAttributes: {
-        ...{ workflowType, taskQueue, input, workflowTaskCompletedEventId: '4' },
-        newExecutionRunId: '01a2217f-0000-7000-8000-000000000000',
-      },
-    },
-  ];
-  return { events: all.map((event, index) => ({ ...event, eventId: String(index + 1) })) };
-}
-
-type Event = Record<string, Record<string, unknown>>;
-
-test('a session whose history has grown long goes on in a new run, once its callers are answered; no other does', async () => {
-  expect(await replay(await continued({ isLong: true }), 'long')).toBeUndefined();
-  expect(await replay(await continued({ isLong: false }), 'short')).toMatchObject({
-    name: 'DeterminismViolationError',
-  });
 });

@@ -92,7 +92,7 @@ test('an abandoned hold expires by itself, once, and the workflow that did it is
   );
 });
 
-/** What the Temporal page says beside each activity and timer. */
+/** The line that Temporal's page shows beside each activity and timer. */
 async function summaries(org_id: string): Promise<Set<string>> {
   const { events } = await client.workflow.getHandle(`lifetimes-${org_id}`).fetchHistory();
   const steps = (events ?? []).filter(

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { many } from '../../domain/sql';
 import { openDatabase } from '../../runtime/database';
-import { makeKey as makeAccessKey, makeTenant, platformKey, refusal, serve } from '../support/api';
+import { makeTenant, refusal, serve } from '../support/api';
+import { makeKey, platformKey } from '../support/keys';
 import { balance, credit, eventsOf, makePrice, TOKEN } from '../support/ledger';
 import {
   approve,
@@ -231,7 +232,7 @@ test('a person who may bill approves under their own name', async () => {
   await many(db, `update memberships set role = 'billing_admin' where user_id = :member_id`, {
     member_id: short.member_id,
   });
-  const key = await makeAccessKey(db, short.org_id, {
+  const key = await makeKey(db, short.org_id, {
     user_id: short.member_id,
     scopes: ['org:billing'],
   });

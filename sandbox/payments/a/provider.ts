@@ -5,26 +5,26 @@ import { z } from 'zod';
 import { listen } from '../../../runtime/listen';
 import type { Desk } from '../desk';
 import { createFaults } from '../faults';
-import { createSender, RETRY_MS } from '../sender';
+import { openSender, RETRY_MS } from '../sender';
 import { createPaymentServer } from '../server';
-import { openStore } from '../store';
-import type { Answer, Call, HostedPage, WireRoute } from '../wire';
+import { createStore } from '../store';
+import type { HostedPage, ProviderRequest, ProviderResponse, WireRoute } from '../wire';
 import { code, moneyRoutes, parse } from './routes';
 import { problem, toMoney, toUnits } from './shapes';
 import { createSigner, rawMember, type Signer, toEvent } from './webhooks';
 
-export interface OptionsA {
+interface OptionsA {
   client_id?: string;
   client_secret?: string;
   webhook_id?: string;
-  /** Where events go; POST /sandbox/webhooks changes it. */
+  /** The address of webhooks; POST /sandbox/webhooks changes it. */
   webhook_url?: string;
   retry_ms?: readonly number[];
-  /** Where what happened is kept over a restart. */
+  /** The file that keeps orders and events over a restart. */
   file?: string;
 }
 
-/** What the sandbox takes where nothing else was said; no secret guards play money. */
+/** The credentials that the sandbox takes by default; no secret guards play money. */
 export const sandboxAccessA = {
   client_id: 'sandbox-client',
   client_secret: 'sandbox-secret',
@@ -32,25 +32,26 @@ export const sandboxAccessA = {
 };
 
 /**
- * Payment provider A on this machine: PayPal's wire (Orders v2, Payments v2, Disputes, webhooks and their verification) with a
- * hosted page at /checkoutnow?token=, and `/sandbox/...` for operators and tests (payment-operator.ts, payment-faults.ts).
- * An order that has expired is not found any more, and its capture answers ORDER_EXPIRED.
+ * Payment provider A on this machine: PayPal's wire (Orders v2, Payments v2, Disputes, webhooks and
+ * their verification) with a hosted page at /checkoutnow?token=, and `/sandbox/...` for operators
+ * and tests (operator.ts, faults.ts). An order that has expired is not found any
+ * more, and its capture answers ORDER_EXPIRED.
  */
 export function createPaymentServerA(options: OptionsA = {}): Server {
   const access = { ...sandboxAccessA, ...options };
-  const store = openStore(options.file);
+  const store = createStore(options.file);
   const faults = createFaults();
   const baseUrl = () => `http://127.0.0.1:${(server.address() as AddressInfo | null)?.port ?? 0}`;
   const signer = createSigner(access.webhook_id, baseUrl);
   const target = { url: options.webhook_url ?? null, retry_ms: options.retry_ms ?? RETRY_MS };
-  const sender = createSender({ store, faults, target, sign: signer.sign });
+  const sender = openSender({ store, faults, target, sign: signer.sign });
   const desk: Desk = {
     store,
     faults,
     captures_at_once: false,
     newId: (kind) => (kind === 'dispute' ? `PP-D-${randomBytes(3).readUIntBE(0, 3)}` : code()),
     toUnits,
-    tell(order, happening) {
+    emit(order, happening) {
       const event = toEvent(order, happening, baseUrl());
       if (event) sender.send(event, order.reference);
     },
@@ -60,7 +61,7 @@ export function createPaymentServerA(options: OptionsA = {}): Server {
     sender,
     routes: [...accountRoutes(access, signer), ...moneyRoutes(desk)],
     page,
-    unauthorized: (call) => unauthorized(call, access),
+    unauthorized: (request) => unauthorized(request, access),
     unknown: () => problem(404, 'RESOURCE_NOT_FOUND', 'The specified resource does not exist.'),
     fault: (status) =>
       problem(status, 'INTERNAL_SERVER_ERROR', 'An internal server error has occurred.'),
@@ -110,15 +111,15 @@ function accountRoutes(access: Access, signer: Signer): WireRoute[] {
       path: /^\/v1\/oauth2\/token$/,
       point: 'token',
       is_public: true,
-      work: (call) => giveToken(call, access),
+      work: (request) => giveToken(request, access),
     },
     {
       method: 'POST',
       path: /^\/v1\/notifications\/verify-webhook-signature$/,
       point: 'verify',
-      work(call) {
-        const event = rawMember(call.body.toString(), 'webhook_event');
-        const is_good = signer.isGood(parse(claim, call), event ?? '');
+      work(request) {
+        const event = rawMember(request.body.toString(), 'webhook_event');
+        const is_good = signer.isGood(parse(claim, request), event ?? '');
         return { status: 200, body: { verification_status: is_good ? 'SUCCESS' : 'FAILURE' } };
       },
     },
@@ -135,14 +136,14 @@ function accountRoutes(access: Access, signer: Signer): WireRoute[] {
   ];
 }
 
-function giveToken(call: Call, access: Access): Answer {
+function giveToken(request: ProviderRequest, access: Access): ProviderResponse {
   const pair = Buffer.from(`${access.client_id}:${access.client_secret}`).toString('base64');
-  if (call.headers.authorization !== `Basic ${pair}`)
+  if (request.headers.authorization !== `Basic ${pair}`)
     return {
       status: 401,
       body: { error: 'invalid_client', error_description: 'Client Authentication failed' },
     };
-  if (new URLSearchParams(call.body.toString()).get('grant_type') !== 'client_credentials')
+  if (new URLSearchParams(request.body.toString()).get('grant_type') !== 'client_credentials')
     return {
       status: 400,
       body: { error: 'unsupported_grant_type', error_description: 'Grant Type is NULL' },
@@ -164,18 +165,22 @@ function giveToken(call: Call, access: Access): Answer {
   };
 }
 
-/** Tokens outlive a restart, as the real ones do: what they begin with says for whom they were made. */
+/**
+ * Tokens outlive a restart, as the real ones do: their beginning names the client that they were
+ * made for.
+ */
 function tokenStart({ client_id, client_secret }: Access): string {
   return `A21AA${createHash('sha256').update(`${client_id}:${client_secret}`).digest('hex')}`;
 }
 
-function unauthorized(call: Call, access: Access): Answer | undefined {
-  if (!call.headers.authorization?.startsWith(`Bearer ${tokenStart(access)}`))
+function unauthorized(request: ProviderRequest, access: Access): ProviderResponse | undefined {
+  if (!request.headers.authorization?.startsWith(`Bearer ${tokenStart(access)}`))
     return {
       status: 401,
       body: { error: 'invalid_token', error_description: 'Token signature verification failed' },
     };
-  if (call.method === 'GET' || /json/.test(call.headers['content-type'] ?? '')) return undefined;
+  if (request.method === 'GET' || /json/.test(request.headers['content-type'] ?? ''))
+    return undefined;
   return problem(
     415,
     'UNSUPPORTED_MEDIA_TYPE',

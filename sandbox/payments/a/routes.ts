@@ -3,7 +3,7 @@ import { z } from 'zod';
 import * as desk from '../desk';
 import type { Fault } from '../faults';
 import type { Dispute, Order, Refund } from '../store';
-import { type Answer, type Call, Refused, type WireRoute } from '../wire';
+import { type ProviderRequest, type ProviderResponse, Refused, type WireRoute } from '../wire';
 import {
   fromMoney,
   listedDispute,
@@ -45,9 +45,9 @@ const refundRequest = z.looseObject({
   note_to_payer: z.string().max(255).optional(),
 });
 
-type Work = (desk: desk.Desk, call: Call, script?: Fault) => Answer;
+type Work = (desk: desk.Desk, request: ProviderRequest, script?: Fault) => ProviderResponse;
 
-/** Orders, captures, refunds and disputes, as PayPal's Orders v2, Payments v2 and Disputes v1 speak. */
+/** The routes of PayPal's Orders v2, Payments v2 and Disputes v1. */
 export function moneyRoutes(context: desk.Desk): WireRoute[] {
   const route = (
     method: WireRoute['method'],
@@ -58,8 +58,8 @@ export function moneyRoutes(context: desk.Desk): WireRoute[] {
     method,
     path,
     point,
-    subject: (call) => subjectOf(context, call),
-    work: (call, script) => work(context, call, script),
+    subject: (request) => subjectOf(context, request),
+    work: (request, script) => work(context, request, script),
   });
   return [
     route('POST', /^\/v2\/checkout\/orders$/, 'create', createOrder),
@@ -73,8 +73,8 @@ export function moneyRoutes(context: desk.Desk): WireRoute[] {
   ];
 }
 
-function createOrder({ store }: desk.Desk, call: Call): Answer {
-  const asked = parse(orderRequest, call);
+function createOrder({ store }: desk.Desk, request: ProviderRequest): ProviderResponse {
+  const asked = parse(orderRequest, request);
   const [unit] = asked.purchase_units;
   const where = asked.payment_source?.paypal.experience_context ?? asked.application_context;
   if (!unit || !where) throw missing('/payment_source/paypal/experience_context');
@@ -101,18 +101,22 @@ function createOrder({ store }: desk.Desk, call: Call): Answer {
     },
   };
   store.save('orders', order);
-  return { status: 201, body: showOrder(order, call.base_url, wantsAll(call)) };
+  return { status: 201, body: showOrder(order, request.base_url, wantsAll(request)) };
 }
 
-function getOrder(context: desk.Desk, call: Call): Answer {
-  const order = orderOf(context, call);
+function getOrder(context: desk.Desk, request: ProviderRequest): ProviderResponse {
+  const order = orderOf(context, request);
   desk.expireIfDue(context, order);
   if (order.status === 'expired') throw notFound();
-  return { status: 200, body: showOrder(order, call.base_url, true) };
+  return { status: 200, body: showOrder(order, request.base_url, true) };
 }
 
-function captureOrder(context: desk.Desk, call: Call, script?: Fault): Answer {
-  const order = orderOf(context, call);
+function captureOrder(
+  context: desk.Desk,
+  request: ProviderRequest,
+  script?: Fault,
+): ProviderResponse {
+  const order = orderOf(context, request);
   desk.expireIfDue(context, order);
   const { status } = order;
   if (status === 'expired') throw unprocessable('ORDER_EXPIRED', 'Order is expired.');
@@ -131,7 +135,7 @@ function captureOrder(context: desk.Desk, call: Call, script?: Fault): Answer {
   if (isInvoiceTaken(context, order))
     throw unprocessable('DUPLICATE_INVOICE_ID', 'Duplicate Invoice ID detected.');
   desk.capture(context, order, script);
-  return { status: 201, body: showOrder(order, call.base_url, wantsAll(call)) };
+  return { status: 201, body: showOrder(order, request.base_url, wantsAll(request)) };
 }
 
 function isInvoiceTaken({ store }: desk.Desk, { id, wire }: Order): boolean {
@@ -140,15 +144,19 @@ function isInvoiceTaken({ store }: desk.Desk, { id, wire }: Order): boolean {
   return others.some((order) => order.wire.invoice_id === wire.invoice_id);
 }
 
-function getCapture(context: desk.Desk, call: Call): Answer {
-  const order = orderOf(context, call);
+function getCapture(context: desk.Desk, request: ProviderRequest): ProviderResponse {
+  const order = orderOf(context, request);
   if (!order.capture) throw notFound();
-  return { status: 200, body: showCapture(order, order.capture, call.base_url) };
+  return { status: 200, body: showCapture(order, order.capture, request.base_url) };
 }
 
-function refundCapture(context: desk.Desk, call: Call, script?: Fault): Answer {
-  const order = orderOf(context, call);
-  const { amount, custom_id, invoice_id, note_to_payer } = parse(refundRequest, call);
+function refundCapture(
+  context: desk.Desk,
+  request: ProviderRequest,
+  script?: Fault,
+): ProviderResponse {
+  const order = orderOf(context, request);
+  const { amount, custom_id, invoice_id, note_to_payer } = parse(refundRequest, request);
   const taken = order.capture;
   if (taken?.status === 'pending')
     throw unprocessable('PENDING_CAPTURE', 'Cannot initiate a refund as the capture is pending.');
@@ -179,42 +187,42 @@ function refundCapture(context: desk.Desk, call: Call, script?: Fault): Answer {
     { amount: wanted.amount, given, made_by: 'api' },
     script,
   );
-  return { status: 201, body: refundBody(order, made, call) };
+  return { status: 201, body: refundBody(order, made, request) };
 }
 
-function refundBody(order: Order, made: Refund, call: Call): unknown {
-  const all = showRefund(order, made, call.base_url);
-  return wantsAll(call) ? all : { id: all.id, status: all.status, links: all.links };
+function refundBody(order: Order, made: Refund, request: ProviderRequest): unknown {
+  const all = showRefund(order, made, request.base_url);
+  return wantsAll(request) ? all : { id: all.id, status: all.status, links: all.links };
 }
 
-function getRefund(context: desk.Desk, call: Call): Answer {
-  const order = orderOf(context, call);
-  const made = order.refunds.find(({ id }) => id === call.params[0]);
+function getRefund(context: desk.Desk, request: ProviderRequest): ProviderResponse {
+  const order = orderOf(context, request);
+  const made = order.refunds.find(({ id }) => id === request.params[0]);
   if (!made) throw notFound();
-  return { status: 200, body: showRefund(order, made, call.base_url) };
+  return { status: 200, body: showRefund(order, made, request.base_url) };
 }
 
-function listDisputes({ store }: desk.Desk, call: Call): Answer {
-  const transaction = call.query.get('disputed_transaction_id');
+function listDisputes({ store }: desk.Desk, request: ProviderRequest): ProviderResponse {
+  const transaction = request.query.get('disputed_transaction_id');
   const orders = [...store.orders.values()].filter(
     ({ capture }) => transaction === null || capture?.id === transaction,
   );
   const items = orders.flatMap(({ disputes }) =>
-    disputes.map((dispute) => listedDispute(dispute, call.base_url)),
+    disputes.map((dispute) => listedDispute(dispute, request.base_url)),
   );
-  const links = [{ href: `${call.base_url}/v1/customer/disputes`, rel: 'self', method: 'GET' }];
+  const links = [{ href: `${request.base_url}/v1/customer/disputes`, rel: 'self', method: 'GET' }];
   return { status: 200, body: { items, links } };
 }
 
-function getDispute(context: desk.Desk, call: Call): Answer {
-  const order = orderOf(context, call);
-  const dispute = order.disputes.find(({ id }) => id === call.params[0]) as Dispute;
-  return { status: 200, body: showDispute(order, dispute, call.base_url) };
+function getDispute(context: desk.Desk, request: ProviderRequest): ProviderResponse {
+  const order = orderOf(context, request);
+  const dispute = order.disputes.find(({ id }) => id === request.params[0]) as Dispute;
+  return { status: 200, body: showDispute(order, dispute, request.base_url) };
 }
 
 /** The order that a path names: by its own id, or its capture's, a refund's or a dispute's. */
-function orderOf(context: desk.Desk, call: Call): Order {
-  const order = findOrder(context, call.params[0] ?? '');
+function orderOf(context: desk.Desk, request: ProviderRequest): Order {
+  const order = findOrder(context, request.params[0] ?? '');
   if (order) return order;
   throw notFound();
 }
@@ -227,20 +235,23 @@ function findOrder({ store }: desk.Desk, id: string): Order | undefined {
   return store.orders.get(id) ?? [...store.orders.values()].find(named);
 }
 
-function subjectOf(context: desk.Desk, call: Call) {
-  const id = call.params[0] ?? call.query.get('disputed_transaction_id');
+function subjectOf(context: desk.Desk, request: ProviderRequest) {
+  const id = request.params[0] ?? request.query.get('disputed_transaction_id');
   if (id) return findOrder(context, id);
-  const asked = orderRequest.safeParse(body(call));
+  const asked = orderRequest.safeParse(body(request));
   return { reference: asked.data?.purchase_units[0]?.custom_id };
 }
 
-export function wantsAll({ headers }: Call): boolean {
+function wantsAll({ headers }: ProviderRequest): boolean {
   return /return=representation/.test(String(headers.prefer ?? ''));
 }
 
 /** The body, read by its schema, or PayPal's words about the first field that is wrong. */
-export function parse<Schema extends z.ZodType>(schema: Schema, call: Call): z.infer<Schema> {
-  const given = body(call);
+export function parse<Schema extends z.ZodType>(
+  schema: Schema,
+  request: ProviderRequest,
+): z.infer<Schema> {
+  const given = body(request);
   if (given === undefined)
     throw new Refused(
       problem(
@@ -256,9 +267,9 @@ export function parse<Schema extends z.ZodType>(schema: Schema, call: Call): z.i
   throw missing(`/${issue?.path.join('/') ?? ''}`, issue?.message);
 }
 
-function body(call: Call): unknown {
+function body(request: ProviderRequest): unknown {
   try {
-    return call.body.length === 0 ? {} : JSON.parse(call.body.toString());
+    return request.body.length === 0 ? {} : JSON.parse(request.body.toString());
   } catch {
     return undefined;
   }

@@ -1,8 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import type { Capture, Dispute, Money, Order, Refund } from '../store';
-import { type Answer, Refused } from '../wire';
+import { type ProviderResponse, Refused } from '../wire';
 
-/** PayPal's own list; three of them take no decimals there, although HUF and TWD have some elsewhere. */
+/**
+ * PayPal's own list; three of them take no decimals there, although HUF and TWD have some
+ * elsewhere.
+ */
 const currencies = new Set(
   'AUD BRL CAD CNY CZK DKK EUR HKD HUF ILS JPY MYR MXN TWD NZD NOK PHP PLN GBP SGD SEK CHF THB USD'.split(
     ' ',
@@ -11,7 +14,7 @@ const currencies = new Set(
 const whole = new Set(['HUF', 'JPY', 'TWD']);
 const number = /^\d{1,12}(\.\d{1,32})?$/;
 
-export interface WireMoney {
+interface WireMoney {
   currency_code: string;
   value: string;
 }
@@ -23,7 +26,7 @@ export function problem(
   message: string,
   issues: { issue: string; description: string; field?: string }[] = [],
   links: object[] = [],
-): Answer {
+): ProviderResponse {
   const details = issues.map((issue) => ({ ...issue, ...(issue.field && { location: 'body' }) }));
   const debug_id = randomBytes(7).toString('hex').slice(0, 13);
   return { status, body: { name, message, debug_id, details, links } };
@@ -37,7 +40,7 @@ export function unprocessable(issue: string, description: string, field?: string
   return new Refused(problem(422, 'UNPROCESSABLE_ENTITY', message, issues));
 }
 
-export function digitsOf(currency: string): number {
+function digitsOf(currency: string): number {
   return whole.has(currency) ? 0 : 2;
 }
 
@@ -54,7 +57,7 @@ export function toMoney({ amount, currency }: Money): WireMoney {
   return { currency_code: currency, value };
 }
 
-/** What a merchant sent as an amount, in units. */
+/** An amount that a merchant sent, in units. */
 export function fromMoney({ currency_code, value }: WireMoney, field: string): Money {
   if (!currencies.has(currency_code))
     throw unprocessable('CURRENCY_NOT_SUPPORTED', 'Currency code is not supported.', field);
@@ -110,7 +113,7 @@ function orderStatus({ status, wire }: Order): string {
   return wire.source ? 'PAYER_ACTION_REQUIRED' : 'CREATED';
 }
 
-export function approvalLink({ id, wire }: Order, base_url: string) {
+function approvalLink({ id, wire }: Order, base_url: string) {
   return link(base_url, wire.source ? 'payer-action' : 'approve', `/checkoutnow?token=${id}`);
 }
 
@@ -196,7 +199,7 @@ export function showRefund(order: Order, refund: Refund, base_url: string) {
   };
 }
 
-/** As the list shows it: how a closed dispute ended only its own page tells. */
+/** A dispute as the list shows it: the outcome of a closed one stands on its own page only. */
 export function listedDispute(dispute: Dispute, base_url: string) {
   const is_open = dispute.status === 'open';
   return {

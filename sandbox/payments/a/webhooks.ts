@@ -10,15 +10,7 @@ import type { Happening } from '../desk';
 import type { Order } from '../store';
 import { showCapture, showDispute, showOrder, showRefund } from './shapes';
 
-/** PayPal's signature: RSA with SHA-256 over the transmission's id and time, the webhook's id, and the CRC32 of the very bytes. */
-export interface Signer {
-  sign: (body: string) => Record<string, string>;
-  /** Whether a call of verify-webhook-signature names a good signature; `event` is the text of its webhook_event as it came. */
-  isGood: (claim: Claim, event: string) => boolean;
-  certificate: { path: string; pem: string };
-}
-
-export interface Claim {
+interface SignatureClaim {
   auth_algo: string;
   cert_url: string;
   transmission_id: string;
@@ -29,14 +21,20 @@ export interface Claim {
 
 const ALGORITHM = 'SHA256withRSA';
 
-/** A key of its own for each start: only this server's signatures are good. */
-export function createSigner(webhook_id: string, baseUrl: () => string): Signer {
+export type Signer = ReturnType<typeof createSigner>;
+
+/**
+ * PayPal's signature: RSA with SHA-256 over the transmission's id and time, the webhook's id, and
+ * the CRC32 of the very bytes. A key of its own for each start: only this server's signatures are
+ * good.
+ */
+export function createSigner(webhook_id: string, baseUrl: () => string) {
   const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
   const path = `/v1/notifications/certs/CERT-${randomBytes(8).toString('hex')}`;
   const text = (id: string, time: string, body: string) =>
     `${id}|${time}|${webhook_id}|${crc32(body)}`;
   return {
-    sign(body) {
+    sign(body: string) {
       const id = randomUUID();
       const time = new Date().toISOString().replace(/\.\d+Z$/, 'Z');
       const signature = createSign('RSA-SHA256').update(text(id, time, body));
@@ -49,7 +47,11 @@ export function createSigner(webhook_id: string, baseUrl: () => string): Signer 
         'paypal-auth-version': 'v2',
       };
     },
-    isGood(claim, event) {
+    /**
+     * True if a call of verify-webhook-signature names a good signature; `event` is the text of its
+     * webhook_event as it came.
+     */
+    isGood(claim: SignatureClaim, event: string): boolean {
       if (claim.webhook_id !== webhook_id || claim.auth_algo !== ALGORITHM) return false;
       if (claim.cert_url !== `${baseUrl()}${path}`) return false;
       const signed = text(claim.transmission_id, claim.transmission_time, event);
@@ -62,7 +64,9 @@ export function createSigner(webhook_id: string, baseUrl: () => string): Signer 
 
 const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g;
 
-/** The text of one member of a JSON object, byte for byte as it came; undefined where it is missing. */
+/**
+ * The text of one member of a JSON object, byte for byte as it came; undefined if it is missing.
+ */
 export function rawMember(text: string, name: string): string | undefined {
   let depth = 0;
   let key: unknown;
@@ -94,7 +98,7 @@ const types: Record<Happening['kind'], string | undefined> = {
   dispute_closed: 'CUSTOMER.DISPUTE.RESOLVED',
 };
 
-/** The event that tells of a happening; undefined where PayPal has none. */
+/** The event of a happening; undefined if PayPal has none. */
 export function toEvent(order: Order, happening: Happening, base_url: string) {
   const is_pending = happening.kind === 'refund_made' && happening.refund.status === 'pending';
   const type = is_pending ? 'PAYMENT.REFUND.PENDING' : types[happening.kind];
@@ -106,7 +110,8 @@ export function toEvent(order: Order, happening: Happening, base_url: string) {
     create_time: new Date().toISOString(),
     ...resourceOf(order, happening, base_url),
     event_type: type,
-    // The no-break space is escaped below, as PayPal does: whoever serialises the event anew changes its bytes.
+    // The no-break space is escaped below, as PayPal does, so that a receiver who serialises the
+    // event anew changes its bytes.
     summary: `${type} for\u00a0order ${order.id}`,
     links: [
       { href: `${base_url}/v1/notifications/webhooks-events/${id}`, rel: 'self', method: 'GET' },

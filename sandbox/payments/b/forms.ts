@@ -1,14 +1,14 @@
 import { code } from 'currency-codes';
 import { z } from 'zod';
 import type { Money } from '../store';
-import { type Answer, Refused } from '../wire';
+import { type ProviderResponse, Refused } from '../wire';
 
 /** An error in Stripe's shape. */
 export function problem(
   status: number,
   message: string,
   more: { type?: string; code?: string; param?: string } = {},
-): Answer {
+): ProviderResponse {
   return { status, body: { error: { type: 'invalid_request_error', message, ...more } } };
 }
 
@@ -21,7 +21,7 @@ const thousandths = new Set('BHD JOD KWD OMR TND'.split(' '));
 /** Without decimals in the world, with two zeros in the API, as they once had decimals there. */
 const padded = new Set(['ISK', 'UGX']);
 
-export function digitsOf(currency: string): number {
+function digitsOf(currency: string): number {
   if (whole.has(currency)) return 0;
   return thousandths.has(currency) ? 3 : 2;
 }
@@ -52,7 +52,10 @@ export function checkCurrency(given: string, param: string): string {
 
 type Form = { [name: string]: Form | string };
 
-/** `a[b][0]=c` as an object; what has only numbers for names becomes a list, and `a[]` is its next place. */
+/**
+ * `a[b][0]=c` as an object; one with only numbers for names becomes a list, and `a[]` is its next
+ * place.
+ */
 export function decode(fields: URLSearchParams): unknown {
   const root: Form = Object.create(null);
   for (const [name, value] of fields) {

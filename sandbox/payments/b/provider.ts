@@ -4,42 +4,43 @@ import type { AddressInfo } from 'node:net';
 import { listen } from '../../../runtime/listen';
 import type { Desk } from '../desk';
 import { createFaults } from '../faults';
-import { createSender, RETRY_MS } from '../sender';
+import { openSender, RETRY_MS } from '../sender';
 import { createPaymentServer } from '../server';
-import { openStore } from '../store';
-import type { Answer, Call, HostedPage } from '../wire';
+import { createStore } from '../store';
+import type { HostedPage, ProviderRequest, ProviderResponse } from '../wire';
 import { amountText, problem, toUnits } from './forms';
 import { moneyRoutes } from './routes';
 import { sign, toEvents } from './webhooks';
 
-export interface OptionsB {
+interface OptionsB {
   secret_key?: string;
   webhook_secret?: string;
-  /** Where events go; POST /sandbox/webhooks changes it. */
+  /** The address of webhooks; POST /sandbox/webhooks changes it. */
   webhook_url?: string;
   retry_ms?: readonly number[];
-  /** Where what happened is kept over a restart. */
+  /** The file that keeps orders and events over a restart. */
   file?: string;
 }
 
-/** What the sandbox takes where nothing else was said; no secret guards play money. */
+/** The credentials that the sandbox takes by default; no secret guards play money. */
 export const sandboxAccessB = {
   secret_key: 'sk_test_sandbox',
   webhook_secret: 'whsec_sandbox',
 };
 
 /**
- * Payment provider B on this machine: Stripe's wire (Checkout, payment intents, charges, refunds, disputes, signed webhooks) with
- * a hosted page at /c/pay/:id, and `/sandbox/...` for operators and tests (payment-operator.ts, payment-faults.ts).
+ * Payment provider B on this machine: Stripe's wire (Checkout, payment intents, charges, refunds,
+ * disputes, signed webhooks) with a hosted page at /c/pay/:id, and `/sandbox/...` for operators and
+ * tests (operator.ts, faults.ts).
  */
 export function createPaymentServerB(options: OptionsB = {}): Server {
   const access = { ...sandboxAccessB, ...options };
-  const store = openStore(options.file);
+  const store = createStore(options.file);
   const faults = createFaults();
   const baseUrl = () => `http://127.0.0.1:${(server.address() as AddressInfo | null)?.port ?? 0}`;
   const target = { url: options.webhook_url ?? null, retry_ms: options.retry_ms ?? RETRY_MS };
   const signed = (body: string) => sign(body, access.webhook_secret);
-  const sender = createSender({ store, faults, target, sign: signed });
+  const sender = openSender({ store, faults, target, sign: signed });
   const desk: Desk = {
     store,
     faults,
@@ -49,7 +50,7 @@ export function createPaymentServerB(options: OptionsB = {}): Server {
     whenTried: ({ wire }) => {
       wire.payment_intent ??= newId('intent');
     },
-    tell(order, happening) {
+    emit(order, happening) {
       for (const event of toEvents(order, happening, baseUrl(), () => newId('event')))
         sender.send(event, order.reference);
     },
@@ -59,7 +60,7 @@ export function createPaymentServerB(options: OptionsB = {}): Server {
     sender,
     routes: moneyRoutes(desk, newId),
     page,
-    unauthorized: (call) => unauthorized(call, access.secret_key),
+    unauthorized: (request) => unauthorized(request, access.secret_key),
     unknown: ({ method, path }) => problem(404, `Unrecognized request URL (${method}: ${path}).`),
     fault: (status) => problem(status, 'An unknown error occurred', { type: 'api_error' }),
     key: ({ headers }) => headers['idempotency-key']?.toString(),
@@ -97,7 +98,10 @@ const page: HostedPage = {
   amountText: (order) => amountText(order.capture ?? order),
 };
 
-function unauthorized({ headers }: Call, secret_key: string): Answer | undefined {
+function unauthorized(
+  { headers }: ProviderRequest,
+  secret_key: string,
+): ProviderResponse | undefined {
   const given = headers.authorization ?? '';
   const basic = `Basic ${Buffer.from(`${secret_key}:`).toString('base64')}`;
   if (given === `Bearer ${secret_key}` || given === basic) return undefined;

@@ -1,7 +1,7 @@
 import * as desk from '../desk';
 import type { Fault, FaultPoint } from '../faults';
 import type { Order } from '../store';
-import { type Answer, type Call, Refused, type WireRoute } from '../wire';
+import { type ProviderRequest, type ProviderResponse, Refused, type WireRoute } from '../wire';
 import {
   checkAmount,
   checkCurrency,
@@ -27,7 +27,7 @@ const LIFE_MIN_S = 30 * 60;
 const LIFE_MAX_S = 24 * 60 * 60;
 
 type NewId = (kind: 'session' | 'intent' | 'event') => string;
-type Work = (desk: desk.Desk, call: Call, script?: Fault) => unknown;
+type Work = (desk: desk.Desk, request: ProviderRequest, script?: Fault) => unknown;
 
 /** Checkout sessions, payment intents, charges, refunds and disputes, as Stripe speaks. */
 export function moneyRoutes(context: desk.Desk, newId: NewId): WireRoute[] {
@@ -40,11 +40,13 @@ export function moneyRoutes(context: desk.Desk, newId: NewId): WireRoute[] {
     method,
     path: new RegExp(`^/v1/${path.replaceAll(':id', '([^/]+)')}$`),
     point,
-    subject: (call) => subjectOf(context, call),
-    work: (call, script) => ({ status: 200, body: work(context, call, script) }),
+    subject: (request) => subjectOf(context, request),
+    work: (request, script) => ({ status: 200, body: work(context, request, script) }),
   });
   return [
-    route('POST', 'checkout/sessions', 'create', (context, call) => create(context, call, newId)),
+    route('POST', 'checkout/sessions', 'create', (context, request) =>
+      create(context, request, newId),
+    ),
     route('GET', 'checkout/sessions', 'read', listSessions),
     route('GET', 'checkout/sessions/:id', 'read', getSession),
     route('POST', 'checkout/sessions/:id/expire', 'expire', expireSession),
@@ -59,8 +61,8 @@ export function moneyRoutes(context: desk.Desk, newId: NewId): WireRoute[] {
   ];
 }
 
-function create({ store }: desk.Desk, call: Call, newId: NewId): unknown {
-  const asked = parse(sessionRequest, form(call));
+function create({ store }: desk.Desk, request: ProviderRequest, newId: NewId): unknown {
+  const asked = parse(sessionRequest, form(request));
   const [item] = asked.line_items;
   if (!item)
     throw invalid('Missing required param: line_items.', 'line_items', 'parameter_missing');
@@ -94,7 +96,7 @@ function create({ store }: desk.Desk, call: Call, newId: NewId): unknown {
   };
   if (order.amount <= 0) throw invalid('Invalid amount: it must be positive.', param);
   store.save('orders', order);
-  return showSession(order, call.base_url, asked.expand);
+  return showSession(order, request.base_url, asked.expand);
 }
 
 function expiryOf(expires_at: number | undefined, now: number): number {
@@ -110,22 +112,22 @@ function expiryOf(expires_at: number | undefined, now: number): number {
   return expires_at * 1_000;
 }
 
-function getSession(context: desk.Desk, call: Call): unknown {
-  const order = orderOf(context, call, 'checkout.session');
+function getSession(context: desk.Desk, request: ProviderRequest): unknown {
+  const order = orderOf(context, request, 'checkout.session');
   desk.expireIfDue(context, order);
-  return showSession(order, call.base_url, expandOf(call));
+  return showSession(order, request.base_url, expandOf(request));
 }
 
-function listSessions(context: desk.Desk, call: Call): unknown {
-  const found = ordersBy(context, call);
+function listSessions(context: desk.Desk, request: ProviderRequest): unknown {
+  const found = ordersBy(context, request);
   return list(
-    found.map((order) => showSession(order, call.base_url, expandOf(call, 'data.'))),
+    found.map((order) => showSession(order, request.base_url, expandOf(request, 'data.'))),
     '/v1/checkout/sessions',
   );
 }
 
-function expireSession(context: desk.Desk, call: Call): unknown {
-  const order = orderOf(context, call, 'checkout.session');
+function expireSession(context: desk.Desk, request: ProviderRequest): unknown {
+  const order = orderOf(context, request, 'checkout.session');
   desk.expireIfDue(context, order);
   if (order.status !== 'open') {
     const status = order.status === 'paid' ? 'complete' : 'expired';
@@ -134,27 +136,27 @@ function expireSession(context: desk.Desk, call: Call): unknown {
     );
   }
   desk.expire(context, order);
-  return showSession(order, call.base_url);
+  return showSession(order, request.base_url);
 }
 
-function getIntent(context: desk.Desk, call: Call): unknown {
-  return showIntent(orderOf(context, call, 'payment_intent'), expandOf(call));
+function getIntent(context: desk.Desk, request: ProviderRequest): unknown {
+  return showIntent(orderOf(context, request, 'payment_intent'), expandOf(request));
 }
 
-function getCharge(context: desk.Desk, call: Call): unknown {
-  return showCharge(orderOf(context, call, 'charge'), expandOf(call));
+function getCharge(context: desk.Desk, request: ProviderRequest): unknown {
+  return showCharge(orderOf(context, request, 'charge'), expandOf(request));
 }
 
-function listCharges(context: desk.Desk, call: Call): unknown {
-  const paid = ordersBy(context, call).filter(({ capture }) => capture);
+function listCharges(context: desk.Desk, request: ProviderRequest): unknown {
+  const paid = ordersBy(context, request).filter(({ capture }) => capture);
   return list(
-    paid.map((order) => showCharge(order, expandOf(call, 'data.'))),
+    paid.map((order) => showCharge(order, expandOf(request, 'data.'))),
     '/v1/charges',
   );
 }
 
-function createRefund(context: desk.Desk, call: Call, script?: Fault): unknown {
-  const asked = parse(refundRequest, form(call));
+function createRefund(context: desk.Desk, request: ProviderRequest, script?: Fault): unknown {
+  const asked = parse(refundRequest, form(request));
   const named = asked.payment_intent ?? asked.charge;
   if (named === undefined)
     throw invalid(
@@ -199,36 +201,36 @@ function refundAmount(order: Order, asked: number | undefined): number {
   return amount;
 }
 
-function getRefund(context: desk.Desk, call: Call): unknown {
-  const order = orderOf(context, call, 'refund');
-  const made = order.refunds.find(({ id }) => id === call.params[0]);
-  if (!made) throw noSuch('refund', call.params[0] ?? '');
-  return showRefund(order, made, expandOf(call));
+function getRefund(context: desk.Desk, request: ProviderRequest): unknown {
+  const order = orderOf(context, request, 'refund');
+  const made = order.refunds.find(({ id }) => id === request.params[0]);
+  if (!made) throw noSuch('refund', request.params[0] ?? '');
+  return showRefund(order, made, expandOf(request));
 }
 
-function listRefunds(context: desk.Desk, call: Call): unknown {
-  const shown = ordersBy(context, call).flatMap((order) =>
-    order.refunds.map((refund) => showRefund(order, refund, expandOf(call, 'data.'))),
+function listRefunds(context: desk.Desk, request: ProviderRequest): unknown {
+  const shown = ordersBy(context, request).flatMap((order) =>
+    order.refunds.map((refund) => showRefund(order, refund, expandOf(request, 'data.'))),
   );
   return list(shown.reverse(), '/v1/refunds');
 }
 
-function getDispute(context: desk.Desk, call: Call): unknown {
-  const order = orderOf(context, call, 'dispute');
-  const dispute = order.disputes.find(({ id }) => id === call.params[0]);
-  if (!dispute) throw noSuch('dispute', call.params[0] ?? '');
-  return showDispute(order, dispute, expandOf(call));
+function getDispute(context: desk.Desk, request: ProviderRequest): unknown {
+  const order = orderOf(context, request, 'dispute');
+  const dispute = order.disputes.find(({ id }) => id === request.params[0]);
+  if (!dispute) throw noSuch('dispute', request.params[0] ?? '');
+  return showDispute(order, dispute, expandOf(request));
 }
 
-function listDisputes(context: desk.Desk, call: Call): unknown {
-  const shown = ordersBy(context, call).flatMap((order) =>
-    order.disputes.map((dispute) => showDispute(order, dispute, expandOf(call, 'data.'))),
+function listDisputes(context: desk.Desk, request: ProviderRequest): unknown {
+  const shown = ordersBy(context, request).flatMap((order) =>
+    order.disputes.map((dispute) => showDispute(order, dispute, expandOf(request, 'data.'))),
   );
   return list(shown.reverse(), '/v1/disputes');
 }
 
 /** The orders that a list's filter names; all without one. */
-function ordersBy({ store }: desk.Desk, { query }: Call): Order[] {
+function ordersBy({ store }: desk.Desk, { query }: ProviderRequest): Order[] {
   const intent = query.get('payment_intent');
   const charge = query.get('charge');
   return [...store.orders.values()].filter(
@@ -238,8 +240,8 @@ function ordersBy({ store }: desk.Desk, { query }: Call): Order[] {
   );
 }
 
-function orderOf(context: desk.Desk, call: Call, kind: string): Order {
-  const id = call.params[0] ?? '';
+function orderOf(context: desk.Desk, request: ProviderRequest, kind: string): Order {
+  const id = request.params[0] ?? '';
   const order = findOrder(context, id);
   if (order) return order;
   throw noSuch(kind, id);
@@ -254,25 +256,25 @@ function findOrder({ store }: desk.Desk, id: string): Order | undefined {
   return store.orders.get(id) ?? [...store.orders.values()].find(named);
 }
 
-function subjectOf(context: desk.Desk, call: Call) {
-  const given = form(call) as Record<string, string | undefined>;
-  const { query, params } = call;
+function subjectOf(context: desk.Desk, request: ProviderRequest) {
+  const given = form(request) as Record<string, string | undefined>;
+  const { query, params } = request;
   const filter = query.get('payment_intent') ?? query.get('charge') ?? undefined;
   const named = params[0] ?? given.payment_intent ?? given.charge ?? filter;
   return named === undefined ? { reference: given.client_reference_id } : findOrder(context, named);
 }
 
-function form(call: Call): unknown {
-  return decode(new URLSearchParams(call.body.toString()));
+function form(request: ProviderRequest): unknown {
+  return decode(new URLSearchParams(request.body.toString()));
 }
 
-function expandOf({ query }: Call, prefix = ''): Expand {
+function expandOf({ query }: ProviderRequest, prefix = ''): Expand {
   const { expand = [] } = decode(query) as { expand?: string[] };
   return expand.filter((path) => path.startsWith(prefix)).map((path) => path.slice(prefix.length));
 }
 
 function noSuch(kind: string, id: string): Refused {
   const message = `No such ${kind}: '${id}'`;
-  const answer: Answer = problem(404, message, { code: 'resource_missing', param: 'id' });
+  const answer: ProviderResponse = problem(404, message, { code: 'resource_missing', param: 'id' });
   return new Refused(answer);
 }

@@ -1,11 +1,14 @@
 import { refundable } from '../desk';
 import type { Capture, Dispute, Order, Refund } from '../store';
 
-/** What was asked to be shown whole instead of as an id: "payment_intent.latest_charge" below the object that is shown. */
+/**
+ * Members to be shown whole instead of as an id: "payment_intent.latest_charge" below the object
+ * that is shown.
+ */
 export type Expand = readonly string[];
 
-/** What the wire keeps of an order besides what all orders have. */
-export interface WireB {
+/** The fields of an order that only this wire has. */
+interface WireB {
   metadata: Record<string, string>;
   payment_metadata: Record<string, string>;
   payment_description: string | null;
@@ -17,7 +20,7 @@ export function wireOf({ wire }: Order): WireB {
   return wire as unknown as WireB;
 }
 
-/** The paths below one member; undefined where it is to stay an id. */
+/** The paths below one member; undefined if it is to stay an id. */
 function below(expand: Expand, name: string): Expand | undefined {
   if (!expand.some((path) => path === name || path.startsWith(`${name}.`))) return undefined;
   return expand

@@ -10,16 +10,16 @@ export function sign(body: string, secret: string): Record<string, string> {
   return { 'stripe-signature': `t=${time},v1=${signature}` };
 }
 
-type Told = [type: string, object: unknown];
+type EventContent = [type: string, object: unknown];
 
-/** The events that tell of a happening, each as the bytes that are posted. */
+/** The events of a happening, each as the bytes that are posted. */
 export function toEvents(
   order: Order,
   happening: Happening,
   base_url: string,
   newId: () => string,
 ): Pick<StoredEvent, 'id' | 'type' | 'order_id' | 'body'>[] {
-  return told(order, happening, base_url).map(([type, object]) => {
+  return contentsOf(order, happening, base_url).map(([type, object]) => {
     const id = newId();
     const event = {
       id,
@@ -32,12 +32,13 @@ export function toEvents(
       request: { id: null, idempotency_key: null },
       type,
     };
-    // Stripe posts its events indented: whoever serialises one anew changes its bytes.
+    // Stripe posts its events indented, so that a receiver who serialises one anew changes its
+    // bytes.
     return { id, type, order_id: order.id, body: JSON.stringify(event, null, 2) };
   });
 }
 
-function told(order: Order, happening: Happening, base_url: string): Told[] {
+function contentsOf(order: Order, happening: Happening, base_url: string): EventContent[] {
   const session = () => showSession(order, base_url);
   switch (happening.kind) {
     case 'approved':
@@ -70,16 +71,18 @@ function told(order: Order, happening: Happening, base_url: string): Told[] {
       ];
     case 'dispute_opened':
     case 'dispute_closed':
-      return disputeTold(order, happening.dispute);
+      return disputeContents(order, happening.dispute);
   }
 }
 
 /** Money leaves with a dispute that is no inquiry, and comes back with one that is won. */
-function disputeTold(order: Order, dispute: Dispute): Told[] {
+function disputeContents(order: Order, dispute: Dispute): EventContent[] {
   const shown = showDispute(order, dispute);
   const { status, is_inquiry } = dispute;
-  const told: Told[] = [[`charge.dispute.${status === 'open' ? 'created' : 'closed'}`, shown]];
-  if (is_inquiry || status === 'lost') return told;
+  const contents: EventContent[] = [
+    [`charge.dispute.${status === 'open' ? 'created' : 'closed'}`, shown],
+  ];
+  if (is_inquiry || status === 'lost') return contents;
   const funds = status === 'open' ? 'funds_withdrawn' : 'funds_reinstated';
-  return [...told, [`charge.dispute.${funds}`, shown]];
+  return [...contents, [`charge.dispute.${funds}`, shown]];
 }

@@ -3,16 +3,8 @@ import { routes } from '../../../api/table';
 import * as keys from '../../../domain/people/keys';
 import * as tokens from '../../../domain/people/tokens';
 import type { Db } from '../../../domain/sql';
-import {
-  type CallApi,
-  gatewayToken,
-  makeKey,
-  makeTenant,
-  platformKey,
-  refusal,
-  startApi,
-  type Tenant,
-} from '../../support/api';
+import { type CallApi, makeTenant, refusal, startApi, type Tenant } from '../../support/api';
+import { gatewayToken, makeKey, platformKey } from '../../support/keys';
 
 let db: Db;
 let call: CallApi;

@@ -1,5 +1,6 @@
 import type { Db } from '../../../domain/sql';
-import { type CallApi, makeTenant, platformKey, startApi, type Tenant } from '../../support/api';
+import { type CallApi, makeTenant, startApi, type Tenant } from '../../support/api';
+import { platformKey } from '../../support/keys';
 import { until } from '../../support/until';
 
 let db: Db;

@@ -1,12 +1,6 @@
 import { Agent } from 'undici';
-import {
-  type CallApi,
-  makeTenant,
-  platformKey,
-  refusal,
-  startApi,
-  type Tenant,
-} from '../../support/api';
+import { type CallApi, makeTenant, refusal, startApi, type Tenant } from '../../support/api';
+import { platformKey } from '../../support/keys';
 
 let call: CallApi;
 let close: () => Promise<void>;

@@ -4,12 +4,12 @@ import { type Db, many } from '../../../domain/sql';
 import {
   type Answer,
   type CallApi,
-  gatewayToken,
   makeTenant,
   refusal,
   startApi,
   type Tenant,
 } from '../../support/api';
+import { gatewayToken } from '../../support/keys';
 import { makePrice, reserveBody, settleBody } from '../../support/ledger';
 import { until } from '../../support/until';
 

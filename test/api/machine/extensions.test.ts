@@ -6,13 +6,12 @@ import type { Db } from '../../../domain/sql';
 import {
   type Answer,
   type CallApi,
-  gatewayToken,
-  makeKey,
   makeTenant,
   refusal,
   startApi,
   type Tenant,
 } from '../../support/api';
+import { gatewayToken, makeKey } from '../../support/keys';
 import { makeOverdue, makePrice, reserveBody, settleBody } from '../../support/ledger';
 
 let db: Db;

@@ -4,14 +4,12 @@ import type { Db } from '../../../domain/sql';
 import {
   type Answer,
   type CallApi,
-  gatewayToken,
-  makeKey,
   makeTenant,
-  platformKey,
   refusal,
   startApi,
   type Tenant,
 } from '../../support/api';
+import { gatewayToken, makeKey, platformKey } from '../../support/keys';
 import { BODY_HASH, makePrice, reserveBody } from '../../support/ledger';
 
 let db: Db;

@@ -1,15 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Db } from '../../../domain/sql';
-import {
-  type Answer,
-  type CallApi,
-  gatewayToken,
-  makeKey,
-  makeTenant,
-  platformKey,
-  startApi,
-  type Tenant,
-} from '../../support/api';
+import { type Answer, type CallApi, makeTenant, startApi, type Tenant } from '../../support/api';
+import { gatewayToken, makeKey, platformKey } from '../../support/keys';
 import { BODY_HASH, makePrice, reserveBody, settleBody } from '../../support/ledger';
 
 let db: Db;

@@ -6,14 +6,13 @@ import { type Db, many } from '../../../domain/sql';
 import {
   type Answer,
   type CallApi,
-  makeKey,
   makeTenant,
-  platformKey,
   refusal,
   secrets,
   startApi,
   type Tenant,
 } from '../../support/api';
+import { makeKey, platformKey } from '../../support/keys';
 
 let db: Db;
 let call: CallApi;

@@ -1,5 +1,6 @@
 import { providerNames } from '../../../domain/payments/currencies';
-import { makeKey, refusal, type Tenant } from '../../support/api';
+import { refusal, type Tenant } from '../../support/api';
+import { makeKey } from '../../support/keys';
 import {
   confirm,
   createCheckout,

@@ -2,16 +2,8 @@ import { randomUUID } from 'node:crypto';
 import type { ConstraintFields } from '../../../domain/ledger/constraints';
 import { sweep } from '../../../domain/ledger/reservations';
 import { type Db, many } from '../../../domain/sql';
-import {
-  type CallApi,
-  gatewayToken,
-  makeKey,
-  makeTenant,
-  platformKey,
-  refusal,
-  startApi,
-  type Tenant,
-} from '../../support/api';
+import { type CallApi, makeTenant, refusal, startApi, type Tenant } from '../../support/api';
+import { gatewayToken, makeKey, platformKey } from '../../support/keys';
 import {
   chat,
   inFlight,

@@ -6,15 +6,13 @@ import { newId } from '../../../domain/ids';
 import { type Db, many, one } from '../../../domain/sql';
 import {
   type CallApi,
-  gatewayToken,
-  makeKey,
   makeTenant,
-  platformKey,
   refusal,
   startApi,
   type Tenant,
   type TestApi,
 } from '../../support/api';
+import { gatewayToken, makeKey, platformKey } from '../../support/keys';
 import { until } from '../../support/until';
 
 let api: TestApi;

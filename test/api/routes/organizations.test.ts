@@ -2,15 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { createKeyring } from '../../../api/ledger/keyring';
 import * as tokens from '../../../domain/people/tokens';
 import type { Db } from '../../../domain/sql';
-import {
-  type CallApi,
-  makeKey,
-  makeTenant,
-  platformKey,
-  refusal,
-  startApi,
-  type Tenant,
-} from '../../support/api';
+import { type CallApi, makeTenant, refusal, startApi, type Tenant } from '../../support/api';
+import { makeKey, platformKey } from '../../support/keys';
 
 let db: Db;
 let call: CallApi;

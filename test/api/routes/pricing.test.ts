@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Db } from '../../../domain/sql';
-import { type Answer, type CallApi, platformKey, refusal, startApi } from '../../support/api';
+import { type Answer, type CallApi, refusal, startApi } from '../../support/api';
+import { platformKey } from '../../support/keys';
 
 let db: Db;
 let call: CallApi;

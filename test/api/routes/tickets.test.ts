@@ -1,6 +1,7 @@
 import { many } from '../../../domain/sql';
 import { makeTenant, refusal } from '../../support/api';
-import { balance, eventsOf, makeKey, makePrice, TOKEN } from '../../support/ledger';
+import { makeKeyId as makeKey } from '../../support/keys';
+import { balance, eventsOf, makePrice, TOKEN } from '../../support/ledger';
 import {
   approve,
   bodyHash,

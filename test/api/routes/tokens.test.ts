@@ -3,14 +3,12 @@ import type { Db } from '../../../domain/sql';
 import {
   type Answer,
   type CallApi,
-  gatewayToken,
-  makeKey,
   makeTenant,
-  platformKey,
   refusal,
   startApi,
   type Tenant,
 } from '../../support/api';
+import { gatewayToken, makeKey, platformKey } from '../../support/keys';
 import { makePrice, reserveBody, settleBody } from '../../support/ledger';
 import { until } from '../../support/until';
 

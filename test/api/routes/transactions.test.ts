@@ -1,12 +1,6 @@
 import type { Db } from '../../../domain/sql';
-import {
-  type CallApi,
-  makeTenant,
-  platformKey,
-  refusal,
-  startApi,
-  type Tenant,
-} from '../../support/api';
+import { type CallApi, makeTenant, refusal, startApi, type Tenant } from '../../support/api';
+import { platformKey } from '../../support/keys';
 
 let db: Db;
 let call: CallApi;

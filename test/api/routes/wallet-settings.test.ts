@@ -2,13 +2,12 @@ import type { Db } from '../../../domain/sql';
 import {
   type Answer,
   type CallApi,
-  makeKey,
   makeTenant,
-  platformKey,
   refusal,
   startApi,
   type Tenant,
 } from '../../support/api';
+import { makeKey, platformKey } from '../../support/keys';
 
 let db: Db;
 let call: CallApi;

@@ -1,14 +1,7 @@
 import { newKey } from '../../../domain/people/keys';
 import { type Db, many } from '../../../domain/sql';
-import {
-  type CallApi,
-  makeKey,
-  makeTenant,
-  platformKey,
-  refusal,
-  startApi,
-  type Tenant,
-} from '../../support/api';
+import { type CallApi, makeTenant, refusal, startApi, type Tenant } from '../../support/api';
+import { makeKey, platformKey } from '../../support/keys';
 
 let db: Db;
 let call: CallApi;

@@ -1,14 +1,8 @@
 import * as members from '../../../domain/people/members';
 import * as organizations from '../../../domain/people/organizations';
 import type { Db } from '../../../domain/sql';
-import {
-  type Answer,
-  type CallApi,
-  makeKey,
-  makeTenant,
-  startApi,
-  type Tenant,
-} from '../../support/api';
+import { type Answer, type CallApi, makeTenant, startApi, type Tenant } from '../../support/api';
+import { makeKey } from '../../support/keys';
 
 let db: Db;
 let call: CallApi;

@@ -4,11 +4,11 @@ import {
   type Answer,
   type CallApi,
   makeTenant,
-  platformKey,
   refusal,
   startApi,
   type Tenant,
 } from '../../support/api';
+import { platformKey } from '../../support/keys';
 
 let db: Db;
 let call: CallApi;

@@ -6,9 +6,9 @@ import * as reservations from '../../../domain/ledger/reservations';
 import { type Db, many, one } from '../../../domain/sql';
 import { createLog } from '../../../runtime/log';
 import { openTestDatabase } from '../../support/database';
+import { makeKeyId } from '../../support/keys';
 import {
   credit,
-  makeKey,
   makeOrg,
   makeOverdue,
   makePrice,
@@ -102,24 +102,32 @@ async function runStep(given: Step, world: World): Promise<void> {
   }
 }
 
-/** One call of a group: it is sent with the others, and its answer compared when the model has come to it. */
+/**
+ * One call of a group: it is sent with the others, and its answer compared when the model has come
+ * to it.
+ */
 interface Call {
   op: 'settle' | 'reserve';
   answer: Promise<reservations.ItemAnswer>;
   compare: (row: reservations.ItemAnswer) => void;
 }
 
-/** Sends reserves and settlements at once, so that they share a commit: what settlements give back, reserves can hold. */
+/**
+ * Sends reserves and settlements at once, so that they share a commit: reserves can hold the money
+ * that settlements give back.
+ */
 async function runGroup(items: (ReserveItem | SettleItem)[], world: World): Promise<void> {
   const { model, org } = world;
   const known = model.holds.length;
-  // An idle lane sends its first call at once; the group gathers while this one, which changes nothing, is out.
+  // An idle lane sends its first call at once; the group gathers while this one, which changes
+  // nothing, is out.
   const plug = lanes.settle(settleBody(org.org_id, 'res_unknown', 0));
   const settled = new Set<ModelHold>();
   const calls = items.flatMap((one): Call[] => {
     if (one.do === 'reserve') return [reserveCall(one, world)];
     const hold = picked(model, one.pick);
-    // Another settlement of a hold waits for the answer of the first, and would be in a later commit.
+    // Another settlement of a hold waits for the answer of the first, and would be in a later
+    // commit.
     if (hold === undefined || settled.has(hold)) return [];
     settled.add(hold);
     return [settleCall(one, hold, world)];
@@ -209,7 +217,7 @@ test('random operations leave every wallet, hold and key as plain arithmetic say
     fc.array(step, { minLength: 10, maxLength: 60, size: 'max' }),
     async (steps) => {
       const org = await makeOrg(db, { name: randomUUID() });
-      const key_id = await makeKey(db, org.org_id, { max_budget_nanos: BUDGET });
+      const key_id = await makeKeyId(db, org.org_id, { max_budget_nanos: BUDGET });
       const model = new Model();
       for (const given of steps) await runStep(given, { model, org, key_id });
       for (const of of owners) {
@@ -225,7 +233,8 @@ test('random operations leave every wallet, hold and key as plain arithmetic say
       expect((await audit(db)).broken).toEqual([]);
     },
   );
-  // fast-check prints the seed and the shrunk steps of a failure; it stops shrinking in time for that.
+  // fast-check prints the seed and the shrunk steps of a failure; it stops shrinking in time for
+  // that.
   const limits = { interruptAfterTimeLimit: 90_000, markInterruptAsFailure: true };
   await fc.assert(property, { numRuns: 60, endOnFailure: false, ...limits });
 }, 120_000);

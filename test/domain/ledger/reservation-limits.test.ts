@@ -1,12 +1,12 @@
 import type { Batches } from '../../../api/ledger/batches';
 import * as reservations from '../../../domain/ledger/reservations';
 import { type Db, many } from '../../../domain/sql';
+import { makeKeyId } from '../../support/keys';
 import {
   credit,
   eventsOf,
   inFlight,
   makeFundedOrg,
-  makeKey,
   makeOverdue,
   openLedger,
   reserveBody,
@@ -31,7 +31,7 @@ const fundedOrg = (tokens: number, columns?: Record<string, unknown>) =>
 
 test("a key's budget counts what it spent and what it holds; over it there is no ticket", async () => {
   const org = await fundedOrg(1_000);
-  const key_id = await makeKey(db, org.org_id, { max_budget_nanos: 100n * TOKEN });
+  const key_id = await makeKeyId(db, org.org_id, { max_budget_nanos: 100n * TOKEN });
   const rows = await Promise.all(
     Array.from({ length: 5 }, () => lanes.reserve(reserveBody(org.org_id, 40, { key_id }))),
   );
@@ -53,7 +53,7 @@ test("a key's budget counts what it spent and what it holds; over it there is no
 
 test('a revoked or expired key is refused by the next reserve; its calls in flight settle', async () => {
   const org = await fundedOrg(1_000);
-  const key_id = await makeKey(db, org.org_id);
+  const key_id = await makeKeyId(db, org.org_id);
   const hold = await lanes.reserve(reserveBody(org.org_id, 10, { key_id }));
   await many(db, 'update tokens set revoked_at = clock_timestamp() where id = :key_id', { key_id });
   expect((await lanes.reserve(reserveBody(org.org_id, 10, { key_id }))).code).toBe(
@@ -62,7 +62,7 @@ test('a revoked or expired key is refused by the next reserve; its calls in flig
   expect((await lanes.settle(settleBody(org.org_id, hold.reservation_id, 10))).status).toBe(
     'settled',
   );
-  const expired = await makeKey(db, org.org_id, { expires_at: new Date(Date.now() - 1_000) });
+  const expired = await makeKeyId(db, org.org_id, { expires_at: new Date(Date.now() - 1_000) });
   expect((await lanes.reserve(reserveBody(org.org_id, 10, { key_id: expired }))).code).toBe(
     'invalid_credential',
   );
@@ -71,7 +71,7 @@ test('a revoked or expired key is refused by the next reserve; its calls in flig
 test("another organization's user, team, agent or key in a reserve is refused by name", async () => {
   const org = await fundedOrg(1_000);
   const foreign = await fundedOrg(1_000);
-  const key_id = await makeKey(db, foreign.org_id);
+  const key_id = await makeKeyId(db, foreign.org_id);
   const [agent] = await db('agents').insert({ org_id: foreign.org_id, name: 'a' }).returning('id');
   const ids = { user_id: foreign.user_id, team_id: foreign.team_id, agent_id: agent.id, key_id };
   for (const [param, value] of Object.entries(ids)) {

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import * as verdicts from '../../../domain/ledger/verdicts';
 import { many } from '../../../domain/sql';
 import { makeTenant, refusal } from '../../support/api';
-import { balance, makeKey, makePrice, reserveBody, TOKEN } from '../../support/ledger';
+import { makeKeyId } from '../../support/keys';
+import { balance, makePrice, reserveBody, TOKEN } from '../../support/ledger';
 import {
   approve,
   makeShort,
@@ -52,15 +53,22 @@ test('a verdict that is delivered twice credits once, also after its ticket was 
   const short = await makeShort(world, 10);
   const { ticket_id, org_id } = short;
   const verdict: verdicts.Verdict = {
-    ...{ id: randomUUID(), ticket_id, org_id, verdict: 'approved', by: 'somebody' },
-    ...{ is_platform: false, amount_nanos: '5000000' },
+    id: randomUUID(),
+    ticket_id,
+    org_id,
+    verdict: 'approved',
+    by: 'somebody',
+    is_platform: false,
+    amount_nanos: '5000000',
     valid_until: await verdicts.verdictDeadline(db),
   };
   await verdicts.decide(db, verdict);
   await redeem(call, machine, short);
   await cancel(short, short.request_id);
   expect(await show(call, short)).toMatchObject({
-    ...{ status: 'open', decided_by: null, credited_amount: null },
+    status: 'open',
+    decided_by: null,
+    credited_amount: null,
   });
   await verdicts.decide(db, verdict);
   expect(await balance(db, short.wallet_id)).toEqual({
@@ -119,7 +127,7 @@ test('an approval goes to the call that has waited longest, whoever asked last',
 test('a waiting call whose key is revoked is told at once, and blocks nobody', async () => {
   const { call, db, machine } = world;
   const tenant = await makeTenant(db);
-  const key_id = await makeKey(db, tenant.org_id);
+  const key_id = await makeKeyId(db, tenant.org_id);
   const large = await makeShort(world, 1_000, { key_id }, tenant);
   const small = await makeShort(world, 10, {}, tenant);
   const told = redeem(call, machine, large, { wait_ms: 20_000 });
@@ -154,8 +162,12 @@ test('a cap counts calls that cost money without any token', async () => {
   await call('post', `/v1/agents/${tenant.agent_id}/usage-constraints`, {
     key: tenant.owner_key,
     body: {
-      ...{ constraint_type: 'cost', provider: 'openai', model_pattern: 'per call', max_value: 2 },
-      ...{ interval: 'day', enforcement_mode: 'reject' },
+      constraint_type: 'cost',
+      provider: 'openai',
+      model_pattern: 'per call',
+      max_value: 2,
+      interval: 'day',
+      enforcement_mode: 'reject',
     },
   });
   const statuses = [];
@@ -178,7 +190,9 @@ test('under platform_only a ticket that is covered meanwhile is approved without
     org_id: short.org_id,
   });
   await many(db, `select credit(:org_id, :wallet_id, :amount, 'platform')`, {
-    ...{ org_id: short.org_id, wallet_id: short.wallet_id, amount: 10n * TOKEN },
+    org_id: short.org_id,
+    wallet_id: short.wallet_id,
+    amount: 10n * TOKEN,
   });
   expect(await approve(call, short)).toMatchObject({ status: 200, body: { credited_amount: 0 } });
 });

@@ -4,7 +4,8 @@ import * as tickets from '../../../domain/ledger/tickets';
 import * as verdicts from '../../../domain/ledger/verdicts';
 import { many } from '../../../domain/sql';
 import { makeTenant, serve, type Tenant } from '../../support/api';
-import { balance, credit, makeKey, TOKEN } from '../../support/ledger';
+import { makeKeyId } from '../../support/keys';
+import { balance, credit, TOKEN } from '../../support/ledger';
 import { type Random, randomOf, seed } from '../../support/random';
 import {
   bodyHash,
@@ -36,7 +37,7 @@ async function waitersOf({ org_id }: Tenant): Promise<number> {
   return row?.count ?? 0;
 }
 
-/** Calls that join the queue one after the other, in turn at the two APIs; what each was answered is noted. */
+/** Calls that join the queue one after the other, in turn at the two APIs; each answer is noted. */
 async function queueUp(tenant: Tenant, shorts: Short[], wait_ms: number) {
   const paid = new Map<number, string>();
   const answers = [];
@@ -88,7 +89,7 @@ test.each([
 test('a call that money does not cover closes its wallets to younger ones; one refused for its key blocks nobody', async () => {
   const { db, call } = world;
   const tenant = await makeTenant(db);
-  const key_id = await makeKey(db, tenant.org_id, { max_budget_nanos: 1_000n * TOKEN });
+  const key_id = await makeKeyId(db, tenant.org_id, { max_budget_nanos: 1_000n * TOKEN });
   const user = { user_id: tenant.member_id };
   const capless = await makeShort(world, 100, { key_id }, tenant);
   const large = await makeShort(world, 90, {}, tenant);

@@ -5,8 +5,8 @@ import { type Db, many, one } from '../../../domain/sql';
 import { makeTenant, type Tenant } from '../../support/api';
 import { openTestDatabase } from '../../support/database';
 
-// What the database alone promises of payments: its state table, one credit, and a wallet that follows refunds and disputes.
-// A test file that imports this also gets its hooks.
+// The guarantees of payments that the database alone gives: its state table, one credit, and a
+// wallet that follows refunds and disputes. A test file that imports this also gets its hooks.
 
 export const UNIT = 1_000_000_000n;
 export let db: Db;
@@ -49,7 +49,7 @@ export const nothing = {
   disputes: [],
 };
 
-/** What a provider says of a payment that was made. */
+/** A provider's report of a payment that was made. */
 export function paid(id: string, more: Partial<steps.Report> = {}): steps.Report {
   const said = { status: 'captured', capture_id: `capture-${id}` };
   return { ...nothing, ...said, amount_nanos: 50n * UNIT, currency: 'USD', ...more };

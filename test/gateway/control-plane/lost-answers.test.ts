@@ -37,7 +37,10 @@ afterEach(async () => {
 
 afterAll(() => world.close());
 
-/** An organization whose key the gateway knows already, so that its next call goes straight to the reserve. */
+/**
+ * An organization whose key the gateway knows already, so that its next call goes straight to the
+ * reserve.
+ */
 async function known() {
   const org = await makeOrg(world.api.db);
   await credit(world.api.db, org.org_id, org.org_wallet, 1_000_000_000n);
@@ -93,7 +96,7 @@ test('a reserve that arrives after the gateway gave it up finds a tombstone and 
   const before_release = wire.answered();
   wire.release();
   await until(() => wire.answered() >= before_release + 2);
-  // The ledger takes an organization's calls in order, so what came before this one has been decided.
+  // The ledger takes an organization's calls in order, so earlier ones have been decided.
   expect((await post(world.url + path, key, chat('Hello'))).status).toBe(200);
   await until(async () => (await openHolds(world.api, org_id)) === 0);
   expect((await reservations(org_id)).map(({ status }) => status)).toEqual([

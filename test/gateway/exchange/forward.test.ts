@@ -1,105 +1,6 @@
-import { createServer, type Server, type ServerResponse } from 'node:http';
 import { many } from '../../../domain/sql';
-import { listen } from '../../../runtime/listen';
-import {
-  chat,
-  gatewayKey,
-  lastCharge,
-  lastEntries,
-  openWorld,
-  post,
-  type World,
-} from '../../support/gateway';
-
-const path = '/v1/chat/completions';
-
-/** An upstream that does what a test says, and counts what it is asked. */
-interface Upstream {
-  url: string;
-  asked: string[];
-  answer: (res: ServerResponse, model: string) => void;
-  server: Server;
-}
-
-let world: World;
-let first: Upstream;
-let second: Upstream;
-
-beforeAll(async () => {
-  world = await openWorld();
-  first = await openUpstream();
-  second = await openUpstream();
-});
-beforeEach(() => {
-  for (const upstream of [first, second]) {
-    upstream.asked = [];
-    upstream.answer = answered;
-  }
-});
-afterAll(async () => {
-  for (const { server } of [first, second]) {
-    server.closeAllConnections();
-    server.close();
-  }
-  await world.close();
-});
-
-async function openUpstream(): Promise<Upstream> {
-  const upstream: Upstream = {
-    ...{ url: '', asked: [], answer: answered },
-    server: createServer(async (req, res) => {
-      const chunks: Buffer[] = [];
-      for await (const chunk of req) chunks.push(chunk as Buffer);
-      const { model } = JSON.parse(Buffer.concat(chunks).toString()) as { model: string };
-      upstream.asked.push(model);
-      upstream.answer(res, model);
-    }),
-  };
-  upstream.url = `http://127.0.0.1:${await listen(upstream.server, 0)}/v1`;
-  return upstream;
-}
-
-function answered(res: ServerResponse, model: string): void {
-  const choices = [
-    { index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' },
-  ];
-  const usage = { prompt_tokens: 1_000, completion_tokens: 1_000, total_tokens: 2_000 };
-  const body = { id: 'x', object: 'chat.completion', created: 1, model, choices, usage };
-  res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
-}
-
-function refusedWith(status: number): Upstream['answer'] {
-  return (res) => {
-    const error = { message: `No: ${status}`, type: 'server_error', param: null, code: 'no' };
-    res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify({ error }));
-  };
-}
-
-const broken: Upstream['answer'] = (res) => void res.destroy();
-
-interface Given {
-  fallback?: object;
-  circuit_breaker?: object;
-  model_groups?: object[];
-  first_models?: string[];
-  second_models?: string[];
-  second_url?: string;
-}
-
-/** A gateway whose first upstream is preferred by weight a million to one. */
-async function openRouted(given: Given = {}): Promise<string> {
-  const target = (id: string, upstream_url: string, models: string[], weight: number) => ({
-    ...{ id, provider: 'openai', shape: 'openai', api_key_env: 'TEST_MODELS_KEY' },
-    ...{ base_url: upstream_url, models, weight },
-  });
-  const { fallback = {}, circuit_breaker = { enabled: false }, model_groups = [] } = given;
-  const targets = [
-    target('first', first.url, given.first_models ?? ['gpt-4o-mini'], 1_000_000),
-    target('second', given.second_url ?? second.url, given.second_models ?? ['gpt-4o-mini'], 1),
-  ];
-  const settings = { providers: { targets, fallback }, circuit_breaker, model_groups };
-  return (await world.openGateway({ settings })).url;
-}
+import { chat, gatewayKey, lastCharge, lastEntries, post } from '../../support/gateway';
+import { first, openRouted, path, refusedWith, second, world } from './routed';
 
 function charge() {
   return lastCharge(world, world.org.org_id);
@@ -121,7 +22,8 @@ test.each([404, 408, 429, 500, 502, 503, 529, 401])(
 
 test('a target that cannot be reached is passed over', async () => {
   const url = await openRouted({
-    ...{ first_models: ['gpt-4o'], second_models: ['gpt-4o-mini'] },
+    first_models: ['gpt-4o'],
+    second_models: ['gpt-4o-mini'],
     second_url: 'http://127.0.0.1:9/v1',
     fallback: { models: { 'gpt-4o-mini': ['gpt-4o'] } },
   });
@@ -146,7 +48,7 @@ test('where all refuse, the client is told what the last one said, and nothing i
 });
 
 test('a request that broke off may have been answered: it is repeated nowhere unless the configuration says so', async () => {
-  first.answer = broken;
+  first.answer = (res) => void res.destroy();
   const careful = await post((await openRouted()) + path, world.key, chat('Hello'));
   expect([careful.status, second.asked.length]).toEqual([502, 0]);
   expect((await charge()).actual_cost_nanos).toBe(0n);
@@ -180,7 +82,8 @@ test('a target is asked again as often as `retries` says, then the next', async 
 
 test('a model that stands in is named upstream, its price was frozen, and it is what is charged', async () => {
   const url = await openRouted({
-    ...{ first_models: ['gpt-4o'], second_models: ['gpt-4o-mini'] },
+    first_models: ['gpt-4o'],
+    second_models: ['gpt-4o-mini'],
     fallback: { models: { 'gpt-4o': ['gpt-4o-mini'] } },
   });
   first.answer = refusedWith(503);
@@ -205,7 +108,8 @@ test('a model that stands in is named upstream, its price was frozen, and it is 
 
 test('a group is called by its name, its models in their order', async () => {
   const url = await openRouted({
-    ...{ first_models: ['gpt-4o'], second_models: ['gpt-4o-mini'] },
+    first_models: ['gpt-4o'],
+    second_models: ['gpt-4o-mini'],
     model_groups: [{ name: 'fast', models: ['gpt-4o-mini', 'gpt-4o'] }],
   });
   expect((await post(url + path, world.key, chat('Hello', { model: 'fast' }))).status).toBe(200);
@@ -218,7 +122,8 @@ test('a group is called by its name, its models in their order', async () => {
 
 test('neither a group nor a fallback passes by allowed_models', async () => {
   const url = await openRouted({
-    ...{ first_models: ['gpt-4o'], second_models: ['gpt-4o-mini'] },
+    first_models: ['gpt-4o'],
+    second_models: ['gpt-4o-mini'],
     fallback: { models: { 'gpt-4o': ['gpt-4o-mini'] } },
     model_groups: [{ name: 'fast', models: ['gpt-4o-mini', 'gpt-4o'] }],
   });
@@ -238,7 +143,7 @@ test('neither a group nor a fallback passes by allowed_models', async () => {
   second.asked = [];
   expect(await status(mini, 'fast')).toBe(200);
   expect([first.asked, second.asked]).toEqual([[], ['gpt-4o-mini']]);
-  // A model that stands in is left out where the key may not use it.
+  // A model that stands in is left out if the key may not use it.
   first.answer = refusedWith(500);
   expect(await status(only, 'gpt-4o')).toBe(500);
   expect(second.asked).toEqual(['gpt-4o-mini']);
@@ -246,47 +151,4 @@ test('neither a group nor a fallback passes by allowed_models', async () => {
   const listed = await fetch(`${url}/v1/models`, { headers });
   const { data } = (await listed.json()) as { data: { id: string }[] };
   expect(data.map(({ id }) => id)).toEqual(['gpt-4o-mini', 'fast']);
-});
-
-test('a target that fails every time is left alone for a while, then one request tries', async () => {
-  const url = await openRouted({ circuit_breaker: { failures: 2, open_ms: 400 } });
-  first.answer = refusedWith(500);
-  for (let n = 0; n < 5; n += 1) {
-    expect((await post(url + path, world.key, chat('Hello'))).status).toBe(200);
-  }
-  expect(first.asked.length).toBe(2);
-  first.answer = answered;
-  const began = Date.now();
-  while (first.asked.length === 2 && Date.now() - began < 5_000) {
-    expect((await post(url + path, world.key, chat('Hello'))).status).toBe(200);
-  }
-  expect(Date.now() - began).toBeGreaterThan(100);
-  expect((await post(url + path, world.key, chat('Hello'))).status).toBe(200);
-  expect(first.asked.length).toBe(4);
-});
-
-test('a target that breaks every stream off is left alone too', async () => {
-  const url = await openRouted({ circuit_breaker: { failures: 2, open_ms: 60_000 } });
-  first.answer = (res) => {
-    res.writeHead(200, { 'content-type': 'text/event-stream' });
-    res.write('data: {"id":"x","choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n');
-    setTimeout(() => res.destroy(), 20);
-  };
-  for (let n = 0; n < 2; n += 1) {
-    const { text } = await post(url + path, world.key, chat('Hello', { stream: true }));
-    expect(text).toContain('upstream_failed');
-  }
-  expect((await post(url + path, world.key, chat('Hello'))).status).toBe(200);
-  expect([first.asked.length, second.asked.length]).toEqual([2, 1]);
-});
-
-test('where every circuit is open the client is told when to come again, and nothing is held', async () => {
-  const url = await openRouted({ circuit_breaker: { failures: 1, open_ms: 60_000 } });
-  first.answer = refusedWith(500);
-  second.answer = refusedWith(500);
-  expect((await post(url + path, world.key, chat('Hello'))).status).toBe(500);
-  const answer = await post(url + path, world.key, chat('Hello'));
-  expect(answer.status).toBe(503);
-  expect(answer.headers['retry-after']).toBe('60');
-  expect([first.asked.length, second.asked.length]).toEqual([1, 1]);
 });

@@ -33,7 +33,7 @@ async function both(content: string, more: object = {}) {
   return { direct, through };
 }
 
-/** What the upstream itself says that the request used. */
+/** The usage that the upstream itself reports. */
 function usageIn(text: string) {
   const told = [...text.matchAll(/"prompt_tokens":(\d+),"completion_tokens":(\d+)/g)];
   const [, prompt, completion] = told.at(-1) ?? [];

@@ -11,7 +11,10 @@ let url: string;
 let scripted: Scripted;
 let answer: object;
 
-/** An upstream that says `answer`, as JSON or as the one delta of a stream, and never a word of usage. */
+/**
+ * An upstream that says `answer`, as JSON or as the one delta of a stream, and never a word of
+ * usage.
+ */
 function answerWithoutUsage(): Server {
   return createServer((req, res) => {
     const chunks: Buffer[] = [];

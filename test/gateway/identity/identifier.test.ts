@@ -79,7 +79,7 @@ async function makeAgent(): Promise<string> {
   return (await organizations.createAgent(world.api.db, world.org.org_id, 'Agent')).id;
 }
 
-/** What a gateway told of the request that its client labelled so. */
+/** The members of the event of the request that its client labelled so. */
 async function eventOf(label: string): Promise<Record<string, unknown>> {
   let rows: { payload: Record<string, unknown> }[] = [];
   await until(async () => {
@@ -126,7 +126,10 @@ test('the key that an assertion names brings its models, its agent and its end',
   const agent_id = await makeAgent();
   const name = randomUUID();
   await gatewayKey(world.api, world.org.org_id, {
-    ...{ name, user_id, agent_id, allowed_models: ['gpt-4o'] },
+    name,
+    user_id,
+    agent_id,
+    allowed_models: ['gpt-4o'],
   });
   const [{ id: kt_key_id }] = (await many<{ id: string }>(
     world.api.db,
@@ -265,8 +268,12 @@ test.each([
   [{ mode: 'none' }, 'identity.mode:'],
 ])('the identity section %j is refused by name', (identity, words) => {
   const target = {
-    ...{ id: 'a', provider: 'openai', shape: 'openai', base_url: 'http://127.0.0.1/v1' },
-    ...{ api_key_env: 'TEST_MODELS_KEY', models: ['gpt-4o'] },
+    id: 'a',
+    provider: 'openai',
+    shape: 'openai',
+    base_url: 'http://127.0.0.1/v1',
+    api_key_env: 'TEST_MODELS_KEY',
+    models: ['gpt-4o'],
   };
   const text = JSON.stringify({ identity, providers: { targets: [target] } });
   expect(() => parseSettings(text)).toThrow(words);

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { request } from 'undici';
 import * as tokens from '../../../domain/people/tokens';
-import { makeKey } from '../../support/api';
 import {
   arrivals,
   chat,
@@ -14,6 +13,7 @@ import {
   type TestGateway,
   type World,
 } from '../../support/gateway';
+import { makeKey } from '../../support/keys';
 import { credit, makeOrg, type TestOrg } from '../../support/ledger';
 import { until } from '../../support/until';
 
@@ -63,7 +63,7 @@ async function endInMidStream(
     expect(JSON.parse(refused.text).error.code).toBe('invalid_credential');
     expect(refused.text).not.toContain(key);
     expect((await modelsOf(key, url)).status).toBe(401);
-    // What is wrong besides does not hide that the key has ended.
+    // Another mistake does not hide that the key has ended.
     expect((await post(url + path, key, '{')).status).toBe(401);
     expect((await post(url + path, key, chat('Hello', { model: 'none' }))).status).toBe(401);
   }
@@ -116,7 +116,8 @@ test('allowed_models: null is all, a list is that list, an empty list is none; t
     'o4-mini',
     'text-embedding-3-small',
     'omni-moderation-latest',
-    ...['whisper-1', 'gpt-4o-mini-transcribe'],
+    'whisper-1',
+    'gpt-4o-mini-transcribe',
     'gpt-4o-mini-tts',
     'unpriced',
     'claude-sonnet-4-5',

@@ -8,7 +8,7 @@ import { until } from '../../support/until';
 
 let world: World;
 let server: TestServer;
-/** What reached the server, and what it says to that. */
+/** The requests that reached the server, and its answer. */
 let arrived: { headers: IncomingHttpHeaders; text: string }[] = [];
 
 beforeAll(async () => {

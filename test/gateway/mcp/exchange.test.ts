@@ -5,11 +5,11 @@ import { adopt } from '../../../gateway/adopt';
 import { openSnapshot } from '../../../gateway/call/snapshot';
 import { until } from '../../support/until';
 import {
-  type Answer,
   accepts,
   call,
   cost,
   free,
+  type Handler,
   open,
   payer,
   raw,
@@ -33,14 +33,22 @@ describe('what goes up', () => {
     const back = await call(world.key, {
       body: '{"jsonrpc":"2.0","id":1,"method":"ping"}',
       headers: {
-        ...{ 'mcp-protocol-version': '2025-11-25', 'mcp-param-x': '1', 'last-event-id': '9' },
-        ...{ cookie: 'a=b', 'x-api-key': world.key, 'x-svc-agent-id': 'one' },
+        'mcp-protocol-version': '2025-11-25',
+        'mcp-param-x': '1',
+        'last-event-id': '9',
+        cookie: 'a=b',
+        'x-api-key': world.key,
+        'x-svc-agent-id': 'one',
       },
     });
     await back.body.dump();
     expect(seen).toMatchObject({
-      ...{ authorization: 'Bearer the-servers-own', 'x-mine': 'yes', accept: accepts.accept },
-      ...{ 'mcp-protocol-version': '2025-11-25', 'mcp-param-x': '1', 'last-event-id': '9' },
+      authorization: 'Bearer the-servers-own',
+      'x-mine': 'yes',
+      accept: accepts.accept,
+      'mcp-protocol-version': '2025-11-25',
+      'mcp-param-x': '1',
+      'last-event-id': '9',
     });
     expect(JSON.stringify(seen)).not.toContain(world.key);
     expect(seen).not.toHaveProperty('cookie');
@@ -96,7 +104,7 @@ describe('a request whose body is slow', () => {
 });
 
 describe('trouble with the server', () => {
-  it.each<[string, Answer]>([
+  it.each<[string, Handler]>([
     [
       'it refuses our credential',
       (_req, res) => res.writeHead(401, { 'www-authenticate': 'Bearer' }).end(),

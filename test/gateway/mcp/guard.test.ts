@@ -36,7 +36,9 @@ afterAll(async () => {
 async function open(more: object, url = server.url): Promise<string> {
   const policy = {
     'dlp-filter': {
-      ...{ blocked_terms: ['falcon'], detect_patterns: ['us_ssn'], stages: ['output'] },
+      blocked_terms: ['falcon'],
+      detect_patterns: ['us_ssn'],
+      stages: ['output'],
       ...more,
     },
   };
@@ -55,11 +57,14 @@ async function payer() {
 }
 
 const call = {
-  ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'tools/call',
   params: { name: 'echo', arguments: { text: 'falcon' } },
 };
 const result = (text: string, id: unknown = 1) => ({
-  ...{ jsonrpc: '2.0', id },
+  jsonrpc: '2.0',
+  id,
   result: { content: [{ type: 'text', text }], structuredContent: { id: text } },
 });
 
@@ -75,7 +80,7 @@ function json(value: unknown, status = 200) {
 function stream(...events: string[]) {
   answer = (res) => {
     res.writeHead(200, { 'content-type': 'text/event-stream' });
-    // Cut where nothing ends, as networks do.
+    // Cut at places where nothing ends, as networks do.
     const text = events.join('');
     res.write(text.slice(0, 9));
     setImmediate(() => res.end(text.slice(9)));
@@ -83,7 +88,8 @@ function stream(...events: string[]) {
 }
 
 const refused = {
-  ...{ jsonrpc: '2.0', id: 1 },
+  jsonrpc: '2.0',
+  id: 1,
   error: {
     data: { code: 'output_blocked', status: 409, type: 'policy_violation', policy: 'dlp-filter' },
   },
@@ -107,7 +113,9 @@ test('a tool whose result is blocked has run, and is paid for; an event tells of
   json(result('falcon'));
   expect((await postMcp(blocking, { key, body: call })).status).toBe(409);
   expect(await lastCharge(world, org_id)).toMatchObject({
-    ...{ status: 'settled', outcome: 'completed', actual_cost_nanos: 100_000_000n },
+    status: 'settled',
+    outcome: 'completed',
+    actual_cost_nanos: 100_000_000n,
   });
   let told: { payload: object }[] = [];
   await until(async () => {

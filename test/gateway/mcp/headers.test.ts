@@ -40,11 +40,15 @@ const right = {
   'mcp-name': 'echo',
 };
 const old = {
-  ...{ jsonrpc: '2.0', id: 'one', method: 'tools/call' },
+  jsonrpc: '2.0',
+  id: 'one',
+  method: 'tools/call',
   params: { name: 'echo', arguments: { text: 'x' } },
 };
 const reading = {
-  ...{ jsonrpc: '2.0', id: 'one', method: 'resources/read' },
+  jsonrpc: '2.0',
+  id: 'one',
+  method: 'resources/read',
   params: { ...call().params, name: undefined, uri: 'file:///a' },
 };
 const coded = (text: string) => `=?base64?${Buffer.from(text).toString('base64')}?=`;
@@ -83,7 +87,8 @@ test.each([
     expect(answer.status).toBe(400);
     const [told] = [answer.body].flat();
     expect(told).toMatchObject({
-      ...{ jsonrpc: '2.0', id: 'one' },
+      jsonrpc: '2.0',
+      id: 'one',
       error: { code: -32_020, data: { code: 'header_mismatch', status: 400, param } },
     });
     expect(await world.api.db('reservations').count('id')).toEqual(before);

@@ -34,7 +34,9 @@ describe('the limit of an address', () => {
 
 describe('batches', () => {
   const call = (id: number, name: string) => ({
-    ...{ jsonrpc: '2.0', id, method: 'tools/call' },
+    jsonrpc: '2.0',
+    id,
+    method: 'tools/call',
     params: { name, arguments: { a: id, b: 1 } },
   });
 
@@ -65,7 +67,9 @@ describe('a batch whose calls wait for money', () => {
     const { org_id } = await payer(0n);
     const key = await gatewayKey(world.api, org_id, { allowed_models: ['tools/add'] });
     const call = (id: number, name: string, more: object = {}) => ({
-      ...{ jsonrpc: '2.0', id, method: 'tools/call' },
+      jsonrpc: '2.0',
+      id,
+      method: 'tools/call',
       params: { name, arguments: { a: id, b: 1 }, ...more },
     });
     const began = performance.now();

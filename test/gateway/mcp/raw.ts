@@ -6,16 +6,17 @@ import { gatewayKey, lastCharge, openWorld, type World } from '../../support/gat
 import { credit, makeOrg, makePrice } from '../../support/ledger';
 import { createRawServer, serveTest, type TestServer } from '../../support/mcp';
 
-// A world whose gateway stands before one MCP server that each test scripts. A test file that imports this also gets its hooks.
+// A world whose gateway stands before one MCP server that each test scripts. A test file that
+// imports this also gets its hooks.
 
-export type Answer = (req: IncomingMessage, res: ServerResponse, body: string) => void;
+export type Handler = (req: IncomingMessage, res: ServerResponse, body: string) => void;
 
 export let world: World;
 let server: TestServer;
 export let url: string;
 export let gateway: Gateway;
-/** What the server does with the next request. */
-export const raw = {} as { answer: Answer };
+/** The server's handler of the next request. */
+export const raw = {} as { answer: Handler };
 const KEEP_ALIVE_MS = 40;
 
 beforeAll(async () => {

@@ -20,7 +20,7 @@ import {
   world,
 } from './serving';
 
-/** What the events say of the calls that were paid for. */
+/** The events of the calls that were paid for. */
 async function completions(org_id: string) {
   const sql = `select payload from events where org_id = :org_id and type = 'request.completed'`;
   const rows = await many<{ payload: object }>(world.api.db, sql, { org_id });
@@ -44,7 +44,9 @@ describe.each([
     const answer = await client.callTool({ name: 'add', arguments: { a: 2, b: 3 } });
     expect(answer.content).toEqual([{ type: 'text', text: '5' }]);
     expect(await lastCharge(world, org_id)).toMatchObject({
-      ...{ status: 'settled', outcome: 'completed', actual_cost_nanos: 1_000_000n },
+      status: 'settled',
+      outcome: 'completed',
+      actual_cost_nanos: 1_000_000n,
     });
     expect(await reservations(org_id)).toEqual([
       { family: 'mcp', provider: 'mcp', model: 'tools/add' },
@@ -190,7 +192,8 @@ describe('sessions', () => {
       settings: { mcp: { servers: [{ name: 'sessions', url: sessions.url }] } },
     });
     const answer = await request(`${second.url}/mcp`, {
-      ...{ method: 'POST', body: ping },
+      method: 'POST',
+      body: ping,
       headers: { ...bearer(world.key), ...accepts, ...headers },
     });
     expect(answer.statusCode).toBe(200);

@@ -6,7 +6,8 @@ import { gatewayKey, openWorld, type TestGateway, type World } from '../../suppo
 import { credit, makeOrg, makePrice } from '../../support/ledger';
 import { createSessionServer, serveTest, type TestServer } from '../../support/mcp';
 
-// A world whose gateway stands before two MCP servers. A test file that imports this also gets its hooks.
+// A world whose gateway stands before two MCP servers. A test file that imports this also gets its
+// hooks.
 
 export let world: World;
 export let tools: TestServer;
@@ -94,7 +95,7 @@ export async function send(
   };
 }
 
-/** One message of the older protocol, or with what the newest wants of each. */
+/** One message of the older protocol, or with the members that the newest protocol wants. */
 export async function rpc(
   message: { method: string; params: object; id?: unknown },
   { version, ...sending }: Sending & { version?: string },

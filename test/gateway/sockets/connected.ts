@@ -1,7 +1,8 @@
 import { chat, openWorld, type World } from '../../support/gateway';
 import { type Client, connect } from '../../support/socket';
 
-// A world, and sockets that are cut after each test. A test file that imports this also gets its hooks.
+// A world, and sockets that are cut after each test. A test file that imports this also gets its
+// hooks.
 
 export let world: World;
 export const open: Client[] = [];

@@ -105,7 +105,8 @@ describe('trouble upstream', () => {
     client.send(responds('No. [[fault:error status=400]]', { stream_id: 'one' }));
     const [told] = await client.answer('error', 'one');
     expect(told).toMatchObject({
-      ...{ status: 400, stream_id: 'one' },
+      status: 400,
+      stream_id: 'one',
       error: { code: 'sandbox', message: 'A fault was asked for.' },
     });
     expect(await lastCharge(world, world.org.org_id)).toMatchObject({ actual_cost_nanos: 0n });
@@ -136,7 +137,9 @@ describe('trouble upstream', () => {
       client.send(ask('Fail. [[fault:error-frame after=2]]', { stream_id: 'one' }));
       const frames = await client.answer('error', 'one');
       expect(frames.at(-1)).toMatchObject({
-        ...{ type: 'error', status: 502, stream_id: 'one' },
+        type: 'error',
+        status: 502,
+        stream_id: 'one',
         error: { message: expect.any(String) },
       });
       expect(frames.at(-1)).not.toHaveProperty('code');

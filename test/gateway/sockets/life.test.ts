@@ -51,7 +51,7 @@ describe('a socket', () => {
     const key = await gatewayKey(world.api, world.org.org_id);
     const client = await connected(url, key);
     await revokeLast();
-    // A key is asked again once what is known of it is half a minute old.
+    // A key is asked for again once its record is half a minute old.
     gateway.snapshot.identifier.confirm(bearer(key)).catch(() => {});
     expect(await client.closed).toMatchObject({ code: 1008 });
     await close();

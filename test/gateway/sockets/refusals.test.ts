@@ -101,9 +101,13 @@ describe('plain HTTP', () => {
     const { hostname, port } = new URL(world.url);
     const socket = createConnection(Number(port), hostname);
     const head = [
-      ...['POST /v1/chat/completions HTTP/1.1', `Host: ${hostname}`],
-      ...['Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABkAAQ'],
-      ...[`Authorization: Bearer ${world.key}`, 'Content-Type: application/json'],
+      'POST /v1/chat/completions HTTP/1.1',
+      `Host: ${hostname}`,
+      'Connection: Upgrade, HTTP2-Settings',
+      'Upgrade: h2c',
+      'HTTP2-Settings: AAMAAABkAAQ',
+      `Authorization: Bearer ${world.key}`,
+      'Content-Type: application/json',
       `Content-Length: ${Buffer.byteLength(body)}`,
     ];
     // The body comes later than the head, as it may.

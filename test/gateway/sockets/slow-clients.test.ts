@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Frame } from '../../support/socket';
 import { until } from '../../support/until';
 import { connected, responds, world } from './connected';
@@ -38,13 +39,13 @@ describe('a client that reads slowly', () => {
     const unread = () =>
       (session as unknown as { ws: { bufferedAmount: number } }).ws.bufferedAmount;
     await until(() => unread() > 1_000_000, 30_000);
-    // Nothing tells when it has grown as far as it will: the most of some looks.
+    // No event says that it has stopped growing: the largest of some looks counts.
     let most = 0;
     for (let look = 0; look < 20; look += 1) {
-      await new Promise((resolve) => setTimeout(resolve, 10));
+      await sleep(10);
       most = Math.max(most, unread());
     }
-    // A megabyte, and what each lane had in hand.
+    // A megabyte, and the frame that each lane had in hand.
     expect(most).toBeLessThan(1_048_576 + 4 * 2_200_000);
     client.ws.resume();
     const isEnd = ({ type }: Frame) => type === 'response.completed';
@@ -55,7 +56,8 @@ describe('a client that reads slowly', () => {
 
 describe('a client that reads slowly but steadily', () => {
   it('gets the whole of a large frame, however many pings stand behind it', async () => {
-    // The fourth ping cuts a client that has read nothing: 1.6 s, as a busy machine may stop for some hundred milliseconds.
+    // The fourth ping cuts a client that has read nothing: 1.6 s, as a busy machine may stop for
+    // some hundred milliseconds.
     const { url, close } = await world.openGateway({ settings: { sockets: { ping_ms: 400 } } });
     const client = await connected(path, { url });
     client.send(responds('Much. [[fault:big-line size=12000000]]', { max_output_tokens: 900_000 }));

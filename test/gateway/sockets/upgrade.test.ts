@@ -27,7 +27,9 @@ describe('the official client', () => {
     expect(types[0]).toBe('response.created');
     expect(types).toContain('response.output_text.delta');
     expect(await lastCharge(world, world.org.org_id)).toMatchObject({
-      ...{ status: 'settled', outcome: 'completed', usage_source: 'upstream' },
+      status: 'settled',
+      outcome: 'completed',
+      usage_source: 'upstream',
     });
   });
 
@@ -63,7 +65,8 @@ describe('chat over a socket', () => {
     );
     expect(text).toBe(whole.choices[0].message.content);
     expect(frames.at(-1)?.usage).toMatchObject({
-      ...{ prompt_tokens: whole.usage.prompt_tokens, total_tokens: whole.usage.total_tokens },
+      prompt_tokens: whole.usage.prompt_tokens,
+      total_tokens: whole.usage.total_tokens,
     });
   });
 
@@ -123,7 +126,8 @@ describe('lanes', () => {
     client.send(responds('No.', { stream_id: 'two' }));
     const [refusal] = await client.answer('error', 'two');
     expect(refusal).toMatchObject({
-      ...{ status: 429, stream_id: 'two' },
+      status: 429,
+      stream_id: 'two',
       error: { code: 'websocket_stream_limit_reached', headers: { 'retry-after': '1' } },
     });
     expect((await client.answer('response.completed', 'one')).length).toBeGreaterThan(3);
@@ -188,13 +192,20 @@ describe('a provider that does not stream although it is asked to', () => {
   const usage = { prompt_tokens: 9, completion_tokens: 2, total_tokens: 11 };
   const answers = {
     chat: {
-      ...{ id: 'c', object: 'chat.completion', model: 'gpt-4o-mini', usage },
+      id: 'c',
+      object: 'chat.completion',
+      model: 'gpt-4o-mini',
+      usage,
       choices: [
         { index: 0, finish_reason: 'stop', message: { role: 'assistant', content: 'Hi.' } },
       ],
     },
     response: {
-      ...{ id: 'r', object: 'response', status: 'completed', model: 'gpt-4o-mini', output: [] },
+      id: 'r',
+      object: 'response',
+      status: 'completed',
+      model: 'gpt-4o-mini',
+      output: [],
       usage: { input_tokens: 9, output_tokens: 2, total_tokens: 11 },
     },
   };
@@ -217,7 +228,8 @@ describe('a provider that does not stream although it is asked to', () => {
     const frames = await responses.answer('response.completed', 'one');
     expect(frames).toMatchObject([{ response: answers.response }]);
     expect(await lastCharge(world, world.org.org_id)).toMatchObject({
-      ...{ usage_source: 'upstream', outcome: 'completed' },
+      usage_source: 'upstream',
+      outcome: 'completed',
     });
     await gateway.close();
     await close();

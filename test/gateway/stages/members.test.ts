@@ -32,7 +32,7 @@ async function open(policy: object): Promise<string> {
   return (await world.openGateway({ settings: { policies: { chain }, policy } })).url;
 }
 
-/** What the upstream got of a request that must pass. */
+/** The body that the upstream got of a request that must pass. */
 async function passed(url: string, body: object | string, headers = {}) {
   await forgetArrivals(world.models_url);
   const { status, text } = await post(url, world.key, body, headers);
@@ -159,7 +159,8 @@ test('prompt caching may be asked for where policy allows it, and is taken out w
   const tools = [{ type: 'function', function: { name: 'note', parameters } }];
   const plain = { model: 'gpt-4o-mini', messages: [{ role: 'user', content: [part] }], tools };
   const body = {
-    ...{ ...plain, ...cached },
+    ...plain,
+    ...cached,
     messages: [{ role: 'user', content: [{ ...part, ...cached }] }],
   };
   expect(await passed(world.url + path, body)).toEqual(body);

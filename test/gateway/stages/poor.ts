@@ -1,5 +1,5 @@
 import { many, one } from '../../../domain/sql';
-import { type CallApi, makeKey, serve } from '../../support/api';
+import { type CallApi, serve } from '../../support/api';
 import {
   chat,
   gatewayKey,
@@ -8,11 +8,13 @@ import {
   type TestGateway,
   type World,
 } from '../../support/gateway';
+import { makeKey } from '../../support/keys';
 import { credit, makeOrg, type TestOrg } from '../../support/ledger';
 import { until } from '../../support/until';
-import { startWorker, type TestWorker } from '../../support/worker';
+import { openWorker, type TestWorker } from '../../support/worker';
 
-// A world whose gateway holds calls that nobody has paid for. A test file that imports this also gets its hooks.
+// A world whose gateway holds calls that nobody has paid for. A test file that imports this also
+// gets its hooks.
 
 export let world: World;
 export let gateway: TestGateway;
@@ -25,7 +27,7 @@ export const CHAT = '/v1/chat/completions';
 beforeAll(async () => {
   world = await openWorld();
   gateway = await world.openGateway({ settings: { cost_tickets: { hold_ms: 20_000 } } });
-  worker = await startWorker(world.api.db);
+  worker = await openWorker(world.api.db);
   approvers = await serve({ db: world.api.db, temporal: worker.temporal });
   ({ call } = approvers);
 });

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { request } from 'undici';
 import { blankPrice } from '../../../domain/ledger/pricing';
 import { chat, openWorld, type TestGateway, type World } from '../../support/gateway';
@@ -6,6 +5,7 @@ import { makePrice } from '../../support/ledger';
 import { createRawServer, serveTest } from '../../support/mcp';
 import { openReceiver, type ReceivedSpan, type Receiver } from '../../support/otlp';
 import { connect } from '../../support/socket';
+import { createTrace } from '../../support/traces';
 import { until } from '../../support/until';
 
 // Calls that are no HTTP request of their own: frames of a socket, and calls of MCP tools.
@@ -43,21 +43,17 @@ afterAll(async () => {
   for (const end of closing) await end();
 });
 
-function newTrace() {
-  const trace_id = randomBytes(16).toString('hex');
-  return { trace_id, headers: { traceparent: `00-${trace_id}-${'a'.repeat(16)}-01` } };
-}
-
-async function traceOf(trace_id: string, count: number): Promise<ReceivedSpan[]> {
+async function spansOf(trace_id: string, count: number): Promise<ReceivedSpan[]> {
   const found = () => receiver.spans.filter((span) => span.trace_id === trace_id);
   await until(() => found().length >= count);
   return found();
 }
 
 test('each frame of a socket is a span of the trace that the socket was opened in', async () => {
-  const { trace_id, headers } = newTrace();
+  const { trace_id, span_id, headers } = createTrace();
   const socket = await connect(`${gateway.url}/v1/chat/completions/ws`, {
-    ...{ authorization: `Bearer ${world.key}`, ...headers },
+    authorization: `Bearer ${world.key}`,
+    ...headers,
   });
   for (const words of ['one', 'two']) {
     socket.send({ type: 'chat.completion.create', ...chat(words) });
@@ -65,11 +61,11 @@ test('each frame of a socket is a span of the trace that the socket was opened i
     socket.frames.length = 0;
   }
   socket.ws.terminate();
-  const spans = await traceOf(trace_id, 6);
+  const spans = await spansOf(trace_id, 6);
   const frames = spans.filter(({ name }) => name === 'FRAME /v1/chat/completions/ws');
   expect(frames).toHaveLength(2);
   for (const { attributes, parent_span_id } of frames) {
-    expect(parent_span_id).toBe('a'.repeat(16));
+    expect(parent_span_id).toBe(span_id);
     expect(attributes).toMatchObject({
       outcome: 'completed',
       identity_proof_method: 'gateway_key',
@@ -86,23 +82,30 @@ test('each frame of a socket is a span of the trace that the socket was opened i
 });
 
 test('a call of an MCP tool is a span with its reserve and its upstream, and its server sees no trace', async () => {
-  const { trace_id, headers } = newTrace();
+  const { trace_id, span_id, headers } = createTrace();
   const answer = await request(`${gateway.url}/mcp/heads`, {
     method: 'POST',
     headers: {
-      ...{ authorization: `Bearer ${world.key}`, 'content-type': 'application/json', ...headers },
-      ...{ accept: 'application/json, text/event-stream' },
+      authorization: `Bearer ${world.key}`,
+      'content-type': 'application/json',
+      ...headers,
+      accept: 'application/json, text/event-stream',
     },
     body: JSON.stringify({
-      ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'tools/call',
       params: { name: 'look', arguments: { secret: 'teal cheese' } },
     }),
   });
   expect([answer.statusCode, await answer.body.json()]).toEqual([200, expect.anything()]);
-  const spans = await traceOf(trace_id, 3);
-  const call = spans.find(({ parent_span_id }) => parent_span_id === 'a'.repeat(16));
+  const spans = await spansOf(trace_id, 3);
+  const call = spans.find(({ parent_span_id }) => parent_span_id === span_id);
   expect(call?.attributes).toMatchObject({
-    ...{ family: 'mcp', provider: 'mcp', model: 'heads/look', outcome: 'completed' },
+    family: 'mcp',
+    provider: 'mcp',
+    model: 'heads/look',
+    outcome: 'completed',
     'http.response.status_code': 200,
   });
   const below = spans.filter(({ parent_span_id }) => parent_span_id === call?.span_id);

@@ -7,8 +7,9 @@ import { openConfiguration } from '../../../gateway/configuration';
 import { openTelemetry } from '../../../gateway/telemetry/exports';
 import { arrivals, chat, forgetArrivals, openWorld, post, type World } from '../../support/gateway';
 import { openReceiver, type ReceivedSpan, type Receiver } from '../../support/otlp';
+import { createTrace } from '../../support/traces';
 import { until } from '../../support/until';
-import { named, newTrace, otlp } from './traces';
+import { named, otlp } from './traces';
 
 const route = '/v1/chat/completions';
 
@@ -35,16 +36,20 @@ async function traceOf(of: { trace_id: string }, spans = 3): Promise<ReceivedSpa
 test("a priced call is a span of its client's trace, with its reserve and its upstream below it", async () => {
   const gateway = await world.openGateway({ settings: otlp() });
   await forgetArrivals(world.models_url);
-  const client = newTrace();
+  const client = createTrace();
   const answer = await post(gateway.url + route, world.key, chat('Hello'), client.headers);
   expect(answer.status).toBe(200);
   const spans = await traceOf(client);
   const call = named(spans, `POST ${route}`);
   expect(call).toMatchObject({ service: 'gateway', parent_span_id: client.span_id, kind: 2 });
   expect(call.attributes).toMatchObject({
-    ...{ identity_proof_method: 'gateway_key', org_id: world.org.org_id },
+    identity_proof_method: 'gateway_key',
+    org_id: world.org.org_id,
     family: 'chat_completions',
-    ...{ provider: 'openai', model: 'gpt-4o-mini', outcome: 'completed', is_stream: false },
+    provider: 'openai',
+    model: 'gpt-4o-mini',
+    outcome: 'completed',
+    is_stream: false,
     'http.response.status_code': 200,
     'identity_context.key_id': expect.any(String),
   });
@@ -115,7 +120,7 @@ test('a traceparent that is none begins a trace of its own', async () => {
 
 test('a trace that its client does not sample is not exported', async () => {
   const gateway = await world.openGateway({ settings: otlp() });
-  const [unseen, seen] = [newTrace(), newTrace()];
+  const [unseen, seen] = [createTrace(), createTrace()];
   const traceparent = unseen.headers.traceparent.replace(/01$/, '00');
   await post(gateway.url + route, world.key, chat('Hello'), { traceparent });
   await post(gateway.url + route, world.key, chat('Hello'), seen.headers);
@@ -125,7 +130,7 @@ test('a trace that its client does not sample is not exported', async () => {
 
 test('an upstream that fails is an error of its attempt, and each attempt has a span', async () => {
   const gateway = await world.openGateway({ settings: { ...otlp(), ...targets() } });
-  const client = newTrace();
+  const client = createTrace();
   const body = chat('Hello [[fault:error status=503]]');
   const { status } = await post(gateway.url + route, world.key, body, client.headers);
   const spans = await traceOf(client, 4);
@@ -140,8 +145,12 @@ test('an upstream that fails is an error of its attempt, and each attempt has a 
 
 function targets() {
   const target = {
-    ...{ id: 'sandbox', provider: 'openai', shape: 'openai', api_key_env: 'TEST_MODELS_KEY' },
-    ...{ base_url: `${world.models_url}/v1`, models: ['gpt-4o-mini'] },
+    id: 'sandbox',
+    provider: 'openai',
+    shape: 'openai',
+    api_key_env: 'TEST_MODELS_KEY',
+    base_url: `${world.models_url}/v1`,
+    models: ['gpt-4o-mini'],
   };
   return { providers: { targets: [target], fallback: { retries: 1, backoff_ms: 1 } } };
 }
@@ -162,7 +171,7 @@ test('without telemetry a call has no span, and its settlement names no trace', 
     settled.push(settlement);
     settle(settlement, held);
   };
-  const { headers } = newTrace();
+  const { headers } = createTrace();
   expect((await post(gateway.url + route, world.key, chat('Hello'), headers)).status).toBe(200);
   await until(() => settled.length === 1);
   expect(gateway.gateway.telemetry.tracing).toBeUndefined();
@@ -223,7 +232,7 @@ test('a reload turns traces on and off', async () => {
     writeFileSync(file, JSON.stringify({ ...targets(), cost_tickets: { hold_ms: 0 }, ...more }));
   const configuration = openConfiguration(admin, { file, poll_ms: 60_000 });
   const isTraced = async () => {
-    const client = newTrace();
+    const client = createTrace();
     await post(gateway.url + route, world.key, chat('Hello'), client.headers);
     await admin.telemetry.close();
     return receiver.spans.some(({ trace_id }) => trace_id === client.trace_id);

@@ -5,8 +5,9 @@ import * as members from '../../../domain/people/members';
 import { listen } from '../../../runtime/listen';
 import { chat, openWorld, post, type World } from '../../support/gateway';
 import { openReceiver, type ReceivedSpan, type Receiver } from '../../support/otlp';
+import { createTrace } from '../../support/traces';
 import { until } from '../../support/until';
-import { named, newTrace, otlp } from './traces';
+import { named, otlp } from './traces';
 
 const route = '/v1/chat/completions';
 
@@ -53,7 +54,7 @@ test('the proof of identity stands on every span, and the identity only where it
   const check = async ({ identity, key }: (typeof modes)[number]) => {
     const settings = { identity, policies: { chain: ['dlp-filter'] }, ...dlp, ...otlp() };
     const gateway = await world.openGateway({ settings });
-    const [good, bad] = [newTrace(), newTrace()];
+    const [good, bad] = [createTrace(), createTrace()];
     const user = { 'x-user-id': 'somebody' };
     const ok = await post(gateway.url + route, key, chat('Hello'), { ...user, ...good.headers });
     expect([identity.mode, ok.status]).toEqual([identity.mode, 200]);
@@ -98,7 +99,7 @@ test('no prompt, answer, key or token is in any byte that is exported', async ()
     ...dlp,
   };
   const gateway = await world.openGateway({ settings });
-  const client = newTrace();
+  const client = createTrace();
   const words = 'The moon is made of teal cheese';
   const ask = (content: string, key = world.key) =>
     post(gateway.url + route, key, chat(content), { ...client.headers, cookie: 'session=crumbs' });
@@ -111,8 +112,16 @@ test('no prompt, answer, key or token is in any byte that is exported', async ()
   const all = Buffer.concat(receiver.bytes).toString('latin1');
   expect(all).toContain('gpt-4o-mini');
   for (const secret of [
-    ...[words, 'teal cheese', 'xyzzy', 'crumbs', 'upstream-secret', world.control_plane_token],
-    ...[world.key, 'svc_gk_', 'svc_ak_', 'Hello'],
+    words,
+    'teal cheese',
+    'xyzzy',
+    'crumbs',
+    'upstream-secret',
+    world.control_plane_token,
+    world.key,
+    'svc_gk_',
+    'svc_ak_',
+    'Hello',
   ]) {
     expect([secret, all.includes(secret)]).toEqual([secret, false]);
   }

@@ -1,7 +1,10 @@
 const { default: Sequencer } = require('@jest/test-sequencer');
 const slow = require('./slow-tests.cjs');
 
-/** The slowest files first, whatever Jest remembers of earlier runs: in a fresh clone it knows nothing, and one begun last is left alone. */
+/**
+ * The slowest files first, whatever Jest remembers of earlier runs: in a fresh clone it knows
+ * nothing, and one begun last is left alone.
+ */
 module.exports = class SlowFirst extends Sequencer {
   sort(tests) {
     const placeOf = ({ path }) => {

@@ -11,18 +11,19 @@ import { root } from '../../../runtime/root';
 import { freePorts } from '../../../sandbox/processes/ports';
 import {
   launch,
+  type Process,
   type Program,
-  type Running,
   type Watch,
 } from '../../../sandbox/processes/processes';
 import { NAMESPACE, prepareTemporal } from '../../../sandbox/servers/temporal';
-import { type CallApi, caller, platformKey, secrets, secrets_key } from '../api';
+import { type CallApi, caller, secrets, secrets_key } from '../api';
 import { openTestDatabase } from '../database';
+import { platformKey } from '../keys';
 import { until } from '../until';
 import { openSandboxes, type Sandbox } from './world';
 
 /** A process of its own, which can be killed at any moment and started again. */
-export interface Part {
+interface Part {
   start: () => Promise<void>;
   /** SIGKILL; resolves when it is gone. */
   kill: () => Promise<void>;
@@ -43,17 +44,25 @@ export interface PaymentProcesses {
   use: (provider: ProviderName) => Promise<void>;
   /** Deletes all that Temporal has stored; it must not run. */
   forgetStore: () => void;
-  /** Stalls what is written next of an organization at a step, and never commits it. */
-  stall: (org_id: string, step: Step) => Promise<void>;
-  /** Ends the stalled transactions without a commit, as the database does when their client is gone. */
+  /** Stalls the next write of an organization at a step, and never commits it. */
+  stall: (org_id: string, step: Moment) => Promise<void>;
+  /**
+   * Ends the stalled transactions without a commit, as the database does when their client is gone.
+   */
   undoStalls: () => Promise<void>;
   close: () => Promise<void>;
 }
 
-/** What is about to be recorded: the checkout, a move of the session, the refund's debit, the provider's answer to it. */
-export type Step = 'opened' | 'capturing' | 'captured' | 'completed' | 'debited' | 'answered';
+/**
+ * The next record: the checkout, a move of the session, the refund's debit, the provider's answer
+ * to it.
+ */
+export type Moment = 'opened' | 'capturing' | 'captured' | 'completed' | 'debited' | 'answered';
 
-/** API, worker and Temporal as processes; both sandbox providers in this one. Closing proves the ledger. */
+/**
+ * API, worker and Temporal as processes; both sandbox providers in this one. Closing proves the
+ * ledger.
+ */
 export async function openPaymentProcesses(): Promise<PaymentProcesses> {
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-payments-'));
   chmodSync(folder, 0o755);
@@ -62,8 +71,13 @@ export async function openPaymentProcesses(): Promise<PaymentProcesses> {
   const [port = 0, ui_port = 0, api_port = 0] = await freePorts(3);
   const TEMPORAL_ADDRESS = `127.0.0.1:${port}`;
   const env = {
-    ...{ ...process.env, DATABASE_URL, TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE: NAMESPACE },
-    ...{ SVC_SECRETS_KEY: secrets_key, API_PORT: String(api_port), LOG_LEVEL: 'info' },
+    ...process.env,
+    DATABASE_URL,
+    TEMPORAL_ADDRESS,
+    TEMPORAL_NAMESPACE: NAMESPACE,
+    SVC_SECRETS_KEY: secrets_key,
+    API_PORT: String(api_port),
+    LOG_LEVEL: 'info',
   };
   const temporal = createPart(() => prepareTemporal({ folder, port, ui_port }));
   const api = createPart(async (watch) => program('api/main.ts', env, 'api listens', watch));
@@ -87,15 +101,13 @@ export async function openPaymentProcesses(): Promise<PaymentProcesses> {
     expect(broken).toEqual([]);
   };
   return {
-    ...{
-      db,
-      call: caller(api_url),
-      admin: await platformKey(db),
-      sandboxes,
-      api,
-      worker,
-      temporal,
-    },
+    db,
+    call: caller(api_url),
+    admin: await platformKey(db),
+    sandboxes,
+    api,
+    worker,
+    temporal,
     client: new Client({ connection, namespace: NAMESPACE }),
     use: async (active_provider) => void (await putConfig(db, secrets, { active_provider })),
     forgetStore: () => {
@@ -117,7 +129,7 @@ export async function openPaymentProcesses(): Promise<PaymentProcesses> {
 
 const sleeping = `wait_event = 'PgSleep'`;
 
-/** How many transactions stand still at a step. */
+/** The number of transactions that stand still at a step. */
 export async function stalledCount(db: Db): Promise<number> {
   const { n } = await one<{ n: number }>(
     db,
@@ -146,7 +158,7 @@ const stalling = `
   create trigger stall before update on payment_refunds for each row execute function stall()`;
 
 function createPart(prepare: (watch: Watch) => Promise<Program>): Part {
-  let running: Running | undefined;
+  let running: Process | undefined;
   const signal = (name: NodeJS.Signals) => {
     if (running) process.kill(running.pid, name);
   };
@@ -172,7 +184,10 @@ function program(file: string, env: NodeJS.ProcessEnv, words: string, watch: Wat
     isReady ||= line.includes(words);
   };
   return {
-    ...{ name: file, command: process.execPath, args: ['run.cjs', file], env },
+    name: file,
+    command: process.execPath,
+    args: ['run.cjs', file],
+    env,
     cwd: root,
     stop_signals: ['SIGTERM', 'SIGKILL'],
     isReady: async () => isReady,
@@ -180,7 +195,7 @@ function program(file: string, env: NodeJS.ProcessEnv, words: string, watch: Wat
   };
 }
 
-/** What arrived at a provider and has no answer yet. */
+/** The requests that arrived at a provider and have no answer yet. */
 export async function unanswered({ url }: Sandbox): Promise<string[]> {
   const { requests } = (await (await request(`${url}/sandbox/requests`)).body.json()) as {
     requests: { path: string; body: string; status: number | null }[];
@@ -190,7 +205,7 @@ export async function unanswered({ url }: Sandbox): Promise<string[]> {
     .map((one) => `${one.path} ${decodeURIComponent(one.body)}`);
 }
 
-/** How often money was taken for an order, by the provider's own news of it. */
+/** The number of times that money was taken for an order, by the provider's own webhooks. */
 export async function capturesOf({ url }: Sandbox, order: string): Promise<number> {
   const { events } = (await (await request(`${url}/sandbox/events`)).body.json()) as {
     events: { order_id: string; type: string }[];

@@ -16,10 +16,10 @@ import { createPaymentServerA, sandboxAccessA } from '../../../sandbox/payments/
 import { createPaymentServerB, sandboxAccessB } from '../../../sandbox/payments/b/provider';
 
 export const UNIT = 1_000_000_000n;
-/** How long an adapter in these tests waits. */
+/** The timeout of an adapter in these tests. */
 export const CALL_MS = 700;
 
-interface Sandbox {
+interface AdaptedSandbox {
   url: string;
   access: ProviderAccess;
   provider: PaymentProvider;
@@ -46,6 +46,8 @@ export async function closeServers(): Promise<void> {
   }
 }
 
+export type OpenedSandboxes = Awaited<ReturnType<typeof openSandboxes>>;
+
 /** Both sandboxes with an adapter each, and every webhook that they have posted, as it came. */
 export async function openSandboxes() {
   const posted: Posted[] = [];
@@ -58,7 +60,7 @@ export async function openSandboxes() {
   const webhook_url = await serveHere(inbox);
   const { client_id, client_secret, webhook_id } = sandboxAccessA;
   const { secret_key, webhook_secret } = sandboxAccessB;
-  const sandboxes: Record<ProviderName, Sandbox> = {
+  const sandboxes: Record<ProviderName, AdaptedSandbox> = {
     payment_provider_a: over('payment_provider_a', {
       base_url: await serveHere(createPaymentServerA({ webhook_url })),
       credentials: { client_id, client_secret },
@@ -74,11 +76,11 @@ export async function openSandboxes() {
 }
 
 /** An adapter of its own. */
-export function over(name: ProviderName, access: ProviderAccess): Sandbox {
+export function over(name: ProviderName, access: ProviderAccess): AdaptedSandbox {
   return { url: access.base_url, access, provider: createProviders(CALL_MS)(name, access) };
 }
 
-function operator(sandboxes: Record<ProviderName, Sandbox>) {
+function operator(sandboxes: Record<ProviderName, AdaptedSandbox>) {
   async function ask(
     name: ProviderName,
     method: 'GET' | 'POST' | 'DELETE',

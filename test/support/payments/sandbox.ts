@@ -6,7 +6,9 @@ import { sandboxAccessA } from '../../../sandbox/payments/a/provider';
 import { sandboxAccessB } from '../../../sandbox/payments/b/provider';
 import { until } from '../until';
 
-/** The official client of provider A's wire, turned to another address: it has no setting for that. */
+/**
+ * The official client of provider A's wire, turned to another address: it has no setting for that.
+ */
 export function paypalClient(url: string, timeout = 5_000): Client {
   return new Client({
     environment: Environment.Sandbox,
@@ -63,7 +65,7 @@ export interface Delivery {
   type: string;
 }
 
-/** A merchant's address for webhooks: keeps what came, and answers as told. */
+/** A merchant's address for webhooks: keeps the deliveries, and answers as the test says. */
 export interface Inbox {
   url: string;
   deliveries: Delivery[];
@@ -102,7 +104,7 @@ export async function close(server: Server): Promise<void> {
   await new Promise((resolve) => server.close(resolve));
 }
 
-/** What a person does on a hosted page: opens it and presses its first button, without script or field. */
+/** A person on a hosted page: opens it and presses its first button, without script or field. */
 export async function pressFirst(page_url: string): Promise<Response> {
   const page = await (await fetch(page_url)).text();
   const action = /<form method="post" action="([^"]+)"/.exec(page)?.[1];

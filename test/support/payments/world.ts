@@ -1,4 +1,5 @@
 import type { Server } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
 import { audit } from '../../../domain/ledger/audit';
 import { putConfig } from '../../../domain/payments/config';
@@ -8,26 +9,19 @@ import { type Db, one } from '../../../domain/sql';
 import { listen } from '../../../runtime/listen';
 import { createPaymentServerA, sandboxAccessA } from '../../../sandbox/payments/a/provider';
 import { createPaymentServerB, sandboxAccessB } from '../../../sandbox/payments/b/provider';
-import {
-  type Answer,
-  type CallApi,
-  makeTenant,
-  platformKey,
-  secrets,
-  serve,
-  type Tenant,
-} from '../api';
+import { type Answer, type CallApi, makeTenant, secrets, serve, type Tenant } from '../api';
 import { openTestDatabase } from '../database';
-import { startWorker, type TestWorker } from '../worker';
+import { platformKey } from '../keys';
+import { openWorker, type TestWorker } from '../worker';
 
 export const return_url = 'http://127.0.0.1:3000/return';
-export const cancel_url = 'http://127.0.0.1:3000/cancel';
+const cancel_url = 'http://127.0.0.1:3000/cancel';
 
 /** A payment provider's sandbox, as its operator and its buyers use it. */
 export interface Sandbox {
   url: string;
   server: Server;
-  /** What a person at the provider does: pay, decline, expire, refund, open-dispute, resend... */
+  /** An act of a person at the provider: pay, decline, expire, refund, open-dispute, resend... */
   act(order: string, action: string, body?: object): Promise<Answer>;
   /** A script of misbehaviour (sandbox/payments/faults.ts). */
   fault(script: object): Promise<void>;
@@ -47,10 +41,13 @@ export interface PaymentWorld extends TestWorker {
   close: () => Promise<void>;
 }
 
-/** An API, a worker, an outbox that is sent, and both providers, whose webhooks reach the API. Closing proves the ledger. */
+/**
+ * An API, a worker, an outbox that is sent, and both providers, whose webhooks reach the API.
+ * Closing proves the ledger.
+ */
 export async function openPaymentWorld(): Promise<PaymentWorld> {
   const { db, url: database_url, close: dropDatabase } = await openTestDatabase(20);
-  const worker = await startWorker(db);
+  const worker = await openWorker(db);
   const api = await serve({ db, temporal: worker.temporal });
   const sandboxes = await openSandboxes(db, api.url);
   const stopSending = keepSending(worker);
@@ -73,7 +70,9 @@ export async function openPaymentWorld(): Promise<PaymentWorld> {
   return { ...worker, db, database_url, ...served, sandboxes, use, close };
 }
 
-/** Both providers, which the platform's config names, with their webhooks on their way to the API. */
+/**
+ * Both providers, which the platform's config names, with their webhooks on their way to the API.
+ */
 export async function openSandboxes(
   db: Db,
   api_url: string,
@@ -142,7 +141,7 @@ function keepSending({ dispatch }: TestWorker): () => Promise<void> {
   const running = (async () => {
     while (!stopped) {
       await dispatch().catch(() => undefined);
-      await new Promise((resolve) => setTimeout(resolve, 20));
+      await sleep(20);
     }
   })();
   return async () => {
@@ -174,7 +173,7 @@ export const wish = {
   cancel_url,
 };
 
-/** A checkout of 50 for the organization, unless told otherwise, as its member makes it. */
+/** A checkout of 50 by default for the organization, as its member makes it. */
 export async function createCheckout(
   { call, db }: Pick<PaymentWorld, 'call' | 'db'>,
   { member_key }: Pick<Tenant, 'member_key'>,
@@ -191,7 +190,7 @@ export async function createCheckout(
   return { ...answer.body, provider_session_token: provider_order_id };
 }
 
-/** The buyer's click on Pay; where the provider sends them. */
+/** The buyer's click on Pay; answers the address that the provider sends them to. */
 export async function pay(checkout: Pick<Checkout, 'approval_url'>): Promise<string> {
   const page = await (await request(checkout.approval_url)).body.text();
   const form = /<form[^>]*method="post"[^>]*>/i.exec(page)?.[0] ?? '';
@@ -214,7 +213,7 @@ export function confirm(
   return call('post', '/v1/payments/confirm-checkout', { key: member_key, body });
 }
 
-/** How a session stands, as its buyer sees it. */
+/** A session as its buyer sees it. */
 export async function sessionOf(
   { call }: Pick<PaymentWorld, 'call'>,
   { member_key }: Pick<Tenant, 'member_key'>,

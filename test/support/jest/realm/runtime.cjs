@@ -2,8 +2,9 @@ const { createRequire, isBuiltin } = require('node:module');
 const Runtime = require('jest-runtime').default;
 
 /**
- * Loads packages with Node's own `require`, once a worker: Jest would read and compile a thousand files of theirs anew for each
- * test file, a second or two of a core.
+ * Loads packages with Node's own `require`, once a worker. Jest would read and compile a thousand
+ * files of theirs anew for each test file, several seconds of a core. The reasons are in
+ * environment.cjs.
  */
 module.exports = class PackagesOnce extends Runtime {
   requireModuleOrMock(from, name) {
