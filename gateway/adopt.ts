@@ -1,20 +1,28 @@
 import type { Gateway } from './call/call';
-import { retire, type Snapshot } from './call/snapshot';
+import { closeSnapshot, retire, type Snapshot } from './call/snapshot';
 import { encodingOf } from './counting/tokenizer';
 
 /**
  * Puts a snapshot in the place of the present one, for the calls that begin from now on, and does
- * all that follows from a new configuration. Start and reload go the same way.
+ * all that follows from a new configuration. Start and reload go the same way. If it throws, the
+ * present snapshot stays, and the other one is closed.
  */
 export async function adopt(gateway: Gateway, snapshot: Snapshot): Promise<void> {
-  const { snapshot: before, tokenizer, limits, telemetry } = gateway;
   const { providers, observability } = snapshot.settings;
+  const { tokenizer, limits, telemetry } = gateway;
   // The first request need not wait for its encoding.
   for (const { models } of providers.targets) {
     for (const model of models) tokenizer.warm(encodingOf(model));
   }
+  try {
+    await telemetry.load(observability.otlp);
+    telemetry.use(observability.otlp);
+  } catch (error) {
+    await closeSnapshot(snapshot);
+    throw error;
+  }
   limits.use(snapshot.limits);
+  const before = gateway.snapshot;
   gateway.snapshot = snapshot;
   if (before !== snapshot) retire(before);
-  await telemetry.use(observability.otlp);
 }

@@ -62,6 +62,13 @@ export function openConfiguration(
     gateway.log.info('the control plane has no configuration any more: the file runs');
     return heard;
   };
+  const readAgain = async (): Promise<void> => {
+    const heard = await takeOrGoBack(undefined);
+    if (heard === 'away' && polled.version !== null) throw notRead();
+    if (polled.error !== null) throw invalid(polled.error);
+    // The control plane's stands above the file.
+    if (polled.version === null) await adopt(gateway, openSnapshot(readFile(file), gateway));
+  };
   let reported = '';
   let report_at = 0;
   const report = async (): Promise<void> => {
@@ -86,11 +93,7 @@ export function openConfiguration(
   return {
     async reload() {
       const previous_config_hash = gateway.snapshot.version;
-      const heard = await inTurn(() => takeOrGoBack(undefined));
-      if (heard === 'away' && polled.version !== null) throw notRead();
-      if (polled.error !== null) throw invalid(polled.error);
-      // The control plane's stands above the file.
-      if (polled.version === null) await adopt(gateway, openSnapshot(readFile(file), gateway));
+      await inTurn(readAgain);
       void report().catch(() => undefined);
       const config_hash = gateway.snapshot.version;
       gateway.log.info({ config_hash, config_version: polled.version }, 'reloaded');

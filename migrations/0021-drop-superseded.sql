@@ -1,5 +1,5 @@
--- Drops the eight functions that neither this version nor the one before it calls: the first two generations of the batch
--- function lane and its parts. Version 1.4 already calls lane_3, settle_3, reserve_2, open_ticket_2 and judge_settlements_3.
+-- Drops the eight functions that neither this API nor the one before this migration calls: the first two generations of the
+-- batch function lane and its parts. That API calls lane_3, settle_3, reserve_2, open_ticket_2 and judge_settlements_3 already.
 drop function lane(text, jsonb, jsonb);
 drop function lane_2(text, jsonb, jsonb, jsonb);
 drop function reserve(text, jsonb);

@@ -1,5 +1,6 @@
 -- Reserve and settle in pieces that fit a screen. Both give the same answers as before, so reserve_2 and settle_3 keep their
--- names. Pieces that run once an item are single expressions, which PostgreSQL writes into the calling statement.
+-- names. Most pieces that run once an item are single expressions,
+-- which PostgreSQL writes into the calling statement.
 
 -- A wallet of the cascade (user, team, organization) with its balance when the batch began.
 create type cascade_wallet as (id text, owner_type text, balance_nanos bigint);

@@ -1,4 +1,4 @@
-import { askJson, type Connection } from './a-client';
+import type { Connection } from './a-client';
 import type { ProviderEvent, WebhookHeaders } from './provider';
 
 const OPENS = '{'.charCodeAt(0);
@@ -12,6 +12,12 @@ const signatureHeaders = {
   auth_algo: 'paypal-auth-algo',
 };
 
+/** Asks the provider, and throws `ProviderTrouble` if it does not answer. */
+export type Ask = (
+  path: string,
+  question: { body: Buffer; expected: number[] },
+) => Promise<unknown>;
+
 /**
  * Asks the provider whether it signed these bytes; nothing is asked if it cannot have. Undefined if
  * it did not.
@@ -20,7 +26,7 @@ export async function verified(
   connection: Connection,
   headers: WebhookHeaders,
   body: Buffer,
-  signal: AbortSignal,
+  ask: Ask,
 ): Promise<Envelope | undefined> {
   const claims = Object.entries(signatureHeaders).map(([name, header]) => [name, headers[header]]);
   if (claims.some(([, value]) => !value)) return undefined;
@@ -34,7 +40,7 @@ export async function verified(
     const start = JSON.stringify({ ...claim, webhook_id }).slice(0, -1);
     const asked = Buffer.concat([Buffer.from(`${start},"webhook_event":`), body, Buffer.from('}')]);
     const path = '/v1/notifications/verify-webhook-signature';
-    const answer = await askJson(connection, path, { body: asked, expected: [400, 422], signal });
+    const answer = await ask(path, { body: asked, expected: [400, 422] });
     if ((answer as { verification_status?: string })?.verification_status === 'SUCCESS')
       return envelope;
   }

@@ -10,7 +10,7 @@ import {
 } from '@paypal/paypal-server-sdk';
 import { fromWire, toWire } from '../domain/payments/currencies';
 import { askJson, type Connection, createConnection, explain, issueOf } from './a-client';
-import { eventOf, verified } from './a-webhooks';
+import { type Ask, eventOf, verified } from './a-webhooks';
 import { CALL_MS, createCalls } from './calls';
 import {
   type Checkout,
@@ -45,7 +45,10 @@ export function createProviderA(access: ProviderAccess, call_ms = CALL_MS): Paym
     expire: async () => undefined,
     refund: (request) => calls.run((signal) => refund(connection, request, signal)),
     async verifyWebhook(headers, body) {
-      const envelope = await calls.run((signal) => verified(connection, headers, body, signal));
+      // Only what is asked of the provider may be lost: a mistake of ours is no trouble of theirs.
+      const ask: Ask = (path, question) =>
+        calls.run((signal) => askJson(connection, path, { ...question, signal }));
+      const envelope = await verified(connection, headers, body, ask);
       return envelope && eventOf(envelope);
     },
   };

@@ -12,7 +12,7 @@ import type {
   Units,
   Usage,
 } from '../../domain/ledger/calls';
-import type { Verify } from '../../domain/people/identity';
+import type { VerifyBody } from '../../domain/people/identity';
 import type { TraceMembers } from '../../domain/trace';
 import type { Members } from '../http/fields';
 
@@ -151,7 +151,7 @@ export const verifyBody = z
     key: id.optional(),
     org_id: id.optional(),
     key_id: id.optional(),
-  } satisfies Members<Verify>)
+  } satisfies Members<VerifyBody>)
   .refine(({ key, org_id, key_id }) => (key ? !org_id && !key_id : org_id && key_id), {
     path: ['key'],
     message: 'is needed, or org_id with key_id where the gateway has another proof of who calls',

@@ -10,7 +10,7 @@ import type {
   Settlement,
 } from '../../domain/ledger/calls';
 import * as reservations from '../../domain/ledger/reservations';
-import type { KeyOwner, Verify } from '../../domain/people/identity';
+import type { KeyOwner, VerifyBody } from '../../domain/people/identity';
 import * as tokens from '../../domain/people/tokens';
 import { withRetry } from '../../domain/sql';
 import { requireGatewayVersion } from '../http/access';
@@ -83,7 +83,7 @@ export async function extend({ db }: Ctx, { items }: Extend): Promise<{ results:
   return { results: items.map(rowOf) };
 }
 
-export async function verify({ keys, db, http }: Ctx, given: Verify): Promise<KeyOwner> {
+export async function verify({ keys, db, http }: Ctx, given: VerifyBody): Promise<KeyOwner> {
   requireGatewayVersion(http);
   const { key, org_id: of_org = '', key_id: by_id = '' } = given;
   const found = key ? keys.check(key) : tokens.findLivingById(db, of_org, by_id);

@@ -5,7 +5,10 @@ import type { Proof } from '../trace';
 /**
  * Asks for the owner of a gateway key: by the key itself, or by its id if another proof names it.
  */
-export interface Verify {
+export type Verify = { key: string } | { org_id: string; key_id: string };
+
+/** A verify as it is sent: the API refuses any other mix of the members. */
+export interface VerifyBody {
   key?: string | undefined;
   org_id?: string | undefined;
   key_id?: string | undefined;

@@ -6,7 +6,7 @@ export interface Payment {
   ticket_id: string | undefined;
 }
 
-/** Whose place it is among the held calls, and how many there are. */
+/** The owner of a held call, and the bounds of how many are held. */
 export interface Place {
   owner: string;
   held_max: number;

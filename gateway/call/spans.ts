@@ -5,7 +5,7 @@ import {
   fail,
   inSpan,
   SpanKind,
-  setAttributes as tell,
+  setAttributes,
   traceIdOf,
   traceparentOf,
 } from '../../runtime/telemetry/spans';
@@ -27,9 +27,9 @@ export function beginCall(call: Call): void {
 export function endCall(call: Call): void {
   const { span, ctx } = call;
   if (span === undefined) return;
-  tell(span, marksOf(call));
-  tell(span, callerOf(call));
-  tell(span, resultOf(call));
+  setAttributes(span, marksOf(call));
+  setAttributes(span, callerOf(call));
+  setAttributes(span, resultOf(call));
   // A short answer is written later; to what was thrown, failCall has the status.
   if (ctx.res.headersSent) span.setAttribute(STATUS, ctx.res.statusCode);
   else if (ctx.body !== undefined) span.setAttribute(STATUS, ctx.status);

@@ -1,5 +1,5 @@
 import type { Logger } from '../../runtime/log';
-import { openTracing } from '../../runtime/telemetry/open';
+import { loadTracing } from '../../runtime/telemetry/open';
 import { createReceiver } from '../../runtime/telemetry/receiver';
 import type { Tracing } from '../../runtime/telemetry/spans';
 import { endpointOf, type OtlpSettings } from '../config/telemetry';
@@ -18,34 +18,49 @@ export function openTelemetry(parts: Parts): Telemetry {
   return new Telemetry(parts);
 }
 
+/** What telemetry is made with, once it is loaded. */
+type Sdk = Pick<Awaited<ReturnType<typeof loadTracing>>, 'OtlpTracing'> &
+  typeof import('./limit-metrics.ts');
+
 /** What this gateway exports; it follows the configuration. */
 export class Telemetry {
   /** Absent while traces are off: then no call makes a span. */
   tracing: Tracing | undefined;
   private metrics: LimitMetrics | undefined;
   private used = '';
+  private sdk: Sdk | undefined;
   private readonly parts: Parts;
 
   constructor(parts: Parts) {
     this.parts = parts;
   }
 
-  /** Exports as a configuration says, once the SDK is loaded. */
-  async use(settings: OtlpSettings): Promise<void> {
+  /** Loads the SDK if a configuration exports anything; `use` follows in the same turn. */
+  async load({ enabled }: OtlpSettings): Promise<void> {
+    if (!enabled || this.sdk !== undefined) return;
+    const [{ OtlpTracing }, metrics] = await Promise.all([
+      loadTracing(),
+      import('./limit-metrics.ts'),
+    ]);
+    this.sdk = { OtlpTracing, ...metrics };
+  }
+
+  /** Exports as a configuration says that was loaded. */
+  use(settings: OtlpSettings): void {
     const { limits, log, sample_ratio } = this.parts;
     const endpoint = settings.enabled ? endpointOf(settings) : '';
     const used = JSON.stringify([endpoint, settings.export_rate_limit_metrics]);
     if (used === this.used) return;
-    this.used = used;
     // Spans of calls under way end in what they began in, or nowhere.
     void this.close();
     this.tracing = undefined;
     this.metrics = undefined;
+    this.used = used;
     if (endpoint === '') return;
+    const { OtlpTracing, openLimitMetrics } = this.sdk as Sdk;
     const receiver = createReceiver({ endpoint, log });
-    this.tracing = await openTracing({ service: SERVICE, endpoint, sample_ratio, log }, receiver);
+    this.tracing = new OtlpTracing({ service: SERVICE, endpoint, sample_ratio, log }, receiver);
     if (!settings.export_rate_limit_metrics) return;
-    const { openLimitMetrics } = await import('./limit-metrics.ts');
     this.metrics = openLimitMetrics({ service: SERVICE, receiver, limits });
   }
 

@@ -4,9 +4,13 @@ import type { Tracing, TracingOptions } from './spans';
 
 /** `receiver` is shared with the other telemetry of the process. */
 export async function openTracing(options: TracingOptions, receiver?: Receiver): Promise<Tracing> {
-  // The SDK is 18 MB and a third of a second, which a process without telemetry does not load.
-  const { OtlpTracing } = await import('./otlp.ts');
+  const { OtlpTracing } = await loadTracing();
   return new OtlpTracing(options, receiver);
+}
+
+/** The SDK is 18 MB and a third of a second, which a process without telemetry does not load. */
+export function loadTracing(): Promise<typeof import('./otlp.ts')> {
+  return import('./otlp.ts');
 }
 
 /** The traces of a process, if its environment names a receiver. */

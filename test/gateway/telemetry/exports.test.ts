@@ -78,7 +78,9 @@ async function endureAway(how: 'refuses' | 'hangs'): Promise<void> {
   const log = pino({ level: 'info' }, { write: (line) => void lines.push(JSON.parse(line)) });
   const gateway = await world.openGateway();
   const telemetry = openTelemetry({ limits: gateway.gateway.limits, log });
-  await telemetry.use({ enabled: true, endpoint_env, export_rate_limit_metrics: true });
+  const settings = { enabled: true, endpoint_env, export_rate_limit_metrics: true };
+  await telemetry.load(settings);
+  telemetry.use(settings);
   gateway.gateway.telemetry = telemetry;
   const ask = async () =>
     expect((await post(gateway.url + route, world.key, chat('Hello'))).status).toBe(200);
