@@ -69,7 +69,7 @@ export function openTemporal(
   return {
     update: updaterOf(client, db),
     /** The same, whose messages are part of a trace. */
-    within: (trace: Trace) => ({ update: updaterOf(inTrace(client, trace), db) }),
+    inTrace: (trace: Trace) => ({ update: updaterOf(inTrace(client, trace), db) }),
     close: () => connection.close(),
   };
 }

@@ -47,5 +47,5 @@ function end(span: Span, ctx: Context): void {
 export function inTrace(temporal: Temporal, { state }: Pick<Context, 'state'>): Temporal {
   const span = state.span as Span | undefined;
   if (span === undefined) return temporal;
-  return { ...temporal, ...temporal.within({ traceparent: traceparentOf(span) }) };
+  return { ...temporal, ...temporal.inTrace({ traceparent: traceparentOf(span) }) };
 }

@@ -172,6 +172,14 @@ test.each(tables)(
   },
 );
 
+test('workflows are imported for their types alone: their code runs in the sandbox of Temporal only', () => {
+  const values = [...sources].filter(
+    ([file, text]) =>
+      !file.startsWith('workflows/') && /^import (?!type\b)[^;]*'(\.\.\/)+workflows/m.test(text),
+  );
+  expect(values.map(([file]) => file)).toEqual([]);
+});
+
 test('an import that no rule allows is found, also of a type alone', () => {
   const seeded = new Map([
     ...sources,
