@@ -1,7 +1,8 @@
 import type { Knex } from 'knex';
 
-// What the schema consists of, read off PostgreSQL's catalogue. Left out is what differs from one database to the next: daily
-// partitions of events, owners, and the tables in which knex notes the migrations.
+// What the schema consists of, read off PostgreSQL's catalogue. Left out is what differs from one
+// database to the next: daily partitions of events, owners, and the tables in which knex notes the
+// migrations.
 
 export interface Column {
   table: string;

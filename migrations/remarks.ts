@@ -1,12 +1,23 @@
 import { migrationNames, migrationText } from './files';
 
-/** What the migrations say of the objects that they make, for the catalogue keeps neither comments nor an order. */
+/**
+ * What the migrations say of the objects that they make, for the catalogue keeps neither comments
+ * nor an order.
+ */
 export interface Remarks {
-  /** The comment of an object by its key: `table wallets`, `column wallets.seq`, `function credit`. */
+  /**
+   * The comment of an object by its key: `table wallets`, `column wallets.seq`, `function credit`.
+   */
   comments: Map<string, string>;
-  /** Where the newest text of a table, type or function stands: a number that grows in the order of the migrations. */
+  /**
+   * Where the newest text of a table, type or function stands: a number that grows in the order of
+   * the migrations.
+   */
   places: Map<string, number>;
-  /** The migration that first made a table, type or function, in any of its versions (`reserve` for `reserve_2`). */
+  /**
+   * The migration that first made a table, type or function, in any of its versions (`reserve` for
+   * `reserve_2`).
+   */
   origins: Map<string, string>;
   /** What the head of each migration says of the whole. */
   heads: Map<string, string>;

@@ -12,7 +12,9 @@ import {
 import { baseName, type Remarks, readRemarks } from './remarks';
 import { declaration, inLines, parameters, plain, remark, typeName } from './wording';
 
-/** The nouns of schema.sql in their order, each with the migrations that made what belongs to it. */
+/**
+ * The nouns of schema.sql in their order, each with the migrations that made what belongs to it.
+ */
 const sections: readonly { title: string; files: readonly string[] }[] = [
   { title: 'Organizations, people, teams and agents', files: ['0001'] },
   { title: 'Keys', files: ['0002'] },
@@ -150,7 +152,10 @@ function columnText(column: Column, constraints: Constraint[]): string {
   return inLines([first.filter(Boolean).join(' '), ...rest.filter((text) => text !== undefined)]);
 }
 
-/** How a constraint is written beside its column; undefined if it is about more, or has a name of its own. */
+/**
+ * How a constraint is written beside its column; undefined if it is about more, or has a name of
+ * its own.
+ */
 function inlineText({ table, name, kind, column, text }: Constraint): string | undefined {
   if (column === null) return undefined;
   const words = plain(text);

@@ -16,7 +16,10 @@ export function parameters(list: string): string {
     .join(', ');
 }
 
-/** A declaration in lines of at most 100 columns; its own line breaks stay, and a literal stays whole. */
+/**
+ * A declaration in lines of at most 100 columns; its own line breaks stay, and a literal stays
+ * whole.
+ */
 export function declaration(text: string, indent = ''): string {
   const [first = '', ...more] = text.split('\n');
   const wordsOf = (line: string) => line.match(/(?:'[^']*'|[^ '])+/g) ?? [];
@@ -46,7 +49,10 @@ export function inLines(parts: string[]): string {
   return line.length < COLUMNS_MAX - 2 ? line : parts.join('\n');
 }
 
-/** An expression, declaration or statement as the catalogue words it, in the words of the migrations. */
+/**
+ * An expression, declaration or statement as the catalogue words it, in the words of the
+ * migrations.
+ */
 export function plain(text: string): string {
   const lower = text
     .split(/('(?:[^']|'')*')/)

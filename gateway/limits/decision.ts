@@ -22,7 +22,9 @@ interface Refused {
   opens_circuit: boolean;
 }
 
-/** The limit that leaves least, and what the tightest limits of requests and of tokens have left. */
+/**
+ * The limit that leaves least, and what the tightest limits of requests and of tokens have left.
+ */
 export interface Tightest {
   standing: Standing;
   /** Null if no limit counts requests. */

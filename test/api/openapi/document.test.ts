@@ -32,7 +32,8 @@ test('every route is in the document with its access and its good status', () =>
   }
 });
 
-// What the specification demands of the control plane, as it says it, beside what the tables here happen to hold.
+// What the specification demands of the control plane, as it says it, beside what the tables here
+// happen to hold.
 const demanded = `
   get /v1/wallets: member
   get /v1/wallets/balance: member

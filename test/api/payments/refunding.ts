@@ -7,8 +7,8 @@ import {
   type PaymentWorld,
 } from '../../support/payments/world';
 
-// Money that goes back, over the real wires: our refunds, and what happens at the provider's own site.
-// A test file that imports this also gets its hooks.
+// Money that goes back, over the real wires: our refunds, and what happens at the provider's own
+// site. A test file that imports this also gets its hooks.
 
 export let world: PaymentWorld;
 export let tenant: Tenant;

@@ -92,7 +92,10 @@ async function follow(
   return seen;
 }
 
-/** Until the streams have looked for events a few times more: each asks the database again and again. */
+/**
+ * Until the streams have looked for events a few times more: each asks the database again and
+ * again.
+ */
 async function untilLooked(): Promise<void> {
   let looks = 0;
   const count = (_answer: unknown, { sql }: { sql: string }) => {
@@ -244,7 +247,8 @@ test('each day has its partition before it comes; what lay in the default one mo
     { org_id: tenant.org_id },
   );
   expect(counted).toEqual({ in_default: 0, in_all: 1 });
-  // Money does not stop while the day's table is being made: a writer of today holds no lock that matters for long.
+  // Money does not stop while the day's table is being made: a writer of today holds no lock that
+  // matters for long.
   const writer = await db.transaction();
   await append(tenant.org_id, 'wallet.balance_low', {}, writer);
   await expect(

@@ -10,7 +10,8 @@ import {
 import { credit, makeOrg, type TestOrg } from '../../support/ledger';
 import { openAtMinute } from '../../support/limits';
 
-// The world of the tests of limits, and how they ask in it. A test file that imports this also gets its hooks.
+// The world of the tests of limits, and how they ask in it. A test file that imports this also gets
+// its hooks.
 
 export const CHAT = '/v1/chat/completions';
 

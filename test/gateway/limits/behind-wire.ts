@@ -11,7 +11,8 @@ import { openAtMinute } from '../../support/limits';
 import { type BreakableRedis, openRedis } from '../../support/redis';
 import { openWire, type Wire } from '../../support/wire';
 
-// A world whose models are behind a wire, with a Redis for its gateways. A test file that imports this also gets its hooks.
+// A world whose models are behind a wire, with a Redis for its gateways. A test file that imports
+// this also gets its hooks.
 
 export const CHAT = '/v1/chat/completions';
 
