@@ -26,7 +26,7 @@ export function openDatabase(url: string, pool_max = 10, application_name = 'svc
     },
     pool: { min: 0, max: pool_max },
     acquireConnectionTimeout: 5_000,
-    // Bindings belong into no message: webhooks carry people's names, config carries secrets.
+    // Bindings belong in no message: webhooks carry people's names, config carries secrets.
     compileSqlOnError: false,
     log: silent,
   });

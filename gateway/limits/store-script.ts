@@ -35,7 +35,7 @@ if not epoch then
   redis.call('SET', KEYS[1], epoch)
 end
 redis.call('EXPIRE', KEYS[1], 86400)
-local is_young = now < tonumber(string.match(epoch, ':(%d+)$') or 0) + tonumber(ARGV[3])
+local is_warming_up = now < tonumber(string.match(epoch, ':(%d+)$') or 0) + tonumber(ARGV[3])
 
 local function slots_of(text, gone)
   local sum, oldest = 0, -1
@@ -63,16 +63,16 @@ local function read_slots(key, gone)
   return sum, oldest
 end
 
-local function read_level(key, at, amount, untold)
+local function read_level(key, at, amount, unreported)
   local stored = redis.call('HMGET', key, 'level', 'at')
   local level = 0
   if stored[1] then
     level = math.max(0, tonumber(stored[1]) - math.max(0, at - tonumber(stored[2])) * amount)
   end
-  return math.max(0, level + untold)
+  return math.max(0, level + unreported)
 end
 
-local refused, plans, answer = is_young and -1 or 0, {}, {}
+local refused, plans, answer = is_warming_up and -1 or 0, {}, {}
 for n = 2, #KEYS do
   local a = 3 + (n - 2) * 10
   local plan = {
@@ -91,7 +91,7 @@ for n = 2, #KEYS do
     plan.at = now / plan.step
     if plan.kind == 'steps' then plan.at = math.floor(plan.at) end
     used = read_level(plan.key, plan.at, plan.many, tonumber(plan.before))
-    if is_young then used = math.max(used, tonumber(ARGV[a + 10])) end
+    if is_warming_up then used = math.max(used, tonumber(ARGV[a + 10])) end
     plan.level = used
     answer[#answer + 1] = string.format('%.6f', used)
     answer[#answer + 1] = -1

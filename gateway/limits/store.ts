@@ -38,8 +38,8 @@ const PROBE_MS = 250;
 const RENEW_MS = 5_000;
 const CHUNK = 100;
 // So many sync intervals after the store was emptied, each gateway has reported again.
-const YOUNG_INTERVALS = 3;
-const YOUNG_MS_MAX = 1_000;
+const WARM_UP_INTERVALS = 3;
+const WARM_UP_MS_MAX = 1_000;
 
 /** The shared counters, in a Redis; store-script.ts states the algorithm and its limits. */
 export class SharedStore {
@@ -57,9 +57,9 @@ export class SharedStore {
   private readonly timers: NodeJS.Timeout[] = [];
   private readonly opened = createDeferred<void>();
   private epoch = '';
-  /** When the epoch is no longer young, by the store's clock. */
+  /** When the warm-up of the epoch is over, by the store's clock. */
   private decides_at = 0;
-  private readonly young_ms: number;
+  private readonly warm_up_ms: number;
   private is_probing = false;
   private is_flushing = false;
   private is_reporting = false;
@@ -72,7 +72,7 @@ export class SharedStore {
     given: { log: Logger; clock: () => number; buckets: Pick<Buckets, 'all' | 'leases'> },
   ) {
     this.settings = settings;
-    this.young_ms = Math.min(settings.sync_interval_ms * YOUNG_INTERVALS, YOUNG_MS_MAX);
+    this.warm_up_ms = Math.min(settings.sync_interval_ms * WARM_UP_INTERVALS, WARM_UP_MS_MAX);
     this.log = given.log;
     this.clock = given.clock;
     this.buckets = given.buckets;
@@ -108,9 +108,9 @@ export class SharedStore {
    * does not answer.
    */
   async admit(checks: readonly Check[], now: number): Promise<Check | undefined> {
-    const young_ms = Math.min(this.decides_at - now, this.young_ms);
-    if (young_ms > 0) {
-      await sleep(young_ms + 1);
+    const warm_up_ms = Math.min(this.decides_at - now, this.warm_up_ms);
+    if (warm_up_ms > 0) {
+      await sleep(warm_up_ms + 1);
       return this.admit(checks, this.now());
     }
     const asked = checks.map((check) => newQuestion(check, now));
@@ -272,7 +272,7 @@ export class SharedStore {
     const keys = [`${key_prefix}epoch`, ...reports.map(({ bucket }) => key_prefix + bucket.key)];
     const args = reports.flatMap((report) => argumentsOf(report, now));
     const covered = reports.map(({ bucket, ahead }) => ownOf(bucket, now) + ahead);
-    const all = [Math.floor(now), this.me, this.young_ms, ...args];
+    const all = [Math.floor(now), this.me, this.warm_up_ms, ...args];
     const answer = await this.client.run(keys, all).catch((error: unknown) => {
       for (const report of reports) restoreUnreported(report);
       throw error;
@@ -289,7 +289,7 @@ export class SharedStore {
     // Another one: the store has been emptied, so each gateway reports again what it has counted.
     if (this.epoch !== '' && this.epoch !== epoch) this.reportAll();
     this.epoch = epoch;
-    this.decides_at = Number(epoch.split(':')[1]) + this.young_ms;
+    this.decides_at = Number(epoch.split(':')[1]) + this.warm_up_ms;
     return answer;
   }
 }

@@ -13,7 +13,7 @@ export function listen(call: Identified): void {
   call.is_listening = true;
   const { keep_alive_ms } = call.snapshot.settings.mcp;
   const every_ms = Math.min(CONFIRM_MS, keep_alive_ms);
-  const timer = setInterval(() => void endWhereRefused(call), every_ms).unref();
+  const timer = setInterval(() => void endIfRefused(call), every_ms).unref();
   call.onEnd(() => clearInterval(timer));
 }
 
@@ -38,7 +38,7 @@ function checkRoom(call: Identified): void {
   );
 }
 
-async function endWhereRefused(call: Identified): Promise<void> {
+async function endIfRefused(call: Identified): Promise<void> {
   try {
     await call.gateway.snapshot.identifier.confirm(call.ctx.req.headers);
   } catch (error) {

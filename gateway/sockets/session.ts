@@ -165,7 +165,7 @@ export class SocketSession implements Link {
       if (refusal?.status === 401) this.leave({ code: NOT_ALLOWED, error: refusal });
     }
     this.lanes.delete(lane);
-    this.closeWhereIdle();
+    this.closeIfIdle();
   }
 
   private next(lane: string): SocketCall | undefined {
@@ -185,10 +185,10 @@ export class SocketSession implements Link {
         call.refuse(ending.error);
       }
     }
-    this.closeWhereIdle();
+    this.closeIfIdle();
   }
 
-  private closeWhereIdle(): void {
+  private closeIfIdle(): void {
     if (this.ending === undefined || this.running.size > 0) return;
     this.ws.close(this.ending.code, this.ending.error.message);
   }
