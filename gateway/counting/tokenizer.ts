@@ -3,7 +3,7 @@ import {
   O200K_TOKEN_SPLIT_REGEX,
 } from 'gpt-tokenizer/encodingParams/constants';
 import type { GptEncoding } from 'gpt-tokenizer/GptEncoding';
-import { charCodeAt } from '../wire/scan';
+import { codeAt } from '../wire/scan';
 import { startThread, type Thread } from './thread';
 
 export type Encoding = 'o200k_base' | 'cl100k_base';
@@ -137,7 +137,7 @@ export function pieces(text: string): string[] {
   let unbroken = 0;
   let white = 0;
   for (let at = 0; at < length; at += 1) {
-    const code = charCodeAt.call(text, at);
+    const code = codeAt(text, at);
     const kind = kindOf(code);
     unbroken = kind === 'blank' ? 0 : unbroken + 1;
     white = kind === 'sign' ? 0 : white + 1;

@@ -2,13 +2,8 @@ import type { Funded } from '../call/call';
 import { renamed } from '../families/forms';
 import type { ClientRequest } from '../families/request';
 import type { Candidate } from '../upstreams/targets';
-import type { Span, Spans } from '../wire/members';
+import { applyEdits, type Edit, memberEdit } from '../wire/edits';
 import type { Body } from '../wire/values';
-
-interface Edit {
-  at: Span;
-  text: string;
-}
 
 /**
  * What one candidate is sent: its own name of the model where the client wrote another or none, and usage asked for in streams
@@ -27,13 +22,13 @@ export function sentTo(call: Pick<Funded, 'request' | 'family'>, candidate: Cand
   const text = outgoing.bytes.toString('utf8');
   const edits: Edit[] = [];
   if (body.model !== candidate.model) {
-    edits.push(member(text, outgoing.spans, 'model', JSON.stringify(candidate.model)));
+    edits.push(memberEdit(text, outgoing.spans, 'model', JSON.stringify(candidate.model)));
   }
   if (asks) {
     const options = { ...(body.stream_options as Body | null), include_usage: true };
-    edits.push(member(text, outgoing.spans, 'stream_options', JSON.stringify(options)));
+    edits.push(memberEdit(text, outgoing.spans, 'stream_options', JSON.stringify(options)));
   }
-  return Buffer.from(edited(text, edits));
+  return Buffer.from(applyEdits(text, edits));
 }
 
 /** True where the gateway asks for the usage that the client's stream would not tell. Some providers refuse `stream_options`. */
@@ -48,22 +43,4 @@ export function asksUsage(
 
 function isAsked({ stream_options }: ClientRequest['body']): boolean {
   return (stream_options as Body | null | undefined)?.include_usage === true;
-}
-
-/** Puts a value in the place of the one that stands there, or a new member before all others. */
-function member(text: string, spans: Spans, name: string, value: string): Edit {
-  const at = spans.get(name);
-  if (at !== undefined) return { at, text: value };
-  const start = text.indexOf('{') + 1;
-  return { at: { start, end: start }, text: `"${name}":${value},` };
-}
-
-function edited(text: string, edits: Edit[]): string {
-  let result = '';
-  let from = 0;
-  for (const edit of edits.sort((a, b) => a.at.start - b.at.start)) {
-    result += text.slice(from, edit.at.start) + edit.text;
-    from = edit.at.end;
-  }
-  return result + text.slice(from);
 }

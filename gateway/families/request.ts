@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { AppError } from '../../domain/errors';
 import type { Sound } from '../counting/sound';
-import type { Spans } from '../wire/members';
+import type { Spans } from '../wire/scan';
 import type { Body } from '../wire/values';
 
 const MODEL_CHARACTERS_MAX = 256;

@@ -2,7 +2,7 @@ import { AppError } from '../../domain/errors';
 import type { Funded, Identified } from '../call/call';
 import type { Dlp, Verdict } from '../policy/dlp';
 import { blocked } from '../stages/policies';
-import { COMMA, charCodeAt, QUOTE } from '../wire/scan';
+import { hasMoreThan } from '../wire/scan';
 import type { Frame } from '../wire/sse';
 import { messagesIn } from './answers';
 import { rpcErrors } from './messages';
@@ -18,7 +18,7 @@ export interface AnswerGuard {
 
 // An event that was too long to be read cannot be looked at either.
 const UNREAD_MAX_BYTES = 1_048_576;
-// Quotes and commas. With 300,000 the look takes a third of a second.
+// Quotes and commas. With 300,000 the look takes a third of a second, and would hold up other calls.
 const SIGNS_MAX = 300_000;
 
 /** `paid` are the calls of tools among the requests, by their ids. */
@@ -57,7 +57,7 @@ export function openGuard(
 }
 
 async function look(dlp: Dlp, text: string): Promise<Verdict> {
-  if (hasTooMany(text)) throw tooMuch();
+  if (hasMoreThan(SIGNS_MAX, text)) throw tooMuch();
   if (messagesIn(text).length > 0) return filterWords(dlp, { text, words: wordsIn(text) });
   const { rule, values } = await filterWords(dlp, { text: '', words: [], values: [text] });
   return rule === undefined ? { text: values[0] as string } : { rule };
@@ -75,17 +75,6 @@ function withoutData({ bytes, is_tail }: Frame): Buffer {
     throw tooMuch();
   }
   return is_tail ? bytes : reframed(bytes, undefined);
-}
-
-/** True where so many values stand in a text that to look at them all would hold up other calls. */
-function hasTooMany(text: string): boolean {
-  const { length } = text;
-  let count = 0;
-  for (let at = 0; at < length && count <= SIGNS_MAX; at += 1) {
-    const code = charCodeAt.call(text, at);
-    if (code === QUOTE || code === COMMA) count += 1;
-  }
-  return count > SIGNS_MAX;
 }
 
 function tooMuch(): AppError {

@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { DlpSettings } from '../config/policies';
+import { applyEdits, type Edit } from '../wire/edits';
 import { type Inspector, openInspector } from './inspector';
-import { type Literal, literalsIn, spliced } from './literals';
+import { type Literal, literalsIn } from './literals';
 import { decidedText, type Slot, Strand } from './strand';
 
 // A text longer than this is looked at in pieces, so that other calls go on in between.
@@ -42,7 +43,7 @@ export async function checkJson(
     const empty = is_list ? '[]' : 'null';
     if (text.slice(start, end) !== empty) edits.push({ start, end, text: empty });
   }
-  return { text: edits.length === 0 ? text : spliced(text, edits) };
+  return { text: applyEdits(text, edits) };
 }
 
 /** Parts of one content are read as one text, whatever stands between them. */
@@ -56,12 +57,6 @@ function groupsOf(literals: readonly Literal[]): Iterable<Literal[]> {
     else group.push(literal);
   }
   return groups.values();
-}
-
-interface Edit {
-  start: number;
-  end: number;
-  text: string;
 }
 
 /** Gives the rule that blocks; what is redacted is added to the edits. */

@@ -1,19 +1,7 @@
-import {
-  CLOSE_LIST,
-  CLOSE_OBJECT,
-  COMMA,
-  charCodeAt,
-  OPEN_LIST,
-  OPEN_OBJECT,
-  QUOTE,
-  said,
-  stringEnd,
-} from '../wire/scan';
+import { type Container, type Span, said, walk } from '../wire/scan';
 
 /** A string in a JSON text: its place, quotes included, and what it says. */
-export interface Literal {
-  start: number;
-  end: number;
+export interface Literal extends Span {
   value: string;
   /** The list that its object stands in, where it is the text of one part among others; they are read as one. */
   parts_of: number | undefined;
@@ -22,9 +10,7 @@ export interface Literal {
 }
 
 /** A value that tells again, token by token, what the texts say. */
-export interface Echo {
-  start: number;
-  end: number;
+interface Echo extends Span {
   is_list: boolean;
 }
 
@@ -34,19 +20,6 @@ export interface Literals {
 }
 
 const nothing: ReadonlySet<string> = new Set();
-
-interface Container {
-  start: number;
-  is_list: boolean;
-  /** The member that it is the value of. */
-  name: string;
-  /** The member that is being read in it. */
-  member: string;
-  takes_key: boolean;
-  /** Where it begins, for what tells again; else -1. */
-  echo: number;
-  is_in_echo: boolean;
-}
 
 // Names and kinds, which mean something to the provider and say nothing.
 const labels = new Set([
@@ -97,6 +70,8 @@ interface Names {
 }
 
 const NAMES_FEW = 16;
+// Of a list, which has no members.
+const no_names: Names = { few: [], many: undefined };
 
 /** True where a name is among them; it is from now on. */
 function isKnown(names: Names, name: string): boolean {
@@ -111,29 +86,20 @@ function isKnown(names: Names, name: string): boolean {
 
 /** True where an object of this JSON text names a member twice. */
 export function hasRepeats(text: string): boolean {
-  const { length } = text;
-  const outer: (Names | undefined)[] = [];
-  // The members so far of the object that is read; a list has none.
-  let names: Names | undefined;
-  let takes_key = false;
-  for (let at = 0; at < length; at += 1) {
-    const code = charCodeAt.call(text, at);
-    if (code === QUOTE) {
-      const end = stringEnd(text, at);
-      if (takes_key && names !== undefined) {
-        const name = said(text, at, end);
-        if (isKnown(names, name)) return true;
-        takes_key = false;
-      }
-      at = end - 1;
-    } else if (code === OPEN_OBJECT || code === OPEN_LIST) {
-      outer.push(names);
-      takes_key = code === OPEN_OBJECT;
-      names = takes_key ? { few: [], many: undefined } : undefined;
-    } else if (code === CLOSE_OBJECT || code === CLOSE_LIST) names = outer.pop();
-    else if (code === COMMA) takes_key = names !== undefined;
-  }
-  return false;
+  let has_repeats = false;
+  walk<Names>(text, {
+    open: (_, is_list) => (is_list ? no_names : { few: [], many: undefined }),
+    name({ role: names, member }) {
+      has_repeats ||= isKnown(names, member);
+    },
+  });
+  return has_repeats;
+}
+
+interface Place {
+  is_unread: boolean;
+  is_echo: boolean;
+  is_in_echo: boolean;
 }
 
 /**
@@ -141,76 +107,46 @@ export function hasRepeats(text: string): boolean {
  * of two members of one name parsers keep one, and not all the same. `unread` are the top-level members not looked into.
  */
 export function literalsIn(text: string, unread: ReadonlySet<string> = nothing): Literals {
-  const found: Literals = { literals: [], echoes: [] };
-  const stack: Container[] = [];
-  const { length } = text;
-  for (let at = 0; at < length; at += 1) {
-    const top = stack.at(-1);
-    const code = charCodeAt.call(text, at);
-    if (code === QUOTE) at = readString(text, at, stack, unread, found) - 1;
-    else if (code === OPEN_LIST || code === OPEN_OBJECT) {
-      const is_list = code === OPEN_LIST;
-      const name = top === undefined ? '' : top.is_list ? top.name : top.member;
-      const echo = name === 'logprobs' && top?.is_list === false ? at : -1;
-      const is_in_echo = echo >= 0 || top?.is_in_echo === true;
-      const takes_key = !is_list;
-      stack.push({ start: at, is_list, name, member: '', takes_key, echo, is_in_echo });
-    } else if (code === CLOSE_LIST || code === CLOSE_OBJECT) {
-      stack.pop();
-      if (top !== undefined && top.echo >= 0) {
-        found.echoes.push({ start: top.echo, end: at + 1, is_list: top.is_list });
-      }
-    } else if (code === COMMA && top?.is_list === false) top.takes_key = true;
-  }
-  return found;
+  const literals: Literal[] = [];
+  const echoes: Echo[] = [];
+  const isUnread = ({ outer, member, role }: Container<Place>): boolean =>
+    outer === undefined ? unread.has(member) : role.is_unread;
+  walk<Place>(text, {
+    open(outer) {
+      const is_echo = outer?.member === 'logprobs';
+      const is_in_echo = is_echo || outer?.role.is_in_echo === true;
+      return { is_unread: outer !== undefined && isUnread(outer), is_echo, is_in_echo };
+    },
+    close({ role, start, is_list }, end) {
+      if (role.is_echo) echoes.push({ start, end, is_list });
+    },
+    name({ role, name, member }, start, end) {
+      const is_said = named_freely.has(name) || !isPlainName(member);
+      if (!is_said || role.is_unread) return;
+      literals.push({ start, end, value: member, parts_of: undefined });
+    },
+    string(holder, start, end) {
+      if (isUnread(holder)) return;
+      // It is taken out of answers as a whole.
+      if (holder.role.is_in_echo && unread !== nothing) return;
+      const literal = literalAt(text, holder, { start, end });
+      if (literal !== undefined) literals.push(literal);
+    },
+  });
+  return { literals, echoes };
 }
 
-/** Puts texts in the place of parts of a JSON text. */
-export function spliced(
+/** The string that a list holds or a member has as its value; undefined if nobody reads it. */
+function literalAt(
   text: string,
-  edits: readonly { start: number; end: number; text: string }[],
-): string {
-  let result = '';
-  let from = 0;
-  for (const edit of edits.toSorted((a, b) => a.start - b.start)) {
-    // What lies in a part that has been replaced is gone.
-    if (edit.start < from) continue;
-    result += text.slice(from, edit.start) + edit.text;
-    from = edit.end;
-  }
-  return result + text.slice(from);
-}
-
-/** Takes the string that starts here; gives the place behind it. */
-function readString(
-  text: string,
-  start: number,
-  stack: readonly Container[],
-  unread: ReadonlySet<string>,
-  found: Literals,
-): number {
-  const end = stringEnd(text, start);
-  const top = stack.at(-1);
-  if (top === undefined) return end;
-  if (top.takes_key) {
-    const value = said(text, start, end);
-    top.member = value;
-    top.takes_key = false;
-    const is_said = named_freely.has(top.name) || !isPlainName(value);
-    if (is_said && (stack.length === 1 || !unread.has(stack[0]?.member ?? ''))) {
-      found.literals.push({ start, end, value, parts_of: undefined });
-    }
-    return end;
-  }
-  if (unread.has(stack[0]?.member ?? '')) return end;
-  // It is taken out of answers as a whole.
-  if (top.is_in_echo && unread !== nothing) return end;
+  { is_list, name: own_name, member, outer }: Container<Place>,
+  { start, end }: Span,
+): Literal | undefined {
   const value = said(text, start, end);
-  const name = top.is_list ? top.name : top.member;
-  const is_free = !top.is_list && named_freely.has(top.name);
-  if (!is_free && isSilent(name, value)) return end;
-  const list = name === 'text' && !top.is_list ? stack.at(-2) : undefined;
-  const parts_of = list?.is_list ? list.start : undefined;
-  found.literals.push({ start, end, value, parts_of, is_json: name === 'arguments' });
-  return end;
+  const name = is_list ? own_name : member;
+  const is_free = !is_list && named_freely.has(own_name);
+  if (!is_free && isSilent(name, value)) return undefined;
+  const is_part = member === 'text' && outer?.is_list === true;
+  const parts_of = is_part ? outer.start : undefined;
+  return { start, end, value, parts_of, is_json: name === 'arguments' };
 }

@@ -1,3 +1,4 @@
+import { applyEdits, type Edit } from '../wire/edits';
 import type { Inspector, Match } from './inspector';
 
 /** What stands where something was taken out. */
@@ -17,7 +18,7 @@ export interface Slot {
   from: number;
   to: number;
   text: string;
-  edits: { start: number; end: number; text: string }[];
+  edits: Edit[];
 }
 
 /**
@@ -155,13 +156,7 @@ export class Strand {
 
 /** What a slot says once it is decided. */
 export function decidedText({ text, edits }: Slot): string {
-  let result = '';
-  let from = 0;
-  for (const edit of edits) {
-    result += text.slice(from, edit.start) + edit.text;
-    from = edit.end;
-  }
-  return result + text.slice(from);
+  return applyEdits(text, edits);
 }
 
 /** Up to where all is decided: no match that ends behind it, or may still grow, begins before it. */

@@ -1,4 +1,4 @@
-import { charCodeAt } from '../wire/scan';
+import { codeAt } from '../wire/scan';
 import type { Range } from './patterns';
 
 /** A term that was found; `rule` is its number in the list. */
@@ -31,7 +31,7 @@ export function openTerms(list: readonly string[]): Terms {
           at = passOver(text, at, is_idle);
           if (at === length) break;
         }
-        const code = charCodeAt.call(text, at);
+        const code = codeAt(text, at);
         if (code >= 0x80) {
           at = stepOver(trie, walk, text, at);
           continue;
@@ -51,7 +51,7 @@ function passOver(text: string, from: number, is_idle: Uint8Array): number {
   const { length } = text;
   let at = from;
   // What is no ASCII reads as undefined.
-  while (at < length && is_idle[charCodeAt.call(text, at)] === 1) at += 1;
+  while (at < length && is_idle[codeAt(text, at)] === 1) at += 1;
   return at;
 }
 

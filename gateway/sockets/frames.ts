@@ -4,6 +4,7 @@ import type { Outcome } from '../control-plane/bodies';
 import type { Family } from '../families/family';
 import { chat, responses } from '../families/table';
 import { nothing_used } from '../families/usage';
+import { cutMember, type Placed } from '../wire/edits';
 import { checkMembers } from '../wire/members';
 import { type Body, isObject } from '../wire/values';
 
@@ -80,22 +81,13 @@ export function asked(
   return { body: Buffer.from(bodyOf(text)), cost_ticket };
 }
 
-const comma_behind = /\s*,?/y;
-
 /** The frame without its own members; all others go on as they were written. */
-function bodyOf(text: string): string {
-  const open = text.indexOf('{');
-  const own = [...checkMembers(text, open, own_members).values()];
-  let members = '';
-  let from = open + 1;
-  for (const { key, end } of own.sort((one, other) => one.key - other.key)) {
-    members += text.slice(from, key);
-    comma_behind.lastIndex = end;
-    comma_behind.test(text);
-    from = comma_behind.lastIndex;
-  }
-  members = (members + text.slice(from, text.lastIndexOf('}'))).trim();
-  if (members.endsWith(',')) members = members.slice(0, -1);
+function bodyOf(frame: string): string {
+  const text = `${frame.slice(frame.indexOf('{'), frame.lastIndexOf('}')).trimEnd()}}`;
+  const spans = checkMembers(text, 0, own_members);
+  let left: Placed = { text, spans };
+  for (const name of spans.keys()) left = cutMember(left, name);
+  const members = left.text.slice(1, -1).trimStart();
   return members === '' ? '{"stream":true}' : `{"stream":true,${members}}`;
 }
 

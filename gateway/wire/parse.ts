@@ -1,13 +1,5 @@
 import { AppError } from '../../domain/errors';
-import {
-  CLOSE_LIST,
-  CLOSE_OBJECT,
-  charCodeAt,
-  OPEN_LIST,
-  OPEN_OBJECT,
-  QUOTE,
-  stringEnd,
-} from './scan';
+import { Signs } from './scan';
 import type { Body } from './values';
 
 // Every parser behind this gateway takes as much; the strictest in use, that of protocol buffers, stops here.
@@ -36,17 +28,12 @@ export function parseText(text: string): unknown {
 function checkStructure(text: string): void {
   let depth = 0;
   let values = 0;
-  const { length } = text;
-  for (let at = 0; at < length; at += 1) {
-    const code = charCodeAt.call(text, at);
-    if (code === QUOTE) {
-      values += 1;
-      at = stringEnd(text, at) - 1;
-    } else if (code === OPEN_LIST || code === OPEN_OBJECT) {
-      values += 1;
-      depth += 1;
-      if (depth > NESTING_MAX) throw tooDeep();
-    } else if (code === CLOSE_LIST || code === CLOSE_OBJECT) depth -= 1;
+  const signs = new Signs(text);
+  while (signs.nextPiece()) {
+    if (signs.closes) depth -= 1;
+    else values += 1;
+    if (signs.opens) depth += 1;
+    if (depth > NESTING_MAX) throw tooDeep();
     if (values > VALUES_MAX) throw tooMany();
   }
 }
