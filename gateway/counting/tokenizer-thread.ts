@@ -1,5 +1,5 @@
 import { parentPort } from 'node:worker_threads';
-import { countTexts, type Encoding } from './tokenizer';
+import { createCounter, type Encoding } from './counter';
 
 interface Question {
   id: number;
@@ -7,7 +7,9 @@ interface Question {
   encoding: Encoding;
 }
 
+const counter = createCounter();
+
 // The thread that counts the tokens of long texts, one question after another.
 parentPort?.on('message', ({ id, texts, encoding }: Question) => {
-  parentPort?.postMessage({ id, answer: countTexts(texts, encoding) });
+  parentPort?.postMessage({ id, answer: counter.count(texts, encoding) });
 });

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { DlpSettings } from '../config/policies';
 import { applyEdits, type Edit } from '../wire/edits';
-import { type Inspector, openInspector } from './inspector';
+import { createInspector, type Inspector } from './inspector';
 import { type Literal, literalsIn } from './literals';
 import { decidedText, type Slot, Strand } from './strand';
 
@@ -20,9 +20,9 @@ export interface Dlp {
   inspector: Inspector;
 }
 
-export function openDlp(settings: DlpSettings): Dlp {
+export function createDlp(settings: DlpSettings): Dlp {
   const { stages, action } = settings;
-  return { stages, redacts: action === 'redact', inspector: openInspector(settings) };
+  return { stages, redacts: action === 'redact', inspector: createInspector(settings) };
 }
 
 /** A whole body. Of an answer, which tells the members that are `unread`, the odds of its tokens are taken out. */

@@ -9,7 +9,7 @@ export interface Firewall {
   denies(name: string): string | undefined;
 }
 
-export function openFirewall({ tools: { allow, deny } }: FirewallSettings): Firewall {
+export function createFirewall({ tools: { allow, deny } }: FirewallSettings): Firewall {
   const denied = deny.map(matcherOf);
   const allowed = allow?.map(matcherOf);
   const denies = (name: string): string | undefined => {

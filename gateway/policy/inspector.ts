@@ -1,7 +1,7 @@
 import type { DlpSettings } from '../config/policies';
 import { builtinPattern, ownPattern, type Pattern, type Range } from './patterns';
-import { openTerms, type Terms } from './terms';
-import { endOf, openFrom, startOf, type View, viewsOf } from './views';
+import { createTerms, type Terms } from './terms';
+import { createReading, endOf, openFrom, startOf, type View } from './views';
 
 /** What stands in a text and is not to pass. The rule names it, without its words. */
 export interface Match extends Range {
@@ -21,11 +21,12 @@ export interface Inspector {
   look(text: string, from: number, is_final: boolean): Inspected;
 }
 
-export function openInspector({ blocked_terms, detect_patterns }: DlpSettings): Inspector {
-  const terms = blocked_terms.length > 0 ? openTerms(blocked_terms) : undefined;
+export function createInspector({ blocked_terms, detect_patterns }: DlpSettings): Inspector {
+  const terms = blocked_terms.length > 0 ? createTerms(blocked_terms) : undefined;
   const patterns = detect_patterns.map((pattern) =>
     typeof pattern === 'string' ? builtinPattern(pattern) : ownPattern(pattern),
   );
+  const viewsOf = createReading();
   return {
     look(text, from, is_final) {
       // What is not yet a character is neither: it may go on with a term, or end it.

@@ -8,7 +8,7 @@ export interface Rbac {
   broken(headers: IncomingHttpHeaders): string | undefined;
 }
 
-export function openRbac({ required_headers }: RbacSettings): Rbac {
+export function createRbac({ required_headers }: RbacSettings): Rbac {
   const required = required_headers.map(({ name, values, pattern }) => ({
     header: name.toLowerCase(),
     suits: suits(values, pattern),

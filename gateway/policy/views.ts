@@ -1,3 +1,5 @@
+import { remembered } from './characters';
+
 /** A text as it is looked at, and where each of its characters stands in the text that was given. */
 export interface View {
   text: string;
@@ -16,32 +18,38 @@ const escaped = /[\\%&]/;
 // Escapes in escapes in escapes; nobody reads more of them.
 const ROUNDS = 3;
 
+/** Gives the ways in which a text may be read. If more text follows, it leaves out what may be the beginning of an escape. */
+export type Reading = (text: string, is_final: boolean) => View[];
+
 /**
- * The ways in which a text may be read: as it stands, and with its escapes undone once and again, all without invisible characters
- * and with those of one meaning made one (NFKC). Where more follows, what may be the beginning of an escape is left out.
+ * Reads texts as they stand, and with their escapes undone once and again, all without invisible characters and with those of
+ * one meaning made one (NFKC).
  */
-export function viewsOf(text: string, is_final = true): View[] {
-  let view = cleaned(text);
-  const views = [view];
-  for (let round = 0; round < ROUNDS && escaped.test(view.text); round += 1) {
-    const undone = unescaped(view.text);
-    const bare = undone && composed(view, undone);
-    const next = bare === undefined ? view : composed(bare, cleaned(bare.text));
-    const end = is_final ? next.text.length : openFrom(next.text);
-    if (bare === undefined && end === next.text.length) break;
-    view = end < next.text.length ? upTo(next, end) : next;
-    views.push(view);
-    if (bare === undefined) break;
-  }
-  for (const { text: read, map } of text.includes('+') || views.length > 1 ? [...views] : nothing) {
-    // In forms a plus is a space.
-    if (read.includes('+'))
-      views.push({ text: read.replaceAll('+', ' '), map, is_for_terms: true });
-  }
-  return views;
+export function createReading(): Reading {
+  const cleanOf = remembered(cleanCharacter);
+  return (text, is_final) => {
+    let view = cleaned(text, cleanOf);
+    const views = [view];
+    for (let round = 0; round < ROUNDS && escaped.test(view.text); round += 1) {
+      const undone = unescaped(view.text);
+      const bare = undone && composed(view, undone);
+      const next = bare === undefined ? view : composed(bare, cleaned(bare.text, cleanOf));
+      const end = is_final ? next.text.length : openFrom(next.text);
+      if (bare === undefined && end === next.text.length) break;
+      view = end < next.text.length ? upTo(next, end) : next;
+      views.push(view);
+      if (bare === undefined) break;
+    }
+    return text.includes('+') || views.length > 1 ? [...views, ...formsOf(views)] : views;
+  };
 }
 
-const nothing: View[] = [];
+/** The same views as forms write them: there a plus is a space. */
+function formsOf(views: readonly View[]): View[] {
+  return views
+    .filter(({ text }) => text.includes('+'))
+    .map(({ text, map }) => ({ text: text.replaceAll('+', ' '), map, is_for_terms: true }));
+}
 
 function upTo({ text, map }: View, end: number): View {
   return { text: text.slice(0, end), map: map?.subarray(0, end + 1) };
@@ -77,22 +85,13 @@ export function endOf({ map }: View, end: number): number {
   return map[at] as number;
 }
 
-// Characters seen lately, as they are looked at; most texts use few.
-const seen = new Map<number, string>();
-const SEEN_MAX = 20_000;
-
 /** One character as NFKC writes it; nothing for one that is not seen. */
-function cleanOf(code: number): string {
-  const known = seen.get(code);
-  if (known !== undefined) return known;
+function cleanCharacter(code: number): string {
   const character = String.fromCodePoint(code);
-  const clean = unseen.test(character) ? '' : character.normalize('NFKC');
-  if (seen.size >= SEEN_MAX) seen.clear();
-  seen.set(code, clean);
-  return clean;
+  return unseen.test(character) ? '' : character.normalize('NFKC');
 }
 
-function cleaned(text: string): View {
+function cleaned(text: string, cleanOf: (code: number) => string): View {
   if (plain.test(text)) return { text, map: undefined };
   let clean = '';
   const places: number[] = [];
