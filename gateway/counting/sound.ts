@@ -1,10 +1,11 @@
 import { AppError } from '../../domain/errors';
+import type { SoundFile } from './sound-length';
 import { startThread, type Thread } from './thread';
 
 /** Says how long sound lasts, without holding the event loop. */
 export interface Sound {
   /** In seconds; a guess from the size where the file does not tell, and never less than its size allows. */
-  lasts(file: { bytes: Uint8Array; type: string; name: string }): Promise<number>;
+  lasts(file: SoundFile): Promise<number>;
   close(): void;
 }
 
@@ -15,16 +16,10 @@ const BYTES_PER_SECOND_GUESSED = 4_000;
 // Providers take no less.
 const SECONDS_MIN = 0.1;
 
-interface Question {
-  bytes: Uint8Array;
-  type: string;
-  name: string;
-}
-
 export function openSound(): Sound {
-  let thread: Thread<Question, number | null> | undefined;
+  let thread: Thread<SoundFile, number | null> | undefined;
   const start = () =>
-    startThread<Question, number | null>('gateway/counting/sound-thread.ts', () => {
+    startThread<SoundFile, number | null>('gateway/counting/sound-thread.ts', () => {
       thread = undefined;
     });
   return {
