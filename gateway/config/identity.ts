@@ -26,5 +26,3 @@ export const identitySettings = z
       check.addIssue({ code: 'custom', path: [name], message });
     }
   });
-
-export type IdentitySettings = z.infer<typeof identitySettings>;

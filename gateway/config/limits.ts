@@ -147,12 +147,12 @@ function storeProblem({
 }
 
 /** Where a policy's limits stand in a configuration. */
-export interface PackLimited {
+interface PackLimited {
   policy: { 'agent-firewall'?: { rate_limit?: PackRateLimit | undefined } | undefined };
 }
 
 /** A burst without a minute that it makes a token bucket of. */
-export function burstProblem({ policy }: PackLimited): string | undefined {
+function burstProblem({ policy }: PackLimited): string | undefined {
   const given = policy['agent-firewall']?.rate_limit;
   if (given?.burst_size === undefined) return undefined;
   const scopes = [given.per_user, given.per_team, given.global];

@@ -45,5 +45,5 @@ export const mcpSettings = z.strictObject({
   detached_ms: z.int().min(1).max(3_600_000).default(300_000),
 });
 
-export type McpSettings = z.infer<typeof mcpSettings>;
+type McpSettings = z.infer<typeof mcpSettings>;
 export type McpServerSettings = McpSettings['servers'][number];

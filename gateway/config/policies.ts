@@ -7,7 +7,7 @@ const MATCH_MAX = 4_096;
 const SHOWN_MAX = 64;
 
 /** What a chain may run. */
-export const kinds = ['rbac', 'agent-firewall', 'dlp-filter'] as const;
+const kinds = ['rbac', 'agent-firewall', 'dlp-filter'] as const;
 export type Kind = (typeof kinds)[number];
 
 const text = z.string().min(1).max(TEXT_MAX);
@@ -155,7 +155,7 @@ function compiles(pattern: string): boolean {
   }
 }
 
-export const builtins = [
+const builtins = [
   'email',
   'credit_card',
   'us_ssn',

@@ -25,8 +25,6 @@ interface Loaded {
   words: Map<string, number>;
 }
 
-export type Counter = ReturnType<typeof createCounter>;
-
 /** Counts the tokens of texts exactly, in whichever thread it is asked. */
 export function createCounter() {
   const loaded = new Map<Encoding, Loaded>();

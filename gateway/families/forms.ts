@@ -6,7 +6,7 @@ import type { Body } from '../wire/values';
 import type { Outgoing } from './request';
 
 /** A multipart form: its texts by name, its one file, and its bytes as they came. */
-export interface Form {
+interface Form {
   fields: Body;
   file: File;
   outgoing: Outgoing;

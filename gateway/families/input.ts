@@ -11,7 +11,7 @@ export interface Input {
 
 /** The members of parts, by the parts' types, that are counted in another way than as text. */
 export type Parts = ReadonlyMap<unknown, Readonly<Record<string, Count>>>;
-export type Count = (input: Input, value: unknown, part: Body) => void;
+type Count = (input: Input, value: unknown, part: Body) => void;
 
 // The providers' documented overheads: of a message with its role, and of a name.
 const MESSAGE_TOKENS = 4;

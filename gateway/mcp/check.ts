@@ -8,7 +8,7 @@ import type { Messages } from './messages';
 import { addressed, filterWords, wordsIn } from './words';
 
 /** What goes to a server. */
-export interface Outgoing {
+interface Outgoing {
   body: Buffer | null;
   /** Of the client's headers those that policies changed. */
   headers: Record<string, string>;

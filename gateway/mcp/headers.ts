@@ -12,8 +12,12 @@ const NAME = 'mcp-name';
 const VERSION_MEMBER = 'io.modelcontextprotocol/protocolVersion';
 /** What the methods call whom they address. */
 const addressees: Record<string, string> = {
-  ...{ 'tools/call': 'name', 'prompts/get': 'name', 'resources/read': 'uri' },
-  ...{ 'tasks/get': 'taskId', 'tasks/update': 'taskId', 'tasks/cancel': 'taskId' },
+  'tools/call': 'name',
+  'prompts/get': 'name',
+  'resources/read': 'uri',
+  'tasks/get': 'taskId',
+  'tasks/update': 'taskId',
+  'tasks/cancel': 'taskId',
 };
 const SHOWN_CHARACTERS = 64;
 

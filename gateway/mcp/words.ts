@@ -4,7 +4,7 @@ import { applyEdits } from '../wire/edits';
 import { type Container, type Span, said, walk } from '../wire/scan';
 
 /** A text or a number that somebody wrote into a message: its place, and itself as a JSON string. */
-export interface Word extends Span {
+interface Word extends Span {
   json: string;
 }
 
@@ -91,7 +91,7 @@ function isBytes(member: string, value: string): boolean {
   return isSilent(member === 'blob' ? 'data' : member, value);
 }
 
-export type Filtered =
+type Filtered =
   | { rule: string; text?: never; values?: never }
   | { rule?: never; text: string; values: string[] };
 

@@ -10,7 +10,7 @@ export interface Match extends Range {
   is_open: boolean;
 }
 
-export interface Inspected {
+interface Inspected {
   matches: Match[];
   /** Up to here no match can begin any more, whatever follows. */
   safe: number;

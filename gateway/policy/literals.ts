@@ -14,7 +14,7 @@ interface Echo extends Span {
   is_list: boolean;
 }
 
-export interface Literals {
+interface Literals {
   literals: Literal[];
   echoes: Echo[];
 }
@@ -23,18 +23,47 @@ const nothing: ReadonlySet<string> = new Set();
 
 // Names and kinds, which mean something to the provider and say nothing.
 const labels = new Set([
-  ...['model', 'role', 'type', 'object', 'id', 'call_id', 'tool_call_id', 'item_id', 'status'],
-  ...['previous_response_id', 'finish_reason', 'service_tier', 'system_fingerprint', 'obfuscation'],
+  'model',
+  'role',
+  'type',
+  'object',
+  'id',
+  'call_id',
+  'tool_call_id',
+  'item_id',
+  'status',
+  'previous_response_id',
+  'finish_reason',
+  'service_tier',
+  'system_fingerprint',
+  'obfuscation',
 ]);
 // Members whose own members are named by whoever writes them.
 const named_freely = new Set([
-  ...['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas', 'metadata'],
-  ...['variables', 'default', 'const', 'example', 'examples', 'parsed'],
+  'properties',
+  'patternProperties',
+  '$defs',
+  'definitions',
+  'dependentSchemas',
+  'metadata',
+  'variables',
+  'default',
+  'const',
+  'example',
+  'examples',
+  'parsed',
 ]);
 // Members that carry pictures, sounds, files and sealed thoughts.
 const carriers = new Set([
-  ...['data', 'file_data', 'url', 'image_url', 'b64_json', 'encrypted_content', 'signature'],
-  ...['result', 'partial_image_b64'],
+  'data',
+  'file_data',
+  'url',
+  'image_url',
+  'b64_json',
+  'encrypted_content',
+  'signature',
+  'result',
+  'partial_image_b64',
 ]);
 // No phrase, address or escape has this form.
 const label = /^[\w.:/-]{0,128}$/;

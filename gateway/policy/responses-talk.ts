@@ -3,8 +3,15 @@ import { isBinary } from './literals';
 import type { Called, Said, Talk } from './talk';
 
 const unread = new Set([
-  ...['instructions', 'tools', 'tool_choice', 'metadata', 'text', 'prompt'],
-  ...['user', 'safety_identifier', 'prompt_cache_key'],
+  'instructions',
+  'tools',
+  'tool_choice',
+  'metadata',
+  'text',
+  'prompt',
+  'user',
+  'safety_identifier',
+  'prompt_cache_key',
 ]);
 
 /** How policies read Responses. Its events tell a text in pieces, then whole, then again in its part, item and response. */

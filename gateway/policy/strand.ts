@@ -2,7 +2,7 @@ import { applyEdits, type Edit } from '../wire/edits';
 import type { Inspector, Match } from './inspector';
 
 /** What stands where something was taken out. */
-export const REPLACEMENT = '[redacted]';
+const REPLACEMENT = '[redacted]';
 
 // Far above any window: more is only held where somebody stretches a match without end.
 const HELD_MAX = 16_384;

@@ -57,7 +57,7 @@ function nameOf(holder: Body | unknown[], member: string): string {
 }
 
 /** What else an event says. */
-export interface Rest {
+interface Rest {
   /** Whole texts; those of one list are read as one. */
   texts: Said[][];
   /** Names of members that are none of the wire's. */

@@ -3,7 +3,7 @@ import { remembered } from './characters';
 import type { Range } from './patterns';
 
 /** A term that was found; `rule` is its number in the list. */
-export interface FoundTerm extends Range {
+interface FoundTerm extends Range {
   rule: number;
 }
 
@@ -149,7 +149,8 @@ function newTrie(terms: readonly number[][]): Trie {
   const width = classes.size + 1;
   const states = 1 + terms.reduce((sum, { length }) => sum + length, 0);
   const trie: Trie = {
-    ...{ classes, width },
+    classes,
+    width,
     next: new Int32Array(states * width),
     rules: new Int32Array(states).fill(-1),
     depths: new Int32Array(states),

@@ -19,7 +19,7 @@ const escaped = /[\\%&]/;
 const ROUNDS = 3;
 
 /** Gives the ways in which a text may be read. If more text follows, it leaves out what may be the beginning of an escape. */
-export type Reading = (text: string, is_final: boolean) => View[];
+type Reading = (text: string, is_final: boolean) => View[];
 
 /**
  * Reads texts as they stand, and with their escapes undone once and again, all without invisible characters and with those of
@@ -111,10 +111,31 @@ function cleaned(text: string, cleanOf: (code: number) => string): View {
 const escapes =
   /(?<!\\)\\+(?:u\{([0-9a-f]{1,6})\}|u([0-9a-f]{4})|x([0-9a-f]{2})|([0-3][0-7]{2})|([^\\]))|((?:%[0-9a-f]{2})+)|&#x([0-9a-f]{1,6});?|&#(\d{1,7});?|&(nbsp|ensp|emsp|thinsp|tab|newline|shy|zwj|zwnj|amp|lt|gt|quot|apos|commat|period|hyphen|dash|lowbar|plus|percnt|bsol|sol|num|semi);?/gi;
 const entities: Record<string, string> = {
-  ...{ nbsp: ' ', ensp: ' ', emsp: ' ', thinsp: ' ', tab: '\t', newline: '\n' },
-  ...{ shy: '', zwj: '', zwnj: '', amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", commat: '@' },
-  ...{ period: '.', hyphen: '-', dash: '-', lowbar: '_', plus: '+', percnt: '%', bsol: '\\' },
-  ...{ sol: '/', num: '#', semi: ';' },
+  nbsp: ' ',
+  ensp: ' ',
+  emsp: ' ',
+  thinsp: ' ',
+  tab: '\t',
+  newline: '\n',
+  shy: '',
+  zwj: '',
+  zwnj: '',
+  amp: '&',
+  lt: '<',
+  gt: '>',
+  quot: '"',
+  apos: "'",
+  commat: '@',
+  period: '.',
+  hyphen: '-',
+  dash: '-',
+  lowbar: '_',
+  plus: '+',
+  percnt: '%',
+  bsol: '\\',
+  sol: '/',
+  num: '#',
+  semi: ';',
 };
 
 function unescaped(text: string): View | undefined {

@@ -5,10 +5,31 @@ const KEY_SHOWN_CHARACTERS = 64;
 
 // What this gateway decides on; the upstream must not read another value of it than was checked here.
 const deciding = spellings(
-  ...['model', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'n', 'best_of'],
-  ...['max_output_tokens', 'background', 'stream_format', 'speed', 'fallbacks'],
-  ...['messages', 'input', 'tools', 'functions', 'response_format', 'prediction', 'prompt'],
-  ...['system', 'instructions', 'conversation', 'previous_response_id', 'text', 'session_id'],
+  'model',
+  'stream',
+  'stream_options',
+  'max_tokens',
+  'max_completion_tokens',
+  'n',
+  'best_of',
+  'max_output_tokens',
+  'background',
+  'stream_format',
+  'speed',
+  'fallbacks',
+  'messages',
+  'input',
+  'tools',
+  'functions',
+  'response_format',
+  'prediction',
+  'prompt',
+  'system',
+  'instructions',
+  'conversation',
+  'previous_response_id',
+  'text',
+  'session_id',
 );
 const deciding_options = spellings('include_usage');
 
@@ -63,7 +84,7 @@ export function checkMembers(text: string, open: number, names: Spellings): Map<
 }
 
 /** The right spelling of keys by what a lenient parser may take for them, and by themselves. */
-export type Spellings = ReadonlyMap<string, string>;
+type Spellings = ReadonlyMap<string, string>;
 
 /** The spellings of these names. */
 export function spellings(...names: string[]): Spellings {

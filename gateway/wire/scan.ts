@@ -127,7 +127,7 @@ export function valueEnd(text: string, start: number): number {
 }
 
 /** The place of the first character from here on that is no white space. */
-export function pastBlanks(text: string, from: number): number {
+function pastBlanks(text: string, from: number): number {
   let at = from;
   while (codeAt(text, at) <= BLANK_MAX) at += 1;
   return at;
@@ -162,7 +162,7 @@ export interface Container<Role> {
 }
 
 /** Hears of everything in a text, in its order. Of what lies in no list and no object it hears nothing. */
-export interface Visitor<Role> {
+interface Visitor<Role> {
   /** Says what the list or object is that begins here, by the one that it stands in. */
   open(outer: Container<Role> | undefined, is_list: boolean): Role;
   close?(container: Container<Role>, end: number): void;

@@ -18,7 +18,7 @@ export interface Frame {
 }
 
 /** Where a reader stands between two chunks. */
-export interface SseState {
+interface SseState {
   parts: Buffer[];
   held_bytes: number;
   line_is_empty: boolean;

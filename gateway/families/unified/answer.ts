@@ -3,8 +3,13 @@ import { type Body, isObject, listOf, stringOf } from '../../wire/values';
 import type { Measured } from '../reader';
 
 const finish_reasons: Record<string, string> = {
-  ...{ end_turn: 'stop', stop_sequence: 'stop', pause_turn: 'stop', max_tokens: 'length' },
-  ...{ model_context_window_exceeded: 'length', tool_use: 'tool_calls', refusal: 'content_filter' },
+  end_turn: 'stop',
+  stop_sequence: 'stop',
+  pause_turn: 'stop',
+  max_tokens: 'length',
+  model_context_window_exceeded: 'length',
+  tool_use: 'tool_calls',
+  refusal: 'content_filter',
 };
 
 /** A message's answer as a chat completion, with the usage that is charged. */
@@ -22,14 +27,17 @@ export function toCompletion(message: Body, { usage }: Measured, created: number
   };
   const choice = { index: 0, message: answer, logprobs: null, finish_reason: finishOf(message) };
   return {
-    ...{ id: message.id, object: 'chat.completion', created, model: message.model },
+    id: message.id,
+    object: 'chat.completion',
+    created,
+    model: message.model,
     choices: [choice],
     ...(usage === undefined ? {} : { usage: toUsage(usage) }),
   };
 }
 
 /** Translates the events of a message's stream into the `data` texts of a chat's, one event at a time. */
-export interface StreamTranslator {
+interface StreamTranslator {
   translate(event: Body): string[];
 }
 
@@ -122,9 +130,12 @@ function toUsage(usage: Usage): Body {
   const { prompt_tokens, completion_tokens, cached_tokens } = usage;
   const written = usage.cache_write_tokens + (usage.cache_write_1h_tokens ?? 0);
   return {
-    ...{ prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens },
+    prompt_tokens,
+    completion_tokens,
+    total_tokens: prompt_tokens + completion_tokens,
     prompt_tokens_details: {
-      ...{ cached_tokens, cache_write_tokens: written },
+      cached_tokens,
+      cache_write_tokens: written,
       // Not of that wire: it has a price of its own, so whoever reads the figures must know.
       ...(usage.cache_write_1h_tokens && { cache_write_1h_tokens: usage.cache_write_1h_tokens }),
     },

@@ -222,7 +222,8 @@ test.each<[string, object, number]>([
   ['as a text', { text: 'Hi.', duration: '12.5' }, 12.5],
 ])('the seconds that a provider tells %s are charged', async (_, told, seconds) => {
   expect(await charged(told, 2)).toMatchObject({
-    ...{ usage_source: 'upstream', usage: { seconds } },
+    usage_source: 'upstream',
+    usage: { seconds },
     actual_cost_nanos: BigInt(seconds * 10) * (SECOND / 10n),
   });
 });
@@ -233,7 +234,9 @@ test.each<[string, object]>([
   ['what is no number', { text: 'Hi.', duration: 'long' }],
 ])('where it tells %s, the length of the file is charged', async (_, told) => {
   expect(await charged(told, 2)).toMatchObject({
-    ...{ usage_source: 'estimated', usage: { seconds: 2 }, actual_cost_nanos: 2n * SECOND },
+    usage_source: 'estimated',
+    usage: { seconds: 2 },
+    actual_cost_nanos: 2n * SECOND,
   });
 });
 
@@ -249,7 +252,8 @@ test.each<[string, string, number, number]>([
   '%s: no file is charged as shorter than what was written of it',
   async (_, told, length, seconds) => {
     expect(await charged(told, length)).toMatchObject({
-      ...{ usage_source: 'estimated', usage: { seconds } },
+      usage_source: 'estimated',
+      usage: { seconds },
       actual_cost_nanos: BigInt(seconds) * SECOND,
     });
   },

@@ -84,7 +84,9 @@ test.each([{}, { stream: true }])(
 
 test('tools and structured output arrive untouched', async () => {
   const tools = ['weather', 'time'].map((name) => ({
-    ...{ type: 'function' as const, name, strict: false },
+    type: 'function' as const,
+    name,
+    strict: false,
     parameters: { type: 'object', properties: { city: {} } },
   }));
   const body = { model, input: 'Use all of them.', tools };

@@ -41,7 +41,10 @@ test('the sound arrives byte for byte with its type, and is charged by its text 
   const cost = BigInt(tokens) * 600n + BigInt(seconds) * SECOND;
   const charge = await last();
   expect(charge).toMatchObject({
-    ...{ status: 'settled', usage_source: 'estimated', held_nanos: cost, actual_cost_nanos: cost },
+    status: 'settled',
+    usage_source: 'estimated',
+    held_nanos: cost,
+    actual_cost_nanos: cost,
     usage: { prompt_tokens: tokens, characters: words.length, seconds, completion_tokens: 0 },
   });
 });
@@ -65,7 +68,8 @@ test('a stream of events is charged by the tokens of sound that its last one tel
   const usage = JSON.parse(text.split('data: ').at(-1) ?? '').usage;
   const charge = await last();
   expect(charge).toMatchObject({
-    ...{ status: 'settled', usage_source: 'upstream' },
+    status: 'settled',
+    usage_source: 'upstream',
     usage: { audio_output_tokens: usage.output_tokens, seconds: 0, characters: words.length },
   });
   expect(charge.actual_cost_nanos).toBe(

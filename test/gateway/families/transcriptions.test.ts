@@ -89,8 +89,10 @@ test('a file before its model is written, and charged by how long its provider s
   });
   expect(answer.text).toBe('This sound is silent.');
   expect(await last()).toMatchObject({
-    ...{ status: 'settled', usage_source: 'upstream' },
-    ...{ held_nanos: 12n * SECOND, actual_cost_nanos: 12n * SECOND },
+    status: 'settled',
+    usage_source: 'upstream',
+    held_nanos: 12n * SECOND,
+    actual_cost_nanos: 12n * SECOND,
     usage: { seconds: SECONDS },
   });
   const [arrived] = await arrivals(world.models_url);
@@ -109,7 +111,8 @@ test.each(['text', 'srt', 'vtt'] as const)(
     });
     expect(String(answer)).toContain('This sound is silent.');
     expect(await last()).toMatchObject({
-      ...{ usage_source: 'estimated', actual_cost_nanos: 12n * SECOND },
+      usage_source: 'estimated',
+      actual_cost_nanos: 12n * SECOND,
       usage: { seconds: SECONDS },
     });
   },
@@ -121,7 +124,8 @@ test('a model priced by tokens is charged for sound and words, the same for JSON
   expect(whole.text).toBe('This sound is silent.');
   const charge = await last();
   expect(charge).toMatchObject({
-    ...{ usage_source: 'upstream', usage: { prompt_tokens: 120, audio_input_tokens: 120 } },
+    usage_source: 'upstream',
+    usage: { prompt_tokens: 120, audio_input_tokens: 120 },
   });
   const words = charge.usage.completion_tokens ?? 0;
   expect(charge.actual_cost_nanos).toBe(120n * 3_000n + BigInt(words) * 5_000n);
@@ -140,7 +144,10 @@ test('a stream whose usage never comes is charged by count, above zero', async (
   const file = await sound();
   const model = 'gpt-4o-mini-transcribe';
   const stream = await client.audio.transcriptions.create({
-    ...{ file, model, stream: true, prompt: '[[fault:no-usage]]' },
+    file,
+    model,
+    stream: true,
+    prompt: '[[fault:no-usage]]',
   });
   for await (const _ of stream);
   const charge = await last();
@@ -182,8 +189,12 @@ test('at balance zero nothing is written', async () => {
 
 test('a stand-in is named in the form in place of the model that the client wrote', async () => {
   const target = (id: string, models: string[], base_url = `${world.models_url}/v1`) => ({
-    ...{ id, provider: 'openai', shape: 'openai', api_key_env: 'TEST_MODELS_KEY' },
-    ...{ base_url, models },
+    id,
+    provider: 'openai',
+    shape: 'openai',
+    api_key_env: 'TEST_MODELS_KEY',
+    base_url,
+    models,
   });
   const targets = [
     target('away', ['whisper-1'], 'http://127.0.0.1:9/v1'),

@@ -21,7 +21,9 @@ beforeAll(async () => {
   blocking = await open({ 'dlp-filter': { ...terms, stages: ['output'] } });
   redacting = await open({
     'dlp-filter': {
-      ...{ ...terms, action: 'redact', stages: ['output'] },
+      ...terms,
+      action: 'redact',
+      stages: ['output'],
       detect_patterns: ['credit_card'],
     },
   });
