@@ -100,7 +100,7 @@ test.each([...new Set(leaves.map(({ at }) => nameOf(at.slice(0, -1))))].map((nam
 
 const folder = path.join(root, 'test/gateway');
 const others = readdirSync(folder, { recursive: true, encoding: 'utf8' })
-  .filter((file) => file.endsWith('.test.ts') && !file.endsWith(path.basename(__filename)))
+  .filter((file) => file.endsWith('.ts') && !file.endsWith(path.basename(__filename)))
   .map((file) => readFileSync(path.join(folder, file), 'utf8'))
   .join('\n');
 
