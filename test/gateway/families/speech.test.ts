@@ -87,17 +87,6 @@ test('a price by characters counts characters, not bytes or halves of them', asy
   expect(charge).toMatchObject({ held_nanos: 7n * 15_000n, actual_cost_nanos: 7n * 15_000n });
 });
 
-test.each<[string, object, string]>([
-  ['no text', { input: undefined }, 'input'],
-  ['an empty text', { input: '' }, 'input'],
-  ['a speed out of bounds', { speed: 9 }, 'speed'],
-  ['a speed that is text', { speed: 'fast' }, 'speed'],
-])('bad input: %s is refused with 422', async (_, more, param) => {
-  const { status, text } = await speak(more);
-  expect(status).toBe(422);
-  expect(JSON.parse(text).error).toMatchObject({ code: 'invalid_field', param });
-});
-
 test('slow speech is held for longer', async () => {
   await speak({ speed: 0.5 });
   expect((await last()).usage.seconds).toBe(Math.ceil((tokens / 3) * 2));

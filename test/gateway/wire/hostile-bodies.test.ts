@@ -1,12 +1,8 @@
-import { Readable } from 'node:stream';
-import type { AppError } from '../../../domain/errors';
-import type { Identified } from '../../../gateway/call/call';
 import { chat as chatFamily, embeddings } from '../../../gateway/families/table';
-import { readRequest } from '../../../gateway/stages/read';
+import { type Refusal, refusalOf, take as takeBy } from '../families/taken';
 
 const path = '/v1/chat/completions';
 const families = { [path]: chatFamily, '/v1/embeddings': embeddings };
-const body_limit_bytes = 20_000_000;
 
 const chat = (content: string) => ({
   model: 'gpt-4o-mini',
@@ -14,31 +10,12 @@ const chat = (content: string) => ({
   max_tokens: 64,
 });
 
-/** Reads a body as the stages ahead of a reserve do, when nothing is held and nothing has gone upstream. */
-async function take(body: object | string | Buffer, url: string = path): Promise<void> {
-  const is_ready = typeof body === 'string' || Buffer.isBuffer(body);
-  const bytes = Buffer.from(is_ready ? body : JSON.stringify(body));
-  const headers = { 'content-type': 'application/json' };
-  const ctx = { req: Object.assign(Readable.from([bytes]), { headers }) };
-  const family = families[url as keyof typeof families];
-  const call = { ctx, family, snapshot: { settings: { body_limit_bytes } }, gateway: {} };
-  const { request } = await readRequest(call as unknown as Identified);
-  family.input(request.body);
+function take(body: object | string | Buffer, url: string = path) {
+  return takeBy(body, families[url as keyof typeof families]);
 }
 
-interface Refusal {
-  status: number;
-  error: { code: string; message: string; param: string | null };
-}
-
-async function refusal(body: object | string | Buffer, url?: string): Promise<Refusal> {
-  const error = await take(body, url).then(
-    () => undefined,
-    (thrown: AppError) => thrown,
-  );
-  if (error?.code === undefined) throw error ?? new Error('The body was taken.');
-  const { status, code, message, details } = error;
-  return { status, error: { code, message, param: details.param ?? null } };
+function refusal(body: object | string | Buffer, url?: string): Promise<Refusal> {
+  return refusalOf(take(body, url));
 }
 
 const nested = (levels: number, inner = '') => '['.repeat(levels) + inner + ']'.repeat(levels);
@@ -79,9 +56,9 @@ test('a body of millions of levels is refused without being parsed', async () =>
 });
 
 test('a hundred levels pass, and brackets in a text are text', async () => {
-  await expect(take(`${message('')},"x":${nested(99)}}`)).resolves.toBeUndefined();
-  await expect(take(chat('{"a":['.repeat(5_000)))).resolves.toBeUndefined();
-  await expect(take(chat('\\"['.repeat(5_000)))).resolves.toBeUndefined();
+  await expect(take(`${message('')},"x":${nested(99)}}`)).resolves.toBeDefined();
+  await expect(take(chat('{"a":['.repeat(5_000)))).resolves.toBeDefined();
+  await expect(take(chat('\\"['.repeat(5_000)))).resolves.toBeDefined();
 });
 
 const hello = '"messages":[{"role":"user","content":"Hello"}]';
@@ -136,7 +113,7 @@ test.each([
 test('a key may be written in escapes, and keys that decide nothing in any case', async () => {
   await expect(
     take(`{"\\u006dodel":"gpt-4o-mini","X":1,"x":2,"User":"a",${hello}}`),
-  ).resolves.toBeUndefined();
+  ).resolves.toBeDefined();
 });
 
 const model = 'gpt-4o-mini';
@@ -212,6 +189,6 @@ test.each<[string, string]>([
 });
 
 test('a body of very many pieces passes, and so do long lists of numbers', async () => {
-  await expect(take(`${message('')},"x":[${listed('[]', 99_900)}]}`)).resolves.toBeUndefined();
-  await expect(take(`${message('')},"x":[${listed('7', 1_000_000)}]}`)).resolves.toBeUndefined();
+  await expect(take(`${message('')},"x":[${listed('[]', 99_900)}]}`)).resolves.toBeDefined();
+  await expect(take(`${message('')},"x":[${listed('7', 1_000_000)}]}`)).resolves.toBeDefined();
 });
