@@ -17,6 +17,12 @@ const WORDS_MAX = 20_000;
 const WORD_MAX_CHARACTERS = 32;
 const splits = { o200k_base: O200K_TOKEN_SPLIT_REGEX, cl100k_base: CL100K_TOKEN_SPLIT_REGEX };
 
+/** Texts that are counted together. */
+export interface CountedTexts {
+  texts: readonly string[];
+  encoding: Encoding;
+}
+
 interface Loaded {
   api: GptEncoding;
   /** Where the encoding cuts a text into words, each of which is encoded by itself. */

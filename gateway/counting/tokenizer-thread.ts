@@ -1,15 +1,9 @@
 import { parentPort } from 'node:worker_threads';
-import { createCounter, type Encoding } from './counter';
-
-interface Question {
-  id: number;
-  texts: readonly string[];
-  encoding: Encoding;
-}
+import { type CountedTexts, createCounter } from './counter';
 
 const counter = createCounter();
 
-// The thread that counts the tokens of long texts, one question after another.
-parentPort?.on('message', ({ id, texts, encoding }: Question) => {
+// The thread that counts the tokens of long texts, one list of them after another.
+parentPort?.on('message', ({ id, texts, encoding }: CountedTexts & { id: number }) => {
   parentPort?.postMessage({ id, answer: counter.count(texts, encoding) });
 });

@@ -1,4 +1,4 @@
-import { createCounter, type Encoding } from './counter';
+import { type CountedTexts, createCounter, type Encoding } from './counter';
 import { startThread, type Thread } from './thread';
 
 // Measured: 64 kB of ordinary text takes 10 ms, 1 MB takes 64 ms in the thread with the copy.
@@ -7,13 +7,7 @@ const COUNTED_MAX_BYTES = 1_048_576;
 const COUNTED_MAX_TEXTS = 10_000;
 const BYTES_PER_TOKEN = 3;
 
-/** Counts tokens without ever holding the event loop for long: small texts here, larger in a thread, huge by their bytes. */
-export interface Tokenizer {
-  count(texts: readonly string[], encoding: Encoding): number | Promise<number>;
-  /** Loads an encoding ahead of the first request; that takes 150 ms. */
-  warm(encoding: Encoding): void;
-  close(): void;
-}
+export type Tokenizer = ReturnType<typeof openTokenizer>;
 
 /** The older families' encoding by name, the newer one's for all else. */
 export function encodingOf(model: string): Encoding {
@@ -22,21 +16,19 @@ export function encodingOf(model: string): Encoding {
     : 'o200k_base';
 }
 
-interface Question {
-  texts: readonly string[];
-  encoding: Encoding;
-}
-
-/** Opens the tokenizer; its thread starts with the first text that needs it. */
-export function openTokenizer(): Tokenizer {
+/**
+ * Counts tokens and never holds the event loop for long: it counts small texts here and larger ones in a thread, which starts
+ * with the first of them, and estimates huge ones by their bytes.
+ */
+export function openTokenizer() {
   const counter = createCounter();
-  let thread: Thread<Question, number> | undefined;
+  let thread: Thread<CountedTexts, number> | undefined;
   const start = () =>
-    startThread<Question, number>('gateway/counting/tokenizer-thread.ts', () => {
+    startThread<CountedTexts, number>('gateway/counting/tokenizer-thread.ts', () => {
       thread = undefined;
     });
   return {
-    count(texts, encoding) {
+    count(texts: readonly string[], encoding: Encoding): number | Promise<number> {
       // A text of a letter takes a whole token, a character at most three bytes.
       if (texts.length > COUNTED_MAX_TEXTS) return Math.max(characters(texts), texts.length);
       const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
@@ -45,7 +37,8 @@ export function openTokenizer(): Tokenizer {
       thread ??= start();
       return thread.ask({ texts, encoding }).catch(() => Math.ceil(bytes / BYTES_PER_TOKEN));
     },
-    warm: (encoding) => void counter.load(encoding),
+    /** Loads an encoding ahead of the first request; that takes 150 ms. */
+    warm: (encoding: Encoding) => void counter.load(encoding),
     close: () => thread?.stop(),
   };
 }

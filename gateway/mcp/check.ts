@@ -8,7 +8,7 @@ import type { Messages } from './messages';
 import { addressed, filterWords, wordsIn } from './words';
 
 /** What goes to a server. */
-interface Outgoing {
+interface ToServer {
   body: Buffer | null;
   /** Of the client's headers those that policies changed. */
   headers: Record<string, string>;
@@ -18,7 +18,7 @@ interface Outgoing {
 export interface Asking {
   ctx: { req: { headers: IncomingHttpHeaders } };
   messages: Messages;
-  outgoing: Outgoing;
+  outgoing: ToServer;
   /** Looked at once, however many calls of tools it carries. */
   filtered?: Promise<{ rule: string | undefined }>;
 }

@@ -1,6 +1,6 @@
 import { AppError } from '../../domain/errors';
 import type { Funded, Identified } from '../call/call';
-import type { Dlp, Verdict } from '../policy/dlp';
+import type { Dlp, Filtered } from '../policy/dlp';
 import { blocked } from '../stages/policies';
 import { hasMoreThan } from '../wire/scan';
 import type { Frame } from '../wire/sse';
@@ -56,7 +56,7 @@ export function openGuard(
   };
 }
 
-async function look(dlp: Dlp, text: string): Promise<Verdict> {
+async function look(dlp: Dlp, text: string): Promise<Filtered> {
   if (hasMoreThan(SIGNS_MAX, text)) throw tooMuch();
   if (messagesIn(text).length > 0) return filterWords(dlp, { text, words: wordsIn(text) });
   const { rule, values } = await filterWords(dlp, { text: '', words: [], values: [text] });

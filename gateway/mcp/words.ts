@@ -4,7 +4,7 @@ import { applyEdits } from '../wire/edits';
 import { type Container, type Span, said, walk } from '../wire/scan';
 
 /** A text or a number that somebody wrote into a message: its place, and itself as a JSON string. */
-interface Word extends Span {
+interface Written extends Span {
   json: string;
 }
 
@@ -12,9 +12,9 @@ interface Word extends Span {
  * What the members of an object are: those of a message, of its `params` or `result`, of their `_meta`, those that a tool names
  * as it likes, of anything else, or of what nobody looks at.
  */
-type Kind = 'root' | 'message' | 'params' | 'result' | 'meta' | 'free' | 'said' | 'unread';
+type Role = 'root' | 'message' | 'params' | 'result' | 'meta' | 'free' | 'said' | 'unread';
 
-type Holder = Container<Kind>;
+type Holder = Container<Role>;
 
 const PROTOCOL = 'io.modelcontextprotocol/';
 const own_members = new Set(['jsonrpc', 'id', 'method']);
@@ -32,20 +32,20 @@ const number = /-?\d[\d.eE+-]*/;
  * The words of JSON-RPC messages, read from the text itself, so that none hides behind another of its name. The protocol's own
  * words are left out, and the whole `params` of the messages, by their place among all, that are `unread`.
  */
-export function wordsIn(text: string, unread: ReadonlySet<number> = new Set()): Word[] {
-  const words: Word[] = [];
+export function wordsIn(text: string, unread: ReadonlySet<number> = new Set()): Written[] {
+  const words: Written[] = [];
   let message = -1;
-  walk<Kind>(text, {
+  walk<Role>(text, {
     open(outer, is_list) {
-      const kind = kindIn(outer, is_list, unread.has(message));
-      if (kind === 'message') message += 1;
-      return kind;
+      const role = roleIn(outer, is_list, unread.has(message));
+      if (role === 'message') message += 1;
+      return role;
     },
     name(holder, start, end) {
-      const { role: kind, member } = holder;
-      if (kind === 'unread') return;
-      const is_ours = isPlainName(member) || (kind === 'meta' && member.startsWith(PROTOCOL));
-      if (!is_ours || kind === 'free') words.push({ start, end, json: text.slice(start, end) });
+      const { role, member } = holder;
+      if (role === 'unread') return;
+      const is_ours = isPlainName(member) || (role === 'meta' && member.startsWith(PROTOCOL));
+      if (!is_ours || role === 'free') words.push({ start, end, json: text.slice(start, end) });
     },
     string(holder, start, end) {
       if (!isRead(holder) || isBytes(holder.member, said(text, start, end))) return;
@@ -61,28 +61,28 @@ export function wordsIn(text: string, unread: ReadonlySet<number> = new Set()): 
   return words;
 }
 
-function kindIn(top: Holder | undefined, is_list: boolean, is_unread: boolean): Kind {
+function roleIn(top: Holder | undefined, is_list: boolean, is_unread: boolean): Role {
   if (top === undefined) return is_list ? 'root' : 'message';
-  const { role: kind, member } = top;
-  if (kind === 'root') return 'message';
-  if (kind === 'free' || kind === 'unread') return kind;
+  const { role, member } = top;
+  if (role === 'root') return 'message';
+  if (role === 'free' || role === 'unread') return role;
   if (top.is_list) return 'said';
-  if (kind === 'meta') return member.startsWith(PROTOCOL) ? 'unread' : 'said';
-  if (kind === 'params' || kind === 'result') {
+  if (role === 'meta') return member.startsWith(PROTOCOL) ? 'unread' : 'said';
+  if (role === 'params' || role === 'result') {
     if (member === '_meta') return 'meta';
     return free_members.has(member) ? 'free' : 'said';
   }
-  if (kind !== 'message') return 'said';
+  if (role !== 'message') return 'said';
   if (member === 'params') return is_unread ? 'unread' : 'params';
   return member === 'result' ? 'result' : 'said';
 }
 
-function isRead({ role: kind, member, is_list }: Holder): boolean {
-  if (kind === 'unread') return false;
+function isRead({ role, member, is_list }: Holder): boolean {
+  if (role === 'unread') return false;
   if (is_list) return true;
-  if (kind === 'message') return !own_members.has(member);
-  if (kind === 'meta') return member !== 'progressToken' && !member.startsWith(PROTOCOL);
-  return kind !== 'params' || !addressed_members.has(member);
+  if (role === 'message') return !own_members.has(member);
+  if (role === 'meta') return member !== 'progressToken' && !member.startsWith(PROTOCOL);
+  return role !== 'params' || !addressed_members.has(member);
 }
 
 /** Pictures and files in Base64. */
@@ -91,15 +91,15 @@ function isBytes(member: string, value: string): boolean {
   return isSilent(member === 'blob' ? 'data' : member, value);
 }
 
-type Filtered =
+type FilteredWords =
   | { rule: string; text?: never; values?: never }
   | { rule?: never; text: string; values: string[] };
 
 /** Filters the words of a text, and values that come with it. */
 export async function filterWords(
   dlp: Dlp,
-  { text, words, values = [] }: { text: string; words: readonly Word[]; values?: string[] },
-): Promise<Filtered> {
+  { text, words, values = [] }: { text: string; words: readonly Written[]; values?: string[] },
+): Promise<FilteredWords> {
   // Each by itself, in a list: there no name makes a label of it.
   const given = `[${[...words.map(({ json }) => json), ...values.map((value) => JSON.stringify(value))].join(',')}]`;
   const { rule, text: filtered } = await checkJson(dlp, given);

@@ -12,7 +12,7 @@ const TURN_CHARACTERS = 16_384;
 const TEXT_CHARACTERS = 64;
 
 /** What became of a text: blocked by a rule, or given on, as it was or redacted. */
-export type Verdict = { rule: string; text?: never } | { rule?: never; text: string };
+export type Filtered = { rule: string; text?: never } | { rule?: never; text: string };
 
 export interface Dlp {
   stages: readonly ('input' | 'output')[];
@@ -30,7 +30,7 @@ export async function checkJson(
   dlp: Dlp,
   text: string,
   unread?: ReadonlySet<string>,
-): Promise<Verdict> {
+): Promise<Filtered> {
   const { literals, echoes } = literalsIn(text, unread);
   const edits: Edit[] = [];
   const turn = { looked: 0 };
@@ -92,7 +92,7 @@ function partOf({ part }: { part: Literal }): Literal {
 }
 
 /** A text by itself. */
-export function checkText({ inspector, redacts }: Dlp, text: string): Verdict {
+export function checkText({ inspector, redacts }: Dlp, text: string): Filtered {
   const strand = new Strand(inspector, redacts);
   const slot = strand.push(text);
   const rule = strand.look(true);

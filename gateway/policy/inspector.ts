@@ -16,19 +16,17 @@ interface Inspected {
   safe: number;
 }
 
-/** Looks for terms and patterns in a text. Keeps nothing. */
-export interface Inspector {
-  look(text: string, from: number, is_final: boolean): Inspected;
-}
+export type Inspector = ReturnType<typeof createInspector>;
 
-export function createInspector({ blocked_terms, detect_patterns }: DlpSettings): Inspector {
+/** Looks for terms and patterns in a text. It keeps nothing of the text. */
+export function createInspector({ blocked_terms, detect_patterns }: DlpSettings) {
   const terms = blocked_terms.length > 0 ? createTerms(blocked_terms) : undefined;
   const patterns = detect_patterns.map((pattern) =>
     typeof pattern === 'string' ? builtinPattern(pattern) : ownPattern(pattern),
   );
   const viewsOf = createReading();
   return {
-    look(text, from, is_final) {
+    look(text: string, from: number, is_final: boolean): Inspected {
       // What is not yet a character is neither: it may go on with a term, or end it.
       const end = is_final ? text.length : openFrom(text);
       const result: Inspected = { matches: [], safe: end };

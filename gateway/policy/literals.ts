@@ -125,7 +125,7 @@ export function hasRepeats(text: string): boolean {
   return has_repeats;
 }
 
-interface Place {
+interface Role {
   is_unread: boolean;
   is_echo: boolean;
   is_in_echo: boolean;
@@ -138,9 +138,9 @@ interface Place {
 export function literalsIn(text: string, unread: ReadonlySet<string> = nothing): Literals {
   const literals: Literal[] = [];
   const echoes: Echo[] = [];
-  const isUnread = ({ outer, member, role }: Container<Place>): boolean =>
+  const isUnread = ({ outer, member, role }: Container<Role>): boolean =>
     outer === undefined ? unread.has(member) : role.is_unread;
-  walk<Place>(text, {
+  walk<Role>(text, {
     open(outer) {
       const is_echo = outer?.member === 'logprobs';
       const is_in_echo = is_echo || outer?.role.is_in_echo === true;
@@ -168,7 +168,7 @@ export function literalsIn(text: string, unread: ReadonlySet<string> = nothing):
 /** The string that a list holds or a member has as its value; undefined if nobody reads it. */
 function literalAt(
   text: string,
-  { is_list, name: own_name, member, outer }: Container<Place>,
+  { is_list, name: own_name, member, outer }: Container<Role>,
   { start, end }: Span,
 ): Literal | undefined {
   const value = said(text, start, end);

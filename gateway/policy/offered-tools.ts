@@ -1,10 +1,19 @@
 import { type Container, said, walk } from '../wire/scan';
 
 /** What a list or an object of a request is. */
-type Kind = 'root' | 'input' | 'item' | 'choice' | 'tools' | 'tool' | 'inner' | 'names' | 'other';
+type PartKind =
+  | 'root'
+  | 'input'
+  | 'item'
+  | 'choice'
+  | 'tools'
+  | 'tool'
+  | 'inner'
+  | 'names'
+  | 'other';
 
 interface Part {
-  kind: Kind;
+  kind: PartKind;
   /** How many names it has told so far. */
   names: number;
   types: string[];
@@ -55,7 +64,7 @@ function takeString(
 }
 
 /** What a list or an object is, by the one that it stands in. */
-function kindOf(outer: Container<Part>, opens_list: boolean): Kind {
+function kindOf(outer: Container<Part>, opens_list: boolean): PartKind {
   const { is_list, member } = outer;
   const { kind } = outer.role;
   if (kind === 'root') {

@@ -7,16 +7,15 @@ interface FoundTerm extends Range {
   rule: number;
 }
 
-/** Many terms, looked for in one pass however many they are. */
-export interface Terms {
-  /** `partial` is where a term may be in the making at the text's end, else the text's length. */
-  find(text: string, from: number): { found: FoundTerm[]; partial: number };
-}
+export type Terms = ReturnType<typeof createTerms>;
 
 const SPACE = 0x20;
 
-/** Terms in any case, with or without accents, any white space for theirs. */
-export function createTerms(list: readonly string[]): Terms {
+/**
+ * Looks for many terms in one pass, however many they are: in any case, with or without accents, with any white space for
+ * theirs.
+ */
+export function createTerms(list: readonly string[]) {
   const foldOf = remembered(folded);
   const trie = newTrie(list.map((term) => unitsOf(term.normalize('NFKC').trim(), foldOf)));
   // One pass at a time, so they share the places.
@@ -24,7 +23,8 @@ export function createTerms(list: readonly string[]): Terms {
   const of_ascii = Uint32Array.from(ascii, (unit) => trie.classes.get(unit) ?? 0);
   const is_idle = Uint8Array.from(of_ascii, (column) => (trie.next[column] === 0 ? 1 : 0));
   return {
-    find(text, from) {
+    /** `partial` is where a term may be in the making at the text's end, else the text's length. */
+    find(text: string, from: number): { found: FoundTerm[]; partial: number } {
       // Read once: in a loop, the length of strings of many kinds is looked up anew for each character.
       const { length } = text;
       const walk: Walk = { state: 0, ring, count: 0, after_space: false, found: [] };

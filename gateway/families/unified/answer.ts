@@ -36,16 +36,14 @@ export function toCompletion(message: Body, { usage }: Measured, created: number
   };
 }
 
-/** Translates the events of a message's stream into the `data` texts of a chat's, one event at a time. */
-interface StreamTranslator {
-  translate(event: Body): string[];
-}
-
-/** `found` is what the meter has read of the stream so far; `tells_usage` gives it to the client in a chunk of its own. */
-export function openTranslator(
+/**
+ * Translates the events of a message's stream into the `data` texts of a chat's, one event at a time. `found` is what the meter
+ * has read of the stream so far; `tells_usage` gives the usage to the client in a chunk of its own.
+ */
+export function createTranslator(
   found: Measured,
   { created, tells_usage }: { created: number; tells_usage: boolean },
-): StreamTranslator {
+) {
   let head: Body = {};
   let calls = 0;
   // By the place of a content block, that of its call.
@@ -77,7 +75,7 @@ export function openTranslator(
     return [...(last ? [last] : []), '[DONE]'];
   };
   return {
-    translate(event) {
+    translate(event: Body): string[] {
       if (event.type === 'message_start') {
         const { id, model } = isObject(event.message) ? event.message : {};
         head = { id, object: 'chat.completion.chunk', created, model };

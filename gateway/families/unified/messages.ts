@@ -3,7 +3,7 @@ import { objectIn } from '../../wire/values';
 import { messageReader } from '../messages';
 import { type Measured, nothing_measured } from '../reader';
 import type { Translation, Translator } from '../translation';
-import { openTranslator, toCompletion } from './answer';
+import { createTranslator, toCompletion } from './answer';
 import { toMessages } from './request';
 
 /** Chat completions spoken to a provider of messages. */
@@ -20,7 +20,7 @@ function streamed(): Translator {
   const found: Measured = { ...nothing_measured };
   const readEvent = messageReader.openStream(found);
   // Its usage always comes; the meter behind hides it from a client who did not ask.
-  const translator = openTranslator(found, { created: now(), tells_usage: true });
+  const translator = createTranslator(found, { created: now(), tells_usage: true });
   return {
     push(chunk) {
       let text = '';

@@ -69,15 +69,15 @@ function unavailable(param: string, what: string) {
   return wrong(param, `${what} is not available from the provider of this model.`);
 }
 
-interface Message {
+interface Turn {
   role: 'user' | 'assistant';
   content: Body[];
 }
 
 /** Its system texts apart; messages of one role behind one another are one, as results of tools must be. */
-function conversation(given: unknown): { system: Body[]; messages: Message[] } {
+function conversation(given: unknown): { system: Body[]; messages: Turn[] } {
   const system: Body[] = [];
-  const messages: Message[] = [];
+  const messages: Turn[] = [];
   for (const [at, message] of (given as unknown[]).entries()) {
     const param = `messages[${at}]`;
     if (!isObject(message)) throw wrong(param, 'Each message must be an object.');
