@@ -7,7 +7,8 @@ import { codeAt } from '../wire/scan';
 
 export type Encoding = 'o200k_base' | 'cl100k_base';
 
-// An unbroken run takes quadratic time: 100,000 letters 5 s. Cut at 256 the count grows by 0.3 % at most.
+// An unbroken run takes quadratic time: 100,000 letters 5 s. Cut at 256 the count grows by 0.3 % at
+// most.
 const RUN_MAX = 256;
 
 // Text that spells a special token is text: the default throws.
@@ -85,8 +86,9 @@ function countWords({ api, split, words }: Loaded, text: string): number {
 }
 
 /**
- * Cuts a text wherever 256 characters pass without a blank or with white space alone. A line end counts for both runs:
- * the pre-tokenizer joins it to blanks as well as to signs, and "/\n" repeated is one quadratic run otherwise.
+ * Cuts a text wherever 256 characters pass without a blank or with white space alone. A line end
+ * counts for both runs: the pre-tokenizer joins it to blanks as well as to signs, and "/\n"
+ * repeated is one quadratic run otherwise.
  */
 export function pieces(text: string): string[] {
   const found: string[] = [];

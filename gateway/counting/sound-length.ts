@@ -13,9 +13,10 @@ import {
   WEBM,
 } from 'mediabunny';
 
-// What lies in a file counts, not what its head says: recorders that stream leave the length out, and anybody can write a head.
-// Mediabunny goes from packet to packet and does not believe heads, but that of a WAV: this file counts a WAV's samples itself.
-// music-metadata knows more kinds of files, but believes all of them. Of the files that the tests make it reads 4 of 16 right.
+// The content of a file counts, not its head: recorders that stream leave the length out, and
+// anybody can write a head. Mediabunny goes from packet to packet and does not believe heads, but
+// that of a WAV: this file counts a WAV's samples itself. music-metadata knows more kinds of files,
+// but believes all of them. Of the files that the tests make it reads 4 of 16 right.
 
 export interface SoundFile {
   bytes: Uint8Array;
@@ -24,12 +25,13 @@ export interface SoundFile {
   name: string;
 }
 
-// All that providers take, each in a file of its own. Playlists are left out, which name other files to be fetched.
+// All that providers take, each in a file of its own. Playlists are left out, which name other
+// files to be fetched.
 const formats = [MP3, MP4, QTFF, WAVE, WEBM, MATROSKA, OGG, FLAC, ADTS];
 
 /** How long a sound lasts, in seconds; undefined if its file does not say. */
 export async function lengthOf(file: SoundFile): Promise<number | undefined> {
-  // What cannot be walked may still say something in its head.
+  // A file that cannot be walked may still say something in its head.
   const walked = await secondsOfPackets(file.bytes).catch(() => 0);
   return walked > 0 ? walked : secondsByHead(file).catch(() => undefined);
 }
@@ -46,7 +48,10 @@ const WAVE_HEAD_BYTES = 44;
 // Names and the like may stand beside the samples, within reason.
 const SAMPLES_SHARE = 0.9;
 
-/** Nearly all bytes of a WAV are samples: decoders look for more behind what the first piece says it holds. */
+/**
+ * Nearly all bytes of a WAV are samples: decoders look for more behind what the first piece says it
+ * holds.
+ */
 async function secondsOfSamples(
   { length }: Uint8Array,
   track: InputAudioTrack,

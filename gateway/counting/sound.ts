@@ -4,9 +4,11 @@ import { startThread, type Thread } from './thread';
 
 export type Sound = ReturnType<typeof openSound>;
 
-// Uncompressed stereo of 48,000 samples of two bytes: what says that it is shorter has been tampered with.
+// Uncompressed stereo of 48,000 samples of two bytes: what says that it is shorter has been
+// tampered with.
 const BYTES_PER_SECOND_MAX = 192_000;
-// Speech at 32 kbit/s, about the least that such files are kept at: too long rather than too short, as settling gives back.
+// Speech at 32 kbit/s, about the least that such files are kept at: too long rather than too short,
+// as settling gives back.
 const BYTES_PER_SECOND_GUESSED = 4_000;
 // Providers take no less.
 const SECONDS_MIN = 0.1;
@@ -19,7 +21,10 @@ export function openSound() {
       thread = undefined;
     });
   return {
-    /** In seconds: a guess from the size if the file does not say, and never less than its size allows. */
+    /**
+     * In seconds: a guess from the size if the file does not say, and never less than its size
+     * allows.
+     */
     async lasts(file: SoundFile): Promise<number> {
       thread ??= start();
       const told = await thread.ask(file).catch(() => {

@@ -17,8 +17,8 @@ export function encodingOf(model: string): Encoding {
 }
 
 /**
- * Counts tokens and never holds the event loop for long: it counts small texts here and larger ones in a thread, which starts
- * with the first of them, and estimates huge ones by their bytes.
+ * Counts tokens and never holds the event loop for long: it counts small texts here and larger ones
+ * in a thread, which starts with the first of them, and estimates huge ones by their bytes.
  */
 export function openTokenizer() {
   const counter = createCounter();
@@ -43,7 +43,8 @@ export function openTokenizer() {
   };
 }
 
-// Rare ideographs take nine times as long a character as Latin text; a text of one letter as long as ten letters.
+// Rare ideographs take nine times as long a character as Latin text; a text of one letter as long
+// as ten letters.
 function effort(texts: readonly string[], bytes: number): number {
   const count = characters(texts);
   return count + 4 * (bytes - count) + 10 * texts.length;

@@ -6,8 +6,9 @@ import { applyEdits, type Edit, memberEdit } from '../wire/edits';
 import type { Body } from '../wire/values';
 
 /**
- * What one candidate is sent: its own name of the model where the client wrote another or none, and usage asked for in streams
- * whose provider tells it only so. All else stays as it is, byte by byte.
+ * The body for one candidate: it has the candidate's own name of the model if the client wrote
+ * another or none, and asks for usage in streams whose provider gives it only if asked. All else
+ * stays as it is, byte by byte.
  */
 export function sentTo(call: Pick<Funded, 'request' | 'family'>, candidate: Candidate): Buffer {
   const { request } = call;
@@ -31,7 +32,10 @@ export function sentTo(call: Pick<Funded, 'request' | 'family'>, candidate: Cand
   return Buffer.from(applyEdits(text, edits));
 }
 
-/** True where the gateway asks for the usage that the client's stream would not tell. Some providers refuse `stream_options`. */
+/**
+ * True if the gateway asks for usage that the client's stream would not give. Some providers refuse
+ * `stream_options`.
+ */
 export function asksUsage(
   { request, family }: Pick<Funded, 'request' | 'family'>,
   { target }: Candidate,

@@ -8,9 +8,12 @@ import { messagesIn } from './answers';
 import { rpcErrors } from './messages';
 import { filterWords, wordsIn } from './words';
 
-/** Stands between the answers of a server and their client, where a policy looks at answers. */
+/** Stands between the answers of a server and their client if a policy looks at answers. */
 export interface AnswerGuard {
-  /** Events of a stream: as they came, redacted, or refusals in their place. Throws where one cannot be read. */
+  /**
+   * Events of a stream: as they came, redacted, or refusals in their place. Throws if one cannot be
+   * read.
+   */
   frames(frames: readonly Frame[]): Promise<Buffer>;
   /** A whole answer, or what is left of it. Throws the refusal of one that may not be given. */
   whole(text: string): Promise<string>;
@@ -18,7 +21,8 @@ export interface AnswerGuard {
 
 // An event that was too long to be read cannot be looked at either.
 const UNREAD_MAX_BYTES = 1_048_576;
-// Quotes and commas. With 300,000 the look takes a third of a second, and would hold up other calls.
+// Quotes and commas. With 300,000 the look takes a third of a second, and would hold up other
+// calls.
 const SIGNS_MAX = 300_000;
 
 /** `paid` are the calls of tools among the requests, by their ids. */
@@ -87,7 +91,7 @@ const known_field =
   /^(?:data(?::.*)?|event: ?[\w./-]{1,64}|id(?:: ?\S{0,256})?|retry: ?\d{1,9}|)$/s;
 const kept_field = /^(?!data)[a-z]+:/;
 
-/** True where nothing stands beside what a policy reads, as comments do. */
+/** True if an event has no fields besides those that a policy reads; comments are such fields. */
 function isPlain(bytes: Buffer): boolean {
   return bytes
     .toString('utf8')

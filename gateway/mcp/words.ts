@@ -3,14 +3,16 @@ import { isPlainName, isSilent } from '../policy/literals';
 import { applyEdits } from '../wire/edits';
 import { type Container, type Span, said, walk } from '../wire/scan';
 
-/** A text or a number that somebody wrote into a message: its place, and itself as a JSON string. */
+/**
+ * A text or a number that somebody wrote into a message: its place, and itself as a JSON string.
+ */
 interface Written extends Span {
   json: string;
 }
 
 /**
- * What the members of an object are: those of a message, of its `params` or `result`, of their `_meta`, those that a tool names
- * as it likes, of anything else, or of what nobody looks at.
+ * The meaning of an object's members: those of a message, of its `params` or `result`, of their
+ * `_meta`, those that a tool names as it likes, of anything else, or of what nobody looks at.
  */
 type Role = 'root' | 'message' | 'params' | 'result' | 'meta' | 'free' | 'said' | 'unread';
 
@@ -29,8 +31,9 @@ const BINARY_MIN = 1_024;
 const number = /-?\d[\d.eE+-]*/;
 
 /**
- * The words of JSON-RPC messages, read from the text itself, so that none hides behind another of its name. The protocol's own
- * words are left out, and the whole `params` of the messages, by their place among all, that are `unread`.
+ * The words of JSON-RPC messages, read from the text itself, so that none hides behind another of
+ * its name. The protocol's own words are left out, and the whole `params` of the messages, by their
+ * place among all, that are `unread`.
  */
 export function wordsIn(text: string, unread: ReadonlySet<number> = new Set()): Written[] {
   const words: Written[] = [];

@@ -1,6 +1,8 @@
 const REMEMBERED_MAX = 20_000;
 
-/** A function of characters that remembers its answers for those it saw lately; most texts use few. */
+/**
+ * A function of characters that remembers its answers for those it saw lately; most texts use few.
+ */
 export function remembered(answerFor: (code: number) => string): (code: number) => string {
   const known = new Map<number, string>();
   return (code) => {

@@ -8,10 +8,10 @@ import { decidedText, type Slot, Strand } from './strand';
 // A text longer than this is looked at in pieces, so that other calls go on in between.
 const PIECE_CHARACTERS = 16_384;
 const TURN_CHARACTERS = 16_384;
-// What the look at a text costs however short it is, as so many characters.
+// A look at a text costs as much as so many characters, however short the text is.
 const TEXT_CHARACTERS = 64;
 
-/** What became of a text: blocked by a rule, or given on, as it was or redacted. */
+/** The result of a filter: a text is blocked by a rule, or passes as it was or redacted. */
 export type Filtered = { rule: string; text?: never } | { rule?: never; text: string };
 
 export interface Dlp {
@@ -25,7 +25,10 @@ export function createDlp(settings: DlpSettings): Dlp {
   return { stages, redacts: action === 'redact', inspector: createInspector(settings) };
 }
 
-/** A whole body. Of an answer, which tells the members that are `unread`, the odds of its tokens are taken out. */
+/**
+ * Filters a whole body. `unread` says that it is an answer and which of its members nobody reads;
+ * the odds of an answer's tokens are taken out.
+ */
 export async function checkJson(
   dlp: Dlp,
   text: string,
@@ -46,7 +49,10 @@ export async function checkJson(
   return { text: applyEdits(text, edits) };
 }
 
-/** Parts of one content are read as one text, whatever stands between them. */
+/**
+ * Groups the parts of one content: they are read as one text, even if something stands between
+ * them.
+ */
 function groupsOf(literals: readonly Literal[]): Iterable<Literal[]> {
   const groups = new Map<number, Literal[]>();
   for (const literal of literals) {

@@ -23,7 +23,7 @@ export function createFirewall({ tools: { allow, deny } }: FirewallSettings) {
   };
 }
 
-/** What rides on a reserve, where the pack limits sessions. */
+/** The limits that a reserve carries if the pack limits sessions. */
 export function sessionLimits(settings: FirewallSettings | undefined): SessionLimits | undefined {
   const { max_actions_per_session: max_actions, max_cost_per_session_usd: max_cost_usd } =
     settings ?? {};

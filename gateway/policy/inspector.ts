@@ -3,7 +3,7 @@ import { builtinPattern, ownPattern, type Pattern, type Range } from './patterns
 import { createTerms, type Terms } from './terms';
 import { createReading, endOf, openFrom, startOf, type View } from './views';
 
-/** What stands in a text and is not to pass. The rule names it, without its words. */
+/** A part of a text that must not pass. The rule names it, without its words. */
 export interface Match extends Range {
   rule: string;
   /** More text may show that it is longer, or none. */
@@ -12,7 +12,7 @@ export interface Match extends Range {
 
 interface Inspected {
   matches: Match[];
-  /** Up to here no match can begin any more, whatever follows. */
+  /** Up to here no match can begin any more, in any text that follows. */
   safe: number;
 }
 
@@ -27,7 +27,7 @@ export function createInspector({ blocked_terms, detect_patterns }: DlpSettings)
   const viewsOf = createReading();
   return {
     look(text: string, from: number, is_final: boolean): Inspected {
-      // What is not yet a character is neither: it may go on with a term, or end it.
+      // Half a character is left for later: it may continue a term, or end it.
       const end = is_final ? text.length : openFrom(text);
       const result: Inspected = { matches: [], safe: end };
       for (const view of viewsOf(end < text.length ? text.slice(0, end) : text, is_final)) {

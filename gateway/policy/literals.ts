@@ -3,13 +3,16 @@ import { type Container, type Span, said, walk } from '../wire/scan';
 /** A string in a JSON text: its place, quotes included, and what it says. */
 export interface Literal extends Span {
   value: string;
-  /** The list that its object stands in, where it is the text of one part among others; they are read as one. */
+  /**
+   * The list that its object stands in, if it is the text of one part among others; they are read
+   * as one.
+   */
   parts_of: number | undefined;
   /** It is JSON itself. */
   is_json?: boolean;
 }
 
-/** A value that tells again, token by token, what the texts say. */
+/** A value that repeats the texts, token by token. */
 interface Echo extends Span {
   is_list: boolean;
 }
@@ -38,7 +41,7 @@ const labels = new Set([
   'system_fingerprint',
   'obfuscation',
 ]);
-// Members whose own members are named by whoever writes them.
+// Members whose own members their author names.
 const named_freely = new Set([
   'properties',
   'patternProperties',
@@ -71,7 +74,7 @@ const plain_name = /^[$A-Za-z_]{1,64}$/;
 const BINARY_MIN = 1_024;
 const binary = /^(?:data:[\w/+.;=-]*,)?[\w+/=-]*$/;
 
-/** True where a member's string is none that anybody reads: a label, or bytes in Base64 from end to end. */
+/** True if nobody reads a member's string: it is a label, or bytes in Base64 from end to end. */
 export function isSilent(name: string, value: string): boolean {
   if (labels.has(name)) return label.test(value);
   return value.length >= BINARY_MIN && carriers.has(name) && binary.test(value);
@@ -87,7 +90,10 @@ export function isBinary(value: string): boolean {
   return binary.test(value);
 }
 
-/** The text, written anew where it names a member twice, so that every parser reads the value that was looked at. */
+/**
+ * The text, written anew if it names a member twice, so that every parser reads the value that was
+ * checked.
+ */
 export function withoutRepeats(text: string, value: unknown): string {
   return hasRepeats(text) ? JSON.stringify(value) : text;
 }
@@ -102,7 +108,7 @@ const NAMES_FEW = 16;
 // Of a list, which has no members.
 const no_names: Names = { few: [], many: undefined };
 
-/** True where a name is among them; it is from now on. */
+/** True if a name is among them; adds it if not. */
 function isKnown(names: Names, name: string): boolean {
   if (names.many?.has(name) || names.few.includes(name)) return true;
   if (names.few.length < NAMES_FEW) names.few.push(name);
@@ -113,7 +119,7 @@ function isKnown(names: Names, name: string): boolean {
   return false;
 }
 
-/** True where an object of this JSON text names a member twice. */
+/** True if an object of this JSON text names a member twice. */
 export function hasRepeats(text: string): boolean {
   let has_repeats = false;
   walk<Names>(text, {
@@ -132,8 +138,9 @@ interface Role {
 }
 
 /**
- * The strings of a JSON text that say something. They are read from the text itself and not from what a parser makes of it:
- * of two members of one name parsers keep one, and not all the same. `unread` are the top-level members not looked into.
+ * The strings of a JSON text that say something. They are read from the text itself and not from a
+ * parsed value: of two members of one name parsers keep one, and not all the same. `unread` are the
+ * top-level members not looked into.
  */
 export function literalsIn(text: string, unread: ReadonlySet<string> = nothing): Literals {
   const literals: Literal[] = [];

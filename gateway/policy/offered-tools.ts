@@ -1,6 +1,6 @@
 import { type Container, said, walk } from '../wire/scan';
 
-/** What a list or an object of a request is. */
+/** The meaning of a list or an object of a request. */
 type PartKind =
   | 'root'
   | 'input'
@@ -14,7 +14,7 @@ type PartKind =
 
 interface Part {
   kind: PartKind;
-  /** How many names it has told so far. */
+  /** The number of its names so far. */
   names: number;
   types: string[];
 }
@@ -28,8 +28,9 @@ const lists = new Set(['tools', 'functions']);
 const name_lists = new Set(['allowed_tools', 'tool_names']);
 
 /**
- * The names of the tools that a request offers or asks for, and the types of those that the provider runs. They are read from the
- * text itself, as a provider may take the first of two members of one name, and whatever the form of another family they have.
+ * The names of the tools that a request offers or asks for, and the types of those that the
+ * provider runs. They are read from the text itself, as a provider may take the first of two
+ * members of one name, and in the forms of all families.
  */
 export function offeredTools(text: string): string[] {
   const offered: string[] = [];
@@ -63,7 +64,7 @@ function takeString(
   } else if (member === 'type' && kind === 'tool') part.types.push(value);
 }
 
-/** What a list or an object is, by the one that it stands in. */
+/** The meaning of a list or an object, by the one that it stands in. */
 function kindOf(outer: Container<Part>, opens_list: boolean): PartKind {
   const { is_list, member } = outer;
   const { kind } = outer.role;

@@ -5,7 +5,7 @@ import { createDlp, type Dlp } from './dlp';
 import { createFirewall, type Firewall, sessionLimits } from './firewall';
 import { createRbac, type Rbac } from './rbac';
 
-/** What one configuration makes of its pack. */
+/** The policies that are opened from one snapshot's pack. */
 export interface Policies {
   pack: string | undefined;
   chain: readonly Kind[];

@@ -14,7 +14,10 @@ const unread = new Set([
   'prompt_cache_key',
 ]);
 
-/** How policies read Responses. Its events tell a text in pieces, then whole, then again in its part, item and response. */
+/**
+ * How policies read Responses. Its events give a text in pieces, then whole, then again in its
+ * part, item and response.
+ */
 export const responsesTalk: Talk = {
   unread,
   said(event): Said[] {
@@ -45,7 +48,10 @@ function strandOf({ type, output_index, summary_index }: Body): string {
   return `${output_index}:${kind}:${summary_index ?? ''}`;
 }
 
-/** The tool that an item calls, or wants to. What the provider runs itself has no name: it was checked as it was offered. */
+/**
+ * The tool that an item calls, or wants to. What the provider runs itself has no name: it was
+ * checked as it was offered.
+ */
 function callOf({ name }: Body): Called[] {
   return typeof name === 'string' ? [whole(name)] : [];
 }

@@ -8,7 +8,7 @@ import type { Said } from './talk';
 // A frame that was too long to be read cannot be checked either.
 const UNREAD_MAX_BYTES = 1_048_576;
 
-/** What an output policy found: the policy, and the rule, without the words that broke it. */
+/** The policy that was violated and its rule, without the words that broke it. */
 export interface Violation {
   policy: string;
   rule: string;
@@ -16,9 +16,14 @@ export interface Violation {
 
 /** Stands between a stream and its client. */
 export interface StreamGuard {
-  /** Takes whole frames and gives those that may go on, in their order; none once something was found. */
+  /**
+   * Takes whole frames and gives those that may go on, in their order; none once something was
+   * found.
+   */
   push(frames: readonly Frame[]): Buffer;
-  /** The stream is over: gives what was held back. `rest` are the bytes of a frame that never ended. */
+  /**
+   * The stream is over: gives what was held back. `rest` are the bytes of a frame that never ended.
+   */
   end(rest: Frame | undefined): Buffer;
   violation(): Violation | undefined;
 }
@@ -27,7 +32,7 @@ export interface StreamGuard {
 export interface Watcher {
   policy: string;
   see(entry: Entry, event: Body): string | undefined;
-  /** No more follows: whatever is in the making is whole. */
+  /** No more follows: all that has begun is whole. */
   end(): string | undefined;
 }
 

@@ -12,8 +12,8 @@ export type Terms = ReturnType<typeof createTerms>;
 const SPACE = 0x20;
 
 /**
- * Looks for many terms in one pass, however many they are: in any case, with or without accents, with any white space for
- * theirs.
+ * Looks for many terms in one pass, however many they are: in any case, with or without accents,
+ * with any white space for theirs.
  */
 export function createTerms(list: readonly string[]) {
   const foldOf = remembered(folded);
@@ -23,9 +23,13 @@ export function createTerms(list: readonly string[]) {
   const of_ascii = Uint32Array.from(ascii, (unit) => trie.classes.get(unit) ?? 0);
   const is_idle = Uint8Array.from(of_ascii, (column) => (trie.next[column] === 0 ? 1 : 0));
   return {
-    /** `partial` is where a term may be in the making at the text's end, else the text's length. */
+    /**
+     * `partial` is the place at the text's end from which a term may be beginning, else the text's
+     * length.
+     */
     find(text: string, from: number): { found: FoundTerm[]; partial: number } {
-      // Read once: in a loop, the length of strings of many kinds is looked up anew for each character.
+      // Read once: in a loop, the length of strings of many kinds is looked up anew for each
+      // character.
       const { length } = text;
       const walk: Walk = { state: 0, ring, count: 0, after_space: false, found: [] };
       for (let at = from; at < length; ) {
@@ -55,7 +59,7 @@ export function createTerms(list: readonly string[]) {
 function passOver(text: string, from: number, is_idle: Uint8Array): number {
   const { length } = text;
   let at = from;
-  // What is no ASCII reads as undefined.
+  // A character that is no ASCII reads as undefined.
   while (at < length && is_idle[codeAt(text, at)] === 1) at += 1;
   return at;
 }
@@ -180,7 +184,10 @@ function plant({ next, rules, depths, classes, width }: Trie, terms: readonly nu
   }
 }
 
-/** Completes the transitions: where a term breaks off, the longest end of it that begins another one goes on. */
+/**
+ * Completes the transitions: if a term breaks off, the longest end of it that begins another term
+ * goes on.
+ */
 function link({ next, rules, width }: Trie): void {
   const fallbacks = new Int32Array(rules.length);
   const queue: number[] = [];

@@ -1,29 +1,37 @@
 import { remembered } from './characters';
 
-/** A text as it is looked at, and where each of its characters stands in the text that was given. */
+/**
+ * A text as it is looked at, and where each of its characters stands in the text that was given.
+ */
 export interface View {
   text: string;
-  /** Undefined where every character stands where it stood. */
+  /** Undefined if every character keeps its place. */
   map: Int32Array | undefined;
-  /** It is one reading among several of what may be no form at all: patterns would find too much in it. */
+  /**
+   * It is one reading among several of what may be no form at all: patterns would find too much in
+   * it.
+   */
   is_for_terms?: boolean;
 }
 
 // Other control characters are not seen.
 const plain = /^[\t-\r\x20-\x7e]*$/;
 const unseen = /[\p{Cf}\p{Default_Ignorable_Code_Point}]|(?![\t-\r\x85])\p{Cc}/u;
-// What may hide letters: escapes of JSON and of most languages, of URLs, and of HTML.
+// Escapes may hide letters: those of JSON and most languages, of URLs, and of HTML.
 const escaped = /[\\%&]/;
 
 // Escapes in escapes in escapes; nobody reads more of them.
 const ROUNDS = 3;
 
-/** Gives the ways in which a text may be read. If more text follows, it leaves out what may be the beginning of an escape. */
+/**
+ * Gives the ways in which a text may be read. If more text follows, it leaves out what may be the
+ * beginning of an escape.
+ */
 type Reading = (text: string, is_final: boolean) => View[];
 
 /**
- * Reads texts as they stand, and with their escapes undone once and again, all without invisible characters and with those of
- * one meaning made one (NFKC).
+ * Reads texts as they stand, and with their escapes undone once and again, all without invisible
+ * characters and with those of one meaning made one (NFKC).
  */
 export function createReading(): Reading {
   const cleanOf = remembered(cleanCharacter);
@@ -60,7 +68,7 @@ const open =
   /(?:\\+(?:u(?:\{[0-9a-f]{0,6}|[0-9a-f]{0,3})|x[0-9a-f]?|[0-3][0-7]?)?|%[0-9a-f]?|&(?:#(?:x[0-9a-f]{0,6}|\d{0,7})?|[a-z]{1,7})?)$/i;
 const OPEN_MAX = 64;
 
-/** Where a character that is not complete begins; the text's length where there is none. */
+/** The place where an incomplete character begins; the text's length if there is none. */
 export function openFrom(text: string): number {
   const last = text.charCodeAt(text.length - 1);
   if (last >= 0xd800 && last < 0xdc00) return text.length - 1;

@@ -10,8 +10,9 @@ const SESSION_HEADER = 'x-session-id';
 const SESSION_LENGTH_MAX = 200;
 
 /**
- * The stage that reads what the specification adds to the providers' wires, and takes it out of what goes upstream, where it
- * would be refused: a session's name, prompt caching that policy forbids, structured output asked for in the one form.
+ * The stage that reads the members that the specification adds to the providers' wires, and takes
+ * them out of the body, as providers would refuse them: a session's name, prompt caching that
+ * policy forbids, structured output in the one form.
  */
 export function takeMembers(call: Read): Prepared {
   const { ctx, request } = call;
@@ -70,7 +71,9 @@ function rewrite(request: ClientRequest, text: string): void {
   request.outgoing = { bytes: Buffer.from(text), spans: checkKeys(text) };
 }
 
-/** Deletes every `cache_control`, but not what a schema describes under this name; true where there was one. */
+/**
+ * Deletes every `cache_control`, but not a property that a schema calls so; true if there was one.
+ */
 function strip(value: unknown, is_named_freely = false): boolean {
   if (typeof value !== 'object' || value === null) return false;
   let found = false;

@@ -11,7 +11,7 @@ export function applyEdits(text: string, edits: readonly Edit[]): string {
   let result = '';
   let from = 0;
   for (const edit of edits.toSorted((a, b) => a.start - b.start)) {
-    // What lies in a part that has been replaced is gone.
+    // An edit inside a part that has been replaced has nothing left to edit.
     if (edit.start < from) continue;
     result += text.slice(from, edit.start) + edit.text;
     from = edit.end;
@@ -19,7 +19,9 @@ export function applyEdits(text: string, edits: readonly Edit[]): string {
   return result + text.slice(from);
 }
 
-/** Replaces the value of a member, or adds the member before all others, of an object that has some. */
+/**
+ * Replaces the value of a member, or adds the member before all others, of an object that has some.
+ */
 export function memberEdit(text: string, spans: Spans, name: string, value: string): Edit {
   const member = spans.get(name);
   if (member !== undefined) return { start: member.start, end: member.end, text: value };
@@ -27,7 +29,7 @@ export function memberEdit(text: string, spans: Spans, name: string, value: stri
   return { start, end: start, text: `"${name}":${value},` };
 }
 
-/** An object as text, and where those of its members stand that matter. */
+/** An object as text, with the places of the members that matter. */
 export interface Placed {
   text: string;
   spans: Spans;

@@ -3,7 +3,8 @@ import { type Member, membersOf, type Spans, valueEnd } from './scan';
 
 const KEY_SHOWN_CHARACTERS = 64;
 
-// What this gateway decides on; the upstream must not read another value of it than was checked here.
+// The members that this gateway decides on: the upstream must not read another value of them than
+// was checked here.
 const deciding = spellings(
   'model',
   'stream',
@@ -33,7 +34,9 @@ const deciding = spellings(
 );
 const deciding_options = spellings('include_usage');
 
-/** Refuses the name of a form's part that a lenient parser may take for another that is decided on. */
+/**
+ * Refuses the name of a form's part that a lenient parser may take for another that is decided on.
+ */
 export function checkName(name: string): void {
   // Some readers of forms make a list of `model[]`, or an object of `model[x]`.
   const right = deciding.get(folded(name.replace(/\[.*$/, '')));
@@ -41,8 +44,8 @@ export function checkName(name: string): void {
 }
 
 /**
- * Refuses a body that names a deciding key twice or in another spelling: parsers differ in which one they take, and some
- * ignore case and underscores. Gives their places.
+ * Refuses a body that names a deciding key twice or in another spelling: parsers differ in which
+ * one they take, and some ignore case and underscores. Gives their places.
  */
 export function checkKeys(text: string): Spans {
   const spans = checkMembers(text, text.indexOf('{'), deciding);
@@ -68,8 +71,8 @@ export function checkEach(
 }
 
 /**
- * The places of the named members of the object that begins here. Refuses the object if it names one of them twice or in another
- * spelling.
+ * The places of the named members of the object that begins here. Refuses the object if it names
+ * one of them twice or in another spelling.
  */
 export function checkMembers(text: string, open: number, names: Spellings): Map<string, Member> {
   const found = new Map<string, Member>();

@@ -2,12 +2,17 @@ import { AppError } from '../../domain/errors';
 import { Signs } from './scan';
 import type { Body } from './values';
 
-// Every parser behind this gateway takes as much; the strictest in use, that of protocol buffers, stops here.
+// Every parser behind this gateway takes as much; the strictest in use, that of protocol buffers,
+// stops here.
 const NESTING_MAX = 100;
-// Ten times what the longest conversations have. Millions of keys take seconds to parse, and of texts to count.
+// Ten times what the longest conversations have. Millions of keys take seconds to parse, and of
+// texts to count.
 const VALUES_MAX = 100_000;
 
-/** The object that a body holds; none that is nested too deeply, or of too many pieces, for what reads it later. */
+/**
+ * The object that a body holds; none that is nested too deeply, or of too many pieces, for what
+ * reads it later.
+ */
 export function parseBody(text: string): Body {
   const body = parseText(text);
   if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body as Body;
@@ -24,7 +29,10 @@ export function parseText(text: string): unknown {
   }
 }
 
-/** Runs before JSON.parse, which takes seconds for millions of levels or keys; so the text may be anything. */
+/**
+ * Runs before JSON.parse, which takes seconds for millions of levels or keys; so the text may be
+ * anything.
+ */
 function checkStructure(text: string): void {
   let depth = 0;
   let values = 0;

@@ -1,10 +1,12 @@
-// The one walk over JSON text that builds no values of it. All who look for something in a text without parsing it come here.
+// The one walk over JSON text that builds no values of it. All who look for something in a text
+// without parsing it come here.
 
 const { charCodeAt } = String.prototype;
 
 /**
- * The code of the character at a place; NaN behind the text. `charCodeAt` is called by itself: as a method it is looked up anew
- * for each character once a loop has seen strings of many kinds, which takes five times as long.
+ * The code of the character at a place; NaN behind the text. `charCodeAt` is called by itself: as a
+ * method it is looked up anew for each character once a loop has seen strings of many kinds, which
+ * takes five times as long.
  */
 export function codeAt(text: string, at: number): number {
   return charCodeAt.call(text, at);
@@ -32,13 +34,16 @@ export interface Member extends Span {
 /** The members of an object by their names. */
 export type Spans = ReadonlyMap<string, Member>;
 
-/** What the string between two places says. */
+/** The value of the string between two places. */
 export function said(text: string, start: number, end: number): string {
   const raw = text.slice(start + 1, end - 1);
   return raw.includes('\\') ? (JSON.parse(`"${raw}"`) as string) : raw;
 }
 
-/** Goes over a text from sign to sign: a whole string, a bracket or a comma. The text may be anything. */
+/**
+ * Goes over a text from sign to sign: a whole string, a bracket or a comma. The text may be
+ * anything.
+ */
 export class Signs {
   start = 0;
   end: number;
@@ -114,7 +119,10 @@ export function* membersOf(text: string, open: number): Generator<[name: string,
   }
 }
 
-/** The place behind the value that begins at a place. Behind a number, `true`, `false` or `null` it counts white space too. */
+/**
+ * The place behind the value that begins at a place. Behind a number, `true`, `false` or `null` it
+ * counts white space too.
+ */
 export function valueEnd(text: string, start: number): number {
   const signs = new Signs(text, start);
   if (!signs.next()) return text.length;
@@ -133,7 +141,9 @@ function pastBlanks(text: string, from: number): number {
   return at;
 }
 
-/** The place behind the comma that comes next, white space aside; undefined if something else does. */
+/**
+ * The place behind the comma that comes next, white space aside; undefined if something else does.
+ */
 export function pastComma(text: string, from: number): number | undefined {
   const at = pastBlanks(text, from);
   return codeAt(text, at) === COMMA ? at + 1 : undefined;
@@ -148,7 +158,7 @@ export function lastComma(text: string, from: number): number | undefined {
 
 /** A list or an object that is walked through. */
 export interface Container<Role> {
-  /** What the visitor takes it for. */
+  /** The role that the visitor gives it. */
   role: Role;
   is_list: boolean;
   start: number;
@@ -161,7 +171,10 @@ export interface Container<Role> {
   outer: Container<Role> | undefined;
 }
 
-/** Hears of everything in a text, in its order. Of what lies in no list and no object it hears nothing. */
+/**
+ * Hears of everything in a text, in its order. Of what lies in no list and no object it hears
+ * nothing.
+ */
 interface Visitor<Role> {
   /** Says what the list or object is that begins here, by the one that it stands in. */
   open(outer: Container<Role> | undefined, is_list: boolean): Role;
@@ -169,11 +182,16 @@ interface Visitor<Role> {
   /** The name of a member, which `holder.member` is from now on. */
   name?(holder: Container<Role>, start: number, end: number): void;
   string?(holder: Container<Role>, start: number, end: number): void;
-  /** What stands between two signs: a number, `true`, `false` or `null`, or nothing but a colon and white space. */
+  /**
+   * The text between two signs: a number, `true`, `false` or `null`, or nothing but a colon and
+   * white space.
+   */
   between?(holder: Container<Role>, start: number, end: number): void;
 }
 
-/** Walks through a JSON text. Members of one name are all visited, whichever a parser would keep. */
+/**
+ * Walks through a JSON text. Members of one name are all visited, whichever a parser would keep.
+ */
 export function walk<Role>(text: string, visitor: Visitor<Role>): void {
   const signs = new Signs(text);
   let holder: Container<Role> | undefined;
@@ -215,7 +233,10 @@ function opened<Role>(
   return { role, is_list, start, name, member: '', takes_name: !is_list, outer };
 }
 
-/** True if a text has more quotes and commas than this many, and so perhaps more values than there is time to look at. */
+/**
+ * True if a text has more quotes and commas than this many, and so perhaps more values than there
+ * is time to look at.
+ */
 export function hasMoreThan(signs: number, text: string): boolean {
   const { length } = text;
   let count = 0;

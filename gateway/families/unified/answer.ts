@@ -37,8 +37,9 @@ export function toCompletion(message: Body, { usage }: Measured, created: number
 }
 
 /**
- * Translates the events of a message's stream into the `data` texts of a chat's, one event at a time. `found` is what the meter
- * has read of the stream so far; `tells_usage` gives the usage to the client in a chunk of its own.
+ * Translates the events of a message's stream into the `data` texts of a chat's, one event at a
+ * time. `found` is what the meter has read of the stream so far; `tells_usage` gives the usage to
+ * the client in a chunk of its own.
  */
 export function createTranslator(
   found: Measured,
@@ -94,7 +95,7 @@ export function createTranslator(
   };
 }
 
-/** What a block or its change says, in words or in thoughts. */
+/** The text of a block or of its change, words or thoughts. */
 function texts({ text, thinking }: Body): Body[] {
   const said = stringOf(text);
   const thought = stringOf(thinking);
@@ -134,7 +135,8 @@ function toUsage(usage: Usage): Body {
     prompt_tokens_details: {
       cached_tokens,
       cache_write_tokens: written,
-      // Not of that wire: it has a price of its own, so whoever reads the figures must know.
+      // That wire has no such figure; these tokens have a price of their own, so readers of the
+      // usage need it.
       ...(usage.cache_write_1h_tokens && { cache_write_1h_tokens: usage.cache_write_1h_tokens }),
     },
     ...(usage.tool_calls && { server_tool_calls: usage.tool_calls }),

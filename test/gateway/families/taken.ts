@@ -11,8 +11,8 @@ const settings = { body_limit_bytes: BYTES_MAX, audio_limit_bytes: BYTES_MAX };
 const sound: Pick<Sound, 'lasts'> = { lasts: async () => 1 };
 
 /**
- * Reads a body and its input as the stages ahead of a reserve do: if this throws, nothing is held yet and nothing has gone
- * upstream.
+ * Reads a body and its input as the stages ahead of a reserve do: if this throws, nothing is held
+ * yet and nothing has gone upstream.
  */
 export async function take(
   body: object | string | Buffer,

@@ -3,7 +3,8 @@ import { chat, lastCharge, openWorld, post, type World } from '../../support/gat
 import { openScripted, type Scripted } from '../../support/upstream';
 import { chunk, end, head, heard, phrase, say } from './chunks';
 
-// What the guard does to a stream is proved beside this file; here, what its client is answered and charged.
+// What the guard does to a stream is proved beside this file; here, what its client is answered and
+// charged.
 
 let world: World;
 let upstream: Scripted;

@@ -17,7 +17,10 @@ import { parseBody } from '../../../gateway/wire/parse';
 export const families = { chat, responses };
 export type FamilyName = keyof typeof families;
 
-/** What a stream became: the bytes that its client gets, what stopped it, and what its provider said it used. */
+/**
+ * What a stream became: the bytes that its client gets, what stopped it, and what its provider said
+ * it used.
+ */
 export type Guarded = ReturnType<ReturnType<typeof guardedBy>['stream']>;
 
 /** Policies by themselves, with all that asks them in a gateway: no server, no ledger. */
