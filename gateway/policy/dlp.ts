@@ -3,7 +3,7 @@ import type { DlpSettings } from '../config/policies';
 import { applyEdits, type Edit } from '../wire/edits';
 import { createInspector, type Inspector } from './inspector';
 import { type Literal, literalsIn } from './literals';
-import { decidedText, type Slot, Strand } from './strand';
+import { decidedText, type Piece, Strand } from './strand';
 
 // A text longer than this is looked at in pieces, so that other calls go on in between.
 const PIECE_CHARACTERS = 16_384;
@@ -73,21 +73,21 @@ async function checkParts(
   turn: { looked: number },
 ): Promise<string | undefined> {
   const strand = new Strand(inspector, redacts, parts[0]?.is_json);
-  const pieces: { part: Literal; slot: Slot }[] = [];
+  const looked: { part: Literal; piece: Piece }[] = [];
   for (const part of parts) {
     for (let from = 0; from === 0 || from < part.value.length; from += PIECE_CHARACTERS) {
-      const piece = part.value.slice(from, from + PIECE_CHARACTERS);
-      pieces.push({ part, slot: strand.push(piece) });
-      const rule = strand.look(part === parts.at(-1) && from + piece.length >= part.value.length);
+      const text = part.value.slice(from, from + PIECE_CHARACTERS);
+      looked.push({ part, piece: strand.push(text) });
+      const rule = strand.look(part === parts.at(-1) && from + text.length >= part.value.length);
       if (rule !== undefined) return rule;
-      turn.looked += piece.length + TEXT_CHARACTERS;
+      turn.looked += text.length + TEXT_CHARACTERS;
       if (turn.looked <= TURN_CHARACTERS) continue;
       turn.looked = 0;
       await nextTurn();
     }
   }
-  for (const part of new Set(pieces.filter(({ slot }) => slot.edits.length > 0).map(partOf))) {
-    const said = pieces.filter((piece) => piece.part === part).map(({ slot }) => decidedText(slot));
+  for (const part of new Set(looked.filter(({ piece }) => piece.edits.length > 0).map(partOf))) {
+    const said = looked.filter((one) => one.part === part).map(({ piece }) => decidedText(piece));
     edits.push({ start: part.start, end: part.end, text: JSON.stringify(said.join('')) });
   }
   return undefined;
@@ -100,7 +100,7 @@ function partOf({ part }: { part: Literal }): Literal {
 /** A text by itself. */
 export function checkText({ inspector, redacts }: Dlp, text: string): Filtered {
   const strand = new Strand(inspector, redacts);
-  const slot = strand.push(text);
+  const piece = strand.push(text);
   const rule = strand.look(true);
-  return rule === undefined ? { text: decidedText(slot) } : { rule };
+  return rule === undefined ? { text: decidedText(piece) } : { rule };
 }

@@ -13,7 +13,7 @@ const broken_escape = /\\(?:u[\da-f]{0,3}|x[\da-f]?)?$/i;
 const bare_number = /[:,[]\s*-?[\d.]*$/;
 
 /** A piece of what is said, in the order in which it came. */
-export interface Slot {
+export interface Piece {
   strand: Strand;
   from: number;
   to: number;
@@ -39,7 +39,7 @@ export class Strand {
    * something that may go on.
    */
   private from = 0;
-  private slots: Slot[] = [];
+  private pieces: Piece[] = [];
 
   /**
    * `is_json` says that the text is JSON itself, as the arguments of a call are; it stays JSON
@@ -51,12 +51,12 @@ export class Strand {
     this.is_json = is_json;
   }
 
-  push(text: string): Slot {
+  push(text: string): Piece {
     const from = this.base + this.text.length;
-    const slot: Slot = { strand: this, from, to: from + text.length, text, edits: [] };
+    const piece: Piece = { strand: this, from, to: from + text.length, text, edits: [] };
     this.text += text;
-    this.slots.push(slot);
-    return slot;
+    this.pieces.push(piece);
+    return piece;
   }
 
   /**
@@ -151,11 +151,11 @@ export class Strand {
 
   private cut(start: number, end: number, replacement: string): void {
     let text = replacement;
-    for (const slot of this.slots) {
-      const at = Math.max(this.base + start, slot.from);
-      const to = Math.min(this.base + end, slot.to);
+    for (const piece of this.pieces) {
+      const at = Math.max(this.base + start, piece.from);
+      const to = Math.min(this.base + end, piece.to);
       if (at >= to) continue;
-      slot.edits.push({ start: at - slot.from, end: to - slot.from, text });
+      piece.edits.push({ start: at - piece.from, end: to - piece.from, text });
       text = '';
     }
   }
@@ -166,12 +166,12 @@ export class Strand {
     const cut = Math.max(0, next - this.base - CONTEXT);
     this.text = this.text.slice(cut);
     this.base += cut;
-    if (this.slots.length > 0) this.slots = this.slots.filter(({ to }) => to > this.safe);
+    if (this.pieces.length > 0) this.pieces = this.pieces.filter(({ to }) => to > this.safe);
   }
 }
 
-/** The text of a slot once it is decided. */
-export function decidedText({ text, edits }: Slot): string {
+/** The text of a piece once it is decided. */
+export function decidedText({ text, edits }: Piece): string {
   return applyEdits(text, edits);
 }
 

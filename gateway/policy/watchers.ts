@@ -23,7 +23,7 @@ export function watchText(dlp: Dlp, talk: Talk): Watcher {
   const seePiece = (entry: Entry, said: Said): string | undefined => {
     if (said.strand === undefined) return undefined;
     const strand = strandOf(said.strand);
-    entry.slots.push({ slot: strand.push(said.text), said });
+    entry.pieces.push({ piece: strand.push(said.text), said });
     return strand.look(false);
   };
   const endOf = (prefix: string): string | undefined =>
@@ -62,16 +62,16 @@ function watchWhole(dlp: Dlp) {
     if (whole !== undefined && (whole === clean || seen.has(whole))) return undefined;
     const is_json = texts[0]?.member === 'arguments';
     const strand = new Strand(dlp.inspector, dlp.redacts, is_json);
-    const slots = texts.map(({ text }) => strand.push(text));
+    const pieces = texts.map(({ text }) => strand.push(text));
     const rule = strand.look(true);
     if (rule !== undefined) return rule;
-    for (const [at, slot] of slots.entries()) {
-      if (slot.edits.length === 0) continue;
+    for (const [at, piece] of pieces.entries()) {
+      if (piece.edits.length === 0) continue;
       const { holder, member } = texts[at] as Said;
-      holder[member] = decidedText(slot);
+      holder[member] = decidedText(piece);
       entry.is_changed = true;
     }
-    if (whole !== undefined && slots[0]?.edits.length === 0) note(whole);
+    if (whole !== undefined && pieces[0]?.edits.length === 0) note(whole);
     return undefined;
   };
   /** A name cannot be written otherwise without another meaning, so it is never redacted. */
