@@ -98,34 +98,33 @@ export function withoutRepeats(text: string, value: unknown): string {
   return hasRepeats(text) ? JSON.stringify(value) : text;
 }
 
-/** Names of members: in a list while they are few, which is faster than a set. */
-interface Names {
-  few: string[];
-  many: Set<string> | undefined;
-}
-
 const NAMES_FEW = 16;
-// Of a list, which has no members.
-const no_names: Names = { few: [], many: undefined };
-
-/** True if a name is among them; adds it if not. */
-function isKnown(names: Names, name: string): boolean {
-  if (names.many?.has(name) || names.few.includes(name)) return true;
-  if (names.few.length < NAMES_FEW) names.few.push(name);
-  else {
-    names.many ??= new Set();
-    names.many.add(name);
-  }
-  return false;
-}
 
 /** True if an object of this JSON text names a member twice. */
 export function hasRepeats(text: string): boolean {
+  // The names of all open objects, each object's behind its holder's, which is faster than sets.
+  const names: string[] = [];
+  let count = 0;
+  // Of objects with more names than a few, the others, by the place of the first.
+  let others: Map<number, Set<string>> | undefined;
   let has_repeats = false;
-  walk<Names>(text, {
-    open: (_, is_list) => (is_list ? no_names : { few: [], many: undefined }),
-    name({ role: names, member }) {
-      has_repeats ||= isKnown(names, member);
+  walk<number>(text, {
+    open: () => count,
+    close({ role: first }) {
+      count = first;
+      others?.delete(first);
+    },
+    name({ role: first, member }) {
+      for (let at = first; at < count; at += 1) has_repeats ||= names[at] === member;
+      if (count - first < NAMES_FEW) {
+        names[count] = member;
+        count += 1;
+        return;
+      }
+      others ??= new Map();
+      const known = others.get(first) ?? new Set();
+      has_repeats ||= known.has(member);
+      others.set(first, known.add(member));
     },
   });
   return has_repeats;

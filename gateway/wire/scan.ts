@@ -193,16 +193,17 @@ interface Visitor<Role> {
  * Walks through a JSON text. Members of one name are all visited, whichever a parser would keep.
  */
 export function walk<Role>(text: string, visitor: Visitor<Role>): void {
+  const { between, close } = visitor;
   const signs = new Signs(text);
   let holder: Container<Role> | undefined;
   for (let from = 0; signs.next(); from = signs.end) {
     const { start, end } = signs;
-    if (holder !== undefined && start > from) visitor.between?.(holder, from, start);
+    if (between !== undefined && holder !== undefined && start > from) between(holder, from, start);
     if (signs.is_string) {
       if (holder !== undefined) visitString(text, holder, signs, visitor);
     } else if (signs.opens) holder = opened(holder, signs, visitor);
     else if (signs.closes) {
-      if (holder !== undefined) visitor.close?.(holder, end);
+      if (holder !== undefined) close?.(holder, end);
       holder = holder?.outer;
     } else if (holder !== undefined) holder.takes_name = !holder.is_list;
   }
