@@ -1,8 +1,8 @@
 import { createStreamMeter } from '../gateway/exchange/meter';
 import { chatReader } from '../gateway/families/chat';
 import { chatTalk } from '../gateway/policy/chat-talk';
-import { checkJson, type Dlp, openDlp } from '../gateway/policy/dlp';
-import { openFirewall } from '../gateway/policy/firewall';
+import { checkJson, createDlp, type Dlp } from '../gateway/policy/dlp';
+import { createFirewall } from '../gateway/policy/firewall';
 import { openStreamGuard } from '../gateway/policy/stream-guard';
 import { watchCalls, watchText } from '../gateway/policy/watchers';
 import type { Row } from './row';
@@ -29,7 +29,7 @@ const json = JSON.stringify({
  * metering that every answer has.
  */
 export async function policyRow(): Promise<Row> {
-  const dlp = openDlp({
+  const dlp = createDlp({
     action: 'block',
     stages: ['input', 'output'],
     blocked_terms: Array.from({ length: TERMS }, (_, at) => `secret project number ${at}`),
@@ -54,7 +54,7 @@ export async function policyRow(): Promise<Row> {
 }
 
 function stream(dlp: Dlp | undefined): void {
-  const firewall = openFirewall({ tools: { deny: ['delete_*'] } });
+  const firewall = createFirewall({ tools: { deny: ['delete_*'] } });
   const watchers = dlp && [watchCalls(firewall, chatTalk), watchText(dlp, chatTalk)];
   const guard = watchers && openStreamGuard(watchers, dlp);
   const meter = createStreamMeter(chatReader, false, guard);

@@ -4,7 +4,10 @@ import { z } from 'zod';
 export const identitySettings = z
   .strictObject({
     mode: z.enum(['gateway_key', 'signed_assertion', 'header_soft']).default('gateway_key'),
-    /** The organization that all calls belong to, in the two modes whose callers show no gateway key. */
+    /**
+     * The organization that all calls belong to, in the two modes whose callers show no gateway
+     * key.
+     */
     org_id: z.string().min(1).optional(),
     /** Where the keys of the issuer of signed assertions are, and what its JWTs must say. */
     jwks_url: z.url({ protocol: /^https?$/ }).optional(),
@@ -26,5 +29,3 @@ export const identitySettings = z
       check.addIssue({ code: 'custom', path: [name], message });
     }
   });
-
-export type IdentitySettings = z.infer<typeof identitySettings>;

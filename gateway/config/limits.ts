@@ -38,7 +38,7 @@ const globalRateLimit = z
     strategy,
     window_seconds: seconds,
     reject_action: z.enum(['return_429', 'queue']).default('return_429'),
-    /** How long a request may wait; 5000 where absent. */
+    /** How long a request may wait; 5000 if absent. */
     queue_timeout_ms: z.int().min(1).max(600_000).optional(),
   })
   .refine((given) => given.reject_action === 'queue' || given.queue_timeout_ms === undefined, {
@@ -87,7 +87,10 @@ export const limitSections = {
       count_prompt_tokens: z.boolean().default(true),
       count_completion_tokens: z.boolean().default(true),
       pre_request_estimate: z.boolean().default(false),
-      /** For the estimate; where absent, o200k_base for newer model families and cl100k_base for the others. */
+      /**
+       * The encoding of the estimate; if absent, o200k_base for newer model families and
+       * cl100k_base for the others.
+       */
       tokenizer: z.enum(['cl100k_base', 'o200k_base']).optional(),
     })
     .prefault({}),
@@ -109,7 +112,7 @@ export const limitSections = {
 const sections = z.strictObject(limitSections);
 export type LimitSettings = z.infer<typeof sections>;
 
-/** What is wrong where the sections do not fit each other, with the path of the key. */
+/** The problem of sections that do not fit each other, with the path of the key. */
 export function limitProblem(settings: LimitSettings & PackLimited): string | undefined {
   return (
     groupProblem(settings.consumer_groups, settings.rate_limit_profiles) ??
@@ -147,12 +150,12 @@ function storeProblem({
 }
 
 /** Where a policy's limits stand in a configuration. */
-export interface PackLimited {
+interface PackLimited {
   policy: { 'agent-firewall'?: { rate_limit?: PackRateLimit | undefined } | undefined };
 }
 
 /** A burst without a minute that it makes a token bucket of. */
-export function burstProblem({ policy }: PackLimited): string | undefined {
+function burstProblem({ policy }: PackLimited): string | undefined {
   const given = policy['agent-firewall']?.rate_limit;
   if (given?.burst_size === undefined) return undefined;
   const scopes = [given.per_user, given.per_team, given.global];

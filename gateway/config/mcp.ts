@@ -41,9 +41,12 @@ export const mcpSettings = z.strictObject({
   /** How many streams of notices this gateway holds open, and of them one key. */
   listeners_max: z.int().min(0).max(100_000).default(2_000),
   listeners_per_key_max: z.int().min(0).max(100_000).default(100),
-  /** How long the answer to a client that has gone is waited for, in protocol versions where going is no cancellation. */
+  /**
+   * How long the gateway waits for the answer to a client that has left, in protocol versions in
+   * which leaving is no cancellation.
+   */
   detached_ms: z.int().min(1).max(3_600_000).default(300_000),
 });
 
-export type McpSettings = z.infer<typeof mcpSettings>;
+type McpSettings = z.infer<typeof mcpSettings>;
 export type McpServerSettings = McpSettings['servers'][number];

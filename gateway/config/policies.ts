@@ -6,8 +6,8 @@ const PATTERN_MAX = 2_000;
 const MATCH_MAX = 4_096;
 const SHOWN_MAX = 64;
 
-/** What a chain may run. */
-export const kinds = ['rbac', 'agent-firewall', 'dlp-filter'] as const;
+/** The kinds that a chain may run. */
+const kinds = ['rbac', 'agent-firewall', 'dlp-filter'] as const;
 export type Kind = (typeof kinds)[number];
 
 const text = z.string().min(1).max(TEXT_MAX);
@@ -66,7 +66,7 @@ const rateLimit = z.strictObject({
   per_team: windows.optional(),
   global: windows.optional(),
   on_exceed: z.enum(['block', 'queue']).default('block'),
-  /** What a refusal tells to wait; where absent, the time until a repeat passes. */
+  /** The time that a refusal asks to wait; if absent, the time until a repeat passes. */
   retry_after_seconds: z.int().min(1).max(86_400).optional(),
   /** Makes the minute a token bucket: so many at once, then one after the other. */
   burst_size: z.int().min(1).optional(),
@@ -120,7 +120,7 @@ export const policySettings = z.strictObject({
 
 export const packName = z.string().min(1).max(200);
 
-/** What is wrong where the chain and the sections do not fit each other. */
+/** The problem of a chain and sections that do not fit each other. */
 export function policyProblem(settings: {
   policies: z.infer<typeof policiesSettings>;
   policy: z.infer<typeof policySettings>;
@@ -155,7 +155,7 @@ function compiles(pattern: string): boolean {
   }
 }
 
-export const builtins = [
+const builtins = [
   'email',
   'credit_card',
   'us_ssn',

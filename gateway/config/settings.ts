@@ -28,7 +28,9 @@ const AUDIO_LIMIT_BYTES = 26 * MEBIBYTE;
 export const HOLD_MS_MAX = 600_000;
 
 const costTickets = z.strictObject({
-  /** How long a call that no wallet covers is held; a request's x-svc-hold-ms wins, 0 holds nothing. */
+  /**
+   * How long a call that no wallet covers is held; a request's x-svc-hold-ms wins, 0 holds nothing.
+   */
   hold_ms: z.int().min(0).max(HOLD_MS_MAX).default(45_000),
   /** More calls than these are answered with their ticket at once. */
   held_max: z.int().min(0).max(100_000).default(1_000),
@@ -36,7 +38,10 @@ const costTickets = z.strictObject({
 });
 
 const estimates = z.strictObject({
-  /** Held for each piece of input that only the provider sees: an earlier response, a stored file, a tool that it runs. */
+  /**
+   * Held for each piece of input that only the provider sees: an earlier response, a stored file, a
+   * tool that it runs.
+   */
   unseen_input_tokens: z.int().min(0).max(10_000_000).default(4_096),
 });
 

@@ -12,7 +12,10 @@ export const socketSettings = z.strictObject({
   waiting_max: z.int().min(0).max(10_000).default(64),
   /** A connection this old ends once its answers under way are complete; clients open another. */
   lifetime_ms: milliseconds.default(3_600_000),
-  /** A connection that has not answered a ping by the next one is cut; one with unread answers by the fourth, unless it reads on. */
+  /**
+   * A connection that has not answered a ping by the next one is cut; one with unread answers by
+   * the fourth, unless it reads on.
+   */
   ping_ms: milliseconds.default(25_000),
   /** Browsers name the page that calls; of no other page they are let in. */
   allowed_origins: z.array(z.string().min(1)).default([]),

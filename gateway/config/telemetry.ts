@@ -16,7 +16,7 @@ export const observabilitySettings = z.strictObject({
 
 export type OtlpSettings = z.infer<typeof observabilitySettings>['otlp'];
 
-/** What is wrong with the named address, with the path of the key. */
+/** The problem of the named address, with the path of the key. */
 export function telemetryProblem({
   observability: { otlp },
 }: {

@@ -15,11 +15,14 @@ export const target = z.strictObject({
   models: z.array(z.string().min(1)).min(1),
   /** Its share among the targets that serve a model. */
   weight: z.number().positive().default(1),
-  /** To the first byte of an answer; `timeouts.first_byte_ms` where absent. */
+  /** To the first byte of an answer; `timeouts.first_byte_ms` if absent. */
   timeout_ms: milliseconds.optional(),
   /** False for upstreams that refuse `stream_options`: their streams are then billed by count. */
   stream_usage: z.boolean().default(true),
-  /** How many of its tokens one of ours is, where the gateway counts; 1.2 for the shape `anthropic`, else 1. */
+  /**
+   * How many of its tokens the gateway takes for one that it counts; 1.2 for the shape `anthropic`,
+   * else 1.
+   */
   token_factor: z.number().min(0.1).max(10).optional(),
 });
 
@@ -31,8 +34,8 @@ export const fallback = z.strictObject({
   /** Before a target is asked again; doubles each time. */
   backoff_ms: milliseconds.default(200),
   /**
-   * Also after a failure that may have been an answer: a request that was sent and broke off, or timed out. The provider may
-   * bill for both; the client is charged for the one that answers.
+   * Also after a failure that may have been an answer: a request that was sent and broke off, or
+   * timed out. The provider may bill for both; the client is charged for the one that answers.
    */
   after_uncertain: z.boolean().default(false),
   /** Models that stand in for a model, or a group, in this order. */
@@ -48,7 +51,7 @@ export const circuitBreaker = z.strictObject({
 });
 
 export const modelGroup = z.strictObject({
-  /** What clients call it; no model has this name. */
+  /** The name that clients call it by; no model has this name. */
   name: z.string().min(1),
   description: z.string().optional(),
   /** Tried in this order. */

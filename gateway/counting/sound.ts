@@ -1,34 +1,31 @@
 import { AppError } from '../../domain/errors';
+import type { SoundFile } from './sound-length';
 import { startThread, type Thread } from './thread';
 
-/** Says how long sound lasts, without holding the event loop. */
-export interface Sound {
-  /** In seconds; a guess from the size where the file does not tell, and never less than its size allows. */
-  lasts(file: { bytes: Uint8Array; type: string; name: string }): Promise<number>;
-  close(): void;
-}
+export type Sound = ReturnType<typeof openSound>;
 
-// Uncompressed stereo of 48,000 samples of two bytes: what says that it is shorter has been tampered with.
+// Uncompressed stereo of 48,000 samples of two bytes: what says that it is shorter has been
+// tampered with.
 const BYTES_PER_SECOND_MAX = 192_000;
-// Speech at 32 kbit/s, about the least that such files are kept at: too long rather than too short, as settling gives back.
+// Speech at 32 kbit/s, about the least that such files are kept at: too long rather than too short,
+// as settling gives back.
 const BYTES_PER_SECOND_GUESSED = 4_000;
 // Providers take no less.
 const SECONDS_MIN = 0.1;
 
-interface Question {
-  bytes: Uint8Array;
-  type: string;
-  name: string;
-}
-
-export function openSound(): Sound {
-  let thread: Thread<Question, number | null> | undefined;
+/** Reads how long sound lasts, and does not hold the event loop. */
+export function openSound() {
+  let thread: Thread<SoundFile, number | null> | undefined;
   const start = () =>
-    startThread<Question, number | null>('gateway/counting/sound-thread.ts', () => {
+    startThread<SoundFile, number | null>('gateway/counting/sound-thread.ts', () => {
       thread = undefined;
     });
   return {
-    async lasts(file) {
+    /**
+     * In seconds: a guess from the size if the file does not say, and never less than its size
+     * allows.
+     */
+    async lasts(file: SoundFile): Promise<number> {
       thread ??= start();
       const told = await thread.ask(file).catch(() => {
         throw new AppError(

@@ -2,9 +2,12 @@ import path from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { root } from '../../runtime/root';
 
-/** A thread for work that would hold the event loop too long. It takes `{id, ...question}` and posts `{id, answer}`. */
+/**
+ * A thread for work that would hold the event loop too long. It takes `{id, ...question}` and posts
+ * `{id, answer}`.
+ */
 export interface Thread<Question, Answer> {
-  /** Rejects where the thread is busy, or has ended. */
+  /** Rejects if the thread is busy, or has ended. */
   ask(question: Question): Promise<Answer>;
   stop(): void;
 }
@@ -16,7 +19,10 @@ interface Waiting<Answer> {
 
 const QUEUE_MAX = 64;
 
-/** Starts a thread that runs a program, by its path in the project's folder. `onGone` tells that it has ended by itself. */
+/**
+ * Starts a thread that runs a program, by its path in the project's folder. `onGone` is called if
+ * it ends by itself.
+ */
 export function startThread<Question extends object, Answer>(
   program: string,
   onGone: () => void,

@@ -1,13 +1,9 @@
 import { parentPort } from 'node:worker_threads';
-import { countTexts, type Encoding } from './tokenizer';
+import { type CountedTexts, createCounter } from './counter';
 
-interface Question {
-  id: number;
-  texts: readonly string[];
-  encoding: Encoding;
-}
+const counter = createCounter();
 
-// The thread that counts the tokens of long texts, one question after another.
-parentPort?.on('message', ({ id, texts, encoding }: Question) => {
-  parentPort?.postMessage({ id, answer: countTexts(texts, encoding) });
+// The thread that counts the tokens of long texts, one list of them after another.
+parentPort?.on('message', ({ id, texts, encoding }: CountedTexts & { id: number }) => {
+  parentPort?.postMessage({ id, answer: counter.count(texts, encoding) });
 });

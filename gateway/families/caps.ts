@@ -4,12 +4,15 @@ import { promptsOf } from './completions';
 
 const INT_MAX = 2_147_483_647;
 const CHOICES_MAX = 128;
-/** What an organization allows where neither the request nor the price caps the output, unless it says otherwise. */
+/**
+ * The cap of an organization's output if neither the request nor the price has one, unless the
+ * organization sets another.
+ */
 export const DEFAULT_MAX_COMPLETION_TOKENS = 4_096;
-// What the provider itself allows where a legacy completion says nothing.
+// The provider's own cap if a legacy completion says nothing.
 const LEGACY_MAX_TOKENS = 16;
 
-/** The most output a chat allows, for all its choices; null where it says nothing. */
+/** The most output that a chat allows, for all its choices; null if it says nothing. */
 export function completionCap(body: Body): number | null {
   const caps = [number(body, 'max_completion_tokens'), number(body, 'max_tokens')];
   const given = caps.filter((cap) => cap !== undefined);
@@ -33,7 +36,7 @@ export function messageCap(body: Body): number {
   throw invalid('max_tokens', '"max_tokens" is missing: say how much the answer may have at most.');
 }
 
-/** The cap of a response; null where it says nothing. */
+/** The cap of a response; null if it says nothing. */
 export function responseCap(body: Body): number | null {
   return number(body, 'max_output_tokens') ?? null;
 }

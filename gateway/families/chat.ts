@@ -70,7 +70,9 @@ export const chatReader: Reader = {
   },
 };
 
-/** The usage object of chat completions, completions and embeddings; undefined where it says nothing. */
+/**
+ * The usage object of chat completions, completions and embeddings; undefined if it says nothing.
+ */
 export function openaiUsage(value: unknown): Usage | undefined {
   const usage = value as OpenaiUsage | null | undefined;
   const prompt_tokens = whole(usage?.prompt_tokens);
@@ -80,7 +82,7 @@ export function openaiUsage(value: unknown): Usage | undefined {
   const completion_tokens = Math.max(said, whole(usage.total_tokens) - prompt_tokens);
   const input = usage.prompt_tokens_details;
   const output = usage.completion_tokens_details;
-  // Two figures that only our own translation of another wire tells.
+  // Only our own translation of another wire gives these two figures.
   const written_1h = whole(input?.cache_write_1h_tokens);
   return withinTotals({
     prompt_tokens,
@@ -122,12 +124,15 @@ function chatAudio(chunk: Body): number {
   return characters / AUDIO_CHARACTERS_PER_TOKEN;
 }
 
-/** True where a chunk of a stream ends one of its choices. */
+/** True if a chunk of a stream ends one of its choices. */
 export function endsChoice(chunk: Body): boolean {
   return listOf(chunk.choices).some(({ finish_reason }) => typeof finish_reason === 'string');
 }
 
-/** True for the extra chunk that only carries usage; some providers send it with a choice, which is content. */
+/**
+ * True for the extra chunk that only carries usage; some providers send it with a choice, which is
+ * content.
+ */
 export function isUsageOnly(chunk: Body): boolean {
   return Array.isArray(chunk.choices) && chunk.choices.length === 0 && chunk.usage != null;
 }

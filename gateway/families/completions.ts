@@ -11,7 +11,10 @@ export function promptInput(body: Body): Input {
   return input;
 }
 
-/** The prompts of a legacy completion and their number: each one is answered. Null is an empty document. */
+/**
+ * The prompts of a legacy completion and their number: each one is answered. Null is an empty
+ * document.
+ */
 export function promptsOf({ prompt }: Body): { input: Input; count: number } {
   if (prompt === undefined || prompt === null) return { input: newInput(1), count: 1 };
   return textsOrTokens('prompt', prompt);

@@ -8,7 +8,7 @@ import type { Measured, Reader } from './reader';
 import type { ArrivingRequest, ClientRequest } from './request';
 import type { Translation } from './translation';
 
-/** What distinguishes one family of proxy routes from another. */
+/** All that distinguishes one family of proxy routes from another. */
 export interface Family {
   name: string;
   /** The wires of the targets that serve it; the first is the one that its own bodies speak. */
@@ -18,7 +18,7 @@ export interface Family {
   /** Behind the target's base URL. */
   upstream_path: string;
   may_stream: boolean;
-  /** Its streams tell their usage only where `stream_options` asks for it. */
+  /** Its streams give their usage only if `stream_options` asks for it. */
   usage_is_asked: boolean;
   has_output: boolean;
   /** For bodies that name none. */
@@ -29,19 +29,24 @@ export interface Family {
   check?(body: Body): void;
   input(body: Body): Input;
   max_completion_tokens(body: Body): number | null;
-  /** What is priced besides tokens, known from the request. */
+  /** The priced units besides tokens, as the request gives them. */
   units?(body: Body, text_tokens: number): Units;
-  /** How long so many bytes of an answer last, where they tell. */
+  /** How long so many bytes of an answer last, if their number says so. */
   secondsIn?(body: Body, bytes: number): number | undefined;
-  /** Its answers are bytes, where they are no event stream. */
+  /** Its answers are bytes, unless they are an event stream. */
   is_binary?: boolean;
   reader: Reader;
-  /** How policies read it; they run over no other families (specification: proxy routes, rule 1). */
+  /**
+   * How policies read it; they run over no other families (specification: proxy routes, rule 1).
+   */
   talk?: Talk;
-  /** Its calls count for the session that they name; they are not refused if they name none, as its protocol knows no session of ours. */
+  /**
+   * Its calls count for the session that they name; they are not refused if they name none, as its
+   * protocol knows no session of ours.
+   */
   counts_named_sessions?: boolean;
   /** Its wire has no `response_format`: the same stands in `text`. */
   format_in_text?: boolean;
-  /** How a broken stream tells its client; both majors of the official SDK throw on it. */
+  /** The frame that ends a broken stream; both majors of the official SDK throw on it. */
   errorFrame(body: ErrorBody, found: Measured): string;
 }

@@ -6,7 +6,7 @@ import type { Body } from '../wire/values';
 import type { Outgoing } from './request';
 
 /** A multipart form: its texts by name, its one file, and its bytes as they came. */
-export interface Form {
+interface Form {
   fields: Body;
   file: File;
   outgoing: Outgoing;
@@ -15,7 +15,10 @@ export interface Form {
 const FIELDS_MAX = 100;
 const multipart = /^multipart\/form-data\s*;.*\bboundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))/i;
 
-/** Reads a form of texts and one file. Names that end in `[]` may come several times and make a list. */
+/**
+ * Reads a form of texts and one file. Names that end in `[]` may come several times and make a
+ * list.
+ */
 export async function readForm(req: IncomingMessage, limit: number): Promise<Form> {
   const type = req.headers['content-type'] ?? '';
   const boundary = multipart.exec(type);

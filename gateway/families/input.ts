@@ -1,17 +1,20 @@
 import { AppError } from '../../domain/errors';
 import { type Body, isObject } from '../wire/values';
 
-/** What goes upstream: texts to be counted, and tokens known without counting. */
+/** The input that goes upstream: texts to be counted, and tokens known without counting. */
 export interface Input {
   texts: string[];
   tokens: number;
-  /** Pieces that the provider reads and the gateway does not: an earlier answer, a stored file. Each adds a surcharge. */
+  /**
+   * Pieces that the provider reads and the gateway does not: an earlier answer, a stored file. Each
+   * adds a surcharge.
+   */
   unseen: number;
 }
 
 /** The members of parts, by the parts' types, that are counted in another way than as text. */
 export type Parts = ReadonlyMap<unknown, Readonly<Record<string, Count>>>;
-export type Count = (input: Input, value: unknown, part: Body) => void;
+type Count = (input: Input, value: unknown, part: Body) => void;
 
 // The providers' documented overheads: of a message with its role, and of a name.
 const MESSAGE_TOKENS = 4;
@@ -50,13 +53,13 @@ export function addContent(input: Input, content: unknown, parts: Parts): void {
   }
 }
 
-/** A text, or whatever else stands in its place, as JSON. */
+/** Adds a text, or as JSON anything else that stands in its place. */
 export function addText(input: Input, value: unknown): void {
   if (value === undefined || value === null) return;
   input.texts.push(typeof value === 'string' ? value : JSON.stringify(value));
 }
 
-/** An attached file: its content where it is in the body, else a piece that only the provider sees. */
+/** An attached file: its content if the body holds it, else a piece that only the provider sees. */
 export function addFile(input: Input, data: unknown): void {
   if (typeof data === 'string') input.tokens += Math.ceil(data.length / FILE_CHARACTERS_PER_TOKEN);
   else input.unseen += 1;
@@ -67,8 +70,8 @@ export function wrong(param: string, message: string): AppError {
   return new AppError('invalid_field', message, { param });
 }
 
-// Whatever a provider may read is counted, known to us or not: too much is given back by the settlement, too little may
-// be more than the wallet has.
+// Whatever a provider may read is counted, known to us or not: too much is given back by the
+// settlement, too little may be more than the wallet has.
 function addMembers(input: Input, object: Body, parts: Parts): void {
   const known = parts.get(object.type);
   for (const [name, value] of Object.entries(object)) {

@@ -2,7 +2,7 @@ import { embeddingReader } from './embeddings';
 import type { Family } from './family';
 import { newInput } from './input';
 
-/** Calls of tools: priced by the call, whatever they say. */
+/** Calls of tools, which are priced by the call and not by their texts. */
 export const mcp: Family = {
   name: 'mcp',
   counts_named_sessions: true,

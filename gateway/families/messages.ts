@@ -28,13 +28,17 @@ export function messageInput(body: Body): Input {
   if (tools.length > 0) input.tokens += TOOLS_TOKENS;
   addText(input, body.tools);
   addText(input, body.output_config);
-  // Tools that the provider runs bring texts that only it sees, as do the servers and the container it is pointed to.
+  // Tools that the provider runs bring texts that only it sees, as do the servers and the container
+  // it is pointed to.
   input.unseen += tools.filter(isHosted).length + listOf(body.mcp_servers).length;
   if (body.container != null) input.unseen += 1;
   return input;
 }
 
-/** Refuses what Messages do not take, and what would be answered by another model, or at another price, than was checked. */
+/**
+ * Refuses what Messages do not take, and what would be answered by another model, or at another
+ * price, than was checked.
+ */
 export function checkMessage({ response_format, speed, fallbacks, tools }: Body): void {
   if (response_format !== undefined) {
     throw wrong(
@@ -91,12 +95,15 @@ export const messageReader: Reader = {
   },
 };
 
-/** A usage object, whose `input_tokens` leave out what was read from a cache or written to it; undefined where it says nothing. */
+/**
+ * A usage object, whose `input_tokens` leave out the tokens that were read from a cache or written
+ * to it; undefined if it says nothing.
+ */
 function messageUsage(value: unknown): Usage | undefined {
   if (!isObject(value)) return undefined;
   const used = { ...nothing_used, cache_write_1h_tokens: 0, tool_calls: 0 };
   addShare(value, used);
-  // What making a conversation shorter took stands beside the other figures, not in them.
+  // The tokens that shortening a conversation took stand beside the other figures, not in them.
   for (const share of listOf(value.iterations)) {
     if (share.type === 'compaction') addShare(share, used);
   }
@@ -135,7 +142,7 @@ function readEvent(event: Body, usage: Body, found: Measured): void {
     if (isObject(event.message)) addUsage(event.message.usage, usage, found);
   } else if (type === 'message_delta') {
     addUsage(event.usage, usage, found);
-    // Only the one that says why the answer ends tells the whole output.
+    // Only the event that says why the answer ends gives the whole output.
     if (!isObject(delta) || delta.stop_reason == null) return;
     if (isObject(event.usage)) found.is_usage_partial = false;
   } else if (type === 'message_stop') found.is_done = true;

@@ -1,16 +1,19 @@
 import type { Usage } from '../../domain/ledger/calls';
 import type { Body } from '../wire/values';
 
-/** What an answer was worth, as far as it came. */
+/** The usage and texts of an answer, as far as it came. */
 export interface Measured {
   usage: Usage | undefined;
-  /** Figures so far, of an answer that would have told them again at its end. */
+  /** The figures so far of an answer that would have repeated them at its end. */
   is_usage_partial: boolean;
   /** The bytes delivered, of answers that are nothing else. */
   bytes: number;
   /** The text delivered, for answers without usage. */
   text: string;
-  /** The text is the answer's bytes as they came, which could not be read as an answer: syntax, a part, or no answer at all. */
+  /**
+   * The text is the answer's bytes as they came, which could not be read as an answer: syntax, a
+   * part, or no answer at all.
+   */
   is_unread: boolean;
   /** The tokens of sound delivered, likewise. */
   audio_tokens: number;
@@ -44,18 +47,21 @@ export const nothing_measured: Measured = {
 export interface Reader {
   /** Takes a whole JSON answer into account. */
   readAnswer(answer: Body, found: Measured): void;
-  /** Takes an answer that is plain text into account, where the family has such. */
+  /** Takes an answer of plain text into account, if the family has such answers. */
   readText?(text: string, found: Measured): void;
-  /** What a usage object says; undefined where it says nothing. */
+  /** Reads a usage object; undefined if it says nothing. */
   usageOf(value: unknown): Usage | undefined;
-  /** Opens a stream: what takes its events into account, and is true for one that carries nothing but usage. */
+  /**
+   * Opens a stream: what takes its events into account, and is true for one that carries nothing
+   * but usage.
+   */
   openStream(found: Measured): (event: Body) => boolean;
 }
 
-// Text kept to be counted where usage never comes.
+// Text is kept up to here, to be counted if usage never comes.
 const TEXT_MAX_CHARACTERS = 1_048_576;
 
-/** Keeps text that was delivered, up to a bound, to count it where usage never comes. */
+/** Keeps text that was delivered, up to a bound, to count it if usage never comes. */
 export function addDelivered(found: Measured, text: string): void {
   if (found.text.length < TEXT_MAX_CHARACTERS) found.text += text;
 }

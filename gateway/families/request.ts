@@ -1,12 +1,12 @@
 import type { IncomingMessage } from 'node:http';
 import { AppError } from '../../domain/errors';
 import type { Sound } from '../counting/sound';
-import type { Spans } from '../wire/members';
+import type { Spans } from '../wire/scan';
 import type { Body } from '../wire/values';
 
 const MODEL_CHARACTERS_MAX = 256;
 
-/** The model's name; 422 where it is missing and the family has no model of its own. */
+/** The model's name. Throws 422 if it is missing and the family has no model of its own. */
 export function modelOf(body: Body, otherwise?: string): string {
   const { model = otherwise } = body;
   if (typeof model === 'string' && model !== '' && model.length <= MODEL_CHARACTERS_MAX)
@@ -14,7 +14,7 @@ export function modelOf(body: Body, otherwise?: string): string {
   throw invalid('model', 'Name a model in "model", as GET /v1/models lists them.');
 }
 
-/** True where the client asks for a stream. */
+/** True if the client asks for a stream. */
 export function streamOf({ stream, stream_options }: Body): boolean {
   if (!isFlag(stream)) throw invalid('stream', '"stream" must be true or false.');
   if (stream_options === undefined || stream_options === null) return stream === true;
@@ -41,7 +41,7 @@ export interface ArrivingRequest {
   sound: Pick<Sound, 'lasts'>;
 }
 
-/** What the client sent, checked. */
+/** The request of a client, checked. */
 export interface ClientRequest {
   raw: Buffer;
   body: Body;
@@ -56,8 +56,8 @@ export interface Outgoing {
   bytes: Buffer;
   /** Where its deciding members stand, in characters of its text. */
   spans: Spans;
-  /** `application/json` where absent. */
+  /** `application/json` if absent. */
   content_type?: string;
-  /** What lies between the parts of a form. */
+  /** The line between the parts of a form. */
   delimiter?: string;
 }

@@ -17,7 +17,7 @@ import { withinTotals } from './usage';
 const ANSWER_TOKENS = 3;
 const MESSAGE_TOKENS = 4;
 const own_tools = new Set(['function', 'custom', 'namespace']);
-// What the provider runs itself and bills by number.
+// Tools that the provider runs itself and bills by the number of calls.
 const billed_calls = new Set(['web_search_call', 'file_search_call']);
 
 /** The input of a response. */
@@ -33,7 +33,7 @@ export function responseInput(body: Body): Input {
   for (const name of ['instructions', 'tools', 'text', 'response_format', 'prompt']) {
     addText(input, body[name]);
   }
-  // What the provider keeps or fetches, only it sees.
+  // Only the provider sees the texts that it keeps or fetches.
   for (const name of ['previous_response_id', 'conversation', 'prompt']) {
     if (body[name] != null) input.unseen += 1;
   }
@@ -96,7 +96,7 @@ function readEvent(event: Body, found: Measured): void {
   } else if (ends.has(type)) {
     const { text, audio_tokens } = found;
     if (isObject(event.response)) readResponse(event.response, found);
-    // What was delivered on the way counts, whatever the last event repeats of it.
+    // All that was delivered on the way counts, even if the last event repeats less.
     if (text !== '') found.text = text;
     if (audio_tokens > 0) found.audio_tokens = audio_tokens;
     found.is_done = true;
@@ -116,7 +116,7 @@ function readResponse(answer: Body, found: Measured): void {
   if (answer.status === 'failed') found.has_failed = true;
 }
 
-/** A usage object; undefined where it says nothing. */
+/** A usage object; undefined if it says nothing. */
 function responseUsage(value: unknown): Usage | undefined {
   if (!isObject(value)) return undefined;
   const prompt_tokens = whole(value.input_tokens);

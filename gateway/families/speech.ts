@@ -4,11 +4,13 @@ import { type Input, newInput, wrong } from './input';
 import type { Measured, Reader } from './reader';
 import { withinTotals } from './usage';
 
-// Two and a half words a second, in any language about as many tokens; rather too slow, as settling gives back.
+// Two and a half words a second, in any language about as many tokens; rather too slow, as settling
+// gives back.
 const TOKENS_PER_SECOND = 3;
 const SPEED_MIN = 0.25;
 const SPEED_MAX = 4;
-// Of the uncompressed formats, 24,000 samples of two bytes; other formats do not tell their length by their size.
+// Of the uncompressed formats, 24,000 samples of two bytes; the size of other formats does not give
+// their length.
 const BYTES_PER_SECOND = 48_000;
 const uncompressed = new Set(['pcm', 'wav']);
 
@@ -30,7 +32,7 @@ export function speechUnits({ input, speed }: Body, tokens: number): Units {
   return { characters, seconds: Math.ceil(tokens / TOKENS_PER_SECOND / slowest(speed)) };
 }
 
-/** How long so many bytes of speech last; undefined where the format does not tell. */
+/** How long so many bytes of speech last; undefined if their format does not say. */
 export function secondsIn({ response_format }: Body, bytes: number): number | undefined {
   if (!uncompressed.has(stringOf(response_format))) return undefined;
   return bytes / BYTES_PER_SECOND;

@@ -107,7 +107,7 @@ export const moderations: Family = {
   default_model: 'omni-moderation-latest',
   input: moderationInput,
   max_completion_tokens: () => 0,
-  // Answers without usage: the estimate is charged, where there is a price.
+  // Answers without usage: the estimate is charged if there is a price.
   reader: embeddingReader,
   errorFrame: dataFrame,
 };
@@ -152,7 +152,10 @@ function namedFrame(body: ErrorBody): string {
   return `event: error\ndata: ${JSON.stringify(body)}\n\n`;
 }
 
-/** The wire's flat event, with `error` again inside: without it the older major of the SDK does not throw. */
+/**
+ * The wire's flat event, with `error` again inside: without it the older major of the SDK does not
+ * throw.
+ */
 function numberedFrame({ error }: ErrorBody, { sequence_number }: Measured): string {
   const { code, message, param } = error;
   const event = {

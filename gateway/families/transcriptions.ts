@@ -6,10 +6,12 @@ import { addDelivered, type Measured, type Reader } from './reader';
 import { type ArrivingRequest, type ClientRequest, modelOf } from './request';
 import { nothing_used, withinTotals } from './usage';
 
-// Rather more than speech has, as settling gives back: of sound that goes in, and of words that come out.
+// Rather more than speech has, as settling gives back: of sound that goes in, and of words that
+// come out.
 const SOUND_TOKENS_PER_SECOND = 20;
 const WORD_TOKENS_PER_SECOND = 5;
-// What is written down takes a while to say. Models write a window of sound at a time, and may place its words anywhere in it.
+// Written words take a while to say. Models write a window of sound at a time, and may place its
+// words anywhere in it.
 const CHARACTERS_PER_SECOND_MAX = 30;
 const WINDOW_SECONDS = 30;
 const cue = /^(?:\d+:)?\d\d:\d\d[.,]\d{3} --> (?:(\d+):)?(\d\d):(\d\d)[.,](\d{3})/;
@@ -53,12 +55,15 @@ export function transcriptionInput({ prompt, seconds, 'keywords[]': keywords }: 
   return input;
 }
 
-/** What a transcription is estimated by: the seconds of its file. */
+/** The units that a transcription is estimated by: the seconds of its file. */
 export function transcriptionUnits({ seconds }: Body): Units {
   return { characters: 0, seconds: seconds as number };
 }
 
-/** How transcriptions are read: usage in tokens or in seconds, in JSON or in the last event; plain texts tell none. */
+/**
+ * How transcriptions are read: usage in tokens or in seconds, in JSON or in the last event; plain
+ * texts have none.
+ */
 export const transcriptionReader: Reader = {
   readAnswer: readTranscript,
   readText: readPlain,
@@ -81,7 +86,10 @@ function readTranscript(answer: Body, found: Measured): void {
   found.seconds_least = leastFor(found.text, 0);
 }
 
-/** The words of plain text or of subtitles, without the times of those: the last one says how long the sound is at least. */
+/**
+ * The words of plain text or of subtitles, without the times of those: the last one says how long
+ * the sound is at least.
+ */
 function readPlain(text: string, found: Measured): void {
   // A part of JSON is no text.
   if (/^\s*[{[]/.test(text)) return;

@@ -1,7 +1,10 @@
 import type { Body } from '../wire/values';
 import type { Measured } from './reader';
 
-/** How a family speaks to a provider of another wire: the answer's bytes are translated before anything else reads them. */
+/**
+ * How a family speaks to a provider of another wire: the answer's bytes are translated before
+ * anything else reads them.
+ */
 export interface Translation {
   upstream_path: string;
   /** The body for that provider. Throws `invalid_field` for what it has no word for. */
@@ -12,8 +15,8 @@ export interface Translation {
 
 export interface Translator {
   push(chunk: Buffer): Buffer;
-  /** What is left when the answer ends. */
+  /** The rest of the translation, when the answer ends. */
   end(): Buffer;
-  /** Adds to what was measured of the translated answer what its provider told of its usage so far. */
+  /** Adds the usage that the provider has given so far to the figures of the translated answer. */
   tell(measured: Measured): void;
 }

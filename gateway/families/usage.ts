@@ -10,7 +10,10 @@ export const nothing_used: Usage = {
   audio_output_tokens: 0,
 };
 
-/** Usage whose shares do not exceed their whole: the ledger refuses others, and a provider's slip must not leave a request unbilled. */
+/**
+ * Usage whose shares do not exceed their whole: the ledger refuses others, and a provider's slip
+ * must not leave a request unbilled.
+ */
 export function withinTotals(usage: Usage): Usage {
   const { prompt_tokens, completion_tokens, cache_write_1h_tokens, tool_calls } = usage;
   const cached_tokens = Math.min(usage.cached_tokens, prompt_tokens);

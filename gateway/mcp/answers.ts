@@ -32,7 +32,7 @@ function asksBack(result: unknown): boolean {
   return isObject(result) && result.resultType === 'input_required';
 }
 
-/** The messages in a text; none where it holds anything else. */
+/** The messages in a text; none if it holds anything else. */
 export function messagesIn(text: string): Body[] {
   try {
     const value = JSON.parse(text) as unknown;
@@ -44,10 +44,13 @@ export function messagesIn(text: string): Body[] {
 
 /** A tool's result is paid for. */
 const paid: Outcome = { outcome: 'completed', usage: nothing_used, usage_source: 'upstream' };
-/** So is one that may have come about where nobody waited for it. */
+/** So is one that may have come after everybody had stopped waiting. */
 const presumed: Outcome = { ...paid, usage_source: 'estimated' };
 
-/** What a tool call is settled at. An error is the server's word that the tool did not run. */
+/**
+ * The outcome that a tool call is settled at. By an error the server says that the tool did not
+ * run.
+ */
 export function outcomeOfTool(id: string, answered: Answered, is_abandoned: boolean): Outcome {
   const result = answered.results.get(id);
   if (result !== undefined) return result ? paid : refused;

@@ -7,8 +7,8 @@ import { decodedValue, encodedValue } from './headers';
 import type { Messages } from './messages';
 import { addressed, filterWords, wordsIn } from './words';
 
-/** What goes to a server. */
-export interface Outgoing {
+/** The request that goes to a server. */
+interface ToServer {
   body: Buffer | null;
   /** Of the client's headers those that policies changed. */
   headers: Record<string, string>;
@@ -18,12 +18,15 @@ export interface Outgoing {
 export interface Asking {
   ctx: { req: { headers: IncomingHttpHeaders } };
   messages: Messages;
-  outgoing: Outgoing;
+  outgoing: ToServer;
   /** Looked at once, however many calls of tools it carries. */
   filtered?: Promise<{ rule: string | undefined }>;
 }
 
-/** Runs the chain over a request: whoever calls, each tool, and what is written in it but for the protocol's own members. */
+/**
+ * Runs the chain over a request: its caller, each tool, and its texts, except for the protocol's
+ * own members.
+ */
 export async function checkAsking(call: Identified, asking: Asking, tool?: string): Promise<void> {
   for (const kind of call.snapshot.policies.chain) {
     const rule = await checks[kind](call, asking, tool);
@@ -68,7 +71,10 @@ async function filter(dlp: Dlp, asking: Asking): Promise<{ rule: string | undefi
   return { rule: undefined };
 }
 
-/** The rule that the name of a tool, a prompt or a resource breaks; what is left of a name would be another one. */
+/**
+ * The rule that the name of a tool, a prompt or a resource breaks; what is left of a name would be
+ * another one.
+ */
 function addresseeRule(dlp: Dlp, { all }: Messages): string | undefined {
   for (const { params } of all) {
     for (const member of addressed) {

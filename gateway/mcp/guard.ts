@@ -1,16 +1,19 @@
 import { AppError } from '../../domain/errors';
 import type { Funded, Identified } from '../call/call';
-import type { Dlp, Verdict } from '../policy/dlp';
+import type { Dlp, Filtered } from '../policy/dlp';
 import { blocked } from '../stages/policies';
-import { COMMA, charCodeAt, QUOTE } from '../wire/scan';
+import { hasMoreThan } from '../wire/scan';
 import type { Frame } from '../wire/sse';
 import { messagesIn } from './answers';
 import { rpcErrors } from './messages';
 import { filterWords, wordsIn } from './words';
 
-/** Stands between the answers of a server and their client, where a policy looks at answers. */
+/** Stands between the answers of a server and their client if a policy looks at answers. */
 export interface AnswerGuard {
-  /** Events of a stream: as they came, redacted, or refusals in their place. Throws where one cannot be read. */
+  /**
+   * Events of a stream: as they came, redacted, or refusals in their place. Throws if one cannot be
+   * read.
+   */
   frames(frames: readonly Frame[]): Promise<Buffer>;
   /** A whole answer, or what is left of it. Throws the refusal of one that may not be given. */
   whole(text: string): Promise<string>;
@@ -18,7 +21,8 @@ export interface AnswerGuard {
 
 // An event that was too long to be read cannot be looked at either.
 const UNREAD_MAX_BYTES = 1_048_576;
-// Quotes and commas. With 300,000 the look takes a third of a second.
+// Quotes and commas. With 300,000 the look takes a third of a second, and would hold up other
+// calls.
 const SIGNS_MAX = 300_000;
 
 /** `paid` are the calls of tools among the requests, by their ids. */
@@ -56,8 +60,8 @@ export function openGuard(
   };
 }
 
-async function look(dlp: Dlp, text: string): Promise<Verdict> {
-  if (hasTooMany(text)) throw tooMuch();
+async function look(dlp: Dlp, text: string): Promise<Filtered> {
+  if (hasMoreThan(SIGNS_MAX, text)) throw tooMuch();
   if (messagesIn(text).length > 0) return filterWords(dlp, { text, words: wordsIn(text) });
   const { rule, values } = await filterWords(dlp, { text: '', words: [], values: [text] });
   return rule === undefined ? { text: values[0] as string } : { rule };
@@ -77,17 +81,6 @@ function withoutData({ bytes, is_tail }: Frame): Buffer {
   return is_tail ? bytes : reframed(bytes, undefined);
 }
 
-/** True where so many values stand in a text that to look at them all would hold up other calls. */
-function hasTooMany(text: string): boolean {
-  const { length } = text;
-  let count = 0;
-  for (let at = 0; at < length && count <= SIGNS_MAX; at += 1) {
-    const code = charCodeAt.call(text, at);
-    if (code === QUOTE || code === COMMA) count += 1;
-  }
-  return count > SIGNS_MAX;
-}
-
 function tooMuch(): AppError {
   return new AppError('upstream_failed', 'The server sent more at once than a policy can read.');
 }
@@ -98,7 +91,7 @@ const known_field =
   /^(?:data(?::.*)?|event: ?[\w./-]{1,64}|id(?:: ?\S{0,256})?|retry: ?\d{1,9}|)$/s;
 const kept_field = /^(?!data)[a-z]+:/;
 
-/** True where nothing stands beside what a policy reads, as comments do. */
+/** True if an event has no fields besides those that a policy reads; comments are such fields. */
 function isPlain(bytes: Buffer): boolean {
   return bytes
     .toString('utf8')

@@ -3,21 +3,29 @@ import { AppError } from '../../domain/errors';
 import { isObject } from '../wire/values';
 import { isModern, type Message, type Messages } from './messages';
 
-// The newest protocol says in headers again what a body says, for whoever routes without reading bodies. Here bodies are
-// read, so that both must say the same; its words are "Request Metadata" of its Streamable HTTP.
+// The newest protocol repeats a body's words in headers, for routers that do not read bodies. Here
+// bodies are read, so that both must say the same; its words are "Request Metadata" of its
+// Streamable HTTP.
 
 const VERSION = 'mcp-protocol-version';
 const METHOD = 'mcp-method';
 const NAME = 'mcp-name';
 const VERSION_MEMBER = 'io.modelcontextprotocol/protocolVersion';
-/** What the methods call whom they address. */
+/** The parameter by which each method names its addressee. */
 const addressees: Record<string, string> = {
-  ...{ 'tools/call': 'name', 'prompts/get': 'name', 'resources/read': 'uri' },
-  ...{ 'tasks/get': 'taskId', 'tasks/update': 'taskId', 'tasks/cancel': 'taskId' },
+  'tools/call': 'name',
+  'prompts/get': 'name',
+  'resources/read': 'uri',
+  'tasks/get': 'taskId',
+  'tasks/update': 'taskId',
+  'tasks/cancel': 'taskId',
 };
 const SHOWN_CHARACTERS = 64;
 
-/** Refuses a request whose headers and body disagree, or which lacks a header that its protocol wants. */
+/**
+ * Refuses a request whose headers and body disagree, or which lacks a header that its protocol
+ * wants.
+ */
 export function checkHeaders(headers: IncomingHttpHeaders, { all }: Messages): void {
   for (const message of all) {
     const { id, method, params } = message;
@@ -34,7 +42,7 @@ export function checkHeaders(headers: IncomingHttpHeaders, { all }: Messages): v
   }
 }
 
-/** What a body says of itself; a header alone makes no request of the newest protocol. */
+/** The version that a body names; a header alone makes no request of the newest protocol. */
 function versionIn({ params }: Message): string | undefined {
   const { _meta: meta } = params;
   const version = isObject(meta) ? meta[VERSION_MEMBER] : undefined;
@@ -60,7 +68,7 @@ function shown(value: string): string {
 const sentinel = /^=\?base64\?((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?)\?=$/;
 const plain = /^[\t\x20-\x7e]*$/;
 
-/** What a header's value says; undefined where it is none that the protocol knows. */
+/** The text of a header's value; undefined if the protocol knows no such value. */
 export function decodedValue(value: string): string | undefined {
   if (!plain.test(value)) return undefined;
   if (!value.startsWith('=?base64?') || !value.endsWith('?=')) return value;

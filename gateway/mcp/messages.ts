@@ -17,7 +17,7 @@ export interface ToolCall extends Message {
   tool: string;
 }
 
-/** What a request carries: one message, or several in the one protocol version that has batches. */
+/** The messages of a request: one, or several in the one protocol version that has batches. */
 export interface Messages {
   all: readonly Message[];
   is_batch: boolean;
@@ -47,7 +47,7 @@ export function readMessages(text: string): Messages {
   return { all, is_batch };
 }
 
-/** The calls of tools among messages; refused where one says too little. */
+/** The calls of tools among messages. Throws a refusal if one says too little. */
 export function toolCalls({ all }: Messages): ToolCall[] {
   return all.filter(({ method }) => method === 'tools/call').map(toolCall);
 }
@@ -74,14 +74,17 @@ function toolCall(message: Message): ToolCall {
   return { ...message, id, tool: name };
 }
 
-/** The newest protocol says so with every request: it has no sessions, and whoever goes cancels. */
+/**
+ * True for the newest protocol, which is named by every request: it has no sessions, and a client
+ * that leaves cancels.
+ */
 export function isModern(version: string | string[] | undefined): boolean {
   return typeof version === 'string' && /^\d{4}-\d\d-\d\d$/.test(version) && version >= MODERN;
 }
 
 const MODERN = '2026-07-28';
 
-// The codes of JSON-RPC and of MCP's own servers, where there are any.
+// The codes of JSON-RPC and of MCP's own servers, if there are any.
 const rpc_codes: Record<string, number> = {
   invalid_json: -32_700,
   invalid_request: -32_600,

@@ -20,7 +20,7 @@ export const chatTalk: Talk = {
       .filter((name) => name !== ''),
 };
 
-/** What each choice says, by the number of the choice. */
+/** The text of each choice, by the number of the choice. */
 function partsOf({ choices }: Body): [number | string, Body][] {
   const parts: [number | string, Body][] = [];
   for (const [at, choice] of listOf(choices).entries()) {
@@ -41,7 +41,7 @@ function callsIn(choice: number | string, part: Body): Called[] {
   return calls;
 }
 
-/** A call names its tool in an object of its kind; whatever the kind, every name counts. */
+/** A call names its tool in an object of its kind; the names of all kinds count. */
 function calledBy(call: string, holder: Body): Called[] {
   const { name, arguments: given, input, function: of_function, custom } = holder;
   const is_whole = stringOf(given) + stringOf(input) !== '';

@@ -1,17 +1,18 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { DlpSettings } from '../config/policies';
-import { type Inspector, openInspector } from './inspector';
-import { type Literal, literalsIn, spliced } from './literals';
-import { decidedText, type Slot, Strand } from './strand';
+import { applyEdits, type Edit } from '../wire/edits';
+import { createInspector, type Inspector } from './inspector';
+import { type Literal, literalsIn } from './literals';
+import { decidedText, type Piece, Strand } from './strand';
 
 // A text longer than this is looked at in pieces, so that other calls go on in between.
 const PIECE_CHARACTERS = 16_384;
 const TURN_CHARACTERS = 16_384;
-// What the look at a text costs however short it is, as so many characters.
+// A look at a text costs as much as so many characters, however short the text is.
 const TEXT_CHARACTERS = 64;
 
-/** What became of a text: blocked by a rule, or given on, as it was or redacted. */
-export type Verdict = { rule: string; text?: never } | { rule?: never; text: string };
+/** The result of a filter: a text is blocked by a rule, or passes as it was or redacted. */
+export type Filtered = { rule: string; text?: never } | { rule?: never; text: string };
 
 export interface Dlp {
   stages: readonly ('input' | 'output')[];
@@ -19,17 +20,20 @@ export interface Dlp {
   inspector: Inspector;
 }
 
-export function openDlp(settings: DlpSettings): Dlp {
+export function createDlp(settings: DlpSettings): Dlp {
   const { stages, action } = settings;
-  return { stages, redacts: action === 'redact', inspector: openInspector(settings) };
+  return { stages, redacts: action === 'redact', inspector: createInspector(settings) };
 }
 
-/** A whole body. Of an answer, which tells the members that are `unread`, the odds of its tokens are taken out. */
+/**
+ * Filters a whole body. `unread` says that it is an answer and which of its members nobody reads;
+ * the odds of an answer's tokens are taken out.
+ */
 export async function checkJson(
   dlp: Dlp,
   text: string,
   unread?: ReadonlySet<string>,
-): Promise<Verdict> {
+): Promise<Filtered> {
   const { literals, echoes } = literalsIn(text, unread);
   const edits: Edit[] = [];
   const turn = { looked: 0 };
@@ -42,10 +46,13 @@ export async function checkJson(
     const empty = is_list ? '[]' : 'null';
     if (text.slice(start, end) !== empty) edits.push({ start, end, text: empty });
   }
-  return { text: edits.length === 0 ? text : spliced(text, edits) };
+  return { text: applyEdits(text, edits) };
 }
 
-/** Parts of one content are read as one text, whatever stands between them. */
+/**
+ * Groups the parts of one content: they are read as one text, even if something stands between
+ * them.
+ */
 function groupsOf(literals: readonly Literal[]): Iterable<Literal[]> {
   const groups = new Map<number, Literal[]>();
   for (const literal of literals) {
@@ -58,12 +65,6 @@ function groupsOf(literals: readonly Literal[]): Iterable<Literal[]> {
   return groups.values();
 }
 
-interface Edit {
-  start: number;
-  end: number;
-  text: string;
-}
-
 /** Gives the rule that blocks; what is redacted is added to the edits. */
 async function checkParts(
   { inspector, redacts }: Dlp,
@@ -72,21 +73,21 @@ async function checkParts(
   turn: { looked: number },
 ): Promise<string | undefined> {
   const strand = new Strand(inspector, redacts, parts[0]?.is_json);
-  const pieces: { part: Literal; slot: Slot }[] = [];
+  const looked: { part: Literal; piece: Piece }[] = [];
   for (const part of parts) {
     for (let from = 0; from === 0 || from < part.value.length; from += PIECE_CHARACTERS) {
-      const piece = part.value.slice(from, from + PIECE_CHARACTERS);
-      pieces.push({ part, slot: strand.push(piece) });
-      const rule = strand.look(part === parts.at(-1) && from + piece.length >= part.value.length);
+      const text = part.value.slice(from, from + PIECE_CHARACTERS);
+      looked.push({ part, piece: strand.push(text) });
+      const rule = strand.look(part === parts.at(-1) && from + text.length >= part.value.length);
       if (rule !== undefined) return rule;
-      turn.looked += piece.length + TEXT_CHARACTERS;
+      turn.looked += text.length + TEXT_CHARACTERS;
       if (turn.looked <= TURN_CHARACTERS) continue;
       turn.looked = 0;
       await nextTurn();
     }
   }
-  for (const part of new Set(pieces.filter(({ slot }) => slot.edits.length > 0).map(partOf))) {
-    const said = pieces.filter((piece) => piece.part === part).map(({ slot }) => decidedText(slot));
+  for (const part of new Set(looked.filter(({ piece }) => piece.edits.length > 0).map(partOf))) {
+    const said = looked.filter((one) => one.part === part).map(({ piece }) => decidedText(piece));
     edits.push({ start: part.start, end: part.end, text: JSON.stringify(said.join('')) });
   }
   return undefined;
@@ -97,9 +98,9 @@ function partOf({ part }: { part: Literal }): Literal {
 }
 
 /** A text by itself. */
-export function checkText({ inspector, redacts }: Dlp, text: string): Verdict {
+export function checkText({ inspector, redacts }: Dlp, text: string): Filtered {
   const strand = new Strand(inspector, redacts);
-  const slot = strand.push(text);
+  const piece = strand.push(text);
   const rule = strand.look(true);
-  return rule === undefined ? { text: decidedText(slot) } : { rule };
+  return rule === undefined ? { text: decidedText(piece) } : { rule };
 }

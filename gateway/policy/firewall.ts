@@ -1,15 +1,10 @@
 import type { SessionLimits } from '../../domain/ledger/calls';
 import type { FirewallSettings } from '../config/policies';
 
-/** Which tools an agent may be offered and may call. */
-export interface Firewall {
-  /** The rule that forbids a tool. */
-  forbids(name: string): string | undefined;
-  /** The rule that forbids a tool of which this may be the whole name, or a piece. */
-  denies(name: string): string | undefined;
-}
+export type Firewall = ReturnType<typeof createFirewall>;
 
-export function openFirewall({ tools: { allow, deny } }: FirewallSettings): Firewall {
+/** Decides which tools an agent may be offered and may call. */
+export function createFirewall({ tools: { allow, deny } }: FirewallSettings) {
   const denied = deny.map(matcherOf);
   const allowed = allow?.map(matcherOf);
   const denies = (name: string): string | undefined => {
@@ -17,8 +12,10 @@ export function openFirewall({ tools: { allow, deny } }: FirewallSettings): Fire
     return at < 0 ? undefined : `tools.deny[${at}]`;
   };
   return {
+    /** The rule that forbids a tool of which this may be the whole name, or a piece. */
     denies,
-    forbids(name) {
+    /** The rule that forbids a tool. */
+    forbids(name: string): string | undefined {
       const rule = denies(name);
       if (rule !== undefined) return rule;
       return allowed?.some((matches) => matches(name)) === false ? 'tools.allow' : undefined;
@@ -26,7 +23,7 @@ export function openFirewall({ tools: { allow, deny } }: FirewallSettings): Fire
   };
 }
 
-/** What rides on a reserve, where the pack limits sessions. */
+/** The limits that a reserve carries if the pack limits sessions. */
 export function sessionLimits(settings: FirewallSettings | undefined): SessionLimits | undefined {
   const { max_actions_per_session: max_actions, max_cost_per_session_usd: max_cost_usd } =
     settings ?? {};

@@ -1,34 +1,33 @@
 import type { DlpSettings } from '../config/policies';
 import { builtinPattern, ownPattern, type Pattern, type Range } from './patterns';
-import { openTerms, type Terms } from './terms';
-import { endOf, openFrom, startOf, type View, viewsOf } from './views';
+import { createTerms, type Terms } from './terms';
+import { createReading, endOf, openFrom, startOf, type View } from './views';
 
-/** What stands in a text and is not to pass. The rule names it, without its words. */
+/** A part of a text that must not pass. The rule names it, without its words. */
 export interface Match extends Range {
   rule: string;
   /** More text may show that it is longer, or none. */
   is_open: boolean;
 }
 
-export interface Inspected {
+interface Inspected {
   matches: Match[];
-  /** Up to here no match can begin any more, whatever follows. */
+  /** Up to here no match can begin any more, in any text that follows. */
   safe: number;
 }
 
-/** Looks for terms and patterns in a text. Keeps nothing. */
-export interface Inspector {
-  look(text: string, from: number, is_final: boolean): Inspected;
-}
+export type Inspector = ReturnType<typeof createInspector>;
 
-export function openInspector({ blocked_terms, detect_patterns }: DlpSettings): Inspector {
-  const terms = blocked_terms.length > 0 ? openTerms(blocked_terms) : undefined;
+/** Looks for terms and patterns in a text. It keeps nothing of the text. */
+export function createInspector({ blocked_terms, detect_patterns }: DlpSettings) {
+  const terms = blocked_terms.length > 0 ? createTerms(blocked_terms) : undefined;
   const patterns = detect_patterns.map((pattern) =>
     typeof pattern === 'string' ? builtinPattern(pattern) : ownPattern(pattern),
   );
+  const viewsOf = createReading();
   return {
-    look(text, from, is_final) {
-      // What is not yet a character is neither: it may go on with a term, or end it.
+    look(text: string, from: number, is_final: boolean): Inspected {
+      // Half a character is left for later: it may continue a term, or end it.
       const end = is_final ? text.length : openFrom(text);
       const result: Inspected = { matches: [], safe: end };
       for (const view of viewsOf(end < text.length ? text.slice(0, end) : text, is_final)) {

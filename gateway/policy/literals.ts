@@ -1,67 +1,72 @@
-import {
-  CLOSE_LIST,
-  CLOSE_OBJECT,
-  COMMA,
-  charCodeAt,
-  OPEN_LIST,
-  OPEN_OBJECT,
-  QUOTE,
-  said,
-  stringEnd,
-} from '../wire/scan';
+import { type Container, type Span, said, walk } from '../wire/scan';
 
 /** A string in a JSON text: its place, quotes included, and what it says. */
-export interface Literal {
-  start: number;
-  end: number;
+export interface Literal extends Span {
   value: string;
-  /** The list that its object stands in, where it is the text of one part among others; they are read as one. */
+  /**
+   * The list that its object stands in, if it is the text of one part among others; they are read
+   * as one.
+   */
   parts_of: number | undefined;
   /** It is JSON itself. */
   is_json?: boolean;
 }
 
-/** A value that tells again, token by token, what the texts say. */
-export interface Echo {
-  start: number;
-  end: number;
+/** A value that repeats the texts, token by token. */
+interface Echo extends Span {
   is_list: boolean;
 }
 
-export interface Literals {
+interface Literals {
   literals: Literal[];
   echoes: Echo[];
 }
 
 const nothing: ReadonlySet<string> = new Set();
 
-interface Container {
-  start: number;
-  is_list: boolean;
-  /** The member that it is the value of. */
-  name: string;
-  /** The member that is being read in it. */
-  member: string;
-  takes_key: boolean;
-  /** Where it begins, for what tells again; else -1. */
-  echo: number;
-  is_in_echo: boolean;
-}
-
 // Names and kinds, which mean something to the provider and say nothing.
 const labels = new Set([
-  ...['model', 'role', 'type', 'object', 'id', 'call_id', 'tool_call_id', 'item_id', 'status'],
-  ...['previous_response_id', 'finish_reason', 'service_tier', 'system_fingerprint', 'obfuscation'],
+  'model',
+  'role',
+  'type',
+  'object',
+  'id',
+  'call_id',
+  'tool_call_id',
+  'item_id',
+  'status',
+  'previous_response_id',
+  'finish_reason',
+  'service_tier',
+  'system_fingerprint',
+  'obfuscation',
 ]);
-// Members whose own members are named by whoever writes them.
+// Members whose own members their author names.
 const named_freely = new Set([
-  ...['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas', 'metadata'],
-  ...['variables', 'default', 'const', 'example', 'examples', 'parsed'],
+  'properties',
+  'patternProperties',
+  '$defs',
+  'definitions',
+  'dependentSchemas',
+  'metadata',
+  'variables',
+  'default',
+  'const',
+  'example',
+  'examples',
+  'parsed',
 ]);
 // Members that carry pictures, sounds, files and sealed thoughts.
 const carriers = new Set([
-  ...['data', 'file_data', 'url', 'image_url', 'b64_json', 'encrypted_content', 'signature'],
-  ...['result', 'partial_image_b64'],
+  'data',
+  'file_data',
+  'url',
+  'image_url',
+  'b64_json',
+  'encrypted_content',
+  'signature',
+  'result',
+  'partial_image_b64',
 ]);
 // No phrase, address or escape has this form.
 const label = /^[\w.:/-]{0,128}$/;
@@ -69,7 +74,7 @@ const plain_name = /^[$A-Za-z_]{1,64}$/;
 const BINARY_MIN = 1_024;
 const binary = /^(?:data:[\w/+.;=-]*,)?[\w+/=-]*$/;
 
-/** True where a member's string is none that anybody reads: a label, or bytes in Base64 from end to end. */
+/** True if nobody reads a member's string: it is a label, or bytes in Base64 from end to end. */
 export function isSilent(name: string, value: string): boolean {
   if (labels.has(name)) return label.test(value);
   return value.length >= BINARY_MIN && carriers.has(name) && binary.test(value);
@@ -85,132 +90,98 @@ export function isBinary(value: string): boolean {
   return binary.test(value);
 }
 
-/** The text, written anew where it names a member twice, so that every parser reads the value that was looked at. */
+/**
+ * The text, written anew if it names a member twice, so that every parser reads the value that was
+ * checked.
+ */
 export function withoutRepeats(text: string, value: unknown): string {
   return hasRepeats(text) ? JSON.stringify(value) : text;
 }
 
-/** Names of members: in a list while they are few, which is faster than a set. */
-interface Names {
-  few: string[];
-  many: Set<string> | undefined;
-}
-
 const NAMES_FEW = 16;
 
-/** True where a name is among them; it is from now on. */
-function isKnown(names: Names, name: string): boolean {
-  if (names.many?.has(name) || names.few.includes(name)) return true;
-  if (names.few.length < NAMES_FEW) names.few.push(name);
-  else {
-    names.many ??= new Set();
-    names.many.add(name);
-  }
-  return false;
+/** True if an object of this JSON text names a member twice. */
+export function hasRepeats(text: string): boolean {
+  // The names of all open objects, each object's behind its holder's, which is faster than sets.
+  const names: string[] = [];
+  let count = 0;
+  // Of objects with more names than a few, the others, by the place of the first.
+  let others: Map<number, Set<string>> | undefined;
+  let has_repeats = false;
+  walk<number>(text, {
+    open: () => count,
+    close({ role: first }) {
+      count = first;
+      others?.delete(first);
+    },
+    name({ role: first, member }) {
+      for (let at = first; at < count; at += 1) has_repeats ||= names[at] === member;
+      if (count - first < NAMES_FEW) {
+        names[count] = member;
+        count += 1;
+        return;
+      }
+      others ??= new Map();
+      const known = others.get(first) ?? new Set();
+      has_repeats ||= known.has(member);
+      others.set(first, known.add(member));
+    },
+  });
+  return has_repeats;
 }
 
-/** True where an object of this JSON text names a member twice. */
-export function hasRepeats(text: string): boolean {
-  const { length } = text;
-  const outer: (Names | undefined)[] = [];
-  // The members so far of the object that is read; a list has none.
-  let names: Names | undefined;
-  let takes_key = false;
-  for (let at = 0; at < length; at += 1) {
-    const code = charCodeAt.call(text, at);
-    if (code === QUOTE) {
-      const end = stringEnd(text, at);
-      if (takes_key && names !== undefined) {
-        const name = said(text, at, end);
-        if (isKnown(names, name)) return true;
-        takes_key = false;
-      }
-      at = end - 1;
-    } else if (code === OPEN_OBJECT || code === OPEN_LIST) {
-      outer.push(names);
-      takes_key = code === OPEN_OBJECT;
-      names = takes_key ? { few: [], many: undefined } : undefined;
-    } else if (code === CLOSE_OBJECT || code === CLOSE_LIST) names = outer.pop();
-    else if (code === COMMA) takes_key = names !== undefined;
-  }
-  return false;
+interface Role {
+  is_unread: boolean;
+  is_echo: boolean;
+  is_in_echo: boolean;
 }
 
 /**
- * The strings of a JSON text that say something. They are read from the text itself and not from what a parser makes of it:
- * of two members of one name parsers keep one, and not all the same. `unread` are the top-level members not looked into.
+ * The strings of a JSON text that say something. They are read from the text itself and not from a
+ * parsed value: of two members of one name parsers keep one, and not all the same. `unread` are the
+ * top-level members not looked into.
  */
 export function literalsIn(text: string, unread: ReadonlySet<string> = nothing): Literals {
-  const found: Literals = { literals: [], echoes: [] };
-  const stack: Container[] = [];
-  const { length } = text;
-  for (let at = 0; at < length; at += 1) {
-    const top = stack.at(-1);
-    const code = charCodeAt.call(text, at);
-    if (code === QUOTE) at = readString(text, at, stack, unread, found) - 1;
-    else if (code === OPEN_LIST || code === OPEN_OBJECT) {
-      const is_list = code === OPEN_LIST;
-      const name = top === undefined ? '' : top.is_list ? top.name : top.member;
-      const echo = name === 'logprobs' && top?.is_list === false ? at : -1;
-      const is_in_echo = echo >= 0 || top?.is_in_echo === true;
-      const takes_key = !is_list;
-      stack.push({ start: at, is_list, name, member: '', takes_key, echo, is_in_echo });
-    } else if (code === CLOSE_LIST || code === CLOSE_OBJECT) {
-      stack.pop();
-      if (top !== undefined && top.echo >= 0) {
-        found.echoes.push({ start: top.echo, end: at + 1, is_list: top.is_list });
-      }
-    } else if (code === COMMA && top?.is_list === false) top.takes_key = true;
-  }
-  return found;
+  const literals: Literal[] = [];
+  const echoes: Echo[] = [];
+  const isUnread = ({ outer, member, role }: Container<Role>): boolean =>
+    outer === undefined ? unread.has(member) : role.is_unread;
+  walk<Role>(text, {
+    open(outer) {
+      const is_echo = outer?.member === 'logprobs';
+      const is_in_echo = is_echo || outer?.role.is_in_echo === true;
+      return { is_unread: outer !== undefined && isUnread(outer), is_echo, is_in_echo };
+    },
+    close({ role, start, is_list }, end) {
+      if (role.is_echo) echoes.push({ start, end, is_list });
+    },
+    name({ role, name, member }, start, end) {
+      const is_said = named_freely.has(name) || !isPlainName(member);
+      if (!is_said || role.is_unread) return;
+      literals.push({ start, end, value: member, parts_of: undefined });
+    },
+    string(holder, start, end) {
+      if (isUnread(holder)) return;
+      // It is taken out of answers as a whole.
+      if (holder.role.is_in_echo && unread !== nothing) return;
+      const literal = literalAt(text, holder, { start, end });
+      if (literal !== undefined) literals.push(literal);
+    },
+  });
+  return { literals, echoes };
 }
 
-/** Puts texts in the place of parts of a JSON text. */
-export function spliced(
+/** The string that a list holds or a member has as its value; undefined if nobody reads it. */
+function literalAt(
   text: string,
-  edits: readonly { start: number; end: number; text: string }[],
-): string {
-  let result = '';
-  let from = 0;
-  for (const edit of edits.toSorted((a, b) => a.start - b.start)) {
-    // What lies in a part that has been replaced is gone.
-    if (edit.start < from) continue;
-    result += text.slice(from, edit.start) + edit.text;
-    from = edit.end;
-  }
-  return result + text.slice(from);
-}
-
-/** Takes the string that starts here; gives the place behind it. */
-function readString(
-  text: string,
-  start: number,
-  stack: readonly Container[],
-  unread: ReadonlySet<string>,
-  found: Literals,
-): number {
-  const end = stringEnd(text, start);
-  const top = stack.at(-1);
-  if (top === undefined) return end;
-  if (top.takes_key) {
-    const value = said(text, start, end);
-    top.member = value;
-    top.takes_key = false;
-    const is_said = named_freely.has(top.name) || !isPlainName(value);
-    if (is_said && (stack.length === 1 || !unread.has(stack[0]?.member ?? ''))) {
-      found.literals.push({ start, end, value, parts_of: undefined });
-    }
-    return end;
-  }
-  if (unread.has(stack[0]?.member ?? '')) return end;
-  // It is taken out of answers as a whole.
-  if (top.is_in_echo && unread !== nothing) return end;
+  { is_list, name: own_name, member, outer }: Container<Role>,
+  { start, end }: Span,
+): Literal | undefined {
   const value = said(text, start, end);
-  const name = top.is_list ? top.name : top.member;
-  const is_free = !top.is_list && named_freely.has(top.name);
-  if (!is_free && isSilent(name, value)) return end;
-  const list = name === 'text' && !top.is_list ? stack.at(-2) : undefined;
-  const parts_of = list?.is_list ? list.start : undefined;
-  found.literals.push({ start, end, value, parts_of, is_json: name === 'arguments' });
-  return end;
+  const name = is_list ? own_name : member;
+  const is_free = !is_list && named_freely.has(own_name);
+  if (!is_free && isSilent(name, value)) return undefined;
+  const is_part = member === 'text' && outer?.is_list === true;
+  const parts_of = is_part ? outer.start : undefined;
+  return { start, end, value, parts_of, is_json: name === 'arguments' };
 }

@@ -11,7 +11,10 @@ export interface Range {
 export interface Pattern {
   name: string;
   find(text: string, from: number): Range[];
-  /** Where a match may be in the making at the text's end; the text's length where none can be. */
+  /**
+   * The place from which a match may be beginning at the text's end; the text's length if none can
+   * be.
+   */
   tail(text: string): number;
 }
 
@@ -38,8 +41,8 @@ export function builtinPattern(name: Builtin): Pattern {
   return { name, ...made[name] };
 }
 
-// These run on the engine of the language: each begins where something else ends and repeats one class at a time, so that
-// nothing is tried twice over a long text.
+// These run on the engine of the language: each begins where something else ends and repeats one
+// class at a time, so that nothing is tried twice over a long text.
 const made: Record<Builtin, Omit<Pattern, 'name'>> = {
   email: {
     find: (text, from) =>
@@ -110,7 +113,10 @@ function matched(regex: RegExp, text: string, from: number): Range[] {
   return found;
 }
 
-/** Where the run of these characters at the text's end begins, counted from the first one that a match may begin with. */
+/**
+ * Where the run of these characters at the text's end begins, counted from the first one that a
+ * match may begin with.
+ */
 function tailOf(text: string, { most, is, first }: { most: number; is: RegExp; first?: RegExp }) {
   const least = Math.max(0, text.length - most);
   let at = text.length;
@@ -122,7 +128,7 @@ function tailOf(text: string, { most, is, first }: { most: number; is: RegExp; f
 const CARD_DIGITS_MIN = 13;
 const CARD_DIGITS_MAX = 19;
 
-/** The numbers of cards in a run of digits: they begin and end where a group of digits does. */
+/** The numbers of cards in a run of digits: each begins and ends with a group of digits. */
 function cardsIn(text: string): (run: Range) => Range[] {
   return ({ start, end }) => {
     const cards: Range[] = [];
@@ -137,7 +143,10 @@ function cardsIn(text: string): (run: Range) => Range[] {
   };
 }
 
-/** The end of the number of a card that begins here. Luhn's two sums grow with it, as its length decides which one counts. */
+/**
+ * The end of the number of a card that begins here. Luhn's two sums grow with it, as its length
+ * decides which one counts.
+ */
 function cardAt(text: string, start: number, end: number): number | undefined {
   const sums = [0, 0] as [number, number];
   let digits = 0;
@@ -161,7 +170,8 @@ function isDigit(text: string, at: number): boolean {
   return code >= 0x30 && code <= 0x39;
 }
 
-// The registry's lengths by country; without them every hundredth text of the form would pass for one.
+// The registry's lengths by country; without them every hundredth text of the form would pass for
+// one.
 const iban_lengths = new Map(
   (
     'AD24AE23AL28AT20AZ28BA20BE16BG22BH22BR29CH21CR22CY28CZ24DE22DK18DO28EE20EG29ES24FI18FO18FR27GB22GE22GI23GL18' +

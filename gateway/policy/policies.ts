@@ -1,11 +1,11 @@
 import type { SessionLimits } from '../../domain/ledger/calls';
 import type { Kind } from '../config/policies';
 import type { Settings } from '../config/settings';
-import { type Dlp, openDlp } from './dlp';
-import { type Firewall, openFirewall, sessionLimits } from './firewall';
-import { openRbac, type Rbac } from './rbac';
+import { createDlp, type Dlp } from './dlp';
+import { createFirewall, type Firewall, sessionLimits } from './firewall';
+import { createRbac, type Rbac } from './rbac';
 
-/** What one configuration makes of its pack. */
+/** The policies that are opened from one snapshot's pack. */
 export interface Policies {
   pack: string | undefined;
   chain: readonly Kind[];
@@ -20,14 +20,14 @@ export interface Policies {
 
 export function openPolicies({ pack, policies, policy }: Settings): Policies {
   const { rbac, 'agent-firewall': firewall, 'dlp-filter': filter } = policy;
-  const dlp = filter && openDlp(filter);
+  const dlp = filter && createDlp(filter);
   const looksAt = (kind: Kind): boolean =>
     kind === 'dlp-filter' ? dlp?.stages.includes('output') === true : kind === 'agent-firewall';
   return {
     pack,
     chain: policies.chain,
-    rbac: rbac && openRbac(rbac),
-    firewall: firewall && openFirewall(firewall),
+    rbac: rbac && createRbac(rbac),
+    firewall: firewall && createFirewall(firewall),
     dlp,
     session_limits: sessionLimits(firewall),
     allows_cache_control: policy.cache_control === 'allow',

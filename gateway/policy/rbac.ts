@@ -2,19 +2,17 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { RE2JS } from 're2js';
 import type { RbacSettings } from '../config/policies';
 
-/** Which requests may pass, by their headers. */
-export interface Rbac {
-  /** The rule that a request breaks. */
-  broken(headers: IncomingHttpHeaders): string | undefined;
-}
+export type Rbac = ReturnType<typeof createRbac>;
 
-export function openRbac({ required_headers }: RbacSettings): Rbac {
+/** Decides by their headers which requests may pass. */
+export function createRbac({ required_headers }: RbacSettings) {
   const required = required_headers.map(({ name, values, pattern }) => ({
     header: name.toLowerCase(),
     suits: suits(values, pattern),
   }));
   return {
-    broken(headers) {
+    /** The rule that a request breaks. */
+    broken(headers: IncomingHttpHeaders): string | undefined {
       const missing = required.find(({ header, suits: fits }) => {
         const value = headers[header];
         return value === undefined || !fits(Array.isArray(value) ? value.join(', ') : value);

@@ -3,11 +3,21 @@ import { isBinary } from './literals';
 import type { Called, Said, Talk } from './talk';
 
 const unread = new Set([
-  ...['instructions', 'tools', 'tool_choice', 'metadata', 'text', 'prompt'],
-  ...['user', 'safety_identifier', 'prompt_cache_key'],
+  'instructions',
+  'tools',
+  'tool_choice',
+  'metadata',
+  'text',
+  'prompt',
+  'user',
+  'safety_identifier',
+  'prompt_cache_key',
 ]);
 
-/** How policies read Responses. Its events tell a text in pieces, then whole, then again in its part, item and response. */
+/**
+ * How policies read Responses. Its events give a text in pieces, then whole, then again in its
+ * part, item and response.
+ */
 export const responsesTalk: Talk = {
   unread,
   said(event): Said[] {
@@ -38,7 +48,10 @@ function strandOf({ type, output_index, summary_index }: Body): string {
   return `${output_index}:${kind}:${summary_index ?? ''}`;
 }
 
-/** The tool that an item calls, or wants to. What the provider runs itself has no name: it was checked as it was offered. */
+/**
+ * The tool that an item calls, or wants to. What the provider runs itself has no name: it was
+ * checked as it was offered.
+ */
 function callOf({ name }: Body): Called[] {
   return typeof name === 'string' ? [whole(name)] : [];
 }

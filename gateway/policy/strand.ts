@@ -1,28 +1,30 @@
+import { applyEdits, type Edit } from '../wire/edits';
 import type { Inspector, Match } from './inspector';
 
-/** What stands where something was taken out. */
-export const REPLACEMENT = '[redacted]';
+/** Stands in the place of a text that was taken out. */
+const REPLACEMENT = '[redacted]';
 
-// Far above any window: more is only held where somebody stretches a match without end.
+// Far above any window: more is held only if somebody stretches a match without end.
 const HELD_MAX = 16_384;
-// What a pattern may look back at, to tell a word's beginning.
+// So many characters a pattern may look back, to find a word's beginning.
 const CONTEXT = 8;
 // An escape that a place may stand in the middle of.
 const broken_escape = /\\(?:u[\da-f]{0,3}|x[\da-f]?)?$/i;
 const bare_number = /[:,[]\s*-?[\d.]*$/;
 
 /** A piece of what is said, in the order in which it came. */
-export interface Slot {
+export interface Piece {
   strand: Strand;
   from: number;
   to: number;
   text: string;
-  edits: { start: number; end: number; text: string }[];
+  edits: Edit[];
 }
 
 /**
- * One text that comes in pieces: the content of a choice, the arguments of a call. Holds back the end in which something that
- * must not pass may be in the making, so that no part of it is given on.
+ * One text that comes in pieces: the content of a choice, the arguments of a call. Holds back the
+ * end in which something that must not pass may be in the making, so that no part of it is given
+ * on.
  */
 export class Strand {
   /** Before this place all is decided. */
@@ -32,26 +34,35 @@ export class Strand {
   private readonly is_json: boolean;
   private text = '';
   private base = 0;
-  /** Where the next look begins: before what is decided, where that ended in something that may go on. */
+  /**
+   * The place where the next look begins. It lies before `safe` if the decided text ended in
+   * something that may go on.
+   */
   private from = 0;
-  private slots: Slot[] = [];
+  private pieces: Piece[] = [];
 
-  /** `is_json` where the text is JSON itself, as the arguments of a call are: it is JSON after a redaction, too. */
+  /**
+   * `is_json` says that the text is JSON itself, as the arguments of a call are; it stays JSON
+   * after a redaction.
+   */
   constructor(inspector: Inspector, redacts: boolean, is_json = false) {
     this.inspector = inspector;
     this.redacts = redacts;
     this.is_json = is_json;
   }
 
-  push(text: string): Slot {
+  push(text: string): Piece {
     const from = this.base + this.text.length;
-    const slot: Slot = { strand: this, from, to: from + text.length, text, edits: [] };
+    const piece: Piece = { strand: this, from, to: from + text.length, text, edits: [] };
     this.text += text;
-    this.slots.push(slot);
-    return slot;
+    this.pieces.push(piece);
+    return piece;
   }
 
-  /** Looks at what is not decided; gives the rule that blocks. `is_final` where nothing follows. */
+  /**
+   * Looks at the text that is not decided and returns the rule that blocks it. `is_final` says that
+   * no text follows.
+   */
   look(is_final: boolean): string | undefined {
     return this.lookTo(is_final, undefined);
   }
@@ -62,7 +73,10 @@ export class Strand {
     return this.look(true);
   }
 
-  /** The same where the text has ended: all is decided, and yet whatever still comes goes on with what was said. */
+  /**
+   * The same for a text that has ended: all of it is decided, but text that still comes continues
+   * it.
+   */
   pause(): string | undefined {
     const { matches, safe } = this.inspector.look(this.text, this.from - this.base, false);
     return this.lookTo(true, this.base + decided(matches, safe));
@@ -95,7 +109,7 @@ export class Strand {
     let from = 0;
     for (const { start, end } of matches.toSorted((a, b) => a.start - b.start || b.end - a.end)) {
       if (end > limit) continue;
-      // What overlaps the one before is one with it.
+      // A match that overlaps the one before is one with it.
       const replacement = start < from ? '' : this.replacementOf(start, end);
       const to = this.wholeTo(end);
       if (to > from) this.cut(Math.max(this.wholeFrom(start), from), to, replacement);
@@ -110,7 +124,10 @@ export class Strand {
     return bare_number.test(this.text.slice(Math.max(0, start - 64), start)) ? '1' : REPLACEMENT;
   }
 
-  /** The place, or where the escape begins that it stands in the middle of: half of it would spoil the JSON around it. */
+  /**
+   * The place, or the beginning of the escape that it lies in: half an escape would spoil the JSON
+   * around it.
+   */
   private wholeFrom(place: number): number {
     const least = Math.max(0, this.from - this.base);
     const begun = broken_escape.exec(this.text.slice(Math.max(least, place - 5), place));
@@ -119,7 +136,7 @@ export class Strand {
     return this.runBefore(at) % 2 === 0 ? at : place;
   }
 
-  /** The place, or the one before where a backslash there belongs to what follows. */
+  /** The place, or the one before it if the backslash there belongs to the next character. */
   private wholeTo(place: number): number {
     const run = this.runBefore(place);
     return place < this.text.length && run % 2 === 1 ? place - 1 : place;
@@ -134,11 +151,11 @@ export class Strand {
 
   private cut(start: number, end: number, replacement: string): void {
     let text = replacement;
-    for (const slot of this.slots) {
-      const at = Math.max(this.base + start, slot.from);
-      const to = Math.min(this.base + end, slot.to);
+    for (const piece of this.pieces) {
+      const at = Math.max(this.base + start, piece.from);
+      const to = Math.min(this.base + end, piece.to);
       if (at >= to) continue;
-      slot.edits.push({ start: at - slot.from, end: to - slot.from, text });
+      piece.edits.push({ start: at - piece.from, end: to - piece.from, text });
       text = '';
     }
   }
@@ -149,22 +166,19 @@ export class Strand {
     const cut = Math.max(0, next - this.base - CONTEXT);
     this.text = this.text.slice(cut);
     this.base += cut;
-    if (this.slots.length > 0) this.slots = this.slots.filter(({ to }) => to > this.safe);
+    if (this.pieces.length > 0) this.pieces = this.pieces.filter(({ to }) => to > this.safe);
   }
 }
 
-/** What a slot says once it is decided. */
-export function decidedText({ text, edits }: Slot): string {
-  let result = '';
-  let from = 0;
-  for (const edit of edits) {
-    result += text.slice(from, edit.start) + edit.text;
-    from = edit.end;
-  }
-  return result + text.slice(from);
+/** The text of a piece once it is decided. */
+export function decidedText({ text, edits }: Piece): string {
+  return applyEdits(text, edits);
 }
 
-/** Up to where all is decided: no match that ends behind it, or may still grow, begins before it. */
+/**
+ * The place before which all is decided: no match that ends behind it, or may still grow, begins
+ * before it.
+ */
 function decided(matches: readonly Match[], safe: number): number {
   let limit = safe;
   for (const { start, end, is_open } of matches.toSorted((a, b) => b.start - a.start)) {

@@ -2,32 +2,25 @@ import type { Frame } from '../wire/sse';
 import { type Body, isObject, objectIn } from '../wire/values';
 import { checkText, type Dlp } from './dlp';
 import { hasRepeats } from './literals';
-import { decidedText, type Slot } from './strand';
+import { decidedText, type Piece } from './strand';
 import type { Said } from './talk';
 
 // A frame that was too long to be read cannot be checked either.
 const UNREAD_MAX_BYTES = 1_048_576;
 
-/** What an output policy found: the policy, and the rule, without the words that broke it. */
+/** The policy that was violated and its rule, without the words that broke it. */
 export interface Violation {
   policy: string;
   rule: string;
 }
 
-/** Stands between a stream and its client. */
-export interface StreamGuard {
-  /** Takes whole frames and gives those that may go on, in their order; none once something was found. */
-  push(frames: readonly Frame[]): Buffer;
-  /** The stream is over: gives what was held back. `rest` are the bytes of a frame that never ended. */
-  end(rest: Frame | undefined): Buffer;
-  violation(): Violation | undefined;
-}
+export type StreamGuard = ReturnType<typeof openStreamGuard>;
 
 /** A policy that follows a stream. Both methods give the rule that was broken. */
 export interface Watcher {
   policy: string;
   see(entry: Entry, event: Body): string | undefined;
-  /** No more follows: whatever is in the making is whole. */
+  /** No more follows: all that has begun is whole. */
   end(): string | undefined;
 }
 
@@ -35,12 +28,15 @@ export interface Watcher {
 export interface Entry {
   frame: Frame;
   event: Body | undefined;
-  slots: { slot: Slot; said: Said }[];
+  pieces: { piece: Piece; said: Said }[];
   names: { is_settled: boolean }[];
   is_changed: boolean;
 }
 
-/** Frames go on as they came, byte by byte, but those in which something was redacted. */
+/**
+ * Stands between a stream and its client. Frames go on as they came, byte by byte, except those in
+ * which something was redacted.
+ */
 export function openStreamGuard(watchers: readonly Watcher[], dlp: Dlp | undefined) {
   const waiting: Entry[] = [];
   let violation: Violation | undefined;
@@ -55,7 +51,7 @@ export function openStreamGuard(watchers: readonly Watcher[], dlp: Dlp | undefin
     if (is_over && !given.is_tail) return;
     const frame = dlp === undefined ? given : withKnownFields(given);
     const event = eventOf(frame);
-    const entry: Entry = { frame, event, slots: [], names: [], is_changed: false };
+    const entry: Entry = { frame, event, pieces: [], names: [], is_changed: false };
     if (event !== undefined) {
       entry.is_changed = hasRepeats(frame.data ?? '');
       if (watchers.some((watcher) => note(watcher.policy, watcher.see(entry, event)))) return;
@@ -76,17 +72,21 @@ export function openStreamGuard(watchers: readonly Watcher[], dlp: Dlp | undefin
     return free.length === 1 ? (free[0] as Buffer) : Buffer.concat(free);
   };
   return {
-    push(frames) {
+    /**
+     * Takes whole frames and returns those that may go on, in their order; none after a violation.
+     */
+    push(frames: readonly Frame[]): Buffer {
       for (const frame of frames) if (violation === undefined) take(frame);
       return release();
     },
-    end(rest) {
+    /** Ends the stream and returns what was held back. `rest` is a frame that never ended. */
+    end(rest: Frame | undefined): Buffer {
       if (violation === undefined && rest !== undefined) take(rest);
       if (violation === undefined) endAll();
       return release();
     },
     violation: () => violation,
-  } satisfies StreamGuard;
+  };
 }
 
 function eventOf({ data, json }: Frame): Body | undefined {
@@ -98,17 +98,17 @@ function isUnread({ data, bytes }: Frame): boolean {
   return data !== undefined || bytes.length > UNREAD_MAX_BYTES;
 }
 
-function isDecided({ slots, names }: Entry): boolean {
+function isDecided({ pieces, names }: Entry): boolean {
   return (
-    slots.every(({ slot }) => slot.strand.safe >= slot.to) &&
+    pieces.every(({ piece }) => piece.strand.safe >= piece.to) &&
     names.every(({ is_settled }) => is_settled)
   );
 }
 
-function bytesOf({ frame, event, slots, is_changed }: Entry): Buffer {
-  const edited = slots.filter(({ slot }) => slot.edits.length > 0);
+function bytesOf({ frame, event, pieces, is_changed }: Entry): Buffer {
+  const edited = pieces.filter(({ piece }) => piece.edits.length > 0);
   if (event === undefined || (!is_changed && edited.length === 0)) return frame.bytes;
-  for (const { slot, said } of edited) said.holder[said.member] = decidedText(slot);
+  for (const { piece, said } of edited) said.holder[said.member] = decidedText(piece);
   return rewritten(frame, JSON.stringify(event)).bytes;
 }
 

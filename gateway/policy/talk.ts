@@ -56,8 +56,8 @@ function nameOf(holder: Body | unknown[], member: string): string {
   return Array.isArray(holder) ? '' : member;
 }
 
-/** What else an event says. */
-export interface Rest {
+/** All other texts of an event. */
+interface Rest {
   /** Whole texts; those of one list are read as one. */
   texts: Said[][];
   /** Names of members that are none of the wire's. */
@@ -68,7 +68,10 @@ export interface Rest {
 
 const none: Said[] = [];
 
-/** All of an event that does not go on from other events. `unread` are the members of its response that repeat the request. */
+/**
+ * All of an event that does not go on from other events. `unread` are the members of its response
+ * that repeat the request.
+ */
 export function restOf(event: Body, said: readonly Said[], unread: ReadonlySet<string>): Rest {
   const taken = takenBy(said);
   const rest: Rest = { texts: [], names: [], is_changed: false };

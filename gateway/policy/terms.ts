@@ -1,29 +1,35 @@
-import { charCodeAt } from '../wire/scan';
+import { codeAt } from '../wire/scan';
+import { remembered } from './characters';
 import type { Range } from './patterns';
 
 /** A term that was found; `rule` is its number in the list. */
-export interface FoundTerm extends Range {
+interface FoundTerm extends Range {
   rule: number;
 }
 
-/** Many terms, looked for in one pass however many they are. */
-export interface Terms {
-  /** `partial` is where a term may be in the making at the text's end, else the text's length. */
-  find(text: string, from: number): { found: FoundTerm[]; partial: number };
-}
+export type Terms = ReturnType<typeof createTerms>;
 
 const SPACE = 0x20;
 
-/** Terms in any case, with or without accents, any white space for theirs. */
-export function openTerms(list: readonly string[]): Terms {
-  const trie = newTrie(list.map((term) => unitsOf(term.normalize('NFKC').trim())));
+/**
+ * Looks for many terms in one pass, however many they are: in any case, with or without accents,
+ * with any white space for theirs.
+ */
+export function createTerms(list: readonly string[]) {
+  const foldOf = remembered(folded);
+  const trie = newTrie(list.map((term) => unitsOf(term.normalize('NFKC').trim(), foldOf)));
   // One pass at a time, so they share the places.
   const ring = new Int32Array(trie.longest + 1);
   const of_ascii = Uint32Array.from(ascii, (unit) => trie.classes.get(unit) ?? 0);
   const is_idle = Uint8Array.from(of_ascii, (column) => (trie.next[column] === 0 ? 1 : 0));
   return {
-    find(text, from) {
-      // Read once: in a loop, the length of strings of many kinds is looked up anew for each character.
+    /**
+     * `partial` is the place at the text's end from which a term may be beginning, else the text's
+     * length.
+     */
+    find(text: string, from: number): { found: FoundTerm[]; partial: number } {
+      // Read once: in a loop, the length of strings of many kinds is looked up anew for each
+      // character.
       const { length } = text;
       const walk: Walk = { state: 0, ring, count: 0, after_space: false, found: [] };
       for (let at = from; at < length; ) {
@@ -31,9 +37,12 @@ export function openTerms(list: readonly string[]): Terms {
           at = passOver(text, at, is_idle);
           if (at === length) break;
         }
-        const code = charCodeAt.call(text, at);
+        const code = codeAt(text, at);
         if (code >= 0x80) {
-          at = stepOver(trie, walk, text, at);
+          const character = text.codePointAt(at) as number;
+          const end = at + (character > 0xffff ? 2 : 1);
+          stepOver(trie, walk, foldOf(character), { start: at, end });
+          at = end;
           continue;
         }
         const is_space = ascii[code] === SPACE;
@@ -50,8 +59,8 @@ export function openTerms(list: readonly string[]): Terms {
 function passOver(text: string, from: number, is_idle: Uint8Array): number {
   const { length } = text;
   let at = from;
-  // What is no ASCII reads as undefined.
-  while (at < length && is_idle[charCodeAt.call(text, at)] === 1) at += 1;
+  // A character that is no ASCII reads as undefined.
+  while (at < length && is_idle[codeAt(text, at)] === 1) at += 1;
   return at;
 }
 
@@ -79,17 +88,14 @@ function step(trie: Trie, walk: Walk, column: number, at: number, end: number): 
   walk.found.push({ rule, start: ring[(walk.count - length) % ring.length] as number, end });
 }
 
-function stepOver(trie: Trie, walk: Walk, text: string, at: number): number {
-  const code = text.codePointAt(at) as number;
-  const end = at + (code > 0xffff ? 2 : 1);
-  const units = foldOf(code);
+/** Steps over the units of one character that is no ASCII. */
+function stepOver(trie: Trie, walk: Walk, units: string, { start, end }: Range): void {
   for (let index = 0; index < units.length; index += 1) {
     const unit = units.charCodeAt(index);
     const is_space = unit === SPACE;
-    if (!is_space || !walk.after_space) step(trie, walk, trie.classes.get(unit) ?? 0, at, end);
+    if (!is_space || !walk.after_space) step(trie, walk, trie.classes.get(unit) ?? 0, start, end);
     walk.after_space = is_space;
   }
-  return end;
 }
 
 /** Where the last units of a walk begin. */
@@ -103,26 +109,19 @@ const ascii = Uint8Array.from({ length: 128 }, (_, code) => {
   return code <= 0x20 || code === 0x7f ? SPACE : code;
 });
 
-const folded = new Map<number, string>();
-const FOLDED_MAX = 20_000;
 // Marks that stand over the letters of alphabets; those of other scripts make other letters.
 const accents = /[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]/g;
 
-function foldOf(code: number): string {
-  const known = folded.get(code);
-  if (known !== undefined) return known;
+function folded(code: number): string {
   const character = String.fromCodePoint(code);
   const is_syllable = code >= 0xac00 && code <= 0xd7a3;
   const letters = is_syllable ? character : character.normalize('NFKD').replace(accents, '');
   // Upper case first: it is what the long s and the sharp s share with their letters.
-  const fold = letters.toUpperCase().toLowerCase().replace(/\s+/g, ' ');
-  if (folded.size >= FOLDED_MAX) folded.clear();
-  folded.set(code, fold);
-  return fold;
+  return letters.toUpperCase().toLowerCase().replace(/\s+/g, ' ');
 }
 
 /** The units that a term is looked for by. */
-function unitsOf(term: string): number[] {
+function unitsOf(term: string, foldOf: (code: number) => string): number[] {
   const units: number[] = [];
   for (const character of term.replace(/[\p{Cf}\p{Default_Ignorable_Code_Point}]/gu, '')) {
     const code = character.codePointAt(0) as number;
@@ -154,7 +153,8 @@ function newTrie(terms: readonly number[][]): Trie {
   const width = classes.size + 1;
   const states = 1 + terms.reduce((sum, { length }) => sum + length, 0);
   const trie: Trie = {
-    ...{ classes, width },
+    classes,
+    width,
     next: new Int32Array(states * width),
     rules: new Int32Array(states).fill(-1),
     depths: new Int32Array(states),
@@ -184,7 +184,10 @@ function plant({ next, rules, depths, classes, width }: Trie, terms: readonly nu
   }
 }
 
-/** Completes the transitions: where a term breaks off, the longest end of it that begins another one goes on. */
+/**
+ * Completes the transitions: if a term breaks off, the longest end of it that begins another term
+ * goes on.
+ */
 function link({ next, rules, width }: Trie): void {
   const fallbacks = new Int32Array(rules.length);
   const queue: number[] = [];

@@ -1,47 +1,63 @@
-/** A text as it is looked at, and where each of its characters stands in the text that was given. */
+import { remembered } from './characters';
+
+/**
+ * A text as it is looked at, and where each of its characters stands in the text that was given.
+ */
 export interface View {
   text: string;
-  /** Undefined where every character stands where it stood. */
+  /** Undefined if every character keeps its place. */
   map: Int32Array | undefined;
-  /** It is one reading among several of what may be no form at all: patterns would find too much in it. */
+  /**
+   * It is one reading among several of what may be no form at all: patterns would find too much in
+   * it.
+   */
   is_for_terms?: boolean;
 }
 
 // Other control characters are not seen.
 const plain = /^[\t-\r\x20-\x7e]*$/;
 const unseen = /[\p{Cf}\p{Default_Ignorable_Code_Point}]|(?![\t-\r\x85])\p{Cc}/u;
-// What may hide letters: escapes of JSON and of most languages, of URLs, and of HTML.
+// Escapes may hide letters: those of JSON and most languages, of URLs, and of HTML.
 const escaped = /[\\%&]/;
 
 // Escapes in escapes in escapes; nobody reads more of them.
 const ROUNDS = 3;
 
 /**
- * The ways in which a text may be read: as it stands, and with its escapes undone once and again, all without invisible characters
- * and with those of one meaning made one (NFKC). Where more follows, what may be the beginning of an escape is left out.
+ * Gives the ways in which a text may be read. If more text follows, it leaves out what may be the
+ * beginning of an escape.
  */
-export function viewsOf(text: string, is_final = true): View[] {
-  let view = cleaned(text);
-  const views = [view];
-  for (let round = 0; round < ROUNDS && escaped.test(view.text); round += 1) {
-    const undone = unescaped(view.text);
-    const bare = undone && composed(view, undone);
-    const next = bare === undefined ? view : composed(bare, cleaned(bare.text));
-    const end = is_final ? next.text.length : openFrom(next.text);
-    if (bare === undefined && end === next.text.length) break;
-    view = end < next.text.length ? upTo(next, end) : next;
-    views.push(view);
-    if (bare === undefined) break;
-  }
-  for (const { text: read, map } of text.includes('+') || views.length > 1 ? [...views] : nothing) {
-    // In forms a plus is a space.
-    if (read.includes('+'))
-      views.push({ text: read.replaceAll('+', ' '), map, is_for_terms: true });
-  }
-  return views;
+type Reading = (text: string, is_final: boolean) => View[];
+
+/**
+ * Reads texts as they stand, and with their escapes undone once and again, all without invisible
+ * characters and with those of one meaning made one (NFKC).
+ */
+export function createReading(): Reading {
+  const cleanOf = remembered(cleanCharacter);
+  return (text, is_final) => {
+    let view = cleaned(text, cleanOf);
+    const views = [view];
+    for (let round = 0; round < ROUNDS && escaped.test(view.text); round += 1) {
+      const undone = unescaped(view.text);
+      const bare = undone && composed(view, undone);
+      const next = bare === undefined ? view : composed(bare, cleaned(bare.text, cleanOf));
+      const end = is_final ? next.text.length : openFrom(next.text);
+      if (bare === undefined && end === next.text.length) break;
+      view = end < next.text.length ? upTo(next, end) : next;
+      views.push(view);
+      if (bare === undefined) break;
+    }
+    return text.includes('+') || views.length > 1 ? [...views, ...formsOf(views)] : views;
+  };
 }
 
-const nothing: View[] = [];
+/** The same views as forms write them: there a plus is a space. */
+function formsOf(views: readonly View[]): View[] {
+  return views
+    .filter(({ text }) => text.includes('+'))
+    .map(({ text, map }) => ({ text: text.replaceAll('+', ' '), map, is_for_terms: true }));
+}
 
 function upTo({ text, map }: View, end: number): View {
   return { text: text.slice(0, end), map: map?.subarray(0, end + 1) };
@@ -52,7 +68,7 @@ const open =
   /(?:\\+(?:u(?:\{[0-9a-f]{0,6}|[0-9a-f]{0,3})|x[0-9a-f]?|[0-3][0-7]?)?|%[0-9a-f]?|&(?:#(?:x[0-9a-f]{0,6}|\d{0,7})?|[a-z]{1,7})?)$/i;
 const OPEN_MAX = 64;
 
-/** Where a character that is not complete begins; the text's length where there is none. */
+/** The place where an incomplete character begins; the text's length if there is none. */
 export function openFrom(text: string): number {
   const last = text.charCodeAt(text.length - 1);
   if (last >= 0xd800 && last < 0xdc00) return text.length - 1;
@@ -77,22 +93,13 @@ export function endOf({ map }: View, end: number): number {
   return map[at] as number;
 }
 
-// Characters seen lately, as they are looked at; most texts use few.
-const seen = new Map<number, string>();
-const SEEN_MAX = 20_000;
-
 /** One character as NFKC writes it; nothing for one that is not seen. */
-function cleanOf(code: number): string {
-  const known = seen.get(code);
-  if (known !== undefined) return known;
+function cleanCharacter(code: number): string {
   const character = String.fromCodePoint(code);
-  const clean = unseen.test(character) ? '' : character.normalize('NFKC');
-  if (seen.size >= SEEN_MAX) seen.clear();
-  seen.set(code, clean);
-  return clean;
+  return unseen.test(character) ? '' : character.normalize('NFKC');
 }
 
-function cleaned(text: string): View {
+function cleaned(text: string, cleanOf: (code: number) => string): View {
   if (plain.test(text)) return { text, map: undefined };
   let clean = '';
   const places: number[] = [];
@@ -112,10 +119,31 @@ function cleaned(text: string): View {
 const escapes =
   /(?<!\\)\\+(?:u\{([0-9a-f]{1,6})\}|u([0-9a-f]{4})|x([0-9a-f]{2})|([0-3][0-7]{2})|([^\\]))|((?:%[0-9a-f]{2})+)|&#x([0-9a-f]{1,6});?|&#(\d{1,7});?|&(nbsp|ensp|emsp|thinsp|tab|newline|shy|zwj|zwnj|amp|lt|gt|quot|apos|commat|period|hyphen|dash|lowbar|plus|percnt|bsol|sol|num|semi);?/gi;
 const entities: Record<string, string> = {
-  ...{ nbsp: ' ', ensp: ' ', emsp: ' ', thinsp: ' ', tab: '\t', newline: '\n' },
-  ...{ shy: '', zwj: '', zwnj: '', amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", commat: '@' },
-  ...{ period: '.', hyphen: '-', dash: '-', lowbar: '_', plus: '+', percnt: '%', bsol: '\\' },
-  ...{ sol: '/', num: '#', semi: ';' },
+  nbsp: ' ',
+  ensp: ' ',
+  emsp: ' ',
+  thinsp: ' ',
+  tab: '\t',
+  newline: '\n',
+  shy: '',
+  zwj: '',
+  zwnj: '',
+  amp: '&',
+  lt: '<',
+  gt: '>',
+  quot: '"',
+  apos: "'",
+  commat: '@',
+  period: '.',
+  hyphen: '-',
+  dash: '-',
+  lowbar: '_',
+  plus: '+',
+  percnt: '%',
+  bsol: '\\',
+  sol: '/',
+  num: '#',
+  semi: ';',
 };
 
 function unescaped(text: string): View | undefined {

@@ -23,7 +23,7 @@ export function watchText(dlp: Dlp, talk: Talk): Watcher {
   const seePiece = (entry: Entry, said: Said): string | undefined => {
     if (said.strand === undefined) return undefined;
     const strand = strandOf(said.strand);
-    entry.slots.push({ slot: strand.push(said.text), said });
+    entry.pieces.push({ piece: strand.push(said.text), said });
     return strand.look(false);
   };
   const endOf = (prefix: string): string | undefined =>
@@ -48,7 +48,7 @@ export function watchText(dlp: Dlp, talk: Talk): Watcher {
   };
 }
 
-/** Looks at what an event tells whole. */
+/** Looks at the texts that an event gives whole. */
 function watchWhole(dlp: Dlp) {
   const seen = new Set<string>();
   let clean = '';
@@ -56,22 +56,22 @@ function watchWhole(dlp: Dlp) {
     if (text.length > SEEN_CHARACTERS) clean = text;
     else if (seen.size < SEEN_MAX) seen.add(text);
   };
-  /** Texts that are told whole, most often several times; they are read as one. */
+  /** Texts that come whole, most often several times; they are read as one. */
   const seeWhole = (entry: Entry, texts: readonly Said[]): string | undefined => {
     const whole = texts.length === 1 ? (texts[0] as Said).text : undefined;
     if (whole !== undefined && (whole === clean || seen.has(whole))) return undefined;
     const is_json = texts[0]?.member === 'arguments';
     const strand = new Strand(dlp.inspector, dlp.redacts, is_json);
-    const slots = texts.map(({ text }) => strand.push(text));
+    const pieces = texts.map(({ text }) => strand.push(text));
     const rule = strand.look(true);
     if (rule !== undefined) return rule;
-    for (const [at, slot] of slots.entries()) {
-      if (slot.edits.length === 0) continue;
+    for (const [at, piece] of pieces.entries()) {
+      if (piece.edits.length === 0) continue;
       const { holder, member } = texts[at] as Said;
-      holder[member] = decidedText(slot);
+      holder[member] = decidedText(piece);
       entry.is_changed = true;
     }
-    if (whole !== undefined && slots[0]?.edits.length === 0) note(whole);
+    if (whole !== undefined && pieces[0]?.edits.length === 0) note(whole);
     return undefined;
   };
   /** A name cannot be written otherwise without another meaning, so it is never redacted. */
@@ -89,7 +89,10 @@ interface Pending {
   is_settled: boolean;
 }
 
-/** Follows which tools are called; a name may come in pieces, and nothing of the call passes before it is whole. */
+/**
+ * Follows which tools are called; a name may come in pieces, and nothing of the call passes before
+ * it is whole.
+ */
 export function watchCalls(firewall: Firewall, talk: Talk): Watcher {
   const calls = new Map<string, Pending>();
   const settle = (pending: Pending): string | undefined => {
@@ -107,7 +110,7 @@ export function watchCalls(firewall: Firewall, talk: Talk): Watcher {
       pending ??= { name: '', is_settled: false };
       pending.name += name;
       calls.set(call, pending);
-      // What is settled is judged again as it goes on.
+      // A name that was settled is judged again if more of it comes.
       if (pending.is_settled) return settle(pending);
     }
     if (pending === undefined || pending.is_settled) return undefined;

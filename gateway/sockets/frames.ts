@@ -4,6 +4,7 @@ import { toWire } from '../../runtime/wire';
 import type { Family } from '../families/family';
 import { chat, responses } from '../families/table';
 import { nothing_used } from '../families/usage';
+import { cutMember, type Placed } from '../wire/edits';
 import { checkMembers } from '../wire/members';
 import { type Body, isObject } from '../wire/values';
 
@@ -15,7 +16,7 @@ export interface Protocol {
   create: string;
   /** The frame for an answer that its provider did not stream. */
   whole(answer: string): string;
-  /** The frame behind an answer, where none of the family's own tells the end. */
+  /** The frame behind an answer, if the family has none that marks the end. */
   done?(outcome: Outcome): Body;
 }
 
@@ -56,12 +57,16 @@ export function laneOf({ stream_id }: Body): string | undefined {
   throw wrong('stream_id', `"stream_id" is a text of at most ${STREAM_ID_CHARACTERS_MAX}.`);
 }
 
-// What a frame says to this gateway, and no body of a route holds; it always asks for a stream.
+// The members that are meant for this gateway, and that no body of a route has. A frame always asks
+// for a stream.
 const own_members = new Map(
   ['type', 'stream_id', 'stream', 'generate', 'cost_ticket'].map((name) => [name, name]),
 );
 
-/** What a frame asks for, as the body of the family's HTTP route, and the cost ticket that it brings. */
+/**
+ * The request of a frame as the body of the family's HTTP route, and the cost ticket that it
+ * brings.
+ */
 export function asked(
   text: string,
   { type, generate, cost_ticket }: Body,
@@ -80,22 +85,13 @@ export function asked(
   return { body: Buffer.from(bodyOf(text)), cost_ticket };
 }
 
-const comma_behind = /\s*,?/y;
-
 /** The frame without its own members; all others go on as they were written. */
-function bodyOf(text: string): string {
-  const open = text.indexOf('{');
-  const own = [...checkMembers(text, open, own_members).values()];
-  let members = '';
-  let from = open + 1;
-  for (const { key, end } of own.sort((one, other) => one.key - other.key)) {
-    members += text.slice(from, key);
-    comma_behind.lastIndex = end;
-    comma_behind.test(text);
-    from = comma_behind.lastIndex;
-  }
-  members = (members + text.slice(from, text.lastIndexOf('}'))).trim();
-  if (members.endsWith(',')) members = members.slice(0, -1);
+function bodyOf(frame: string): string {
+  const text = `${frame.slice(frame.indexOf('{'), frame.lastIndexOf('}')).trimEnd()}}`;
+  const spans = checkMembers(text, 0, own_members);
+  let left: Placed = { text, spans };
+  for (const name of spans.keys()) left = cutMember(left, name);
+  const members = left.text.slice(1, -1).trimStart();
   return members === '' ? '{"stream":true}' : `{"stream":true,${members}}`;
 }
 
@@ -130,14 +126,16 @@ function frameOf(
   return { type, status, error: told, ...more };
 }
 
-/** What the pipeline writes into a stream that breaks. */
+/** The frame that the pipeline writes into a stream that breaks. */
 function brokenFrame(body: ErrorBody): string {
   return `data: ${JSON.stringify(frameOf(body, statusOf(body.error.code)))}\n\n`;
 }
 
 const PROVIDER_FAILED = 502;
 
-/** The frame of a stream's event: as it came, but an error in the one shape that errors have here. */
+/**
+ * The frame of a stream's event: as it came, but an error in the one shape that errors have here.
+ */
 export function frameOfEvent(data: string): { text: string; is_error: boolean } {
   // Nearly no event holds the word, and none of the usual ones needs to be read.
   if (!data.includes('"error"')) return { text: data, is_error: false };
@@ -186,7 +184,7 @@ function chatDone({ usage = nothing_used, usage_source }: Outcome): Body {
       prompt_tokens_details: { cached_tokens },
       completion_tokens_details: { reasoning_tokens },
     },
-    // Where the provider told none, this is what was charged.
+    // If the provider gave no usage, this is the charge.
     is_estimated: usage_source === 'estimated',
   };
 }

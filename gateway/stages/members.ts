@@ -2,16 +2,17 @@ import { AppError } from '../../domain/errors';
 import { isKept } from '../../domain/texts';
 import type { Prepared, Read } from '../call/call';
 import type { ClientRequest } from '../families/request';
-import { checkKeys, type Spans } from '../wire/members';
+import { applyEdits, cutMember, memberEdit } from '../wire/edits';
+import { checkKeys } from '../wire/members';
 import { type Body, isObject } from '../wire/values';
 
 const SESSION_HEADER = 'x-session-id';
 const SESSION_LENGTH_MAX = 200;
 
 /**
- * The stage that reads what the specification adds to the providers' wires, and takes it out of
- * what goes upstream, where it would be refused: a session's name, prompt caching that policy
- * forbids, structured output asked for in the one form.
+ * The stage that reads the members that the specification adds to the providers' wires, and takes
+ * them out of the body, as providers would refuse them: a session's name, prompt caching that
+ * policy forbids, structured output in the one form.
  */
 export function takeMembers(call: Read): Prepared {
   const { ctx, request } = call;
@@ -61,23 +62,9 @@ function mismatch(): AppError {
 function remove(request: ClientRequest, name: string): void {
   delete request.body[name];
   const { bytes, spans } = request.outgoing;
-  const member = spans.get(name);
-  if (member === undefined) return;
-  const text = bytes.toString('utf8');
-  const behind = text.slice(member.end).match(/^\s*,/)?.[0].length;
-  const before = text.slice(0, member.key).match(/,\s*$/)?.[0].length ?? 0;
-  const start = behind === undefined ? member.key - before : member.key;
-  const end = member.end + (behind ?? 0);
-  const left: Spans = new Map(
-    [...spans]
-      .filter(([other]) => other !== name)
-      .map(([other, at]) => [other, at.key < start ? at : moved(at, start - end)]),
-  );
-  request.outgoing = { bytes: Buffer.from(text.slice(0, start) + text.slice(end)), spans: left };
-}
-
-function moved(at: { key: number; start: number; end: number }, by: number) {
-  return { key: at.key + by, start: at.start + by, end: at.end + by };
+  if (!spans.has(name)) return;
+  const left = cutMember({ text: bytes.toString('utf8'), spans }, name);
+  request.outgoing = { bytes: Buffer.from(left.text), spans: left.spans };
 }
 
 function rewrite(request: ClientRequest, text: string): void {
@@ -85,8 +72,7 @@ function rewrite(request: ClientRequest, text: string): void {
 }
 
 /**
- * Deletes every `cache_control`, but not what a schema describes under this name; true where there
- * was one.
+ * Deletes every `cache_control`, but not a property that a schema calls so; true if there was one.
  */
 function strip(value: unknown, is_named_freely = false): boolean {
   if (typeof value !== 'object' || value === null) return false;
@@ -133,10 +119,10 @@ function moveFormat(request: ClientRequest, { type, json_schema }: Format): void
   remove(request, 'response_format');
   if (request.body.text !== undefined) remove(request, 'text');
   request.body.text = { ...text, format: { type, ...json_schema } };
-  const left = request.outgoing.bytes.toString('utf8');
-  const open = left.indexOf('{') + 1;
-  const member = `"text":${JSON.stringify(request.body.text)},`;
-  rewrite(request, left.slice(0, open) + member + left.slice(open));
+  const { bytes, spans } = request.outgoing;
+  const left = bytes.toString('utf8');
+  const edit = memberEdit(left, spans, 'text', JSON.stringify(request.body.text));
+  rewrite(request, applyEdits(left, [edit]));
 }
 
 function wrong(param: string, message: string): AppError {

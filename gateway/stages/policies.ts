@@ -1,7 +1,7 @@
 import { AppError, isAppError } from '../../domain/errors';
 import type { Begun, Funded, Identified, Limited } from '../call/call';
 import type { Kind } from '../config/policies';
-import { checkJson, checkText, type Dlp, type Verdict } from '../policy/dlp';
+import { checkJson, checkText, type Dlp, type Filtered as Verdict } from '../policy/dlp';
 import type { Firewall } from '../policy/firewall';
 import { withoutRepeats } from '../policy/literals';
 import { offeredTools } from '../policy/offered-tools';

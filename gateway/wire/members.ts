@@ -1,40 +1,42 @@
 import { AppError } from '../../domain/errors';
-import {
-  CLOSE_LIST,
-  CLOSE_OBJECT,
-  COMMA,
-  charCodeAt,
-  OPEN_LIST,
-  OPEN_OBJECT,
-  QUOTE,
-  stringEnd,
-} from './scan';
+import { type Member, membersOf, type Spans, valueEnd } from './scan';
 
 const KEY_SHOWN_CHARACTERS = 64;
 
-// What this gateway decides on; the upstream must not read another value of it than was checked here.
+// The members that this gateway decides on: the upstream must not read another value of them than
+// was checked here.
 const deciding = spellings(
-  ...['model', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'n', 'best_of'],
-  ...['max_output_tokens', 'background', 'stream_format', 'speed', 'fallbacks'],
-  ...['messages', 'input', 'tools', 'functions', 'response_format', 'prediction', 'prompt'],
-  ...['system', 'instructions', 'conversation', 'previous_response_id', 'text', 'session_id'],
+  'model',
+  'stream',
+  'stream_options',
+  'max_tokens',
+  'max_completion_tokens',
+  'n',
+  'best_of',
+  'max_output_tokens',
+  'background',
+  'stream_format',
+  'speed',
+  'fallbacks',
+  'messages',
+  'input',
+  'tools',
+  'functions',
+  'response_format',
+  'prediction',
+  'prompt',
+  'system',
+  'instructions',
+  'conversation',
+  'previous_response_id',
+  'text',
+  'session_id',
 );
 const deciding_options = spellings('include_usage');
 
-/** Where the value of a top-level key stands in a JSON text. */
-export interface Span {
-  start: number;
-  end: number;
-}
-
-/** A member: its value, and where its name begins. */
-export interface Member extends Span {
-  key: number;
-}
-
-export type Spans = ReadonlyMap<string, Member>;
-
-/** Refuses the name of a form's part that a lenient parser may take for another that is decided on. */
+/**
+ * Refuses the name of a form's part that a lenient parser may take for another that is decided on.
+ */
 export function checkName(name: string): void {
   // Some readers of forms make a list of `model[]`, or an object of `model[x]`.
   const right = deciding.get(folded(name.replace(/\[.*$/, '')));
@@ -42,8 +44,8 @@ export function checkName(name: string): void {
 }
 
 /**
- * Refuses a body that names a deciding key twice or in another spelling: parsers differ in which one they take, and some
- * ignore case and underscores. Gives their places.
+ * Refuses a body that names a deciding key twice or in another spelling: parsers differ in which
+ * one they take, and some ignore case and underscores. Gives their places.
  */
 export function checkKeys(text: string): Spans {
   const spans = checkMembers(text, text.indexOf('{'), deciding);
@@ -60,40 +62,32 @@ export function checkEach(
   names: Spellings,
   inner: { key: string; names: Spellings },
 ): void {
-  let at = next(text, 0);
-  if (text[at] === '[') at = next(text, at + 1);
-  while (text[at] === '{') {
+  for (let at = text.indexOf('{'); at >= 0; at = text.indexOf('{', valueEnd(text, at))) {
     const span = checkMembers(text, at, names).get(inner.key);
     if (span !== undefined && text[span.start] === '{') {
       checkMembers(text, span.start, inner.names);
     }
-    at = next(text, valueEnd(text, at));
-    if (text[at] === ',') at = next(text, at + 1);
   }
 }
 
-/** The places of the named members of the object that starts here; refuses one that stands there twice or in another spelling. */
+/**
+ * The places of the named members of the object that begins here. Refuses the object if it names
+ * one of them twice or in another spelling.
+ */
 export function checkMembers(text: string, open: number, names: Spellings): Map<string, Member> {
   const found = new Map<string, Member>();
-  for (let at = next(text, open + 1); text[at] === '"'; ) {
-    const key_end = stringEnd(text, at);
-    const key = JSON.parse(text.slice(at, key_end)) as string;
-    const start = next(text, next(text, key_end) + 1);
-    const end = valueEnd(text, start);
+  for (const [key, place] of membersOf(text, open)) {
     const name = names.get(key) ?? names.get(folded(key));
-    if (name !== undefined) {
-      if (key !== name) throw misspelled(key, name);
-      if (found.has(name)) throw repeated(name);
-      found.set(name, { key: at, start, end });
-    }
-    at = next(text, end);
-    if (text[at] === ',') at = next(text, at + 1);
+    if (name === undefined) continue;
+    if (key !== name) throw misspelled(key, name);
+    if (found.has(name)) throw repeated(name);
+    found.set(name, place);
   }
   return found;
 }
 
 /** The right spelling of keys by what a lenient parser may take for them, and by themselves. */
-export type Spellings = ReadonlyMap<string, string>;
+type Spellings = ReadonlyMap<string, string>;
 
 /** The spellings of these names. */
 export function spellings(...names: string[]): Spellings {
@@ -121,29 +115,4 @@ function misspelled(key: string, name: string): AppError {
 
 function repeated(key: string): AppError {
   return new AppError('invalid_request', `The body names "${key}" twice.`, { param: key });
-}
-
-// The walk below runs over text that JSON.parse has accepted, so it only has to find where things end.
-
-function next(text: string, from: number): number {
-  let at = from;
-  while (charCodeAt.call(text, at) <= 32) at += 1;
-  return at;
-}
-
-/** The place behind the value that starts here, white space behind it not counted for objects, lists and strings. */
-function valueEnd(text: string, start: number): number {
-  let depth = 0;
-  for (let at = start; ; at += 1) {
-    const code = charCodeAt.call(text, at);
-    if (code === QUOTE) {
-      at = stringEnd(text, at) - 1;
-      if (depth === 0) return at + 1;
-    } else if (code === OPEN_LIST || code === OPEN_OBJECT) depth += 1;
-    else if (code === CLOSE_LIST || code === CLOSE_OBJECT) {
-      if (depth === 0) return at;
-      depth -= 1;
-      if (depth === 0) return at + 1;
-    } else if (code === COMMA && depth === 0) return at;
-  }
 }

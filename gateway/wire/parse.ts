@@ -1,21 +1,18 @@
 import { AppError } from '../../domain/errors';
-import {
-  CLOSE_LIST,
-  CLOSE_OBJECT,
-  charCodeAt,
-  OPEN_LIST,
-  OPEN_OBJECT,
-  QUOTE,
-  stringEnd,
-} from './scan';
+import { Signs } from './scan';
 import type { Body } from './values';
 
-// Every parser behind this gateway takes as much; the strictest in use, that of protocol buffers, stops here.
+// Every parser behind this gateway takes as much; the strictest in use, that of protocol buffers,
+// stops here.
 const NESTING_MAX = 100;
-// Ten times what the longest conversations have. Millions of keys take seconds to parse, and of texts to count.
+// Ten times what the longest conversations have. Millions of keys take seconds to parse, and of
+// texts to count.
 const VALUES_MAX = 100_000;
 
-/** The object that a body holds; none that is nested too deeply, or of too many pieces, for what reads it later. */
+/**
+ * The object that a body holds; none that is nested too deeply, or of too many pieces, for what
+ * reads it later.
+ */
 export function parseBody(text: string): Body {
   const body = parseText(text);
   if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body as Body;
@@ -32,21 +29,19 @@ export function parseText(text: string): unknown {
   }
 }
 
-/** Runs before JSON.parse, which takes seconds for millions of levels or keys; so the text may be anything. */
+/**
+ * Runs before JSON.parse, which takes seconds for millions of levels or keys; so the text may be
+ * anything.
+ */
 function checkStructure(text: string): void {
   let depth = 0;
   let values = 0;
-  const { length } = text;
-  for (let at = 0; at < length; at += 1) {
-    const code = charCodeAt.call(text, at);
-    if (code === QUOTE) {
-      values += 1;
-      at = stringEnd(text, at) - 1;
-    } else if (code === OPEN_LIST || code === OPEN_OBJECT) {
-      values += 1;
-      depth += 1;
-      if (depth > NESTING_MAX) throw tooDeep();
-    } else if (code === CLOSE_LIST || code === CLOSE_OBJECT) depth -= 1;
+  const signs = new Signs(text);
+  while (signs.nextPiece()) {
+    if (signs.closes) depth -= 1;
+    else values += 1;
+    if (signs.opens) depth += 1;
+    if (depth > NESTING_MAX) throw tooDeep();
     if (values > VALUES_MAX) throw tooMany();
   }
 }

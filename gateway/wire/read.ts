@@ -3,7 +3,10 @@ import type { IncomingMessage } from 'node:http';
 import rawBody from 'raw-body';
 import { AppError } from '../../domain/errors';
 
-/** Reads a request's bytes, which must be UTF-8, as parsers differ in what they make of others; 413 above the limit, by the declared length where there is one. */
+/**
+ * Reads a request's bytes, which must be UTF-8, as parsers differ in what they make of others.
+ * Throws 413 above the limit, by the declared length if there is one.
+ */
 export async function readBody(req: IncomingMessage, limit: number): Promise<Buffer> {
   const { 'content-type': type = '' } = req.headers;
   if (!/^application\/([\w.-]+\+)?json\s*(;|$)/i.test(type)) {
@@ -14,7 +17,7 @@ export async function readBody(req: IncomingMessage, limit: number): Promise<Buf
   throw new AppError('invalid_json', 'The body is not UTF-8, as JSON must be.');
 }
 
-/** A request's bytes; 413 above the limit, by the declared length where there is one. */
+/** Reads a request's bytes. Throws 413 above the limit, by the declared length if there is one. */
 export async function readBytes(req: IncomingMessage, limit: number): Promise<Buffer> {
   const { 'content-length': declared, 'content-encoding': coding } = req.headers;
   if (coding !== undefined && coding.toLowerCase() !== 'identity') {
@@ -23,7 +26,7 @@ export async function readBytes(req: IncomingMessage, limit: number): Promise<Bu
   try {
     return await rawBody(req, { limit, ...(declared ? { length: Number(declared) } : {}) });
   } catch (error) {
-    // What still comes is read and dropped; unread, it would stand before the connection's next request.
+    // The rest is read and dropped; unread, it would stand before the connection's next request.
     req.resume();
     throw unreadable(error, limit);
   }

@@ -8,7 +8,7 @@ const FRAME_MAX_BYTES = 16 * 1_048_576;
 /** One event of a stream: its exact bytes, its name and its data. */
 export interface Frame {
   bytes: Buffer;
-  /** Undefined where the frame has no data (comments, a stray line end). */
+  /** Undefined if the frame has no data: a comment, or a stray line end. */
   data: string | undefined;
   /** The object that the data is, once somebody has parsed it. */
   json?: Body;
@@ -18,7 +18,7 @@ export interface Frame {
 }
 
 /** Where a reader stands between two chunks. */
-export interface SseState {
+interface SseState {
   parts: Buffer[];
   held_bytes: number;
   line_is_empty: boolean;
@@ -37,8 +37,8 @@ export function newSseState(): SseState {
 }
 
 /**
- * The frames that a chunk completes: any chunk boundary, LF, CRLF and CR, without a copy of what lies in one chunk.
- * Line ends are looked for by native search, so a long line costs little.
+ * The frames that a chunk completes: any chunk boundary, LF, CRLF and CR, without a copy of what
+ * lies in one chunk. Line ends are looked for by native search, so a long line costs little.
  */
 export function readFrames(state: SseState, chunk: Buffer): Frame[] {
   const frames: Frame[] = [];
@@ -67,7 +67,7 @@ export function unfinished(state: SseState): Buffer {
   return Buffer.concat(state.parts);
 }
 
-/** The frame that never ended, as if it had; undefined where there is none. */
+/** The frame that never ended, as if it had; undefined if there is none. */
 export function lastFrame(state: SseState): Frame | undefined {
   const bytes = unfinished(state);
   return bytes.length > 0 ? frameOf(bytes, false) : undefined;
@@ -84,7 +84,10 @@ function passText(state: SseState): void {
   state.frame_ended_in_cr = false;
 }
 
-/** Moves over one CR or LF; says whether a frame has ended there, or only the LF of a CRLF that ended one. */
+/**
+ * Moves over one CR or LF; says whether a frame has ended there, or only the LF of a CRLF that
+ * ended one.
+ */
 function passLineEnd(state: SseState, is_cr: boolean): 'no' | 'frame' | 'tail' {
   if (!is_cr && state.after_cr) {
     const ended = state.frame_ended_in_cr;

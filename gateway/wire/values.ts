@@ -1,16 +1,16 @@
 export type Body = Record<string, unknown>;
 
-/** A count of a provider; 0 for whatever is none. */
+/** A count that a provider gives; 0 for anything that is no count. */
 export function whole(value: unknown): number {
   return Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : 0;
 }
 
-/** The text, or an empty one for whatever is none. */
+/** The text; an empty one for anything that is no text. */
 export function stringOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** The objects of a list; none for whatever is no list. */
+/** The objects of a list; an empty list for anything that is no list. */
 export function listOf(value: unknown): Body[] {
   return Array.isArray(value) ? value.filter(isObject) : [];
 }
@@ -19,7 +19,7 @@ export function isObject(value: unknown): value is Body {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The object that a JSON text is; undefined where it is none, or no JSON. */
+/** The object that a JSON text holds; undefined if it holds none or is no JSON. */
 export function objectIn(text: string): Body | undefined {
   try {
     const value = JSON.parse(text) as unknown;

@@ -3,8 +3,13 @@ import { type Body, isObject, listOf, stringOf } from '../../wire/values';
 import type { Measured } from '../reader';
 
 const finish_reasons: Record<string, string> = {
-  ...{ end_turn: 'stop', stop_sequence: 'stop', pause_turn: 'stop', max_tokens: 'length' },
-  ...{ model_context_window_exceeded: 'length', tool_use: 'tool_calls', refusal: 'content_filter' },
+  end_turn: 'stop',
+  stop_sequence: 'stop',
+  pause_turn: 'stop',
+  max_tokens: 'length',
+  model_context_window_exceeded: 'length',
+  tool_use: 'tool_calls',
+  refusal: 'content_filter',
 };
 
 /** A message's answer as a chat completion, with the usage that is charged. */
@@ -22,22 +27,24 @@ export function toCompletion(message: Body, { usage }: Measured, created: number
   };
   const choice = { index: 0, message: answer, logprobs: null, finish_reason: finishOf(message) };
   return {
-    ...{ id: message.id, object: 'chat.completion', created, model: message.model },
+    id: message.id,
+    object: 'chat.completion',
+    created,
+    model: message.model,
     choices: [choice],
     ...(usage === undefined ? {} : { usage: toUsage(usage) }),
   };
 }
 
-/** Translates the events of a message's stream into the `data` texts of a chat's, one event at a time. */
-export interface StreamTranslator {
-  translate(event: Body): string[];
-}
-
-/** `found` is what the meter has read of the stream so far; `tells_usage` gives it to the client in a chunk of its own. */
-export function openTranslator(
+/**
+ * Translates the events of a message's stream into the `data` texts of a chat's, one event at a
+ * time. `found` is what the meter has read of the stream so far; `tells_usage` gives the usage to
+ * the client in a chunk of its own.
+ */
+export function createTranslator(
   found: Measured,
   { created, tells_usage }: { created: number; tells_usage: boolean },
-): StreamTranslator {
+) {
   let head: Body = {};
   let calls = 0;
   // By the place of a content block, that of its call.
@@ -69,7 +76,7 @@ export function openTranslator(
     return [...(last ? [last] : []), '[DONE]'];
   };
   return {
-    translate(event) {
+    translate(event: Body): string[] {
       if (event.type === 'message_start') {
         const { id, model } = isObject(event.message) ? event.message : {};
         head = { id, object: 'chat.completion.chunk', created, model };
@@ -88,7 +95,7 @@ export function openTranslator(
   };
 }
 
-/** What a block or its change says, in words or in thoughts. */
+/** The text of a block or of its change, words or thoughts. */
 function texts({ text, thinking }: Body): Body[] {
   const said = stringOf(text);
   const thought = stringOf(thinking);
@@ -122,10 +129,14 @@ function toUsage(usage: Usage): Body {
   const { prompt_tokens, completion_tokens, cached_tokens } = usage;
   const written = usage.cache_write_tokens + (usage.cache_write_1h_tokens ?? 0);
   return {
-    ...{ prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens },
+    prompt_tokens,
+    completion_tokens,
+    total_tokens: prompt_tokens + completion_tokens,
     prompt_tokens_details: {
-      ...{ cached_tokens, cache_write_tokens: written },
-      // Not of that wire: it has a price of its own, so whoever reads the figures must know.
+      cached_tokens,
+      cache_write_tokens: written,
+      // That wire has no such figure; these tokens have a price of their own, so readers of the
+      // usage need it.
       ...(usage.cache_write_1h_tokens && { cache_write_1h_tokens: usage.cache_write_1h_tokens }),
     },
     ...(usage.tool_calls && { server_tool_calls: usage.tool_calls }),

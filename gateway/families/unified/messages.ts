@@ -3,7 +3,7 @@ import { objectIn } from '../../wire/values';
 import { messageReader } from '../messages';
 import { type Measured, nothing_measured } from '../reader';
 import type { Translation, Translator } from '../translation';
-import { openTranslator, toCompletion } from './answer';
+import { createTranslator, toCompletion } from './answer';
 import { toMessages } from './request';
 
 /** Chat completions spoken to a provider of messages. */
@@ -20,7 +20,7 @@ function streamed(): Translator {
   const found: Measured = { ...nothing_measured };
   const readEvent = messageReader.openStream(found);
   // Its usage always comes; the meter behind hides it from a client who did not ask.
-  const translator = openTranslator(found, { created: now(), tells_usage: true });
+  const translator = createTranslator(found, { created: now(), tells_usage: true });
   return {
     push(chunk) {
       let text = '';
@@ -33,7 +33,7 @@ function streamed(): Translator {
       return text === '' ? nothing : Buffer.from(text);
     },
     end: () => nothing,
-    // The translated answer tells its usage at its very end, its provider from the first event on.
+    // The translated answer gives its usage at its very end, the provider from its first event on.
     tell(measured) {
       if (found.usage === undefined) return;
       measured.usage = found.usage;
@@ -42,7 +42,7 @@ function streamed(): Translator {
   };
 }
 
-/** What is no message passes as it came: the reader behind makes of it what it can. */
+/** An answer that is no message passes as it came: the reader behind it makes the best of it. */
 function whole(): Translator {
   const chunks: Buffer[] = [];
   return {
@@ -62,7 +62,7 @@ function whole(): Translator {
   };
 }
 
-/** Seconds since 1970, as a completion tells when it was made. */
+/** Seconds since 1970, the time at which a completion was made. */
 function now(): number {
   return Math.floor(Date.now() / 1_000);
 }

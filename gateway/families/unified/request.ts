@@ -4,8 +4,9 @@ import { DEFAULT_MAX_COMPLETION_TOKENS } from '../caps';
 import { wrong } from '../input';
 
 /**
- * A chat completion's request on Anthropic's wire. What that provider has no word for and what changes no answer (`seed`,
- * `logit_bias`, `user`) is left out, as its own compatible route does; what would change the answer's form is refused.
+ * A chat completion's request on Anthropic's wire. What that provider has no word for and what
+ * changes no answer (`seed`, `logit_bias`, `user`) is left out, as its own compatible route does;
+ * what would change the answer's form is refused.
  */
 export function toMessages(body: Body, model: string): Body {
   checkTypes(body);
@@ -30,7 +31,7 @@ export function toMessages(body: Body, model: string): Body {
   return request;
 }
 
-// What the provider of the other wire never sees, it cannot refuse.
+// A provider of the other wire cannot refuse a member that it never sees.
 const lists = ['messages', 'tools', 'modalities'];
 const numbers = ['temperature', 'top_p', 'n'];
 
@@ -69,15 +70,18 @@ function unavailable(param: string, what: string) {
   return wrong(param, `${what} is not available from the provider of this model.`);
 }
 
-interface Message {
+interface Turn {
   role: 'user' | 'assistant';
   content: Body[];
 }
 
-/** Its system texts apart; messages of one role behind one another are one, as results of tools must be. */
-function conversation(given: unknown): { system: Body[]; messages: Message[] } {
+/**
+ * Its system texts apart; messages of one role behind one another are one, as results of tools must
+ * be.
+ */
+function conversation(given: unknown): { system: Body[]; messages: Turn[] } {
   const system: Body[] = [];
-  const messages: Message[] = [];
+  const messages: Turn[] = [];
   for (const [at, message] of (given as unknown[]).entries()) {
     const param = `messages[${at}]`;
     if (!isObject(message)) throw wrong(param, 'Each message must be an object.');

@@ -7,7 +7,8 @@ beforeAll(() => {
 
 const shared = {
   distributed_rate_limit: {
-    ...{ enabled: true, store_url_env: 'TEST_REDIS_URL' },
+    enabled: true,
+    store_url_env: 'TEST_REDIS_URL',
     key_prefix: 't:',
   },
 };
@@ -52,8 +53,12 @@ test.each([
   [{ rate_limit_profiles: [{ name: 'p', rpm: 1 }, { name: 'p' }] }, 'rate_limit_profiles[1].name:'],
 ])('a configuration that contradicts itself is refused with the path: %j', (settings, message) => {
   const target = {
-    ...{ id: 'x', provider: 'openai', shape: 'openai', api_key_env: 'TEST_MODELS_KEY' },
-    ...{ base_url: 'http://127.0.0.1:1/v1', models: ['m'] },
+    id: 'x',
+    provider: 'openai',
+    shape: 'openai',
+    api_key_env: 'TEST_MODELS_KEY',
+    base_url: 'http://127.0.0.1:1/v1',
+    models: ['m'],
   };
   const text = JSON.stringify({ providers: { targets: [target] }, ...settings });
   expect(() => parseSettings(text)).toThrow(message);

@@ -6,8 +6,12 @@ beforeAll(() => {
 
 describe('the section mcp', () => {
   const target = {
-    ...{ id: 'a', provider: 'openai', shape: 'openai', base_url: 'http://127.0.0.1:9/v1' },
-    ...{ api_key_env: 'TEST_MODELS_KEY', models: ['m'] },
+    id: 'a',
+    provider: 'openai',
+    shape: 'openai',
+    base_url: 'http://127.0.0.1:9/v1',
+    api_key_env: 'TEST_MODELS_KEY',
+    models: ['m'],
   };
   const row = { name: 'one', url: 'http://127.0.0.1:9/mcp' };
 

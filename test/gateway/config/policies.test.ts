@@ -8,8 +8,12 @@ beforeAll(() => {
 
 function settingsOf(more: object) {
   const target = {
-    ...{ id: 'first', provider: 'openai', shape: 'openai', base_url: 'https://models.example/v1' },
-    ...{ api_key_env: 'TEST_POLICY_SETTINGS_KEY', models: ['gpt-4o-mini'] },
+    id: 'first',
+    provider: 'openai',
+    shape: 'openai',
+    base_url: 'https://models.example/v1',
+    api_key_env: 'TEST_POLICY_SETTINGS_KEY',
+    models: ['gpt-4o-mini'],
   };
   return parseSettings(stringify({ providers: { targets: [target] }, ...more }));
 }
@@ -38,12 +42,17 @@ test('every key of a pack is read; what is left out has a stated default', () =>
           per_user: { requests_per_minute: 60, requests_per_hour: 600, requests_per_day: 6_000 },
           per_team: { requests_per_minute: 60 },
           global: { requests_per_day: 1 },
-          ...{ on_exceed: 'queue', retry_after_seconds: 5, burst_size: 20 },
+          on_exceed: 'queue',
+          retry_after_seconds: 5,
+          burst_size: 20,
         },
-        ...{ max_actions_per_session: 10, max_cost_per_session_usd: 0.5 },
+        max_actions_per_session: 10,
+        max_cost_per_session_usd: 0.5,
       },
       'dlp-filter': {
-        ...{ action: 'redact', stages: ['input'], blocked_terms: ['x'] },
+        action: 'redact',
+        stages: ['input'],
+        blocked_terms: ['x'],
         detect_patterns: ['email', { name: 'ticket', pattern: 'OPS-\\d+', max_length: 12 }],
       },
     },
@@ -54,7 +63,10 @@ test('every key of a pack is read; what is left out has a stated default', () =>
     policy: { cache_control: 'allow' },
   });
   expect(settingsOf(chained('dlp-filter', {})).policy['dlp-filter']).toEqual({
-    ...{ action: 'block', stages: ['input', 'output'], blocked_terms: [], detect_patterns: [] },
+    action: 'block',
+    stages: ['input', 'output'],
+    blocked_terms: [],
+    detect_patterns: [],
   });
 });
 

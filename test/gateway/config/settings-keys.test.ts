@@ -45,8 +45,12 @@ function nameOf(at: Step[]): string {
 }
 
 const target = {
-  ...{ id: 'a', provider: 'openai', shape: 'openai', base_url: 'http://127.0.0.1/v1' },
-  ...{ api_key_env: 'TEST_MODELS_KEY', models: ['gpt-4o'] },
+  id: 'a',
+  provider: 'openai',
+  shape: 'openai',
+  base_url: 'http://127.0.0.1/v1',
+  api_key_env: 'TEST_MODELS_KEY',
+  models: ['gpt-4o'],
 };
 
 /** A configuration that has nothing but what is needed, and one value somewhere. */

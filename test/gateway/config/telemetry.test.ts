@@ -7,8 +7,12 @@ beforeAll(() => {
 test('an address that is missing, unset or none is refused by the path of its key, which does not repeat it', () => {
   const refused = (given: object): string => {
     const target = {
-      ...{ id: 'a', provider: 'openai', shape: 'openai', base_url: 'http://127.0.0.1/v1' },
-      ...{ api_key_env: 'TEST_MODELS_KEY', models: ['m'] },
+      id: 'a',
+      provider: 'openai',
+      shape: 'openai',
+      base_url: 'http://127.0.0.1/v1',
+      api_key_env: 'TEST_MODELS_KEY',
+      models: ['m'],
     };
     try {
       parseSettings(

@@ -19,8 +19,12 @@ test.each([
   [{ circuit_breaker: { failures: 0 } }, 'circuit_breaker.failures'],
 ])('%j is refused by name', ({ fallback = {}, ...sections }: Given, words) => {
   const target = {
-    ...{ id: 'a', provider: 'openai', shape: 'openai', base_url: 'http://127.0.0.1/v1' },
-    ...{ api_key_env: 'TEST_MODELS_KEY', models: ['gpt-4o'] },
+    id: 'a',
+    provider: 'openai',
+    shape: 'openai',
+    base_url: 'http://127.0.0.1/v1',
+    api_key_env: 'TEST_MODELS_KEY',
+    models: ['gpt-4o'],
   };
   const text = JSON.stringify({ ...sections, providers: { targets: [target], fallback } });
   expect(() => parseSettings(text)).toThrow(words);

@@ -1,13 +1,8 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import * as cl100k from 'gpt-tokenizer/encoding/cl100k_base';
 import * as o200k from 'gpt-tokenizer/encoding/o200k_base';
-import {
-  countTexts,
-  encodingOf,
-  openTokenizer,
-  pieces,
-  type Tokenizer,
-} from '../../../gateway/counting/tokenizer';
+import { createCounter, pieces } from '../../../gateway/counting/counter';
+import { encodingOf, openTokenizer, type Tokenizer } from '../../../gateway/counting/tokenizer';
 
 const MEGABYTE = 1_048_576;
 const prose =
@@ -67,7 +62,7 @@ test('the pieces of a cut text are the text, and no pair of surrogates is cut', 
 test('the cut adds less than 0.5 % to a run, always upward', () => {
   const run = 'a'.repeat(5_000);
   const exact = o200k.countTokens(run);
-  const counted = countTexts([run], 'o200k_base');
+  const counted = createCounter().count([run], 'o200k_base');
   expect(counted).toBeGreaterThanOrEqual(exact);
   expect(counted - exact).toBeLessThanOrEqual(25);
 });

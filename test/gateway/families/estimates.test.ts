@@ -1,9 +1,11 @@
-import { countTexts } from '../../../gateway/counting/tokenizer';
+import { createCounter } from '../../../gateway/counting/counter';
 import { completionCap } from '../../../gateway/families/caps';
 import { chatInput } from '../../../gateway/families/chat';
 import { messageInput } from '../../../gateway/families/messages';
 import { responseInput } from '../../../gateway/families/responses';
 import type { Body } from '../../../gateway/wire/values';
+
+const counter = createCounter();
 
 const words = 'long '.repeat(1_000);
 const user = (content: unknown) => [{ role: 'user', content }];
@@ -23,7 +25,7 @@ test.each<[string, object[]]>([
   ['a name that is an object', [{ role: 'user', content: 'x', name: { words } }]],
 ])('input of a form that is not known is held for all the same: %s', (_, messages) => {
   const { texts } = chatInput({ messages });
-  expect(countTexts(texts, 'o200k_base')).toBeGreaterThanOrEqual(1_000);
+  expect(counter.count(texts, 'o200k_base')).toBeGreaterThanOrEqual(1_000);
 });
 
 test.each<[object, number | null]>([
@@ -58,7 +60,7 @@ test.each<[string, object]>([
   ['a part named as an object has members', { type: 'constructor', words }],
 ])('the words of a message are held for, wherever they stand: %s', (_, part) => {
   const { texts } = messageInput({ messages: user([part]) });
-  expect(countTexts(texts, 'o200k_base')).toBeGreaterThanOrEqual(1_000);
+  expect(counter.count(texts, 'o200k_base')).toBeGreaterThanOrEqual(1_000);
 });
 
 test.each<[string, object]>([
@@ -69,5 +71,5 @@ test.each<[string, object]>([
   ['content under another type', { type: 'input_file', role: 'user', content: words }],
 ])('the words of an item are held for, wherever they stand: %s', (_, item) => {
   const { texts } = responseInput({ input: [item] });
-  expect(countTexts(texts, 'o200k_base')).toBeGreaterThanOrEqual(1_000);
+  expect(counter.count(texts, 'o200k_base')).toBeGreaterThanOrEqual(1_000);
 });

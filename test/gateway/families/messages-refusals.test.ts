@@ -84,7 +84,8 @@ test('a request that no wallet covers is refused once, as 402 with its ticket; n
     expect(error).toBeInstanceOf(PaymentRequiredError);
     const ticket = { id: expect.stringMatching(/^ticket_/), shortfall: expect.any(Number) };
     expect(error.error).toMatchObject({
-      ...{ type: 'error', cost_ticket: ticket },
+      type: 'error',
+      cost_ticket: ticket,
       error: { type: 'billing_error', code: 'insufficient_balance', cost_ticket: ticket },
     });
   }

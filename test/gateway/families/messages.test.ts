@@ -47,7 +47,9 @@ function costOf(usage: Anthropic.Usage): bigint {
 test('JSON: the answer arrives, its tokens are charged at their price to the nano; neither key goes upstream', async () => {
   await forgetArrivals(world.models_url);
   const { content, usage } = await client.messages.create({
-    ...{ model, max_tokens: 64, messages: user('Say hello.') },
+    model,
+    max_tokens: 64,
+    messages: user('Say hello.'),
   });
   expect(content[0]).toMatchObject({ type: 'text', text: expect.stringContaining('Say hello.') });
   const charge = await last();
@@ -109,8 +111,13 @@ test('all figures at once, in JSON and in a stream: input, cache read, both writ
     const charge = await last();
     expect(charge).toMatchObject({ ...exact, actual_cost_nanos: cost + 2n * 10_000_000n });
     expect(charge.usage).toMatchObject({
-      ...{ prompt_tokens: 190, cached_tokens: 40, cache_write_tokens: 30 },
-      ...{ cache_write_1h_tokens: 20, completion_tokens: 50, reasoning_tokens: 10, tool_calls: 2 },
+      prompt_tokens: 190,
+      cached_tokens: 40,
+      cache_write_tokens: 30,
+      cache_write_1h_tokens: 20,
+      completion_tokens: 50,
+      reasoning_tokens: 10,
+      tool_calls: 2,
     });
   }
 });
@@ -129,7 +136,8 @@ test('what making a conversation shorter took is charged too, in JSON and in a s
 
 test('tools and thoughts arrive untouched, in JSON and in a stream', async () => {
   const tools = ['weather', 'time'].map((name) => ({
-    ...{ name, input_schema: { type: 'object' as const, properties: { city: {} } } },
+    name,
+    input_schema: { type: 'object' as const, properties: { city: {} } },
   }));
   const thinking = { type: 'enabled' as const, budget_tokens: 1_024 };
   const body = { model, max_tokens: 2_048, tools, thinking, messages: user('Use all of them.') };

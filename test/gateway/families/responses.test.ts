@@ -84,7 +84,9 @@ test.each([{}, { stream: true }])(
 
 test('tools and structured output arrive untouched', async () => {
   const tools = ['weather', 'time'].map((name) => ({
-    ...{ type: 'function' as const, name, strict: false },
+    type: 'function' as const,
+    name,
+    strict: false,
     parameters: { type: 'object', properties: { city: {} } },
   }));
   const body = { model, input: 'Use all of them.', tools };
@@ -152,14 +154,8 @@ test.each<[string, object, number]>([
 });
 
 test.each<[string, number, object, string]>([
-  ['an answer that comes later', 422, { background: true }, 'background'],
-  ['no model', 422, { model: undefined }, 'model'],
-  ['a cap that is no number', 422, { max_output_tokens: 'many' }, 'max_output_tokens'],
-  ['input that is a number', 422, { input: 5 }, 'input'],
-  ['an item that is no object', 422, { input: ['Hello'] }, 'input[0]'],
   ['an unknown model', 404, { model: 'none' }, 'model'],
   ['a model of another wire', 404, { model: 'claude-sonnet-4-5' }, 'model'],
-  ['a cap under another spelling', 400, { maxOutputTokens: 9 }, 'maxOutputTokens'],
 ])('bad input: %s is refused with %i, nothing goes upstream', async (_, status, more, param) => {
   await forgetArrivals(world.models_url);
   const answer = await ask('Hello', more);

@@ -32,8 +32,12 @@ afterAll(async () => {
 
 function gatewayTo(base_url: string): Promise<TestGateway> {
   const target = {
-    ...{ id: 'scripted', provider: 'anthropic', shape: 'anthropic', base_url },
-    ...{ api_key_env: 'TEST_MODELS_KEY', models: [claude] },
+    id: 'scripted',
+    provider: 'anthropic',
+    shape: 'anthropic',
+    base_url,
+    api_key_env: 'TEST_MODELS_KEY',
+    models: [claude],
   };
   return world.openGateway({ settings: { providers: { targets: [target] } } });
 }
@@ -44,7 +48,9 @@ function event(type: string, more: object): string {
 }
 
 const told = {
-  ...{ input_tokens: 1_000, cache_read_input_tokens: 400, output_tokens: 1 },
+  input_tokens: 1_000,
+  cache_read_input_tokens: 400,
+  output_tokens: 1,
   cache_creation: { ephemeral_5m_input_tokens: 30, ephemeral_1h_input_tokens: 200 },
 };
 const start = event('message_start', { message: { id: 'm', model: claude, usage: told } });

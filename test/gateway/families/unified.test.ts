@@ -47,7 +47,8 @@ test.each(['gpt-4o-mini', claude])(
       completion_tokens: whole.usage?.completion_tokens,
     });
     const stream = client.chat.completions.stream({
-      ...{ model, messages: user('Hello there') },
+      model,
+      messages: user('Hello there'),
       stream_options: { include_usage: true },
     });
     expect(await stream.finalContent()).toBe(whole.choices[0]?.message.content);
@@ -141,14 +142,12 @@ test('parallel calls of tools keep their places in a stream', async () => {
 
 test('pictures, documents, limits and forms are said in the words of the other wire', async () => {
   const body = {
-    ...{
-      model: claude,
-      max_completion_tokens: 50,
-      temperature: 1.5,
-      top_p: 0.5,
-      stop: 'END',
-      seed: 7,
-    },
+    model: claude,
+    max_completion_tokens: 50,
+    temperature: 1.5,
+    top_p: 0.5,
+    stop: 'END',
+    seed: 7,
     messages: [
       {
         role: 'developer',
@@ -174,7 +173,11 @@ test('pictures, documents, limits and forms are said in the words of the other w
   };
   expect((await post(world.url + path, world.key, body)).status).toBe(200);
   expect(await arrived()).toEqual({
-    ...{ model: claude, max_tokens: 50, temperature: 1, top_p: 0.5, stop_sequences: ['END'] },
+    model: claude,
+    max_tokens: 50,
+    temperature: 1,
+    top_p: 0.5,
+    stop_sequences: ['END'],
     system: [{ type: 'text', text: 'Be brief.', cache_control: { type: 'ephemeral' } }],
     messages: [
       {

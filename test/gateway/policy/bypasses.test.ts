@@ -1,40 +1,18 @@
-import { openWorld, post, type World } from '../../support/gateway';
-import { openScripted, type Scripted } from '../../support/upstream';
-
-let world: World;
-let upstream: Scripted;
-let blocking: string;
-let redacting: string;
-let guarding: string;
+import { type FamilyName, guardedBy } from './guarded';
 
 const terms = { blocked_terms: ['project apollo'] };
 const phrase = 'project apollo';
 
-beforeAll(async () => {
-  world = await openWorld();
-  upstream = await openScripted();
-  const target = { base_url: `${upstream.url}/v1` };
-  const open = async (policy: object) => {
-    const settings = { policies: { chain: Object.keys(policy) }, policy };
-    return (await world.openGateway({ settings, target })).url;
-  };
-  blocking = await open({ 'dlp-filter': { ...terms, stages: ['output'] } });
-  redacting = await open({
-    'dlp-filter': {
-      ...{ ...terms, action: 'redact', stages: ['output'] },
-      detect_patterns: ['credit_card'],
-    },
-  });
-  guarding = await open({ 'agent-firewall': { tools: { deny: ['delete_*'] } } });
+const blocking = guardedBy({ 'dlp-filter': { ...terms, stages: ['output'] } });
+const redacting = guardedBy({
+  'dlp-filter': {
+    ...terms,
+    action: 'redact',
+    stages: ['output'],
+    detect_patterns: ['credit_card'],
+  },
 });
-
-afterAll(async () => {
-  await world.close();
-  await upstream.close();
-});
-
-const paths = { chat: '/v1/chat/completions', responses: '/v1/responses' };
-type Family = keyof typeof paths;
+const guarding = guardedBy({ 'agent-firewall': { tools: { deny: ['delete_*'] } } });
 
 const usage = { prompt_tokens: 7, completion_tokens: 9, total_tokens: 16 };
 const told = { input_tokens: 5, output_tokens: 6, total_tokens: 11 };
@@ -61,16 +39,16 @@ const completed = frame({
 const at = { output_index: 0, content_index: 0, item_id: 'i' };
 const piece = (more: object) => frame({ type: 'response.output_text.delta', ...at, ...more });
 
-async function streamed(url: string, family: Family, frames: readonly string[]) {
-  upstream.play([...frames, ...(family === 'chat' ? end : [completed])]);
-  const said = family === 'chat' ? { messages: [{ role: 'user', content: 'x' }] } : { input: 'x' };
-  return post(url + paths[family], world.key, { model: 'gpt-4o-mini', ...said, stream: true });
+type Policies = ReturnType<typeof guardedBy>;
+
+function streamed(policies: Policies, family: FamilyName, frames: readonly string[]) {
+  return policies.stream(family, [...frames, ...(family === 'chat' ? end : [completed])]);
 }
 
 const odds = (token: string) => ({ token, logprob: 0, bytes: null, top_logprobs: [] });
 const call = (given: object) => chunk({ tool_calls: [{ index: 0, type: 'function', ...given }] });
 
-test.each<[string, Family, string[]]>([
+test.each<[string, FamilyName, string[]]>([
   [
     'in the first of two members',
     'chat',
@@ -142,9 +120,9 @@ test.each<[string, Family, string[]]>([
     'responses',
     [frame({ type: 'response.created', response: { id: 'r', reasoning: { summary: phrase } } })],
   ],
-])('a stream with a phrase %s does not give it on', async (_, family, frames) => {
-  for (const url of [blocking, redacting]) {
-    const { text } = await streamed(url, family, frames);
+])('a stream with a phrase %s does not give it on', (_, family, frames) => {
+  for (const policies of [blocking, redacting]) {
+    const { text } = streamed(policies, family, frames);
     expect(text).not.toMatch(/apollo/i);
   }
 });
@@ -159,25 +137,20 @@ const escaped = [
   'pro\0ject apol\x01lo',
 ];
 
-test.each(escaped)(
-  'a stream of "%s", a character at a time, gives on no part of it',
-  async (said) => {
-    const frames = [...`Well, ${said} is`].map((content) => chunk({ content }));
-    const content = (answer: string) =>
-      answer
-        .split('\n\n')
-        .filter((event) => event.startsWith('data: {"id"'))
-        .map((event) => JSON.parse(event.slice('data: '.length)).choices[0]?.delta.content ?? '')
-        .join('');
-    const blocked = await streamed(blocking, 'chat', frames);
-    expect([blocked.text.includes('"output_blocked"'), content(blocked.text)]).toEqual([
-      true,
-      'Well, ',
-    ]);
-    const redacted = await streamed(redacting, 'chat', frames);
-    expect(content(redacted.text)).toBe('Well, [redacted] is');
-  },
-);
+test.each(escaped)('a stream of "%s", a character at a time, gives on no part of it', (said) => {
+  const frames = [...`Well, ${said} is`].map((content) => chunk({ content }));
+  const content = (answer: string) =>
+    answer
+      .split('\n\n')
+      .filter((event) => event.startsWith('data: {"id"'))
+      .map((event) => JSON.parse(event.slice('data: '.length)).choices[0]?.delta.content ?? '')
+      .join('');
+  const blocked = streamed(blocking, 'chat', frames);
+  expect(blocked.violation).toMatchObject({ policy: 'dlp-filter' });
+  expect(content(blocked.text)).toBe('Well, ');
+  const redacted = streamed(redacting, 'chat', frames);
+  expect(content(redacted.text)).toBe('Well, [redacted] is');
+});
 
 test.each([
   ['in another member', { ...answers.chat, note: phrase }, 'chat'],
@@ -204,11 +177,10 @@ test.each([
     'responses',
   ],
 ] as const)('an answer with a phrase %s does not give it on', async (_, answer, family) => {
-  const said = family === 'chat' ? { messages: [{ role: 'user', content: 'x' }] } : { input: 'x' };
-  for (const url of [blocking, redacting]) {
-    upstream.play([JSON.stringify(answer)], 'application/json');
-    const { text } = await post(url + paths[family], world.key, { model: 'gpt-4o-mini', ...said });
-    expect(text).not.toMatch(/apollo/i);
+  for (const policies of [blocking, redacting]) {
+    const checked = await policies.answer(family, JSON.stringify(answer));
+    expect(checked.text ?? checked.violation).toBeDefined();
+    expect(JSON.stringify(checked)).not.toMatch(/apollo/i);
   }
 });
 
@@ -239,23 +211,25 @@ test.each<[string, string[]]>([
       call({ function: { name: 'delete_x', arguments: '}' } }),
     ],
   ],
-])('the name of a denied tool %s is not given on whole', async (_, frames) => {
-  const { text: answer } = await streamed(guarding, 'chat', frames);
+])('the name of a denied tool %s is not given on whole', (_, frames) => {
+  const { text: answer } = streamed(guarding, 'chat', frames);
   expect(answer).not.toMatch(/delete_x|te_x/);
 });
 
 test('the words of a refusal are looked at too: our own are told instead, or what is left of them', async () => {
   const refusal = { error: { message: `No ${phrase} here`, type: 'invalid_request_error' } };
-  const body = { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'x' }] };
-  for (const [url, said] of [
-    [blocking, 'The provider answered 400. The answer to this request was blocked'],
-    [redacting, 'No [redacted] here'],
-  ] as const) {
-    upstream.play([JSON.stringify(refusal)], 'application/json', 400);
-    const { status, text: answer } = await post(url + paths.chat, world.key, body);
-    expect([status, answer]).toEqual([400, expect.stringContaining(said)]);
-    expect(answer).not.toContain('apollo');
-  }
+  const told = JSON.stringify(refusal);
+  const blocked = blocking.refusal(400, told);
+  await expect(blocked).rejects.toMatchObject({
+    status: 400,
+    message: expect.stringContaining(
+      'The provider answered 400. The answer to this request was blocked',
+    ),
+  });
+  await expect(blocked).rejects.not.toMatchObject({ message: expect.stringContaining('apollo') });
+  const left = (await redacting.refusal(400, told)).toString();
+  expect(left).toContain('No [redacted] here');
+  expect(left).not.toContain('apollo');
 });
 
 test.each([
@@ -264,10 +238,10 @@ test.each([
   { [phrase]: '\tProject\nApollo\\' },
   { text: '\\u0070roject apollo', more: `\\${phrase}` },
   { text: 'no. \t4111111111111111' },
-])('arguments that are redacted are JSON still, in one and in pieces: %j', async (given) => {
+])('arguments that are redacted are JSON still, in one and in pieces: %j', (given) => {
   const told = JSON.stringify(given);
   for (const pieces of [[told], told.match(/.{1,4}/g) ?? [], [...told]]) {
-    const { text: answer } = await streamed(
+    const { text: answer } = streamed(
       redacting,
       'chat',
       pieces.map((part) => call({ function: { name: 'f', arguments: part } })),

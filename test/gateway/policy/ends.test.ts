@@ -65,7 +65,9 @@ function ask(url: string, dispatcher?: Agent) {
 }
 
 const charged = {
-  ...{ status: 'settled', outcome: 'completed', usage_source: 'upstream' },
+  status: 'settled',
+  outcome: 'completed',
+  usage_source: 'upstream',
   usage: { prompt_tokens: 7, completion_tokens: 9 },
 };
 
@@ -78,7 +80,8 @@ test('a stream that is blocked before anything was sent is answered at once, and
     const answer = await ask(gateway.url, agent);
     expect(answer.statusCode).toBe(409);
     expect(answer.headers).toMatchObject({
-      ...{ 'x-should-retry': 'false', 'x-request-id': expect.any(String) },
+      'x-should-retry': 'false',
+      'x-request-id': expect.any(String),
       'content-type': 'application/json; charset=utf-8',
     });
     expect(await answer.body.json()).toMatchObject({

@@ -1,25 +1,19 @@
-import { chat, openWorld, post, type World } from '../../support/gateway';
+import { type FamilyName, guardedBy } from './guarded';
 
-let world: World;
-let tools_only: string;
-
+const paths: Record<string, FamilyName> = {
+  '/v1/chat/completions': 'chat',
+  '/v1/responses': 'responses',
+};
 const path = '/v1/chat/completions';
-
-beforeAll(async () => {
-  world = await openWorld();
-  tools_only = await open({
-    'agent-firewall': { tools: { allow: ['get_*', 'search'], deny: ['get_secret*'] } },
-  });
+const tools_only = guardedBy({
+  'agent-firewall': { tools: { allow: ['get_*', 'search'], deny: ['get_secret*'] } },
 });
 
-afterAll(() => world.close());
-
-async function open(policy: object, more: object = {}): Promise<string> {
-  const chain = Object.keys(policy).filter((kind) => kind !== 'cache_control');
-  const settings = { pack: 'baseline', policies: { chain }, policy, ...more };
-  return (await world.openGateway({ settings })).url;
-}
-
+const chat = (content: string, more: object = {}) => ({
+  model: 'gpt-4o-mini',
+  messages: [{ role: 'user', content }],
+  ...more,
+});
 const tool = (name: string, more: object = {}) => ({
   type: 'function',
   function: { name, ...more },
@@ -42,29 +36,18 @@ test.each([
 ])(
   'a request to %s that offers a tool it may not is answered 409 (case %#)',
   async (url, body, rule) => {
-    const answer = await post(tools_only + url, world.key, body);
-    expect(answer.status).toBe(409);
-    expect(JSON.parse(answer.text).error).toMatchObject({
+    const asked = tools_only.request(paths[url] as FamilyName, JSON.stringify(body));
+    await expect(asked).rejects.toMatchObject({
+      status: 409,
       code: 'input_blocked',
-      policy: 'agent-firewall',
       message: expect.stringContaining(rule),
+      details: { extra: { policy: 'agent-firewall' } },
     });
   },
 );
 
-test('tools that may be used are, by streams and by JSON', async () => {
-  const asked = chat('Hi', {
-    tools: [tool('get_weather', { parameters: { properties: { city: {} } } })],
-  });
-  for (const stream of [false, true]) {
-    const answer = await post(tools_only + path, world.key, { ...asked, stream });
-    expect(answer.status).toBe(200);
-    expect(answer.text).toContain('get_weather');
-  }
-});
-
 test('required headers: a missing or wrong one is answered 409', async () => {
-  const url = await open({
+  const { request } = guardedBy({
     rbac: {
       required_headers: [
         { name: 'X-Role', values: ['analyst', 'admin'] },
@@ -74,12 +57,15 @@ test('required headers: a missing or wrong one is answered 409', async () => {
     },
   });
   const good = { 'x-role': 'admin', 'x-ticket': 'OPS-12', 'x-purpose': 'test' };
-  const ask = (headers: Record<string, string>) => post(url + path, world.key, chat('Hi'), headers);
-  expect((await ask(good)).status).toBe(200);
+  const ask = (headers: Record<string, string>) =>
+    request('chat', JSON.stringify(chat('Hi')), headers);
+  await expect(ask(good)).resolves.toBeUndefined();
   const { 'x-purpose': _, ...without } = good;
   for (const bad of [{ ...good, 'x-role': 'Admin' }, { ...good, 'x-ticket': 'xOPS-12' }, without]) {
-    const answer = await ask(bad);
-    expect(answer.status).toBe(409);
-    expect(JSON.parse(answer.text).error).toMatchObject({ code: 'input_blocked', policy: 'rbac' });
+    await expect(ask(bad)).rejects.toMatchObject({
+      status: 409,
+      code: 'input_blocked',
+      details: { extra: { policy: 'rbac' } },
+    });
   }
 });

@@ -1,33 +1,13 @@
-import { lastCharge, openWorld, post, type World } from '../../support/gateway';
-import { openScripted, type Scripted } from '../../support/upstream';
-
-let world: World;
-let upstream: Scripted;
-let blocking: string;
-let redacting: string;
-let guarding: string;
+import { guardedBy } from './guarded';
 
 const terms = { blocked_terms: ['project apollo'] };
-
-beforeAll(async () => {
-  world = await openWorld();
-  upstream = await openScripted();
-  const target = { base_url: `${upstream.url}/v1` };
-  const open = async (policy: object) => {
-    const settings = { policies: { chain: Object.keys(policy) }, policy };
-    return (await world.openGateway({ settings, target })).url;
-  };
-  blocking = await open({
-    'dlp-filter': { ...terms, detect_patterns: ['email'], stages: ['output'] },
-  });
-  redacting = await open({ 'dlp-filter': { ...terms, action: 'redact', stages: ['output'] } });
-  guarding = await open({ 'agent-firewall': { tools: { deny: ['delete_*'] } } });
+const blocking = guardedBy({
+  'dlp-filter': { ...terms, detect_patterns: ['email'], stages: ['output'] },
 });
-
-afterAll(async () => {
-  await world.close();
-  await upstream.close();
+const redacting = guardedBy({
+  'dlp-filter': { ...terms, action: 'redact', stages: ['output'] },
 });
+const guarding = guardedBy({ 'agent-firewall': { tools: { deny: ['delete_*'] } } });
 
 /** What may give a phrase away. */
 function shown(text: string): string {
@@ -57,35 +37,33 @@ function response(words: string[], item: object = {}): string[] {
   });
 }
 
-const asked = { model: 'gpt-4o-mini', input: 'x', stream: true };
-
-test('Responses: a phrase over several events is blocked; the echo of the own instructions is not taken for it', async () => {
-  for (const url of [blocking, redacting]) {
+test('Responses: a phrase over several events is blocked; the echo of the own instructions is not taken for it', () => {
+  for (const policies of [blocking, redacting]) {
     const fine = response(['All', ' is', ' project', ' b']);
-    upstream.play(fine);
-    expect((await post(`${url}/v1/responses`, world.key, asked)).text).toBe(fine.join(''));
+    expect(policies.stream('responses', fine).text).toBe(fine.join(''));
   }
-  upstream.play(response(['Hi. ', 'Pro', 'ject ap', 'ollo', ' is']));
-  const { text } = await post(`${blocking}/v1/responses`, world.key, asked);
-  const events = text.split('\n\n').filter((event) => event !== '');
-  expect(events.at(-1)).toMatch(/^event: error\n.*"code":"output_blocked"/);
+  const { text, violation } = blocking.stream(
+    'responses',
+    response(['Hi. ', 'Pro', 'ject ap', 'ollo', ' is']),
+  );
+  expect(violation?.policy).toBe('dlp-filter');
   expect(shown(text)).not.toMatch(/pro|ollo/i);
   expect(text).toContain('Hi. ');
 });
 
-test('Responses: redaction reaches the pieces, and every event that tells the whole again', async () => {
-  upstream.play(response(['Hi ', 'Pro', 'ject ap', 'ollo', ' x']));
-  const { text } = await post(`${redacting}/v1/responses`, world.key, asked);
+test('Responses: redaction reaches the pieces, and every event that tells the whole again', () => {
+  const { text, measured } = redacting.stream(
+    'responses',
+    response(['Hi ', 'Pro', 'ject ap', 'ollo', ' x']),
+  );
   expect(shown(text)).not.toMatch(/pro|ollo/i);
   expect(text.match(/Hi \[redacted\] x/g)).toHaveLength(4);
-  const charge = await lastCharge(world, world.org.org_id);
-  expect(charge.usage).toMatchObject({ prompt_tokens: 5, completion_tokens: 6 });
+  expect(measured.usage).toMatchObject({ prompt_tokens: 5, completion_tokens: 6 });
 });
 
-test('Responses: the item that calls a denied tool is not given on', async () => {
+test('Responses: the item that calls a denied tool is not given on', () => {
   const item = { type: 'function_call', name: 'delete_file', arguments: '{"path":"/"}' };
-  upstream.play(response([], item));
-  const { text } = await post(`${guarding}/v1/responses`, world.key, asked);
-  expect(text).toContain('"output_blocked"');
+  const { text, violation } = guarding.stream('responses', response([], item));
+  expect(violation?.policy).toBe('agent-firewall');
   expect(text).not.toContain('delete_file');
 });

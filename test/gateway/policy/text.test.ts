@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { chatTalk } from '../../../gateway/policy/chat-talk';
-import { checkJson, checkText, type Dlp, openDlp } from '../../../gateway/policy/dlp';
-import { openInspector } from '../../../gateway/policy/inspector';
+import { checkJson, checkText, createDlp, type Dlp } from '../../../gateway/policy/dlp';
+import { createInspector } from '../../../gateway/policy/inspector';
 import { hasRepeats } from '../../../gateway/policy/literals';
 import { decidedText, Strand } from '../../../gateway/policy/strand';
 import { openStreamGuard } from '../../../gateway/policy/stream-guard';
@@ -12,12 +12,12 @@ const both: ('input' | 'output')[] = ['input', 'output'];
 const nothing = { stages: both, blocked_terms: [], detect_patterns: [] };
 
 function dlpOf(more: object, action: 'block' | 'redact' = 'block'): Dlp {
-  return openDlp({ ...nothing, action, ...more });
+  return createDlp({ ...nothing, action, ...more });
 }
 
 /** What is found in a text, as it stands there. */
 function found(text: string, more: object): string[] {
-  const { matches } = openInspector({ ...nothing, action: 'block', ...more }).look(text, 0, true);
+  const { matches } = createInspector({ ...nothing, action: 'block', ...more }).look(text, 0, true);
   return [...new Set(matches.map(({ start, end }) => text.slice(start, end)))];
 }
 
@@ -145,19 +145,26 @@ const rules = {
 const samples = fc
   .array(
     fc.constantFrom(
-      ...['project', ' ', 'apollo', 'Apollo ', 'eleven', 'a@b.org', '@', '4111 1111', ' 1111 1111'],
-      ...[
-        'OPS-',
-        '123',
-        'x',
-        '\u200b',
-        '\\u0061pollo',
-        '123-45-',
-        '6789',
-        '\ud83d\udc4b',
-        '.',
-        '\\',
-      ],
+      'project',
+      ' ',
+      'apollo',
+      'Apollo ',
+      'eleven',
+      'a@b.org',
+      '@',
+      '4111 1111',
+      ' 1111 1111',
+
+      'OPS-',
+      '123',
+      'x',
+      '\u200b',
+      '\\u0061pollo',
+      '123-45-',
+      '6789',
+      '\ud83d\udc4b',
+      '.',
+      '\\',
     ),
     { maxLength: 12 },
   )
