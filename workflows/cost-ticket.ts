@@ -13,7 +13,7 @@ import type { Activities } from '../activities';
 import type { TicketStatus } from '../domain/ledger/tickets';
 import type { Verdict } from '../domain/ledger/verdicts';
 
-export interface TicketRef {
+interface TicketRef {
   ticket_id: string;
 }
 

@@ -11,7 +11,7 @@ import {
 import type { Activities } from '../activities';
 import type { RefundProgress, RefundStatus } from '../domain/payments/refunds';
 
-export interface RefundRef {
+interface RefundRef {
   payment_refund_id: string;
 }
 

@@ -16,7 +16,7 @@ import type { Activities } from '../activities';
 import type { SessionStatus } from '../domain/payments/sessions';
 import type { Progress } from '../domain/payments/steps';
 
-export interface PaymentRef {
+interface PaymentRef {
   payment_session_id: string;
 }
 

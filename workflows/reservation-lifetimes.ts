@@ -11,7 +11,7 @@ import {
 } from '@temporalio/workflow';
 import type { Activities } from '../activities';
 
-export interface OrganizationRef {
+interface OrganizationRef {
   org_id: string;
 }
 

@@ -14,7 +14,7 @@ import type { Trace } from '../domain/trace';
 // history records depends on them.
 
 /** A traced workflow that has ended. */
-export interface EndedWorkflow {
+interface EndedWorkflow {
   /** The trace of its start. */
   trace: Trace;
   /** The id that its activities know as their parent. */

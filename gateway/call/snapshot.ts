@@ -4,7 +4,7 @@ import type { ControlPlane } from '../control-plane/client';
 import { createIdentifier, type Identifier } from '../identity/identifier';
 import type { Identities } from '../identity/memory';
 import { createLimitRules, type LimitRules } from '../limits/rules';
-import { openPolicies, type Policies } from '../policy/policies';
+import { createPolicies, type Policies } from '../policy/policies';
 import { type McpServers, openMcpServers } from '../upstreams/mcp-servers';
 import { openProviders, type Providers } from '../upstreams/targets';
 
@@ -47,7 +47,7 @@ export function openSnapshot(
       identities: given.identities.inTurn,
       control_plane: given.control_plane,
     }),
-    policies: openPolicies(settings),
+    policies: createPolicies(settings),
     limits: createLimitRules(settings),
     calls: 0,
     is_replaced: false,

@@ -4,7 +4,7 @@ import type { Batches } from './batches';
 /** The configuration to run, if it is another than the one that is known. */
 export type ConfigAnswer = PolledConfig | 'same' | 'none' | 'away';
 
-export interface PolledConfig {
+interface PolledConfig {
   etag: string;
   version: number;
   config: object;

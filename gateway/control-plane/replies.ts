@@ -12,7 +12,7 @@ export interface NoReply {
 }
 
 /** The error that a refusal carries. */
-export interface WireError {
+interface WireError {
   code?: string;
   message?: string;
   type?: string;

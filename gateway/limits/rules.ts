@@ -7,7 +7,7 @@ import {
 } from '../../domain/rate-limits';
 import { type LimitSettings, storeUrl } from '../config/limits';
 import type { FirewallSettings } from '../config/policies';
-import { type Networks, openNetworks } from '../wire/networks';
+import { createNetworks, type Networks } from '../wire/networks';
 import type { Rule } from './buckets';
 import { packRules } from './pack-rules';
 import type { StoreSettings } from './store';
@@ -52,7 +52,7 @@ export function createLimitRules(settings: Given): LimitRules {
     is_empty: ip === undefined && tiers.length === 0,
     address: {
       header: rate_limits.ip.header.toLowerCase(),
-      trusted: openNetworks(rate_limits.ip.trusted_proxies),
+      trusted: createNetworks(rate_limits.ip.trusted_proxies),
     },
     ip,
     tiers,
@@ -74,7 +74,7 @@ function ipOf(ip: LimitSettings['rate_limits']['ip']): LimitRules['ip'] {
   if (!enabled || rpm === undefined) return undefined;
   const window = burst > 0 ? carryingWindow(MINUTE_MS, rpm) : fixedWindow(MINUTE_MS);
   const rule = ruleOf({ scope: 'ip', limit_type: 'rpm', limit: rpm + burst, window });
-  return { rule, whitelist: openNetworks(whitelist) };
+  return { rule, whitelist: createNetworks(whitelist) };
 }
 
 function tiersOf(settings: Given): Tier[] {

@@ -25,7 +25,7 @@ export interface Count {
   at: number;
 }
 
-export interface Fit {
+interface Fit {
   is_allowed: boolean;
   /** Counted at present, what is asked for not included. */
   used: number;

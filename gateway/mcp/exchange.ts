@@ -6,7 +6,7 @@ import { Valve } from '../exchange/valve';
 import { serverTrouble, upstreamError } from '../upstreams/errors';
 import { type Frame, newSseState, readFrames, unfinished } from '../wire/sse';
 import { type Answered, nothingAnswered, outcomeOfTool, readAnswer } from './answers';
-import { type AnswerGuard, openGuard } from './guard';
+import { type AnswerGuard, createGuard } from './guard';
 import { rpcErrors } from './messages';
 
 type Controller = Dispatcher.DispatchController;
@@ -65,7 +65,7 @@ export class McpExchange implements Dispatcher.DispatchHandler {
   constructor(call: Identified, sent: Sent) {
     this.call = call;
     this.sent = sent;
-    this.guard = openGuard(call, sent.paid);
+    this.guard = createGuard(call, sent.paid);
     call.onClientGone(() => this.clientGone());
     call.abort = (reason) => {
       this.is_stopped = true;

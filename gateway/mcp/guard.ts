@@ -26,7 +26,7 @@ const UNREAD_MAX_BYTES = 1_048_576;
 const SIGNS_MAX = 300_000;
 
 /** `paid` are the calls of tools among the requests, by their ids. */
-export function openGuard(
+export function createGuard(
   call: Identified,
   paid: ReadonlyMap<string, Funded>,
 ): AnswerGuard | undefined {

@@ -18,7 +18,7 @@ export interface Policies {
   output: readonly Kind[];
 }
 
-export function openPolicies({ pack, policies, policy }: Settings): Policies {
+export function createPolicies({ pack, policies, policy }: Settings): Policies {
   const { rbac, 'agent-firewall': firewall, 'dlp-filter': filter } = policy;
   const dlp = filter && createDlp(filter);
   const looksAt = (kind: Kind): boolean =>

@@ -1,7 +1,7 @@
 import { AppError, isAppError } from '../../domain/errors';
 import type { Begun, Funded, Identified, Limited } from '../call/call';
 import type { Kind } from '../config/policies';
-import { checkJson, checkText, type Dlp, type Filtered as Verdict } from '../policy/dlp';
+import { checkJson, checkText, type Dlp, type Filtered } from '../policy/dlp';
 import type { Firewall } from '../policy/firewall';
 import { withoutRepeats } from '../policy/literals';
 import { offeredTools } from '../policy/offered-tools';
@@ -88,7 +88,7 @@ export async function checkAnswer({ snapshot, family }: Begun, given: string): P
   const answer = objectIn(given);
   let text = answer === undefined ? given : withoutRepeats(given, answer);
   for (const policy of output) {
-    let verdict: Verdict = { text };
+    let verdict: Filtered = { text };
     if (policy === 'agent-firewall') {
       const rule = forbidden(firewall as Firewall, answer && talk.callsOf(answer));
       if (rule !== undefined) verdict = { rule };

@@ -18,7 +18,7 @@ export interface Upstream {
 }
 
 /** An upstream that serves models. */
-export interface Target extends Upstream {
+interface Target extends Upstream {
   shape: Shape;
   models: readonly string[];
   weight: number;

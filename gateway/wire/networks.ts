@@ -12,7 +12,7 @@ export function isNetwork(text: string): boolean {
   return /^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128);
 }
 
-export function openNetworks(texts: readonly string[]): Networks {
+export function createNetworks(texts: readonly string[]): Networks {
   if (texts.length === 0) return undefined;
   const networks = new BlockList();
   for (const text of texts) {

@@ -89,15 +89,14 @@ const domain: Record<string, string> = {
 
 type Sources = ReadonlyMap<string, string>;
 
-const sources: Sources = new Map(
-  execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts'], {
-    cwd: root,
-    encoding: 'utf8',
-  })
+const listed = ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts'];
+const all_files: Sources = new Map(
+  execFileSync('git', listed, { cwd: root, encoding: 'utf8' })
     .split('\n')
-    .filter((file) => file !== '' && !file.startsWith('test/') && existsSync(path.join(root, file)))
+    .filter((file) => file !== '' && existsSync(path.join(root, file)))
     .map((file) => [file, readFileSync(path.join(root, file), 'utf8')]),
 );
+const sources: Sources = new Map([...all_files].filter(([file]) => !file.startsWith('test/')));
 
 const imported = /(?:\bfrom|\bimport\(|\brequire\(|\bimport)\s*'(\.[^']*)'/g;
 
@@ -215,28 +214,30 @@ test('the linter refuses two files that import a type of each other', () => {
 });
 const FILE_LINES_MAX = 300;
 const FOLDER_FILES_MAX = 24;
+const PROSE_COLUMNS_MAX = 100;
 
 test('no file is longer than a reader keeps in mind, no folder fuller, and none lies loose at the root', () => {
-  const files = execFileSync(
-    'git',
-    ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts'],
-    {
-      cwd: root,
-      encoding: 'utf8',
-    },
-  )
-    .split('\n')
-    .filter((file) => file !== '' && existsSync(path.join(root, file)));
-  const long = files.filter(
-    (file) => readFileSync(path.join(root, file), 'utf8').split('\n').length - 1 > FILE_LINES_MAX,
-  );
+  const long = [...all_files].filter(([, text]) => text.split('\n').length - 1 > FILE_LINES_MAX);
   const counts = new Map<string, number>();
-  for (const file of files)
+  for (const file of all_files.keys()) {
     counts.set(path.dirname(file), (counts.get(path.dirname(file)) ?? 0) + 1);
-  const full = [...counts].filter(([, count]) => count > FOLDER_FILES_MAX).map(([name]) => name);
-  expect({ long, full, loose: files.filter((file) => !file.includes('/')) }).toEqual({
+  }
+  const full = [...counts].filter(([, count]) => count > FOLDER_FILES_MAX);
+  const loose = [...all_files.keys()].filter((file) => !file.includes('/'));
+  expect({ long: long.map(([file]) => file), full, loose }).toEqual({
     long: [],
     full: [],
     loose: [],
   });
+});
+
+test('no comment is wider than a page of prose', () => {
+  const wide = [...all_files].flatMap(([file, text]) =>
+    text
+      .split('\n')
+      .filter((line) => line.length > PROSE_COLUMNS_MAX && /^\s*(\/\/|\/?\*)/.test(line))
+      .filter((line) => !line.includes('biome-ignore'))
+      .map((line) => `${file}: ${line.trim()}`),
+  );
+  expect(wide).toEqual([]);
 });

@@ -1,6 +1,6 @@
 import { many } from '../../../domain/sql';
 import { makeTenant, refusal } from '../../support/api';
-import { makeKeyId as makeKey } from '../../support/keys';
+import { makeKeyId } from '../../support/keys';
 import { balance, eventsOf, makePrice, TOKEN } from '../../support/ledger';
 import {
   approve,
@@ -79,7 +79,10 @@ test('the shortfall counts open holds: balance 10, held 8, asked 5, shortfall 3'
 test('the same caller with the same body finds its open ticket; another key, body or model gets its own', async () => {
   const { db } = world;
   const tenant = await makeTenant(db);
-  const [key_id, other_id] = [await makeKey(db, tenant.org_id), await makeKey(db, tenant.org_id)];
+  const [key_id, other_id] = [
+    await makeKeyId(db, tenant.org_id),
+    await makeKeyId(db, tenant.org_id),
+  ];
   await makePrice(db, { model: 'another' });
   const request_body_hash = bodyHash();
   const one = await makeShort(world, 10, { key_id, request_body_hash }, tenant);
@@ -121,10 +124,10 @@ test('an expired ticket is 410 to its call and 409 to an approver, by the clock 
 test('another key, user, body or organization cannot redeem a ticket', async () => {
   const { db, call, machine } = world;
   const tenant = await makeTenant(db);
-  const key_id = await makeKey(db, tenant.org_id);
+  const key_id = await makeKeyId(db, tenant.org_id);
   const short = await makeShort(world, 10, { key_id }, tenant);
   await topUp(call, tenant, 100);
-  const other = { key_id: await makeKey(db, tenant.org_id) };
+  const other = { key_id: await makeKeyId(db, tenant.org_id) };
   for (const more of [other, { key_id: null }, { request_body_hash: bodyHash() }])
     expect(refusal(await redeem(call, machine, short, more))).toMatchObject({
       status: 409,
@@ -144,7 +147,7 @@ test('another key, user, body or organization cannot redeem a ticket', async () 
 test('a redemption is judged by the price, key, budget, team and cap of its own moment', async () => {
   const { db, call, machine } = world;
   const tenant = await makeTenant(db);
-  const key_id = await makeKey(db, tenant.org_id, { max_budget_nanos: 50n * TOKEN });
+  const key_id = await makeKeyId(db, tenant.org_id, { max_budget_nanos: 50n * TOKEN });
   const id = 'price_moves';
   await makePrice(db, { id, model: 'moving' });
   const owners = { key_id, team_id: tenant.team_id, agent_id: tenant.agent_id };
@@ -201,7 +204,7 @@ test('a redemption is judged by the price, key, budget, team and cap of its own 
 test('a revoked key redeems nothing, also an approved ticket', async () => {
   const { db, call, machine } = world;
   const tenant = await makeTenant(db);
-  const key_id = await makeKey(db, tenant.org_id);
+  const key_id = await makeKeyId(db, tenant.org_id);
   const [open, approved] = [
     await makeShort(world, 10, { key_id }, tenant),
     await makeShort(world, 11, { key_id }, tenant),

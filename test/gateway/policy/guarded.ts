@@ -4,7 +4,7 @@ import type { Settings } from '../../../gateway/config/settings';
 import { createStreamMeter } from '../../../gateway/exchange/meter';
 import type { Family } from '../../../gateway/families/family';
 import { chat, responses } from '../../../gateway/families/table';
-import { openPolicies } from '../../../gateway/policy/policies';
+import { createPolicies } from '../../../gateway/policy/policies';
 import {
   checkAnswer,
   checkInput,
@@ -30,7 +30,7 @@ export function guardedBy(policy: object) {
     policies: { chain: Object.keys(policy) },
     policy: policySettings.parse(policy),
   };
-  const snapshot = { policies: openPolicies(settings as unknown as Settings) };
+  const snapshot = { policies: createPolicies(settings as unknown as Settings) };
   const emitted: unknown[] = [];
   const gateway = { events: { emit: (_: unknown, event: unknown) => emitted.push(event) } };
   const callOf = (family: Family, more: object = {}) =>
