@@ -46,10 +46,10 @@ export function limit(call: Estimated): Limited | Promise<Limited> {
   if (rules.is_empty) return Object.assign(call, { held_limits: undefined });
   // A circuit that is open refuses whatever the prompt is.
   const tokens = gateway.limits.openCircuit(rules) === undefined ? promptTokens(call) : 0;
-  return typeof tokens === 'number' ? decide(call, tokens) : decideLater(call, tokens);
+  return typeof tokens === 'number' ? decideOn(call, tokens) : decideLater(call, tokens);
 }
 
-function decide(call: Estimated, prompt_tokens: number): Limited | Promise<Limited> {
+function decideOn(call: Estimated, prompt_tokens: number): Limited | Promise<Limited> {
   const { gateway, snapshot, identity, address, request, onClientGone } = call;
   const { is_stream } = request;
   const asked = { identity, address, prompt_tokens, is_stream, gateway, onClientGone };
@@ -58,7 +58,7 @@ function decide(call: Estimated, prompt_tokens: number): Limited | Promise<Limit
 }
 
 async function decideLater(call: Estimated, tokens: Promise<number>): Promise<Limited> {
-  return decide(call, await tokens);
+  return decideOn(call, await tokens);
 }
 
 async function answerLater(call: Estimated, decision: Promise<Decision>): Promise<Limited> {
