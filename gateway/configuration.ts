@@ -55,11 +55,14 @@ export function openConfiguration(
   const inTurn = oneByOne();
   const takeOrGoBack = async (etag: string | undefined) => {
     const heard = await take(gateway, { etag }, polled);
-    if (heard !== 'none' || polled.version === null) return heard;
-    // A file that cannot be run leaves what runs, and what is said of it, as they are.
-    await adopt(gateway, openSnapshot(readFile(file), gateway));
+    if (heard !== 'none') return heard;
+    if (polled.version !== null) {
+      // A file that cannot be run leaves what runs, and what is said of it, as they are.
+      await adopt(gateway, openSnapshot(readFile(file), gateway));
+      gateway.log.info('the control plane has no configuration any more: the file runs');
+    }
+    // What it refused is gone too.
     Object.assign(polled, { etag: undefined, version: null, refused_version: null, error: null });
-    gateway.log.info('the control plane has no configuration any more: the file runs');
     return heard;
   };
   const readAgain = async (): Promise<void> => {

@@ -80,11 +80,11 @@ export function eventOf({ id, event_type: type, resource: given }: Envelope): Pr
   const nothing = { payment_session_id: null, order_id: null, capture_id: null };
   if (/^CHECKOUT\.(ORDER|PAYMENT-APPROVAL)\./.test(type)) {
     const order_id = resource.order_id ?? resource.id ?? null;
-    const payment_session_id = resource.purchase_units?.[0]?.custom_id ?? null;
+    const payment_session_id = listOf(resource.purchase_units)[0]?.custom_id ?? null;
     return { id, type, topic: 'payment', ...nothing, order_id, payment_session_id };
   }
   if (/^PAYMENT\.(REFUND\.|CAPTURE\.(REFUNDED|REVERSED)$)/.test(type)) {
-    const up = resource.links?.find(({ rel }) => rel === 'up')?.href;
+    const up = listOf(resource.links).find(({ rel }) => rel === 'up')?.href;
     const capture_id = up?.match(/\/captures\/([^/?]+)/)?.[1] ?? null;
     return { id, type, topic: 'refund', ...nothing, capture_id };
   }
@@ -94,10 +94,15 @@ export function eventOf({ id, event_type: type, resource: given }: Envelope): Pr
     return { id, type, topic: 'payment', order_id, capture_id, payment_session_id };
   }
   if (type.startsWith('CUSTOMER.DISPUTE.')) {
-    const capture_id = resource.disputed_transactions?.[0]?.seller_transaction_id ?? null;
+    const capture_id = listOf(resource.disputed_transactions)[0]?.seller_transaction_id ?? null;
     return { id, type, topic: 'refund', ...nothing, capture_id };
   }
   return { id, type, topic: 'other', ...nothing };
+}
+
+/** The list that a member should be; empty if the provider sent something else. */
+function listOf<Item>(value: readonly Item[] | null | undefined): readonly Item[] {
+  return Array.isArray(value) ? value : [];
 }
 
 /**

@@ -25,12 +25,18 @@ export function verified(
   for (const secret of secrets) {
     if (secret === '') continue;
     try {
-      return stripe.webhooks.constructEvent(body, signature, secret, TOLERANCE_S);
+      const event = stripe.webhooks.constructEvent(body, signature, secret, TOLERANCE_S);
+      return isEvent(event) ? event : undefined;
     } catch {
-      // Not signed with this secret, too old, or no event.
+      // Not signed with this secret, too old, or no JSON.
     }
   }
   return undefined;
+}
+
+/** The package takes any JSON that is signed. */
+function isEvent(value: unknown): value is Stripe.Event {
+  return typeof (value as { type?: unknown } | null)?.type === 'string';
 }
 
 interface EventObject {

@@ -57,6 +57,8 @@ export interface Check {
   cost: number;
   /** What it has counted so far; what is counted already need not fit again. */
   counted: number;
+  /** The level of its counter just below the count, if that is a level. */
+  counted_over: number;
   /** The slot or moment that it was counted in. */
   counted_at: number;
   /** The counter after the decision. */
@@ -168,12 +170,25 @@ function newBucket(key: string, rule: Rule): Bucket {
 
 /** `need` must fit under the limit for a request to pass, and `cost` is what it counts. */
 export function newCheck(rule: Rule, bucket: Bucket, need: number, cost: number): Check {
-  return { rule, bucket, need, cost, counted: 0, counted_at: 0, used: 0, reset_ms: undefined };
+  return {
+    rule,
+    bucket,
+    need,
+    cost,
+    counted: 0,
+    counted_over: 0,
+    counted_at: 0,
+    used: 0,
+    reset_ms: undefined,
+  };
 }
 
 /** Counts a check here. */
 export function take(check: Check, now: number): void {
   const { bucket, cost } = check;
+  if (bucket.window.kind === 'drain') {
+    check.counted_over = usedAt(bucket.window, bucket.count, now);
+  }
   check.counted_at = add(bucket.window, bucket.count, now, cost);
   check.counted = cost;
 }

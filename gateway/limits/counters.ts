@@ -112,7 +112,7 @@ export class Counters {
   takeBack(check: Check): void {
     const { counted, bucket } = check;
     // What a level has lost since is not given back twice.
-    if (hasDrained(bucket.window, check.counted_at, this.now())) {
+    if (hasDrained(bucket.window, check, this.now())) {
       check.counted = 0;
       return;
     }

@@ -8,7 +8,9 @@
  * once.
  *
  * Consistency: grants and scripts together never let more than the limit through. A report that is
- * lost, late or repeated changes nothing, because it holds the whole count and not a change.
+ * lost, late or repeated changes nothing, because it holds the whole count and not a change. That
+ * of a level is a change: one that arrives late, after it was taken for lost, counts twice, so that
+ * fewer requests pass and never more.
  *
  * Failure: a store that does not answer costs one request 50 ms; from then on each gateway counts
  * by itself, or nothing is limited, as the configuration says. A store that was emptied begins an

@@ -165,9 +165,18 @@ export function remove(window: Window, count: Count, at: number, amount: number)
   }
 }
 
-/** True if a level that falls in steps has fallen since `at`, the step in which it was counted. */
-export function hasDrained(window: Window, at: number, now: number): boolean {
-  return window.kind === 'drain' && window.is_stepped && stepOf(window, now) > at;
+/**
+ * True if a level that falls in steps has lost what was counted in the step `counted_at`, over a
+ * level of `counted_over`: what lies below goes first.
+ */
+export function hasDrained(
+  window: Window,
+  { counted_at, counted_over }: { counted_at: number; counted_over: number },
+  now: number,
+): boolean {
+  if (window.kind !== 'drain' || !window.is_stepped) return false;
+  const steps = stepOf(window, now) - counted_at;
+  return steps > 0 && counted_over < steps * window.amount;
 }
 
 /** The counts as the shared store keeps them: `slot:count,slot:count`. */

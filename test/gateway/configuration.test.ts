@@ -175,6 +175,16 @@ test('a configuration that gateways refuse changes nothing, and is reported with
   expect((await reload()).status).toBe(422);
 });
 
+test('a version that was refused and is gone does not keep the file from a reload', async () => {
+  const { body } = await put({ providers: {} });
+  await until(async () =>
+    (await runs()).some(({ refused_version }) => refused_version === body.version),
+  );
+  await world.api.db('gateway_configs').delete();
+  const answer = await reload();
+  expect([answer.status, answer.body]).toMatchObject([200, { source: 'file' }]);
+});
+
 test('the configuration is a matter of platform admins', async () => {
   const { key } = world;
   for (const [method, url] of [

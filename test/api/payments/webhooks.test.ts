@@ -61,6 +61,14 @@ function stored(id: string) {
   );
 }
 
+test.each(['{}', '[]', '1', 'null', '{"id":"e","type":1}'])(
+  'a body that is signed and no event is refused: %s',
+  async (body) => {
+    const answer = await postB(body, sign(body));
+    expect([answer.status, answer.body.error.code]).toEqual([401, 'signature_invalid']);
+  },
+);
+
 test('what the official client takes and refuses is what our door takes and refuses, to the byte and the second', async () => {
   const stripe = new Stripe('sk_test_x');
   const now = Math.floor(Date.now() / 1_000);

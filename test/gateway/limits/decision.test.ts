@@ -152,3 +152,20 @@ test('a count that has drained meanwhile is not given back twice', async () => {
   expect(counters.countHere(check())).toBe(false);
   await counters.close();
 });
+
+test('what is carried into the next minute goes back with a refusal', async () => {
+  let now = 60_000 * 100 + 59_000;
+  const counters = openCounters(createLog('test', 'silent'), () => now);
+  const rules = rulesOf({ rate_limits: { ip: { enabled: true, rpm: 10, burst: 10 } } });
+  const check = () => counters.check(rules.ip?.rule as never, '203.0.113.9', 1, 1);
+  for (let n = 0; n < 15; n += 1) expect(counters.countHere(check())).toBe(true);
+  const refused = check();
+  expect(counters.countHere(refused)).toBe(true);
+  now += 2_000;
+  counters.takeBack(refused);
+  // 15 less the 10 of the minute are carried: 15 more pass under the limit of 20.
+  let more = 0;
+  while (counters.countHere(check())) more += 1;
+  expect(more).toBe(15);
+  await counters.close();
+});
