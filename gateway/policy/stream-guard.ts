@@ -53,7 +53,7 @@ export function openStreamGuard(watchers: readonly Watcher[], dlp: Dlp | undefin
     const event = eventOf(frame);
     const entry: Entry = { frame, event, pieces: [], names: [], is_changed: false };
     if (event !== undefined) {
-      entry.is_changed = hasRepeats(frame.data ?? '');
+      entry.is_changed = hasRepeats(frame.data ?? '', event);
       if (watchers.some((watcher) => note(watcher.policy, watcher.see(entry, event)))) return;
     } else if (frame.data === '[DONE]') {
       is_over = true;

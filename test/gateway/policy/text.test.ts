@@ -270,6 +270,27 @@ test('members named twice are found at any depth and however many there are, in 
   expect(hasRepeats(named(50_000, ',"n\\u0037":1'))).toBe(true);
   expect(hasRepeats('[{"a":1},{"a":{"a":["a","a"]},"b":"a"}]')).toBe(false);
   expect(hasRepeats('{"a":{"b":1},"c":[{}],"a":2}')).toBe(true);
+  // The same by the parsed text: with a colon in a string, at a depth that no recursion stands, and
+  // with the one name that assignment would not make.
+  const deep = (inner: string) => `{"a":${'['.repeat(50_000)}${inner}${']'.repeat(50_000)}}`;
+  const texts: [text: string, has_repeats: boolean][] = [
+    [named(50_000), false],
+    [named(50_000, ',"n\\u0037":1'), true],
+    ['{"a":{"b":1},"c":[{}],"a":2}', true],
+    ['{"a":"12:30:00","b":[{"c":":"}]}', false],
+    ['{"a":"12:30:00","b":[{"c":":","c":1}]}', true],
+    ['{"__proto__":{"a":1},"a":{"__proto__":2}}', false],
+    ['{"__proto__":{"a":1},"__proto__":{"a":1}}', true],
+    ['{"a":{"b":1,"c":2},"a":3}', true],
+    [deep('{"b":1}'), false],
+    [deep('{"b":1,"b":1}'), true],
+  ];
+  for (const [text, has_repeats] of texts) {
+    expect([text.slice(0, 80), hasRepeats(text, JSON.parse(text))]).toEqual([
+      text.slice(0, 80),
+      has_repeats,
+    ]);
+  }
   const took = (count: number) => {
     const text = named(count);
     const began = performance.now();
