@@ -247,7 +247,9 @@ begin
   end if;
 end $$;
 
--- The texts above these two name predecessors that are gone.
+-- The texts above these name functions that are gone, or a member by another name.
+comment on type cap_verdict is
+'Whether an agent''s constraints let one more hold pass. `left_after` is what the batch has counted by then, by constraint.';
 comment on type lane_row is
 'The answer to one item of a batch: the row that every item has, and the members that only holds have.';
 comment on function judge_settlements_3(text, jsonb) is

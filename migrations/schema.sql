@@ -938,8 +938,8 @@ create type lane_row as (
   resets_at timestamptz
 );
 
--- Whether an agent's constraints let one more hold pass. `left` is what the batch has counted so
--- far, by constraint.
+-- Whether an agent's constraints let one more hold pass. `left_after` is what the batch has counted
+-- by then, by constraint.
 create type cap_verdict as (
   refused_id text,
   resets_at timestamptz,
