@@ -31,7 +31,7 @@ beforeAll(async () => {
 
 afterAll(() => close());
 
-/** Ends every session of the database, up to thirty times while the work runs, and none after it. */
+/** Ends every session of the database, up to thirty times while the work runs, not after it. */
 async function underFire<T>(work: () => Promise<T>): Promise<{ result: T; killed: number }> {
   const admin = openDatabase(maintenanceUrl(database_url), 1);
   const killed: number[] = [];
