@@ -6,7 +6,7 @@ module.exports = {
   globalSetup: '<rootDir>/test/support/jest/start-servers.ts',
   globalTeardown: '<rootDir>/test/support/jest/stop-servers.ts',
   // One more than the cores of a small machine, as many tests wait.
-  maxWorkers: 3,
+  maxWorkers: 4,
   // Test files share the globals of their worker.
   restoreMocks: true,
   testTimeout: 60_000,
