@@ -1,4 +1,6 @@
 module.exports = {
   ...require('./jest.config.js'),
-  testPathIgnorePatterns: require('./test/support/jest/slow-tests.cjs').slow.map((end) => `${end}$`),
+  testPathIgnorePatterns: require('./test/support/jest/slow-tests.cjs').slow.map(
+    (end) => `${end}$`,
+  ),
 };

@@ -57,7 +57,7 @@ function stream(dlp: Dlp | undefined): void {
   const firewall = createFirewall({ tools: { deny: ['delete_*'] } });
   const watchers = dlp && [watchCalls(firewall, chatTalk), watchText(dlp, chatTalk)];
   const guard = watchers && openStreamGuard(watchers, dlp);
-  const meter = createStreamMeter(chatReader, false, guard);
+  const meter = createStreamMeter(chatReader, { hides_usage: false, guard });
   let given = 0;
   for (const chunk of chunks) given += meter.push(chunk).length;
   given += meter.rest().length;

@@ -77,6 +77,8 @@ export interface ErrorDetails {
    * transfer.
    */
   status?: number;
+  /** No repeat can help: official clients are told not to try. */
+  is_final?: boolean;
   /** Further members of the answer's `error` object; a cost ticket also stands at its top. */
   extra?: Record<string, unknown>;
 }
@@ -146,7 +148,10 @@ export function errorHeaders(error: AppError): Record<string, string> {
   if (retry_after !== undefined)
     headers['retry-after'] = String(Math.max(1, Math.ceil(retry_after)));
   // A cap's window is not waited for, however soon it ends.
-  const isFinal = error.code === 'usage_constraint_exceeded' || finals.has(error.status);
+  const isFinal =
+    error.details.is_final ||
+    error.code === 'usage_constraint_exceeded' ||
+    finals.has(error.status);
   if (isFinal || (error.status === 429 && (retry_after ?? 0) > 60))
     headers['x-should-retry'] = 'false';
   if (error.status === 401) headers['www-authenticate'] = 'Bearer';

@@ -11,6 +11,7 @@ export const gatewayTypes = [
   'rate_limit.circuit_open',
   'request.completed',
   'request.blocked',
+  'request.bounded',
 ] as const;
 
 export const types = [

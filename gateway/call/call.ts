@@ -111,6 +111,8 @@ export interface Estimated extends Routed {
   agent_id: string | null;
   payment: Payment;
   estimated_prompt_tokens: number;
+  /** The provider adds input that this gateway does not see. */
+  has_unseen_input: boolean;
   units: Units | undefined;
 }
 

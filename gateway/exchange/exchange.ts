@@ -2,37 +2,43 @@ import type { Dispatcher } from 'undici';
 import { AppError } from '../../domain/errors';
 import { createDeferred } from '../../runtime/deferred';
 import type { Funded } from '../call/call';
-import { nothing_measured } from '../families/reader';
-import type { Translator } from '../families/translation';
+import { isAnswer, nothing_measured } from '../families/reader';
 import { outcomeOf, refused } from '../stages/outcome';
-import { isGuarded } from '../stages/policies';
-import { isOfTarget, upstreamError } from '../upstreams/errors';
+import { refusedBody, upstreamError } from '../upstreams/errors';
+import { type Failure, failureInside, failureWith } from '../upstreams/failures';
 import type { Candidate } from '../upstreams/targets';
-import {
-  type Answer,
-  checkedAnswer,
-  collected,
-  type Headers,
-  type Refusal,
-  streamAnswer,
-  wholeAnswer,
-} from './answers';
-import { asksUsage } from './outgoing';
+import type { Head, Headers, NoAnswer } from './answer';
+import { failed_early, Incoming } from './incoming';
 import { Valve } from './valve';
 
 // How long and how much is read on behalf of a client that has gone, for the usage at the answer's
 // end.
 const DRAIN_MS = 30_000;
 const DRAIN_BYTES = 1_048_576;
+// How much of an error is read, and for how long.
+const REFUSAL_MAX_BYTES = 1_048_576;
+const REFUSAL_MS = 5_000;
 
 const empty = Buffer.alloc(0);
+const endless = new Error('The error of the provider does not end.');
 type Controller = Dispatcher.DispatchController;
+
+/** An error of an upstream, with what it said. */
+export interface Refusal {
+  status: number;
+  headers: Headers;
+  /** Without its compression, if it could be read. */
+  body: Buffer;
+}
 
 /** What came in the place of an answer. */
 export type Trouble = {
   /** The provider may have answered: the request was sent, and its end was not heard. */
   is_uncertain: boolean;
-} & ({ error: AppError; refusal?: never } | { error?: never; refusal: Refusal });
+} & (
+  | { error: AppError; failure?: never; refusal?: never }
+  | { error?: never; failure: Failure; refusal: Refusal }
+);
 
 /**
  * One request to an upstream and its answer to the client. undici calls the `on` methods as things
@@ -44,11 +50,12 @@ export class Exchange implements Dispatcher.DispatchHandler {
   private readonly call: Funded;
   private readonly candidate: Candidate;
   private refusal: Refusal | undefined;
+  private refusal_timer: NodeJS.Timeout | undefined;
   private controller: Controller | undefined;
   private has_given_up = false;
   private is_over = false;
-  private answer: Answer | undefined;
-  private translator: Translator | undefined;
+  private head: Head | undefined;
+  private incoming: Incoming | undefined;
   private drained_bytes = 0;
   private drain_timer: NodeJS.Timeout | undefined;
 
@@ -69,62 +76,52 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (status < 200) return;
     if (status >= 300) {
       this.refusal = { status, headers, body: empty };
-      this.answer = collected(this.refusal);
+      // Nobody waits for the end of an error.
+      this.refusal_timer = setTimeout(() => this.abort(endless), REFUSAL_MS);
     } else if (/^text\/html/i.test(String(headers['content-type'] ?? ''))) {
       controller.abort(new AppError('upstream_failed', 'The provider answered with a web page.'));
     } else {
-      const is_stream = /^text\/event-stream/i.test(String(headers['content-type'] ?? ''));
-      const translation = this.call.family.translations?.[this.candidate.target.shape];
-      if (translation !== undefined) this.translate(translation.open(is_stream), headers);
-      const { id, breaker } = this.candidate.target;
-      if (breaker.answered())
-        this.call.gateway.log.info({ target: id }, 'a circuit is closed again');
+      this.head = { status, headers };
       const valve = new Valve(this.call, controller);
-      const head = { status, headers };
-      this.answer = is_stream
-        ? streamAnswer(this.call, valve, head, {
-            drops_usage: asksUsage(this.call, this.candidate),
-            onBroken: (error) => controller.abort(error),
-            onBlocked: () => this.clientGone(),
-          })
-        : isGuarded(this.call)
-          ? checkedAnswer(this.call, valve, head)
-          : wholeAnswer(this.call, valve, status, headers);
+      const options = {
+        onOutput: () => this.answered(),
+        stop: (error: Error) => controller.abort(error),
+        onBlocked: () => this.clientGone(),
+      };
+      this.incoming = new Incoming(this.call, this.candidate, { head: this.head, valve, options });
     }
   }
 
   onResponseData(_controller: Controller, chunk: Buffer): void {
-    const bytes = this.translator === undefined ? chunk : this.translator.push(chunk);
-    if (bytes.length > 0) this.answer?.push(bytes);
-    if (!this.call.client_is_gone && !this.answer?.isRefused?.()) return;
+    if (this.refusal !== undefined) this.collect(this.refusal, chunk);
+    this.incoming?.push(chunk);
+    if (!this.call.client_is_gone && !this.incoming?.isRefused()) return;
     this.drained_bytes += chunk.length;
-    if (this.drained_bytes > DRAIN_BYTES || this.answer?.isMeasured()) this.giveUp();
+    if (this.drained_bytes > DRAIN_BYTES || this.isMeasured()) this.giveUp();
   }
 
   onResponseEnd(): void {
-    this.endTranslation();
     void this.finish(undefined);
   }
 
   onResponseError(_controller: Controller, error: Error): void {
-    // A part of a whole answer, in another wire's words, is nothing for a client, but it counts.
-    if (this.call.client_is_gone) this.endTranslation();
     void this.finish(error);
   }
 
-  private endTranslation(): void {
-    const rest = this.translator?.end();
-    if (rest !== undefined && rest.length > 0) this.answer?.push(rest);
+  private collect(refusal: Refusal, chunk: Buffer): void {
+    refusal.body = Buffer.concat([refusal.body, chunk]);
+    if (refusal.body.length > REFUSAL_MAX_BYTES) this.abort(endless);
   }
 
-  /** Whatever reads the answer reads it as the family's own. */
-  private translate(translator: Translator, headers: Headers): void {
-    this.translator = translator;
-    delete headers['content-length'];
-    if (headers['content-encoding'] === undefined) return;
-    // Nobody asked for that.
-    const error = new AppError('upstream_failed', 'The provider compressed its answer.');
-    this.controller?.abort(error);
+  /** All that a settlement needs is known. */
+  private isMeasured(): boolean {
+    return this.refusal !== undefined || this.incoming?.isMeasured() === true;
+  }
+
+  /** The beginning of an answer has come: the target works. */
+  private answered(): void {
+    const { id, breaker } = this.candidate.target;
+    if (breaker.answered()) this.call.gateway.log.info({ target: id }, 'a circuit is closed again');
   }
 
   /**
@@ -133,7 +130,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
    */
   clientGone(): void {
     if (this.is_over || this.controller === undefined || this.drain_timer !== undefined) return;
-    if (this.answer?.isMeasured()) {
+    if (this.isMeasured()) {
       this.giveUp();
       return;
     }
@@ -154,49 +151,94 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (this.is_over) return;
     this.is_over = true;
     clearTimeout(this.drain_timer);
+    clearTimeout(this.refusal_timer);
     try {
-      const trouble = await this.settleWith(error);
-      this.report(trouble, error);
-      this.over.resolve(trouble);
+      this.over.resolve(await this.settleWith(error));
     } catch (failure) {
       this.over.reject(failure);
     }
   }
 
   private async settleWith(error: Error | undefined): Promise<Trouble | undefined> {
-    const { call, answer, refusal } = this;
-    if (refusal !== undefined) return { is_uncertain: false, refusal };
-    if (answer === undefined) {
-      // Without a word until we gave up, the provider may have done its whole work; a plain failure
-      // costs nothing.
-      if (this.has_given_up) call.outcome = await outcomeOf(call, this.candidate, nothing_measured);
-      const is_sent = this.controller !== undefined && error?.name !== 'AppError';
-      const { code } = (error ?? {}) as { code?: string };
-      const { id } = this.candidate.target;
-      call.gateway.log.warn({ target: id, code, err_message: error?.message }, 'a provider failed');
-      return { is_uncertain: is_sent, error: upstreamError(error) };
-    }
-    const measured = await answer.end(error);
-    if (measured === undefined) return { is_uncertain: true, error: upstreamError(error) };
-    this.translator?.tell(measured);
-    call.outcome = await outcomeOf(call, this.candidate, measured);
-    const refused_answer = answer.refusal?.();
-    if (refused_answer !== undefined && !call.client_is_gone) throw refused_answer;
+    const { refusal } = this;
+    if (refusal !== undefined) return this.refusedBy(refusal);
+    // What failed early said so itself; that it was broken off then is nobody's fault.
+    const broken = error === failed_early ? undefined : error;
+    const ended = await this.incoming?.end(broken);
+    if (ended === undefined) return this.broke(broken);
+    const { call, candidate } = this;
+    if (ended.nothing !== undefined) return this.noAnswer(ended.nothing);
+    const { measured, refusal: withheld } = ended;
+    call.outcome = await outcomeOf(call, candidate, measured, this.has_given_up);
+    const is_broken = broken !== undefined || measured.failed !== undefined;
+    if (call.client_is_gone || this.has_given_up) candidate.target.breaker.abandoned();
+    // An answer that began and broke off speaks against its target too.
+    else if (is_broken || !isAnswer(measured)) this.countFailure();
+    else this.countSuccess();
+    if (withheld !== undefined && !call.client_is_gone) throw withheld;
     return undefined;
   }
 
-  /** What this attempt says of its target. */
-  private report(trouble: Trouble | undefined, error: Error | undefined): void {
-    const { id, breaker } = this.candidate.target;
-    const fail = () => {
-      if (breaker.failed())
-        this.call.gateway.log.warn({ target: id }, 'a circuit opens: its target fails every time');
-    };
-    if (this.call.client_is_gone || this.has_given_up) breaker.abandoned();
-    // An answer that began and broke off speaks against its target too.
-    else if (trouble === undefined && error === undefined) breaker.succeeded();
-    else if (trouble === undefined) fail();
-    else if (trouble.refusal === undefined || isOfTarget(trouble.refusal.status)) fail();
-    else breaker.succeeded();
+  /** It failed before anything of an answer came. */
+  private async broke(error: Error | undefined): Promise<Trouble> {
+    const { call, candidate } = this;
+    // Without a word until we gave up, the provider may have done its whole work; a plain failure
+    // costs nothing.
+    if (this.has_given_up) {
+      call.outcome = await outcomeOf(call, candidate, nothing_measured, true);
+    }
+    const is_sent = this.controller !== undefined && error?.name !== 'AppError';
+    const { code } = (error ?? {}) as { code?: string };
+    const { id, breaker } = candidate.target;
+    call.gateway.log.warn({ target: id, code, err_message: error?.message }, 'a provider failed');
+    if (call.client_is_gone || this.has_given_up) breaker.abandoned();
+    else this.countFailure();
+    return { is_uncertain: is_sent, error: upstreamError(error) };
   }
+
+  /** What came is no answer, whatever its status says. */
+  private noAnswer({ said, error }: NoAnswer): Trouble {
+    if (this.call.client_is_gone) this.call.outcome = refused;
+    if (said === undefined) {
+      if (!this.call.client_is_gone) this.countFailure();
+      return error === undefined
+        ? { is_uncertain: false, error: emptyAnswer() }
+        : { is_uncertain: true, error: upstreamError(error) };
+    }
+    const failure = failureInside(said);
+    const { status, headers } = this.head as Head;
+    return this.failedBy(failure, { status, headers, body: Buffer.from(JSON.stringify(said)) });
+  }
+
+  private refusedBy(refusal: Refusal): Trouble {
+    const { status, headers, body } = refusal;
+    const read = refusedBody(body, headers['content-encoding']);
+    return this.failedBy(failureWith(status, read?.json), {
+      ...refusal,
+      body: read?.bytes ?? body,
+    });
+  }
+
+  private failedBy(failure: Failure, refusal: Refusal): Trouble {
+    const speaks_against = failure.blame === 'target' || failure.blame === 'account';
+    if (this.call.client_is_gone || this.has_given_up) this.candidate.target.breaker.abandoned();
+    else if (speaks_against) this.countFailure();
+    else this.countSuccess();
+    return { is_uncertain: false, failure, refusal };
+  }
+
+  private countFailure(): void {
+    const { id, breaker } = this.candidate.target;
+    if (breaker.failed())
+      this.call.gateway.log.warn({ target: id }, 'a circuit opens: its target fails every time');
+  }
+
+  private countSuccess(): void {
+    this.answered();
+    this.candidate.target.breaker.succeeded();
+  }
+}
+
+function emptyAnswer(): AppError {
+  return new AppError('upstream_failed', 'The provider answered with nothing that is an answer.');
 }

@@ -5,18 +5,17 @@ import { inCallSpan, noteTrouble } from '../call/spans';
 import { serveBy } from '../stages/choose';
 import { refused } from '../stages/outcome';
 import { checkRefusal } from '../stages/policies';
-import { isOfTarget, refusalOf } from '../upstreams/errors';
+import { failureBody } from '../upstreams/errors';
 import type { Candidate } from '../upstreams/targets';
-import { picked } from './answers';
+import { picked } from './answer';
 import { Exchange, type Trouble } from './exchange';
 import { sentTo } from './outgoing';
 
 // All that goes from the client to the upstream besides the body; its key, cookies and identity
 // never do.
 const upstream_headers = ['accept', 'openai-beta', 'anthropic-version', 'anthropic-beta'];
-// Refusals that another target, or a later moment, may not repeat: an unknown model, a time-out,
-// too many requests.
-const elsewhere = new Set([404, 408, 425, 429]);
+// What a provider says of repeats is true for the client's too.
+const hints = ['retry-after', 'retry-after-ms', 'x-should-retry'];
 
 /**
  * The stage that sends the request upstream and streams the answer back; it ends when both sides
@@ -94,8 +93,7 @@ async function exchange(
  */
 function mayGoOn(call: Funded, trouble: Trouble): boolean {
   if (call.client_is_gone || call.gateway.is_draining) return false;
-  const { refusal } = trouble;
-  if (refusal !== undefined) return isOfTarget(refusal.status) || elsewhere.has(refusal.status);
+  if (trouble.failure !== undefined) return trouble.failure.blame !== 'client';
   return !trouble.is_uncertain || call.snapshot.settings.providers.fallback.after_uncertain;
 }
 
@@ -103,10 +101,14 @@ function mayGoOn(call: Funded, trouble: Trouble): boolean {
 async function conclude(call: Funded, trouble: Trouble | undefined): Promise<void> {
   if (trouble === undefined || call.client_is_gone) return;
   if (trouble.error !== undefined) throw trouble.error;
-  const { status, headers, body } = trouble.refusal;
-  const checked = await checkRefusal(call, status, refusalOf(status, headers, body));
-  call.ctx.set(picked(headers));
-  call.ctx.status = status;
+  const { failure, refusal } = trouble;
+  const kept = picked(refusal.headers);
+  for (const name of hints) if (kept[name] !== undefined) call.ctx.set(name, kept[name]);
+  const body = failureBody(failure, refusal);
+  const checked = await checkRefusal(call, failure.status, body);
+  const type = kept['content-type'] ?? '';
+  call.ctx.set({ ...kept, 'content-type': /\bjson\b/i.test(type) ? type : 'application/json' });
+  call.ctx.status = failure.status;
   call.ctx.body = checked;
 }
 

@@ -1,13 +1,13 @@
 import type { Duplex } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
-import type { Usage } from '../../domain/ledger/calls';
-import { type Measured, nothing_measured, type Reader } from '../families/reader';
+import { type Measured, nothing_measured, type Reader, type Told } from '../families/reader';
 import type { StreamGuard } from '../policy/stream-guard';
+import { isOnlyWords, saysFailure } from '../upstreams/failures';
 import { type Frame, lastFrame, newSseState, readFrames, unfinished } from '../wire/sse';
 import { type Body, objectIn } from '../wire/values';
 
-// What is kept of a JSON answer to find its usage.
-const JSON_MAX_BYTES = 1_048_576;
+/** What is kept of a JSON answer to be judged whole; of a longer one only its ends are. */
+export const WHOLE_MAX_BYTES = 32 * 1_048_576;
 const ENDS_BYTES = 65_536;
 
 /** Reads a stream beside its bytes. */
@@ -19,18 +19,23 @@ interface StreamMeter {
   measured(): Measured;
 }
 
-/**
- * The meter of a stream. `hides_usage` drops the extra chunk that a client did not ask for; `guard`
- * holds back and drops more.
- */
+interface StreamOptions {
+  /** Drops the extra chunk of usage that a client did not ask for. */
+  hides_usage: boolean;
+  /** A stream of so many is whole once all have come to their end. */
+  choices?: number;
+  /** Holds back and drops more. */
+  guard?: StreamGuard | undefined;
+}
+
+/** The meter of a stream. */
 export function createStreamMeter(
   reader: Reader,
-  hides_usage: boolean,
-  guard?: StreamGuard,
+  { hides_usage, choices = 1, guard }: StreamOptions,
 ): StreamMeter {
   const state = newSseState();
   const found: Measured = { ...nothing_measured };
-  const readEvent = reader.openStream(found);
+  const readEvent = reader.openStream(found, choices);
   let is_dropped = false;
   const isKept = (frame: Frame): boolean => {
     if (!frame.is_tail) is_dropped = readFrame(frame, found, readEvent) && hides_usage;
@@ -38,6 +43,7 @@ export function createStreamMeter(
   };
   return {
     push(chunk) {
+      found.bytes += chunk.length;
       const frames = readFrames(state, chunk);
       const kept = frames.filter(isKept);
       if (guard !== undefined) return guard.push(kept);
@@ -51,39 +57,24 @@ export function createStreamMeter(
 }
 
 /** Reads a whole answer beside its bytes. */
-export interface AnswerMeter {
+interface AnswerMeter {
   push(chunk: Buffer): void;
-  measured(): Promise<Measured>;
+  /** The bytes so far. */
+  bytes(): number;
+  measured(): Measured;
 }
 
-/** The meter of an answer whose bytes are not read, only counted. */
-export function createByteMeter(): AnswerMeter {
-  const found = { ...nothing_measured };
+/** The meter of JSON, or of a text. */
+export function createJsonMeter(reader: Reader): AnswerMeter {
+  const kept = newEnds();
+  let bytes = 0;
   return {
     push(chunk) {
-      found.bytes += chunk.length;
+      bytes += chunk.length;
+      keep(kept, chunk);
     },
-    measured: async () => found,
-  };
-}
-
-/** The meter of JSON, through its compression if there is one. */
-export function createJsonMeter(reader: Reader, encoding: string | undefined): AnswerMeter {
-  const decoder = decoderOf(encoding);
-  const kept = newEnds();
-  if (decoder === undefined) {
-    return { push: (chunk) => keep(kept, chunk), measured: async () => measureJson(reader, kept) };
-  }
-  decoder.on('data', (chunk: Buffer) => keep(kept, chunk));
-  const done = new Promise<void>((resolve) => decoder.once('close', resolve));
-  decoder.on('error', () => decoder.destroy());
-  return {
-    push: (chunk) => void decoder.write(chunk),
-    async measured() {
-      decoder.end();
-      await done;
-      return measureJson(reader, kept);
-    },
+    bytes: () => bytes,
+    measured: () => ({ ...measureJson(reader, kept), bytes }),
   };
 }
 
@@ -103,9 +94,20 @@ function readFrame(frame: Frame, found: Measured, readEvent: (event: Body) => bo
     return false;
   }
   const event = objectIn(data);
-  if (event === undefined) return false;
+  if (event === undefined) {
+    if (frame.event === 'error') found.failed ??= { message: data };
+    return false;
+  }
   frame.json = event;
+  if (frame.event === 'error' || saysFailure(event) || isNoEvent(event)) found.failed ??= event;
   return readEvent(event);
+}
+
+/** True for words about a failure where an event was to come. */
+function isNoEvent(event: Body): boolean {
+  const { choices, type, usage, object } = event;
+  if ((choices ?? type ?? usage ?? object) !== undefined) return false;
+  return isOnlyWords(event);
 }
 
 /** The bytes of successive frames, without a copy if they lie in the chunk itself. */
@@ -134,7 +136,7 @@ function newEnds(): Ends {
 function keep(kept: Ends, chunk: Buffer): void {
   kept.chunks.push(chunk);
   kept.bytes += chunk.length;
-  if (kept.bytes <= JSON_MAX_BYTES) return;
+  if (kept.bytes <= WHOLE_MAX_BYTES) return;
   const all = Buffer.concat(kept.chunks);
   kept.head ??= Buffer.from(all.subarray(0, ENDS_BYTES));
   const tail = Buffer.from(all.subarray(-ENDS_BYTES));
@@ -146,7 +148,7 @@ function measureJson(reader: Reader, { chunks, head }: Ends): Measured {
   const text = Buffer.concat(chunks).toString('utf8');
   if (head !== undefined) {
     const usage = usageIn(reader, text) ?? usageIn(reader, head.toString('utf8'));
-    return { ...nothing_measured, usage, text, is_unread: true };
+    return { ...nothing_measured, usage, text, is_unread: true, has_output: true };
   }
   const answer = objectIn(text);
   const found = { ...nothing_measured };
@@ -154,12 +156,16 @@ function measureJson(reader: Reader, { chunks, head }: Ends): Measured {
     found.text = text;
     found.is_unread = true;
     reader.readText?.(text, found);
-  } else reader.readAnswer(answer, found);
+    if (text === '') found.has_output = false;
+  } else {
+    reader.readAnswer(answer, found);
+    if (found.text !== '') found.has_output = true;
+  }
   return found;
 }
 
 /** The usage object in a part of a JSON text too long to parse. */
-function usageIn(reader: Reader, part: string): Usage | undefined {
+function usageIn(reader: Reader, part: string): Told | undefined {
   const found = [...part.matchAll(/"usage"\s*:\s*(\{(?:[^{}]|\{[^{}]*\})*\})/g)].at(-1)?.[1];
   return found === undefined ? undefined : reader.usageOf(objectIn(found));
 }

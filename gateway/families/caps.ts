@@ -23,6 +23,16 @@ export function completionCap(body: Body): number | null {
   return tries === 1 ? null : DEFAULT_MAX_COMPLETION_TOKENS * tries;
 }
 
+/** How many choices a chat asks for. */
+export function choicesOf(body: Body): number {
+  return choices(body, 'n');
+}
+
+/** How many choices a legacy completion asks for: so many of each prompt. */
+export function legacyChoices(body: Body): number {
+  return choices(body, 'n') * promptsOf(body).count;
+}
+
 function choices(body: Body, name: string): number {
   const count = number(body, name) ?? 1;
   if (count <= CHOICES_MAX) return count;

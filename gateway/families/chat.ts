@@ -1,5 +1,4 @@
-import type { Usage } from '../../domain/ledger/calls';
-import { type Body, isObject, listOf, stringOf, whole } from '../wire/values';
+import { type Body, isObject, listOf, stringOf } from '../wire/values';
 import {
   addFile,
   addMessages,
@@ -9,8 +8,8 @@ import {
   newInput,
   type Parts,
 } from './input';
-import { addDelivered, type Reader } from './reader';
-import { withinTotals } from './usage';
+import { addDelivered, type Reader, type Told } from './reader';
+import { largerOf, openaiUsage } from './usage';
 
 // The provider's documented overhead of the answer's start.
 const ANSWER_TOKENS = 3;
@@ -55,46 +54,56 @@ export function soundTokens(data: string): number {
 /** How the answers of chat completions are read. */
 export const chatReader: Reader = {
   readAnswer(answer, found) {
-    found.usage = openaiUsage(answer.usage);
+    found.usage = usageIn(answer);
     found.text = chatText(answer);
     found.audio_tokens = chatAudio(answer);
+    found.has_output = hasOutput(answer);
   },
   usageOf: openaiUsage,
-  openStream: (found) => (chunk) => {
-    if (chunk.error != null) found.has_failed = true;
-    found.usage = openaiUsage(chunk.usage) ?? found.usage;
-    addDelivered(found, chatText(chunk));
-    found.audio_tokens += chatAudio(chunk);
-    if (endsChoice(chunk)) found.has_finish = true;
-    return isUsageOnly(chunk);
+  openStream(found, choices) {
+    const hasEnded = endsOf(choices);
+    return (chunk) => {
+      found.usage = largerOf(found.usage, usageIn(chunk));
+      addDelivered(found, chatText(chunk));
+      found.audio_tokens += chatAudio(chunk);
+      if (!found.has_output && hasOutput(chunk)) found.has_output = true;
+      if (!found.has_finish && hasEnded(chunk)) found.has_finish = true;
+      return isUsageOnly(chunk);
+    };
   },
 };
 
-/**
- * The usage object of chat completions, completions and embeddings; undefined if it says nothing.
- */
-export function openaiUsage(value: unknown): Usage | undefined {
-  const usage = value as OpenaiUsage | null | undefined;
-  const prompt_tokens = whole(usage?.prompt_tokens);
-  if (usage == null || prompt_tokens === 0) return undefined;
-  // Some compatible providers leave reasoning out of completion_tokens but not out of the total.
-  const said = whole(usage.completion_tokens);
-  const completion_tokens = Math.max(said, whole(usage.total_tokens) - prompt_tokens);
-  const input = usage.prompt_tokens_details;
-  const output = usage.completion_tokens_details;
-  // Only our own translation of another wire gives these two figures.
-  const written_1h = whole(input?.cache_write_1h_tokens);
-  return withinTotals({
-    prompt_tokens,
-    completion_tokens,
-    cached_tokens: whole(input?.cached_tokens),
-    cache_write_tokens: Math.max(0, whole(input?.cache_write_tokens) - written_1h),
-    cache_write_1h_tokens: written_1h,
-    tool_calls: whole(usage.server_tool_calls),
-    reasoning_tokens: whole(output?.reasoning_tokens),
-    audio_input_tokens: whole(input?.audio_tokens),
-    audio_output_tokens: whole(output?.audio_tokens),
-  });
+/** The usage of an answer or a chunk; some put it into a choice, or a member of their own. */
+export function usageIn(chunk: Body): Told | undefined {
+  if (chunk.usage != null) return openaiUsage(chunk.usage);
+  if (isObject(chunk.x_groq)) return openaiUsage(chunk.x_groq.usage);
+  if (!Array.isArray(chunk.choices)) return undefined;
+  for (const choice of chunk.choices) if (choice?.usage != null) return openaiUsage(choice.usage);
+  return undefined;
+}
+
+/** True for output of any kind, unknown members included, and for the end of a choice. */
+function hasOutput(chunk: Body): boolean {
+  if (endsChoice(chunk)) return true;
+  return partsOf(chunk).some((part) =>
+    Object.entries(part).some(([name, value]) => name !== 'role' && !isEmpty(value)),
+  );
+}
+
+function isEmpty(value: unknown): boolean {
+  if (Array.isArray(value)) return value.length === 0;
+  return value == null || value === '';
+}
+
+/** True once so many choices of a stream have come to their end. */
+export function endsOf(choices: number): (chunk: Body) => boolean {
+  const ended = new Set<unknown>();
+  return (chunk) => {
+    for (const { finish_reason, index = 0 } of listOf(chunk.choices)) {
+      if (typeof finish_reason === 'string') ended.add(index);
+    }
+    return ended.size >= choices;
+  };
 }
 
 /** The text that one chunk of a chat stream, or one whole answer, delivers. */
@@ -124,7 +133,7 @@ function chatAudio(chunk: Body): number {
   return characters / AUDIO_CHARACTERS_PER_TOKEN;
 }
 
-/** True if a chunk of a stream ends one of its choices. */
+/** True if an answer, or a chunk of a stream, ends one of its choices. */
 export function endsChoice(chunk: Body): boolean {
   return listOf(chunk.choices).some(({ finish_reason }) => typeof finish_reason === 'string');
 }
@@ -162,13 +171,4 @@ function called(value: unknown): string {
   if (typeof value !== 'object' || value === null) return '';
   const { name, arguments: given, input } = value as Body;
   return stringOf(name) + stringOf(given) + stringOf(input);
-}
-
-interface OpenaiUsage {
-  prompt_tokens?: unknown;
-  completion_tokens?: unknown;
-  total_tokens?: unknown;
-  prompt_tokens_details?: Body | null;
-  completion_tokens_details?: Body | null;
-  server_tool_calls?: unknown;
 }

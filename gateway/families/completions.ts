@@ -1,8 +1,9 @@
 import { type Body, listOf, stringOf } from '../wire/values';
-import { endsChoice, isUsageOnly, openaiUsage } from './chat';
+import { endsChoice, endsOf, isUsageOnly, usageIn } from './chat';
 import { textsOrTokens } from './embeddings';
 import { addText, type Input, newInput } from './input';
 import { addDelivered, type Reader } from './reader';
+import { largerOf, openaiUsage } from './usage';
 
 /** The input of a legacy completion. */
 export function promptInput(body: Body): Input {
@@ -23,16 +24,20 @@ export function promptsOf({ prompt }: Body): { input: Input; count: number } {
 /** How the answers of legacy completions are read. */
 export const completionReader: Reader = {
   readAnswer(answer, found) {
-    found.usage = openaiUsage(answer.usage);
+    found.usage = usageIn(answer);
     found.text = choicesText(answer);
+    found.has_output = endsChoice(answer);
   },
   usageOf: openaiUsage,
-  openStream: (found) => (chunk) => {
-    if (chunk.error != null) found.has_failed = true;
-    found.usage = openaiUsage(chunk.usage) ?? found.usage;
-    addDelivered(found, choicesText(chunk));
-    if (endsChoice(chunk)) found.has_finish = true;
-    return isUsageOnly(chunk);
+  openStream(found, choices) {
+    const hasEnded = endsOf(choices);
+    return (chunk) => {
+      found.usage = largerOf(found.usage, usageIn(chunk));
+      addDelivered(found, choicesText(chunk));
+      if (endsChoice(chunk)) found.has_output = true;
+      if (!found.has_finish && hasEnded(chunk)) found.has_finish = true;
+      return isUsageOnly(chunk);
+    };
   },
 };
 

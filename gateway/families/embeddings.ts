@@ -1,7 +1,7 @@
 import type { Body } from '../wire/values';
-import { openaiUsage } from './chat';
 import { type Input, newInput, wrong } from './input';
 import type { Reader } from './reader';
+import { openaiUsage } from './usage';
 
 /** The input of an embedding: one text, several, or tokens, which are counted by their number. */
 export function embeddingInput({ input }: Body): Input {
@@ -34,10 +34,11 @@ function wrongTexts(name: string) {
   );
 }
 
-/** How answers that hold usage and no text are read. */
+/** How answers without text are read: embeddings, and the verdicts of moderations. */
 export const embeddingReader: Reader = {
   readAnswer(answer, found) {
     found.usage = openaiUsage(answer.usage);
+    found.has_output = [answer.data, answer.results].some((all) => Array.isArray(all) && all[0]);
   },
   usageOf: openaiUsage,
   openStream: () => () => false,

@@ -29,6 +29,8 @@ export interface Family {
   check?(body: Body): void;
   input(body: Body): Input;
   max_completion_tokens(body: Body): number | null;
+  /** How many choices its stream has; one if absent. */
+  choices?(body: Body): number;
   /** The priced units besides tokens, as the request gives them. */
   units?(body: Body, text_tokens: number): Units;
   /** How long so many bytes of an answer last, if their number says so. */

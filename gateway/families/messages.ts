@@ -1,5 +1,5 @@
 import type { Usage } from '../../domain/ledger/calls';
-import { type Body, isObject, listOf, stringOf, whole } from '../wire/values';
+import { type Body, isObject, listOf, stringOf } from '../wire/values';
 import {
   addContent,
   addFile,
@@ -11,8 +11,8 @@ import {
   type Parts,
   wrong,
 } from './input';
-import { addDelivered, type Measured, type Reader } from './reader';
-import { nothing_used, withinTotals } from './usage';
+import { addDelivered, type Measured, type Reader, type Told } from './reader';
+import { countOf, nothing_used, withinTotals } from './usage';
 
 // The provider's documented overhead of the instructions that come with tools.
 const TOOLS_TOKENS = 346;
@@ -84,6 +84,7 @@ export const messageReader: Reader = {
   readAnswer(answer, found) {
     found.usage = messageUsage(answer.usage);
     found.text = listOf(answer.content).map(blockText).join('');
+    found.has_output = typeof answer.stop_reason === 'string' || listOf(answer.content).length > 0;
   },
   usageOf: messageUsage,
   openStream(found) {
@@ -99,33 +100,40 @@ export const messageReader: Reader = {
  * A usage object, whose `input_tokens` leave out the tokens that were read from a cache or written
  * to it; undefined if it says nothing.
  */
-function messageUsage(value: unknown): Usage | undefined {
+function messageUsage(value: unknown): Told | undefined {
   if (!isObject(value)) return undefined;
   const used = { ...nothing_used, cache_write_1h_tokens: 0, tool_calls: 0 };
   addShare(value, used);
+  const rounds = listOf(value.iterations);
+  const is_told = used.prompt_tokens + used.completion_tokens > 0;
   // The tokens that shortening a conversation took stand beside the other figures, not in them.
-  for (const share of listOf(value.iterations)) {
-    if (share.type === 'compaction') addShare(share, used);
-  }
-  if (used.prompt_tokens === 0) return undefined;
+  for (const share of rounds) if (!is_told || share.type === 'compaction') addShare(share, used);
+  if (used.prompt_tokens + used.completion_tokens === 0) return undefined;
   const details = isObject(value.output_tokens_details) ? value.output_tokens_details : {};
   const tools = isObject(value.server_tool_use) ? value.server_tool_use : {};
-  used.reasoning_tokens = whole(details.thinking_tokens);
+  used.reasoning_tokens = countOf(details.thinking_tokens);
   // Fetching pages has no price of its own.
-  used.tool_calls = whole(tools.web_search_requests);
-  return withinTotals(used);
+  used.tool_calls = countOf(tools.web_search_requests);
+  const shortened = rounds.filter(({ type }) => type === 'compaction');
+  return withinTotals({
+    ...used,
+    rounds: rounds.length - shortened.length,
+    uncapped_tokens: shortened.reduce((sum, share) => sum + countOf(share.output_tokens), 0),
+  });
 }
 
 function addShare(share: Body, used: Usage & { cache_write_1h_tokens: number }): void {
   const split = isObject(share.cache_creation) ? share.cache_creation : {};
-  const written_1h = whole(split.ephemeral_1h_input_tokens);
+  const written_1h = countOf(split.ephemeral_1h_input_tokens);
   const written = Math.max(
-    whole(share.cache_creation_input_tokens),
-    whole(split.ephemeral_5m_input_tokens) + written_1h,
+    countOf(share.cache_creation_input_tokens),
+    countOf(split.ephemeral_5m_input_tokens) + written_1h,
   );
-  const read = whole(share.cache_read_input_tokens);
-  used.prompt_tokens += whole(share.input_tokens) + written + read;
-  used.completion_tokens += whole(share.output_tokens);
+  const read = countOf(share.cache_read_input_tokens);
+  // Some that speak this wire keep the names of the other one.
+  const input = countOf(share.input_tokens) || countOf(share.prompt_tokens);
+  used.prompt_tokens += input + written + read;
+  used.completion_tokens += countOf(share.output_tokens) || countOf(share.completion_tokens);
   used.cached_tokens += read;
   used.cache_write_tokens += written - written_1h;
   used.cache_write_1h_tokens += written_1h;
@@ -136,7 +144,10 @@ function readEvent(event: Body, usage: Body, found: Measured): void {
   if (type === 'content_block_delta') {
     if (isObject(delta)) addDelivered(found, deltaText(delta));
   } else if (type === 'content_block_start') {
-    if (isObject(event.content_block)) addDelivered(found, blockText(event.content_block));
+    const { content_block } = event;
+    if (!isObject(content_block)) return;
+    addDelivered(found, blockText(content_block));
+    if (content_block.type !== 'text' && content_block.type !== 'thinking') found.has_output = true;
   } else if (type === 'message_start') {
     found.is_usage_partial = true;
     if (isObject(event.message)) addUsage(event.message.usage, usage, found);
@@ -144,12 +155,9 @@ function readEvent(event: Body, usage: Body, found: Measured): void {
     addUsage(event.usage, usage, found);
     // Only the event that says why the answer ends gives the whole output.
     if (!isObject(delta) || delta.stop_reason == null) return;
+    found.has_output = true;
     if (isObject(event.usage)) found.is_usage_partial = false;
-  } else if (type === 'message_stop') found.is_done = true;
-  else if (type === 'error') {
-    found.is_done = true;
-    found.has_failed = true;
-  }
+  } else if (type === 'message_stop' || type === 'error') found.is_done = true;
 }
 
 /** Figures are totals, never steps, and one that is left out stands: the largest of each counts. */
@@ -165,7 +173,7 @@ function larger(told: Body, kept: Body): void {
       const inner = isObject(kept[name]) ? kept[name] : {};
       larger(value, inner);
       kept[name] = inner;
-    } else if (Array.isArray(value) || whole(value) > whole(kept[name])) kept[name] = value;
+    } else if (Array.isArray(value) || countOf(value) > countOf(kept[name])) kept[name] = value;
   }
 }
 

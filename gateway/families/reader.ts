@@ -3,10 +3,10 @@ import type { Body } from '../wire/values';
 
 /** The usage and texts of an answer, as far as it came. */
 export interface Measured {
-  usage: Usage | undefined;
+  usage: Told | undefined;
   /** The figures so far of an answer that would have repeated them at its end. */
   is_usage_partial: boolean;
-  /** The bytes delivered, of answers that are nothing else. */
+  /** The bytes of the answer, without compression. */
   bytes: number;
   /** The text delivered, for answers without usage. */
   text: string;
@@ -21,10 +21,12 @@ export interface Measured {
   seconds_least: number;
   /** The stream said that it is over. */
   is_done: boolean;
-  /** A choice came to its end. */
+  /** Every choice came to its end. */
   has_finish: boolean;
-  /** The provider itself said that it failed. */
-  has_failed: boolean;
+  /** Something came that makes it an answer: output of any kind, its end, or usage. */
+  has_output: boolean;
+  /** What the provider sent to say that it failed. */
+  failed: Body | undefined;
   /** The number of the last event, in streams that number them. */
   sequence_number: number;
 }
@@ -39,9 +41,25 @@ export const nothing_measured: Measured = {
   seconds_least: 0,
   is_done: false,
   has_finish: false,
-  has_failed: false,
+  has_output: false,
+  failed: undefined,
   sequence_number: 0,
 };
+
+/** True if what was measured is an answer: output of any kind, its end, or usage that is told. */
+export function isAnswer({ has_output, usage, is_usage_partial, audio_tokens }: Measured): boolean {
+  return has_output || audio_tokens > 0 || (usage !== undefined && !is_usage_partial);
+}
+
+/** Usage as the provider told it. A count of 0 is one that it did not tell. */
+export interface Told extends Usage {
+  /** All tokens, where it told nothing else of them. */
+  total_tokens?: number;
+  /** How often the model spoke, each time up to the request's cap; once if absent. */
+  rounds?: number;
+  /** Output that the cap does not count: what shortened a conversation. */
+  uncapped_tokens?: number;
+}
 
 /** How the answers of one family are read beside their bytes. */
 export interface Reader {
@@ -50,12 +68,12 @@ export interface Reader {
   /** Takes an answer of plain text into account, if the family has such answers. */
   readText?(text: string, found: Measured): void;
   /** Reads a usage object; undefined if it says nothing. */
-  usageOf(value: unknown): Usage | undefined;
+  usageOf(value: unknown): Told | undefined;
   /**
-   * Opens a stream: what takes its events into account, and is true for one that carries nothing
-   * but usage.
+   * Opens a stream of so many choices: what takes its events into account, and is true for one that
+   * carries nothing but usage.
    */
-  openStream(found: Measured): (event: Body) => boolean;
+  openStream(found: Measured, choices: number): (event: Body) => boolean;
 }
 
 // Text is kept up to here, to be counted if usage never comes.
@@ -63,5 +81,7 @@ const TEXT_MAX_CHARACTERS = 1_048_576;
 
 /** Keeps text that was delivered, up to a bound, to count it if usage never comes. */
 export function addDelivered(found: Measured, text: string): void {
+  if (text === '') return;
+  found.has_output = true;
   if (found.text.length < TEXT_MAX_CHARACTERS) found.text += text;
 }

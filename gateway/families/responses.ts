@@ -1,4 +1,3 @@
-import type { Usage } from '../../domain/ledger/calls';
 import { type Body, isObject, listOf, stringOf, whole } from '../wire/values';
 import { addImage, addSound, soundTokens } from './chat';
 import {
@@ -12,7 +11,7 @@ import {
   wrong,
 } from './input';
 import { addDelivered, type Measured, type Reader } from './reader';
-import { withinTotals } from './usage';
+import { openaiUsage } from './usage';
 
 const ANSWER_TOKENS = 3;
 const MESSAGE_TOKENS = 4;
@@ -75,13 +74,15 @@ export function checkResponse({ background }: Body): void {
 /** How the answers of Responses are read; the event that ends a stream carries the whole answer. */
 export const responseReader: Reader = {
   readAnswer: readResponse,
-  usageOf: responseUsage,
+  usageOf: openaiUsage,
   openStream: (found) => (event) => {
     readEvent(event, found);
     return false;
   },
 };
 
+// What comes before an answer begins.
+const leading = new Set(['response.created', 'response.queued', 'response.in_progress', '']);
 const ends = new Set(['response.completed', 'response.incomplete', 'response.failed']);
 
 function readEvent(event: Body, found: Measured): void {
@@ -92,6 +93,7 @@ function readEvent(event: Body, found: Measured): void {
     if (type === 'response.audio.delta') found.audio_tokens += soundTokens(delta);
     else addDelivered(found, delta);
   } else if (type === 'response.output_item.added') {
+    found.has_output = true;
     if (isObject(event.item)) addDelivered(found, stringOf(event.item.name));
   } else if (ends.has(type)) {
     const { text, audio_tokens } = found;
@@ -100,41 +102,17 @@ function readEvent(event: Body, found: Measured): void {
     if (text !== '') found.text = text;
     if (audio_tokens > 0) found.audio_tokens = audio_tokens;
     found.is_done = true;
-    if (type === 'response.failed') found.has_failed = true;
-  } else if (type === 'error') {
-    found.is_done = true;
-    found.has_failed = true;
-  }
+  } else if (type === 'error') found.is_done = true;
+  else if (!leading.has(type)) found.has_output = true;
 }
 
 function readResponse(answer: Body, found: Measured): void {
   const output = listOf(answer.output);
-  found.usage = responseUsage(answer.usage);
+  found.usage = openaiUsage(answer.usage);
   const tool_calls = output.filter(({ type }) => billed_calls.has(String(type))).length;
   if (found.usage !== undefined && tool_calls > 0) found.usage.tool_calls = tool_calls;
   found.text = output.map(itemText).join('');
-  if (answer.status === 'failed') found.has_failed = true;
-}
-
-/** A usage object; undefined if it says nothing. */
-function responseUsage(value: unknown): Usage | undefined {
-  if (!isObject(value)) return undefined;
-  const prompt_tokens = whole(value.input_tokens);
-  if (prompt_tokens === 0) return undefined;
-  const input = isObject(value.input_tokens_details) ? value.input_tokens_details : {};
-  const output = isObject(value.output_tokens_details) ? value.output_tokens_details : {};
-  return withinTotals({
-    prompt_tokens,
-    completion_tokens: Math.max(
-      whole(value.output_tokens),
-      whole(value.total_tokens) - prompt_tokens,
-    ),
-    cached_tokens: whole(input.cached_tokens),
-    cache_write_tokens: whole(input.cache_write_tokens),
-    reasoning_tokens: whole(output.reasoning_tokens),
-    audio_input_tokens: whole(input.audio_tokens),
-    audio_output_tokens: whole(output.audio_tokens),
-  });
+  if (output.length > 0) found.has_output = true;
 }
 
 /** The text of an output item: words, summaries of thoughts, and calls of tools. */

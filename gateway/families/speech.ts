@@ -1,8 +1,8 @@
 import type { Units, Usage } from '../../domain/ledger/calls';
-import { type Body, isObject, stringOf, whole } from '../wire/values';
+import { type Body, isObject, stringOf } from '../wire/values';
 import { type Input, newInput, wrong } from './input';
 import type { Measured, Reader } from './reader';
-import { withinTotals } from './usage';
+import { countOf, withinTotals } from './usage';
 
 // Two and a half words a second, in any language about as many tokens; rather too slow, as settling
 // gives back.
@@ -57,20 +57,21 @@ export const speechReader: Reader = {
   },
 };
 
-function readEvent({ type, usage, error }: Body, found: Measured): void {
+function readEvent({ type, usage }: Body, found: Measured): void {
   if (type === 'speech.audio.done') {
     found.usage = speechUsage(usage);
     found.is_done = true;
-  } else if (error != null) found.has_failed = true;
+    found.has_output = true;
+  } else if (type === 'speech.audio.delta') found.has_output = true;
 }
 
 /** A usage object: text in, sound out. */
 function speechUsage(value: unknown): Usage | undefined {
   if (!isObject(value)) return undefined;
-  const completion_tokens = whole(value.output_tokens);
+  const completion_tokens = countOf(value.output_tokens);
   if (completion_tokens === 0) return undefined;
   return withinTotals({
-    prompt_tokens: whole(value.input_tokens),
+    prompt_tokens: countOf(value.input_tokens),
     completion_tokens,
     cached_tokens: 0,
     cache_write_tokens: 0,

@@ -1,7 +1,14 @@
 import type { ErrorBody } from '../../domain/errors';
 import { chatTalk } from '../policy/chat-talk';
 import { responsesTalk } from '../policy/responses-talk';
-import { completionCap, legacyCap, messageCap, responseCap } from './caps';
+import {
+  choicesOf,
+  completionCap,
+  legacyCap,
+  legacyChoices,
+  messageCap,
+  responseCap,
+} from './caps';
 import { chatInput, chatReader } from './chat';
 import { completionReader, promptInput } from './completions';
 import { embeddingInput, embeddingReader } from './embeddings';
@@ -28,6 +35,7 @@ export const chat: Family = {
   has_output: true,
   input: chatInput,
   max_completion_tokens: completionCap,
+  choices: choicesOf,
   reader: chatReader,
   talk: chatTalk,
   errorFrame: dataFrame,
@@ -93,6 +101,7 @@ export const completions: Family = {
   has_output: true,
   input: promptInput,
   max_completion_tokens: legacyCap,
+  choices: legacyChoices,
   reader: completionReader,
   errorFrame: dataFrame,
 };

@@ -1,10 +1,10 @@
 import type { Units, Usage } from '../../domain/ledger/calls';
-import { type Body, isObject, stringOf, whole } from '../wire/values';
+import { type Body, isObject, stringOf } from '../wire/values';
 import { readForm } from './forms';
 import { type Input, newInput, wrong } from './input';
 import { addDelivered, type Measured, type Reader } from './reader';
 import { type ArrivingRequest, type ClientRequest, modelOf } from './request';
-import { nothing_used, withinTotals } from './usage';
+import { countOf, nothing_used, withinTotals } from './usage';
 
 // Rather more than speech has, as settling gives back: of sound that goes in, and of words that
 // come out.
@@ -74,7 +74,7 @@ export const transcriptionReader: Reader = {
     else if (type === 'transcript.text.done') {
       readTranscript(event, found);
       found.is_done = true;
-    } else if (event.error != null) found.has_failed = true;
+    }
     return false;
   },
 };
@@ -84,6 +84,7 @@ function readTranscript(answer: Body, found: Measured): void {
   // Told by its length, the words do not count.
   found.text = found.usage?.seconds ? '' : stringOf(answer.text);
   found.seconds_least = leastFor(found.text, 0);
+  if (typeof answer.text === 'string') found.has_output = true;
 }
 
 /**
@@ -91,8 +92,7 @@ function readTranscript(answer: Body, found: Measured): void {
  * the sound is at least.
  */
 function readPlain(text: string, found: Measured): void {
-  // A part of JSON is no text.
-  if (/^\s*[{[]/.test(text)) return;
+  if (no_words.test(text)) return;
   const words: string[] = [];
   let ends_at = 0;
   for (const line of text.split(/\r\n|\n|\r/)) {
@@ -106,8 +106,12 @@ function readPlain(text: string, found: Measured): void {
   const said = ends_at === 0 ? words : words.filter((line) => !/^(?:\d+|WEBVTT.*)?$/.test(line));
   found.text = said.join('\n');
   found.is_unread = false;
+  found.has_output = true;
   found.seconds_least = leastFor(found.text, ends_at);
 }
+
+// JSON that is no transcript, a part of some, or a page; words may begin with a bracket.
+const no_words = /^\s*(?:\{\s*["}]|\[\s*[{["\]\d]|(?:null|true|false)\s*$|<!doctype html|<html)/i;
 
 function leastFor(text: string, ends_at: number): number {
   const seconds = Math.max(ends_at, text.length / CHARACTERS_PER_SECOND_MAX);
@@ -117,14 +121,15 @@ function leastFor(text: string, ends_at: number): number {
 function transcriptionUsage(value: unknown): Usage | undefined {
   if (!isObject(value)) return undefined;
   if (value.type === 'duration') return duration(value.seconds);
-  const prompt_tokens = whole(value.input_tokens);
-  if (prompt_tokens === 0) return undefined;
+  const prompt_tokens = countOf(value.input_tokens);
+  const completion_tokens = countOf(value.output_tokens);
+  if (prompt_tokens + completion_tokens === 0) return undefined;
   const details = isObject(value.input_token_details) ? value.input_token_details : {};
   return withinTotals({
     ...nothing_used,
     prompt_tokens,
-    completion_tokens: whole(value.output_tokens),
-    audio_input_tokens: whole(details.audio_tokens),
+    completion_tokens,
+    audio_input_tokens: countOf(details.audio_tokens),
   });
 }
 

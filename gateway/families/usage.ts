@@ -1,4 +1,6 @@
 import type { Usage } from '../../domain/ledger/calls';
+import { type Body, isObject } from '../wire/values';
+import type { Told } from './reader';
 
 export const nothing_used: Usage = {
   prompt_tokens: 0,
@@ -11,16 +13,140 @@ export const nothing_used: Usage = {
 };
 
 /**
+ * A count as providers write it, as a number or as text; a part of a token is a token. 0 for
+ * anything that is no count, or none that anybody could mean.
+ */
+export function countOf(value: unknown): number {
+  const is_text = typeof value === 'string' && /^\d{1,16}(?:\.\d+)?$/.test(value);
+  const count = Math.ceil(is_text ? Number(value) : typeof value === 'number' ? value : 0);
+  return Number.isSafeInteger(count) && count > 0 ? count : 0;
+}
+
+// The names of one count in the dialects of OpenAI's wire: as that provider writes them on its two
+// routes, then as others do. `a.b` is the member `b` of the object `a`.
+const names = {
+  prompt: ['prompt_tokens', 'input_tokens'],
+  completion: ['completion_tokens', 'output_tokens'],
+  total: ['total_tokens'],
+  cached: [
+    'prompt_tokens_details.cached_tokens',
+    'input_tokens_details.cached_tokens',
+    'prompt_cache_hit_tokens',
+    'cached_tokens',
+    'cache_read_input_tokens',
+    'prompt_tokens_details.cache_read_tokens',
+    'input_token_details.cached_tokens',
+  ],
+  missed: ['prompt_cache_miss_tokens'],
+  written: [
+    'prompt_tokens_details.cache_write_tokens',
+    'input_tokens_details.cache_write_tokens',
+    'prompt_tokens_details.cache_creation_tokens',
+    'cache_creation_input_tokens',
+  ],
+  // Only our own translation of another wire gives this one.
+  written_1h: ['prompt_tokens_details.cache_write_1h_tokens'],
+  reasoning: [
+    'completion_tokens_details.reasoning_tokens',
+    'output_tokens_details.reasoning_tokens',
+    'reasoning_tokens',
+  ],
+  audio_in: [
+    'prompt_tokens_details.audio_tokens',
+    'input_tokens_details.audio_tokens',
+    'input_token_details.audio_tokens',
+  ],
+  audio_out: [
+    'completion_tokens_details.audio_tokens',
+    'output_tokens_details.audio_tokens',
+    'output_token_details.audio_tokens',
+  ],
+  tool_calls: ['server_tool_calls'],
+} as const;
+
+type Counts = Record<keyof typeof names, number>;
+
+const paths = Object.entries(names).map(
+  ([count, all]) => [count as keyof Counts, all.map((name) => name.split('.'))] as const,
+);
+
+/**
+ * The usage object of chat completions, completions, embeddings and responses, in whatever dialect;
+ * undefined if it says nothing.
+ */
+export function openaiUsage(value: unknown): Told | undefined {
+  if (!isObject(value)) return undefined;
+  const told = countsIn(value);
+  const prompt = promptOf(told);
+  if (prompt + told.completion + told.reasoning === 0) {
+    return told.total > 0 ? { ...nothing_used, total_tokens: told.total } : undefined;
+  }
+  const rest = Math.max(0, told.total - prompt - told.completion);
+  // Reasoning may stand beside the output, or in the total alone. What else does is input: the
+  // texts of tools that the provider ran.
+  const explained = prompt === 0 ? 0 : Math.min(rest, told.reasoning);
+  const thought = told.reasoning > told.completion ? told.reasoning : explained;
+  return withinTotals({
+    prompt_tokens: prompt === 0 ? 0 : prompt + rest - explained,
+    completion_tokens: told.completion + thought,
+    cached_tokens: told.cached,
+    cache_write_tokens: Math.max(0, told.written - told.written_1h),
+    cache_write_1h_tokens: told.written_1h,
+    tool_calls: told.tool_calls,
+    reasoning_tokens: told.reasoning,
+    audio_input_tokens: told.audio_in,
+    audio_output_tokens: told.audio_out,
+  });
+}
+
+/** All input. Some providers count what they read from a cache, or wrote to it, beside it. */
+function promptOf({ prompt, completion, total, cached, written, missed, reasoning }: Counts) {
+  const beside = cached + written;
+  if (prompt === 0) return beside + missed;
+  if (beside > prompt) return prompt + beside;
+  const rest = total - prompt - completion;
+  const is_beside = beside > 0 && (rest === beside || rest === beside + reasoning);
+  // Reasoning that happens to be as much explains the rest as well.
+  return is_beside && rest !== reasoning ? prompt + beside : prompt;
+}
+
+function countsIn(usage: Body): Counts {
+  const counts = {} as Counts;
+  for (const [count, all] of paths) counts[count] = firstIn(usage, all);
+  return counts;
+}
+
+function firstIn(usage: Body, all: readonly string[][]): number {
+  for (const [first = '', second] of all) {
+    const member = usage[first];
+    const value = second === undefined ? member : isObject(member) ? member[second] : undefined;
+    const count = countOf(value);
+    if (count > 0) return count;
+  }
+  return 0;
+}
+
+/** The larger of each count: figures are totals so far, never steps, and one left out stands. */
+export function largerOf(before: Told | undefined, now: Told | undefined): Told | undefined {
+  if (before === undefined || now === undefined) return now ?? before;
+  const larger = { ...before };
+  for (const [name, count] of Object.entries(now) as [keyof Told, number | undefined][]) {
+    larger[name] = Math.max(larger[name] ?? 0, count ?? 0);
+  }
+  return withinTotals(larger);
+}
+
+/**
  * Usage whose shares do not exceed their whole: the ledger refuses others, and a provider's slip
  * must not leave a request unbilled.
  */
-export function withinTotals(usage: Usage): Usage {
+export function withinTotals(usage: Told): Told {
   const { prompt_tokens, completion_tokens, cache_write_1h_tokens, tool_calls } = usage;
   const cached_tokens = Math.min(usage.cached_tokens, prompt_tokens);
   const cache_write_tokens = Math.min(usage.cache_write_tokens, prompt_tokens - cached_tokens);
   let uncached = prompt_tokens - cached_tokens - cache_write_tokens;
   const reasoning_tokens = Math.min(usage.reasoning_tokens, completion_tokens);
-  const within: Usage = {
+  const within: Told = {
     prompt_tokens,
     completion_tokens,
     cached_tokens,
@@ -34,6 +160,9 @@ export function withinTotals(usage: Usage): Usage {
     uncached -= within.cache_write_1h_tokens;
   }
   if (tool_calls) within.tool_calls = tool_calls;
+  if (usage.total_tokens) within.total_tokens = usage.total_tokens;
+  if (usage.rounds && usage.rounds > 1) within.rounds = usage.rounds;
+  if (usage.uncapped_tokens) within.uncapped_tokens = usage.uncapped_tokens;
   within.audio_input_tokens = Math.min(usage.audio_input_tokens, uncached);
   return within;
 }

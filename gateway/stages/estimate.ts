@@ -19,7 +19,14 @@ export async function estimate(call: Routed): Promise<Estimated> {
   const tokens = Math.ceil(text_tokens * factorOf(candidates)) + input.tokens + unseen_tokens;
   // Nothing that goes upstream is free to ask.
   const estimated_prompt_tokens = Math.max(1, Math.min(tokens, TOKENS_MAX));
-  return Object.assign(call, { agent_id, payment, estimated_prompt_tokens, units });
+  const has_unseen_input = input.unseen > 0;
+  return Object.assign(call, {
+    agent_id,
+    payment,
+    estimated_prompt_tokens,
+    has_unseen_input,
+    units,
+  });
 }
 
 /**

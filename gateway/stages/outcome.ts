@@ -3,9 +3,10 @@ import type { Funded } from '../call/call';
 import type { Price } from '../control-plane/client';
 import { encodingOf } from '../counting/tokenizer';
 import { DEFAULT_MAX_COMPLETION_TOKENS } from '../families/caps';
-import type { Measured } from '../families/reader';
+import { isAnswer, type Measured, type Told } from '../families/reader';
 import { nothing_used } from '../families/usage';
 import type { Candidate } from '../upstreams/targets';
+import { bounded, priceOf } from './bounds';
 
 /** The upstream refused or never answered: everything held goes back. */
 export const refused: Outcome = {
@@ -18,37 +19,49 @@ export const refused: Outcome = {
  * What an answer is settled at: the upstream's usage, else an estimate, never nothing. A model that
  * reasons unseen may have used all that was held for it; for the others the prompt and the
  * delivered text are counted. Text counts as far as it goes, also above the request's cap, as
- * somebody got it; bytes that nobody could read are worth no more than the cap.
+ * somebody got it; bytes that nobody could read are worth no more than the cap. Nothing is charged
+ * where the provider failed before it delivered anything; `gave_up` says that this gateway stopped
+ * it, for a client that had gone.
  */
 export async function outcomeOf(
   call: Funded,
   candidate: Candidate,
   measured: Measured,
+  gave_up: boolean,
 ): Promise<Outcome> {
-  const { usage, text } = measured;
+  const { text } = measured;
   const audio_output_tokens = Math.ceil(measured.audio_tokens);
   const is_silent = text === '' && audio_output_tokens === 0;
-  // It failed before it had said anything, so it did not bill for it either.
-  if (measured.has_failed && is_silent && usage === undefined) return refused;
-  const is_told = usage !== undefined && !measured.is_usage_partial;
-  if (is_told && (usage.completion_tokens > 0 || is_silent)) {
-    return { outcome: 'completed', usage: spoken(call, usage), usage_source: 'upstream' };
+  const has_failed = measured.failed !== undefined;
+  // A client that has gone may have left a part of an answer.
+  const has_come = isAnswer(measured) || gave_up || (call.client_is_gone && text !== '');
+  if (has_failed ? is_silent : !has_come) return refused;
+  const outcome = has_failed ? 'failed' : 'completed';
+  const told = measured.usage && sharesOf(measured.usage, call);
+  const usage = told && (await bounded(call, candidate, told, measured));
+  if (usage && !measured.is_usage_partial && (usage.completion_tokens > 0 || is_silent)) {
+    const is_whole = usage.prompt_tokens > 0 || usage.seconds !== undefined;
+    if (!is_whole) usage.prompt_tokens = call.estimated_prompt_tokens;
+    const usage_source = is_whole && told === measured.usage ? 'upstream' : 'estimated';
+    return { outcome, usage: spoken(call, usage), usage_source };
   }
-  const prompt_tokens = usage?.prompt_tokens ?? call.estimated_prompt_tokens;
   const estimated = await estimatedCompletion(call, candidate, measured, audio_output_tokens);
-  const completion_tokens = Math.max(usage?.completion_tokens ?? 0, estimated);
   const counted = {
     ...nothing_used,
     ...usage,
-    prompt_tokens,
-    completion_tokens,
+    prompt_tokens: usage?.prompt_tokens || call.estimated_prompt_tokens,
+    completion_tokens: Math.max(usage?.completion_tokens ?? 0, estimated),
     audio_output_tokens,
   };
-  return {
-    outcome: 'completed',
-    usage: spoken(call, counted, measured),
-    usage_source: 'estimated',
-  };
+  return { outcome, usage: spoken(call, counted, measured), usage_source: 'estimated' };
+}
+
+/** The usage as told; of a total of which nothing else was told, its shares. */
+function sharesOf(usage: Told, { family, estimated_prompt_tokens }: Funded): Told {
+  const { total_tokens: total, ...told } = usage;
+  if (!total) return usage;
+  const prompt_tokens = family.has_output ? Math.min(estimated_prompt_tokens, total) : total;
+  return { ...told, prompt_tokens, completion_tokens: total - prompt_tokens };
 }
 
 // A second of speech at the lowest rates that are in use.
@@ -88,26 +101,9 @@ async function estimatedCompletion(
   if (!family.has_output) return 0;
   const text_tokens = await gateway.tokenizer.count([text], encodingOf(model));
   const counted = Math.ceil(text_tokens * target.token_factor) + audio_tokens;
-  const prices = await gateway.control_plane.prices();
-  const price = prices && bestMatch(prices, target.provider, model);
-  // Without a price list, the model may be one that reasons.
-  const may_reason = prices === undefined || price?.reasoning === true;
+  const { price, may_reason } = await priceOf(call, { target, model });
   if (!may_reason && !is_unread) return counted;
   const ceiling = completionCeiling(call, price);
   const within = is_unread ? Math.min(counted, ceiling) : counted;
   return may_reason ? Math.max(within, ceiling) : within;
-}
-
-/** The price that counts for a model: the longest match, as the ledger finds it. */
-function bestMatch<Row extends { provider: string; model: string }>(
-  rows: readonly Row[],
-  provider: string,
-  model: string,
-): Row | undefined {
-  const matching = rows.filter((row) => row.provider === provider && matches(row.model, model));
-  return matching.sort((a, b) => b.model.length - a.model.length)[0];
-}
-
-function matches(pattern: string, model: string): boolean {
-  return pattern.endsWith('*') ? model.startsWith(pattern.slice(0, -1)) : pattern === model;
 }

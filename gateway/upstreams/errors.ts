@@ -1,5 +1,7 @@
 import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib';
 import { AppError } from '../../domain/errors';
+import { isObject, objectIn, stringOf } from '../wire/values';
+import type { Failure } from './failures';
 
 const DECODED_MAX_BYTES = 1_048_576;
 const unreachable = new Set([
@@ -10,23 +12,14 @@ const unreachable = new Set([
   'ENETUNREACH',
 ]);
 const timed_out = /^UND_ERR_(HEADERS|BODY|CONNECT)_TIMEOUT$/;
-// These statuses speak of the gateway's own account with the provider or MCP server, not of the
-// client's.
+// These statuses speak of the gateway's own account with an MCP server, not of the client's.
 const about_gateway = new Set([401, 402, 407]);
 
-/**
- * True if a status says that the target itself is in trouble, or this gateway with it: others may
- * do better.
- */
-export function isOfTarget(status: number): boolean {
-  return status >= 500 || status < 400 || about_gateway.has(status);
-}
-
-const decoders: Record<string, (bytes: Buffer, options: { maxOutputLength: number }) => Buffer> = {
-  gzip: gunzipSync,
-  br: brotliDecompressSync,
-  deflate: inflateSync,
-};
+const decoders = new Map([
+  ['gzip', gunzipSync],
+  ['br', brotliDecompressSync],
+  ['deflate', inflateSync],
+]);
 
 /** The refusal for a client whose upstream gave no whole answer. */
 export function upstreamError(error: (Error & { code?: string }) | undefined): AppError {
@@ -41,55 +34,60 @@ export function upstreamError(error: (Error & { code?: string }) | undefined): A
 }
 
 /**
- * The body of an upstream's refusal if it is JSON with an error of the family's shape; else throws
- * our own with its status. Redirects are not followed, and a refused provider key is not the
- * client's business.
+ * What the body of an error status holds, without its compression; undefined for what is no JSON or
+ * cannot be read.
  */
-export function refusalOf(
-  status: number,
-  headers: Record<string, string | string[] | undefined>,
+export function refusedBody(
   bytes: Buffer,
-): Buffer {
-  if (status < 400) {
-    throw new AppError(
-      'upstream_failed',
-      'The provider redirects elsewhere, which is not followed.',
-    );
-  }
-  if (about_gateway.has(status)) {
-    throw new AppError('upstream_failed', "The provider refused this gateway's own account.");
-  }
-  const body = decoded(bytes, headers['content-encoding']);
-  if (body !== undefined && isError(body)) return body;
-  throw new AppError('upstream_failed', `The provider answered ${status} without saying why.`, {
-    // 500 is a fault of this gateway's own.
-    status: status === 500 ? 502 : status,
-    ...retryOf(headers['retry-after']),
-  });
-}
-
-function decoded(bytes: Buffer, encoding: string | string[] | undefined): Buffer | undefined {
-  const decode = decoders[String(encoding)];
-  if (decode === undefined) return bytes;
+  encoding: string | string[] | undefined,
+): { bytes: Buffer; json: unknown } | undefined {
+  const decode = decoders.get(String(encoding));
   try {
-    return decode(bytes, { maxOutputLength: DECODED_MAX_BYTES });
+    const plain = decode ? decode(bytes, { maxOutputLength: DECODED_MAX_BYTES }) : bytes;
+    return { bytes: plain, json: JSON.parse(plain.toString('utf8')) as unknown };
   } catch {
     return undefined;
   }
 }
 
-function isError(body: Buffer): boolean {
-  try {
-    const value = JSON.parse(body.toString('utf8')) as { error?: unknown } | null;
-    return typeof value === 'object' && value !== null && value.error != null;
-  } catch {
-    return false;
+/**
+ * The body that tells a client of a failure: the provider's own if it is an error object of the
+ * wire, else one made of its words. Throws our own refusal if there are no words, or none for the
+ * client: redirects are not followed, and this gateway's account is not the client's business.
+ */
+export function failureBody(
+  { blame, status, message, code, type, param }: Failure,
+  { body, status: answered }: { body: Buffer; status: number },
+): Buffer {
+  if (answered >= 300 && answered < 400) {
+    throw new AppError(
+      'upstream_failed',
+      'The provider redirects elsewhere, which is not followed.',
+    );
   }
+  if (blame === 'account') {
+    throw new AppError('upstream_failed', "The provider refused this gateway's own account.", {
+      // Its clients cannot change that by asking again.
+      is_final: true,
+    });
+  }
+  if (isErrorObject(body)) return body;
+  if (message === '') {
+    const said = answered < 300 ? 'sent an error' : `answered ${answered}`;
+    throw new AppError('upstream_failed', `The provider ${said} without saying why.`, {
+      // 500 would say that this gateway is at fault.
+      status: status === 500 ? 502 : status,
+    });
+  }
+  const fallback = status >= 500 ? 'api_error' : 'invalid_request_error';
+  const error = { message, type: type ?? fallback, param, code };
+  return Buffer.from(JSON.stringify({ type: 'error', error }));
 }
 
-function retryOf(value: string | string[] | undefined): { retry_after?: number } {
-  const seconds = Number(value);
-  return Number.isFinite(seconds) && seconds > 0 ? { retry_after: seconds } : {};
+/** An error as both wires have it, with words in it. */
+function isErrorObject(body: Buffer): boolean {
+  const error = objectIn(body.toString('utf8'))?.error;
+  return isObject(error) && stringOf(error.message) !== '';
 }
 
 /** Why a client gets nothing of what an MCP server sent; undefined if it may. */

@@ -30,7 +30,7 @@ const gateway: Record<string, string> = {
   counting: 'wire',
   config: 'wire',
   identity: 'config control-plane',
-  upstreams: 'config',
+  upstreams: 'config wire',
   limits: 'config wire',
   policy: 'config wire',
   telemetry: 'config limits',

@@ -18,7 +18,7 @@ const nothing = Buffer.alloc(0);
 function streamed(): Translator {
   const state = newSseState();
   const found: Measured = { ...nothing_measured };
-  const readEvent = messageReader.openStream(found);
+  const readEvent = messageReader.openStream(found, 1);
   // Its usage always comes; the meter behind hides it from a client who did not ask.
   const translator = createTranslator(found, { created: now(), tells_usage: true });
   return {

@@ -110,11 +110,10 @@ test("an upstream's own error frame reaches the client, neither a clean end nor 
   expect(await last()).toMatchObject({ status: 'settled', usage_source: 'estimated' });
 });
 
-test('a JSON answer that is cut breaks at the client too, and is charged by count', async () => {
-  await expect(call('Hello [[fault:cut]]')).rejects.toThrow();
-  const charge = await last();
-  expect(charge).toMatchObject({ status: 'settled', usage_source: 'estimated' });
-  expect(charge.actual_cost_nanos).toBeGreaterThan(0n);
+test('a JSON answer that is cut is none: the client is told, and nothing is charged', async () => {
+  const { status, text } = await call('Hello [[fault:cut]]');
+  expect([status, JSON.parse(text).error.code]).toEqual([502, 'upstream_failed']);
+  expect(await last()).toMatchObject({ status: 'released', actual_cost_nanos: 0n });
 });
 
 test.each([

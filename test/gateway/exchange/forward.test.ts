@@ -12,7 +12,7 @@ test.each([404, 408, 429, 500, 502, 503, 529, 401])(
     first.answer = refusedWith(status);
     const answer = await post((await openRouted()) + path, world.key, chat('Hello'));
     expect([answer.status, first.asked.length, second.asked.length]).toEqual([200, 1, 1]);
-    expect((await charge()).actual_cost_nanos).toBe(750_000n);
+    expect((await charge()).actual_cost_nanos).toBe(188_400n);
     expect((await lastEntries(world, world.org.org_id)).map(({ type }) => type)).toEqual([
       'reservation',
       'settlement',
@@ -55,7 +55,7 @@ test('a request that broke off may have been answered: it is repeated nowhere un
   const url = await openRouted({ fallback: { after_uncertain: true } });
   expect((await post(url + path, world.key, chat('Hello'))).status).toBe(200);
   expect([first.asked.length, second.asked.length]).toEqual([2, 1]);
-  expect((await charge()).actual_cost_nanos).toBe(750_000n);
+  expect((await charge()).actual_cost_nanos).toBe(188_400n);
 });
 
 test('an answer that has begun is never repeated', async () => {
@@ -90,14 +90,14 @@ test('a model that stands in is named upstream, its price was frozen, and it is 
   const answer = await post(
     url + path,
     world.key,
-    chat('Hello', { model: 'gpt-4o', max_tokens: 10 }),
+    chat('Hello', { model: 'gpt-4o', max_tokens: 64 }),
   );
   expect(answer.status).toBe(200);
   expect(second.asked).toEqual(['gpt-4o-mini']);
   const { actual_cost_nanos, held_nanos } = await charge();
-  expect(actual_cost_nanos).toBe(750_000n);
-  // The dearest was held: ten tokens out of gpt-4o alone are 100,000 nanos.
-  expect(held_nanos).toBeGreaterThan(100_000n);
+  expect(actual_cost_nanos).toBe(188_400n);
+  // The dearest was held: 64 tokens out of gpt-4o alone are 640,000 nanos.
+  expect(held_nanos).toBeGreaterThan(640_000n);
   const [entry] = await many<{ model: string }>(
     world.api.db,
     `select model from wallet_transactions where type = 'settlement' and wallet_id = :org_wallet order by seq desc limit 1`,

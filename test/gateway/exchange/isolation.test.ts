@@ -64,7 +64,8 @@ test.each<[unknown, number]>([
 });
 
 test('usage that the ledger refuses is charged by the estimate, never nothing', async () => {
-  const content = 'Hello [[fault:usage prompt=9007199254740991]]';
+  // No count at all, so that the prompt is the estimate; the cap of the output is what is held.
+  const content = 'Hello [[fault:usage prompt=9007199254740992 completion=64]]';
   const answer = await post(world.url + path, world.key, chat(content, { model: 'gpt-4o' }));
   expect(answer.status).toBe(200);
   const charge = await lastCharge(world, world.org.org_id);

@@ -58,7 +58,7 @@ export function answered(res: ServerResponse, model: string): void {
   const choices = [
     { index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' },
   ];
-  const usage = { prompt_tokens: 1_000, completion_tokens: 1_000, total_tokens: 2_000 };
+  const usage = { prompt_tokens: 1_000, completion_tokens: 64, total_tokens: 1_064 };
   const body = { id: 'x', object: 'chat.completion', created: 1, model, choices, usage };
   res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 }

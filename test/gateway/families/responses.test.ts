@@ -71,7 +71,8 @@ test.each([{}, { stream: true }])(
     const charge = await last();
     expect(charge).toMatchObject({ ...exact, usage: { prompt_tokens: 100, cached_tokens: 40 } });
     expect(charge.actual_cost_nanos).toBe(60n * 150n + 40n * 75n + 10n * 600n);
-    expect((await ask('Hello', { ...more, model: 'o4-mini' })).status).toBe(200);
+    const reasoned = { ...more, model: 'o4-mini', max_output_tokens: 128 };
+    expect((await ask('Hello', reasoned)).status).toBe(200);
     const { usage, actual_cost_nanos } = await last();
     expect(usage.reasoning_tokens).toBe(64);
     const { prompt_tokens = 0, completion_tokens = 0 } = usage;
@@ -211,7 +212,8 @@ test.each(['cut after=8', 'end after=8'])(
 );
 
 test.each([{}, { stream: true }])('an answer that says it failed is not paid: %j', async (more) => {
-  expect((await ask('Hello [[fault:fail]]', more)).status).toBe(200);
+  const { status, text } = await ask('Hello [[fault:fail]]', more);
+  expect([status, JSON.parse(text).error.message]).toEqual([502, expect.any(String)]);
   expect(await last()).toMatchObject({ status: 'released', actual_cost_nanos: 0n });
 });
 

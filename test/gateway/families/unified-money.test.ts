@@ -58,10 +58,10 @@ const text = event('content_block_delta', {
   index: 0,
   delta: { type: 'text_delta', text: 'Hello there' },
 });
-const so_far = event('message_delta', { delta: {}, usage: { output_tokens: 70 } });
+const so_far = event('message_delta', { delta: {}, usage: { output_tokens: 50 } });
 const end = event('message_delta', {
   delta: { stop_reason: 'end_turn' },
-  usage: { output_tokens: 90 },
+  usage: { output_tokens: 60 },
 });
 const failed = event('error', { error: { type: 'overloaded_error', message: 'Busy' } });
 
@@ -120,17 +120,19 @@ async function charges(pieces: string[]) {
 
 const input = { prompt_tokens: 1_630, cached_tokens: 400, cache_write_tokens: 30 };
 
-test.each<[string, string[], object, string]>([
-  ['behind its first event', [start], { ...input, completion_tokens: 1 }, 'estimated'],
+test.each<[string, string[], Record<string, number>, string]>([
+  // Nothing was delivered, so nothing is owed.
+  ['behind its first event', [start], { prompt_tokens: 0, completion_tokens: 0 }, 'upstream'],
   ['behind its first words', [start, text], { ...input, completion_tokens: 3 }, 'estimated'],
-  ['behind output so far', [start, text, so_far], { ...input, completion_tokens: 70 }, 'estimated'],
-  ['behind its usage', [start, text, end], { ...input, completion_tokens: 90 }, 'upstream'],
+  ['behind output so far', [start, text, so_far], { ...input, completion_tokens: 50 }, 'estimated'],
+  ['behind its usage', [start, text, end], { ...input, completion_tokens: 60 }, 'upstream'],
   ['by an error', [start, text, failed], { ...input, completion_tokens: 3 }, 'estimated'],
 ])(
   'a stream that breaks off %s is charged by what its provider told, as Messages are',
   async (_, pieces, usage, usage_source) => {
     const [messages, unified] = await charges(pieces);
-    expect(messages).toMatchObject({ status: 'settled', usage, usage_source });
+    const status = usage.completion_tokens ? 'settled' : 'released';
+    expect(messages).toMatchObject({ status, usage, usage_source });
     expect(unified).toEqual(messages);
   },
 );

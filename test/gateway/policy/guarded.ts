@@ -40,7 +40,7 @@ export function guardedBy(policy: object) {
     stream(name: FamilyName, pieces: readonly (string | Buffer)[]) {
       const family = families[name];
       const guard = guardStream(callOf(family));
-      const meter = createStreamMeter(family.reader, false, guard);
+      const meter = createStreamMeter(family.reader, { hides_usage: false, guard });
       const given = pieces.map((piece) => meter.push(Buffer.from(piece)));
       const text = Buffer.concat([...given, meter.rest()]).toString();
       return { text, violation: guard?.violation(), measured: meter.measured() };

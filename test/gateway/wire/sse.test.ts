@@ -91,7 +91,7 @@ test.each(Object.entries(ends))(
       events.filter((text) => !text.includes('usage')),
     );
     for (let at = 0; at <= whole.length; at += 1) {
-      const meter = createStreamMeter(chatReader, true);
+      const meter = createStreamMeter(chatReader, { hides_usage: true });
       const passed = [whole.subarray(0, at), whole.subarray(at)].map((part) => meter.push(part));
       expect(Buffer.concat([...passed, meter.rest()]).toString()).toBe(without.toString());
       expect(meter.measured()).toMatchObject({
@@ -108,7 +108,7 @@ test('usage on a last chunk that has a choice is read, and the chunk is not drop
     usage: { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 },
   };
   const whole = streamWith('\n', [`data: ${JSON.stringify(chunk)}`]);
-  const meter = createStreamMeter(chatReader, true);
+  const meter = createStreamMeter(chatReader, { hides_usage: true });
   expect(meter.push(whole).equals(whole)).toBe(true);
   expect(meter.measured()).toMatchObject({ usage: { prompt_tokens: 3 }, has_finish: true });
 });

@@ -1,0 +1,137 @@
+import type { Funded } from '../call/call';
+import type { Translator } from '../families/translation';
+import type { Candidate } from '../upstreams/targets';
+import type { Answer, Ended, Head } from './answer';
+import { JsonAnswer } from './json-answer';
+import { type Kind, kindByType, kindOf } from './kinds';
+import { decoderOf, WHOLE_MAX_BYTES } from './meter';
+import { asksUsage } from './outgoing';
+import { soundAnswer } from './sound-answer';
+import { StreamAnswer } from './stream-answer';
+import type { Valve } from './valve';
+
+export interface IncomingOptions {
+  /** The beginning of an answer has come. */
+  onOutput: () => void;
+  /** Nothing more needs to be read. */
+  stop: (error: Error) => void;
+  /** The client will get no more of it. */
+  onBlocked: () => void;
+}
+
+/** A stream said that it failed before it said anything else. */
+export const failed_early = new Error('The provider said that it failed.');
+
+/**
+ * The bytes of a good status: out of their compression, known for what they are by the first ones,
+ * and into the family's own wire.
+ */
+export class Incoming {
+  private readonly call: Funded;
+  private readonly candidate: Candidate;
+  private readonly head: Head;
+  private readonly valve: Valve;
+  private readonly options: IncomingOptions;
+  /** The first bytes, until they say what they are. */
+  private first: Buffer[] = [];
+  private answer: Answer | undefined;
+  private translator: Translator | undefined;
+  private readonly is_packed: boolean;
+  /** A compressed answer as it came, as long as it may be given on like that. */
+  private packed: Buffer[] | undefined;
+  private packed_bytes = 0;
+
+  constructor(
+    call: Funded,
+    candidate: Candidate,
+    { head, valve, options }: { head: Head; valve: Valve; options: IncomingOptions },
+  ) {
+    this.call = call;
+    this.candidate = candidate;
+    this.head = head;
+    this.valve = valve;
+    this.options = options;
+    const decoder = decoderOf(head.headers['content-encoding'] as string | undefined);
+    this.is_packed = decoder !== undefined;
+    if (decoder === undefined) return;
+    this.packed = [];
+    valve.decode(decoder, (chunk) => this.take(chunk), options.stop);
+  }
+
+  push(chunk: Buffer): void {
+    if (!this.is_packed) {
+      this.take(chunk);
+      return;
+    }
+    this.packed?.push(chunk);
+    this.packed_bytes += chunk.length;
+    if (this.packed_bytes > WHOLE_MAX_BYTES) this.packed = undefined;
+    this.valve.feed(chunk);
+  }
+
+  isMeasured(): boolean {
+    return this.answer?.isMeasured() === true;
+  }
+
+  isRefused(): boolean {
+    return this.answer?.isRefused?.() === true;
+  }
+
+  /** Undefined if it broke off before anything of it came. */
+  async end(error: Error | undefined): Promise<Ended | undefined> {
+    if (this.is_packed) await this.valve.decoded(error);
+    if (this.answer === undefined && (error === undefined || this.first.length > 0)) {
+      this.begin(kindByType(this.contentType(), this.call.family), Buffer.concat(this.first));
+    }
+    // A part of a whole answer, in another wire's words, is nothing for a client, but it counts.
+    const is_read = error === undefined || this.call.client_is_gone;
+    const rest = is_read ? this.translator?.end() : undefined;
+    if (rest !== undefined && rest.length > 0) this.answer?.push(rest);
+    const ended = await this.answer?.end(error);
+    if (ended?.measured !== undefined) this.translator?.tell(ended.measured);
+    return ended;
+  }
+
+  private take(chunk: Buffer): void {
+    if (this.answer !== undefined) {
+      this.pass(chunk);
+      return;
+    }
+    this.first.push(chunk);
+    const bytes = this.first.length === 1 ? chunk : Buffer.concat(this.first);
+    const { family, request } = this.call;
+    const kind = kindOf(bytes, this.contentType(), { family, asked: request.is_stream });
+    if (kind !== undefined) this.begin(kind, bytes);
+  }
+
+  private begin(kind: Kind, bytes: Buffer): void {
+    const { call, candidate, head, valve, options } = this;
+    this.first = [];
+    const translation = call.family.translations?.[candidate.target.shape];
+    this.translator = translation?.open(kind === 'events');
+    // Only what is given on as it came is needed as it came.
+    if (kind !== 'json' || this.translator !== undefined) this.packed = undefined;
+    if (kind === 'events') {
+      this.answer = new StreamAnswer(call, valve, head, {
+        drops_usage: asksUsage(call, candidate),
+        onOutput: options.onOutput,
+        onFailed: () => options.stop(failed_early),
+        onBlocked: options.onBlocked,
+      });
+    } else if (kind === 'sound') this.answer = soundAnswer(call, valve, head);
+    else {
+      const packed = () => this.packed && Buffer.concat(this.packed);
+      this.answer = new JsonAnswer(call, valve, head, packed);
+    }
+    this.pass(bytes);
+  }
+
+  private pass(chunk: Buffer): void {
+    const bytes = this.translator === undefined ? chunk : this.translator.push(chunk);
+    if (bytes.length > 0) this.answer?.push(bytes);
+  }
+
+  private contentType(): string {
+    return String(this.head.headers['content-type'] ?? '');
+  }
+}

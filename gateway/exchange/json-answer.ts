@@ -1,0 +1,113 @@
+import type { AppError } from '../../domain/errors';
+import type { Funded } from '../call/call';
+import { isAnswer, type Measured } from '../families/reader';
+import { blocked, type Checked, checkAnswer, isGuarded } from '../stages/policies';
+import { isOnlyWords, saysFailure } from '../upstreams/failures';
+import { objectIn } from '../wire/values';
+import { type Answer, type Ended, type Head, open, picked } from './answer';
+import { createJsonMeter, WHOLE_MAX_BYTES } from './meter';
+import type { Valve } from './valve';
+
+const too_long: Checked = { violation: { policy: 'dlp-filter', rule: 'length' } };
+// How an error begins that is too long to be read.
+const begins_with_error = /^\s*\{\s*"error"\s*:\s*[^\sn]/;
+
+/**
+ * A JSON answer, or a text. Nothing of it is given on before it is known to be an answer; one that
+ * is too long to be kept is judged by its beginning. `packed` gives the bytes of a compressed one,
+ * which go on as they came.
+ */
+export class JsonAnswer implements Answer {
+  private readonly call: Funded;
+  private readonly valve: Valve;
+  private readonly head: Head;
+  private readonly packed: () => Buffer | undefined;
+  private readonly meter;
+  private chunks: Buffer[] = [];
+  private has_begun = false;
+
+  constructor(call: Funded, valve: Valve, head: Head, packed: () => Buffer | undefined) {
+    this.call = call;
+    this.valve = valve;
+    this.head = head;
+    this.packed = packed;
+    this.meter = createJsonMeter(call.family.reader);
+  }
+
+  push(chunk: Buffer): void {
+    this.meter.push(chunk);
+    if (this.has_begun) this.valve.write(chunk);
+    else if (this.meter.bytes() <= WHOLE_MAX_BYTES) this.chunks.push(chunk);
+    else this.passOn(chunk);
+  }
+
+  isMeasured(): boolean {
+    return false;
+  }
+
+  async end(error: Error | undefined): Promise<Ended> {
+    const measured = this.meter.measured();
+    measured.is_usage_partial = error !== undefined;
+    if (this.has_begun) {
+      if (error === undefined) this.valve.end();
+      else this.call.ctx.res.destroy();
+      return { measured };
+    }
+    // What a client no longer waits for was delivered to this gateway as far as it came.
+    if (error !== undefined) {
+      return this.call.client_is_gone ? { measured } : { nothing: { error } };
+    }
+    return this.judge(measured);
+  }
+
+  private async judge(measured: Measured): Promise<Ended> {
+    const { call, chunks } = this;
+    const plain = Buffer.concat(chunks);
+    const text = plain.toString('utf8');
+    const body = objectIn(text);
+    if (body !== undefined && saysFailure(body)) return { nothing: { said: body } };
+    if (measured.bytes > WHOLE_MAX_BYTES || !isAnswer(measured)) {
+      if (measured.bytes > WHOLE_MAX_BYTES && isGuarded(call))
+        return this.refuse(measured, too_long);
+      return { nothing: body !== undefined && isOnlyWords(body) ? { said: body } : {} };
+    }
+    if (!isGuarded(call)) {
+      this.give(plain, measured);
+      return { measured };
+    }
+    const checked = await checkAnswer(call, text);
+    if (checked.violation !== undefined) return this.refuse(measured, checked);
+    this.give(checked.text === text ? plain : Buffer.from(checked.text), measured);
+    return { measured };
+  }
+
+  private refuse(measured: Measured, { violation }: Checked): Ended {
+    const refusal: AppError | undefined = violation && blocked(this.call, violation, 'output');
+    return { measured, refusal };
+  }
+
+  /** The bytes as they came, unless they were changed. */
+  private give(plain: Buffer, { bytes }: Measured): void {
+    const { call, valve, head, packed } = this;
+    if (call.client_is_gone) return;
+    const as_it_came = plain.length === bytes && !isGuarded(call) ? packed() : undefined;
+    const body = as_it_came ?? plain;
+    const headers = picked(head.headers);
+    headers['content-length'] = String(body.length);
+    if (as_it_came) headers['content-encoding'] = String(head.headers['content-encoding']);
+    open(call, head.status, headers);
+    valve.write(body);
+    valve.end();
+  }
+
+  /** It is too long to be judged whole. A policy that cannot read it refuses it at its end. */
+  private passOn(chunk: Buffer): void {
+    const { call, valve, head, chunks } = this;
+    const beginning = chunks[0]?.subarray(0, 256).toString('utf8') ?? '';
+    if (isGuarded(call) || call.client_is_gone || begins_with_error.test(beginning)) return;
+    this.has_begun = true;
+    open(call, head.status, picked(head.headers));
+    for (const kept of [...chunks, chunk]) valve.write(kept);
+    this.chunks = [];
+  }
+}

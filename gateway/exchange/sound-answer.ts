@@ -1,0 +1,67 @@
+import type { Funded } from '../call/call';
+import { nothing_measured } from '../families/reader';
+import { saysFailure } from '../upstreams/failures';
+import { objectIn } from '../wire/values';
+import { type Answer, type Ended, type Head, open, picked } from './answer';
+import type { Valve } from './valve';
+
+// An error in the place of sound is no longer than this.
+const TEXT_MAX_BYTES = 65_536;
+const is_text = /^\s*(?:[{[]|<!doctype|<html|<\?xml)/i;
+
+/**
+ * Bytes that are only counted. Their first ones say whether they are sound: JSON and pages are not,
+ * whatever their content type.
+ */
+export function soundAnswer(call: Funded, valve: Valve, { status, headers }: Head): Answer {
+  const measured = { ...nothing_measured };
+  let first: Buffer[] | undefined = [];
+  const passOn = (): void => {
+    if (first === undefined) return;
+    const length = headers['content-length'];
+    const of_length = typeof length === 'string' && !headers['content-encoding'];
+    if (!call.client_is_gone) {
+      open(call, status, {
+        ...picked(headers),
+        ...(of_length ? { 'content-length': length } : {}),
+      });
+    }
+    for (const chunk of first) valve.write(chunk);
+    first = undefined;
+    measured.has_output = true;
+  };
+  const beginning = () => Buffer.concat(first ?? []);
+  return {
+    push(chunk) {
+      measured.bytes += chunk.length;
+      if (first === undefined) valve.write(chunk);
+      else {
+        first.push(chunk);
+        if (looksLikeSound(beginning())) passOn();
+      }
+    },
+    // What bytes are worth was known before they came.
+    isMeasured: () => true,
+    async end(error): Promise<Ended> {
+      if (first !== undefined && error === undefined) {
+        const bytes = beginning();
+        const said = objectIn(bytes.toString('utf8'));
+        if (said !== undefined) return { nothing: saysFailure(said) ? { said } : {} };
+        if (bytes.length === 0 || is_text.test(bytes.toString('latin1'))) return { nothing: {} };
+        passOn();
+      }
+      if (first !== undefined && !call.client_is_gone) return { nothing: { error } };
+      if (error === undefined) valve.end();
+      else if (first === undefined) call.ctx.res.destroy();
+      measured.is_usage_partial = error !== undefined;
+      return { measured };
+    },
+  };
+}
+
+/** False while the bytes may still turn out to be a text. */
+function looksLikeSound(bytes: Buffer): boolean {
+  if (bytes.length > TEXT_MAX_BYTES) return true;
+  const text = bytes.subarray(0, 64).toString('latin1').trimStart();
+  return text.length >= 9 && !is_text.test(text);
+}

@@ -1,0 +1,175 @@
+import { type AppError, errorHeaders, toErrorBody } from '../../domain/errors';
+import { toWire } from '../../runtime/wire';
+import type { Funded } from '../call/call';
+import { isAnswer, type Measured } from '../families/reader';
+import { blocked, guardStream } from '../stages/policies';
+import { upstreamError } from '../upstreams/errors';
+import { type Answer, type Ended, type Head, open, picked } from './answer';
+import { createStreamMeter } from './meter';
+import type { Valve } from './valve';
+
+// What comes before the answer itself waits for it no longer than this: until then a stream that
+// fails may still be another target's.
+const LEAD_MS = 1_000;
+
+interface StreamOptions {
+  /** The client has not asked for the chunk of usage, which the gateway has asked for. */
+  drops_usage: boolean;
+  /** The first output has come. */
+  onOutput: () => void;
+  /** No more is read: the provider said that it failed before it said anything else. */
+  onFailed: () => void;
+  /** The client will get no more of it. */
+  onBlocked: () => void;
+}
+
+/** The events of a stream, as its provider sends them. */
+export class StreamAnswer implements Answer {
+  private readonly call: Funded;
+  private readonly valve: Valve;
+  private readonly head: Head;
+  private readonly options: StreamOptions;
+  private readonly guard;
+  private readonly meter;
+  private lead: Buffer[] = [];
+  private lead_timer: NodeJS.Timeout | undefined;
+  private has_output = false;
+  private has_begun = false;
+  private refusal: AppError | undefined;
+
+  constructor(call: Funded, valve: Valve, head: Head, options: StreamOptions) {
+    this.call = call;
+    this.valve = valve;
+    this.head = head;
+    this.options = options;
+    this.guard = guardStream(call);
+    const choices = call.family.choices?.(call.request.body) ?? 1;
+    this.meter = createStreamMeter(call.family.reader, {
+      hides_usage: options.drops_usage,
+      choices,
+      guard: this.guard,
+    });
+  }
+
+  push(chunk: Buffer): void {
+    this.give(this.meter.push(chunk));
+  }
+
+  isMeasured(): boolean {
+    return isWhole(this.meter.measured());
+  }
+
+  isRefused(): boolean {
+    return this.refusal !== undefined;
+  }
+
+  async end(error: Error | undefined): Promise<Ended> {
+    clearTimeout(this.lead_timer);
+    const { call, meter } = this;
+    const measured = meter.measured();
+    const is_well = endsWell(measured, error);
+    if (is_well && this.refusal === undefined) this.give(meter.rest());
+    if (this.refusal !== undefined) {
+      return { measured, refusal: this.has_begun ? undefined : this.refusal };
+    }
+    if (call.client_is_gone) return { measured };
+    if (!this.has_begun) {
+      if (measured.failed !== undefined) return { nothing: { said: measured.failed } };
+      if (!isAnswer(measured)) return { nothing: error === undefined ? {} : { error } };
+    }
+    this.begin();
+    // A provider that reports its failure itself needs no words of ours.
+    if (measured.failed !== undefined || (is_well && isAnswer(measured))) this.valve.end();
+    else this.endWith(upstreamError(error));
+    return { measured };
+  }
+
+  private give(bytes: Buffer): void {
+    const { valve, guard, meter } = this;
+    const { has_output, failed } = meter.measured();
+    if (has_output && !this.has_output) {
+      this.has_output = true;
+      this.options.onOutput();
+    }
+    if (bytes.length > 0 && this.refusal === undefined) {
+      if (this.has_begun) valve.write(bytes);
+      else if (this.has_output) this.begin(bytes);
+      else this.hold(bytes);
+    }
+    if (failed !== undefined && !this.has_begun && !this.has_output) this.options.onFailed();
+    const violation = guard?.violation();
+    if (violation === undefined || this.refusal !== undefined) return;
+    this.refusal = blocked(this.call, violation, 'output');
+    // What is still read is nothing that the client may be held up by.
+    this.call.held_limits?.release();
+    if (this.has_begun) this.endWith(this.refusal);
+    else refuse(this.call, valve, this.refusal);
+    this.options.onBlocked();
+  }
+
+  /** Keeps what comes before the answer: a role, a name, a sign of life. */
+  private hold(bytes: Buffer): void {
+    this.lead.push(bytes);
+    this.lead_timer ??= setTimeout(() => {
+      if (this.refusal === undefined && this.meter.measured().failed === undefined) this.begin();
+    }, LEAD_MS);
+  }
+
+  private begin(bytes?: Buffer): void {
+    if (this.has_begun || this.call.client_is_gone) return;
+    clearTimeout(this.lead_timer);
+    this.has_begun = true;
+    const { call, valve, head, lead } = this;
+    const headers = picked(head.headers);
+    // Its content type may have said something else than its bytes.
+    if (!/^text\/event-stream/i.test(headers['content-type'] ?? '')) {
+      headers['content-type'] = 'text/event-stream; charset=utf-8';
+    }
+    open(call, head.status, { ...headers, 'x-accel-buffering': 'no' });
+    valve.flushSoon();
+    if (lead.length > 0) valve.write(bytes ? Buffer.concat([...lead, bytes]) : Buffer.concat(lead));
+    else if (bytes !== undefined) valve.write(bytes);
+    this.lead = [];
+  }
+
+  private endWith(error: AppError): void {
+    this.valve.write(Buffer.from(errorFrame(this.call, error, this.meter.measured())));
+    this.valve.end();
+  }
+}
+
+function errorFrame({ family, ctx }: Funded, error: AppError, found: Measured): string {
+  return family.errorFrame(toErrorBody(error, ctx.state.request_id as string), found);
+}
+
+// Some providers never send [DONE]; then a finished choice and a clean end are enough. Some send
+// usage so far with every chunk, so usage alone says nothing.
+function endsWell(measured: Measured, error: Error | undefined): boolean {
+  return isWhole(measured) || (measured.has_finish && error === undefined);
+}
+
+function isWhole({ is_done, has_finish, usage }: Measured): boolean {
+  return is_done || (has_finish && usage !== undefined);
+}
+
+/**
+ * Answers with the refusal alone, if nothing was sent yet. The client has it at once: what is still
+ * read is for the money.
+ */
+function refuse(call: Funded, valve: Valve, refusal: AppError): void {
+  const { ctx } = call;
+  if (call.client_is_gone) return;
+  if (ctx.refuseNow !== undefined) {
+    ctx.refuseNow(refusal);
+    return;
+  }
+  const error = toWire(toErrorBody(refusal, ctx.state.request_id as string));
+  const body = Buffer.from(JSON.stringify(error));
+  open(call, refusal.status, {
+    ...errorHeaders(refusal),
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': String(body.length),
+  });
+  valve.write(body);
+  valve.end();
+}

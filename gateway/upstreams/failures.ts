@@ -1,0 +1,231 @@
+import { type Body, isObject, stringOf } from '../wire/values';
+
+// The one place that knows the words in which providers say that they give no answer.
+
+/** Who can do something about it, which decides what follows. */
+export type Blame =
+  /** The request is wrong: the client is told, and nobody else is asked. */
+  | 'client'
+  /** This gateway's own account with the provider, of which no client is told. */
+  | 'account'
+  /** The target is in trouble: another one may do better, and its circuit counts it. */
+  | 'target'
+  /** Another target, or a later moment, may not say the same. */
+  | 'moment';
+
+/** What a provider says in place of an answer. */
+export interface Failure {
+  blame: Blame;
+  /** The status that the client gets if no other target answers. */
+  status: number;
+  /** The provider's words; empty if it gives none. */
+  message: string;
+  code: string | null;
+  type: string | null;
+  param: string | null;
+}
+
+interface Words {
+  message: string;
+  code: unknown;
+  type: unknown;
+  param: unknown;
+}
+
+// Codes and types that speak of this gateway's account: its money, its key, its rights.
+const of_account = new RegExp(
+  `^(?:${[
+    'insufficient_(?:user_)?(?:quota|balance|credits?|funds)',
+    'billing_[a-z_]+',
+    'payment_required',
+    '(?:exceeded_current_)?quota(?:_exceeded)?(?:_error)?',
+    'credit_balance_too_low',
+    'account_[a-z_]+',
+    'arrearage',
+    '(?:invalid|incorrect|missing|expired)_api_key',
+    'invalid_authentication(?:_error)?',
+    'authentication_error',
+    'unauthenticated',
+    'unauthorized',
+    'permission_(?:error|denied)',
+    'access_(?:denied|terminated)',
+    'organization_(?:disabled|restricted|deactivated)',
+    'unsupported_country_region_territory',
+  ].join('|')})$`,
+  'i',
+);
+
+// Where code and type say nothing of it: how the message of a provider begins, by its status.
+const account_messages: readonly (readonly [number, RegExp])[] = [
+  [400, /^(?:your )?credit balance is too low/i],
+  [400, /^(?:this|your) organization has been disabled/i],
+  [400, /^api key (?:not valid|expired)/i],
+  [400, /^access denied, please make sure your account/i],
+  [429, /^you exceeded your current quota/i],
+  [429, /^your account .{0,80}(?:suspended|balance|quota)/i],
+];
+
+// What the words in a 200 mean as a status; all that is not named is the provider's own failure.
+const statuses: ReadonlyMap<string, number> = new Map([
+  ['bad_request', 400],
+  ['badrequesterror', 400],
+  ['content_filter', 400],
+  ['content_policy_violation', 400],
+  ['context_length_exceeded', 400],
+  ['invalid_argument', 400],
+  ['invalid_prompt', 400],
+  ['invalid_request', 400],
+  ['invalid_request_error', 400],
+  ['string_above_max_length', 400],
+  ['authentication_error', 401],
+  ['invalid_api_key', 401],
+  ['unauthenticated', 401],
+  ['billing_error', 402],
+  ['payment_required', 402],
+  ['permission_denied', 403],
+  ['permission_error', 403],
+  ['model_not_found', 404],
+  ['not_found', 404],
+  ['not_found_error', 404],
+  ['request_too_large', 413],
+  ['rate_limit_error', 429],
+  ['rate_limit_exceeded', 429],
+  ['resource_exhausted', 429],
+  ['too_many_requests', 429],
+]);
+
+const about_account = new Set([401, 402, 403, 407]);
+// An unknown model, a time-out, too many requests.
+const passing = new Set([404, 408, 425, 429]);
+const passing_inside = new Set([408, 429]);
+
+/** True if an answer or an event says that there is no answer. Runs for every event of a stream. */
+export function saysFailure(value: Body): boolean {
+  const { error, type, choices } = value;
+  if (isSaid(error)) return true;
+  if (type === 'error' || value.object === 'error' || type === 'response.failed') return true;
+  if (value.status === 'failed' && value.object === 'response') return true;
+  if (Array.isArray(choices)) return choices.some((choice) => isSaid(choice?.error));
+  return type === undefined && 'base_resp' in value && baseCode(value) !== 0;
+}
+
+/**
+ * True for a body that holds nothing but words about a failure, as some servers write them; an
+ * answer may have members of these names.
+ */
+export function isOnlyWords(value: Body): boolean {
+  return ['message', 'detail', 'errors', 'error_msg', 'Message', 'msg'].some((name) =>
+    isSaid(value[name]),
+  );
+}
+
+/** What an answer with a status of success says; its own code stands for the status. */
+export function failureInside(value: unknown): Failure {
+  const words = wordsIn(value) ?? nothing_said;
+  const status = statusIn(words) ?? 502;
+  return failureOf(words, status, blameOf(words, status, passing_inside));
+}
+
+/** What the body of an error status says, as far as it can be read. */
+export function failureWith(status: number, value: unknown): Failure {
+  const words = wordsIn(value) ?? nothing_said;
+  const blame = blameOf(words, status, passing);
+  // A moderation of the request is no matter of the account.
+  const is_flagged = status === 403 && isFlagged(value);
+  return failureOf(words, status, is_flagged ? 'client' : blame);
+}
+
+function failureOf(words: Words, status: number, blame: Blame): Failure {
+  const { message, code, type, param } = words;
+  return {
+    blame,
+    status: status < 400 ? 502 : status,
+    message,
+    code: typeof code === 'number' ? String(code) : stringOf(code) || null,
+    type: stringOf(type) || null,
+    param: stringOf(param) || null,
+  };
+}
+
+function blameOf(words: Words, status: number, elsewhere: ReadonlySet<number>): Blame {
+  if (about_account.has(status) || speaksOfAccount(words, status)) return 'account';
+  if (elsewhere.has(status)) return 'moment';
+  return status >= 400 && status < 500 ? 'client' : 'target';
+}
+
+// The message may repeat the request, so only its beginning is looked at, and only where a provider
+// is known to say it so.
+function speaksOfAccount({ code, type, message }: Words, status: number): boolean {
+  if (of_account.test(stringOf(code)) || of_account.test(stringOf(type))) return true;
+  return account_messages.some(([of, begins]) => of === status && begins.test(message));
+}
+
+function statusIn({ code, type }: Words): number | undefined {
+  for (const word of [code, type]) {
+    const number = typeof word === 'number' ? word : Number(stringOf(word) || Number.NaN);
+    if (Number.isInteger(number) && number >= 400 && number <= 599) return number;
+  }
+  for (const word of [code, type]) {
+    const status = statuses.get(stringOf(word).toLowerCase());
+    if (status !== undefined) return status;
+  }
+  return undefined;
+}
+
+const nothing_said: Words = { message: '', code: null, type: null, param: null };
+
+function wordsIn(value: unknown, levels = 4): Words | undefined {
+  if (levels === 0) return undefined;
+  if (Array.isArray(value)) return wordsIn(value[0], levels - 1);
+  if (!isObject(value)) return undefined;
+  const { error, response, choices } = value;
+  if (typeof error === 'string' && error !== '') {
+    return { ...wordsOf(value), message: stringOf(value.message) || error };
+  }
+  if (isObject(error)) {
+    const inner = wordsOf(error);
+    return { ...inner, code: inner.code ?? value.code ?? value.status };
+  }
+  if (Array.isArray(error)) return wordsIn({ error: error[0] }, levels - 1);
+  if (isObject(response) && isObject(response.error)) return wordsIn(response, levels - 1);
+  const failed = Array.isArray(choices) ? choices.find((one) => isSaid(one?.error)) : undefined;
+  if (failed !== undefined) return wordsIn(failed, levels - 1);
+  if ('base_resp' in value) {
+    const message = stringOf((value.base_resp as Body | null)?.status_msg);
+    return { message, code: null, type: null, param: null };
+  }
+  return wordsOf(value);
+}
+
+function wordsOf(value: Body): Words {
+  const { message, detail, errors, error_msg, Message, msg } = value;
+  const said = [message, detail, errors, error_msg, Message, msg].map(textOf).find(Boolean) ?? '';
+  const code = value.code ?? value.error_code ?? value.status_code ?? null;
+  return { message: said, code, type: value.type ?? value.status ?? null, param: value.param };
+}
+
+/** A text, or the texts of a list, as frameworks list what is wrong with a body. */
+function textOf(value: unknown): string {
+  if (Array.isArray(value)) return value.map(textOf).filter(Boolean).join('; ');
+  if (!isObject(value)) return stringOf(value);
+  const at = Array.isArray(value.loc) ? `${value.loc.join('.')}: ` : '';
+  const said = stringOf(value.msg) || stringOf(value.message);
+  return said === '' ? '' : at + said;
+}
+
+/** False for members that say "no error" in one way or another. */
+function isSaid(value: unknown): boolean {
+  if (Array.isArray(value)) return value.length > 0;
+  if (isObject(value)) return Object.keys(value).length > 0;
+  return value != null && value !== '' && value !== false && value !== 0;
+}
+
+function baseCode({ base_resp }: Body): unknown {
+  return isObject(base_resp) ? (base_resp.status_code ?? 0) : 0;
+}
+
+function isFlagged(value: unknown): boolean {
+  const error = isObject(value) && isObject(value.error) ? value.error : {};
+  const metadata = isObject(error.metadata) ? error.metadata : {};
+  return 'flagged_input' in metadata || 'reasons' in metadata;
+}
