@@ -1,7 +1,6 @@
 import type { Funded } from '../call/call';
 import { nothing_measured } from '../families/reader';
-import { saysFailure } from '../upstreams/failures';
-import { objectIn } from '../wire/values';
+import { isObject } from '../wire/values';
 import { type Answer, type Ended, type Head, open, picked } from './answer';
 import type { Valve } from './valve';
 
@@ -45,8 +44,8 @@ export function soundAnswer(call: Funded, valve: Valve, { status, headers }: Hea
     async end(error): Promise<Ended> {
       if (first !== undefined && error === undefined) {
         const bytes = beginning();
-        const said = objectIn(bytes.toString('utf8'));
-        if (said !== undefined) return { nothing: saysFailure(said) ? { said } : {} };
+        const said = jsonIn(bytes);
+        if (said !== undefined) return { nothing: isObject(said) ? { said } : {} };
         if (bytes.length === 0 || is_text.test(bytes.toString('latin1'))) return { nothing: {} };
         passOn();
       }
@@ -57,6 +56,15 @@ export function soundAnswer(call: Funded, valve: Valve, { status, headers }: Hea
       return { measured };
     },
   };
+}
+
+/** Any JSON value; undefined for what is none. */
+function jsonIn(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(bytes.toString('utf8')) as unknown;
+  } catch {
+    return undefined;
+  }
 }
 
 /** False while the bytes may still turn out to be a text. */

@@ -82,7 +82,7 @@ export const responseReader: Reader = {
 };
 
 // What comes before an answer begins.
-const leading = new Set(['response.created', 'response.queued', 'response.in_progress', '']);
+const leading = new Set(['response.created', 'response.queued', 'response.in_progress']);
 const ends = new Set(['response.completed', 'response.incomplete', 'response.failed']);
 
 function readEvent(event: Body, found: Measured): void {
@@ -103,7 +103,7 @@ function readEvent(event: Body, found: Measured): void {
     if (audio_tokens > 0) found.audio_tokens = audio_tokens;
     found.is_done = true;
   } else if (type === 'error') found.is_done = true;
-  else if (!leading.has(type)) found.has_output = true;
+  else if (type.startsWith('response.') && !leading.has(type)) found.has_output = true;
 }
 
 function readResponse(answer: Body, found: Measured): void {

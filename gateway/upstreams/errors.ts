@@ -15,6 +15,8 @@ const timed_out = /^UND_ERR_(HEADERS|BODY|CONNECT)_TIMEOUT$/;
 // These statuses speak of the gateway's own account with an MCP server, not of the client's.
 const about_gateway = new Set([401, 402, 407]);
 
+type Headers = Record<string, string | string[] | undefined>;
+
 const decoders = new Map([
   ['gzip', gunzipSync],
   ['br', brotliDecompressSync],
@@ -57,7 +59,7 @@ export function refusedBody(
  */
 export function failureBody(
   { blame, status, message, code, type, param }: Failure,
-  { body, status: answered }: { body: Buffer; status: number },
+  { body, status: answered, headers }: { body: Buffer; status: number; headers: Headers },
 ): Buffer {
   if (answered >= 300 && answered < 400) {
     throw new AppError(
@@ -77,6 +79,7 @@ export function failureBody(
     throw new AppError('upstream_failed', `The provider ${said} without saying why.`, {
       // 500 would say that this gateway is at fault.
       status: status === 500 ? 502 : status,
+      ...retryOf(headers['retry-after']),
     });
   }
   const fallback = status >= 500 ? 'api_error' : 'invalid_request_error';
@@ -90,11 +93,13 @@ function isErrorObject(body: Buffer): boolean {
   return isObject(error) && stringOf(error.message) !== '';
 }
 
+function retryOf(value: string | string[] | undefined): { retry_after?: number } {
+  const seconds = Number(value);
+  return Number.isFinite(seconds) && seconds > 0 ? { retry_after: seconds } : {};
+}
+
 /** Why a client gets nothing of what an MCP server sent; undefined if it may. */
-export function serverTrouble(
-  status: number,
-  headers: Record<string, string | string[] | undefined>,
-): string | undefined {
+export function serverTrouble(status: number, headers: Headers): string | undefined {
   if (about_gateway.has(status)) return "The server refused this gateway's own account.";
   if (status >= 300 && status < 400)
     return 'The server redirects elsewhere, which is not followed.';

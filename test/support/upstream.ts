@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { objectIn } from '../../gateway/wire/values';
 import { listen } from '../../runtime/listen';
 
 /** An upstream that plays back exactly these pieces of an answer, each in a write of its own. */
@@ -9,8 +10,9 @@ export interface Scripted {
   /** Sets the next answers. */
   play: (
     pieces: readonly (string | Buffer)[],
-    type?: 'text/event-stream' | 'application/json',
+    type?: string,
     status?: number,
+    headers?: Record<string, string>,
   ) => void;
   /** The bodies that arrived. */
   arrived: { path: string; body: Record<string, unknown>; text: string }[];
@@ -18,18 +20,20 @@ export interface Scripted {
 }
 
 export async function openScripted(): Promise<Scripted> {
-  let script: { pieces: readonly (string | Buffer)[]; type: string; status: number } = {
-    pieces: [],
+  const script = {
+    pieces: [] as readonly (string | Buffer)[],
     type: '',
     status: 200,
+    headers: {} as Record<string, string>,
   };
   const arrived: Scripted['arrived'] = [];
   const server: Server = createServer(async (req, res) => {
     const chunks: Buffer[] = [];
     for await (const chunk of req) chunks.push(chunk as Buffer);
     const text = Buffer.concat(chunks).toString();
-    arrived.push({ path: req.url ?? '', body: JSON.parse(text), text });
-    res.writeHead(script.status, { 'content-type': script.type });
+    arrived.push({ path: req.url ?? '', body: objectIn(text) ?? {}, text });
+    const { type, headers } = script;
+    res.writeHead(script.status, type === '' ? headers : { 'content-type': type, ...headers });
     res.flushHeaders();
     for (const piece of script.pieces) {
       if (!res.write(piece)) await once(res, 'drain');
@@ -43,8 +47,8 @@ export async function openScripted(): Promise<Scripted> {
   return {
     url,
     arrived,
-    play: (pieces, type = 'text/event-stream', status = 200) => {
-      script = { pieces, type, status };
+    play: (pieces, type = 'text/event-stream', status = 200, headers = {}) => {
+      Object.assign(script, { pieces, type, status, headers });
       arrived.length = 0;
     },
     async close() {

@@ -1,7 +1,7 @@
 import { newSseState, readFrames } from '../../wire/sse';
 import { objectIn } from '../../wire/values';
 import { messageReader } from '../messages';
-import { type Measured, nothing_measured } from '../reader';
+import { isAnswer, type Measured, nothing_measured } from '../reader';
 import type { Translation, Translator } from '../translation';
 import { createTranslator, toCompletion } from './answer';
 import { toMessages } from './request';
@@ -56,6 +56,7 @@ function whole(): Translator {
       if (message === undefined) return bytes;
       const found: Measured = { ...nothing_measured };
       messageReader.readAnswer(message, found);
+      if (message.error != null || !isAnswer(found)) return bytes;
       return Buffer.from(JSON.stringify(toCompletion(message, found, now())));
     },
     tell: () => undefined,
