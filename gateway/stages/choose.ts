@@ -39,7 +39,7 @@ function takersOf(
   let lacking: unknown;
   const takers = candidates.filter(({ target, model }) => {
     try {
-      translations[target.shape]?.request(request.body, model);
+      translations[target.shape]?.request(request, model);
       return true;
     } catch (error) {
       lacking ??= error;
