@@ -61,7 +61,7 @@ function blocksOf(message: Body, param: string): Body[] {
   return [...said, ...listOf(message.tool_calls).map((call) => toolUse(call, param))];
 }
 
-/** Texts and parts as content blocks; a text of nothing but blanks is none: that wire refuses it. */
+/** Texts and parts as content blocks; a text of blanks alone is none, as that wire refuses it. */
 function contentOf(content: unknown, param: string): Body[] {
   if (content === undefined || content === null) return [];
   if (typeof content === 'string') return textBlocks(content);
