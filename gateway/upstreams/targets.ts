@@ -82,10 +82,10 @@ const GROUP_OWNER = 'svc';
 export function openProviders(settings: Settings, random: () => number = Math.random): Providers {
   const targets = settings.providers.targets.map((row) => open(row, settings));
   const groups = new Map(settings.model_groups.map(({ name, models }) => [name, models]));
-  const { models: fallbacks } = settings.providers.fallback;
+  const fallbacks = new Map(Object.entries(settings.providers.fallback.models));
   const routeOf = (name: string, shapes: Shapes, allowed: readonly string[] | null) => {
     const first = groups.get(name) ?? [name];
-    const names = new Set([...first, ...(fallbacks[name] ?? [])]);
+    const names = new Set([...first, ...(fallbacks.get(name) ?? [])]);
     const tiers = [...names]
       .filter((model) => mayUse(allowed, model))
       .map((model) => serving(targets, model, shapes));
