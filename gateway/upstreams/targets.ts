@@ -1,5 +1,6 @@
 import { Pool } from 'undici';
 import type { PricedModel } from '../../domain/ledger/calls';
+import { mayUse } from '../../domain/people/identity';
 import type { Settings } from '../config/settings';
 import { providerKey, type Shape, type TargetSettings } from '../config/upstreams';
 import { type Breaker, createBreaker } from './breaker';
@@ -105,7 +106,7 @@ export function openProviders(settings: Settings, random: () => number = Math.ra
     route(name, shapes, allowed) {
       if (allowed === null) return openRoute(name, shapes);
       // A fallback never serves a key that may not use what it asked for.
-      if (!groups.has(name) && !allowed.includes(name)) return undefined;
+      if (!groups.has(name) && !mayUse(allowed, name)) return undefined;
       return routeOf(name, shapes, allowed);
     },
     order: (route) => ordered(route, random),
@@ -125,10 +126,6 @@ export function openProviders(settings: Settings, random: () => number = Math.ra
       await Promise.all(targets.map(({ pool }) => pool.destroy()));
     },
   };
-}
-
-function mayUse(allowed: readonly string[] | null, model: string): boolean {
-  return allowed === null || allowed.includes(model);
 }
 
 function serving(targets: readonly Target[], model: string, shapes: Shapes): Candidate[] {
