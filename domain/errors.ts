@@ -72,6 +72,8 @@ export interface ErrorDetails {
   param?: string;
   /** Seconds after which a repeat may succeed; sent as Retry-After. */
   retry_after?: number;
+  /** No repeat can succeed, which the official model SDKs are told. */
+  is_final?: boolean;
   /**
    * The status, if it is not the code's own: `insufficient_balance` is 402 on a reserve, 409 on a
    * transfer.
@@ -146,7 +148,10 @@ export function errorHeaders(error: AppError): Record<string, string> {
   if (retry_after !== undefined)
     headers['retry-after'] = String(Math.max(1, Math.ceil(retry_after)));
   // A cap's window is not waited for, however soon it ends.
-  const isFinal = error.code === 'usage_constraint_exceeded' || finals.has(error.status);
+  const isFinal =
+    error.details.is_final ||
+    error.code === 'usage_constraint_exceeded' ||
+    finals.has(error.status);
   if (isFinal || (error.status === 429 && (retry_after ?? 0) > 60))
     headers['x-should-retry'] = 'false';
   if (error.status === 401) headers['www-authenticate'] = 'Bearer';
