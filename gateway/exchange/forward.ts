@@ -102,6 +102,7 @@ function mayGoOn(call: Funded, trouble: Trouble): boolean {
 /** Answers the client with what the last attempt came to. */
 async function conclude(call: Funded, trouble: Trouble | undefined): Promise<void> {
   if (trouble === undefined || call.client_is_gone) return;
+  call.provider_refusal = trouble.refusal;
   if (trouble.error !== undefined) throw trouble.error;
   const { status, headers, body } = trouble.refusal;
   const checked = await checkRefusal(call, status, refusalOf(status, headers, body));
