@@ -72,6 +72,8 @@ export interface ErrorDetails {
   param?: string;
   /** Seconds after which a repeat may succeed; sent as Retry-After. */
   retry_after?: number;
+  /** No repeat can succeed, which the official model SDKs are told. */
+  is_final?: boolean;
   /**
    * The status, if it is not the code's own: `insufficient_balance` is 402 on a reserve, 409 on a
    * transfer.

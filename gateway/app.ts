@@ -6,7 +6,7 @@ import { addToLine } from '../runtime/request-log';
 import { API_VERSION } from '../runtime/version';
 import type { Gateway } from './call/call';
 import { type Configuration, checkReload } from './configuration';
-import { routes } from './routes';
+import { type Route, routes } from './routes';
 import { limitUnpriced } from './stages/limit';
 
 /** The Koa app: the conventions, health, then the table of routes. */
@@ -18,20 +18,21 @@ export function createApp(gateway: Gateway, configuration: Pick<Configuration, '
   app.use(conventions(gateway.log));
   app.use(async (ctx) => {
     const { path } = ctx;
+    // HEAD is a GET whose body Koa leaves out.
+    const method = ctx.method === 'HEAD' ? 'GET' : ctx.method;
     // Anthropic's clients read the id under this name.
     ctx.set('request-id', ctx.state.request_id as string);
-    if (ctx.method === 'GET' && path === '/svc/health') answerHealth(ctx, gateway);
-    else if (ctx.method === 'POST' && path === '/svc/config/reload')
+    if (method === 'GET' && path === '/svc/health') answerHealth(ctx, gateway);
+    else if (method === 'POST' && path === '/svc/config/reload')
       await reload(ctx, gateway, configuration);
-    else if (ctx.method === 'GET' && path === '/readyz') await answerReady(ctx, gateway);
-    else await serve(ctx, gateway, path);
+    else if (method === 'GET' && path === '/readyz') await answerReady(ctx, gateway);
+    else await serve(ctx, gateway, routeOf(method, path));
   });
   return app;
 }
 
-async function serve(ctx: Context, gateway: Gateway, path: string): Promise<void> {
-  const found = routeOf(ctx.method, path);
-  if (found === undefined) return;
+async function serve(ctx: Context, gateway: Gateway, found: Found | undefined): Promise<void> {
+  if (found === undefined || (found.route.is_endless && ctx.method === 'HEAD')) return;
   addToLine(ctx, { route: found.route.path });
   if (gateway.is_draining) {
     ctx.set('connection', 'close');
@@ -45,7 +46,12 @@ async function serve(ctx: Context, gateway: Gateway, path: string): Promise<void
 const fixed = new Map(routes.map((route) => [`${route.method} ${route.path}`, route]));
 const open_ended = routes.filter(({ path }) => path.endsWith('/:id'));
 
-function routeOf(method: string, path: string) {
+interface Found {
+  route: Route;
+  id: string;
+}
+
+function routeOf(method: string, path: string): Found | undefined {
   const route = fixed.get(`${method} ${path}`);
   if (route !== undefined) return { route, id: '' };
   for (const candidate of open_ended) {

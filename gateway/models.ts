@@ -1,7 +1,7 @@
 import type { Context } from 'koa';
 import type { Gateway } from './call/call';
 import type { Shape } from './config/upstreams';
-import { unknownModel } from './stages/choose';
+import { notAllowed, unknownModel } from './stages/choose';
 import type { Listed } from './upstreams/targets';
 
 // Until a provider says otherwise; both official SDKs want the member.
@@ -28,7 +28,8 @@ export async function showModel(
 ) {
   const models = await callable(ctx, gateway, shapes);
   const found = models.find(({ model }) => model === id);
-  if (found === undefined) throw unknownModel(id);
+  if (found === undefined)
+    throw gateway.snapshot.providers.knows(id, [...shapes]) ? notAllowed(id) : unknownModel(id);
   ctx.body = wantsAnthropic(ctx) ? anthropicModel(found) : openaiModel(found);
 }
 

@@ -25,6 +25,8 @@ export interface Route {
   method: 'GET' | 'POST' | 'DELETE';
   /** A path that ends in `/:id` takes the rest, because model names may hold slashes. */
   path: string;
+  /** A stream without an end, of which there is no HEAD. */
+  is_endless?: boolean;
   /** What its priced requests are. */
   family?: Family;
   serve(ctx: Context, gateway: Gateway, id: string): Promise<void>;
@@ -61,7 +63,12 @@ export const routes: readonly Route[] = [
 
 /** Without a name it is the first server. */
 function mcpRoutes(method: Route['method']): Route[] {
-  return ['/mcp', '/mcp/:id'].map((path) => ({ method, path, serve: serveMcp }));
+  return ['/mcp', '/mcp/:id'].map((path) => ({
+    method,
+    path,
+    serve: serveMcp,
+    is_endless: method === 'GET',
+  }));
 }
 
 /** A socket's path, asked as plain HTTP. */

@@ -10,6 +10,7 @@ import type {
   Settlement,
 } from '../../domain/ledger/calls';
 import * as reservations from '../../domain/ledger/reservations';
+import { sessionRefusal } from '../../domain/ledger/sessions';
 import type { KeyOwner, VerifyBody } from '../../domain/people/identity';
 import * as tokens from '../../domain/people/tokens';
 import { withRetry } from '../../domain/sql';
@@ -22,9 +23,10 @@ export function reserve(ctx: Ctx, body: ReserveBody) {
   return ctx.tracing ? inItemSpan(ctx, 'reserve', body, reserveNow) : reserveNow(ctx, body);
 }
 
-async function reserveNow({ batches, http }: Ctx, body: ReserveBody): Promise<Reservation> {
+async function reserveNow({ db, batches, http }: Ctx, body: ReserveBody): Promise<Reservation> {
   requireGatewayVersion(http);
   const row = await batches.reserve({ ...body, request_id: body.request_id ?? newId('req') });
+  if (row.code === 'session_limit_exceeded') throw await sessionRefusal(db, body);
   return reservations.reserveAnswer(row, body);
 }
 

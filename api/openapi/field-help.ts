@@ -136,7 +136,8 @@ const help: Record<string, string> = {
   // Keys.
   token_type: 'access: svc_ak_, for this API. gateway: svc_gk_, for model traffic.',
   scopes: "What an access key may do, within the maker's own scopes. Gateway keys carry none.",
-  allowed_models: 'Gateway keys: the models it may call. null or absent: all; []: none.',
+  allowed_models:
+    'Gateway keys: the models it may call; a star at the end stands for any end (gpt-4o*). null or absent: all; []: none.',
   max_budget: 'Gateway keys: what it may spend in its life, holds included.',
   expires_at: 'When it ends.',
   overlap_seconds: 'How long the old value goes on working.',

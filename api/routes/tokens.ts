@@ -15,12 +15,16 @@ import { amount, id, instant, name, page } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
 const type = z.enum(['access', 'gateway']);
+// A star stands for any end of a name; in another place it would match nothing.
+const allowedModel = id.refine((one) => !one.slice(0, -1).includes('*'), {
+  error: 'may have a star at its end only',
+});
 const newToken = z.strictObject({
   org_id: id.optional(),
   name,
   token_type: type,
   scopes: z.array(z.enum(tokens.permissions)).default([]),
-  allowed_models: z.array(id).max(1_000).nullish(),
+  allowed_models: z.array(allowedModel).max(1_000).nullish(),
   user_id: id.nullish(),
   team_id: id.nullish(),
   agent_id: id.nullish(),

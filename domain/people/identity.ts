@@ -40,3 +40,16 @@ export interface Identity
   key_id: string | null;
   secret_id: string | null;
 }
+
+/**
+ * True if a key with this list of models, or tools, may use one: the list names it, or a beginning
+ * of it with a star behind. Null is a list of all.
+ */
+export function mayUse(allowed: readonly string[] | null, name: string): boolean {
+  if (allowed === null) return true;
+  return allowed.some((one) => one === name || (one.endsWith('*') && begins(one, name)));
+}
+
+function begins(pattern: string, name: string): boolean {
+  return name.startsWith(pattern.slice(0, -1));
+}

@@ -43,6 +43,7 @@ export async function runCall(
   try {
     await pipeline(call);
   } catch (error) {
+    call.failure = error;
     failCall(call, error);
     throw error;
   } finally {

@@ -100,6 +100,7 @@ function mayGoOn(call: Funded, trouble: Trouble): boolean {
 /** Answers the client with what the last attempt came to. */
 async function conclude(call: Funded, trouble: Trouble | undefined): Promise<void> {
   if (trouble === undefined || call.client_is_gone) return;
+  call.provider_refusal = trouble.refusal;
   if (trouble.error !== undefined) throw trouble.error;
   const { failure, refusal } = trouble;
   const kept = picked(refusal.headers);

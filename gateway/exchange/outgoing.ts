@@ -14,12 +14,10 @@ export function sentTo(call: Pick<Funded, 'request' | 'family'>, candidate: Cand
   const { request } = call;
   const { body, outgoing } = request;
   const translation = call.family.translations?.[candidate.target.shape];
-  if (translation !== undefined) {
-    return Buffer.from(JSON.stringify(translation.request(body, candidate.model)));
-  }
+  if (translation !== undefined) return Buffer.from(translation.request(request, candidate.model));
   const asks = asksUsage(call, candidate);
   if (!asks && body.model === candidate.model) return outgoing.bytes;
-  if (outgoing.delimiter !== undefined) return renamed(outgoing, candidate.model);
+  if (outgoing.form_model !== undefined) return renamed(outgoing, candidate.model);
   const text = outgoing.bytes.toString('utf8');
   const edits: Edit[] = [];
   if (body.model !== candidate.model) {

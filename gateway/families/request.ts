@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { AppError } from '../../domain/errors';
 import type { Sound } from '../counting/sound';
-import type { Spans } from '../wire/scan';
+import type { Span, Spans } from '../wire/scan';
 import type { Body } from '../wire/values';
 
 const MODEL_CHARACTERS_MAX = 256;
@@ -58,6 +58,6 @@ export interface Outgoing {
   spans: Spans;
   /** `application/json` if absent. */
   content_type?: string;
-  /** The line between the parts of a form. */
-  delimiter?: string;
+  /** Where the model of a form stands, in bytes. */
+  form_model?: Span;
 }

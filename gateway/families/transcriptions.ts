@@ -24,7 +24,7 @@ export async function readTranscription({
   sound,
 }: ArrivingRequest): Promise<ClientRequest> {
   const { fields, file, outgoing } = await readForm(req, audio_limit_bytes);
-  if (file.size === 0)
+  if (file.bytes.length === 0)
     throw wrong('file', '"file" is empty: send the sound that is to be written.');
   const { response_format = 'json', stream = 'false' } = fields;
   if (!formats.has(stringOf(response_format))) {
@@ -33,8 +33,7 @@ export async function readTranscription({
   if (stream !== 'true' && stream !== 'false') {
     throw wrong('stream', '"stream" must be true or false.');
   }
-  const bytes = new Uint8Array(await file.arrayBuffer());
-  const seconds = await sound.lasts({ bytes, type: file.type, name: file.name });
+  const seconds = await sound.lasts(file);
   const body = { ...fields, seconds };
   return {
     raw: outgoing.bytes,

@@ -1,5 +1,5 @@
-import type { Body } from '../wire/values';
 import type { Measured } from './reader';
+import type { ClientRequest } from './request';
 
 /**
  * How a family speaks to a provider of another wire: the answer's bytes are translated before
@@ -8,12 +8,13 @@ import type { Measured } from './reader';
 export interface Translation {
   upstream_path: string;
   /** The body for that provider. Throws `invalid_field` for what it has no word for. */
-  request(body: Body, model: string): Body;
+  request(request: Pick<ClientRequest, 'body' | 'outgoing'>, model: string): string;
   /** Opens what turns the bytes of its answer into the family's own. */
   open(is_stream: boolean): Translator;
 }
 
 export interface Translator {
+  /** Throws `upstream_failed` for an answer that is too long to be translated. */
   push(chunk: Buffer): Buffer;
   /** The rest of the translation, when the answer ends. */
   end(): Buffer;

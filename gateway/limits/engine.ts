@@ -88,6 +88,8 @@ export class Limits {
     if (circuit !== undefined) return this.refuse(circuit);
     const checks = this.checksOf(rules, call);
     if (checks.length === 0) return unlimited;
+    const too_small = this.tooSmall(checks);
+    if (too_small !== undefined) return this.conclude(rules, checks, too_small);
     const line = hasLine(checks);
     if (line !== undefined) {
       // Others wait for the same room: the call goes behind them.
@@ -163,6 +165,14 @@ export class Limits {
     if (circuit === undefined || circuit.rules !== rules || this.counters.isSuspended())
       return undefined;
     return circuit.standing.reset_at > Date.now() ? circuit.standing : undefined;
+  }
+
+  /** The limit that the call is larger than: no wait makes room for it. */
+  private tooSmall(checks: readonly Check[]): Check | undefined {
+    if (this.counters.isSuspended()) return undefined;
+    const found = checks.find(({ need, rule }) => need > rule.limit);
+    if (found !== undefined) this.counters.look(found);
+    return found;
   }
 
   /** How a limit stands. */

@@ -7,15 +7,17 @@ export interface Standing {
   limit_type: LimitType;
   limit: number;
   used: number;
+  /** What the call would have counted; above the limit it can never pass. */
+  need: number;
   /** Milliseconds since 1970. */
   reset_at: number;
   retry_after: number | undefined;
 }
 
 /** How a limit stands, for events and refusals. */
-export function standingOf({ rule, used }: Check, reset_ms: number): Standing {
+export function standingOf({ rule, used, need }: Check, reset_ms: number): Standing {
   const { scope, limit_type, limit, retry_after } = rule;
-  return { scope, limit_type, limit, used, reset_at: Date.now() + reset_ms, retry_after };
+  return { scope, limit_type, limit, used, need, reset_at: Date.now() + reset_ms, retry_after };
 }
 
 /**

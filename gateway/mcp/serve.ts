@@ -1,5 +1,6 @@
 import type { Context } from 'koa';
 import { AppError, errorHeaders } from '../../domain/errors';
+import { mayUse } from '../../domain/people/identity';
 import { toRefusal } from '../../runtime/conventions';
 import { addToLine } from '../../runtime/request-log';
 import type { Addressed, Funded, Gateway, Identified, Prepared, Read, Routed } from '../call/call';
@@ -178,22 +179,18 @@ function readTool(call: Identified, { server, raw }: Asked, { tool, params }: To
 
 /**
  * The stage that refuses a tool that the key may not use: a key's list of models names tools as
- * `<server>/<tool>`, or `<server>/*`.
+ * `<server>/<tool>`, or a beginning of that with a star behind: `<server>/*`.
  */
 function chooseTool(call: Prepared, { server }: Asked): Routed {
   const { model } = call.request;
   const { allowed_models } = call.identity;
-  if (allowed_models !== null && !allowed_models.some((one) => isNamed(one, server.id, model))) {
+  if (!mayUse(allowed_models, model)) {
     throw new AppError('model_not_allowed', `This key may not use the tool "${model}".`, {
       param: 'params.name',
     });
   }
   const prices = [{ provider: server.provider, model }];
   return Object.assign(call, { candidates: [], prices, target: server, model });
-}
-
-function isNamed(allowed: string, server: string, model: string): boolean {
-  return allowed === model || allowed === `${server}/*`;
 }
 
 async function send(

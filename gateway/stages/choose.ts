@@ -1,4 +1,5 @@
 import { AppError } from '../../domain/errors';
+import { mayUse } from '../../domain/people/identity';
 import type { Prepared, Routed } from '../call/call';
 import type { Candidate } from '../upstreams/targets';
 
@@ -14,7 +15,7 @@ export function chooseTargets(call: Prepared): Routed {
     // Only if nothing is forbidden may the client learn that a model is unknown, not forbidden.
     if (identity.allowed_models === null) throw unknownModel(model);
     const is_unknown =
-      identity.allowed_models.includes(model) && !snapshot.providers.knows(model, family.shapes);
+      mayUse(identity.allowed_models, model) && !snapshot.providers.knows(model, family.shapes);
     throw is_unknown ? unknownModel(model) : notAllowed(model);
   }
   const candidates = takersOf(call, snapshot.providers.order(route));
@@ -39,7 +40,7 @@ function takersOf(
   let lacking: unknown;
   const takers = candidates.filter(({ target, model }) => {
     try {
-      translations[target.shape]?.request(request.body, model);
+      translations[target.shape]?.request(request, model);
       return true;
     } catch (error) {
       lacking ??= error;
@@ -56,12 +57,14 @@ export function serveBy(call: Routed, { target, model }: Candidate): void {
   call.model = model;
 }
 
-function notAllowed(model: string): AppError {
+/** The refusal of a model that exists here and that the key may not use. */
+export function notAllowed(model: string): AppError {
   return new AppError('model_not_allowed', `This key may not use the model "${model}".`, {
     param: 'model',
   });
 }
 
+/** The refusal of a model that nobody here serves. */
 export function unknownModel(model: string): AppError {
   return new AppError('model_not_found', `No provider here serves the model "${model}".`, {
     param: 'model',

@@ -23,7 +23,10 @@ export async function confirmKey({
 }
 
 // The claims of an assertion, by what the ledger calls them.
-const claims: Record<string, string> = { user_id: 'sub', team_id: 'kt_team_id' };
+const claims = new Map([
+  ['user_id', 'sub'],
+  ['team_id', 'kt_team_id'],
+]);
 
 /**
  * The ledger knows nobody of that name: says so by the claim of the assertion, which is what the
@@ -32,7 +35,7 @@ const claims: Record<string, string> = { user_id: 'sub', team_id: 'kt_team_id' }
 export function strangerIn({ identity }: Identified, error: unknown): unknown {
   if (identity.proof !== 'signed_assertion') return error;
   if (!isAppError(error) || error.code !== 'invalid_field') return error;
-  const name = claims[error.details.param ?? ''];
+  const name = claims.get(error.details.param ?? '');
   if (name === undefined) return error;
   return new AppError(
     'permission_denied',

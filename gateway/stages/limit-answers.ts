@@ -94,17 +94,22 @@ export function setLimitHeaders(
 
 /** The 429, with its headers. */
 export function refusal(ctx: Pick<ClientSide, 'set'>, standing: Standing): AppError {
-  const { scope, limit_type, limit, reset_at } = standing;
+  const { scope, limit_type, limit, need, reset_at } = standing;
   const wait_ms = reset_at - Date.now();
   const retry_after = Math.max(1, standing.retry_after ?? Math.ceil(wait_ms / 1_000));
+  const is_final = need > limit;
   ctx.set('X-RateLimit-Limit', String(limit));
   ctx.set('X-RateLimit-Remaining', '0');
   ctx.set('X-RateLimit-Reset', secondOf(Math.max(reset_at, Date.now())));
-  return new AppError(
-    'rate_limit_exceeded',
-    `The limit of ${limit} ${counted[limit_type]} for ${words[scope]} (${scope}) is reached. Repeat the request in ${retry_after} s.`,
-    { retry_after, extra: { scope, limit_type } },
-  );
+  const whose = `the limit of ${limit} ${counted[limit_type]} for ${words[scope]} (${scope})`;
+  const message = is_final
+    ? `This request needs ${need} ${counted[limit_type]} and ${whose} is smaller: no repeat can pass. Make it smaller.`
+    : `T${whose.slice(1)} is reached. Repeat the request in ${retry_after} s.`;
+  return new AppError('rate_limit_exceeded', message, {
+    retry_after,
+    is_final,
+    extra: { scope, limit_type },
+  });
 }
 
 /**

@@ -1,5 +1,6 @@
 import { Pool } from 'undici';
 import type { PricedModel } from '../../domain/ledger/calls';
+import { mayUse } from '../../domain/people/identity';
 import type { Settings } from '../config/settings';
 import { providerKey, type Shape, type TargetSettings } from '../config/upstreams';
 import { type Breaker, createBreaker } from './breaker';
@@ -82,10 +83,10 @@ const GROUP_OWNER = 'svc';
 export function openProviders(settings: Settings, random: () => number = Math.random): Providers {
   const targets = settings.providers.targets.map((row) => open(row, settings));
   const groups = new Map(settings.model_groups.map(({ name, models }) => [name, models]));
-  const { models: fallbacks } = settings.providers.fallback;
+  const fallbacks = new Map(Object.entries(settings.providers.fallback.models));
   const routeOf = (name: string, shapes: Shapes, allowed: readonly string[] | null) => {
     const first = groups.get(name) ?? [name];
-    const names = new Set([...first, ...(fallbacks[name] ?? [])]);
+    const names = new Set([...first, ...(fallbacks.get(name) ?? [])]);
     const tiers = [...names]
       .filter((model) => mayUse(allowed, model))
       .map((model) => serving(targets, model, shapes));
@@ -105,7 +106,7 @@ export function openProviders(settings: Settings, random: () => number = Math.ra
     route(name, shapes, allowed) {
       if (allowed === null) return openRoute(name, shapes);
       // A fallback never serves a key that may not use what it asked for.
-      if (!groups.has(name) && !allowed.includes(name)) return undefined;
+      if (!groups.has(name) && !mayUse(allowed, name)) return undefined;
       return routeOf(name, shapes, allowed);
     },
     order: (route) => ordered(route, random),
@@ -125,10 +126,6 @@ export function openProviders(settings: Settings, random: () => number = Math.ra
       await Promise.all(targets.map(({ pool }) => pool.destroy()));
     },
   };
-}
-
-function mayUse(allowed: readonly string[] | null, model: string): boolean {
-  return allowed === null || allowed.includes(model);
 }
 
 function serving(targets: readonly Target[], model: string, shapes: Shapes): Candidate[] {

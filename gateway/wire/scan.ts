@@ -119,6 +119,16 @@ export function* membersOf(text: string, open: number): Generator<[name: string,
   }
 }
 
+/** The items of the list that begins at a place, in their order. The text must be JSON. */
+export function* itemsOf(text: string, open: number): Generator<Span> {
+  let start = pastBlanks(text, open + 1);
+  while (start < text.length && codeAt(text, start) !== CLOSE_LIST) {
+    const end = valueEnd(text, start);
+    yield { start, end };
+    start = pastBlanks(text, pastComma(text, end) ?? text.length);
+  }
+}
+
 /**
  * The place behind the value that begins at a place. Behind a number, `true`, `false` or `null` it
  * counts white space too.

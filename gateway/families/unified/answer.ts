@@ -2,20 +2,30 @@ import type { Usage } from '../../../domain/ledger/calls';
 import { type Body, isObject, listOf, stringOf } from '../../wire/values';
 import type { Measured } from '../reader';
 
-const finish_reasons: Record<string, string> = {
-  end_turn: 'stop',
-  stop_sequence: 'stop',
-  pause_turn: 'stop',
-  max_tokens: 'length',
-  model_context_window_exceeded: 'length',
-  tool_use: 'tool_calls',
-  refusal: 'content_filter',
-};
+const finish_reasons = new Map<unknown, string>([
+  ['end_turn', 'stop'],
+  ['stop_sequence', 'stop'],
+  ['pause_turn', 'stop'],
+  ['max_tokens', 'length'],
+  ['model_context_window_exceeded', 'length'],
+  ['tool_use', 'tool_calls'],
+  ['refusal', 'content_filter'],
+]);
 
-/** A message's answer as a chat completion, with the usage that is charged. */
-export function toCompletion(message: Body, { usage }: Measured, created: number): Body {
+/**
+ * A message's answer as a chat completion, with the usage that is charged. `inputs` are the texts
+ * of the inputs of its content blocks, by their places.
+ */
+export function toCompletion(
+  message: Body,
+  inputs: readonly (string | undefined)[],
+  { usage }: Measured,
+  created: number,
+): Body {
   const blocks = listOf(message.content);
-  const tool_calls = blocks.filter(({ type }) => type === 'tool_use').map(toolCall);
+  const tool_calls = (message.content as unknown[]).flatMap((block, at) =>
+    isObject(block) && block.type === 'tool_use' ? [toolCall(block, inputs[at])] : [],
+  );
   const thoughts = textOf(blocks, 'thinking');
   const said = textOf(blocks, 'text');
   const answer = {
@@ -49,14 +59,21 @@ export function createTranslator(
   let calls = 0;
   // By the place of a content block, that of its call.
   const places = new Map<unknown, number>();
+  // The arguments of calls of which no part has come yet, likewise.
+  const awaited = new Map<unknown, string>();
   const chunk = (delta: Body, finish_reason: string | null = null): string => {
     const choice = { index: 0, delta, logprobs: null, finish_reason };
     return JSON.stringify({ ...head, choices: [choice], ...(tells_usage ? { usage: null } : {}) });
   };
-  const begun = (event: Body): string[] => {
+  const argument = (place: unknown, text: string): string => {
+    awaited.delete(place);
+    return chunk({ tool_calls: [{ index: places.get(place), function: { arguments: text } }] });
+  };
+  const begun = (event: Body, input: () => string | undefined): string[] => {
     const block = isObject(event.content_block) ? event.content_block : {};
     if (block.type !== 'tool_use') return texts(block).map((delta) => chunk(delta));
     places.set(event.index, calls);
+    awaited.set(event.index, argumentsOf(input()));
     const named = { name: block.name, arguments: '' };
     const call = { index: calls, id: block.id, type: 'function', function: named };
     calls += 1;
@@ -64,11 +81,17 @@ export function createTranslator(
   };
   const more = (event: Body): string[] => {
     const delta = isObject(event.delta) ? event.delta : {};
-    const index = places.get(event.index);
-    if (delta.type !== 'input_json_delta' || index === undefined)
+    if (delta.type !== 'input_json_delta' || !places.has(event.index))
       return texts(delta).map((text) => chunk(text));
-    const called = { index, function: { arguments: stringOf(delta.partial_json) } };
-    return [chunk({ tool_calls: [called] })];
+    const part = stringOf(delta.partial_json);
+    return part === '' ? [] : [argument(event.index, part)];
+  };
+  // A call without a part has all that it has in its begin: its input, or none.
+  const complete = (waiting: Iterable<unknown>): string[] =>
+    [...waiting].map((place) => argument(place, awaited.get(place) ?? '{}'));
+  const over = (delta: unknown): string[] => {
+    if (!isObject(delta) || delta.stop_reason == null) return [];
+    return [...complete(awaited.keys()), chunk({}, finishOf(delta))];
   };
   const done = (): string[] => {
     const usage = tells_usage && found.usage ? toUsage(found.usage) : undefined;
@@ -76,18 +99,18 @@ export function createTranslator(
     return [...(last ? [last] : []), '[DONE]'];
   };
   return {
-    translate(event: Body): string[] {
+    /** `input` gives the text of the input that stands in the begin of a content block. */
+    translate(event: Body, input: () => string | undefined): string[] {
       if (event.type === 'message_start') {
         const { id, model } = isObject(event.message) ? event.message : {};
         head = { id, object: 'chat.completion.chunk', created, model };
         return [chunk({ role: 'assistant', content: '' })];
       }
-      if (event.type === 'content_block_start') return begun(event);
+      if (event.type === 'content_block_start') return begun(event, input);
       if (event.type === 'content_block_delta') return more(event);
-      if (event.type === 'message_delta') {
-        const ended = isObject(event.delta) && event.delta.stop_reason != null;
-        return ended ? [chunk({}, finishOf(event.delta as Body))] : [];
-      }
+      if (event.type === 'content_block_stop' && awaited.has(event.index))
+        return complete([event.index]);
+      if (event.type === 'message_delta') return over(event.delta);
       if (event.type === 'message_stop') return done();
       if (event.type === 'error') return [JSON.stringify({ error: errorOf(event.error) })];
       return [];
@@ -112,12 +135,17 @@ function textOf(blocks: Body[], kind: 'text' | 'thinking'): string {
     .join('');
 }
 
-function toolCall({ id, name, input }: Body): Body {
-  return { id, type: 'function', function: { name, arguments: JSON.stringify(input ?? {}) } };
+function toolCall({ id, name }: Body, input: string | undefined): Body {
+  return { id, type: 'function', function: { name, arguments: argumentsOf(input) } };
+}
+
+/** The arguments in the provider's own text, in which numbers of any size keep their digits. */
+function argumentsOf(input: string | undefined): string {
+  return input === undefined || input === 'null' ? '{}' : input;
 }
 
 function finishOf({ stop_reason }: Body): string {
-  return finish_reasons[stringOf(stop_reason)] ?? 'stop';
+  return finish_reasons.get(stop_reason) ?? 'stop';
 }
 
 function errorOf(error: unknown): Body {

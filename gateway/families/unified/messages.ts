@@ -1,3 +1,6 @@
+import { AppError } from '../../../domain/errors';
+import { printExact } from '../../wire/exact';
+import { itemsOf, membersOf } from '../../wire/scan';
 import { newSseState, readFrames } from '../../wire/sse';
 import { objectIn } from '../../wire/values';
 import { messageReader } from '../messages';
@@ -9,11 +12,13 @@ import { toMessages } from './request';
 /** Chat completions spoken to a provider of messages. */
 export const chatOverMessages: Translation = {
   upstream_path: '/v1/messages',
-  request: toMessages,
+  request: (request, model) => printExact(toMessages(request, model)),
   open: (is_stream) => (is_stream ? streamed() : whole()),
 };
 
 const nothing = Buffer.alloc(0);
+// A longer answer cannot be translated, as it is translated as a whole.
+const WHOLE_MAX_BYTES = 32 * 1_048_576;
 
 function streamed(): Translator {
   const state = newSseState();
@@ -28,7 +33,9 @@ function streamed(): Translator {
         const event = data === undefined ? undefined : objectIn(data);
         if (event === undefined) continue;
         readEvent(event);
-        for (const translated of translator.translate(event)) text += `data: ${translated}\n\n`;
+        const input = () => memberText(data as string, ['content_block', 'input']);
+        for (const translated of translator.translate(event, input))
+          text += `data: ${translated}\n\n`;
       }
       return text === '' ? nothing : Buffer.from(text);
     },
@@ -45,22 +52,50 @@ function streamed(): Translator {
 /** An answer that is no message passes as it came: the reader behind it makes the best of it. */
 function whole(): Translator {
   const chunks: Buffer[] = [];
+  let length = 0;
   return {
     push(chunk) {
+      length += chunk.length;
+      if (length > WHOLE_MAX_BYTES) throw tooLong();
       chunks.push(chunk);
       return nothing;
     },
     end() {
       const bytes = Buffer.concat(chunks);
-      const message = objectIn(bytes.toString('utf8'));
+      const text = bytes.toString('utf8');
+      const message = objectIn(text);
       if (message === undefined) return bytes;
       const found: Measured = { ...nothing_measured };
       messageReader.readAnswer(message, found);
       if (message.error != null || !isAnswer(found)) return bytes;
-      return Buffer.from(JSON.stringify(toCompletion(message, found, now())));
+      return Buffer.from(JSON.stringify(toCompletion(message, inputsIn(text), found, now())));
     },
     tell: () => undefined,
   };
+}
+
+function tooLong(): AppError {
+  const limit = WHOLE_MAX_BYTES / 1_048_576;
+  return new AppError('upstream_failed', `The provider's answer is longer than ${limit} MiB.`);
+}
+
+/** The inputs of a message's content blocks in their own texts, by the places of the blocks. */
+function inputsIn(text: string): (string | undefined)[] {
+  const content = new Map(membersOf(text, text.indexOf('{'))).get('content');
+  if (content === undefined) return [];
+  const items = [...itemsOf(text, content.start)];
+  return items.map(({ start, end }) => memberText(text.slice(start, end), ['input']));
+}
+
+/** The text of a member of a member of a JSON object, if there is one. */
+function memberText(text: string, path: readonly string[]): string | undefined {
+  let part: string | undefined = text.trim();
+  for (const name of path) {
+    if (!part?.startsWith('{')) return undefined;
+    const member = new Map(membersOf(part, 0)).get(name);
+    part = member && part.slice(member.start, member.end).trim();
+  }
+  return part;
 }
 
 /** Seconds since 1970, the time at which a completion was made. */

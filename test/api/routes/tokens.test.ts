@@ -113,6 +113,7 @@ test('allowed_models [] allows no model, null and absence allow every model', as
   expect(await allowed({ allowed_models: [] })).toEqual([]);
   expect(await allowed({ allowed_models: null })).toBeNull();
   expect(await allowed({})).toBeNull();
+  expect(await allowed({ allowed_models: ['*', 'tools/get_*'] })).toEqual(['*', 'tools/get_*']);
 });
 
 test('a name is unique among living keys, and free again once its key is revoked or expired', async () => {
@@ -260,6 +261,7 @@ test.each([
   [{ token_type: 'gateway', max_budget: '1' }, 'max_budget'],
   [{ token_type: 'gateway', max_budget: 1e-12 }, 'max_budget'],
   [{ token_type: 'gateway', allowed_models: ['a', 7] }, 'allowed_models.1'],
+  [{ token_type: 'gateway', allowed_models: ['gpt-4o*', 'gpt-*-mini'] }, 'allowed_models.1'],
   [{ expires_at: '2020-01-01' }, 'expires_at'],
   [{ expires_at: 'tomorrow' }, 'expires_at'],
   [{ name: '  ' }, 'name'],

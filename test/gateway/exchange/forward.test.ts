@@ -130,6 +130,7 @@ test('neither a group nor a fallback passes by allowed_models', async () => {
   const of = (allowed_models: string[]) =>
     gatewayKey(world.api, world.org.org_id, { allowed_models });
   const mini = await of(['gpt-4o-mini']);
+  const minis = await of(['gpt-4o-m*']);
   const only = await of(['gpt-4o']);
   const name = await of(['fast']);
   const none = await of([]);
@@ -142,11 +143,13 @@ test('neither a group nor a fallback passes by allowed_models', async () => {
   first.asked = [];
   second.asked = [];
   expect(await status(mini, 'fast')).toBe(200);
-  expect([first.asked, second.asked]).toEqual([[], ['gpt-4o-mini']]);
+  expect(await status(minis, 'fast')).toBe(200);
+  expect(await status(minis, 'gpt-4o')).toBe(403);
+  expect([first.asked, second.asked]).toEqual([[], ['gpt-4o-mini', 'gpt-4o-mini']]);
   // A model that stands in is left out if the key may not use it.
   first.answer = refusedWith(500);
   expect(await status(only, 'gpt-4o')).toBe(500);
-  expect(second.asked).toEqual(['gpt-4o-mini']);
+  expect(second.asked).toHaveLength(2);
   const headers = { authorization: `Bearer ${mini}` };
   const listed = await fetch(`${url}/v1/models`, { headers });
   const { data } = (await listed.json()) as { data: { id: string }[] };

@@ -165,3 +165,12 @@ test('an answer that breaks off after its client has gone is charged by what cam
   expect(charge.usage.completion_tokens).toBeGreaterThan(20);
   await new Promise((resolve) => server.close(resolve));
 });
+
+test('an answer too long to be translated is 502, and held no longer than up to the bound', async () => {
+  const piece = Buffer.alloc(1_048_576, 'x');
+  const begin = `{"content":[{"type":"text","text":"`;
+  upstream.play([begin, ...Array.from({ length: 40 }, () => piece), '"}]}'], 'application/json');
+  const { status, text } = await post(url + path, world.key, chat('Hello', { model: claude }));
+  expect(status).toBe(502);
+  expect(JSON.parse(text).error.message).toContain('longer than 32 MiB');
+});

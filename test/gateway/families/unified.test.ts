@@ -145,7 +145,7 @@ test('pictures, documents, limits and forms are said in the words of the other w
     model: claude,
     max_completion_tokens: 50,
     temperature: 1.5,
-    top_p: 0.5,
+    top_p: 1,
     stop: 'END',
     seed: 7,
     messages: [
@@ -176,7 +176,6 @@ test('pictures, documents, limits and forms are said in the words of the other w
     model: claude,
     max_tokens: 50,
     temperature: 1,
-    top_p: 0.5,
     stop_sequences: ['END'],
     system: [{ type: 'text', text: 'Be brief.', cache_control: { type: 'ephemeral' } }],
     messages: [
@@ -207,6 +206,11 @@ test.each<[object, string]>([
   [{ temperature: 'hot' }, 'temperature'],
   [{ stop: 5 }, 'stop'],
   [{ messages: [{ role: 'system', content: 'Be brief.' }] }, 'messages'],
+  [{ messages: undefined }, 'messages'],
+  [{ messages: null }, 'messages'],
+  [{ messages: {} }, 'messages'],
+  [{ messages: [] }, 'messages'],
+  [{ verbosity: 'low' }, 'verbosity'],
   [{ messages: [{ role: 'user', content: 5 }] }, 'messages[0].content'],
   [{ messages: [{ role: 'user', content: ['Hello'] }] }, 'messages[0].content'],
   [

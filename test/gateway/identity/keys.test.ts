@@ -126,7 +126,10 @@ test('allowed_models: null is all, a list is that list, an empty list is none; t
   for (const [allowed_models, may] of [
     [null, all],
     [['gpt-4o', 'unknown'], ['gpt-4o']],
-    [['gpt-4o*'], []],
+    [['gpt-4o*'], all.filter((model) => model.startsWith('gpt-4o'))],
+    [['*'], all],
+    // Made before a star in another place was refused.
+    [['*-4o', 'gpt-*-mini', 'gpt-4*o'], []],
     [[], []],
   ] as [string[] | null, string[]][]) {
     const key = await gatewayKey(world.api, world.org.org_id, { allowed_models });
@@ -134,13 +137,28 @@ test('allowed_models: null is all, a list is that list, an empty list is none; t
     for (const model of ['gpt-4o-mini', 'gpt-4o', 'GPT-4o', 'openai/gpt-4o']) {
       const { status, text } = await post(world.url + path, key, chat('Hello', { model }));
       if (may.includes(model)) expect(status).toBe(200);
-      else if (allowed_models === null) expect(status).toBe(404);
+      else if (allowed_models === null || allowed_models.includes('*')) expect(status).toBe(404);
       else {
         expect(status).toBe(403);
         expect(JSON.parse(text).error).toMatchObject({ code: 'model_not_allowed', param: 'model' });
       }
     }
   }
+});
+
+test('a model that exists here and that the key may not use is 403, one that does not is 404', async () => {
+  const show = async (allowed_models: string[] | null, model: string) => {
+    const key = await gatewayKey(world.api, world.org.org_id, { allowed_models });
+    const headers = { authorization: `Bearer ${key}` };
+    const answer = await fetch(`${world.url}/v1/models/${model}`, { headers });
+    const { error } = (await answer.json()) as { error?: { code: string; param: string } };
+    return [answer.status, error?.code, error?.param];
+  };
+  expect(await show(['gpt-4o'], 'gpt-4o')).toEqual([200, undefined, undefined]);
+  for (const allowed of [['gpt-4o-*'], [], ['*4o']])
+    expect(await show(allowed, 'gpt-4o')).toEqual([403, 'model_not_allowed', 'model']);
+  for (const allowed of [null, [], ['gpt-9'], ['*']])
+    expect(await show(allowed, 'gpt-9')).toEqual([404, 'model_not_found', 'model']);
 });
 
 test('a key is taken from x-api-key too; an access key is no gateway key', async () => {

@@ -38,6 +38,7 @@ export async function ask(
     limit: Number(answer.headers['x-ratelimit-limit']),
     remaining: Number(answer.headers['x-ratelimit-remaining']),
     reset: Number(answer.headers['x-ratelimit-reset']),
+    should_retry: answer.headers['x-should-retry'],
     retry_after: answer.headers['retry-after'],
     error,
   };

@@ -1,3 +1,4 @@
+import OpenAI, { RateLimitError } from 'openai';
 import { arrivals, chat, forgetArrivals, post } from '../../support/gateway';
 import { openAtMinute } from '../../support/limits';
 import { until } from '../../support/until';
@@ -14,6 +15,10 @@ test('a huge prompt against a nearly full token bucket is refused before the ups
   await forgetArrivals(world.models_url);
   const huge = await ask(gateway, { key, body: chat('word '.repeat(2_500)) });
   expect(huge.error).toMatchObject({ scope: 'per_key', limit_type: 'tpm' });
+  expect(huge.error.message).toMatch(
+    /needs \d{4} tokens and the limit of 2000 .* no repeat can pass/,
+  );
+  expect(huge.should_retry).toBe('false');
   expect(await arrivals(world.models_url)).toHaveLength(0);
   expect((await ask(gateway, { key })).status).toBe(200);
 });
@@ -78,4 +83,37 @@ test('calls under way: a second one is refused while the first runs, and passes 
   expect((await ask(gateway)).status).toBe(200);
   await gateway.close();
   await wire.close();
+});
+
+test('a request larger than a limit is told so at once, the one that only has to wait is not', async () => {
+  const gateway = await open({
+    ...per('global', { tpm: 300 }),
+    global_rate_limit: { reject_action: 'queue', queue_timeout_ms: 60_000 },
+    token_rate_limit: { pre_request_estimate: true },
+  });
+  // In a queue it would wait a minute for nothing.
+  const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: world.key, maxRetries: 2 });
+  const body = { ...chat('word '.repeat(400)), stream: false as const };
+  const error = await client.chat.completions.create(body as never).then(
+    () => undefined,
+    (thrown: RateLimitError) => thrown,
+  );
+  expect(error).toBeInstanceOf(RateLimitError);
+  expect(error?.message).toContain('Make it smaller');
+  // Two of the client's own repeats would have been counted.
+  expect(gateway.gateway.limits.stats().requests_rejected_total).toBe(1);
+});
+
+test('a limit that is used up says when to repeat', async () => {
+  const org = await newOrg();
+  const { key } = await keyOf(org.org_id);
+  const gateway = await open({
+    ...per('per_key', { tpm: 300 }),
+    token_rate_limit: { pre_request_estimate: true },
+  });
+  const body = chat('word '.repeat(200));
+  expect((await ask(gateway, { key, body })).status).toBe(200);
+  const again = await ask(gateway, { key, body });
+  expect([again.status, again.should_retry]).toEqual([429, undefined]);
+  expect(again.error.message).toMatch(/is reached\. Repeat the request in \d+ s\./);
 });

@@ -96,14 +96,14 @@ describe('a tool call', () => {
   it('that the key may not use is refused; a server may be allowed as a whole', async () => {
     const { org_id } = await payer();
     const call = { method: 'tools/call', params: { name: 'add', arguments: { a: 1, b: 1 } } };
-    const allowed_models = ['gpt-4o'];
+    const allowed_models = ['gpt-4o', 'tools/ad', 'tools/b*', '*/add'];
     const none = await gatewayKey(world.api, org_id, { allowed_models });
     const refusal = await rpc(call, { key: none });
     expect(refusal).toMatchObject({
       status: 403,
       body: { error: { data: { code: 'model_not_allowed' } } },
     });
-    for (const model of ['tools/add', 'tools/*']) {
+    for (const model of ['tools/add', 'tools/*', 'tools/a*', '*']) {
       const some = await gatewayKey(world.api, org_id, { allowed_models: [model] });
       expect((await rpc(call, { key: some })).status).toBe(200);
     }

@@ -136,6 +136,7 @@ test('a limited session must be named, and after its last action it is answered 
     code: 'session_limit_exceeded',
     type: 'policy_violation',
     policy: 'agent-firewall',
+    message: expect.stringContaining('has used 2 of its 2 actions (max_actions)'),
   });
   expect((await ask({ 'x-session-id': 'another' })).status).toBe(200);
   const free = await post(`${limited}/v1/messages`, world.key, message('Hi'));
@@ -149,6 +150,8 @@ test('a session may not cost more than its policy allows', async () => {
   const [first, ...rest] = answers.map(({ status }) => status);
   expect(first).toBe(200);
   expect(rest).toContain(409);
+  const { error } = JSON.parse(answers.find(({ status }) => status === 409)?.text ?? '{}');
+  expect(error.message).toMatch(/has cost 0\.0000\d+ of its 0\.00005 USD \(max_cost_usd\)/);
 });
 
 const cached = { cache_control: { type: 'ephemeral' } };
