@@ -1,5 +1,6 @@
 import { RE2JS } from 're2js';
 import { z } from 'zod';
+import { isSeen } from '../wire/unseen';
 
 const TEXT_MAX = 500;
 const PATTERN_MAX = 2_000;
@@ -140,10 +141,6 @@ function noPattern(given: unknown): string {
   }
   const kind = z.core.util.parsedType(given);
   return `${kind} is given; name one of the built-in patterns ${names}, or give an object with name and pattern`;
-}
-
-function isSeen(term: string): boolean {
-  return term.replace(/[\p{Cf}\p{Default_Ignorable_Code_Point}\s]/gu, '') !== '';
 }
 
 function compiles(pattern: string): boolean {
