@@ -9,6 +9,7 @@ const statuses = {
   insufficient_balance: 402,
   permission_denied: 403,
   model_not_allowed: 403,
+  route_not_covered: 403,
   key_budget_exceeded: 403,
   browser_not_allowed: 403,
   target_not_allowed: 403,

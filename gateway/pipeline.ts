@@ -15,7 +15,7 @@ import { estimate } from './stages/estimate';
 import { confirmKey, identify } from './stages/identify';
 import { limit, limitByAddress } from './stages/limit';
 import { takeMembers } from './stages/members';
-import { checkInput } from './stages/policies';
+import { checkInput, requireCover } from './stages/policies';
 import { readRequest } from './stages/read';
 import { reserve } from './stages/reserve';
 
@@ -46,6 +46,7 @@ export function pipelineOf({ countAddress, read, choose, check, send }: Ways): P
   return async (begun) => {
     const addressed = countAddress(begun);
     const identified = await identify(addressed);
+    await confirmed(requireCover, identified);
     const whole = await confirmed(read, identified);
     const prepared = await confirmed(takeMembers, whole);
     const routed = await confirmed(choose, prepared);

@@ -1,6 +1,9 @@
 import type { ErrorBody } from '../../domain/errors';
 import { chatTalk } from '../policy/chat-talk';
+import { completionsTalk, embeddingsTalk } from '../policy/completions-talk';
+import { messagesTalk } from '../policy/messages-talk';
 import { responsesTalk } from '../policy/responses-talk';
+import { silentTalk } from '../policy/talk';
 import { completionCap, legacyCap, messageCap, responseCap } from './caps';
 import { chatInput, chatReader } from './chat';
 import { completionReader, promptInput } from './completions';
@@ -29,7 +32,9 @@ export const chat: Family = {
   input: chatInput,
   max_completion_tokens: completionCap,
   reader: chatReader,
+  policy_route: 'chat',
   talk: chatTalk,
+  takes_members: true,
   errorFrame: dataFrame,
 };
 
@@ -37,6 +42,7 @@ export const chat: Family = {
 export const unified: Family = {
   ...chat,
   name: 'unified_chat_completions',
+  policy_route: 'unified',
   shapes: ['openai', 'anthropic'],
   translations: { anthropic: chatOverMessages },
 };
@@ -52,7 +58,9 @@ export const responses: Family = {
   input: responseInput,
   max_completion_tokens: responseCap,
   reader: responseReader,
+  policy_route: 'responses',
   talk: responsesTalk,
+  takes_members: true,
   format_in_text: true,
   errorFrame: numberedFrame,
 };
@@ -68,6 +76,8 @@ export const messages: Family = {
   input: messageInput,
   max_completion_tokens: messageCap,
   reader: messageReader,
+  policy_route: 'messages',
+  talk: messagesTalk,
   errorFrame: namedFrame,
 };
 
@@ -81,6 +91,8 @@ export const embeddings: Family = {
   input: embeddingInput,
   max_completion_tokens: () => 0,
   reader: embeddingReader,
+  policy_route: 'embeddings',
+  talk: embeddingsTalk,
   errorFrame: dataFrame,
 };
 
@@ -94,6 +106,8 @@ export const completions: Family = {
   input: promptInput,
   max_completion_tokens: legacyCap,
   reader: completionReader,
+  policy_route: 'completions',
+  talk: completionsTalk,
   errorFrame: dataFrame,
 };
 
@@ -109,6 +123,8 @@ export const moderations: Family = {
   max_completion_tokens: () => 0,
   // Answers without usage: the estimate is charged if there is a price.
   reader: embeddingReader,
+  policy_route: 'moderations',
+  talk: silentTalk,
   errorFrame: dataFrame,
 };
 
@@ -125,6 +141,8 @@ export const speech: Family = {
   units: speechUnits,
   secondsIn,
   reader: speechReader,
+  policy_route: 'audio_speech',
+  talk: silentTalk,
   errorFrame: dataFrame,
 };
 
@@ -143,6 +161,19 @@ export const transcriptions: Family = {
   reader: transcriptionReader,
   errorFrame: dataFrame,
 };
+
+/** All families of proxy routes. */
+export const families: readonly Family[] = [
+  chat,
+  unified,
+  responses,
+  messages,
+  embeddings,
+  completions,
+  moderations,
+  speech,
+  transcriptions,
+];
 
 function dataFrame({ error }: ErrorBody): string {
   return `data: ${JSON.stringify({ error })}\n\n`;
