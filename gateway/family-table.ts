@@ -14,6 +14,7 @@ const charged: Record<string, string> = {
   responses: 'tokens, and searches by number; `background` is 422',
   messages:
     'tokens: cache reads, writes for 5 minutes and an hour; searches by number; `response_format` is 422',
+  messages_count_tokens: 'free; counted by a provider of Messages, else here',
   embeddings: 'tokens in',
   completions: 'tokens, for all prompts and tries',
   moderations: 'tokens in, by count; free in the demo',

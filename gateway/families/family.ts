@@ -19,6 +19,8 @@ export interface Family {
   /** Behind the target's base URL. */
   upstream_path: string;
   may_stream: boolean;
+  /** Nothing is held or charged for it. */
+  is_free?: boolean;
   /** Its streams give their usage only if `stream_options` asks for it. */
   usage_is_asked: boolean;
   has_output: boolean;

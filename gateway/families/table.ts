@@ -81,6 +81,19 @@ export const messages: Family = {
   errorFrame: namedFrame,
 };
 
+/** How many tokens a message has, which nobody pays for. */
+export const counting: Family = {
+  ...messages,
+  name: 'messages_count_tokens',
+  // Where no provider of Messages serves a model, its tokens are counted here.
+  shapes: ['anthropic', 'openai'],
+  upstream_path: '/v1/messages/count_tokens',
+  may_stream: false,
+  has_output: false,
+  is_free: true,
+  max_completion_tokens: () => 0,
+};
+
 export const embeddings: Family = {
   name: 'embeddings',
   shapes: ['openai'],
@@ -168,6 +181,7 @@ export const families: readonly Family[] = [
   unified,
   responses,
   messages,
+  counting,
   embeddings,
   completions,
   moderations,

@@ -1,5 +1,5 @@
 import { AppError, isAppError } from '../../domain/errors';
-import type { Begun, Funded, Identified, Limited } from '../call/call';
+import type { Begun, Identified, Limited, Routed } from '../call/call';
 import type { Kind } from '../config/policies';
 import type { Family } from '../families/family';
 import { checkJson, checkText, type Dlp, type Filtered } from '../policy/dlp';
@@ -128,7 +128,7 @@ export async function checkAnswer({ snapshot, family }: Begun, given: string): P
  * The body of an upstream's refusal, which may repeat anything. Throws our own refusal if a policy
  * finds something in it.
  */
-export async function checkRefusal(call: Funded, status: number, body: Buffer): Promise<Buffer> {
+export async function checkRefusal(call: Routed, status: number, body: Buffer): Promise<Buffer> {
   if (talkOf(call) === undefined || call.snapshot.policies.output.length === 0) return body;
   const given = body.toString('utf8');
   const { violation, text } = await checkAnswer(call, given);

@@ -145,8 +145,15 @@ test('a start and a reload log which routes stand open under a chain', async () 
     await adopt(gateway, openSnapshot(settings, gateway));
     return lines;
   };
-  const left = ['messages', 'embeddings', 'completions', 'moderations', 'audio_speech'];
-  const open_ones = [...left, 'audio_transcriptions'];
+  const open_ones = [
+    'messages',
+    'messages_count_tokens',
+    'embeddings',
+    'completions',
+    'moderations',
+    'audio_speech',
+    'audio_transcriptions',
+  ];
   expect(await adopted({ chain: ['rbac'] })).toEqual([
     ['warn', open_ones, 'no policy looks at the calls of these routes'],
   ]);
