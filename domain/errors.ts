@@ -9,6 +9,7 @@ const statuses = {
   insufficient_balance: 402,
   permission_denied: 403,
   model_not_allowed: 403,
+  route_not_covered: 403,
   key_budget_exceeded: 403,
   browser_not_allowed: 403,
   target_not_allowed: 403,
@@ -79,8 +80,6 @@ export interface ErrorDetails {
    * transfer.
    */
   status?: number;
-  /** No repeat can help: official clients are told not to try. */
-  is_final?: boolean;
   /** Further members of the answer's `error` object; a cost ticket also stands at its top. */
   extra?: Record<string, unknown>;
 }

@@ -1,6 +1,8 @@
 import type { Gateway } from './call/call';
 import { closeSnapshot, retire, type Snapshot } from './call/snapshot';
 import { encodingOf } from './counting/tokenizer';
+import { families } from './families/table';
+import { isCovered } from './stages/policies';
 
 /**
  * Puts a snapshot in the place of the present one, for the calls that begin from now on, and does
@@ -21,8 +23,19 @@ export async function adopt(gateway: Gateway, snapshot: Snapshot): Promise<void>
     await closeSnapshot(snapshot);
     throw error;
   }
+  logUncovered(gateway, snapshot);
   limits.use(snapshot.limits);
   const before = gateway.snapshot;
   gateway.snapshot = snapshot;
   if (before !== snapshot) retire(before);
+}
+
+/** Logs which routes no policy looks at although there is a chain. */
+function logUncovered({ log }: Gateway, { policies }: Snapshot): void {
+  if (policies.chain.length === 0) return;
+  const uncovered = families.filter((family) => !isCovered(policies, family));
+  const routes = uncovered.map(({ name }) => name);
+  if (policies.refuses_uncovered)
+    log.info({ routes }, 'routes that no policy looks at are refused');
+  else if (routes.length > 0) log.warn({ routes }, 'no policy looks at the calls of these routes');
 }

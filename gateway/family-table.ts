@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { root } from '../runtime/root';
+import { default_routes } from './config/policies';
 import type { Family } from './families/family';
 import { mcp } from './families/mcp';
 import { type Route, routes } from './routes';
@@ -13,6 +14,7 @@ const charged: Record<string, string> = {
   responses: 'tokens, and searches by number; `background` is 422',
   messages:
     'tokens: cache reads, writes for 5 minutes and an hour; searches by number; `response_format` is 422',
+  messages_count_tokens: 'free; counted by a provider of Messages, else here',
   embeddings: 'tokens in',
   completions: 'tokens, for all prompts and tries',
   moderations: 'tokens in, by count; free in the demo',
@@ -38,8 +40,7 @@ export function familyTable(): string {
   const lines = rows.map(({ asked, family, streams }) => {
     const words = charged[family.name];
     if (words === undefined) throw new Error(`The family ${family.name} has no words.`);
-    const governed =
-      family === mcp ? 'both ways, and the names of tools' : family.talk ? 'both ways' : 'no';
+    const governed = governedBy(family);
     const wire = family === mcp ? 'MCP' : family.shapes.join(', ');
     // Each runs the whole pipeline, whose limits leave none out; of MCP only what is paid for does.
     const limited = family === mcp ? 'tool calls by all tiers, the rest by address' : 'all tiers';
@@ -48,6 +49,15 @@ export function familyTable(): string {
   const head =
     '| Route | Providers of shape | Policy packs look at | Priced by | Limited | Streamed |';
   return [head, '|---|---|---|---|---|---|', ...lines].join('\n');
+}
+
+function governedBy(family: Family): string {
+  const { policy_route, talk } = family;
+  if (policy_route === 'mcp') return 'both ways, and the names of tools';
+  if (policy_route === undefined || talk === undefined) return 'no';
+  const ways = talk.is_silent ? 'requests' : 'both ways';
+  const is_default = default_routes.some((route) => route === policy_route);
+  return is_default ? ways : `${ways}, if \`policies.routes\` names \`${policy_route}\``;
 }
 
 function isPriced(route: Route): route is Route & { family: Family } {

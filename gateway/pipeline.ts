@@ -9,13 +9,14 @@ import type {
   Read,
   Routed,
 } from './call/call';
+import { answerCount } from './exchange/count';
 import { forward } from './exchange/forward';
 import { chooseTargets } from './stages/choose';
 import { estimate } from './stages/estimate';
 import { confirmKey, identify } from './stages/identify';
 import { limit, limitByAddress } from './stages/limit';
 import { takeMembers } from './stages/members';
-import { checkInput } from './stages/policies';
+import { checkInput, requireCover } from './stages/policies';
 import { readRequest } from './stages/read';
 import { reserve } from './stages/reserve';
 
@@ -46,6 +47,7 @@ export function pipelineOf({ countAddress, read, choose, check, send }: Ways): P
   return async (begun) => {
     const addressed = countAddress(begun);
     const identified = await identify(addressed);
+    await confirmed(requireCover, identified);
     const whole = await confirmed(read, identified);
     const prepared = await confirmed(takeMembers, whole);
     const routed = await confirmed(choose, prepared);
@@ -56,6 +58,21 @@ export function pipelineOf({ countAddress, read, choose, check, send }: Ways): P
     if (funded !== undefined) await send(funded); // With retries and fallbacks; the output policy looks beside its meter.
   };
 }
+
+/**
+ * The whole story of a request that is counted and not answered by a model: no money is held, so
+ * the key is asked for now.
+ */
+export const counted: Pipeline = async (begun) => {
+  const addressed = limitByAddress(begun);
+  const identity = await addressed.snapshot.identifier.confirm(addressed.ctx.req.headers);
+  const identified = Object.assign(addressed, { identity });
+  requireCover(identified);
+  const routed = chooseTargets(takeMembers(await readRequest(identified)));
+  const limited = await limit(await estimate(routed));
+  await checkInput(limited);
+  await answerCount(limited);
+};
 
 /**
  * A stage before the reserve: the key may be known from a minute ago, so a refusal first asks

@@ -7,6 +7,7 @@ import type { Family } from './families/family';
 import {
   chat,
   completions,
+  counting,
   embeddings,
   messages,
   moderations,
@@ -17,7 +18,7 @@ import {
 } from './families/table';
 import { serveMcp } from './mcp/serve';
 import { listModels, showModel } from './models';
-import { priced } from './pipeline';
+import { counted, priced } from './pipeline';
 import { socket_paths } from './sockets/frames';
 import { limitUnpriced } from './stages/limit';
 
@@ -37,6 +38,7 @@ const proxied: readonly Route[] = [
   proxy('/v1/unified/chat/completions', unified),
   proxy('/v1/responses', responses),
   proxy('/v1/messages', messages),
+  proxy('/v1/messages/count_tokens', counting),
   proxy('/v1/embeddings', embeddings),
   proxy('/v1/completions', completions),
   proxy('/v1/moderations', moderations),
@@ -93,6 +95,6 @@ function proxy(path: string, family: Family): Route {
     method: 'POST',
     path,
     family,
-    serve: (ctx, gateway) => runCall({ ctx, gateway, family }, priced),
+    serve: (ctx, gateway) => runCall({ ctx, gateway, family }, family.is_free ? counted : priced),
   };
 }

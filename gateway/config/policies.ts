@@ -1,5 +1,6 @@
 import { RE2JS } from 're2js';
 import { z } from 'zod';
+import { isSeen } from '../wire/unseen';
 
 const TEXT_MAX = 500;
 const PATTERN_MAX = 2_000;
@@ -9,6 +10,18 @@ const SHOWN_MAX = 64;
 /** The kinds that a chain may run. */
 const kinds = ['rbac', 'agent-firewall', 'dlp-filter'] as const;
 export type Kind = (typeof kinds)[number];
+
+/** The routes that a chain runs over unless `policies.routes` says otherwise. */
+export const default_routes = ['chat', 'unified', 'responses'] as const;
+const other_routes = [
+  'messages',
+  'completions',
+  'embeddings',
+  'audio_speech',
+  'moderations',
+] as const;
+const routes = [...default_routes, ...other_routes] as const;
+export type PolicyRoute = (typeof routes)[number];
 
 const text = z.string().min(1).max(TEXT_MAX);
 const regex = z.string().min(1).max(PATTERN_MAX).refine(compiles, {
@@ -101,12 +114,19 @@ export type FirewallSettings = z.infer<typeof agentFirewall>;
 export type PackRateLimit = z.infer<typeof rateLimit>;
 export type RbacSettings = z.infer<typeof rbac>;
 
-/** `policies`: which kinds run, in this order. */
+/** `policies`: which kinds run, in this order, and over which routes. */
 export const policiesSettings = z.strictObject({
   chain: z
     .array(z.enum(kinds))
     .refine((chain) => new Set(chain).size === chain.length, { error: 'names a kind twice' })
     .default([]),
+  /** Sockets go with the routes whose frames they carry. */
+  routes: z
+    .array(z.enum(routes))
+    .refine((named) => new Set(named).size === named.length, { error: 'names a route twice' })
+    .default([...default_routes]),
+  /** What becomes of a call over any other route if there is a chain. */
+  uncovered: z.enum(['pass', 'refuse']).default('pass'),
 });
 
 /** `policy`: what each kind does. */
@@ -140,10 +160,6 @@ function noPattern(given: unknown): string {
   }
   const kind = z.core.util.parsedType(given);
   return `${kind} is given; name one of the built-in patterns ${names}, or give an object with name and pattern`;
-}
-
-function isSeen(term: string): boolean {
-  return term.replace(/[\p{Cf}\p{Default_Ignorable_Code_Point}\s]/gu, '') !== '';
 }
 
 function compiles(pattern: string): boolean {

@@ -4,11 +4,12 @@ import { createDeferred } from '../../runtime/deferred';
 import type { Funded } from '../call/call';
 import { isAnswer, nothing_measured } from '../families/reader';
 import { outcomeOf, refused } from '../stages/outcome';
-import { refusedBody, upstreamError } from '../upstreams/errors';
-import { type Failure, failureInside, failureWith } from '../upstreams/failures';
+import { upstreamError } from '../upstreams/errors';
+import { failureInside, speaksAgainst } from '../upstreams/failures';
 import type { Candidate } from '../upstreams/targets';
 import type { Head, Headers, NoAnswer } from './answer';
 import { failed_early, Incoming } from './incoming';
+import { type Refusal, type Refused, readRefusal } from './refusals';
 import { Valve } from './valve';
 
 // How long and how much is read on behalf of a client that has gone, for the usage at the answer's
@@ -23,22 +24,11 @@ const empty = Buffer.alloc(0);
 const endless = new Error('The error of the provider does not end.');
 type Controller = Dispatcher.DispatchController;
 
-/** An error of an upstream, with what it said. */
-export interface Refusal {
-  status: number;
-  headers: Headers;
-  /** Without its compression, if it could be read. */
-  body: Buffer;
-}
-
 /** What came in the place of an answer. */
 export type Trouble = {
   /** The provider may have answered: the request was sent, and its end was not heard. */
   is_uncertain: boolean;
-} & (
-  | { error: AppError; failure?: never; refusal?: never }
-  | { error?: never; failure: Failure; refusal: Refusal }
-);
+} & ({ error: AppError; failure?: never; refusal?: never } | ({ error?: never } & Refused));
 
 /**
  * One request to an upstream and its answer to the client. undici calls the `on` methods as things
@@ -161,7 +151,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   private async settleWith(error: Error | undefined): Promise<Trouble | undefined> {
     const { refusal } = this;
-    if (refusal !== undefined) return this.refusedBy(refusal);
+    if (refusal !== undefined) return this.failedBy(readRefusal(refusal));
     // What failed early said so itself; that it was broken off then is nobody's fault.
     const broken = error === failed_early ? undefined : error;
     const ended = await this.incoming?.end(broken);
@@ -207,24 +197,16 @@ export class Exchange implements Dispatcher.DispatchHandler {
     }
     const failure = failureInside(said);
     const { status, headers } = this.head as Head;
-    return this.failedBy(failure, { status, headers, body: Buffer.from(JSON.stringify(said)) });
+    const body = Buffer.from(JSON.stringify(said));
+    return this.failedBy({ failure, refusal: { status, headers, body } });
   }
 
-  private refusedBy(refusal: Refusal): Trouble {
-    const { status, headers, body } = refusal;
-    const read = refusedBody(body, headers['content-encoding']);
-    return this.failedBy(failureWith(status, read?.json), {
-      ...refusal,
-      body: read?.bytes ?? body,
-    });
-  }
-
-  private failedBy(failure: Failure, refusal: Refusal): Trouble {
-    const speaks_against = failure.blame === 'target' || failure.blame === 'account';
+  private failedBy(refused_by: Refused): Trouble {
+    const { blame } = refused_by.failure;
     if (this.call.client_is_gone || this.has_given_up) this.candidate.target.breaker.abandoned();
-    else if (speaks_against) this.countFailure();
+    else if (speaksAgainst(blame)) this.countFailure();
     else this.countSuccess();
-    return { is_uncertain: false, failure, refusal };
+    return { is_uncertain: false, ...refused_by };
   }
 
   private countFailure(): void {

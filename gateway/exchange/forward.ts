@@ -4,18 +4,14 @@ import type { Funded } from '../call/call';
 import { inCallSpan, noteTrouble } from '../call/spans';
 import { serveBy } from '../stages/choose';
 import { refused } from '../stages/outcome';
-import { checkRefusal } from '../stages/policies';
-import { failureBody } from '../upstreams/errors';
 import type { Candidate } from '../upstreams/targets';
-import { picked } from './answer';
 import { Exchange, type Trouble } from './exchange';
 import { sentTo } from './outgoing';
+import { tellRefusal } from './refusals';
 
 // All that goes from the client to the upstream besides the body; its key, cookies and identity
 // never do.
 const upstream_headers = ['accept', 'openai-beta', 'anthropic-version', 'anthropic-beta'];
-// What a provider says of repeats is true for the client's too.
-const hints = ['retry-after', 'retry-after-ms', 'x-should-retry'];
 
 /**
  * The stage that sends the request upstream and streams the answer back; it ends when both sides
@@ -102,15 +98,7 @@ async function conclude(call: Funded, trouble: Trouble | undefined): Promise<voi
   if (trouble === undefined || call.client_is_gone) return;
   call.provider_refusal = trouble.refusal;
   if (trouble.error !== undefined) throw trouble.error;
-  const { failure, refusal } = trouble;
-  const kept = picked(refusal.headers);
-  for (const name of hints) if (kept[name] !== undefined) call.ctx.set(name, kept[name]);
-  const body = failureBody(failure, refusal);
-  const checked = await checkRefusal(call, failure.status, body);
-  const type = kept['content-type'] ?? '';
-  call.ctx.set({ ...kept, 'content-type': /\bjson\b/i.test(type) ? type : 'application/json' });
-  call.ctx.status = failure.status;
-  call.ctx.body = checked;
+  await tellRefusal(call, trouble);
 }
 
 /** Waits, but no longer than the client is there. */

@@ -127,8 +127,13 @@ export class Incoming {
   }
 
   private pass(chunk: Buffer): void {
-    const bytes = this.translator === undefined ? chunk : this.translator.push(chunk);
-    if (bytes.length > 0) this.answer?.push(bytes);
+    try {
+      const bytes = this.translator === undefined ? chunk : this.translator.push(chunk);
+      if (bytes.length > 0) this.answer?.push(bytes);
+    } catch (error) {
+      // A translation may refuse what it cannot take.
+      this.options.stop(error as Error);
+    }
   }
 
   private contentType(): string {

@@ -1,5 +1,6 @@
 import type { ErrorBody } from '../../domain/errors';
 import type { Units } from '../../domain/ledger/calls';
+import type { PolicyRoute } from '../config/policies';
 import type { Shape } from '../config/upstreams';
 import type { Talk } from '../policy/talk';
 import type { Body } from '../wire/values';
@@ -18,6 +19,8 @@ export interface Family {
   /** Behind the target's base URL. */
   upstream_path: string;
   may_stream: boolean;
+  /** Nothing is held or charged for it. */
+  is_free?: boolean;
   /** Its streams give their usage only if `stream_options` asks for it. */
   usage_is_asked: boolean;
   has_output: boolean;
@@ -38,10 +41,15 @@ export interface Family {
   /** Its answers are bytes, unless they are an event stream. */
   is_binary?: boolean;
   reader: Reader;
-  /**
-   * How policies read it; they run over no other families (specification: proxy routes, rule 1).
-   */
+  /** What `policies.routes` calls it; policies run over no family without such a name. */
+  policy_route?: PolicyRoute | 'mcp';
+  /** How policies read it; MCP has a way of its own. */
   talk?: Talk;
+  /**
+   * It takes the members that the specification adds: a session, one form of `response_format`, and
+   * `cache_control` if policy allows it.
+   */
+  takes_members?: boolean;
   /**
    * Its calls count for the session that they name; they are not refused if they name none, as its
    * protocol knows no session of ours.

@@ -5,6 +5,7 @@ import { newInput } from './input';
 /** Calls of tools, which are priced by the call and not by their texts. */
 export const mcp: Family = {
   name: 'mcp',
+  policy_route: 'mcp',
   counts_named_sessions: true,
   shapes: ['openai'],
   upstream_path: '',

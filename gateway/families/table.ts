@@ -1,6 +1,9 @@
 import type { ErrorBody } from '../../domain/errors';
 import { chatTalk } from '../policy/chat-talk';
+import { completionsTalk, embeddingsTalk } from '../policy/completions-talk';
+import { messagesTalk } from '../policy/messages-talk';
 import { responsesTalk } from '../policy/responses-talk';
+import { silentTalk } from '../policy/talk';
 import {
   choicesOf,
   completionCap,
@@ -37,7 +40,9 @@ export const chat: Family = {
   max_completion_tokens: completionCap,
   choices: choicesOf,
   reader: chatReader,
+  policy_route: 'chat',
   talk: chatTalk,
+  takes_members: true,
   errorFrame: dataFrame,
 };
 
@@ -45,6 +50,7 @@ export const chat: Family = {
 export const unified: Family = {
   ...chat,
   name: 'unified_chat_completions',
+  policy_route: 'unified',
   shapes: ['openai', 'anthropic'],
   translations: { anthropic: chatOverMessages },
 };
@@ -60,7 +66,9 @@ export const responses: Family = {
   input: responseInput,
   max_completion_tokens: responseCap,
   reader: responseReader,
+  policy_route: 'responses',
   talk: responsesTalk,
+  takes_members: true,
   format_in_text: true,
   errorFrame: numberedFrame,
 };
@@ -76,7 +84,22 @@ export const messages: Family = {
   input: messageInput,
   max_completion_tokens: messageCap,
   reader: messageReader,
+  policy_route: 'messages',
+  talk: messagesTalk,
   errorFrame: namedFrame,
+};
+
+/** How many tokens a message has, which nobody pays for. */
+export const counting: Family = {
+  ...messages,
+  name: 'messages_count_tokens',
+  // Where no provider of Messages serves a model, its tokens are counted here.
+  shapes: ['anthropic', 'openai'],
+  upstream_path: '/v1/messages/count_tokens',
+  may_stream: false,
+  has_output: false,
+  is_free: true,
+  max_completion_tokens: () => 0,
 };
 
 export const embeddings: Family = {
@@ -89,6 +112,8 @@ export const embeddings: Family = {
   input: embeddingInput,
   max_completion_tokens: () => 0,
   reader: embeddingReader,
+  policy_route: 'embeddings',
+  talk: embeddingsTalk,
   errorFrame: dataFrame,
 };
 
@@ -103,6 +128,8 @@ export const completions: Family = {
   max_completion_tokens: legacyCap,
   choices: legacyChoices,
   reader: completionReader,
+  policy_route: 'completions',
+  talk: completionsTalk,
   errorFrame: dataFrame,
 };
 
@@ -118,6 +145,8 @@ export const moderations: Family = {
   max_completion_tokens: () => 0,
   // Answers without usage: the estimate is charged if there is a price.
   reader: embeddingReader,
+  policy_route: 'moderations',
+  talk: silentTalk,
   errorFrame: dataFrame,
 };
 
@@ -134,6 +163,8 @@ export const speech: Family = {
   units: speechUnits,
   secondsIn,
   reader: speechReader,
+  policy_route: 'audio_speech',
+  talk: silentTalk,
   errorFrame: dataFrame,
 };
 
@@ -152,6 +183,20 @@ export const transcriptions: Family = {
   reader: transcriptionReader,
   errorFrame: dataFrame,
 };
+
+/** All families of proxy routes. */
+export const families: readonly Family[] = [
+  chat,
+  unified,
+  responses,
+  messages,
+  counting,
+  embeddings,
+  completions,
+  moderations,
+  speech,
+  transcriptions,
+];
 
 function dataFrame({ error }: ErrorBody): string {
   return `data: ${JSON.stringify({ error })}\n\n`;

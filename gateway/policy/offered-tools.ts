@@ -8,7 +8,10 @@ type PartKind =
   | 'choice'
   | 'tools'
   | 'tool'
+  | 'servers'
+  | 'server'
   | 'inner'
+  | 'configuration'
   | 'names'
   | 'other';
 
@@ -25,6 +28,8 @@ const other: Part = { kind: 'other', names: 0, types: [] };
 // Tools that only have a name; all others are what their type says, too.
 const named_only = new Set(['function', 'custom', 'namespace']);
 const lists = new Set(['tools', 'functions']);
+// An MCP server offers tools as the tool of that type does.
+const SERVER_TOOL = 'mcp';
 const name_lists = new Set(['allowed_tools', 'tool_names']);
 
 /**
@@ -70,10 +75,15 @@ function kindOf(outer: Container<Part>, opens_list: boolean): PartKind {
   const { kind } = outer.role;
   if (kind === 'root') {
     if (lists.has(member)) return opens_list ? 'tools' : 'tool';
+    if (member === 'mcp_servers') return opens_list ? 'servers' : 'server';
     if (member === 'tool_choice' || member === 'function_call') return 'choice';
     return member === 'input' && opens_list ? 'input' : 'other';
   }
   if (kind === 'input') return 'item';
+  if (kind === 'servers') return 'server';
+  if (kind === 'server' && !name_lists.has(member)) {
+    return member === 'tool_configuration' ? 'configuration' : 'other';
+  }
   if (kind === 'item') return lists.has(member) && opens_list ? 'tools' : 'other';
   if (kind === 'other') return 'other';
   if (is_list) return kind === 'names' ? 'names' : kind === 'tools' && !opens_list ? 'tool' : kind;
@@ -85,6 +95,7 @@ function kindOf(outer: Container<Part>, opens_list: boolean): PartKind {
 function closePart({ role: part, outer }: Container<Part>, offered: string[]): void {
   // Some tools have their name one object deeper.
   if (part.kind === 'inner' && outer !== undefined) outer.role.names += part.names;
+  if (part.kind === 'server') offered.push(SERVER_TOOL);
   if (part.kind !== 'tool') return;
   offered.push(...part.types.filter((type) => part.names === 0 || !named_only.has(type)));
 }

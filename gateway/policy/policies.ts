@@ -1,5 +1,5 @@
 import type { SessionLimits } from '../../domain/ledger/calls';
-import type { Kind } from '../config/policies';
+import type { Kind, PolicyRoute } from '../config/policies';
 import type { Settings } from '../config/settings';
 import { createDlp, type Dlp } from './dlp';
 import { createFirewall, type Firewall, sessionLimits } from './firewall';
@@ -9,6 +9,10 @@ import { createRbac, type Rbac } from './rbac';
 export interface Policies {
   pack: string | undefined;
   chain: readonly Kind[];
+  /** The routes that the chain runs over; `mcp` is always one. */
+  routes: ReadonlySet<PolicyRoute | 'mcp'>;
+  /** Other routes are refused. */
+  refuses_uncovered: boolean;
   rbac: Rbac | undefined;
   firewall: Firewall | undefined;
   dlp: Dlp | undefined;
@@ -26,6 +30,8 @@ export function createPolicies({ pack, policies, policy }: Settings): Policies {
   return {
     pack,
     chain: policies.chain,
+    routes: new Set([...policies.routes, 'mcp' as const]),
+    refuses_uncovered: policies.chain.length > 0 && policies.uncovered === 'refuse',
     rbac: rbac && createRbac(rbac),
     firewall: firewall && createFirewall(firewall),
     dlp,

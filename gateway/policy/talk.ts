@@ -21,6 +21,10 @@ export interface Called {
 
 /** How policies read the requests and answers of one family. */
 export interface Talk {
+  /** Its answers say nothing: they are numbers or sound. */
+  is_silent?: boolean;
+  /** True if a request says something in tokens, which nobody here can read. */
+  hides?(request: Body): boolean;
   /** The members of a whole answer that repeat the request. */
   unread: ReadonlySet<string>;
   /** The texts that go on from event to event. */
@@ -31,6 +35,16 @@ export interface Talk {
   /** The tools that a whole answer calls. */
   callsOf(answer: Body): string[];
 }
+
+/** How policies read a family whose answers say nothing. */
+export const silentTalk: Talk = {
+  is_silent: true,
+  unread: new Set(),
+  said: () => [],
+  ended: () => [],
+  called: () => [],
+  callsOf: () => [],
+};
 
 /** The number of an element of a list that comes in pieces, however it is written. */
 export function indexOf({ index }: Body, otherwise: number | string): number | string {

@@ -1,6 +1,8 @@
 import { codeAt } from '../wire/scan';
+import { withoutUnseen } from '../wire/unseen';
 import { remembered } from './characters';
 import type { Range } from './patterns';
+import { newTrie, nextState, type Trie } from './trie';
 
 /** A term that was found; `rule` is its number in the list. */
 interface FoundTerm extends Range {
@@ -12,16 +14,21 @@ export type Terms = ReturnType<typeof createTerms>;
 const SPACE = 0x20;
 
 /**
- * Looks for many terms in one pass, however many they are: in any case, with or without accents,
- * with any white space for theirs.
+ * Looks for many terms in one pass, however many they are: in any case, with or without accents. A
+ * blank of a term stands for any white space, and for none.
  */
 export function createTerms(list: readonly string[]) {
   const foldOf = remembered(folded);
-  const trie = newTrie(list.map((term) => unitsOf(term.normalize('NFKC').trim(), foldOf)));
+  const terms = list.map((term) => termOf(term.normalize('NFKC').trim(), foldOf));
+  const trie = newTrie(terms.map(({ units }) => units));
+  const longest = terms.reduce((most, { units }) => Math.max(most, units.length), 1);
   // One pass at a time, so they share the places.
-  const ring = new Int32Array(trie.longest + 1);
-  const of_ascii = Uint32Array.from(ascii, (unit) => trie.classes.get(unit) ?? 0);
-  const is_idle = Uint8Array.from(of_ascii, (column) => (trie.next[column] === 0 ? 1 : 0));
+  const track: Track = {
+    places: new Int32Array(longest + 1),
+    is_behind_gap: new Uint8Array(longest + 1),
+  };
+  const of_ascii = Uint32Array.from(ascii, (unit) => trie.columns.get(unit) ?? 0);
+  const is_idle = Uint8Array.from(of_ascii, (column) => (trie.roots[column] === 0 ? 1 : 0));
   return {
     /**
      * `partial` is the place at the text's end from which a term may be beginning, else the text's
@@ -31,7 +38,7 @@ export function createTerms(list: readonly string[]) {
       // Read once: in a loop, the length of strings of many kinds is looked up anew for each
       // character.
       const { length } = text;
-      const walk: Walk = { state: 0, ring, count: 0, after_space: false, found: [] };
+      const walk: Walk = { terms, trie, track, state: 0, count: 0, gap: -1, found: [] };
       for (let at = from; at < length; ) {
         if (walk.state === 0) {
           at = passOver(text, at, is_idle);
@@ -41,13 +48,12 @@ export function createTerms(list: readonly string[]) {
         if (code >= 0x80) {
           const character = text.codePointAt(at) as number;
           const end = at + (character > 0xffff ? 2 : 1);
-          stepOver(trie, walk, foldOf(character), { start: at, end });
+          stepOver(walk, foldOf(character), { start: at, end });
           at = end;
           continue;
         }
-        const is_space = ascii[code] === SPACE;
-        if (!is_space || !walk.after_space) step(trie, walk, of_ascii[code] as number, at, at + 1);
-        walk.after_space = is_space;
+        if (ascii[code] === SPACE) walk.gap = walk.count;
+        else step(walk, of_ascii[code] as number, at, at + 1);
         at += 1;
       }
       return { found: walk.found, partial: startAt(walk, trie.depths[walk.state] as number, text) };
@@ -64,43 +70,75 @@ function passOver(text: string, from: number, is_idle: Uint8Array): number {
   return at;
 }
 
-/** Where one pass over a text stands. */
+/** The last units of a text, as many as the longest term has. */
+interface Track {
+  places: Int32Array;
+  /** White space stands before the unit. */
+  is_behind_gap: Uint8Array;
+}
+
+/** Where one pass over a text stands. White space is no unit of its own: it leaves a gap. */
 interface Walk {
+  terms: readonly Term[];
+  trie: Trie;
+  track: Track;
   state: number;
-  /** The places of the last units, as many as the longest term has. */
-  ring: Int32Array;
   count: number;
-  /** Runs of white space are one space. */
-  after_space: boolean;
+  /** The number of the last unit that stands behind a gap, or will; -1 if there is none. */
+  gap: number;
   found: FoundTerm[];
 }
 
-function step(trie: Trie, walk: Walk, column: number, at: number, end: number): void {
-  const { ring } = walk;
-  walk.state = trie.next[walk.state * trie.width + column] as number;
+function step(walk: Walk, column: number, at: number, end: number): void {
+  const { trie, track, count } = walk;
+  walk.state = nextState(trie, walk.state, column);
   // No term goes on here, so nobody will ask for this place.
   if (walk.state === 0) return;
-  ring[walk.count % ring.length] = at;
-  walk.count += 1;
-  const rule = trie.rules[walk.state] as number;
+  const place = count % track.places.length;
+  track.places[place] = at;
+  track.is_behind_gap[place] = walk.gap === count ? 1 : 0;
+  walk.count = count + 1;
+  const rule = foundAt(walk);
   if (rule < 0) return;
-  const length = trie.lengths[rule] as number;
-  walk.found.push({ rule, start: ring[(walk.count - length) % ring.length] as number, end });
+  const { length } = (walk.terms[rule] as Term).units;
+  walk.found.push({ rule, start: startAt(walk, length, ''), end });
+}
+
+/** The longest term that ends with the last unit and has a blank wherever the text has a gap. */
+function foundAt({ trie, terms, track, state, count, gap }: Walk): number {
+  const { ends, words, next_ends } = trie;
+  for (let at = state; at !== 0; at = next_ends[at] as number) {
+    for (let index = ends[at] as number; index < (ends[at + 1] as number); index += 1) {
+      const rule = words[index] as number;
+      const { units, is_behind_blank } = terms[rule] as Term;
+      const start = count - units.length;
+      if (gap <= start || suits(is_behind_blank, start, track)) return rule;
+    }
+  }
+  return -1;
+}
+
+/** True if there is no gap in the middle of a word of the term. */
+function suits(is_behind_blank: readonly boolean[], start: number, track: Track): boolean {
+  const { is_behind_gap } = track;
+  return is_behind_blank.every(
+    (is_behind, at) =>
+      at === 0 || is_behind || is_behind_gap[(start + at) % is_behind_gap.length] === 0,
+  );
 }
 
 /** Steps over the units of one character that is no ASCII. */
-function stepOver(trie: Trie, walk: Walk, units: string, { start, end }: Range): void {
+function stepOver(walk: Walk, units: string, { start, end }: Range): void {
   for (let index = 0; index < units.length; index += 1) {
     const unit = units.charCodeAt(index);
-    const is_space = unit === SPACE;
-    if (!is_space || !walk.after_space) step(trie, walk, trie.classes.get(unit) ?? 0, start, end);
-    walk.after_space = is_space;
+    if (unit === SPACE) walk.gap = walk.count;
+    else step(walk, walk.trie.columns.get(unit) ?? 0, start, end);
   }
 }
 
 /** Where the last units of a walk begin. */
-function startAt({ ring, count }: Walk, units: number, text: string): number {
-  return units === 0 ? text.length : (ring[(count - units) % ring.length] as number);
+function startAt({ track: { places }, count }: Walk, units: number, text: string): number {
+  return units === 0 ? text.length : (places[(count - units) % places.length] as number);
 }
 
 // Upper case is made lower case, and what stands between words a space.
@@ -114,97 +152,34 @@ const accents = /[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\uf
 
 function folded(code: number): string {
   const character = String.fromCodePoint(code);
+  // White space and a control at once: it may stand between words, and in their middle.
+  if (code === 0x85) return '';
   const is_syllable = code >= 0xac00 && code <= 0xd7a3;
   const letters = is_syllable ? character : character.normalize('NFKD').replace(accents, '');
   // Upper case first: it is what the long s and the sharp s share with their letters.
   return letters.toUpperCase().toLowerCase().replace(/\s+/g, ' ');
 }
 
-/** The units that a term is looked for by. */
-function unitsOf(term: string, foldOf: (code: number) => string): number[] {
-  const units: number[] = [];
-  for (const character of term.replace(/[\p{Cf}\p{Default_Ignorable_Code_Point}]/gu, '')) {
+/** What a term is looked for by: its units without blanks, and which of them stand behind one. */
+interface Term {
+  units: number[];
+  is_behind_blank: boolean[];
+}
+
+function termOf(term: string, foldOf: (code: number) => string): Term {
+  const found: Term = { units: [], is_behind_blank: [] };
+  let is_behind = false;
+  for (const character of withoutUnseen(term.replaceAll('\x85', ' '))) {
     const code = character.codePointAt(0) as number;
     const fold = code < 0x80 ? String.fromCharCode(ascii[code] as number) : foldOf(code);
     for (let at = 0; at < fold.length; at += 1) {
       const unit = fold.charCodeAt(at);
-      if (unit !== SPACE || units.at(-1) !== SPACE) units.push(unit);
-    }
-  }
-  return units;
-}
-
-/** The automaton of Aho and Corasick, with every transition written out. */
-interface Trie {
-  /** The columns of `next` by unit; 0 is every unit that no term has. */
-  classes: Map<number, number>;
-  width: number;
-  next: Int32Array;
-  /** The longest term that ends in a state, or -1. */
-  rules: Int32Array;
-  depths: Int32Array;
-  lengths: number[];
-  longest: number;
-}
-
-function newTrie(terms: readonly number[][]): Trie {
-  const classes = new Map<number, number>();
-  for (const unit of terms.flat()) if (!classes.has(unit)) classes.set(unit, classes.size + 1);
-  const width = classes.size + 1;
-  const states = 1 + terms.reduce((sum, { length }) => sum + length, 0);
-  const trie: Trie = {
-    classes,
-    width,
-    next: new Int32Array(states * width),
-    rules: new Int32Array(states).fill(-1),
-    depths: new Int32Array(states),
-    lengths: terms.map(({ length }) => length),
-    longest: Math.max(1, ...terms.map(({ length }) => length)),
-  };
-  plant(trie, terms);
-  link(trie);
-  return trie;
-}
-
-function plant({ next, rules, depths, classes, width }: Trie, terms: readonly number[][]): void {
-  let made = 0;
-  for (const [rule, units] of terms.entries()) {
-    let state = 0;
-    for (const unit of units) {
-      const at = state * width + (classes.get(unit) as number);
-      if (next[at] === 0) {
-        made += 1;
-        next[at] = made;
-        depths[made] = (depths[state] as number) + 1;
+      if (unit !== SPACE) {
+        found.units.push(unit);
+        found.is_behind_blank.push(is_behind);
       }
-      state = next[at] as number;
-    }
-    // A term of nothing but invisible characters is none.
-    if (state !== 0 && rules[state] === -1) rules[state] = rule;
-  }
-}
-
-/**
- * Completes the transitions: if a term breaks off, the longest end of it that begins another term
- * goes on.
- */
-function link({ next, rules, width }: Trie): void {
-  const fallbacks = new Int32Array(rules.length);
-  const queue: number[] = [];
-  for (let unit = 0; unit < width; unit += 1)
-    if (next[unit] !== 0) queue.push(next[unit] as number);
-  for (let at = 0; at < queue.length; at += 1) {
-    const state = queue[at] as number;
-    const fallback = fallbacks[state] as number;
-    if (rules[state] === -1) rules[state] = rules[fallback] as number;
-    for (let unit = 0; unit < width; unit += 1) {
-      const child = next[state * width + unit] as number;
-      const other = next[fallback * width + unit] as number;
-      if (child === 0) next[state * width + unit] = other;
-      else {
-        fallbacks[child] = other;
-        queue.push(child);
-      }
+      is_behind = unit === SPACE;
     }
   }
+  return found;
 }

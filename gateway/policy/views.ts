@@ -1,4 +1,6 @@
+import { unseen } from '../wire/unseen';
 import { remembered } from './characters';
+import { entities, long_names, short_names } from './entities';
 
 /**
  * A text as it is looked at, and where each of its characters stands in the text that was given.
@@ -16,7 +18,6 @@ export interface View {
 
 // Other control characters are not seen.
 const plain = /^[\t-\r\x20-\x7e]*$/;
-const unseen = /[\p{Cf}\p{Default_Ignorable_Code_Point}]|(?![\t-\r\x85])\p{Cc}/u;
 // Escapes may hide letters: those of JSON and most languages, of URLs, and of HTML.
 const escaped = /[\\%&]/;
 
@@ -63,9 +64,10 @@ function upTo({ text, map }: View, end: number): View {
   return { text: text.slice(0, end), map: map?.subarray(0, end + 1) };
 }
 
-// The beginnings of escapes that the next piece of a stream may complete.
+// The beginnings of escapes that the next piece of a stream may complete; one character of a URL
+// takes up to four of them.
 const open =
-  /(?:\\+(?:u(?:\{[0-9a-f]{0,6}|[0-9a-f]{0,3})|x[0-9a-f]?|[0-3][0-7]?)?|%[0-9a-f]?|&(?:#(?:x[0-9a-f]{0,6}|\d{0,7})?|[a-z]{1,7})?)$/i;
+  /(?:\\+(?:u(?:\{[0-9a-f]{0,6}|[0-9a-f]{0,3})|x[0-9a-f]?|[0-3][0-7]?)?|(?:%[cd][0-9a-f]|%e[0-9a-f](?:%[89ab][0-9a-f])?|%f[0-7](?:%[89ab][0-9a-f]){0,2})(?:%[89ab]?)?|%[0-9a-f]?|&(?:#(?:x[0-9a-f]{0,14}|\d{0,14})?|[a-z][a-z\d]{0,23})?)$/i;
 const OPEN_MAX = 64;
 
 /** The place where an incomplete character begins; the text's length if there is none. */
@@ -116,35 +118,16 @@ function cleaned(text: string, cleanOf: (code: number) => string): View {
   return { text: clean, map: Int32Array.from(places) };
 }
 
-const escapes =
-  /(?<!\\)\\+(?:u\{([0-9a-f]{1,6})\}|u([0-9a-f]{4})|x([0-9a-f]{2})|([0-3][0-7]{2})|([^\\]))|((?:%[0-9a-f]{2})+)|&#x([0-9a-f]{1,6});?|&#(\d{1,7});?|&(nbsp|ensp|emsp|thinsp|tab|newline|shy|zwj|zwnj|amp|lt|gt|quot|apos|commat|period|hyphen|dash|lowbar|plus|percnt|bsol|sol|num|semi);?/gi;
-const entities: Record<string, string> = {
-  nbsp: ' ',
-  ensp: ' ',
-  emsp: ' ',
-  thinsp: ' ',
-  tab: '\t',
-  newline: '\n',
-  shy: '',
-  zwj: '',
-  zwnj: '',
-  amp: '&',
-  lt: '<',
-  gt: '>',
-  quot: '"',
-  apos: "'",
-  commat: '@',
-  period: '.',
-  hyphen: '-',
-  dash: '-',
-  lowbar: '_',
-  plus: '+',
-  percnt: '%',
-  bsol: '\\',
-  sol: '/',
-  num: '#',
-  semi: ';',
-};
+const escapes = new RegExp(
+  [
+    '(?<!\\\\)\\\\+(?:u\\{([0-9a-f]{1,6})\\}|u([0-9a-f]{4})|x([0-9a-f]{2})|([0-3][0-7]{2})|([^\\\\]))',
+    '((?:%[0-9a-f]{2})+)',
+    '&#x0{0,8}([0-9a-f]{1,6});?',
+    '&#0{0,8}(\\d{1,7});?',
+    `&(?:(${long_names});?|(${short_names});)`,
+  ].join('|'),
+  'gi',
+);
 
 function unescaped(text: string): View | undefined {
   let undone = '';
@@ -170,11 +153,12 @@ function unescaped(text: string): View | undefined {
 }
 
 function lettersOf(match: RegExpMatchArray): string {
-  const [, braced, four, two, octal, letter, percents, hex, decimal, entity] = match;
+  const [, braced, four, two, octal, letter, percents, hex, decimal, entity, short] = match;
   if (letter !== undefined) return /[nrtbfv]/.test(letter) ? '\n' : letter;
   if (percents !== undefined) return utf8(percents);
   if (octal !== undefined) return String.fromCharCode(Number.parseInt(octal, 8));
-  if (entity !== undefined) return entities[entity.toLowerCase()] ?? '';
+  const name = entity ?? short;
+  if (name !== undefined) return entities.get(name.toLowerCase()) ?? '';
   const digits = braced ?? four ?? two ?? hex;
   const code = digits === undefined ? Number(decimal) : Number.parseInt(digits, 16);
   return code <= 0x10ffff ? String.fromCodePoint(code) : '';

@@ -5,6 +5,7 @@ import type { ClientRequest } from '../families/request';
 import { applyEdits, cutMember, memberEdit } from '../wire/edits';
 import { checkKeys } from '../wire/members';
 import { type Body, isObject } from '../wire/values';
+import { talkOf } from './policies';
 
 const SESSION_HEADER = 'x-session-id';
 const SESSION_LENGTH_MAX = 200;
@@ -18,7 +19,7 @@ export function takeMembers(call: Read): Prepared {
   const { ctx, request } = call;
   const named = sessionId(ctx.req.headers[SESSION_HEADER], SESSION_HEADER);
   const prepared = Object.assign(call, { session_id: named });
-  if (call.family.talk === undefined) return prepared;
+  if (call.family.takes_members !== true && talkOf(call) === undefined) return prepared;
   const { body } = request;
   if (body.session_id !== undefined) {
     const session_id = sessionId(body.session_id ?? undefined, 'session_id') ?? named;
@@ -35,7 +36,7 @@ function takeCaching({ family, snapshot, request }: Read): void {
   const { body } = request;
   if (!snapshot.policies.allows_cache_control && strip(body))
     rewrite(request, JSON.stringify(body));
-  if (body.response_format == null) return;
+  if (family.takes_members !== true || body.response_format == null) return;
   const format = formatOf(body.response_format);
   if (family.format_in_text) moveFormat(request, format);
 }

@@ -1,6 +1,7 @@
 import { AppError, isAppError } from '../../domain/errors';
-import type { Begun, Funded, Identified, Limited } from '../call/call';
+import type { Begun, Identified, Limited, Routed } from '../call/call';
 import type { Kind } from '../config/policies';
+import type { Family } from '../families/family';
 import { checkJson, checkText, type Dlp, type Filtered } from '../policy/dlp';
 import type { Firewall } from '../policy/firewall';
 import { withoutRepeats } from '../policy/literals';
@@ -13,13 +14,34 @@ import { checkKeys } from '../wire/members';
 import { type Body, objectIn } from '../wire/values';
 import { estimate } from './estimate';
 
+/** How policies read a call; undefined if they do not run over its route. */
+export function talkOf({ snapshot, family }: Begun): Talk | undefined {
+  return isCovered(snapshot.policies, family) ? family.talk : undefined;
+}
+
+/** True if the chain runs over a family. */
+export function isCovered({ routes }: Policies, { policy_route }: Family): boolean {
+  return policy_route !== undefined && routes.has(policy_route);
+}
+
+/** The stage that refuses a call over a route that no policy looks at, if policies are to. */
+export function requireCover(call: Identified): void {
+  const { snapshot, family, ctx } = call;
+  if (!snapshot.policies.refuses_uncovered || isCovered(snapshot.policies, family)) return;
+  emitBlocked(call, { policy: 'policies', rule: 'uncovered' }, 'input');
+  throw new AppError(
+    'route_not_covered',
+    `The policies of this gateway do not look at ${ctx.path}, so it takes no calls there.`,
+  );
+}
+
 /**
  * The stage that runs the chain over a request; what it redacts is counted again, for the hold is
  * of what goes upstream.
  */
 export async function checkInput(call: Limited): Promise<void> {
-  const { snapshot, family } = call;
-  if (family.talk === undefined) return;
+  const { snapshot } = call;
+  if (talkOf(call) === undefined) return;
   for (const kind of snapshot.policies.chain) {
     const rule = await input[kind](call, snapshot.policies);
     if (rule !== undefined) throw blocked(call, { policy: kind, rule }, 'input');
@@ -44,6 +66,7 @@ const input: Record<Kind, InputCheck> = {
 
 async function filtered(call: Limited, dlp: Dlp): Promise<string | undefined> {
   const { request } = call;
+  if (talkOf(call)?.hides?.(request.body)) return 'tokens';
   const given = request.outgoing.bytes.toString('utf8');
   const { rule, text: checked } = await checkJson(dlp, given);
   if (rule !== undefined) return rule;
@@ -63,10 +86,10 @@ async function filtered(call: Limited, dlp: Dlp): Promise<string | undefined> {
 }
 
 /** Opens the guard between a stream and its client; undefined if no policy looks at answers. */
-export function guardStream({ snapshot, family }: Begun): StreamGuard | undefined {
-  const { output, dlp, firewall } = snapshot.policies;
-  const { talk } = family;
-  if (talk === undefined || output.length === 0) return undefined;
+export function guardStream(call: Begun): StreamGuard | undefined {
+  const { output, dlp, firewall } = call.snapshot.policies;
+  const talk = talkOf(call);
+  if (talk === undefined || talk.is_silent || output.length === 0) return undefined;
   const watchers = output.map((kind) =>
     kind === 'dlp-filter' ? watchText(dlp as Dlp, talk) : watchCalls(firewall as Firewall, talk),
   );
@@ -74,8 +97,9 @@ export function guardStream({ snapshot, family }: Begun): StreamGuard | undefine
 }
 
 /** True if answers are read whole before they are given on. */
-export function isGuarded({ snapshot, family }: Begun): boolean {
-  return family.talk !== undefined && snapshot.policies.output.length > 0;
+export function isGuarded(call: Begun): boolean {
+  const talk = talkOf(call);
+  return talk !== undefined && !talk.is_silent && call.snapshot.policies.output.length > 0;
 }
 
 /** What was found in a whole answer, or what of it goes to the client. */
@@ -104,8 +128,8 @@ export async function checkAnswer({ snapshot, family }: Begun, given: string): P
  * The body of an upstream's refusal, which may repeat anything. Throws our own refusal if a policy
  * finds something in it.
  */
-export async function checkRefusal(call: Funded, status: number, body: Buffer): Promise<Buffer> {
-  if (!isGuarded(call)) return body;
+export async function checkRefusal(call: Routed, status: number, body: Buffer): Promise<Buffer> {
+  if (talkOf(call) === undefined || call.snapshot.policies.output.length === 0) return body;
   const given = body.toString('utf8');
   const { violation, text } = await checkAnswer(call, given);
   if (violation === undefined) return text === given ? body : Buffer.from(text);
@@ -136,6 +160,21 @@ export function blocked(
   stage: 'input' | 'output',
 ): AppError {
   const { pack } = call.snapshot.policies;
+  emitBlocked(call, { policy, rule }, stage);
+  const of_pack = pack === undefined ? '' : ` of the pack "${pack}"`;
+  return new AppError(
+    `${stage}_blocked`,
+    `${words[stage]} the policy ${policy}${of_pack}, rule ${rule}.`,
+    { extra: { type: 'policy_violation', policy } },
+  );
+}
+
+function emitBlocked(
+  call: Identified & { model?: string },
+  { policy, rule }: Violation,
+  stage: 'input' | 'output',
+): void {
+  const { pack } = call.snapshot.policies;
   call.gateway.events.emit(call, {
     type: 'request.blocked',
     action: 'blocked',
@@ -148,12 +187,6 @@ export function blocked(
       model: call.model,
     },
   });
-  const of_pack = pack === undefined ? '' : ` of the pack "${pack}"`;
-  return new AppError(
-    `${stage}_blocked`,
-    `${words[stage]} the policy ${policy}${of_pack}, rule ${rule}.`,
-    { extra: { type: 'policy_violation', policy } },
-  );
 }
 
 /**

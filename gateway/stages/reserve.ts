@@ -7,7 +7,7 @@ import { emitCompleted } from './completed';
 import { strangerIn } from './identify';
 import { completionCeiling } from './outcome';
 import { pay } from './pay';
-import { sessionRefusal } from './policies';
+import { sessionRefusal, talkOf } from './policies';
 
 // Above this a digest takes milliseconds and goes to the thread pool.
 const DIGEST_INLINE_BYTES = 262_144;
@@ -94,9 +94,10 @@ function settle(call: Funded, price: PricedModel): void {
 }
 
 /** What the session of a call may come to, if it counts for one. */
-function sessionLimitsOf({ family, session_id, snapshot }: Limited) {
+function sessionLimitsOf(call: Limited) {
+  const { family, session_id, snapshot } = call;
   const is_counted =
-    family.talk !== undefined || (family.counts_named_sessions && session_id !== undefined);
+    talkOf(call) !== undefined || (family.counts_named_sessions && session_id !== undefined);
   return is_counted ? snapshot.policies.session_limits : undefined;
 }
 

@@ -13,6 +13,11 @@ export type Blame =
   /** Another target, or a later moment, may not say the same. */
   | 'moment';
 
+/** True if it says that the target is in trouble, or this gateway with it. */
+export function speaksAgainst(blame: Blame): boolean {
+  return blame === 'target' || blame === 'account';
+}
+
 /** What a provider says in place of an answer. */
 export interface Failure {
   blame: Blame;

@@ -25,6 +25,7 @@ import { createBrotliCompress, createGzip, type Gzip, constants as zlib } from '
  *                            write1h=, searches= and compaction= on Anthropic's wire
  *   gzip, br                 compressed although identity was asked
  *   crlf, cr                 line ends of the stream
+ *   count tokens=7, nothing  a count of tokens only: another number; an answer without one
  *   fail                     Responses only: the answer says that it failed, without usage
  *   bytes                    one byte a write
  *   html, redirect, plain    200 with a page; 302; an error that is not JSON

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { message_models } from './chat';
 import {
   answeredByFault,
   type Faults,
@@ -8,35 +7,18 @@ import {
   faultsOf,
   figure,
   namedFrames,
-  sendError,
   sendFrames,
   sendJson,
   withoutFaults,
 } from './faults';
+import {
+  isRefused,
+  type MessageRequest,
+  type MessageTool,
+  promptTokens,
+  refuseMessage,
+} from './message-requests';
 import { count, deltas, firstTokens, plainWords, textOf } from './words';
-
-interface Block {
-  type: string;
-  text?: string;
-  content?: unknown;
-  cache_control?: { type: string; ttl?: '5m' | '1h' } | null;
-}
-
-interface MessageTool {
-  name: string;
-  input_schema?: { properties?: Record<string, unknown> };
-}
-
-interface MessageRequest {
-  model: string;
-  max_tokens: number;
-  messages: { role: string; content: string | Block[] }[];
-  system?: string | Block[];
-  stream?: boolean;
-  tools?: MessageTool[];
-  tool_choice?: { type: string };
-  thinking?: { type: string };
-}
 
 type Content =
   | { type: 'text'; text: string }
@@ -48,8 +30,6 @@ interface MessageAnswer {
   stop_reason: 'end_turn' | 'max_tokens' | 'tool_use';
 }
 
-const MESSAGE_TOKENS = 3;
-
 /** POST /v1/messages, on Anthropic's wire. `cache` holds the prompts that clients had cached. */
 export async function answerMessage(given: {
   req: IncomingMessage;
@@ -59,17 +39,10 @@ export async function answerMessage(given: {
   onFrame: () => void;
 }): Promise<void> {
   const { req, res, cache } = given;
-  const { 'x-api-key': key, authorization, 'anthropic-version': version } = req.headers;
-  if (!key && !/^Bearer \S+/.test(authorization ?? '')) {
-    return refuseMessage(res, 401, 'x-api-key header is required');
-  }
-  if (!version) return refuseMessage(res, 400, 'anthropic-version: header is required');
-  if (given.body === undefined) return refuseMessage(res, 400, 'The body is not JSON.');
+  if (isRefused(req, res, given.body)) return;
   const body = given.body as MessageRequest;
-  const problem = problemOf(body);
-  if (problem) return refuseMessage(res, 400, problem);
-  if (!(message_models as readonly string[]).includes(body.model)) {
-    return refuseMessage(res, 404, `model: ${body.model}`);
+  if (!Number.isInteger(body.max_tokens)) {
+    return refuseMessage(res, 400, 'max_tokens: Field required');
   }
   const said = textOf(body.messages.findLast(({ role }) => role === 'user')?.content);
   const faults = faultsOf(req.headers['x-sandbox-fault'] as string | undefined, said);
@@ -78,28 +51,6 @@ export async function answerMessage(given: {
   const usage = faults['no-usage'] ? undefined : usageOf(body, answer, faults, cache);
   if (!body.stream) return sendJson(res, message(body, answer, usage), faults);
   await sendFrames(res, messageFrames(body, answer, usage, faults), faults, given.onFrame);
-}
-
-function problemOf(body: MessageRequest): string | undefined {
-  if (!Number.isInteger(body.max_tokens)) return 'max_tokens: Field required';
-  if (!Array.isArray(body.messages)) return 'messages: Field required';
-  return 'response_format' in body ? 'response_format: Extra inputs are not permitted' : undefined;
-}
-
-const types: Record<number, string> = {
-  401: 'authentication_error',
-  402: 'billing_error',
-  403: 'permission_error',
-  404: 'not_found_error',
-  413: 'request_too_large',
-  429: 'rate_limit_error',
-  529: 'overloaded_error',
-};
-
-/** An error in Anthropic's shape. */
-function refuseMessage(res: ServerResponse, status: number, message: string): void {
-  const type = types[status] ?? (status >= 500 ? 'api_error' : 'invalid_request_error');
-  sendError(res, status, { type: 'error', error: { type, message }, request_id: 'req_sandbox' });
 }
 
 function message(request: MessageRequest, answer: MessageAnswer, usage: object | undefined) {
@@ -203,19 +154,17 @@ function deltasOf(block: Content, faults: Faults): object[] {
  * Real token counts. A system prompt that is to be cached is written once, and read from then on.
  */
 function usageOf(
-  { system, messages, tools }: MessageRequest,
+  request: MessageRequest,
   { content }: MessageAnswer,
   faults: Faults,
   cache: Set<string>,
 ) {
+  const { system } = request;
   const marked = Array.isArray(system) && system.findLast((block) => block.cache_control);
   const cached = marked ? count(textOf(system)) : 0;
   const is_hit = marked ? known(cache, textOf(system)) : false;
   const is_1h = marked ? marked.cache_control?.ttl === '1h' : false;
-  const spoken = messages.reduce(
-    (sum, { content: said }) => sum + MESSAGE_TOKENS + count(textOf(said)),
-    (marked ? 0 : count(textOf(system))) + (tools?.length ? count(JSON.stringify(tools)) : 0),
-  );
+  const spoken = promptTokens(request) - cached;
   const write_1h = figure(faults, 'write1h', !is_hit && is_1h ? cached : 0);
   const write_5m = figure(faults, 'write', is_hit || is_1h ? 0 : cached);
   const thought = count(

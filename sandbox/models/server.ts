@@ -35,6 +35,7 @@ import {
   sendFrames,
   sendJson,
 } from './faults';
+import { answerCount } from './message-requests';
 import { answerMessage } from './messages';
 import {
   type History,
@@ -97,6 +98,7 @@ async function serve(req: IncomingMessage, res: ServerResponse, memory: Memory) 
   const onFrame = () => {
     arrival.frames_sent += 1;
   };
+  if (path === '/v1/messages/count_tokens') return answerCount({ req, res, body });
   if (path === '/v1/messages') return answerMessage({ req, res, body, cache, onFrame });
   if (!/^Bearer \S+/.test(req.headers.authorization ?? '')) {
     return refuse(res, 401, 'A bearer key is required.', 'invalid_api_key');

@@ -1,9 +1,17 @@
 import type { Begun, Limited } from '../../../gateway/call/call';
-import { policySettings } from '../../../gateway/config/policies';
+import { policiesSettings, policySettings } from '../../../gateway/config/policies';
 import type { Settings } from '../../../gateway/config/settings';
 import { createStreamMeter } from '../../../gateway/exchange/meter';
 import type { Family } from '../../../gateway/families/family';
-import { chat, responses } from '../../../gateway/families/table';
+import {
+  chat,
+  completions,
+  embeddings,
+  messages,
+  moderations,
+  responses,
+  speech,
+} from '../../../gateway/families/table';
 import { createPolicies } from '../../../gateway/policy/policies';
 import {
   checkAnswer,
@@ -14,7 +22,15 @@ import {
 import { checkKeys } from '../../../gateway/wire/members';
 import { parseBody } from '../../../gateway/wire/parse';
 
-export const families = { chat, responses };
+export const families = {
+  chat,
+  responses,
+  messages,
+  completions,
+  embeddings,
+  moderations,
+  speech,
+};
 export type FamilyName = keyof typeof families;
 
 /**
@@ -24,10 +40,10 @@ export type FamilyName = keyof typeof families;
 export type Guarded = ReturnType<ReturnType<typeof guardedBy>['stream']>;
 
 /** Policies by themselves, with all that asks them in a gateway: no server, no ledger. */
-export function guardedBy(policy: object) {
+export function guardedBy(policy: object, more: object = {}) {
   const settings = {
     pack: 'baseline',
-    policies: { chain: Object.keys(policy) },
+    policies: policiesSettings.parse({ chain: Object.keys(policy), ...more }),
     policy: policySettings.parse(policy),
   };
   const snapshot = { policies: createPolicies(settings as unknown as Settings) };

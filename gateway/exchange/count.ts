@@ -1,0 +1,101 @@
+import type { Limited } from '../call/call';
+import { inCallSpan } from '../call/spans';
+import { serveBy } from '../stages/choose';
+import { upstreamError } from '../upstreams/errors';
+import { speaksAgainst } from '../upstreams/failures';
+import type { Candidate } from '../upstreams/targets';
+import { objectIn } from '../wire/values';
+import { sentTo } from './outgoing';
+import { type Refusal, readRefusal, tellRefusal } from './refusals';
+
+// A count is one number; what is longer is none.
+const ANSWER_MAX_BYTES = 65_536;
+const passed_headers = ['anthropic-version', 'anthropic-beta'];
+
+/**
+ * The stage that answers how many tokens a message has: as a provider of Messages counts them, else
+ * as they are estimated here.
+ */
+export async function answerCount(call: Limited): Promise<void> {
+  const over = new AbortController();
+  call.onClientGone(() => over.abort());
+  call.abort = (reason) => over.abort(reason);
+  for (const candidate of call.candidates) {
+    const { breaker, shape } = candidate.target;
+    if (shape !== 'anthropic' || !breaker.mayPass()) continue;
+    const told = await askOf(call, candidate, over.signal);
+    if (over.signal.aborted) {
+      breaker.abandoned();
+      break;
+    }
+    const input_tokens = told && countIn(told);
+    if (input_tokens !== undefined) {
+      breaker.succeeded();
+      call.ctx.body = { input_tokens };
+      return;
+    }
+    const refused = told && readRefusal(told);
+    if (refused === undefined || speaksAgainst(refused.failure.blame)) breaker.failed();
+    else breaker.succeeded();
+    if (refused?.failure.blame === 'client') return tellRefusal(call, refused);
+  }
+  if (call.client_is_gone) return;
+  over.signal.throwIfAborted();
+  call.ctx.body = { input_tokens: call.estimated_prompt_tokens };
+}
+
+/** Asks one candidate; undefined if no whole answer came. */
+function askOf(
+  call: Limited,
+  candidate: Candidate,
+  signal: AbortSignal,
+): Promise<Refusal | undefined> {
+  const { target, model } = candidate;
+  serveBy(call, candidate);
+  call.attempts += 1;
+  const attributes = { provider: target.provider, model, target: target.id };
+  return inCallSpan(call, 'upstream', attributes, async () => {
+    try {
+      return await ask(call, candidate, signal);
+    } catch (error) {
+      const { code, message } = upstreamError(error as Error);
+      call.gateway.log.warn({ target: target.id, code, err_message: message }, 'a provider failed');
+      return undefined;
+    }
+  });
+}
+
+async function ask(call: Limited, candidate: Candidate, signal: AbortSignal): Promise<Refusal> {
+  const { target } = candidate;
+  const headers: Record<string, string> = { 'content-type': 'application/json', ...target.headers };
+  for (const name of passed_headers) {
+    const value = call.ctx.req.headers[name];
+    if (typeof value === 'string') headers[name] = value;
+  }
+  const answer = await target.pool.request({
+    method: 'POST',
+    path: target.base_path + call.family.upstream_path,
+    headers,
+    body: sentTo(call, candidate),
+    headersTimeout: target.first_byte_ms,
+    bodyTimeout: target.first_byte_ms,
+    signal,
+  });
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of answer.body) {
+    bytes += (chunk as Buffer).length;
+    if (bytes > ANSWER_MAX_BYTES) throw new Error('Its answer is too long for a count.');
+    chunks.push(chunk as Buffer);
+  }
+  return { status: answer.statusCode, headers: answer.headers, body: Buffer.concat(chunks) };
+}
+
+/** The count that an answer gives; undefined if it is none. */
+function countIn({ status, body }: Refusal): number | undefined {
+  if (status !== 200) return undefined;
+  const { input_tokens } = objectIn(body.toString('utf8')) ?? {};
+  return Number.isSafeInteger(input_tokens) && (input_tokens as number) >= 0
+    ? (input_tokens as number)
+    : undefined;
+}

@@ -1,0 +1,46 @@
+import type { Routed } from '../call/call';
+import { checkRefusal } from '../stages/policies';
+import { failureBody, refusedBody } from '../upstreams/errors';
+import { type Failure, failureWith } from '../upstreams/failures';
+import { type Headers, picked } from './answer';
+
+/** An error of an upstream, with what it said. */
+export interface Refusal {
+  status: number;
+  headers: Headers;
+  /** Without its compression, if it could be read. */
+  body: Buffer;
+}
+
+/** A refusal, and what it means. */
+export interface Refused {
+  failure: Failure;
+  refusal: Refusal;
+}
+
+// What a provider says of repeats is true for the client's too.
+const hints = ['retry-after', 'retry-after-ms', 'x-should-retry'];
+
+/** Reads an error status as it came. */
+export function readRefusal(given: Refusal): Refused {
+  const { status, headers, body } = given;
+  const read = refusedBody(body, headers['content-encoding']);
+  return {
+    failure: failureWith(status, read?.json),
+    refusal: { ...given, body: read?.bytes ?? body },
+  };
+}
+
+/**
+ * Answers the client with what its provider said. Throws our own refusal where the client is not
+ * told that, or the provider said nothing.
+ */
+export async function tellRefusal(call: Identified, { failure, refusal }: Refused): Promise<void> {
+  const kept = picked(refusal.headers);
+  for (const name of hints) if (kept[name] !== undefined) call.ctx.set(name, kept[name]);
+  const body = await checkRefusal(call, failure.status, failureBody(failure, refusal));
+  const type = kept['content-type'] ?? '';
+  call.ctx.set({ ...kept, 'content-type': /\bjson\b/i.test(type) ? type : 'application/json' });
+  call.ctx.status = failure.status;
+  call.ctx.body = body;
+}
