@@ -70,7 +70,7 @@ export interface Begun {
   /** What it ended with, if that was thrown. */
   failure?: unknown;
   /** What the last upstream that was asked refused with. */
-  provider_refusal?: { status: number; body: Buffer } | undefined;
+  provider_failure?: { status: number; code: string | null };
   /** Breaks the exchange with the upstream, for a stop that cannot wait longer. */
   abort?: (reason: Error) => void;
   /** Runs when the call ends, however it ends; the last one registered goes first. */

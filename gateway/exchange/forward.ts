@@ -46,7 +46,7 @@ function attempt(call: Funded, candidate: Candidate, body: Buffer): Promise<Trou
   const attributes = { provider: target.provider, model, target: target.id };
   return inCallSpan(call, 'upstream', attributes, async () => {
     const trouble = await exchange(call, candidate, body);
-    if (trouble !== undefined) noteTrouble(call, trouble.error ?? trouble.refusal);
+    if (trouble !== undefined) noteTrouble(call, trouble.error ?? trouble.failure);
     return trouble;
   });
 }
@@ -96,8 +96,9 @@ function mayGoOn(call: Funded, trouble: Trouble): boolean {
 /** Answers the client with what the last attempt came to. */
 async function conclude(call: Funded, trouble: Trouble | undefined): Promise<void> {
   if (trouble === undefined || call.client_is_gone) return;
-  call.provider_refusal = trouble.refusal;
   if (trouble.error !== undefined) throw trouble.error;
+  const { code, type } = trouble.failure;
+  call.provider_failure = { status: trouble.refusal.status, code: code ?? type };
   await tellRefusal(call, trouble);
 }
 

@@ -100,7 +100,8 @@ export class Incoming {
     this.first.push(chunk);
     const bytes = this.first.length === 1 ? chunk : Buffer.concat(this.first);
     const { family, request } = this.call;
-    const kind = kindOf(bytes, this.contentType(), { family, asked: request.is_stream });
+    const asked = request.is_stream || request.body.stream_format === 'sse';
+    const kind = kindOf(bytes, this.contentType(), { family, asked });
     if (kind !== undefined) this.begin(kind, bytes);
   }
 

@@ -92,7 +92,7 @@ export class JsonAnswer implements Answer {
     if (call.client_is_gone) return;
     const as_it_came = plain.length === bytes && !isGuarded(call) ? packed() : undefined;
     const body = as_it_came ?? plain;
-    const headers = picked(head.headers);
+    const headers = jsonHeaders(head);
     headers['content-length'] = String(body.length);
     if (as_it_came) headers['content-encoding'] = String(head.headers['content-encoding']);
     open(call, head.status, headers);
@@ -106,8 +106,17 @@ export class JsonAnswer implements Answer {
     const beginning = chunks[0]?.subarray(0, 256).toString('utf8') ?? '';
     if (isGuarded(call) || call.client_is_gone || begins_with_error.test(beginning)) return;
     this.has_begun = true;
-    open(call, head.status, picked(head.headers));
+    open(call, head.status, jsonHeaders(head));
     for (const kept of [...chunks, chunk]) valve.write(kept);
     this.chunks = [];
   }
+}
+
+/** Its content type may have said that it is a stream. */
+function jsonHeaders({ headers }: Head): Record<string, string> {
+  const kept = picked(headers);
+  if (/^text\/event-stream/i.test(kept['content-type'] ?? '')) {
+    kept['content-type'] = 'application/json';
+  }
+  return kept;
 }

@@ -146,10 +146,17 @@ function failureOf(words: Words, status: number, blame: Blame): Failure {
     blame,
     status: status < 400 ? 502 : status,
     message,
-    code: typeof code === 'number' ? String(code) : stringOf(code) || null,
-    type: stringOf(type) || null,
+    code: typeof code === 'number' ? String(code) : wordIn(code),
+    type: type === 'error' ? null : wordIn(type),
     param: stringOf(param) || null,
   };
+}
+
+const word = /^[\w.:/-]{1,100}$/;
+
+/** A code or a type; null for anything that is no such word. */
+function wordIn(value: unknown): string | null {
+  return typeof value === 'string' && word.test(value) ? value : null;
 }
 
 function blameOf(words: Words, status: number, elsewhere: ReadonlySet<number>): Blame {
