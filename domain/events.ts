@@ -22,6 +22,8 @@ export const types = [
   'payment.failed',
   'payment.refunded',
   'reservation.expired',
+  'settlement.bounded',
+  'settlement.tier_unpriced',
 ] as const;
 
 export type EventType = (typeof types)[number];
@@ -31,7 +33,7 @@ export type EventType = (typeof types)[number];
  * inbox.
  */
 export const billingTypes = types.filter((type) =>
-  /^(cost_ticket|wallet|payment|reservation)\./.test(type),
+  /^(cost_ticket|wallet|payment|reservation|settlement)\./.test(type),
 );
 
 export interface Event {
