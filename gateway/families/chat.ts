@@ -1,5 +1,6 @@
 import type { Usage } from '../../domain/ledger/calls';
 import { type Body, isObject, listOf, stringOf, whole } from '../wire/values';
+import { seeChat, withPictures } from './fees';
 import {
   addFile,
   addMessages,
@@ -58,6 +59,7 @@ export const chatReader: Reader = {
     found.usage = openaiUsage(answer.usage);
     found.text = chatText(answer);
     found.audio_tokens = chatAudio(answer);
+    seeChat(answer, found);
   },
   usageOf: openaiUsage,
   openStream: (found) => (chunk) => {
@@ -65,6 +67,7 @@ export const chatReader: Reader = {
     found.usage = openaiUsage(chunk.usage) ?? found.usage;
     addDelivered(found, chatText(chunk));
     found.audio_tokens += chatAudio(chunk);
+    seeChat(chunk, found);
     if (endsChoice(chunk)) found.has_finish = true;
     return isUsageOnly(chunk);
   },
@@ -84,17 +87,17 @@ export function openaiUsage(value: unknown): Usage | undefined {
   const output = usage.completion_tokens_details;
   // Only our own translation of another wire gives these two figures.
   const written_1h = whole(input?.cache_write_1h_tokens);
-  return withinTotals({
+  const counted = withinTotals({
     prompt_tokens,
     completion_tokens,
     cached_tokens: whole(input?.cached_tokens),
     cache_write_tokens: Math.max(0, whole(input?.cache_write_tokens) - written_1h),
     cache_write_1h_tokens: written_1h,
-    tool_calls: whole(usage.server_tool_calls),
     reasoning_tokens: whole(output?.reasoning_tokens),
     audio_input_tokens: whole(input?.audio_tokens),
     audio_output_tokens: whole(output?.audio_tokens),
   });
+  return withPictures(counted, input, output);
 }
 
 /** The text that one chunk of a chat stream, or one whole answer, delivers. */
@@ -170,5 +173,4 @@ interface OpenaiUsage {
   total_tokens?: unknown;
   prompt_tokens_details?: Body | null;
   completion_tokens_details?: Body | null;
-  server_tool_calls?: unknown;
 }

@@ -3,6 +3,7 @@ import type { Units } from '../../domain/ledger/calls';
 import type { Shape } from '../config/upstreams';
 import type { Talk } from '../policy/talk';
 import type { Body } from '../wire/values';
+import type { Demand } from './billed';
 import type { Input } from './input';
 import type { Measured, Reader } from './reader';
 import type { ArrivingRequest, ClientRequest } from './request';
@@ -29,6 +30,8 @@ export interface Family {
   check?(body: Body): void;
   input(body: Body): Input;
   max_completion_tokens(body: Body): number | null;
+  /** What the request asks for beyond tokens; throws if nothing can price it. */
+  demand?(body: Body): Demand;
   /** The priced units besides tokens, as the request gives them. */
   units?(body: Body, text_tokens: number): Units;
   /** How long so many bytes of an answer last, if their number says so. */

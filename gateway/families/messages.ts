@@ -1,5 +1,6 @@
 import type { Usage } from '../../domain/ledger/calls';
 import { type Body, isObject, listOf, stringOf, whole } from '../wire/values';
+import { seeBlock, seeMessage, seeMessageUsage } from './fees';
 import {
   addContent,
   addFile,
@@ -84,6 +85,7 @@ export const messageReader: Reader = {
   readAnswer(answer, found) {
     found.usage = messageUsage(answer.usage);
     found.text = listOf(answer.content).map(blockText).join('');
+    seeMessage(answer, found);
   },
   usageOf: messageUsage,
   openStream(found) {
@@ -101,7 +103,7 @@ export const messageReader: Reader = {
  */
 function messageUsage(value: unknown): Usage | undefined {
   if (!isObject(value)) return undefined;
-  const used = { ...nothing_used, cache_write_1h_tokens: 0, tool_calls: 0 };
+  const used = { ...nothing_used, cache_write_1h_tokens: 0 };
   addShare(value, used);
   // The tokens that shortening a conversation took stand beside the other figures, not in them.
   for (const share of listOf(value.iterations)) {
@@ -109,10 +111,7 @@ function messageUsage(value: unknown): Usage | undefined {
   }
   if (used.prompt_tokens === 0) return undefined;
   const details = isObject(value.output_tokens_details) ? value.output_tokens_details : {};
-  const tools = isObject(value.server_tool_use) ? value.server_tool_use : {};
   used.reasoning_tokens = whole(details.thinking_tokens);
-  // Fetching pages has no price of its own.
-  used.tool_calls = whole(tools.web_search_requests);
   return withinTotals(used);
 }
 
@@ -136,7 +135,9 @@ function readEvent(event: Body, usage: Body, found: Measured): void {
   if (type === 'content_block_delta') {
     if (isObject(delta)) addDelivered(found, deltaText(delta));
   } else if (type === 'content_block_start') {
-    if (isObject(event.content_block)) addDelivered(found, blockText(event.content_block));
+    if (!isObject(event.content_block)) return;
+    addDelivered(found, blockText(event.content_block));
+    seeBlock(event.content_block, found);
   } else if (type === 'message_start') {
     found.is_usage_partial = true;
     if (isObject(event.message)) addUsage(event.message.usage, usage, found);
@@ -157,6 +158,7 @@ function addUsage(told: unknown, usage: Body, found: Measured): void {
   if (!isObject(told)) return;
   larger(told, usage);
   found.usage = messageUsage(usage);
+  seeMessageUsage(usage, found);
 }
 
 function larger(told: Body, kept: Body): void {

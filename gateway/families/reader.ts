@@ -1,5 +1,6 @@
 import type { Usage } from '../../domain/ledger/calls';
 import type { Body } from '../wire/values';
+import { nothing_seen, type Seen } from './fees';
 
 /** The usage and texts of an answer, as far as it came. */
 export interface Measured {
@@ -27,6 +28,8 @@ export interface Measured {
   has_failed: boolean;
   /** The number of the last event, in streams that number them. */
   sequence_number: number;
+  /** What it tells of its bill beside the tokens. */
+  seen: Seen;
 }
 
 export const nothing_measured: Measured = {
@@ -41,6 +44,7 @@ export const nothing_measured: Measured = {
   has_finish: false,
   has_failed: false,
   sequence_number: 0,
+  seen: nothing_seen,
 };
 
 /** How the answers of one family are read beside their bytes. */

@@ -1,6 +1,7 @@
 import type { Usage } from '../../domain/ledger/calls';
 import { type Body, isObject, listOf, stringOf, whole } from '../wire/values';
 import { addImage, addSound, soundTokens } from './chat';
+import { seeResponse, seeResponseEvent, withPictures } from './fees';
 import {
   addFile,
   addMessages,
@@ -17,8 +18,6 @@ import { withinTotals } from './usage';
 const ANSWER_TOKENS = 3;
 const MESSAGE_TOKENS = 4;
 const own_tools = new Set(['function', 'custom', 'namespace']);
-// Tools that the provider runs itself and bills by the number of calls.
-const billed_calls = new Set(['web_search_call', 'file_search_call']);
 
 /** The input of a response. */
 export function responseInput(body: Body): Input {
@@ -86,6 +85,7 @@ const ends = new Set(['response.completed', 'response.incomplete', 'response.fai
 
 function readEvent(event: Body, found: Measured): void {
   const type = stringOf(event.type);
+  seeResponseEvent(event, found);
   found.sequence_number = whole(event.sequence_number);
   if (type.endsWith('.delta')) {
     const delta = stringOf(event.delta);
@@ -110,8 +110,7 @@ function readEvent(event: Body, found: Measured): void {
 function readResponse(answer: Body, found: Measured): void {
   const output = listOf(answer.output);
   found.usage = responseUsage(answer.usage);
-  const tool_calls = output.filter(({ type }) => billed_calls.has(String(type))).length;
-  if (found.usage !== undefined && tool_calls > 0) found.usage.tool_calls = tool_calls;
+  seeResponse(answer, found);
   found.text = output.map(itemText).join('');
   if (answer.status === 'failed') found.has_failed = true;
 }
@@ -123,7 +122,7 @@ function responseUsage(value: unknown): Usage | undefined {
   if (prompt_tokens === 0) return undefined;
   const input = isObject(value.input_tokens_details) ? value.input_tokens_details : {};
   const output = isObject(value.output_tokens_details) ? value.output_tokens_details : {};
-  return withinTotals({
+  const counted = withinTotals({
     prompt_tokens,
     completion_tokens: Math.max(
       whole(value.output_tokens),
@@ -135,6 +134,7 @@ function responseUsage(value: unknown): Usage | undefined {
     audio_input_tokens: whole(input.audio_tokens),
     audio_output_tokens: whole(output.audio_tokens),
   });
+  return withPictures(counted, input, output);
 }
 
 /** The text of an output item: words, summaries of thoughts, and calls of tools. */

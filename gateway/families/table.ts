@@ -1,6 +1,7 @@
 import type { ErrorBody } from '../../domain/errors';
 import { chatTalk } from '../policy/chat-talk';
 import { responsesTalk } from '../policy/responses-talk';
+import { chatMembers, demandReader, messageMembers, responseMembers } from './billed';
 import { completionCap, legacyCap, messageCap, responseCap } from './caps';
 import { chatInput, chatReader } from './chat';
 import { completionReader, promptInput } from './completions';
@@ -26,6 +27,7 @@ export const chat: Family = {
   may_stream: true,
   usage_is_asked: true,
   has_output: true,
+  demand: demandReader(chatMembers),
   input: chatInput,
   max_completion_tokens: completionCap,
   reader: chatReader,
@@ -49,6 +51,7 @@ export const responses: Family = {
   usage_is_asked: false,
   has_output: true,
   check: checkResponse,
+  demand: demandReader(responseMembers),
   input: responseInput,
   max_completion_tokens: responseCap,
   reader: responseReader,
@@ -65,6 +68,7 @@ export const messages: Family = {
   usage_is_asked: false,
   has_output: true,
   check: checkMessage,
+  demand: demandReader(messageMembers),
   input: messageInput,
   max_completion_tokens: messageCap,
   reader: messageReader,
@@ -91,6 +95,7 @@ export const completions: Family = {
   may_stream: true,
   usage_is_asked: true,
   has_output: true,
+  demand: demandReader(chatMembers),
   input: promptInput,
   max_completion_tokens: legacyCap,
   reader: completionReader,

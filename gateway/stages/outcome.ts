@@ -3,6 +3,7 @@ import type { Funded } from '../call/call';
 import type { Price } from '../control-plane/client';
 import { encodingOf } from '../counting/tokenizer';
 import { DEFAULT_MAX_COMPLETION_TOKENS } from '../families/caps';
+import { withFees } from '../families/fees';
 import type { Measured } from '../families/reader';
 import { nothing_used } from '../families/usage';
 import type { Candidate } from '../upstreams/targets';
@@ -25,6 +26,12 @@ export async function outcomeOf(
   candidate: Candidate,
   measured: Measured,
 ): Promise<Outcome> {
+  const outcome = await tokensOf(call, candidate, measured);
+  if (outcome === refused || outcome.usage === undefined) return outcome;
+  return { ...outcome, usage: withFees(outcome.usage, measured.seen, call.demand) };
+}
+
+async function tokensOf(call: Funded, candidate: Candidate, measured: Measured): Promise<Outcome> {
   const { usage, text } = measured;
   const audio_output_tokens = Math.ceil(measured.audio_tokens);
   const is_silent = text === '' && audio_output_tokens === 0;
@@ -99,7 +106,7 @@ async function estimatedCompletion(
 }
 
 /** The price that counts for a model: the longest match, as the ledger finds it. */
-function bestMatch<Row extends { provider: string; model: string }>(
+export function bestMatch<Row extends { provider: string; model: string }>(
   rows: readonly Row[],
   provider: string,
   model: string,

@@ -229,7 +229,7 @@ test('all choices of a request count: the hold is the cap times n', async () => 
   expect(held_nanos - one_choice.held_nanos).toBe(2n * 64n * 600n);
 });
 
-describe('a model that reasons unseen is settled at what was held for it where its usage is missing or refused', () => {
+describe('a model that reasons unseen is settled at what was held for it where its usage is missing', () => {
   let url: string;
 
   beforeAll(async () => {
@@ -251,13 +251,11 @@ describe('a model that reasons unseen is settled at what was held for it where i
     await credit(db, org.org_id, org.org_wallet, 10_000_000_000n);
     const key = await gatewayKey(world.api, org.org_id);
     const more = { model: 'o4-mini', max_tokens: undefined, ...cap };
-    for (const fault of ['no-usage', 'usage prompt=9007199254740991']) {
-      const { status } = await post(url, key, chat(`Hello [[fault:${fault}]]`, more));
-      expect(status).toBe(200);
-      const charge = await lastCharge(world, org.org_id);
-      expect(charge).toMatchObject({ status: 'settled', usage_source: 'estimated' });
-      expect(charge.usage).toMatchObject({ completion_tokens });
-      expect(charge.actual_cost_nanos).toBe(charge.held_nanos);
-    }
+    const { status } = await post(url, key, chat('Hello [[fault:no-usage]]', more));
+    expect(status).toBe(200);
+    const charge = await lastCharge(world, org.org_id);
+    expect(charge).toMatchObject({ status: 'settled', usage_source: 'estimated' });
+    expect(charge.usage).toMatchObject({ completion_tokens });
+    expect(charge.actual_cost_nanos).toBe(charge.held_nanos);
   });
 });

@@ -35,6 +35,7 @@ function streamed(): Translator {
     end: () => nothing,
     // The translated answer gives its usage at its very end, the provider from its first event on.
     tell(measured) {
+      measured.seen = found.seen;
       if (found.usage === undefined) return;
       measured.usage = found.usage;
       measured.is_usage_partial = found.is_usage_partial;
@@ -45,6 +46,7 @@ function streamed(): Translator {
 /** An answer that is no message passes as it came: the reader behind it makes the best of it. */
 function whole(): Translator {
   const chunks: Buffer[] = [];
+  const found: Measured = { ...nothing_measured };
   return {
     push(chunk) {
       chunks.push(chunk);
@@ -54,11 +56,12 @@ function whole(): Translator {
       const bytes = Buffer.concat(chunks);
       const message = objectIn(bytes.toString('utf8'));
       if (message === undefined) return bytes;
-      const found: Measured = { ...nothing_measured };
       messageReader.readAnswer(message, found);
       return Buffer.from(JSON.stringify(toCompletion(message, found, now())));
     },
-    tell: () => undefined,
+    tell(measured) {
+      measured.seen = found.seen;
+    },
   };
 }
 
