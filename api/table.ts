@@ -8,6 +8,7 @@ import { webhookRoutes } from './payments/webhooks';
 import { agentRoutes } from './routes/agents';
 import { constraintRoutes } from './routes/constraints';
 import { eventRoutes } from './routes/events';
+import { excessRoutes } from './routes/excess';
 import { memberRoutes } from './routes/members';
 import { operationRoutes } from './routes/operations';
 import { organizationRoutes } from './routes/organizations';
@@ -22,6 +23,7 @@ export const routes = [
   ...walletRoutes,
   ...walletSettingsRoutes,
   ...pricingRoutes,
+  ...excessRoutes,
   ...organizationRoutes,
   ...memberRoutes,
   ...agentRoutes,

@@ -19,6 +19,7 @@ const statuses = {
   model_not_found: 404,
   session_not_found: 404,
   already_exists: 409,
+  already_decided: 409,
   request_canceled: 409,
   currency_in_use: 409,
   ticket_owner_differs: 409,

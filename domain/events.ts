@@ -23,6 +23,8 @@ export const types = [
   'payment.failed',
   'payment.refunded',
   'reservation.expired',
+  'settlement.bounded',
+  'settlement.tier_unpriced',
 ] as const;
 
 export type EventType = (typeof types)[number];
@@ -32,7 +34,7 @@ export type EventType = (typeof types)[number];
  * inbox.
  */
 export const billingTypes = types.filter((type) =>
-  /^(cost_ticket|wallet|payment|reservation)\./.test(type),
+  /^(cost_ticket|wallet|payment|reservation|settlement)\./.test(type),
 );
 
 export interface Event {

@@ -295,7 +295,7 @@ create table wallet_transactions (
   model text,
   reservation_id text,
   -- hold, close (settlement or expiry), late (settled after expiry).
-  phase text check (phase in ('hold', 'close', 'late')),
+  phase text check (phase in ('hold', 'close', 'late', 'excess')),
   actual_cost_nanos bigint,
   transfer_id text,
   payment_session_id text,
@@ -478,7 +478,23 @@ create table model_prices (
   updated_at timestamptz not null,
   -- Set on every version when the price is deleted or replaced by a newer version that is already
   -- in force.
-  retired_at timestamptz
+  retired_at timestamptz,
+  image_input_per_1m numeric,
+  image_output_per_1m numeric,
+  video_input_per_1m numeric,
+  video_output_per_1m numeric,
+  per_web_search numeric,
+  per_file_search numeric,
+  per_container numeric,
+  per_page numeric,
+  -- The least charge of a request that is charged at all.
+  minimum numeric,
+  -- The least length of sound that is billed.
+  minimum_seconds numeric,
+  -- {name: price list}; a list has amounts and may have tiers of its own, a number is a factor.
+  service_tiers jsonb,
+  -- {name: price list}, likewise.
+  regions jsonb
 );
 create index model_prices_id on model_prices (id);
 create index model_prices_lookup on model_prices (provider, model, effective_from desc)
@@ -523,52 +539,205 @@ create type usage_counts as (
   audio_output_tokens numeric,
   characters numeric,
   seconds numeric,
-  tool_calls numeric
+  tool_calls numeric,
+  image_input_tokens numeric,
+  image_output_tokens numeric,
+  video_input_tokens numeric,
+  video_output_tokens numeric,
+  web_searches numeric,
+  file_searches numeric,
+  containers numeric,
+  pages numeric,
+  service_tier text,
+  region text
 );
-
--- The one function that turns usage into money: exact nanos of a USD, unrounded. A missing
--- sub-price is its parent's.
-create function usage_cost(p model_prices, u usage_counts)
-returns numeric language plpgsql immutable as $$
-declare
-  v_input numeric := p.input_per_1m;
-  v_output numeric := p.output_per_1m;
-  v_cached numeric := coalesce(u.cached_tokens, 0);
-  v_write numeric := coalesce(u.cache_write_tokens, 0);
-  v_write_1h numeric := coalesce(u.cache_write_1h_tokens, 0);
-  v_audio_in numeric := coalesce(u.audio_input_tokens, 0);
-  v_audio_out numeric := coalesce(u.audio_output_tokens, 0);
-  v_tier record;
-begin
-  if p.free then
-    return 0;
-  end if;
-  if p.tiers is not null then
-    select * into v_tier
-    from jsonb_to_recordset(p.tiers) as t (above_prompt_tokens numeric, input_per_1m numeric, output_per_1m numeric)
-    where t.above_prompt_tokens < u.prompt_tokens order by t.above_prompt_tokens desc limit 1;
-    v_input := coalesce(v_tier.input_per_1m, v_input);
-    v_output := coalesce(v_tier.output_per_1m, v_output);
-  end if;
-  -- Per million tokens, in nanos: a token at 1 USD per million is 1000 nanos.
-  return 1000 * (
-      (u.prompt_tokens - v_cached - v_write - v_write_1h - v_audio_in) * v_input
-      + v_cached * coalesce(p.cached_input_per_1m, v_input)
-      + v_write * coalesce(p.cache_write_per_1m, v_input)
-      + v_write_1h * coalesce(p.cache_write_1h_per_1m, p.cache_write_per_1m, v_input)
-      + v_audio_in * coalesce(p.audio_input_per_1m, v_input)
-      + (u.completion_tokens - v_audio_out) * v_output
-      + v_audio_out * coalesce(p.audio_output_per_1m, v_output)
-      + coalesce(u.characters, 0) * coalesce(p.per_1m_characters, 0))
-    + 1000000000 * (
-      coalesce(u.seconds, 0) * coalesce(p.per_minute, 0) / 60
-      + coalesce(p.per_request, 0)
-      + coalesce(u.tool_calls, 0) * coalesce(p.per_tool_call, 0));
-end $$;
 
 -- Units of a currency for 1 USD; null where the admin has set none.
 create function rate_of(p_currency text) returns numeric language sql stable as $$
   select case p_currency when 'USD' then 1 else (select x.rate from exchange_rates x where x.currency = p_currency) end
+$$;
+
+-- True if a usage counts anything; its names of a tier and a region are no counts.
+create function has_use(p_usage jsonb) returns boolean language sql immutable as $$
+  select exists (select 1 from jsonb_each(p_usage) as u
+    where case jsonb_typeof(u.value) when 'number' then u.value::numeric > 0 end)
+$$;
+
+-- One amount under a price list: the list's own figure, if it has one, else the amount moved from
+-- `p_from` to `p_to`. `p_was` is the figure in the price that the list was written against, so that
+-- two lists on one price take effect together.
+create function moved_amount(p_amount numeric, p_named numeric, p_was numeric, p_to numeric,
+  p_from numeric)
+returns numeric language sql immutable as $$
+  select case
+    when p_named is null and p_from > 0 then p_amount * p_to / p_from
+    when p_named is null then p_amount
+    when p_amount <> p_was and p_was > 0 then p_amount * p_named / p_was
+    else p_named end
+$$;
+
+-- A price under one of its lists, which was written against `p_base`. A factor is for what the
+-- model reads and writes: tokens, characters, minutes and pages. Of a list, input kinds that it
+-- does not name move as its input does, output kinds as its output.
+create function price_under(p model_prices, p_base model_prices, p_list jsonb)
+returns model_prices language plpgsql immutable as $$
+declare
+  v model_prices := p;
+  l model_prices;
+  -- Input kinds move from `v_in_from` to `v_in`, output kinds likewise.
+  v_in numeric := case jsonb_typeof(p_list) when 'number' then p_list::numeric end;
+  v_out numeric := v_in;
+  v_in_from numeric := 1;
+  v_out_from numeric := 1;
+begin
+  if p_list is null then
+    return p;
+  end if;
+  if v_in is null then
+    l := jsonb_populate_record(null::model_prices, p_list);
+    v := jsonb_populate_record(p, p_list);
+    v_in := coalesce(l.input_per_1m, p_base.input_per_1m);
+    v_in_from := p_base.input_per_1m;
+    v_out := coalesce(l.output_per_1m, p_base.output_per_1m);
+    v_out_from := p_base.output_per_1m;
+  else
+    v.per_1m_characters := p.per_1m_characters * v_in;
+    v.per_minute := p.per_minute * v_in;
+    v.per_page := p.per_page * v_in;
+  end if;
+  v.input_per_1m := moved_amount(p.input_per_1m, l.input_per_1m, p_base.input_per_1m, v_in, v_in_from);
+  v.cached_input_per_1m := moved_amount(p.cached_input_per_1m, l.cached_input_per_1m, p_base.cached_input_per_1m, v_in, v_in_from);
+  v.cache_write_per_1m := moved_amount(p.cache_write_per_1m, l.cache_write_per_1m, p_base.cache_write_per_1m, v_in, v_in_from);
+  v.cache_write_1h_per_1m := moved_amount(p.cache_write_1h_per_1m, l.cache_write_1h_per_1m, p_base.cache_write_1h_per_1m, v_in, v_in_from);
+  v.audio_input_per_1m := moved_amount(p.audio_input_per_1m, l.audio_input_per_1m, p_base.audio_input_per_1m, v_in, v_in_from);
+  v.image_input_per_1m := moved_amount(p.image_input_per_1m, l.image_input_per_1m, p_base.image_input_per_1m, v_in, v_in_from);
+  v.video_input_per_1m := moved_amount(p.video_input_per_1m, l.video_input_per_1m, p_base.video_input_per_1m, v_in, v_in_from);
+  v.output_per_1m := moved_amount(p.output_per_1m, l.output_per_1m, p_base.output_per_1m, v_out, v_out_from);
+  v.audio_output_per_1m := moved_amount(p.audio_output_per_1m, l.audio_output_per_1m, p_base.audio_output_per_1m, v_out, v_out_from);
+  v.image_output_per_1m := moved_amount(p.image_output_per_1m, l.image_output_per_1m, p_base.image_output_per_1m, v_out, v_out_from);
+  v.video_output_per_1m := moved_amount(p.video_output_per_1m, l.video_output_per_1m, p_base.video_output_per_1m, v_out, v_out_from);
+  return v;
+end $$;
+
+-- The amounts of a price that are in force for one usage: under the tier of service and the region
+-- that the answer named, and under the highest tier that its prompt has passed. A name that the
+-- price does not know changes nothing.
+create function price_at(p model_prices, u usage_counts)
+returns model_prices language plpgsql immutable as $$
+declare
+  v model_prices := p;
+  v_base model_prices := p;
+  v_list jsonb := p.service_tiers -> u.service_tier;
+  v_tiers jsonb := coalesce(v_list -> 'tiers', p.tiers);
+begin
+  if v_list is not null then
+    v := price_under(p, p, v_list);
+    if v_list -> 'tiers' is not null then
+      v_base := v;
+    end if;
+  end if;
+  if v_tiers is not null then
+    select t.value into v_list from jsonb_array_elements(v_tiers) as t
+    where (t.value ->> 'above_prompt_tokens')::numeric < u.prompt_tokens
+    order by (t.value ->> 'above_prompt_tokens')::numeric desc limit 1;
+    if found then
+      v := price_under(v, v_base, v_list);
+    end if;
+  end if;
+  if p.regions is not null then
+    v := price_under(v, p, p.regions -> u.region);
+  end if;
+  return v;
+end $$;
+
+-- What the lines of billed_figures are for, in their order.
+create function billed_names() returns text[] language sql immutable as $$
+  select array['input', 'cached_input', 'cache_write', 'cache_write_1h', 'audio_input', 'image_input', 'video_input', 'output',
+    'audio_output', 'image_output', 'video_output', 'characters', 'seconds', 'pages', 'request', 'web_search', 'file_search',
+    'container', 'tool_call']
+$$;
+
+-- All that a price bills of a usage, at the amounts of price_at. Three figures a line: a count, the
+-- price, and how many it is for. A missing sub-price is its parent's. This is the one place that
+-- knows which count meets which amount; a flat array, since each reserve and settle reads it.
+create function billed_figures(p model_prices, u usage_counts)
+returns numeric[] language sql immutable as $$
+  select array[
+    u.prompt_tokens - coalesce(u.cached_tokens, 0) - coalesce(u.cache_write_tokens, 0)
+      - coalesce(u.cache_write_1h_tokens, 0) - coalesce(u.audio_input_tokens, 0) - coalesce(u.image_input_tokens, 0)
+      - coalesce(u.video_input_tokens, 0), p.input_per_1m, 1000000,
+    u.cached_tokens, coalesce(p.cached_input_per_1m, p.input_per_1m), 1000000,
+    u.cache_write_tokens, coalesce(p.cache_write_per_1m, p.input_per_1m), 1000000,
+    u.cache_write_1h_tokens, coalesce(p.cache_write_1h_per_1m, p.cache_write_per_1m, p.input_per_1m), 1000000,
+    u.audio_input_tokens, coalesce(p.audio_input_per_1m, p.input_per_1m), 1000000,
+    u.image_input_tokens, coalesce(p.image_input_per_1m, p.input_per_1m), 1000000,
+    u.video_input_tokens, coalesce(p.video_input_per_1m, p.input_per_1m), 1000000,
+    u.completion_tokens - coalesce(u.audio_output_tokens, 0) - coalesce(u.image_output_tokens, 0)
+      - coalesce(u.video_output_tokens, 0), p.output_per_1m, 1000000,
+    u.audio_output_tokens, coalesce(p.audio_output_per_1m, p.output_per_1m), 1000000,
+    u.image_output_tokens, coalesce(p.image_output_per_1m, p.output_per_1m), 1000000,
+    u.video_output_tokens, coalesce(p.video_output_per_1m, p.output_per_1m), 1000000,
+    u.characters, p.per_1m_characters, 1000000,
+    case when u.seconds > 0 then greatest(u.seconds, p.minimum_seconds) end, p.per_minute, 60,
+    u.pages, p.per_page, 1,
+    1, p.per_request, 1,
+    u.web_searches, coalesce(p.per_web_search, p.per_tool_call), 1,
+    u.file_searches, coalesce(p.per_file_search, p.per_tool_call), 1,
+    u.containers, coalesce(p.per_container, p.per_tool_call), 1,
+    u.tool_calls, p.per_tool_call, 1]
+$$;
+
+-- The exact nanos of a USD of one line; null if it bills nothing.
+create function billed_nanos(p_count numeric, p_price numeric, p_per numeric)
+returns numeric language sql immutable as $$
+  select p_count * p_price * 1000000000 / p_per
+$$;
+
+-- The one function that turns usage into money: exact nanos of a USD, unrounded; the sum of the
+-- lines, and the minimum at least.
+create function usage_cost(p model_prices, u usage_counts)
+returns numeric language plpgsql immutable as $$
+declare
+  v_figures numeric[];
+  v_nanos numeric := 0;
+begin
+  if p.free then
+    return 0;
+  end if;
+  if p.tiers is not null or p.service_tiers is not null or p.regions is not null then
+    p := price_at(p, u);
+  end if;
+  v_figures := billed_figures(p, u);
+  for n in 1 .. array_length(v_figures, 1) by 3 loop
+    if v_figures[n] <> 0 and v_figures[n + 1] <> 0 then
+      v_nanos := v_nanos + billed_nanos(v_figures[n], v_figures[n + 1], v_figures[n + 2]);
+    end if;
+  end loop;
+  return greatest(v_nanos, p.minimum * 1000000000);
+end $$;
+
+-- One line as it is shown: a price for one, and exact amounts in USD.
+create type price_line as (
+  what text,
+  quantity numeric,
+  unit_price numeric,
+  amount numeric
+);
+
+-- The lines of a usage at a price; they add up to its usage_cost exactly. What lacks to the minimum
+-- is a line of its own.
+create function price_lines(p model_prices, u usage_counts)
+returns setof price_line language sql immutable as $$
+  with figures as (
+    select billed_figures(v, u) as f from price_at(p, u) as v where not p.free
+  ), lines as (
+    select n, f[n] as quantity, f[n + 1] / f[n + 2] as unit_price, billed_nanos(f[n], f[n + 1], f[n + 2]) as nanos
+    from figures cross join lateral generate_series(1, array_length(f, 1), 3) as n where f[n] <> 0 and f[n + 1] <> 0
+  )
+  select (billed_names())[(l.n + 2) / 3], l.quantity, trim_scale(l.unit_price), trim_scale(l.nanos * 0.000000001) from lines l
+  union all
+  select 'minimum', 1, trim_scale(m.nanos * 0.000000001), trim_scale(m.nanos * 0.000000001)
+  from (select usage_cost(p, u) - coalesce((select sum(l.nanos) from lines l), 0) as nanos) as m where m.nanos > 0
 $$;
 
 ----------------------------------------------------------------------------------------------------
@@ -630,6 +799,26 @@ create index reservations_session on reservations (org_id, session_id)
 where session_id is not null;
 create index reservations_ticket on reservations (cost_ticket_id)
 where cost_ticket_id is not null;
+
+-- What settles told beyond their bound. It is charged or dropped once, by a person.
+create table settlement_excess (
+  id text primary key default new_id('excess'),
+  org_id text not null references organizations,
+  reservation_id text not null unique,
+  status text not null default 'open' check (status in ('open', 'charged', 'dropped')),
+  wallet_id text not null,
+  currency text not null,
+  -- What was charged, and what was not; at most what an amount may be.
+  charged_nanos bigint not null,
+  excess_nanos bigint not null check (excess_nanos > 0),
+  created_at timestamptz not null,
+  decided_at timestamptz,
+  decided_by text,
+  note text,
+  -- The entry that charged it.
+  transaction_id text
+);
+create index settlement_excess_open on settlement_excess (created_at) where status = 'open';
 
 -- One answer of reserve or settle; `code` is null where it went well. Refusals are rows, so that
 -- neighbours go on.
@@ -759,7 +948,9 @@ create type settlement as (
   model text,
   outcome text,
   usage jsonb,
-  usage_source text
+  usage_source text,
+  excess_nanos numeric,
+  is_unpriced boolean
 );
 
 -- The ledger entries that close reservations: the hold comes back and the cost goes, or after
@@ -792,7 +983,14 @@ create type reserve_item as (
   session_id text,
   family text,
   session_max_actions numeric,
-  session_max_cost_usd numeric
+  session_max_cost_usd numeric,
+  service_tier text,
+  region text,
+  web_searches numeric,
+  file_searches numeric,
+  containers numeric,
+  pages numeric,
+  image_output_tokens numeric
 );
 
 -- What a reserve may cost at most by today's prices: the dearest of the model and its fallbacks,
@@ -804,41 +1002,6 @@ create type quote as (
   price_version_id text,
   fallbacks jsonb
 );
-
-create function quote_reserve(i reserve_item, p_default_max_completion integer)
-returns quote language plpgsql stable as $$
-declare
-  v_quote quote;
-  v_candidate record;
-  v_price model_prices;
-  v_usd numeric;
-begin
-  for v_candidate in
-    select i.provider as provider, i.model as model, 0 as n
-    union all
-    select f.value ->> 'provider', f.value ->> 'model', f.n::integer
-    from jsonb_array_elements(i.fallbacks) with ordinality as f (value, n)
-    order by n
-  loop
-    v_price := price_for(v_candidate.provider, v_candidate.model);
-    if v_price.version_id is null then
-      v_quote.code := 'model_not_priced';
-      v_quote.param := case v_candidate.n when 0 then 'model' else 'fallbacks' end;
-      return v_quote;
-    end if;
-    v_usd := usage_cost(v_price, (i.estimated_prompt_tokens,
-      coalesce(i.max_completion_tokens, least(v_price.max_output_tokens, p_default_max_completion)),
-      null, null, null, null, null, null, i.characters, i.seconds, null)::usage_counts);
-    v_quote.usd_nanos := greatest(v_quote.usd_nanos, v_usd);
-    if v_candidate.n = 0 then
-      v_quote.price_version_id := v_price.version_id;
-    else
-      v_quote.fallbacks := coalesce(v_quote.fallbacks, '[]') || jsonb_build_object('provider', v_candidate.provider,
-        'model', v_candidate.model, 'price_version_id', v_price.version_id);
-    end if;
-  end loop;
-  return v_quote;
-end $$;
 
 -- True where the session's earlier reserves, those of this batch included, leave no room for one
 -- more of this size.
@@ -985,51 +1148,6 @@ returns bigint language sql stable as $$
   select max(least(p.max_output_tokens, p_default_max_completion)) from model_prices p
   where p.version_id = q.price_version_id
     or p.version_id in (select f ->> 'price_version_id' from jsonb_array_elements(q.fallbacks) as f)
-$$;
-
--- Reads the items of a settle with their reservations and frozen prices, and judges them. Items are
--- independent: a reservation comes once a batch. It refuses an answer that would cost nothing at a
--- price that is not free, and debt beyond the bound of a wallet. `offset 0` keeps the planner from
--- writing the cost out wherever it is read.
-create function judge_settlements_3(p_org_id text, p_items jsonb)
-returns settlement[] language sql stable as $$
-  select array_agg((e.n::integer,
-    case
-      when r.id is null and i.outcome = 'canceled' and i.request_id is not null
-        and exists (select 1 from organizations o where o.id = p_org_id) then 'tombstone'
-      when r.id is null then 'not_found'
-      when r.status not in ('open', 'expired') then 'repeated'
-      when p.version_id is null then 'price_not_frozen'
-      when i.outcome = 'completed' and cost.usd_nanos = 0 and not (p.price).free then 'usage_not_priced'
-      when cost.nanos > 9000000000000000000
-        or w.balance_nanos + case r.status when 'open' then r.held_nanos else 0 end - cost.nanos < -9000000000000000000
-        then 'amount_too_large'
-    end,
-    r.reservation, i.request_id,
-    case
-      when r.status = 'expired' then 'late'
-      when i.outcome <> 'completed' and cost.nanos = 0 then 'released'
-      else 'settled'
-    end,
-    cost.nanos, chosen.provider, chosen.model, i.outcome, i.usage, i.usage_source)::settlement order by e.n)
-  from jsonb_array_elements(p_items) with ordinality as e (value, n)
-  cross join lateral jsonb_populate_record(null::settle_item, e.value) as i
-  left join lateral (select q.id from reservations q where q.org_id = p_org_id and q.request_id = i.request_id limit 1)
-    as named on i.reservation_id is null
-  left join lateral (select q as reservation, q.* from reservations q where q.id = coalesce(i.reservation_id, named.id) limit 1)
-    as r on r.org_id = p_org_id
-  left join lateral (select q.balance_nanos from wallets q where q.id = r.wallet_id limit 1) as w on true
-  cross join lateral (select coalesce(i.provider, r.provider) as provider, coalesce(i.model, r.model) as model) as chosen
-  left join lateral (select v as price, v.version_id from model_prices v where v.version_id = case
-      when chosen.provider = r.provider and chosen.model = r.model then r.price_version_id
-      else (select f ->> 'price_version_id' from jsonb_array_elements(r.fallbacks) as f
-        where f ->> 'provider' = chosen.provider and f ->> 'model' = chosen.model limit 1) end limit 1) as p on true
-  cross join lateral (select case
-    -- What failed or was canceled before any use costs nothing, not even the price per request.
-    when i.outcome <> 'completed' and not exists (select 1 from jsonb_each_text(i.usage) as u where u.value::numeric > 0)
-      then 0
-    else usage_cost(p.price, jsonb_populate_record(null::usage_counts, i.usage)) end as usd_nanos offset 0) as usd
-  cross join lateral (select usd.usd_nanos, round(usd.usd_nanos * r.exchange_rate) as nanos offset 0) as cost
 $$;
 
 -- One commit for what waits in one organization's lane: settlements first, they give money back;
@@ -1341,8 +1459,177 @@ begin
     from unnest(p_items) as s where s.code not in ('tombstone', 'repeated');
 end $$;
 
--- Settles holds to their real cost. Invariant: each reservation is closed once and charged once,
--- whatever is repeated; the wallet may go into debt, and other holds stay as they are.
+-- True if a price knows what a tier costs. Every price knows the names of the ordinary one; absent
+-- is ordinary too.
+create function knows_tier(p model_prices, p_service_tier text)
+returns boolean language sql immutable as $$
+  select coalesce(p_service_tier in ('auto', 'default', 'standard', 'standard_only', 'on_demand')
+    or p.free or p.service_tiers -> p_service_tier is not null, true)
+$$;
+
+-- True if a price knows what a region costs, likewise.
+create function knows_region(p model_prices, p_region text)
+returns boolean language sql immutable as $$
+  select coalesce(p_region in ('global', 'default', 'not_available') or p.free or p.regions -> p_region is not null, true)
+$$;
+
+-- What a usage costs at most. If the provider chooses the tier, it is the dearest one that is
+-- priced.
+create function dearest_cost(p model_prices, u usage_counts)
+returns numeric language plpgsql immutable as $$
+declare
+  v_nanos numeric := usage_cost(p, u);
+  v_tier text;
+begin
+  if p.service_tiers is not null and u.service_tier in ('auto', 'default') then
+    for v_tier in select jsonb_object_keys(p.service_tiers) loop
+      u.service_tier := v_tier;
+      v_nanos := greatest(v_nanos, usage_cost(p, u));
+    end loop;
+  end if;
+  return v_nanos;
+end $$;
+
+-- The usage that a reserve holds for at a price. Its pictures stand in the completion, as those of
+-- a usage do.
+create function expected_usage(i reserve_item, p model_prices, p_default_max_completion integer)
+returns usage_counts language plpgsql immutable as $$
+declare
+  u usage_counts;
+begin
+  u.prompt_tokens := i.estimated_prompt_tokens;
+  u.completion_tokens := coalesce(i.max_completion_tokens, least(p.max_output_tokens, p_default_max_completion))
+    + coalesce(i.image_output_tokens, 0);
+  u.image_output_tokens := i.image_output_tokens;
+  u.characters := i.characters;
+  u.seconds := i.seconds;
+  u.web_searches := i.web_searches;
+  u.file_searches := i.file_searches;
+  u.containers := i.containers;
+  u.pages := i.pages;
+  u.service_tier := i.service_tier;
+  u.region := i.region;
+  return u;
+end $$;
+
+-- Prices a reserve: what it costs at most by today's prices, the dearest of the model and its
+-- fallbacks, each price frozen. A tier or region that none of them prices is refused; one that some
+-- do not price is charged at their base.
+create function quote_reserve(i reserve_item, p_default_max_completion integer)
+returns quote language plpgsql stable as $$
+declare
+  v_quote quote;
+  v_candidate record;
+  v_price model_prices;
+  v_knows_tier boolean := false;
+  v_knows_region boolean := false;
+begin
+  for v_candidate in
+    select i.provider as provider, i.model as model, 0 as n
+    union all
+    select f.value ->> 'provider', f.value ->> 'model', f.n::integer
+    from jsonb_array_elements(i.fallbacks) with ordinality as f (value, n)
+    order by n
+  loop
+    v_price := price_for(v_candidate.provider, v_candidate.model);
+    if v_price.version_id is null then
+      v_quote.code := 'model_not_priced';
+      v_quote.param := case v_candidate.n when 0 then 'model' else 'fallbacks' end;
+      return v_quote;
+    end if;
+    v_knows_tier := v_knows_tier or knows_tier(v_price, i.service_tier);
+    v_knows_region := v_knows_region or knows_region(v_price, i.region);
+    v_quote.usd_nanos := greatest(v_quote.usd_nanos,
+      dearest_cost(v_price, expected_usage(i, v_price, p_default_max_completion)));
+    if v_candidate.n = 0 then
+      v_quote.price_version_id := v_price.version_id;
+    else
+      v_quote.fallbacks := coalesce(v_quote.fallbacks, '[]') || jsonb_build_object('provider', v_candidate.provider,
+        'model', v_candidate.model, 'price_version_id', v_price.version_id);
+    end if;
+  end loop;
+  if not v_knows_tier then
+    v_quote.code := 'service_tier_not_priced';
+    v_quote.param := 'service_tier';
+  elsif not v_knows_region then
+    v_quote.code := 'region_not_priced';
+    v_quote.param := 'region';
+  end if;
+  return v_quote;
+end $$;
+
+-- The most that a settle charges: a hundred holds, or 10 units of the currency.
+create function settlement_bound(r reservations) returns numeric language sql immutable as $$
+  select greatest(r.held_nanos::numeric * 100, 10000000000)
+$$;
+
+-- Reads the items of a settle with their reservations and frozen prices, and judges them. Items are
+-- independent: a reservation comes once a batch. It charges no more than settlement_bound, and
+-- refuses an answer that would cost nothing at a price that is not free, and debt beyond the bound
+-- of a wallet. `offset 0` keeps the planner from writing the cost out wherever it is read.
+create function judge_settlements_3(p_org_id text, p_items jsonb)
+returns settlement[] language sql stable as $$
+  select array_agg((e.n::integer,
+    case
+      when r.id is null and i.outcome = 'canceled' and i.request_id is not null
+        and exists (select 1 from organizations o where o.id = p_org_id) then 'tombstone'
+      when r.id is null then 'not_found'
+      when r.status not in ('open', 'expired') then 'repeated'
+      when p.version_id is null then 'price_not_frozen'
+      when i.outcome = 'completed' and told.usd_nanos = 0 and not (p.price).free then 'usage_not_priced'
+      when cost.nanos > 9000000000000000000
+        or w.balance_nanos + case r.status when 'open' then r.held_nanos else 0 end - cost.nanos < -9000000000000000000
+        then 'amount_too_large'
+    end,
+    r.reservation, i.request_id,
+    case
+      when r.status = 'expired' then 'late'
+      when i.outcome <> 'completed' and cost.nanos = 0 then 'released'
+      else 'settled'
+    end,
+    cost.nanos, chosen.provider, chosen.model, i.outcome, i.usage, i.usage_source, told.nanos - cost.nanos,
+    p.version_id is not null and not (knows_tier(p.price, i.usage ->> 'service_tier')
+      and knows_region(p.price, i.usage ->> 'region')))::settlement order by e.n)
+  from jsonb_array_elements(p_items) with ordinality as e (value, n)
+  cross join lateral jsonb_populate_record(null::settle_item, e.value) as i
+  left join lateral (select q.id from reservations q where q.org_id = p_org_id and q.request_id = i.request_id limit 1)
+    as named on i.reservation_id is null
+  left join lateral (select q as reservation, q.* from reservations q where q.id = coalesce(i.reservation_id, named.id) limit 1)
+    as r on r.org_id = p_org_id
+  left join lateral (select q.balance_nanos from wallets q where q.id = r.wallet_id limit 1) as w on true
+  cross join lateral (select coalesce(i.provider, r.provider) as provider, coalesce(i.model, r.model) as model) as chosen
+  left join lateral (select v as price, v.version_id from model_prices v where v.version_id = case
+      when chosen.provider = r.provider and chosen.model = r.model then r.price_version_id
+      else (select f ->> 'price_version_id' from jsonb_array_elements(r.fallbacks) as f
+        where f ->> 'provider' = chosen.provider and f ->> 'model' = chosen.model limit 1) end limit 1) as p on true
+  cross join lateral (select case
+    -- What failed or was canceled before any use costs nothing, not even the price per request.
+    when i.outcome <> 'completed' and not has_use(i.usage) then 0
+    else usage_cost(p.price, jsonb_populate_record(null::usage_counts, i.usage)) end as usd_nanos offset 0) as usd
+  cross join lateral (select usd.usd_nanos, round(usd.usd_nanos * r.exchange_rate) as nanos offset 0) as told
+  cross join lateral (select least(told.nanos, settlement_bound(r.reservation)) as nanos offset 0) as cost
+$$;
+
+-- Puts aside what closed settlements cost beyond their bound, and tells of it and of tiers and
+-- regions without a price.
+create function note_settlements(p_org_id text, p_closing settlement[], p_now timestamptz)
+returns void language plpgsql as $$
+begin
+  insert into settlement_excess (org_id, reservation_id, wallet_id, currency, charged_nanos, excess_nanos, created_at)
+  select p_org_id, (s.reservation).id, (s.reservation).wallet_id, (s.reservation).currency, s.cost_nanos,
+    least(s.excess_nanos, 9000000000000000000), p_now
+  from unnest(p_closing) as s where s.excess_nanos > 0 order by s.n;
+  perform append_event(p_org_id, 'settlement.bounded', jsonb_build_object('settlement_excess_id', x.id,
+    'reservation_id', x.reservation_id, 'request_id', (s.reservation).request_id, 'agent_id', (s.reservation).agent_id,
+    'wallet_id', x.wallet_id, 'held_nanos', (s.reservation).held_nanos::text, 'charged_nanos', x.charged_nanos::text,
+    'excess_nanos', x.excess_nanos::text, 'currency', x.currency))
+  from unnest(p_closing) as s join settlement_excess x on x.reservation_id = (s.reservation).id where s.excess_nanos > 0;
+  perform append_event(p_org_id, 'settlement.tier_unpriced', jsonb_build_object('reservation_id', (s.reservation).id,
+    'request_id', (s.reservation).request_id, 'agent_id', (s.reservation).agent_id, 'provider', s.provider, 'model', s.model,
+    'service_tier', s.usage ->> 'service_tier', 'region', s.usage ->> 'region'))
+  from unnest(p_closing) as s where s.is_unpriced;
+end $$;
+
 create function settle_3(p_org_id text, p_items jsonb)
 returns setof lane_answer language plpgsql as $$
 declare
@@ -1370,6 +1657,9 @@ begin
   set status = s.status, closed_at = v_now, actual_cost_nanos = s.cost_nanos, outcome = s.outcome, usage = s.usage,
     usage_source = s.usage_source, settled_provider = s.provider, settled_model = s.model
   from unnest(v_closing) as s where r.id = (s.reservation).id;
+  if exists (select 1 from unnest(v_closing) as s where s.excess_nanos > 0 or s.is_unpriced) then
+    perform note_settlements(p_org_id, v_closing, v_now);
+  end if;
   -- Entries come back in the order they were given, so the two lists are zipped, not joined.
   return query
     select 'settle', z.n, null::text, null::text, (z.reservation).id, z.status, (z.reservation).wallet_id,
@@ -1381,6 +1671,46 @@ begin
       seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase, actual_cost_nanos, transfer_id,
       payment_session_id, description, created_at, n, code, reservation, request_id, status, cost_nanos, chosen_provider,
       chosen_model, outcome, usage, usage_source);
+end $$;
+
+-- Decides about an excess, once: charges it to the wallet of its reservation, or drops it. Says why
+-- it did nothing; null if it did. Invariant: the reservation costs what its entries say, and its
+-- key and caps count it.
+create function decide_excess(p_id text, p_action text, p_note text, p_by text)
+returns text language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+declare
+  x settlement_excess;
+  r reservations;
+  v_entry wallet_transactions;
+begin
+  select * into x from settlement_excess q where q.id = p_id;
+  if x.id is null then
+    return 'not_found';
+  end if;
+  perform lock_organization(x.org_id);
+  select * into x from settlement_excess q where q.id = p_id;
+  if x.status <> 'open' then
+    return 'already_decided';
+  end if;
+  if p_action = 'charge' then
+    select * into r from reservations q where q.id = x.reservation_id;
+    if r.actual_cost_nanos::numeric + x.excess_nanos > 9000000000000000000 or exists (select 1 from wallets w
+        where w.id = x.wallet_id and w.balance_nanos::numeric - x.excess_nanos < -9000000000000000000) then
+      return 'amount_too_large';
+    end if;
+    select * into v_entry from post_entries(x.org_id, array[(x.wallet_id, 'settlement', -x.excess_nanos, 0, r.id, 'excess',
+      r.settled_provider, r.settled_model, x.excess_nanos, null, null,
+      coalesce(p_note, 'charged beyond the bound'))::ledger_entry]);
+    update tokens t set spent_nanos = t.spent_nanos + x.excess_nanos where t.id = r.key_id;
+    -- The status is set to itself, so that caps count the new cost.
+    update reservations q set status = q.status, actual_cost_nanos = q.actual_cost_nanos + x.excess_nanos where q.id = r.id;
+  end if;
+  update settlement_excess q
+  set status = case p_action when 'charge' then 'charged' else 'dropped' end, decided_at = clock_timestamp(),
+    decided_by = p_by, note = p_note, transaction_id = v_entry.id
+  where q.id = x.id;
+  return null;
 end $$;
 
 ----------------------------------------------------------------------------------------------------
@@ -1457,23 +1787,6 @@ create type usage_count as (
   cost_nanos numeric,
   responses bigint
 );
-
--- What one reservation counts for one constraint. An open hold counts as held, on its model and on
--- every fallback; settled, it counts as charged, on the model it ran on; what used and cost nothing
--- counts nothing.
-create function counted_use(c usage_constraints, r reservations)
-returns usage_count language sql immutable as $$
-  select case
-    when r.id is null or r.created_at < c.counted_from then (0, 0)::usage_count
-    when r.status = 'open' and (constraint_covers(c, r.provider, r.model) or exists (
-        select 1 from jsonb_array_elements(r.fallbacks) as f where constraint_covers(c, f ->> 'provider', f ->> 'model')))
-      then (r.held_nanos, 1)::usage_count
-    when r.status in ('settled', 'late')
-        and constraint_covers(c, coalesce(r.settled_provider, r.provider), coalesce(r.settled_model, r.model))
-        and (r.actual_cost_nanos > 0 or exists (select 1 from jsonb_each_text(r.usage) as u where u.value::numeric > 0))
-      then (r.actual_cost_nanos, 1)::usage_count
-    else (0, 0)::usage_count end
-$$;
 
 -- Keeps constraint_usage with the reservations, in the window of the reserve: a hold counts, its
 -- settlement corrects, and what lapses or was never used is given back. Runs under the
@@ -1559,6 +1872,20 @@ returns table(id text, constraint_type text, "interval" text, max_value numeric,
   where c.agent_id = p_agent_id and c.archived_at is null
     and (p_provider is null or constraint_covers(c, p_provider, p_model))
   order by c.id
+$$;
+
+create function counted_use(c usage_constraints, r reservations)
+returns usage_count language sql immutable as $$
+  select case
+    when r.id is null or r.created_at < c.counted_from then (0, 0)::usage_count
+    when r.status = 'open' and (constraint_covers(c, r.provider, r.model) or exists (
+        select 1 from jsonb_array_elements(r.fallbacks) as f where constraint_covers(c, f ->> 'provider', f ->> 'model')))
+      then (r.held_nanos, 1)::usage_count
+    when r.status in ('settled', 'late')
+        and constraint_covers(c, coalesce(r.settled_provider, r.provider), coalesce(r.settled_model, r.model))
+        and (r.actual_cost_nanos > 0 or has_use(r.usage))
+      then (r.actual_cost_nanos, 1)::usage_count
+    else (0, 0)::usage_count end
 $$;
 
 ----------------------------------------------------------------------------------------------------
@@ -3233,4 +3560,18 @@ returns table(check_name text, wallet_id text, detail text) language sql stable 
   from payment_sessions s
   where s.credited_nanos <> 0 and s.resolution is null
     and (s.credited_nanos, s.currency) is distinct from (s.captured_nanos, s.captured_currency)
+$$;
+
+-- The fourth proof: what audit_3() says, and that each excess which was charged has its entry, and
+-- no other has.
+create function audit_4()
+returns table(check_name text, wallet_id text, detail text) language sql stable as $$
+  select * from audit_3()
+  union all
+  select 'excess_is_charged_once', coalesce(x.wallet_id, t.wallet_id), coalesce(x.id || ' ' || x.status || ' of '
+    || x.excess_nanos, 'no excess') || ': its entry says ' || coalesce(t.amount_nanos::text, 'nothing')
+  from (select * from settlement_excess q where q.status = 'charged' or q.transaction_id is not null) as x
+  full join (select * from wallet_transactions q where q.phase = 'excess') as t on t.id = x.transaction_id
+  where (x.status, x.reservation_id, x.wallet_id, -x.excess_nanos)
+    is distinct from ('charged', t.reservation_id, t.wallet_id, t.amount_nanos)
 $$;

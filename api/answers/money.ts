@@ -42,7 +42,7 @@ export const transaction = z.strictObject({
   provider: z.string().nullable(),
   model: z.string().nullable(),
   reservation_id: id.nullable(),
-  phase: z.enum(['hold', 'close', 'late']).nullable(),
+  phase: z.enum(['hold', 'close', 'late', 'excess']).nullable(),
   actual_cost: money.nullable(),
   transfer_id: id.nullable(),
   payment_session_id: id.nullable(),
@@ -71,32 +71,50 @@ export const settings = z.strictObject({
 
 const price = z.number().nullable();
 
+const optionalFigures = {
+  cached_input_per_1m: price,
+  cache_write_per_1m: price,
+  cache_write_1h_per_1m: price,
+  audio_input_per_1m: price,
+  audio_output_per_1m: price,
+  image_input_per_1m: price,
+  image_output_per_1m: price,
+  video_input_per_1m: price,
+  video_output_per_1m: price,
+  per_minute: price,
+  per_1m_characters: price,
+  per_request: price,
+  per_tool_call: price,
+  per_web_search: price,
+  per_file_search: price,
+  per_container: price,
+  per_page: price,
+  minimum: price,
+  minimum_seconds: price,
+};
+// A list names what it changes.
+const named = z.strictObject({
+  input_per_1m: z.number().optional(),
+  output_per_1m: z.number().optional(),
+  ...z.strictObject(optionalFigures).partial().shape,
+});
+const tiers = z.array(named.extend({ above_prompt_tokens: z.int() }));
+const lists = z
+  .record(z.string(), z.union([z.number(), named.extend({ tiers: tiers.optional() })]))
+  .nullable();
+
 export const modelPrice = z.strictObject({
   id,
   provider: id,
   model: id,
   input_per_1m: z.number(),
   output_per_1m: z.number(),
-  cached_input_per_1m: price,
-  cache_write_per_1m: price,
-  cache_write_1h_per_1m: price,
-  audio_input_per_1m: price,
-  audio_output_per_1m: price,
-  per_minute: price,
-  per_1m_characters: price,
-  per_request: price,
-  per_tool_call: price,
+  ...optionalFigures,
   max_output_tokens: z.int().nullable(),
   reasoning: z.boolean(),
-  tiers: z
-    .array(
-      z.strictObject({
-        above_prompt_tokens: z.int(),
-        input_per_1m: z.number(),
-        output_per_1m: z.number(),
-      }),
-    )
-    .nullable(),
+  tiers: tiers.nullable(),
+  service_tiers: lists,
+  regions: lists,
   free: z.boolean(),
   effective_from: time,
   created_at: time,
@@ -104,6 +122,22 @@ export const modelPrice = z.strictObject({
 });
 
 export const catalog = z.strictObject({ models: z.array(modelPrice) });
+
+export const excess = z.strictObject({
+  id,
+  org_id: id,
+  reservation_id: id,
+  status: z.enum(['open', 'charged', 'dropped']),
+  wallet_id: id,
+  currency: id,
+  charged: money.describe('What the settle charged: the bound.'),
+  excess: money.describe('What it told beyond that.'),
+  created_at: time,
+  decided_at: time.nullable(),
+  decided_by: id.nullable(),
+  note: z.string().nullable(),
+  transaction_id: id.nullable(),
+});
 
 export const exchangeRates = z.strictObject({
   base: z.literal('USD'),

@@ -3,6 +3,7 @@ import type {
   Batch,
   BatchItem,
   Extend,
+  Fees,
   PricedModel,
   Redeem,
   ReserveBody,
@@ -55,8 +56,15 @@ export const reserveBody = z
       .strictObject({
         characters: count.optional(),
         seconds: z.number().min(0).optional(),
-      } satisfies Members<Some<Units>>)
+        web_searches: count.optional(),
+        file_searches: count.optional(),
+        containers: count.optional(),
+        pages: count.optional(),
+        image_output_tokens: count.optional(),
+      } satisfies Members<Some<Units & Fees>>)
       .nullish(),
+    service_tier: id.nullish(),
+    region: id.nullish(),
     fallbacks: z.array(model).max(16).nullish(),
     session_limits: z
       .strictObject({
@@ -102,24 +110,40 @@ const usage = z
     characters: count.default(0),
     seconds: z.number().min(0).default(0),
     tool_calls: count.default(0),
+    // These are kept only if they are told, as an older gateway tells none of them.
+    image_input_tokens: count.optional(),
+    image_output_tokens: count.optional(),
+    video_input_tokens: count.optional(),
+    video_output_tokens: count.optional(),
+    web_searches: count.optional(),
+    file_searches: count.optional(),
+    containers: count.optional(),
+    pages: count.optional(),
+    service_tier: id.optional(),
+    region: id.optional(),
   } satisfies Members<Usage>)
   .superRefine((used, check) => {
     const { cached_tokens, cache_write_tokens, cache_write_1h_tokens, audio_input_tokens } = used;
+    const { image_input_tokens = 0, video_input_tokens = 0 } = used;
+    const cached = cached_tokens + cache_write_tokens + cache_write_1h_tokens;
     if (
-      cached_tokens + cache_write_tokens + cache_write_1h_tokens + audio_input_tokens >
+      cached + audio_input_tokens + image_input_tokens + video_input_tokens >
       used.prompt_tokens
     ) {
       check.addIssue({
         code: 'custom',
         path: ['prompt_tokens'],
-        message: 'must include the cached, cache-write and audio input tokens',
+        message: 'must include the cached, cache-write, audio, image and video input tokens',
       });
     }
-    if (used.reasoning_tokens + used.audio_output_tokens > used.completion_tokens) {
+    const { reasoning_tokens, audio_output_tokens } = used;
+    const { image_output_tokens = 0, video_output_tokens = 0 } = used;
+    const shown = audio_output_tokens + image_output_tokens + video_output_tokens;
+    if (reasoning_tokens + shown > used.completion_tokens) {
       check.addIssue({
         code: 'custom',
         path: ['completion_tokens'],
-        message: 'must include the reasoning and audio output tokens',
+        message: 'must include the reasoning, audio, image and video output tokens',
       });
     }
   });

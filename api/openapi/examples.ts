@@ -74,6 +74,7 @@ export const bodies: Record<string, object> = {
     max_budget: 5,
   },
   'post /v1/tokens/:name/rotate': { overlap_seconds: 3_600 },
+  'post /v1/admin/settlement-excess/:id': { action: 'drop', note: 'A fault of the provider' },
   'post /v1/cost-tickets/:id/approve': { note: 'Approved for June' },
   'post /v1/cost-tickets/:id/deny': { reason: 'Use a smaller model' },
   'post /v1/payments/create-checkout': {

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { sha256 } from '../../domain/digest';
 import { AppError } from '../../domain/errors';
+import { type Amount, amounts, isNeeded } from '../../domain/ledger/price-lists';
 import * as pricing from '../../domain/ledger/pricing';
 import { toWire } from '../../runtime/wire';
 import * as answers from '../answers/money';
@@ -11,27 +12,32 @@ import { type Ctx, route } from '../http/route';
 
 // Prices are kept as decimals; a double says at most 15 digits of one exactly.
 const price = z.number().min(0, 'must not be negative').max(1_000_000_000);
-const tier = z.strictObject({
-  above_prompt_tokens: z.int().min(0),
-  input_per_1m: price,
-  output_per_1m: price,
-});
-const optionalPrice = price.nullable().optional();
+const listed = Object.fromEntries(amounts.map((name) => [name, price.optional()])) as Record<
+  Amount,
+  z.ZodOptional<typeof price>
+>;
+const tiers = z
+  .array(z.strictObject({ above_prompt_tokens: z.int().min(0), ...listed }))
+  .min(1)
+  .max(16);
+// The names stand in answers of providers.
+const lists = z
+  .record(
+    z.string().regex(/^[\w.:-]{1,64}$/, 'must be a name of letters, digits and . _ : -'),
+    z.union([price, z.strictObject({ ...listed, tiers: tiers.optional() })]),
+  )
+  .refine((given) => Object.keys(given).length <= 16, 'may have at most 16 names');
 const figures = {
-  input_per_1m: price.optional(),
-  output_per_1m: price.optional(),
-  cached_input_per_1m: optionalPrice,
-  cache_write_per_1m: optionalPrice,
-  cache_write_1h_per_1m: optionalPrice,
-  audio_input_per_1m: optionalPrice,
-  audio_output_per_1m: optionalPrice,
-  per_minute: optionalPrice,
-  per_1m_characters: optionalPrice,
-  per_request: optionalPrice,
-  per_tool_call: optionalPrice,
+  ...(Object.fromEntries(
+    amounts.map((name) => [name, (isNeeded(name) ? price : price.nullable()).optional()]),
+  ) as Record<Amount, z.ZodOptional<z.ZodNullable<typeof price>>>),
+  // Lists of this API have a member of that name, which means something else.
+  per_page: price.nullable().optional().describe('USD per page.'),
   max_output_tokens: z.int().min(1).max(1_000_000_000).nullable().optional(),
   reasoning: flag.optional(),
-  tiers: z.array(tier).min(1).max(16).nullable().optional(),
+  tiers: tiers.nullable().optional(),
+  service_tiers: lists.nullable().optional(),
+  regions: lists.nullable().optional(),
   free: flag.optional(),
   effective_from: instant.optional(),
 };

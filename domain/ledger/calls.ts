@@ -17,6 +17,17 @@ export interface Units {
   seconds: number;
 }
 
+/**
+ * What a request may bring that is priced by number; image tokens come on top of its completion.
+ */
+export interface Fees {
+  web_searches: number;
+  file_searches: number;
+  containers: number;
+  pages: number;
+  image_output_tokens: number;
+}
+
 /** The limits of a session, this call included: a count of calls, and USD. */
 export interface SessionLimits {
   max_actions?: number | undefined;
@@ -39,7 +50,14 @@ export interface Reserve extends PricedModel, TraceMembers {
   /** Names the hold: a repeat of the same body finds it. */
   request_id: string;
   family?: string | null | undefined;
-  units?: Some<Units> | null | undefined;
+  units?: Some<Units & Fees> | null | undefined;
+  /**
+   * The tier of service that the request names. Where it leaves the choice to the provider (`auto`,
+   * `default`) the dearest that is priced is held; absent is the ordinary one.
+   */
+  service_tier?: string | null | undefined;
+  /** The region that the request names. */
+  region?: string | null | undefined;
   /** The other candidates: their prices are frozen too, and the dearest is held. */
   fallbacks?: readonly PricedModel[] | null | undefined;
   session_limits?: SessionLimits | null | undefined;
@@ -80,8 +98,9 @@ export interface Warning {
 
 /**
  * The usage of one answer, reported by the upstream or counted by the gateway. Counts are tokens
- * unless the name says otherwise; an absent one is 0. All input tokens are in `prompt_tokens`,
- * cached, cache-write and audio included; likewise reasoning and audio in `completion_tokens`.
+ * unless the name says otherwise; an absent one is 0. All input tokens are in `prompt_tokens`:
+ * cached, cache-write, audio, image and video; likewise reasoning, audio, image and video in
+ * `completion_tokens`.
  */
 export interface Usage {
   prompt_tokens: number;
@@ -95,11 +114,24 @@ export interface Usage {
   reasoning_tokens: number;
   audio_input_tokens: number;
   audio_output_tokens: number;
-  characters?: number;
+  image_input_tokens?: number | undefined;
+  image_output_tokens?: number | undefined;
+  video_input_tokens?: number | undefined;
+  video_output_tokens?: number | undefined;
+  characters?: number | undefined;
   /** Of sound. */
-  seconds?: number;
-  /** Searches and the like that the provider ran and bills by number. */
-  tool_calls?: number;
+  seconds?: number | undefined;
+  /** Runs of tools that the provider bills by number, of no kind below. */
+  tool_calls?: number | undefined;
+  web_searches?: number | undefined;
+  file_searches?: number | undefined;
+  /** Sandboxes that the provider ran code in. */
+  containers?: number | undefined;
+  pages?: number | undefined;
+  /** The tier of service that the answer named. */
+  service_tier?: string | undefined;
+  /** The region that the answer named. */
+  region?: string | undefined;
 }
 
 /** A settle names its hold by `reservation_id` or by the `request_id` of the reserve. */

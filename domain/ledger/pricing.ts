@@ -2,25 +2,26 @@ import { AppError } from '../errors';
 import { newId } from '../ids';
 import { NANOS_MAX } from '../money';
 import { type Db, many, maybe, one } from '../sql';
+import {
+  amounts,
+  blankFigures,
+  type Figures,
+  hasAmount,
+  type PriceList,
+  type PriceTier,
+} from './price-lists';
 
 /** A model price as people edit it; USD per million tokens, or per unit. */
-export interface Price {
+export interface Price extends Figures {
   provider: string;
   model: string;
-  input_per_1m: number;
-  output_per_1m: number;
-  cached_input_per_1m: number | null;
-  cache_write_per_1m: number | null;
-  cache_write_1h_per_1m: number | null;
-  audio_input_per_1m: number | null;
-  audio_output_per_1m: number | null;
-  per_minute: number | null;
-  per_1m_characters: number | null;
-  per_request: number | null;
-  per_tool_call: number | null;
   max_output_tokens: number | null;
   reasoning: boolean;
   tiers: PriceTier[] | null;
+  /** By the name that an answer gives the tier of service it was served at. */
+  service_tiers: Record<string, PriceList> | null;
+  /** By the name of the region that an answer was made in. */
+  regions: Record<string, PriceList> | null;
   free: boolean;
   /** Absent: from now on, by the database's clock. */
   effective_from?: Date | undefined;
@@ -28,28 +29,14 @@ export interface Price {
 
 /** A price that says nothing yet: no amount, no limit, not free. */
 export const blankPrice = {
-  input_per_1m: 0,
-  output_per_1m: 0,
-  cached_input_per_1m: null,
-  cache_write_per_1m: null,
-  cache_write_1h_per_1m: null,
-  audio_input_per_1m: null,
-  audio_output_per_1m: null,
-  per_minute: null,
-  per_1m_characters: null,
-  per_request: null,
-  per_tool_call: null,
+  ...blankFigures,
   max_output_tokens: null,
   reasoning: false,
   tiers: null,
+  service_tiers: null,
+  regions: null,
   free: false,
 };
-
-interface PriceTier {
-  above_prompt_tokens: number;
-  input_per_1m: number;
-  output_per_1m: number;
-}
 
 interface StoredPrice extends Price {
   id: string;
@@ -58,22 +45,8 @@ interface StoredPrice extends Price {
   updated_at: Date;
 }
 
-const amounts = [
-  'input_per_1m',
-  'output_per_1m',
-  'cached_input_per_1m',
-  'cache_write_per_1m',
-  'cache_write_1h_per_1m',
-  'audio_input_per_1m',
-  'audio_output_per_1m',
-  'per_minute',
-  'per_1m_characters',
-  'per_request',
-  'per_tool_call',
-] as const;
-
 const columns = `id, provider, model, ${amounts.map((name) => `${name}::float`).join(', ')}, max_output_tokens, reasoning, tiers,
-  free, effective_from, created_at, updated_at`;
+  service_tiers, regions, free, effective_from, created_at, updated_at`;
 
 // The version of each price that is in force now, else the one that comes next.
 const current = `
@@ -205,10 +178,7 @@ export async function convert(
 
 // A forgotten price must not make a model free.
 function checkPaid(price: Price): void {
-  const isZero =
-    amounts.every((name) => !price[name]) &&
-    !(price.tiers ?? []).some((tier) => tier.input_per_1m || tier.output_per_1m);
-  if (!isZero || price.free) return;
+  if (hasAmount(price) || price.free) return;
   throw new AppError(
     'invalid_field',
     'Every amount is zero. Say free: true if this model costs nothing.',
@@ -246,16 +216,16 @@ async function retire(trx: Db, id: string, from: Date | 'now' | null): Promise<n
 }
 
 function insertVersion(trx: Db, id: string, price: Price, created_at?: Date): Promise<StoredPrice> {
-  const { provider, model, max_output_tokens, reasoning, tiers, free, effective_from } = price;
+  const { provider, model, max_output_tokens, reasoning, free, effective_from } = price;
   const figures = Object.fromEntries(
     amounts.map((name) => [name, price[name] == null ? null : String(price[name])]),
   );
   return one<StoredPrice>(
     trx,
-    `insert into model_prices (id, provider, model, ${amounts.join(', ')}, max_output_tokens, reasoning, tiers, free,
-       effective_from, created_at, updated_at)
+    `insert into model_prices (id, provider, model, ${amounts.join(', ')}, max_output_tokens, reasoning, tiers,
+       service_tiers, regions, free,       effective_from, created_at, updated_at)
      values (:id, :provider, :model, ${amounts.map((name) => `:${name}::text::numeric`).join(', ')}, :max_output_tokens, :reasoning,
-       :tiers, :free, coalesce(:effective_from, clock_timestamp()), coalesce(:created_at, clock_timestamp()), clock_timestamp())
+       :tiers, :service_tiers, :regions, :free, coalesce(:effective_from, clock_timestamp()), coalesce(:created_at, clock_timestamp()), clock_timestamp())
      returning ${columns}`,
     {
       id,
@@ -266,8 +236,14 @@ function insertVersion(trx: Db, id: string, price: Price, created_at?: Date): Pr
       reasoning,
       free,
       effective_from: effective_from ?? null,
-      tiers: tiers ? JSON.stringify(tiers) : null,
+      tiers: asJson(price.tiers),
+      service_tiers: asJson(price.service_tiers),
+      regions: asJson(price.regions),
       created_at: created_at ?? null,
     },
   );
+}
+
+function asJson(value: object | null): string | null {
+  return value === null ? null : JSON.stringify(value);
 }

@@ -37,6 +37,16 @@ export const refusals: Record<string, Refusal> = {
     message:
       'A model of this request has no price. A platform admin must set one: POST /v1/admin/model-pricing.',
   },
+  service_tier_not_priced: {
+    code: 'invalid_field',
+    message:
+      'There is no price for this tier of service. Ask for another one, or for a price of it: service_tiers of PUT /v1/admin/model-pricing/{id}.',
+  },
+  region_not_priced: {
+    code: 'invalid_field',
+    message:
+      'There is no price for this region. Ask for another one, or for a price of it: regions of PUT /v1/admin/model-pricing/{id}.',
+  },
   exchange_rate_missing: {
     code: 'exchange_rate_missing',
     message:

@@ -7,6 +7,7 @@ import type { Events } from '../control-plane/events';
 import type { Holds } from '../control-plane/holds';
 import type { Sound } from '../counting/sound';
 import type { Tokenizer } from '../counting/tokenizer';
+import type { Demand } from '../families/billed';
 import type { Family } from '../families/family';
 import type { ClientRequest } from '../families/request';
 import type { Identities } from '../identity/memory';
@@ -118,6 +119,8 @@ export interface Estimated extends Routed {
   /** The provider adds input that this gateway does not see. */
   has_unseen_input: boolean;
   units: Units | undefined;
+  /** What it asks for beyond tokens. */
+  demand: Demand;
 }
 
 /** The limits let it pass; `held_limits` is undefined if nothing was counted. */

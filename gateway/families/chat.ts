@@ -1,4 +1,5 @@
 import { type Body, isObject, listOf, stringOf } from '../wire/values';
+import { seeChat } from './fees';
 import {
   addFile,
   addMessages,
@@ -58,6 +59,7 @@ export const chatReader: Reader = {
     found.text = chatText(answer);
     found.audio_tokens = chatAudio(answer);
     found.has_output = hasOutput(answer);
+    seeChat(answer, found);
   },
   usageOf: openaiUsage,
   openStream(found, choices) {
@@ -66,6 +68,7 @@ export const chatReader: Reader = {
       found.usage = largerOf(found.usage, usageIn(chunk));
       addDelivered(found, chatText(chunk));
       found.audio_tokens += chatAudio(chunk);
+      seeChat(chunk, found);
       if (!found.has_output && hasOutput(chunk)) found.has_output = true;
       if (!found.has_finish && hasEnded(chunk)) found.has_finish = true;
       return isUsageOnly(chunk);

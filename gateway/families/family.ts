@@ -4,6 +4,7 @@ import type { PolicyRoute } from '../config/policies';
 import type { Shape } from '../config/upstreams';
 import type { Talk } from '../policy/talk';
 import type { Body } from '../wire/values';
+import type { Demand } from './billed';
 import type { Input } from './input';
 import type { Measured, Reader } from './reader';
 import type { ArrivingRequest, ClientRequest } from './request';
@@ -34,6 +35,8 @@ export interface Family {
   max_completion_tokens(body: Body): number | null;
   /** How many choices its stream has; one if absent. */
   choices?(body: Body): number;
+  /** What the request asks for beyond tokens; throws if nothing can price it. */
+  demand?(body: Body): Demand;
   /** The priced units besides tokens, as the request gives them. */
   units?(body: Body, text_tokens: number): Units;
   /** How long so many bytes of an answer last, if their number says so. */

@@ -1,5 +1,6 @@
 import type { Usage } from '../../domain/ledger/calls';
 import { type Body, isObject, listOf, stringOf } from '../wire/values';
+import { seeBlock, seeMessage, seeMessageUsage } from './fees';
 import {
   addContent,
   addFile,
@@ -84,6 +85,7 @@ export const messageReader: Reader = {
   readAnswer(answer, found) {
     found.usage = messageUsage(answer.usage);
     found.text = listOf(answer.content).map(blockText).join('');
+    seeMessage(answer, found);
     found.has_output = typeof answer.stop_reason === 'string' || listOf(answer.content).length > 0;
   },
   usageOf: messageUsage,
@@ -102,7 +104,7 @@ export const messageReader: Reader = {
  */
 function messageUsage(value: unknown): Told | undefined {
   if (!isObject(value)) return undefined;
-  const used = { ...nothing_used, cache_write_1h_tokens: 0, tool_calls: 0 };
+  const used = { ...nothing_used, cache_write_1h_tokens: 0 };
   addShare(value, used);
   const rounds = listOf(value.iterations);
   const is_told = used.prompt_tokens + used.completion_tokens > 0;
@@ -110,10 +112,7 @@ function messageUsage(value: unknown): Told | undefined {
   for (const share of rounds) if (!is_told || share.type === 'compaction') addShare(share, used);
   if (used.prompt_tokens + used.completion_tokens === 0) return undefined;
   const details = isObject(value.output_tokens_details) ? value.output_tokens_details : {};
-  const tools = isObject(value.server_tool_use) ? value.server_tool_use : {};
   used.reasoning_tokens = countOf(details.thinking_tokens);
-  // Fetching pages has no price of its own.
-  used.tool_calls = countOf(tools.web_search_requests);
   const shortened = rounds.filter(({ type }) => type === 'compaction');
   return withinTotals({
     ...used,
@@ -147,6 +146,7 @@ function readEvent(event: Body, usage: Body, found: Measured): void {
     const { content_block } = event;
     if (!isObject(content_block)) return;
     addDelivered(found, blockText(content_block));
+    seeBlock(content_block, found);
     if (content_block.type !== 'text' && content_block.type !== 'thinking') found.has_output = true;
   } else if (type === 'message_start') {
     found.is_usage_partial = true;
@@ -165,6 +165,7 @@ function addUsage(told: unknown, usage: Body, found: Measured): void {
   if (!isObject(told)) return;
   larger(told, usage);
   found.usage = messageUsage(usage);
+  seeMessageUsage(usage, found);
 }
 
 function larger(told: Body, kept: Body): void {

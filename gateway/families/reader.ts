@@ -1,5 +1,6 @@
 import type { Usage } from '../../domain/ledger/calls';
 import type { Body } from '../wire/values';
+import { nothing_seen, type Seen } from './fees';
 
 /** The usage and texts of an answer, as far as it came. */
 export interface Measured {
@@ -29,6 +30,8 @@ export interface Measured {
   failed: Body | undefined;
   /** The number of the last event, in streams that number them. */
   sequence_number: number;
+  /** What it tells of its bill beside the tokens. */
+  seen: Seen;
 }
 
 export const nothing_measured: Measured = {
@@ -44,6 +47,7 @@ export const nothing_measured: Measured = {
   has_output: false,
   failed: undefined,
   sequence_number: 0,
+  seen: nothing_seen,
 };
 
 /** True if what was measured is an answer: output of any kind, its end, or usage that is told. */

@@ -1,5 +1,6 @@
 import { type Body, isObject, listOf, stringOf, whole } from '../wire/values';
 import { addImage, addSound, soundTokens } from './chat';
+import { seeResponse, seeResponseEvent } from './fees';
 import {
   addFile,
   addMessages,
@@ -16,8 +17,6 @@ import { openaiUsage } from './usage';
 const ANSWER_TOKENS = 3;
 const MESSAGE_TOKENS = 4;
 const own_tools = new Set(['function', 'custom', 'namespace']);
-// Tools that the provider runs itself and bills by the number of calls.
-const billed_calls = new Set(['web_search_call', 'file_search_call']);
 
 /** The input of a response. */
 export function responseInput(body: Body): Input {
@@ -87,6 +86,7 @@ const ends = new Set(['response.completed', 'response.incomplete', 'response.fai
 
 function readEvent(event: Body, found: Measured): void {
   const type = stringOf(event.type);
+  seeResponseEvent(event, found);
   found.sequence_number = whole(event.sequence_number);
   if (type.endsWith('.delta')) {
     const delta = stringOf(event.delta);
@@ -109,8 +109,7 @@ function readEvent(event: Body, found: Measured): void {
 function readResponse(answer: Body, found: Measured): void {
   const output = listOf(answer.output);
   found.usage = openaiUsage(answer.usage);
-  const tool_calls = output.filter(({ type }) => billed_calls.has(String(type))).length;
-  if (found.usage !== undefined && tool_calls > 0) found.usage.tool_calls = tool_calls;
+  seeResponse(answer, found);
   found.text = output.map(itemText).join('');
   if (output.length > 0) found.has_output = true;
 }

@@ -4,6 +4,7 @@ import { completionsTalk, embeddingsTalk } from '../policy/completions-talk';
 import { messagesTalk } from '../policy/messages-talk';
 import { responsesTalk } from '../policy/responses-talk';
 import { silentTalk } from '../policy/talk';
+import { chatMembers, demandReader, messageMembers, responseMembers } from './billed';
 import {
   choicesOf,
   completionCap,
@@ -36,6 +37,7 @@ export const chat: Family = {
   may_stream: true,
   usage_is_asked: true,
   has_output: true,
+  demand: demandReader(chatMembers),
   input: chatInput,
   max_completion_tokens: completionCap,
   choices: choicesOf,
@@ -63,6 +65,7 @@ export const responses: Family = {
   usage_is_asked: false,
   has_output: true,
   check: checkResponse,
+  demand: demandReader(responseMembers),
   input: responseInput,
   max_completion_tokens: responseCap,
   reader: responseReader,
@@ -81,6 +84,7 @@ export const messages: Family = {
   usage_is_asked: false,
   has_output: true,
   check: checkMessage,
+  demand: demandReader(messageMembers),
   input: messageInput,
   max_completion_tokens: messageCap,
   reader: messageReader,
@@ -124,6 +128,7 @@ export const completions: Family = {
   may_stream: true,
   usage_is_asked: true,
   has_output: true,
+  demand: demandReader(chatMembers),
   input: promptInput,
   max_completion_tokens: legacyCap,
   choices: legacyChoices,

@@ -61,7 +61,10 @@ const names = {
     'output_tokens_details.audio_tokens',
     'output_token_details.audio_tokens',
   ],
-  tool_calls: ['server_tool_calls'],
+  image_in: ['prompt_tokens_details.image_tokens', 'input_tokens_details.image_tokens'],
+  image_out: ['completion_tokens_details.image_tokens', 'output_tokens_details.image_tokens'],
+  video_in: ['prompt_tokens_details.video_tokens', 'input_tokens_details.video_tokens'],
+  video_out: ['completion_tokens_details.video_tokens', 'output_tokens_details.video_tokens'],
 } as const;
 
 type Counts = Record<keyof typeof names, number>;
@@ -92,10 +95,13 @@ export function openaiUsage(value: unknown): Told | undefined {
     cached_tokens: told.cached,
     cache_write_tokens: Math.max(0, told.written - told.written_1h),
     cache_write_1h_tokens: told.written_1h,
-    tool_calls: told.tool_calls,
     reasoning_tokens: told.reasoning,
     audio_input_tokens: told.audio_in,
     audio_output_tokens: told.audio_out,
+    image_input_tokens: told.image_in,
+    image_output_tokens: told.image_out,
+    video_input_tokens: told.video_in,
+    video_output_tokens: told.video_out,
   });
 }
 
@@ -126,11 +132,13 @@ function firstIn(usage: Body, all: readonly string[][]): number {
   return 0;
 }
 
+type Figure = Exclude<keyof Told, 'service_tier' | 'region'>;
+
 /** The larger of each count: figures are totals so far, never steps, and one left out stands. */
 export function largerOf(before: Told | undefined, now: Told | undefined): Told | undefined {
   if (before === undefined || now === undefined) return now ?? before;
   const larger = { ...before };
-  for (const [name, count] of Object.entries(now) as [keyof Told, number | undefined][]) {
+  for (const [name, count] of Object.entries(now) as [Figure, number | undefined][]) {
     larger[name] = Math.max(larger[name] ?? 0, count ?? 0);
   }
   return withinTotals(larger);
@@ -141,7 +149,7 @@ export function largerOf(before: Told | undefined, now: Told | undefined): Told 
  * must not leave a request unbilled.
  */
 export function withinTotals(usage: Told): Told {
-  const { prompt_tokens, completion_tokens, cache_write_1h_tokens, tool_calls } = usage;
+  const { prompt_tokens, completion_tokens, cache_write_1h_tokens } = usage;
   const cached_tokens = Math.min(usage.cached_tokens, prompt_tokens);
   const cache_write_tokens = Math.min(usage.cache_write_tokens, prompt_tokens - cached_tokens);
   let uncached = prompt_tokens - cached_tokens - cache_write_tokens;
@@ -159,10 +167,24 @@ export function withinTotals(usage: Told): Told {
     within.cache_write_1h_tokens = Math.min(cache_write_1h_tokens, uncached);
     uncached -= within.cache_write_1h_tokens;
   }
-  if (tool_calls) within.tool_calls = tool_calls;
   if (usage.total_tokens) within.total_tokens = usage.total_tokens;
   if (usage.rounds && usage.rounds > 1) within.rounds = usage.rounds;
   if (usage.uncapped_tokens) within.uncapped_tokens = usage.uncapped_tokens;
   within.audio_input_tokens = Math.min(usage.audio_input_tokens, uncached);
+  addShares(usage, within, {
+    input: uncached - within.audio_input_tokens,
+    output: completion_tokens - reasoning_tokens - within.audio_output_tokens,
+  });
   return within;
+}
+
+/** Adds what pictures and video have of the tokens that are left. */
+function addShares(usage: Told, within: Told, left: { input: number; output: number }): void {
+  for (const kind of ['image', 'video'] as const) {
+    for (const side of ['input', 'output'] as const) {
+      const share = Math.min(usage[`${kind}_${side}_tokens`] ?? 0, left[side]);
+      if (share > 0) within[`${kind}_${side}_tokens`] = share;
+      left[side] -= share;
+    }
+  }
 }

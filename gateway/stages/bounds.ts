@@ -77,7 +77,7 @@ export async function priceOf(
 }
 
 /** The price that counts for a model: the longest match, as the ledger finds it. */
-function bestMatch<Row extends { provider: string; model: string }>(
+export function bestMatch<Row extends { provider: string; model: string }>(
   rows: readonly Row[],
   provider: string,
   model: string,

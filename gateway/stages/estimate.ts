@@ -1,7 +1,9 @@
 import { AppError } from '../../domain/errors';
 import type { Estimated, Routed } from '../call/call';
 import { encodingOf } from '../counting/tokenizer';
+import { nothing_asked } from '../families/billed';
 import { paymentOf } from './pay';
+import { checkPriced } from './priced';
 
 // Far above what any model reads; the ledger takes whole numbers only.
 const TOKENS_MAX = 1_000_000_000_000;
@@ -11,6 +13,8 @@ export async function estimate(call: Routed): Promise<Estimated> {
   const { gateway, family, request, candidates } = call;
   const agent_id = call.identity.agent_id ?? agentOf(call);
   const payment = paymentOf(call);
+  const demand = family.demand?.(request.body) ?? nothing_asked;
+  if (demand.needs.length > 0) await checkPriced(call, demand);
   const input = family.input(request.body);
   const counted = gateway.tokenizer.count(input.texts, encodingOf(call.model));
   const text_tokens = typeof counted === 'number' ? counted : await counted;
@@ -26,6 +30,7 @@ export async function estimate(call: Routed): Promise<Estimated> {
     estimated_prompt_tokens,
     has_unseen_input,
     units,
+    demand,
   });
 }
 

@@ -3,6 +3,7 @@ import type { Funded } from '../call/call';
 import type { Price } from '../control-plane/client';
 import { encodingOf } from '../counting/tokenizer';
 import { DEFAULT_MAX_COMPLETION_TOKENS } from '../families/caps';
+import { withFees } from '../families/fees';
 import { isAnswer, type Measured, type Told } from '../families/reader';
 import { nothing_used } from '../families/usage';
 import type { Candidate } from '../upstreams/targets';
@@ -24,6 +25,17 @@ export const refused: Outcome = {
  * it, for a client that had gone.
  */
 export async function outcomeOf(
+  call: Funded,
+  candidate: Candidate,
+  measured: Measured,
+  gave_up: boolean,
+): Promise<Outcome> {
+  const outcome = await tokensOf(call, candidate, measured, gave_up);
+  if (outcome === refused || outcome.usage === undefined) return outcome;
+  return { ...outcome, usage: withFees(outcome.usage, measured.seen, call.demand) };
+}
+
+async function tokensOf(
   call: Funded,
   candidate: Candidate,
   measured: Measured,

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { AppError, isAppError } from '../../domain/errors';
 import type { PricedModel, Reserve } from '../../domain/ledger/calls';
 import type { Funded, Limited } from '../call/call';
 import { inCallSpan, traceOf } from '../call/spans';
@@ -25,8 +26,15 @@ export async function reserve(call: Limited): Promise<Funded | undefined> {
       ? await hold(call)
       : await inCallSpan(call, 'reserve', {}, () => hold(call));
   } catch (error) {
-    throw sessionRefusal(call, strangerIn(call, error));
+    throw sessionRefusal(call, strangerIn(call, asAsked(error)));
   }
+}
+
+/** The region has another name in the request that asks for it. */
+function asAsked(error: unknown): unknown {
+  if (!isAppError(error) || error.details.param !== 'region') return error;
+  const { code, message, details } = error;
+  return new AppError(code, message, { ...details, param: 'inference_geo' });
 }
 
 async function hold(call: Limited): Promise<Funded> {
@@ -68,13 +76,20 @@ async function requestOf(call: Limited, price: PricedModel): Promise<Reserve> {
     fallbacks: prices.length > 1 ? prices.slice(1) : undefined,
     estimated_prompt_tokens: call.estimated_prompt_tokens,
     max_completion_tokens: request.max_completion_tokens,
-    units: call.units,
+    units: unitsOf(call),
+    service_tier: call.demand.service_tier,
+    region: call.demand.region,
     session_id: call.session_id,
     session_limits: sessionLimitsOf(call),
     request_body_hash: await bodyHash(request.raw),
     traceparent: trace.traceparent,
     identity_proof_method: trace.identity_proof_method,
   };
+}
+
+/** What is priced by number, as far as the request says it. */
+function unitsOf({ units, demand }: Limited): Reserve['units'] {
+  return demand.needs.length === 0 ? units : { ...units, ...demand.units };
 }
 
 /** Sends the settlement. If its usage is refused, what was held for is charged. */
@@ -87,6 +102,8 @@ function settle(call: Funded, price: PricedModel): void {
     completion_tokens: completionCeiling(call),
     ...call.units,
   };
+  const { web_searches, file_searches, containers } = call.demand.units;
+  Object.assign(held_for, { web_searches, file_searches, containers });
   call.gateway.control_plane.settle(
     { org_id, reservation_id, ...servedBy(call, price), ...call.outcome, ...traceOf(call) },
     held_for,

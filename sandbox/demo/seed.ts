@@ -30,6 +30,9 @@ export interface Seeded {
 
 const FUNDS_NANOS = 100_000_000_000n;
 
+// What tools that a provider runs cost by number, whichever model calls them.
+const openai_tools = { per_web_search: 0.01, per_file_search: 0.0025, per_container: 0.03 };
+
 // The providers' public list prices in USD.
 const prices: (Partial<pricing.Price> & { provider: string; model: string })[] = [
   {
@@ -39,6 +42,7 @@ const prices: (Partial<pricing.Price> & { provider: string; model: string })[] =
     cached_input_per_1m: 0.075,
     output_per_1m: 0.6,
     max_output_tokens: 16_384,
+    ...openai_tools,
   },
   {
     provider: 'openai',
@@ -47,6 +51,10 @@ const prices: (Partial<pricing.Price> & { provider: string; model: string })[] =
     cached_input_per_1m: 1.25,
     output_per_1m: 10,
     max_output_tokens: 16_384,
+    service_tiers: {
+      priority: { input_per_1m: 4.25, cached_input_per_1m: 2.125, output_per_1m: 17 },
+    },
+    ...openai_tools,
   },
   {
     provider: 'openai',
@@ -56,6 +64,11 @@ const prices: (Partial<pricing.Price> & { provider: string; model: string })[] =
     output_per_1m: 4.4,
     max_output_tokens: 100_000,
     reasoning: true,
+    service_tiers: {
+      flex: { input_per_1m: 0.55, cached_input_per_1m: 0.138, output_per_1m: 2.2 },
+      priority: { input_per_1m: 2, cached_input_per_1m: 0.5, output_per_1m: 8 },
+    },
+    ...openai_tools,
   },
   { provider: 'openai', model: 'text-embedding-3-small', input_per_1m: 0.02 },
   {
@@ -67,7 +80,18 @@ const prices: (Partial<pricing.Price> & { provider: string; model: string })[] =
     cache_write_per_1m: 3.75,
     cache_write_1h_per_1m: 6,
     max_output_tokens: 64_000,
-    tiers: [{ above_prompt_tokens: 200_000, input_per_1m: 6, output_per_1m: 22.5 }],
+    tiers: [
+      {
+        above_prompt_tokens: 200_000,
+        input_per_1m: 6,
+        output_per_1m: 22.5,
+        cached_input_per_1m: 0.6,
+        cache_write_per_1m: 7.5,
+        cache_write_1h_per_1m: 12,
+      },
+    ],
+    per_web_search: 0.01,
+    per_container: 0.05,
   },
   { provider: 'openai', model: 'whisper-1', per_minute: 0.006 },
   {

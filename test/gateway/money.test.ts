@@ -230,7 +230,7 @@ test('all choices of a request count: the hold is the cap times n', async () => 
   expect(held_nanos - one_choice.held_nanos).toBe(2n * 64n * 600n);
 });
 
-describe('a model that reasons unseen is settled at what was held for it where its usage is missing or refused', () => {
+describe('a model that reasons unseen is settled at what was held for it where its usage is missing', () => {
   let url: string;
 
   beforeAll(async () => {

@@ -50,7 +50,13 @@ export interface World {
 
 // The list prices of the sandbox's models, as the demo seeds them.
 const prices: { provider?: string; model: string; [column: string]: unknown }[] = [
-  { model: 'gpt-4o-mini', input_per_1m: 0.15, cached_input_per_1m: 0.075, output_per_1m: 0.6 },
+  {
+    model: 'gpt-4o-mini',
+    input_per_1m: 0.15,
+    cached_input_per_1m: 0.075,
+    output_per_1m: 0.6,
+    per_web_search: 0.01,
+  },
   { model: 'gpt-4o', input_per_1m: 2.5, output_per_1m: 10 },
   { model: 'o4-mini', input_per_1m: 1.1, output_per_1m: 4.4, reasoning: true },
   { model: 'text-embedding-3-small', input_per_1m: 0.02, output_per_1m: 0 },

@@ -167,7 +167,6 @@ function toUsage(usage: Usage): Body {
       // usage need it.
       ...(usage.cache_write_1h_tokens && { cache_write_1h_tokens: usage.cache_write_1h_tokens }),
     },
-    ...(usage.tool_calls && { server_tool_calls: usage.tool_calls }),
     completion_tokens_details: { reasoning_tokens: usage.reasoning_tokens },
   };
 }

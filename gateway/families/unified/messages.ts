@@ -42,6 +42,7 @@ function streamed(): Translator {
     end: () => nothing,
     // The translated answer gives its usage at its very end, the provider from its first event on.
     tell(measured) {
+      measured.seen = found.seen;
       if (found.usage === undefined) return;
       measured.usage = found.usage;
       measured.is_usage_partial = found.is_usage_partial;
@@ -53,6 +54,7 @@ function streamed(): Translator {
 function whole(): Translator {
   const chunks: Buffer[] = [];
   let length = 0;
+  const found: Measured = { ...nothing_measured };
   return {
     push(chunk) {
       length += chunk.length;
@@ -65,12 +67,13 @@ function whole(): Translator {
       const text = bytes.toString('utf8');
       const message = objectIn(text);
       if (message === undefined) return bytes;
-      const found: Measured = { ...nothing_measured };
       messageReader.readAnswer(message, found);
       if (message.error != null || !isAnswer(found)) return bytes;
       return Buffer.from(JSON.stringify(toCompletion(message, inputsIn(text), found, now())));
     },
-    tell: () => undefined,
+    tell(measured) {
+      measured.seen = found.seen;
+    },
   };
 }
 

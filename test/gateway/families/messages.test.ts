@@ -117,7 +117,7 @@ test('all figures at once, in JSON and in a stream: input, cache read, both writ
       cache_write_1h_tokens: 20,
       completion_tokens: 50,
       reasoning_tokens: 10,
-      tool_calls: 2,
+      web_searches: 2,
     });
   }
 });

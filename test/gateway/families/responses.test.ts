@@ -136,7 +136,7 @@ test('an earlier response that only the provider sees adds the configured surcha
   expect(alone.held_nanos).toBeGreaterThan(0n);
 });
 
-test.each<[string, object, number]>([
+test.each<[string, object, number, bigint?]>([
   ['a conversation', { conversation: 'conv_1' }, 1],
   ['a stored prompt', { prompt: { id: 'pmpt_1' } }, 1],
   [
@@ -145,11 +145,11 @@ test.each<[string, object, number]>([
     1,
   ],
   ['items by reference', { input: [{ type: 'item_reference', id: 'a' }, { id: 'b' }] }, 2],
-  ['a tool that the provider runs', { tools: [{ type: 'web_search' }] }, 1],
-])('input that is not in the body adds the surcharge: %s', async (_, body, pieces) => {
+  ['a tool that the provider runs', { tools: [{ type: 'web_search' }] }, 1, 10_000_000n],
+])('input that is not in the body adds the surcharge: %s', async (_, body, pieces, fee = 0n) => {
   expect((await ask('Hello', body)).status).toBe(200);
   const { held_nanos } = await last();
-  const least = BigInt(pieces) * 4_096n * 150n + 64n * 600n;
+  const least = BigInt(pieces) * 4_096n * 150n + 64n * 600n + fee;
   expect(held_nanos).toBeGreaterThan(least);
   expect(held_nanos).toBeLessThan(least + 100n * 150n);
 });

@@ -1,0 +1,47 @@
+import { z } from 'zod';
+import * as excess from '../../domain/ledger/excess';
+import * as answers from '../answers/money';
+import * as shared from '../answers/shared';
+import { platformAdmin } from '../http/access';
+import { id, page, text } from '../http/fields';
+import { type Ctx, route } from '../http/route';
+
+const status = z.enum(['open', 'charged', 'dropped']);
+const listed = z.strictObject({ status: status.optional(), ...page });
+const decision = z.strictObject({
+  id,
+  action: z
+    .enum(['charge', 'drop'])
+    .describe('charge: the wallet pays the excess. drop: nobody does.'),
+  note: text.optional(),
+});
+
+export const excessRoutes = [
+  route({
+    method: 'get',
+    path: '/v1/admin/settlement-excess',
+    access: platformAdmin,
+    input: listed,
+    handler: list,
+    summary: 'What settles told beyond the bound of a charge, newest first.',
+    answer: shared.list({ settlement_excess: answers.excess }),
+  }),
+  route({
+    method: 'post',
+    path: '/v1/admin/settlement-excess/:id',
+    access: platformAdmin,
+    input: decision,
+    handler: decide,
+    summary: 'Charge an excess or drop it, once.',
+    answer: answers.excess,
+  }),
+];
+
+async function list({ db }: Ctx, input: z.infer<typeof listed>) {
+  const { rows, ...envelope } = await excess.list(db, input);
+  return { settlement_excess: rows, ...envelope };
+}
+
+function decide({ db, principal }: Ctx, input: z.infer<typeof decision>) {
+  return excess.decide(db, { ...input, by: principal.user_id ?? principal.id });
+}

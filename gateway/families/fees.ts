@@ -1,0 +1,231 @@
+import type { Usage } from '../../domain/ledger/calls';
+import { type Body, isObject, listOf, stringOf, whole } from '../wire/values';
+import { type Demand, PICTURE_TOKENS } from './billed';
+
+// What an answer tells of its bill beside the tokens of its usage: the tier that it was served at,
+// and the tools that ran. It is kept apart from the usage, since it counts also if that is lost.
+
+/** A run of a tool that is billed by number; `other` is one that costs nothing. */
+type Run = 'web_search' | 'file_search' | 'picture' | 'other' | { container: string };
+
+/** What was seen of an answer's fees so far. */
+export interface Seen {
+  /** The runs by the ids of their items, so that one which is told twice counts once. */
+  runs: ReadonlyMap<string, Run>;
+  /** The provider's own number, if it tells one. */
+  web_searches: number | undefined;
+  /** The tokens of pictures that a tool made; they stand beside the usage. */
+  picture_input_tokens: number;
+  picture_output_tokens: number | undefined;
+  service_tier: string | undefined;
+  region: string | undefined;
+}
+
+export const nothing_seen: Seen = {
+  runs: new Map(),
+  web_searches: undefined,
+  picture_input_tokens: 0,
+  picture_output_tokens: undefined,
+  service_tier: undefined,
+  region: undefined,
+};
+
+/** Whatever keeps the fees of an answer; what is in it is replaced, never changed. */
+interface Found {
+  seen: Seen;
+}
+
+/** A chat's answer, or a chunk of it. */
+export function seeChat({ service_tier, usage }: Body, found: Found): void {
+  if (service_tier === undefined && usage == null) return;
+  const { server_tool_use, num_search_queries } = isObject(usage) ? usage : {};
+  see(found, {
+    service_tier: nameOf(service_tier),
+    web_searches:
+      countOf(num_search_queries) ??
+      countOf(isObject(server_tool_use) ? server_tool_use.web_search_requests : undefined),
+  });
+}
+
+/** A whole answer of Responses. */
+export function seeResponse(answer: Body, found: Found): void {
+  for (const [at, item] of listOf(answer.output).entries()) seeItem(item, at, found);
+  const { web_search, image_gen } = isObject(answer.tool_usage) ? answer.tool_usage : {};
+  const pictures = isObject(image_gen) ? image_gen : {};
+  see(found, {
+    service_tier: nameOf(answer.service_tier),
+    web_searches: countOf(isObject(web_search) ? web_search.num_requests : undefined),
+    picture_input_tokens: countOf(pictures.input_tokens),
+    picture_output_tokens: countOf(pictures.output_tokens),
+  });
+}
+
+type Seeing = (item: Body) => Run;
+
+/** Costs nothing but its tokens, or is the client's own. */
+const nothing: Seeing = () => 'other';
+const unlessFailed =
+  (run: Run): Seeing =>
+  ({ status }) =>
+    status === 'failed' ? 'other' : run;
+
+/** What each type of an output item of Responses is billed for. */
+export const outputItems: ReadonlyMap<string, Seeing> = new Map<string, Seeing>([
+  ...allFree('message', 'function_call', 'function_call_output', 'custom_tool_call', 'reasoning'),
+  ...allFree('custom_tool_call_output', 'computer_call', 'computer_call_output', 'compaction'),
+  ...allFree('tool_search_call', 'tool_search_output', 'additional_tools', 'program'),
+  ...allFree('program_output', 'local_shell_call', 'local_shell_call_output', 'apply_patch_call'),
+  ...allFree('apply_patch_call_output', 'mcp_call', 'mcp_list_tools', 'mcp_approval_request'),
+  ...allFree('mcp_approval_response', 'shell_call_output'),
+  // Opening a page, and looking for something in it, is no search.
+  [
+    'web_search_call',
+    (item) => {
+      const { type = 'search' } = isObject(item.action) ? item.action : {};
+      return type === 'search' ? unlessFailed('web_search')(item) : 'other';
+    },
+  ],
+  ['file_search_call', unlessFailed('file_search')],
+  ['image_generation_call', unlessFailed('picture')],
+  ['code_interpreter_call', ({ container_id }) => ({ container: stringOf(container_id) })],
+  [
+    'shell_call',
+    ({ environment }) =>
+      !isObject(environment) || environment.type === 'local'
+        ? 'other'
+        : { container: stringOf(environment.container_id) },
+  ],
+]);
+
+// All code of an answer runs in one container.
+const inContainer: Seeing = () => ({ container: '' });
+
+/** What each type of a content block of Messages is billed for. */
+export const contentBlocks: ReadonlyMap<string, Seeing> = new Map<string, Seeing>([
+  ...allFree('text', 'thinking', 'redacted_thinking', 'tool_use', 'server_tool_use'),
+  ...allFree('web_fetch_tool_result', 'advisor_tool_result', 'tool_search_tool_result'),
+  ...allFree(
+    'mcp_tool_use',
+    'mcp_tool_result',
+    'mcp_tool_listing',
+    'container_upload',
+    'compaction',
+    'fallback',
+  ),
+  [
+    'web_search_tool_result',
+    ({ content }) =>
+      isObject(content) && /error$/.test(stringOf(content.type)) ? 'other' : 'web_search',
+  ],
+  ['code_execution_tool_result', inContainer],
+  ['bash_code_execution_tool_result', inContainer],
+  ['text_editor_code_execution_tool_result', inContainer],
+]);
+
+function allFree(...types: string[]): [string, Seeing][] {
+  return types.map((type) => [type, nothing]);
+}
+
+const completed_calls = new Map<string, Run>([
+  ['response.web_search_call.completed', 'web_search'],
+  ['response.file_search_call.completed', 'file_search'],
+  ['response.image_generation_call.completed', 'picture'],
+]);
+
+/** An event of a stream of Responses: an item that is done, or a call that has run. */
+export function seeResponseEvent(event: Body, found: Found): void {
+  if (event.type === 'response.output_item.done') {
+    if (isObject(event.item)) seeItem(event.item, event.output_index, found);
+    return;
+  }
+  const run = completed_calls.get(stringOf(event.type));
+  if (run !== undefined) addRun(found, keyOf(event.item_id, event.output_index), run);
+}
+
+/** A content block of Messages: the result of a tool that the provider ran. */
+export function seeBlock(block: Body, found: Found): void {
+  const run = contentBlocks.get(stringOf(block.type))?.(block);
+  if (run !== undefined && run !== 'other')
+    addRun(found, keyOf(block.tool_use_id, found.seen.runs.size), run);
+}
+
+/** A usage object of Messages. */
+export function seeMessageUsage(usage: unknown, found: Found): void {
+  if (!isObject(usage)) return;
+  const { server_tool_use: tools } = usage;
+  see(found, {
+    service_tier: nameOf(usage.service_tier),
+    region: nameOf(usage.inference_geo),
+    web_searches: countOf(isObject(tools) ? tools.web_search_requests : undefined),
+  });
+}
+
+/** A whole answer of Messages. */
+export function seeMessage(message: Body, found: Found): void {
+  for (const block of listOf(message.content)) seeBlock(block, found);
+  seeMessageUsage(message.usage, found);
+}
+
+/**
+ * A usage with the fees of its answer. The tier and the region that were asked for stand for those
+ * that the answer does not name.
+ */
+export function withFees(usage: Usage, seen: Seen, demand: Demand): Usage {
+  const { untold, units } = demand;
+  const service_tier = seen.service_tier ?? demand.service_tier;
+  const region = seen.region ?? demand.region;
+  const runs = [...seen.runs.values()];
+  const count = (kind: Run) => runs.filter((run) => run === kind).length;
+  const pictures = seen.picture_output_tokens ?? count('picture') * PICTURE_TOKENS;
+  const searches = seen.web_searches ?? (count('web_search') || untold.web_searches);
+  const containers = new Set(runs.map((run) => (typeof run === 'object' ? run.container : null)));
+  containers.delete(null);
+  const billed: Usage = { ...usage };
+  add(billed, 'prompt_tokens', seen.picture_input_tokens);
+  add(billed, 'completion_tokens', pictures);
+  add(billed, 'image_input_tokens', seen.picture_input_tokens);
+  add(billed, 'image_output_tokens', pictures);
+  add(billed, 'web_searches', searches);
+  add(billed, 'file_searches', count('file_search'));
+  // A container that a search brings with it is free.
+  if (units.containers) add(billed, 'containers', containers.size);
+  if (service_tier !== undefined) billed.service_tier = service_tier;
+  if (region !== undefined) billed.region = region;
+  return billed;
+}
+
+type Count = Exclude<keyof Usage, 'service_tier' | 'region'>;
+
+/** A count of nothing is left out. */
+function add(usage: Usage, name: Count, count = 0): void {
+  if (count > 0) usage[name] = (usage[name] ?? 0) + count;
+}
+
+/** Takes what is told; what is not told stands. */
+function see(found: Found, told: { [name in keyof Seen]?: Seen[name] | undefined }): void {
+  const news = Object.entries(told).filter(([, value]) => value !== undefined);
+  if (news.length > 0) found.seen = { ...found.seen, ...Object.fromEntries(news) };
+}
+
+function seeItem(item: Body, at: unknown, found: Found): void {
+  const run = outputItems.get(stringOf(item.type))?.(item);
+  if (run !== undefined) addRun(found, keyOf(item.id, at), run);
+}
+
+function addRun(found: Found, key: string, run: Run): void {
+  found.seen = { ...found.seen, runs: new Map(found.seen.runs).set(key, run) };
+}
+
+function keyOf(id: unknown, at: unknown): string {
+  return stringOf(id) || `at ${at}`;
+}
+
+/** A number that is told, zero included. */
+function countOf(value: unknown): number | undefined {
+  return value === 0 ? 0 : whole(value) || undefined;
+}
+
+/** The name of a tier or region, if it can be one. */
+function nameOf(value: unknown): string | undefined {
+  return typeof value === 'string' && /^[\w.:-]{1,64}$/.test(value) ? value : undefined;
+}

@@ -1,0 +1,215 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import {
+  chatMembers,
+  chatTools,
+  demandReader,
+  messageMembers,
+  messageTools,
+  PICTURE_TOKENS,
+  responseMembers,
+  responseTools,
+} from '../../../gateway/families/billed';
+import { contentBlocks, outputItems } from '../../../gateway/families/fees';
+import { root } from '../../../runtime/root';
+
+// Whatever a request can say is decided once: free, priced or refused. The official clients' types
+// are the lists that are walked here, so that a new member of a wire fails until it is decided.
+
+const openai = (file: string) => `openai/resources/${file}.d.ts`;
+const anthropic = '@anthropic-ai/sdk/resources/beta/messages/messages.d.ts';
+const chatFile = openai('chat/completions/completions');
+const responseFile = openai('responses/responses');
+
+const textOf = (file: string) => readFileSync(path.join(root, 'node_modules', file), 'utf8');
+
+/** The text of an interface, or of one in a namespace. */
+function interfaceText(text: string, name: string): string {
+  const [head = ''] =
+    new RegExp(`^ *(export )?interface ${name} (extends [^{]*)?\\{`, 'm').exec(text) ?? [];
+  expect(`${name} ${head}`).toContain('interface');
+  const indent = /^ */.exec(head)?.[0] ?? '';
+  const start = text.indexOf(head);
+  return text.slice(start, text.indexOf(`\n${indent}}`, start));
+}
+
+/** The members of an interface, without those that are sent as headers. */
+function membersOf(file: string, name: string): string[] {
+  const members = interfaceText(textOf(file), name).matchAll(
+    /\/\*\*((?:(?!\*\/)[\s\S])*)\*\/\s*\n {4}(\w+)\??:/g,
+  );
+  return [...members]
+    .filter(([, about]) => !about?.includes('Header param'))
+    .map(([, , n]) => n ?? '');
+}
+
+/** The types of the tools of a union. */
+function toolTypes(file: string, union: string): string[] {
+  const text = textOf(file);
+  const [, names = ''] = new RegExp(`^export type ${union} = ([^;]*);`, 'm').exec(text) ?? [];
+  return names.split('|').flatMap((name) => {
+    const shape = interfaceText(text, name.trim().replace(/^\w+\./, ''));
+    // A shape that extends another one has its type.
+    const [, whole] = /^[^{]*extends (\w+)/.exec(shape) ?? [];
+    const typed = whole ? interfaceText(text, whole) : shape;
+    const [, types = "''"] = /^ +type\??: ([^;]*);$/m.exec(typed) ?? [];
+    return [...types.matchAll(/'([^']*)'/g)].map(([, type]) => type ?? '');
+  });
+}
+
+test.each([
+  [chatFile, 'ChatCompletionCreateParamsBase', chatMembers, 30],
+  [responseFile, 'ResponseCreateParamsBase', responseMembers, 25],
+  [anthropic, 'MessageCreateParamsBase', messageMembers, 22],
+])('each member of %s is decided', (file, name, members, least) => {
+  const known = membersOf(file, name);
+  expect(known.length).toBeGreaterThan(least);
+  expect(known.filter((one) => !Object.hasOwn(members, one))).toEqual([]);
+});
+
+const undated = (type: string) => type.replace(/_\d{8}$|_\d{4}_\d{2}_\d{2}$/, '');
+
+test.each([
+  [chatFile, 'ChatCompletionTool', chatTools, 2],
+  [responseFile, 'Tool', responseTools, 15],
+  [anthropic, 'BetaToolUnion', messageTools, 20],
+])('each type of tool of %s is decided', (file, union, tools, least) => {
+  const types = toolTypes(file, union);
+  expect(types.length).toBeGreaterThanOrEqual(least);
+  expect(types.filter((type) => !tools.has(type) && !tools.has(undated(type)))).toEqual([]);
+});
+
+const wires = {
+  chat: demandReader(chatMembers),
+  responses: demandReader(responseMembers),
+  messages: demandReader(messageMembers),
+};
+type Wire = keyof typeof wires;
+
+test.each<[Wire, object, string]>([
+  ['chat', { background: true }, 'background'],
+  ['chat', { speed: 'fast' }, 'speed'],
+  ['chat', { models: ['a'] }, 'models'],
+  ['chat', { fallbacks: [{ model: 'a' }] }, 'fallbacks'],
+  ['chat', { plugins: [{ id: 'web' }] }, 'plugins'],
+  ['chat', { plugins: 'web' }, 'plugins'],
+  ['chat', { enable_search: true }, 'enable_search'],
+  ['chat', { search_parameters: { mode: 'auto' } }, 'search_parameters'],
+  ['chat', { search_parameters: {} }, 'search_parameters'],
+  ['chat', { tools: [{ type: 'builtin_function', function: { name: '$web_search' } }] }, 'tools'],
+  ['chat', { tools: [{ type: 'constructor' }] }, 'tools'],
+  ['chat', { service_tier: {} }, 'service_tier'],
+  ['chat', { service_tier: '' }, 'service_tier'],
+  ['responses', { tools: [{ type: 'x_search' }] }, 'tools'],
+  ['responses', { input: [{ type: 'additional_tools', tools: [{ type: 'x' }] }] }, 'input'],
+  ['responses', { models: ['a'] }, 'models'],
+  ['responses', { speed: 'fast' }, 'speed'],
+  ['messages', { tools: [{ type: 'advisor_20260301', model: 'x' }] }, 'tools'],
+  ['messages', { tools: [{ type: 'new_tool_20270101' }] }, 'tools'],
+  ['messages', { billing_policy: { bill_to: 'user_profile' } }, 'billing_policy'],
+  ['messages', { inference_geo: 5 }, 'inference_geo'],
+])('%s with %j has no price', (wire, body, param) => {
+  expect(() => wires[wire](body as Record<string, unknown>)).toThrow(
+    expect.objectContaining({ code: 'invalid_field', details: { param } }),
+  );
+});
+
+test.each<[Wire, object]>([
+  ['chat', {}],
+  ['chat', { plugins: [], background: false, speed: 'standard', enable_search: false }],
+  ['chat', { models: null, service_tier: null, web_search_options: null, tools: null }],
+  ['chat', { search_parameters: { mode: 'off' }, modalities: ['text', 'audio'] }],
+  ['chat', { tools: [{ type: 'function' }, { type: 'custom' }, { function: { name: 'x' } }] }],
+  ['responses', { tools: [{ type: 'mcp' }, { type: 'computer_use_preview' }, { type: 'shell' }] }],
+  ['responses', { tools: [{ type: 'shell', environment: { type: 'local' } }], input: 'Hi' }],
+  [
+    'messages',
+    { tools: [{ name: 'x' }, { type: 'bash_20250124' }, { type: 'web_fetch_20250910' }] },
+  ],
+  ['messages', { billing_policy: { bill_to: 'self' }, thread: { type: 'create' } }],
+])('%s with %j asks for nothing but tokens', (wire, body) => {
+  expect(wires[wire](body as Record<string, unknown>)).toEqual({
+    needs: [],
+    units: {},
+    untold: {},
+  });
+});
+
+const one = (param: string, amount: string, units: object, more: object = {}) => ({
+  needs: [{ param, amount }],
+  units,
+  untold: {},
+  ...more,
+});
+
+test.each<[Wire, object, object]>([
+  ['chat', { service_tier: 'flex' }, { needs: [], units: {}, untold: {}, service_tier: 'flex' }],
+  ['messages', { inference_geo: 'us' }, { needs: [], units: {}, untold: {}, region: 'us' }],
+  [
+    'chat',
+    { web_search_options: {} },
+    one(
+      'web_search_options',
+      'per_web_search',
+      { web_searches: 1 },
+      { untold: { web_searches: 1 } },
+    ),
+  ],
+  [
+    'chat',
+    { modalities: ['image'] },
+    one('modalities', 'image_output_per_1m', { image_output_tokens: PICTURE_TOKENS }),
+  ],
+  ['chat', { modalities: ['video'] }, one('modalities', 'video_output_per_1m', {})],
+  [
+    'responses',
+    { tools: [{ type: 'web_search_2025_08_26' }], max_tool_calls: 3 },
+    one('tools', 'per_web_search', { web_searches: 3 }),
+  ],
+  [
+    'responses',
+    { input: [{ type: 'additional_tools', tools: [{ type: 'file_search' }] }] },
+    one('input', 'per_file_search', { file_searches: 1 }),
+  ],
+  [
+    'responses',
+    { tools: [{ type: 'code_interpreter' }] },
+    one('tools', 'per_container', { containers: 1 }),
+  ],
+  [
+    'responses',
+    { tools: [{ type: 'shell', environment: { type: 'container_auto' } }] },
+    one('tools', 'per_container', { containers: 1 }),
+  ],
+  [
+    'responses',
+    { tools: [{ type: 'image_generation' }] },
+    one('tools', 'image_output_per_1m', { image_output_tokens: PICTURE_TOKENS }),
+  ],
+  [
+    'messages',
+    { tools: [{ type: 'web_search_20260318', max_uses: 5 }] },
+    one('tools', 'per_web_search', { web_searches: 5 }),
+  ],
+  [
+    'messages',
+    { tools: [{ type: 'web_search_20250305', max_uses: 1e9 }] },
+    one('tools', 'per_web_search', { web_searches: 100 }),
+  ],
+  [
+    'messages',
+    { tools: [{ type: 'code_execution_20250825' }] },
+    one('tools', 'per_container', { containers: 1 }),
+  ],
+])('%s with %j asks for what a price must have', (wire, body, demand) => {
+  expect(wires[wire](body as Record<string, unknown>)).toEqual(demand);
+});
+
+test.each([
+  [responseFile, 'ResponseOutputItem', outputItems, 20],
+  [anthropic, 'BetaContentBlock', contentBlocks, 12],
+])('each type of output of %s is decided', (file, union, decided, least) => {
+  const types = toolTypes(file, union);
+  expect(types.length).toBeGreaterThanOrEqual(least);
+  expect(types.filter((type) => !decided.has(type))).toEqual([]);
+});
