@@ -1,6 +1,6 @@
 import type { Usage } from '../../domain/ledger/calls';
 import { type Body, isObject, listOf, stringOf, whole } from '../wire/values';
-import { type Demand, PICTURE_TOKENS } from './billed';
+import { type Demand, nothing_asked, PICTURE_TOKENS } from './billed';
 
 // What an answer tells of its bill beside the tokens of its usage: the tier that it was served at,
 // and the tools that ran. It is kept apart from the usage, since it counts also if that is lost.
@@ -37,7 +37,8 @@ interface Found {
 
 /** A chat's answer, or a chunk of it. */
 export function seeChat({ service_tier, usage }: Body, found: Found): void {
-  if (service_tier === undefined && usage == null) return;
+  // Most chunks say nothing new.
+  if (usage == null && service_tier === found.seen.service_tier) return;
   const { server_tool_use, num_search_queries } = isObject(usage) ? usage : {};
   see(found, {
     service_tier: nameOf(service_tier),
@@ -168,15 +169,22 @@ export function seeMessage(message: Body, found: Found): void {
 
 /**
  * A usage with the fees of its answer. The tier and the region that were asked for stand for those
- * that the answer does not name.
+ * that the answer does not name; of an answer that nobody could read, all that was held for counts.
  */
-export function withFees(usage: Usage, seen: Seen, demand: Demand): Usage {
-  const { untold, units } = demand;
+export function withFees(
+  usage: Usage,
+  { seen, is_unread }: { seen: Seen; is_unread: boolean },
+  demand: Demand,
+): Usage {
+  if (seen === nothing_seen && demand === nothing_asked) return usage;
+  const { units } = demand;
+  const untold = is_unread ? units : demand.untold;
   const service_tier = seen.service_tier ?? demand.service_tier;
   const region = seen.region ?? demand.region;
   const runs = [...seen.runs.values()];
   const count = (kind: Run) => runs.filter((run) => run === kind).length;
-  const pictures = seen.picture_output_tokens ?? count('picture') * PICTURE_TOKENS;
+  const counted_pictures = count('picture') * PICTURE_TOKENS || untold.image_output_tokens;
+  const pictures = seen.picture_output_tokens ?? counted_pictures;
   const searches = seen.web_searches ?? (count('web_search') || untold.web_searches);
   const containers = new Set(runs.map((run) => (typeof run === 'object' ? run.container : null)));
   containers.delete(null);
@@ -186,9 +194,9 @@ export function withFees(usage: Usage, seen: Seen, demand: Demand): Usage {
   add(billed, 'image_input_tokens', seen.picture_input_tokens);
   add(billed, 'image_output_tokens', pictures);
   add(billed, 'web_searches', searches);
-  add(billed, 'file_searches', count('file_search'));
+  add(billed, 'file_searches', count('file_search') || untold.file_searches);
   // A container that a search brings with it is free.
-  if (units.containers) add(billed, 'containers', containers.size);
+  if (units.containers) add(billed, 'containers', containers.size || untold.containers);
   if (service_tier !== undefined) billed.service_tier = service_tier;
   if (region !== undefined) billed.region = region;
   return billed;

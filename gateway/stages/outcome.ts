@@ -32,7 +32,7 @@ export async function outcomeOf(
 ): Promise<Outcome> {
   const outcome = await tokensOf(call, candidate, measured, gave_up);
   if (outcome === refused || outcome.usage === undefined) return outcome;
-  return { ...outcome, usage: withFees(outcome.usage, measured.seen, call.demand) };
+  return { ...outcome, usage: withFees(outcome.usage, measured, call.demand) };
 }
 
 async function tokensOf(

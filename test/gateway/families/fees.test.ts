@@ -137,6 +137,19 @@ test('Messages are charged by the tier and region of their usage, and by the too
   expect(await claude({ model: 'kinds' }, run)).toBe(0.014);
 });
 
+test.each([
+  ['read from a cache', { cache_read_input_tokens: 290_000 }, 0.2565],
+  ['written for five minutes', { cache_creation_input_tokens: 290_000 }, 2.2575],
+  [
+    'written for an hour',
+    { cache_creation: { ephemeral_1h_input_tokens: 290_000, ephemeral_5m_input_tokens: 0 } },
+    3.5625,
+  ],
+])('a long prompt of Messages, %s', async (_, more, cost) => {
+  const used = { input_tokens: 10_000, output_tokens: 1_000, ...more };
+  expect(await claude({ model: 'long' }, { usage: used })).toBe(cost);
+});
+
 test('unified chat is charged by what the message behind it tells', async () => {
   const body = { ...asked, model: 'tiered' };
   const whole = {

@@ -15,6 +15,14 @@ const models: Record<string, object> = {
   kinds: { ...S, per_file_search: 0.0025, per_container: 0.03 },
   pictures: { ...S, image_output_per_1m: 40, image_input_per_1m: 10 },
   shown: { ...S, image_output_per_1m: 400, image_input_per_1m: 20 },
+  long: {
+    input_per_1m: 3,
+    output_per_1m: 15,
+    cached_input_per_1m: 0.3,
+    cache_write_per_1m: 3.75,
+    cache_write_1h_per_1m: 6,
+    tiers: JSON.stringify([{ above_prompt_tokens: 200_000, input_per_1m: 6, output_per_1m: 22.5 }]),
+  },
   tiered: { ...S, service_tiers: JSON.stringify(tiers), regions: JSON.stringify({ us: 1.1 }) },
 };
 

@@ -39,6 +39,13 @@ test('the tokens of pictures that a tool makes stand beside usage, and are charg
   expect(await response(image_tool, {})).toBe(0.014);
 });
 
+test('of an answer that is too long to be read, what was held for counts', async () => {
+  const huge = { ...picture, result: 'x'.repeat(34_000_000) };
+  const image_gen = { input_tokens: 0, output_tokens: 7_024, total_tokens: 7_024 };
+  const cost = await response(image_tool, { tool_usage: { image_gen }, output: [huge] });
+  expect(cost).toBeGreaterThan(0.24);
+});
+
 const search = (more: object = {}) => ({
   id: 'ws_1',
   type: 'web_search_call',
