@@ -9,8 +9,8 @@ import type { Candidate } from '../upstreams/targets';
 
 const PROMPT_FACTOR = 4;
 const PROMPT_TOKENS = 10_000;
-// The longest context in use, for requests to which the provider adds input: its tools, what it
-// keeps, what it fetches.
+// The longest context in use, for input that the provider adds: of its tools, out of what it keeps,
+// from what it fetches.
 const CONTEXT_TOKENS = 2_000_000;
 
 /**
@@ -24,7 +24,7 @@ export async function bounded(
   measured: Measured,
 ): Promise<Told> {
   const { rounds: _, uncapped_tokens: __, ...figures } = told;
-  const prompt_tokens = Math.min(told.prompt_tokens, promptBound(call));
+  const prompt_tokens = promptWithin(call, told);
   const completion_tokens = await completionWithin(call, candidate, told, measured);
   if (prompt_tokens === told.prompt_tokens && completion_tokens === told.completion_tokens) {
     return figures;
@@ -39,9 +39,13 @@ export async function bounded(
   return charged;
 }
 
-function promptBound({ estimated_prompt_tokens, has_unseen_input }: Funded): number {
-  const bound = PROMPT_FACTOR * estimated_prompt_tokens + PROMPT_TOKENS;
-  return has_unseen_input ? Math.max(bound, CONTEXT_TOKENS) : bound;
+/** What was sent bounds what was read; what a provider keeps in its cache, no request shows. */
+function promptWithin({ estimated_prompt_tokens, has_unseen_input }: Funded, told: Told): number {
+  const { cached_tokens, cache_write_tokens, cache_write_1h_tokens = 0 } = told;
+  const kept = cached_tokens + cache_write_tokens + cache_write_1h_tokens;
+  const sent = PROMPT_FACTOR * estimated_prompt_tokens + PROMPT_TOKENS;
+  const bound = has_unseen_input ? Math.max(sent, CONTEXT_TOKENS) : sent;
+  return Math.min(told.prompt_tokens - kept, bound) + Math.min(kept, CONTEXT_TOKENS);
 }
 
 async function completionWithin(
