@@ -104,7 +104,7 @@ test('only the token of a service reloads', async () => {
 });
 
 test('guesses of a token for a reload count against the limit of their address', async () => {
-  const limits = { rate_limits: { ip: { enabled: true, rpm: 2 } } };
+  const limits = { rate_limits: { ip: { enabled: true, rpm: 2, trusted_proxies: [] } } };
   const limited = await world.openGateway({ settings: limits });
   const statuses: number[] = [];
   for (let guess = 0; guess < 3; guess += 1) {
