@@ -177,16 +177,20 @@ function notRead(): AppError {
   );
 }
 
+/** The token that a header carries; empty if it carries none. */
+export function bearerOf(authorization: string): string {
+  return /^bearer\s+(\S+)\s*$/i.exec(authorization)?.[1] ?? '';
+}
+
 /**
  * Refuses a reload unless the token is that of a gateway or another service of this installation.
  */
 export async function checkReload(
   control_plane: ControlPlane,
-  authorization: string,
+  token: string,
   log: Logger,
 ): Promise<void> {
-  const token = /^bearer\s+(\S+)\s*$/i.exec(authorization)?.[1];
-  const verdict = token === undefined ? 'unknown' : await control_plane.verdictOn(token);
+  const verdict = token === '' ? 'unknown' : await control_plane.verdictOn(token);
   if (verdict === 'yes') return;
   log.warn({ verdict }, 'a reload was refused for its token');
   const words = 'A reload takes a token with the scope control_plane.';

@@ -10,6 +10,7 @@ import { loadSettings } from './config/settings';
 import { openConfiguration } from './configuration';
 import { openControlPlane } from './control-plane/client';
 import { closeGateway, drain, openGateway } from './gateway';
+import { tellTrust, tellUnpriced } from './notices';
 import { attachSockets } from './sockets/upgrade';
 
 // Longer than a balancer keeps an idle connection, so that it never sends into a closing one.
@@ -35,6 +36,7 @@ export async function main(): Promise<void> {
     name: 'GATEWAY',
   });
   log.info({ port }, 'the gateway listens');
+  tellTrust(gateway);
   void logReadiness(gateway, urls);
 
   const stop = async (signal: string): Promise<void> => {
@@ -66,5 +68,7 @@ async function logReadiness(gateway: Gateway, urls: readonly string[]): Promise<
     is_told = true;
     await sleep(START_MS, undefined, { ref: false });
   }
-  if (is_told && !gateway.is_draining) log.info('the control plane answers this gateway');
+  if (gateway.is_draining) return;
+  if (is_told) log.info('the control plane answers this gateway');
+  await tellUnpriced(gateway);
 }

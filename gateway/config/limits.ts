@@ -12,8 +12,16 @@ const header = z.string().regex(/^[\w!#$%&'*+.^`|~-]{1,200}$/, 'is no name of a 
 const name = z.string().min(1).max(200);
 const networks = z
   .array(z.string().refine(isNetwork, 'is no network as CIDR writes it: 10.0.0.0/8, 2001:db8::/32'))
-  .max(1_000)
-  .default([]);
+  .max(1_000);
+// Where most proxies stand: loopback, and the ranges that are routed inside a network only.
+const nearby = [
+  '127.0.0.0/8',
+  '::1/128',
+  '10.0.0.0/8',
+  '172.16.0.0/12',
+  '192.168.0.0/16',
+  'fc00::/7',
+];
 
 const ip = z
   .strictObject({
@@ -22,11 +30,11 @@ const ip = z
     /** So many above `rpm` at once; what is used of them comes off the minutes that follow. */
     burst: z.int().min(0).default(0),
     /** Who is not limited. */
-    whitelist: networks,
+    whitelist: networks.default([]),
     /** Where a proxy says whom it speaks for. */
     header: header.default('X-Forwarded-For'),
-    /** The proxies that are believed; from anybody else the header says nothing. */
-    trusted_proxies: networks,
+    /** The proxies that are believed; from anybody else the header says nothing. [] is nobody. */
+    trusted_proxies: networks.default(nearby),
   })
   .refine(({ enabled, rpm }) => !enabled || rpm !== undefined, {
     path: ['rpm'],

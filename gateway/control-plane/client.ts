@@ -12,6 +12,7 @@ import { type Batches, openBatches } from './batches';
 import {
   askConfig,
   type ConfigAnswer,
+  isSameToken,
   type ReloadRight,
   reportConfig,
   verdictOn,
@@ -57,6 +58,8 @@ export interface ControlPlane {
   /** The price list, at worst that of a while ago; undefined if there never was one. */
   prices(): Promise<readonly Price[] | undefined>;
   isReady(): Promise<boolean>;
+  /** True for the token that this gateway itself uses. Asks nobody. */
+  isOwnToken(token: string): boolean;
   /** A signature that every gateway with the same token makes, and nobody else can. */
   sign(text: string): string;
   /** The control plane's clock, in milliseconds since 1970. */
@@ -93,6 +96,7 @@ export function openControlPlane(
     configuration: (etag) => askConfig(batches, etag),
     report: (state) => reportConfig(batches, state),
     verdictOn: (other) => verdictOn(batches, { token, other }),
+    isOwnToken: (other) => isSameToken(token, other),
     prices: cached(PRICES_FRESH_MS, () => prices(batches)),
     isReady: async () => (await ready()) === true,
     sign: (text) => createHmac('sha256', token).update(text).digest('base64url'),

@@ -104,7 +104,7 @@ test('only the token of a service reloads', async () => {
 });
 
 test('guesses of a token for a reload count against the limit of their address', async () => {
-  const limits = { rate_limits: { ip: { enabled: true, rpm: 2 } } };
+  const limits = { rate_limits: { ip: { enabled: true, rpm: 2, trusted_proxies: [] } } };
   const limited = await world.openGateway({ settings: limits });
   const statuses: number[] = [];
   for (let guess = 0; guess < 3; guess += 1) {
@@ -117,6 +117,23 @@ test('guesses of a token for a reload count against the limit of their address',
   }
   expect(statuses).toEqual([401, 401, 429]);
 });
+
+test("an address over its limit reloads with the gateway's own token, and so lifts the limit", async () => {
+  const settings = configured({ rate_limits: { ip: { enabled: true, rpm: 1 } } });
+  writeFileSync(file, JSON.stringify(settings));
+  expect((await reload()).status).toBe(200);
+  const statuses = [];
+  for (let n = 0; n < 2; n += 1) statuses.push((await listModels()).statusCode);
+  expect(statuses).toEqual([200, 429]);
+  expect((await reload(admin)).status).toBe(429);
+  writeFileSync(file, JSON.stringify(configured()));
+  expect((await reload()).status).toBe(200);
+  expect((await listModels()).statusCode).toBe(200);
+});
+
+function listModels() {
+  return request(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${world.key}` } });
+}
 
 test('a call under way keeps the configuration that it began with, and its connections close with it', async () => {
   const slow = chat('Hello [[fault:chunks count=20]] [[fault:slow delay=30]]', { stream: true });

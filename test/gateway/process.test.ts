@@ -145,6 +145,19 @@ test('a stream that outlasts the drain is ended with an error frame and settled 
   expect(charge.actual_cost_nanos).toBeGreaterThan(0n);
 });
 
+test('at its start it says whom it believes, and which models have no price', async () => {
+  const more = `    - { id: b, provider: elsewhere, shape: openai, base_url: "${world.models_url}/v1", api_key_env: TEST_MODELS_KEY, models: [gpt-4o-mini, dear] }
+rate_limits: { ip: { enabled: true, rpm: 100 } }`;
+  const { lines } = await start(more);
+  const said = (words: string) => lines.filter((line) => line.includes(words));
+  await until(() => said('have no price').length > 0, 15_000);
+  const [unpriced = '{}'] = said('have no price');
+  expect(JSON.parse(unpriced).models).toEqual(['elsewhere/gpt-4o-mini', 'elsewhere/dear']);
+  const [trust = '{}'] = said('proxies are believed');
+  expect(JSON.parse(trust)).toMatchObject({ header: 'X-Forwarded-For' });
+  expect(JSON.parse(trust).trusted_proxies).toContain('10.0.0.0/8');
+});
+
 test.each<[string, string, Record<string, string>, string]>([
   ['an unknown key in the file', 'rate_limit: {}', {}, 'rate_limit: there is no such key'],
   ['a variable that is missing', '', { CONTROL_PLANE_TOKEN: '' }, 'CONTROL_PLANE_TOKEN'],

@@ -46,9 +46,10 @@ const gateway: Record<string, string> = {
   'family-table': 'config families routes sockets',
   adopt: 'call counting families stages',
   configuration: 'adopt call config control-plane',
+  notices: 'call',
   gateway: 'adopt call config control-plane counting identity limits sockets telemetry',
   app: 'call configuration routes stages',
-  main: 'app call config configuration control-plane gateway sockets',
+  main: 'app call config configuration control-plane gateway notices sockets',
 };
 
 /** The rooms of the API. */

@@ -12,7 +12,7 @@ test('where no user is known, fallback_to_ip counts the address and false counts
 });
 
 test('the limit of an address is not avoided by a forged X-Forwarded-For, and holds for wrong keys and for models', async () => {
-  const gateway = await open(per('ip', { enabled: true, rpm: 5 }));
+  const gateway = await open(per('ip', { enabled: true, rpm: 5, trusted_proxies: [] }));
   const answers: number[] = [];
   for (let n = 0; n < 4; n += 1) {
     answers.push((await ask(gateway, { headers: { 'x-forwarded-for': `10.0.0.${n}` } })).status);
@@ -45,6 +45,19 @@ test('behind a trusted proxy the right-most address that is none of its kind cou
   expect(await from('2001:db8:1:3::1')).toBe(200);
   // What is no address is not believed: the proxy itself counts.
   expect([await from('9.9.9.9, unknown'), await from('8.8.8.8, _hidden')]).toEqual([200, 429]);
+});
+
+test('proxies on this machine and in private networks are believed where nothing else is said', async () => {
+  const gateway = await open(per('ip', { enabled: true, rpm: 1 }));
+  const from = async (chain: string) =>
+    (await ask(gateway, { headers: { 'x-forwarded-for': chain } })).status;
+  expect([await from('203.0.113.7'), await from('203.0.113.8')]).toEqual([200, 200]);
+  expect(await from('203.0.113.9, 203.0.113.7')).toBe(429);
+  for (const proxy of ['10.1.1.1', '172.31.0.1', '192.168.1.1', '::1', 'fd00::1', '127.0.0.9'])
+    expect([proxy, await from(`203.0.113.8, ${proxy}`)]).toEqual([proxy, 429]);
+  // These are no private ones.
+  for (const proxy of ['172.32.0.1', '11.0.0.1', '192.169.0.1', '2001:db8::1'])
+    expect([proxy, await from(`203.0.113.8, ${proxy}`)]).toEqual([proxy, 200]);
 });
 
 test('a burst above the rate of an address passes at once', async () => {

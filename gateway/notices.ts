@@ -1,0 +1,33 @@
+import type { Gateway } from './call/call';
+
+/** Says whose word on a client's address is taken, if addresses are counted. */
+export function tellTrust({ snapshot, log }: Gateway): void {
+  const { rate_limits, user_rate_limit } = snapshot.settings;
+  const { enabled, header, trusted_proxies } = rate_limits.ip;
+  if (!enabled && !user_rate_limit.fallback_to_ip) return;
+  if (trusted_proxies.length === 0)
+    log.info('no proxy is believed: an address is that of its connection');
+  else
+    log.info(
+      { header, trusted_proxies },
+      'these proxies are believed about addresses, in a header',
+    );
+}
+
+/** Warns of models that are served and would be refused, as they have no price. */
+export async function tellUnpriced({ snapshot, control_plane, log }: Gateway): Promise<void> {
+  const prices = await control_plane.prices();
+  if (prices === undefined) return;
+  const isPriced = (provider: string, model: string): boolean =>
+    prices.some((price) => price.provider === provider && covers(price.model, model));
+  const unpriced = snapshot.settings.providers.targets.flatMap(({ provider, models }) =>
+    models.filter((model) => !isPriced(provider, model)).map((model) => `${provider}/${model}`),
+  );
+  if (unpriced.length === 0) return;
+  const models = [...new Set(unpriced)];
+  log.warn({ models }, 'models have no price, and are refused: POST /v1/admin/model-pricing');
+}
+
+function covers(priced: string, model: string): boolean {
+  return priced === model || (priced.endsWith('*') && model.startsWith(priced.slice(0, -1)));
+}
