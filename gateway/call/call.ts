@@ -1,4 +1,4 @@
-import type { Outcome, PricedModel, Units } from '../../domain/ledger/calls';
+import type { Outcome, PricedModel, StoredId, Units } from '../../domain/ledger/calls';
 import type { Identity } from '../../domain/people/identity';
 import type { Logger } from '../../runtime/log';
 import type { Span } from '../../runtime/telemetry/spans';
@@ -9,6 +9,7 @@ import type { Sound } from '../counting/sound';
 import type { Tokenizer } from '../counting/tokenizer';
 import type { Family } from '../families/family';
 import type { ClientRequest } from '../families/request';
+import type { NamedMember } from '../families/stored';
 import type { Identities } from '../identity/memory';
 import type { HeldLimits } from '../limits/decision';
 import type { CountedAddress, Limits } from '../limits/engine';
@@ -17,6 +18,7 @@ import type { Candidate, Upstream } from '../upstreams/targets';
 import type { ClientSide } from './client-side';
 import type { HeldCalls, Payment } from './held-calls';
 import type { Snapshot } from './snapshot';
+import type { StoredIds } from './stored-ids';
 
 /** What the process has open; every call works with it. */
 export interface Gateway {
@@ -26,6 +28,7 @@ export interface Gateway {
   identities: Identities;
   holds: Holds;
   held_calls: HeldCalls;
+  stored_ids: StoredIds;
   tokenizer: Tokenizer;
   sound: Sound;
   events: Events;
@@ -67,6 +70,9 @@ export interface Begun {
   outcome: Outcome;
   /** How often some target was asked. */
   attempts: number;
+  /** The stored things that its request names, and those that its answer has made. */
+  named_ids?: readonly NamedMember[];
+  made_ids?: StoredId[];
   /** Breaks the exchange with the upstream, for a stop that cannot wait longer. */
   abort?: (reason: Error) => void;
   /** Runs when the call ends, however it ends; the last one registered goes first. */

@@ -56,6 +56,11 @@ export const settingsSchema = z.strictObject({
   timeouts: timeouts.prefault({}),
   cost_tickets: costTickets.prefault({}),
   estimates: estimates.prefault({}),
+  /**
+   * A request may name only what its organization's calls have made at a provider; `pass` lets it
+   * name anything that the provider's account keeps.
+   */
+  stored_ids: z.enum(['bound', 'pass']).default('bound'),
   identity: identitySettings.prefault({}),
   sockets: socketSettings.prefault({}),
   mcp: mcpSettings.prefault({}),

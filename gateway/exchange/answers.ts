@@ -3,6 +3,7 @@ import { toWire } from '../../runtime/wire';
 import type { Funded } from '../call/call';
 import type { Measured } from '../families/reader';
 import { blocked, type Checked, checkAnswer, guardStream } from '../stages/policies';
+import { readerOf } from '../stages/stored';
 import { upstreamError } from '../upstreams/errors';
 import {
   type AnswerMeter,
@@ -68,9 +69,11 @@ export function collected(refusal: Refusal): Answer {
 
 /** JSON, or bytes that are only counted. */
 export function wholeAnswer(call: Funded, valve: Valve, status: number, headers: Headers): Answer {
-  const { is_binary, reader } = call.family;
+  const { is_binary } = call.family;
   const encoding = headers['content-encoding'] as string | undefined;
-  const meter: AnswerMeter = is_binary ? createByteMeter() : createJsonMeter(reader, encoding);
+  const meter: AnswerMeter = is_binary
+    ? createByteMeter()
+    : createJsonMeter(readerOf(call), encoding);
   const head = picked(headers);
   if (encoding) head['content-encoding'] = encoding;
   const length = headers['content-length'];
@@ -116,7 +119,7 @@ export function streamAnswer(
   { drops_usage, onBroken, onBlocked }: StreamOptions,
 ): Answer {
   const guard = guardStream(call);
-  const meter = createStreamMeter(call.family.reader, drops_usage, guard);
+  const meter = createStreamMeter(readerOf(call), drops_usage, guard);
   const decoder = decoderOf(headers['content-encoding'] as string | undefined);
   let has_begun = false;
   let refusal: AppError | undefined;
@@ -205,7 +208,7 @@ export function checkedAnswer(
     async end(error) {
       if (decoder !== undefined) await valve.decoded(error);
       const plain = Buffer.concat(chunks);
-      const meter = createJsonMeter(call.family.reader, undefined);
+      const meter = createJsonMeter(readerOf(call), undefined);
       meter.push(plain);
       const measured = await meter.measured();
       // What broke off is not given on, as nobody could look at it, but was delivered to this

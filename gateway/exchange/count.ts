@@ -2,6 +2,7 @@ import type { Limited } from '../call/call';
 import { inCallSpan } from '../call/spans';
 import { serveBy } from '../stages/choose';
 import { checkRefusal } from '../stages/policies';
+import { namesOthers } from '../stages/stored';
 import { isOfTarget, refusalOf, upstreamError } from '../upstreams/errors';
 import type { Candidate } from '../upstreams/targets';
 import { objectIn } from '../wire/values';
@@ -29,7 +30,9 @@ export async function answerCount(call: Limited): Promise<void> {
   const over = new AbortController();
   call.onClientGone(() => over.abort());
   call.abort = (reason) => over.abort(reason);
-  for (const candidate of call.candidates) {
+  // Whose stored things are, only a reserve asks.
+  const candidates = namesOthers(call) ? [] : call.candidates;
+  for (const candidate of candidates) {
     const { breaker, shape } = candidate.target;
     if (shape !== 'anthropic' || !breaker.mayPass()) continue;
     const told = await askOf(call, candidate, over.signal);

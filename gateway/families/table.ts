@@ -14,6 +14,7 @@ import { moderationInput } from './moderations';
 import type { Measured } from './reader';
 import { checkResponse, responseInput, responseReader } from './responses';
 import { secondsIn, speechInput, speechReader, speechUnits } from './speech';
+import { chatKeeping, messageKeeping, responseKeeping } from './stored';
 import {
   readTranscription,
   transcriptionInput,
@@ -32,6 +33,7 @@ export const chat: Family = {
   input: chatInput,
   max_completion_tokens: completionCap,
   reader: chatReader,
+  keeps: chatKeeping,
   policy_route: 'chat',
   talk: chatTalk,
   takes_members: true,
@@ -58,6 +60,7 @@ export const responses: Family = {
   input: responseInput,
   max_completion_tokens: responseCap,
   reader: responseReader,
+  keeps: responseKeeping,
   policy_route: 'responses',
   talk: responsesTalk,
   takes_members: true,
@@ -76,6 +79,7 @@ export const messages: Family = {
   input: messageInput,
   max_completion_tokens: messageCap,
   reader: messageReader,
+  keeps: messageKeeping,
   policy_route: 'messages',
   talk: messagesTalk,
   errorFrame: namedFrame,

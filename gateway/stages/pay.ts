@@ -138,6 +138,7 @@ function redeemOf(
 ): Redeem {
   const { org_id, key_id, secret_id, user_id, team_id, agent_id } = request;
   const { request_id, request_body_hash, family, traceparent, identity_proof_method } = request;
+  const { stored_ids } = request;
   return {
     ticket_id: ticket.ticket_id,
     is_brought: ticket.is_brought,
@@ -151,6 +152,7 @@ function redeemOf(
     request_body_hash,
     family,
     wait_ms,
+    stored_ids,
     traceparent,
     identity_proof_method,
   };

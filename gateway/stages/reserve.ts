@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { PricedModel, Reserve } from '../../domain/ledger/calls';
+import type { NamedIds, PricedModel, Reserve } from '../../domain/ledger/calls';
 import type { Funded, Limited } from '../call/call';
 import { inCallSpan, traceOf } from '../call/spans';
 import { nothing_used } from '../families/usage';
@@ -8,6 +8,7 @@ import { strangerIn } from './identify';
 import { completionCeiling } from './outcome';
 import { pay } from './pay';
 import { sessionRefusal, talkOf } from './policies';
+import { keepTo, nameStored, unknownIn } from './stored';
 
 // Above this a digest takes milliseconds and goes to the thread pool.
 const DIGEST_INLINE_BYTES = 262_144;
@@ -25,7 +26,7 @@ export async function reserve(call: Limited): Promise<Funded | undefined> {
       ? await hold(call)
       : await inCallSpan(call, 'reserve', {}, () => hold(call));
   } catch (error) {
-    throw sessionRefusal(call, strangerIn(call, error));
+    throw sessionRefusal(call, unknownIn(call, strangerIn(call, error)));
   }
 }
 
@@ -33,7 +34,9 @@ async function hold(call: Limited): Promise<Funded> {
   const { gateway, identity, prices } = call;
   const { org_id } = identity;
   const price = prices[0] as PricedModel;
-  const reservation = await pay(call, await requestOf(call, price));
+  const stored_ids = nameStored(call);
+  const reservation = await pay(call, await requestOf(call, price, stored_ids));
+  keepTo(call, reservation.stored_provider ?? stored_ids?.providers[0]);
   const letGo = gateway.holds.keep(org_id, reservation);
   const funded = Object.assign(call, { reservation });
   emitCompleted(funded);
@@ -48,7 +51,11 @@ async function hold(call: Limited): Promise<Funded> {
  * Written out, here and wherever each call passes: members that follow a spread cost V8 a
  * microsecond and 100 bytes each.
  */
-async function requestOf(call: Limited, price: PricedModel): Promise<Reserve> {
+async function requestOf(
+  call: Limited,
+  price: PricedModel,
+  stored_ids: NamedIds | undefined,
+): Promise<Reserve> {
   const { identity, family, request, prices } = call;
   const { org_id, key_id, secret_id, proof } = identity;
   // Anybody can send the headers of header_soft, so the organization pays.
@@ -71,6 +78,7 @@ async function requestOf(call: Limited, price: PricedModel): Promise<Reserve> {
     units: call.units,
     session_id: call.session_id,
     session_limits: sessionLimitsOf(call),
+    stored_ids,
     request_body_hash: await bodyHash(request.raw),
     traceparent: trace.traceparent,
     identity_proof_method: trace.identity_proof_method,
@@ -88,7 +96,14 @@ function settle(call: Funded, price: PricedModel): void {
     ...call.units,
   };
   call.gateway.control_plane.settle(
-    { org_id, reservation_id, ...servedBy(call, price), ...call.outcome, ...traceOf(call) },
+    {
+      org_id,
+      reservation_id,
+      stored_ids: call.made_ids,
+      ...servedBy(call, price),
+      ...call.outcome,
+      ...traceOf(call),
+    },
     held_for,
   );
 }
