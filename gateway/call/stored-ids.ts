@@ -34,7 +34,8 @@ export function createStoredIds(now: () => number = () => performance.now()): St
     note({ org_id, user_id }, { provider, kind, id }) {
       const key = keyOf(org_id, { kind, id });
       // It stays whose it is, as in the ledger.
-      if (kept.has(key)) return;
+      if ((kept.get(key)?.until ?? 0) > now()) return;
+      kept.delete(key);
       for (const [oldest, { until }] of kept) {
         if (until > now() && kept.size < KEPT_MAX) break;
         kept.delete(oldest);
