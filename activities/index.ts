@@ -3,6 +3,7 @@ import { isAppError } from '../domain/errors';
 import * as events from '../domain/events';
 import { audit } from '../domain/ledger/audit';
 import * as reservations from '../domain/ledger/reservations';
+import * as storedIds from '../domain/ledger/stored-ids';
 import * as tickets from '../domain/ledger/tickets';
 import * as verdicts from '../domain/ledger/verdicts';
 import * as paymentEvents from '../domain/payments/events';
@@ -69,13 +70,15 @@ export function createActivities({ db, secrets }: Dependencies) {
     /** The partitions of events: those of the next days made, those past 90 days dropped. */
     keepEventPartitions: () => refusable(() => events.keepPartitions(db)),
     /**
-     * Answers under an Idempotency-Key are kept 7 days, the places of calls that waited an hour.
+     * Answers under an Idempotency-Key are kept 7 days, the places of calls that waited an hour,
+     * stored ids 30 days after their last use.
      */
     forgetStoredAnswers: () =>
       refusable(
         async () =>
           (await storedAnswers.forget(db)) +
           (await tickets.forgetWaiters(db)) +
+          (await storedIds.forget(db)) +
           (await paymentEvents.forget(db)),
       ),
   };

@@ -53,7 +53,7 @@ export async function startStack(cluster: BenchCluster, everything = false): Pro
     models: ['gpt-4o-mini'],
   };
   // One key holds all that a row lets wait.
-  const cost_tickets = { held_max: 2_000, held_per_key_max: 2_000 };
+  const cost_tickets = { held_max: 2_000, held_per_org_max: 2_000, held_per_key_max: 2_000 };
   const mcp = { servers: [{ name: 'bench', url: `${url(u)}/mcp` }] };
   const settings = { providers: { targets: [target] }, cost_tickets, mcp };
   const more = everything ? allOn(keys.gateway_key_id) : {};

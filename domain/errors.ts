@@ -18,6 +18,7 @@ const statuses = {
   not_found: 404,
   model_not_found: 404,
   session_not_found: 404,
+  stored_id_unknown: 404,
   already_exists: 409,
   already_decided: 409,
   request_canceled: 409,

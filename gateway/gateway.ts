@@ -5,6 +5,7 @@ import { adopt } from './adopt';
 import type { Gateway } from './call/call';
 import { createHeldCalls } from './call/held-calls';
 import { closeSnapshot, openSnapshot } from './call/snapshot';
+import { createStoredIds } from './call/stored-ids';
 import type { Settings } from './config/settings';
 import type { ControlPlane } from './control-plane/client';
 import { openEvents } from './control-plane/events';
@@ -39,6 +40,7 @@ export async function openGateway({
     identities,
     holds: openHolds(control_plane),
     held_calls: createHeldCalls(),
+    stored_ids: createStoredIds(),
     tokenizer: openTokenizer(),
     sound: openSound(),
     events: openEvents(control_plane, log),

@@ -22,6 +22,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
   { title: 'Wallets and the ledger', files: ['0004'] },
   { title: 'Prices', files: ['0005', '0024'] },
   { title: 'Reservations', files: ['0006', '0011', '0020', '0022', '0025', '0026'] },
+  { title: 'Stored ids', files: ['0028'] },
   { title: 'Caps on agents', files: ['0008'] },
   { title: 'Cost tickets', files: ['0010', '0012', '0013', '0019', '0023'] },
   { title: 'Payments', files: ['0015', '0016'] },

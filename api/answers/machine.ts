@@ -29,6 +29,9 @@ export const reservation = z.strictObject({
       } satisfies Members<Warning>),
     )
     .describe('Usage constraints with mode warn that this hold exceeds.'),
+  stored_provider: id
+    .optional()
+    .describe('The provider that keeps the stored things which the request names.'),
 } satisfies Members<Wire<Reservation>>);
 
 export const costTicket = z.strictObject({

@@ -2,6 +2,7 @@ import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { AppError, isAppError } from '../../domain/errors';
 import type * as calls from '../../domain/ledger/calls';
 import * as reservations from '../../domain/ledger/reservations';
+import * as storedIds from '../../domain/ledger/stored-ids';
 import { type Db, isTransient, isUnreachable, withRetry } from '../../domain/sql';
 import { type Trace, traceOf } from '../../domain/trace';
 import { createDeferred } from '../../runtime/deferred';
@@ -40,6 +41,9 @@ interface ItemBody {
   body: Record<string, unknown>;
   /** Of a reserve: its trace. */
   trace?: Trace | undefined;
+  /** The stored ids that a reserve names, and those that a settle has made. */
+  named?: ReturnType<typeof storedIds.namedBy>;
+  made?: ReturnType<typeof storedIds.madeBy>;
 }
 
 interface Item extends ItemBody {
@@ -109,7 +113,9 @@ export function openBatches(db: Db, log: Logger) {
 function reserveOf(reserve: calls.Reserve): ItemBody {
   const body = reservations.reserveItem(reserve);
   const id = `reserve:${reserve.request_id}`;
-  return { id, text: JSON.stringify(body), body, trace: traceOf(reserve) };
+  const named = storedIds.namedBy(reserve);
+  const text = JSON.stringify(named === undefined ? body : [body, named]);
+  return { id, text, body, trace: traceOf(reserve), named };
 }
 
 /** Only equal settles share an answer: the refusal of a wrong one is nobody else's. */
@@ -117,7 +123,9 @@ function settleOf(settle: calls.Settle): ItemBody {
   const body = reservations.settleItem(settle);
   const { reservation_id, request_id } = settle;
   const name = reservation_id === undefined ? `request:${request_id}` : `hold:${reservation_id}`;
-  return { id: `settle:${name}`, text: JSON.stringify(body), body };
+  const made = storedIds.madeBy(settle);
+  const text = JSON.stringify(made === undefined ? body : [body, made]);
+  return { id: `settle:${name}`, text, body, made };
 }
 
 function redeemOf(redeem: calls.Redeem): ItemBody {
@@ -202,6 +210,7 @@ async function commit(db: Db, org_id: string, batch: Batch): Promise<void> {
     redeems: batch.redeem.map(bodyOf),
     reserves: batch.reserve.map(bodyOf),
     traces: tracesOf(batch.reserve),
+    stored: storedOf(batch),
   };
   const rows = await resend(() => withRetry(() => reservations.reserveBatch(db, org_id, bodies)));
   const left = new Set(itemsOf(batch));
@@ -238,6 +247,13 @@ function tracesOf(reserves: readonly Item[]): Record<string, Trace> | undefined 
     traces[body.request_id as string] = trace;
   }
   return traces;
+}
+
+/** Undefined if no item has stored ids. */
+function storedOf({ settle, reserve }: Batch): storedIds.StoredIds | undefined {
+  const made = settle.flatMap((item) => item.made ?? []);
+  const named = reserve.flatMap((item, at) => (item.named ? { ...item.named, n: at + 1 } : []));
+  return made.length + named.length === 0 ? undefined : { made, named };
 }
 
 function bodyOf({ body }: Item): Record<string, unknown> {

@@ -4,12 +4,15 @@ import type {
   BatchItem,
   Extend,
   Fees,
+  NamedId,
+  NamedIds,
   PricedModel,
   Redeem,
   ReserveBody,
   SessionLimits,
   SettleBody,
   Some,
+  StoredId,
   Units,
   Usage,
 } from '../../domain/ledger/calls';
@@ -34,6 +37,15 @@ const trace = {
     .optional(),
   identity_proof_method: z.enum(['header_soft', 'gateway_key', 'signed_assertion']).optional(),
 } satisfies Members<TraceMembers>;
+
+// Some providers' ids are long, as they say all that they stand for.
+const stored_id = z.string().min(1).max(1_000);
+const named = { kind: id, id: stored_id } satisfies Members<NamedId>;
+
+const namedIds = z.strictObject({
+  providers: z.array(id).min(1).max(32),
+  ids: z.array(z.strictObject(named)).min(1).max(1_000),
+} satisfies Members<NamedIds>);
 
 export const reserveBody = z
   .strictObject({
@@ -72,6 +84,7 @@ export const reserveBody = z
         max_cost_usd: z.number().min(0).optional(),
       } satisfies Members<SessionLimits>)
       .nullish(),
+    stored_ids: namedIds.nullish(),
   } satisfies Members<ReserveBody>)
   .refine((given) => !given.session_limits || given.session_id, {
     path: ['session_id'],
@@ -94,6 +107,7 @@ export const redeemBody = z.strictObject({
   agent_id: id.nullish(),
   family: id.nullish(),
   is_brought: z.boolean().default(false),
+  stored_ids: namedIds.nullish(),
   wait_ms: z.int().min(0).max(WAIT_MS_MAX).default(0),
 } satisfies Members<Redeem>);
 
@@ -159,6 +173,10 @@ export const settleBody = z.strictObject({
   model: id.optional(),
   usage: usage.optional(),
   usage_source: z.enum(['upstream', 'estimated']).optional(),
+  stored_ids: z
+    .array(z.strictObject({ ...named, provider: id } satisfies Members<StoredId>))
+    .max(1_000)
+    .optional(),
 } satisfies Members<SettleBody>);
 
 export const extendBody = z.strictObject({

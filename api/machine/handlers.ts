@@ -11,6 +11,7 @@ import type {
 } from '../../domain/ledger/calls';
 import * as reservations from '../../domain/ledger/reservations';
 import { sessionRefusal } from '../../domain/ledger/sessions';
+import * as storedIds from '../../domain/ledger/stored-ids';
 import type { KeyOwner, VerifyBody } from '../../domain/people/identity';
 import * as tokens from '../../domain/people/tokens';
 import { withRetry } from '../../domain/sql';
@@ -61,11 +62,14 @@ export function redeem(ctx: Ctx, body: Redeem) {
   return ctx.tracing ? inItemSpan(ctx, 'redeem', body, redeemNow) : redeemNow(ctx, body);
 }
 
-async function redeemNow({ waiters, http }: Ctx, body: Redeem): Promise<Reservation> {
+async function redeemNow({ db, waiters, http }: Ctx, body: Redeem): Promise<Reservation> {
   requireGatewayVersion(http);
   const gone = new AbortController();
   http.res.once('close', () => gone.abort());
-  return reservations.reserveAnswer(await waiters.redeem(body, gone.signal));
+  // A ticket is redeemed by a request that no reserve of now has seen.
+  const stored_provider = await withRetry(() => storedIds.keeperOf(db, body));
+  const row = await waiters.redeem(body, gone.signal);
+  return reservations.reserveAnswer(stored_provider ? { ...row, stored_provider } : row);
 }
 
 export async function extend({ db }: Ctx, { items }: Extend): Promise<{ results: Extension[] }> {

@@ -176,6 +176,10 @@ const help: Record<string, string> = {
   fallbacks: 'Further models the call may run on; the dearest is held.',
   session_limits: 'Limits of the session; they need session_id.',
   max_actions: 'Calls that a session may make.',
+  stored_ids:
+    'Things that a provider keeps: those that a request names, which must be its own, or those that an answer has made.',
+  providers: 'Who may serve the request, in order: one of them must keep all that it names.',
+  kind: 'The kind of a stored thing: response, item, container and the like.',
   max_cost_usd: 'USD that a session may cost.',
   wait_ms: 'How long to wait for money before answering 402, at most 30000.',
   outcome:

@@ -34,6 +34,23 @@ export interface SessionLimits {
   max_cost_usd?: number | undefined;
 }
 
+/** A thing that a provider keeps: its kind, and the provider's own id of it. */
+export interface NamedId {
+  kind: string;
+  id: string;
+}
+
+/** A stored thing, with the provider that keeps it. */
+export interface StoredId extends NamedId {
+  provider: string;
+}
+
+/** The stored things that a request names, and the providers that may serve it, in order. */
+export interface NamedIds {
+  providers: readonly string[];
+  ids: readonly NamedId[];
+}
+
 /** A reserve (specification: Reserve request). Tokens are counts, estimated by the gateway. */
 export interface Reserve extends PricedModel, TraceMembers {
   org_id: string;
@@ -61,6 +78,8 @@ export interface Reserve extends PricedModel, TraceMembers {
   /** The other candidates: their prices are frozen too, and the dearest is held. */
   fallbacks?: readonly PricedModel[] | null | undefined;
   session_limits?: SessionLimits | null | undefined;
+  /** They must be the organization's own, and one provider must keep them all. */
+  stored_ids?: NamedIds | null | undefined;
 }
 
 /** A reserve as it is sent: the API makes the `request_id` that is missing. */
@@ -81,6 +100,8 @@ export interface Reservation {
   /** The completion that the hold pays for, in tokens; an older API does not say. */
   max_completion_tokens?: bigint | null | undefined;
   warnings: Warning[];
+  /** The provider that keeps the stored things which the request names. */
+  stored_provider?: string | undefined;
 }
 
 /**
@@ -146,6 +167,8 @@ export interface Settle extends TraceMembers {
   /** Absent only with the outcome `canceled`: nothing was used. */
   usage?: Usage | undefined;
   usage_source?: 'upstream' | 'estimated' | undefined;
+  /** What the provider keeps of the answer. */
+  stored_ids?: readonly StoredId[] | undefined;
 }
 
 /** A settle as it is sent: the API finds the organization of a `reservation_id`. */
@@ -182,6 +205,8 @@ export interface Redeem extends TraceMembers {
   family?: string | null | undefined;
   /** The client named the ticket: it pays for this call or for none. */
   is_brought?: boolean | undefined;
+  /** As in the reserve. */
+  stored_ids?: NamedIds | null | undefined;
   /** How long the call stays in the queue for money, in milliseconds; 0 asks once. */
   wait_ms: number;
 }

@@ -1,5 +1,5 @@
-import type { ErrorCode } from '../errors';
-import type { PricedModel } from './calls';
+import { AppError, type ErrorCode } from '../errors';
+import type { NamedId, PricedModel } from './calls';
 
 /** The columns of an answer from which `words` makes its text. */
 interface RefusedItem {
@@ -151,4 +151,30 @@ export function words(
 
 function noPrice({ provider, model }: PricedModel): string {
   return `There is no price for the model "${model}" of the provider "${provider}". A platform admin must set one: POST /v1/admin/model-pricing.`;
+}
+
+/** What a kind of stored thing is called in words. */
+const nouns: Record<string, string> = {
+  response: 'response',
+  conversation: 'conversation',
+  item: 'item of an answer',
+  message: 'message',
+  thread: 'thread',
+  file: 'file',
+  vector_store: 'vector store',
+  container: 'container',
+  audio: 'audio answer',
+};
+
+/**
+ * The refusal (404) of an id that is not the organization's. The same words for one that nobody
+ * knows and one of another organization.
+ */
+export function unknownId(named: NamedId | undefined, param = 'stored_ids'): AppError {
+  const { kind = '', id = '' } = named ?? {};
+  return new AppError(
+    'stored_id_unknown',
+    `No ${nouns[kind] ?? 'stored thing'} of this caller is known under the id "${id}". Ids are known to those whose calls made them, for 30 days after their last use.`,
+    { param, extra: { stored_id: { kind, id } } },
+  );
 }

@@ -3,6 +3,7 @@ import { type Db, many, maybe } from '../sql';
 import type { Trace, TraceMembers } from '../trace';
 import type {
   Extension,
+  NamedId,
   PricedModel,
   Redeem,
   Reservation,
@@ -11,7 +12,8 @@ import type {
   Settlement,
   Warning,
 } from './calls';
-import { refusals, words } from './refusals';
+import { refusals, unknownId, words } from './refusals';
+import { type StoredIds, type Verdict, verdictsIn } from './stored-ids';
 
 /** One row of the SQL type `lane_row`: the answer to one item. `code` is null if it went well. */
 export interface ItemAnswer {
@@ -37,6 +39,9 @@ export interface ItemAnswer {
   warnings: Warning[] | null;
   /** When the window of the constraint that refused ends. */
   resets_at: Date | null;
+  /** Of a reserve that names stored ids: who keeps them, or the one that is unknown. */
+  stored_provider?: string;
+  stored_id?: NamedId | null;
 }
 
 /** The columns of `lane_row` as one flat row. */
@@ -48,6 +53,7 @@ interface Bodies {
   reserves?: readonly object[];
   /** The traces of reserves by their request_id: a ticket keeps that of the call that opened it. */
   traces?: Record<string, Trace> | undefined;
+  stored?: StoredIds | undefined;
 }
 
 /**
@@ -55,31 +61,63 @@ interface Bodies {
  * no particular order: `op` and `n` (1-based) name the item. Throws only if nothing at all was
  * written.
  */
-export function reserveBatch(
+export async function reserveBatch(
   db: Db,
   org_id: string,
-  { settlements = [], redeems = [], reserves = [], traces }: Bodies,
+  { settlements = [], redeems = [], reserves = [], traces, stored }: Bodies,
 ): Promise<ItemAnswer[]> {
-  return many<ItemAnswer>(
+  const bindings = {
+    ...(traces === undefined ? {} : { traces: JSON.stringify(traces) }),
+    org_id,
+    settlements: JSON.stringify(settlements),
+    redeems: JSON.stringify(redeems),
+    reserves: JSON.stringify(reserves),
+  };
+  // What runs after another part reads its row.
+  const traced = traces && `set_config('svc.traces', :traces, true) as c cross join lateral `;
+  const org = traces === undefined ? ':org_id' : 'case when c is not null then :org_id end';
+  if (stored === undefined) {
+    return many<ItemAnswer>(
+      db,
+      `select ${answerColumns} from ${traced ?? ''}lane_3(${org}, :settlements, :redeems, :reserves) as r`,
+      bindings,
+    );
+  }
+  const rows = await many<RowWithVerdicts>(
     db,
-    traces === undefined
-      ? `select ${answerColumns} from lane_3(:org_id, :settlements, :redeems, :reserves) as r`
-      : // lane_3 reads the setting's row, so that it runs after it.
-        `select ${answerColumns} from set_config('svc.traces', :traces, true) as c
-         cross join lateral lane_3(case when c is not null then :org_id end, :settlements, :redeems, :reserves) as r`,
-    {
-      ...(traces === undefined ? {} : { traces: JSON.stringify(traces) }),
-      org_id,
-      settlements: JSON.stringify(settlements),
-      redeems: JSON.stringify(redeems),
-      reserves: JSON.stringify(reserves),
-    },
+    `select ${answerColumns}, b as verdicts from ${traced ?? ''}bind_stored_ids(${org}, :made, :named) as b
+     left join lateral lane_3(:org_id, :settlements, :redeems, reserves_of_known_ids(:reserves, b)) as r on true`,
+    { ...bindings, made: JSON.stringify(stored.made), named: JSON.stringify(stored.named) },
   );
+  return withVerdicts(rows, reserves.length);
+}
+
+type RowWithVerdicts = Omit<ItemAnswer, 'op'> & {
+  op: ItemAnswer['op'] | null;
+  verdicts: Verdict[];
+};
+
+/** The answers to a batch in which reserves name stored ids, or settlements made some. */
+function withVerdicts(rows: readonly RowWithVerdicts[], reserves: number): ItemAnswer[] {
+  const { refused, numberOf, providerOf } = verdictsIn(rows, reserves);
+  const answers = rows.flatMap(({ verdicts: _, op, ...row }): ItemAnswer[] => {
+    if (op !== 'reserve') return op === null ? [] : [{ ...row, op }];
+    const n = numberOf(row.n);
+    const stored_provider = providerOf(n);
+    return [{ ...row, op, n, ...(stored_provider ? { stored_provider } : {}) }];
+  });
+  // Even if the lane answers nothing there is a row, whose columns are empty.
+  const empty = Object.fromEntries(Object.keys(rows[0] ?? {}).map((column) => [column, null]));
+  const refusals_of_ids = refused.map(({ n, unknown: stored_id }) => {
+    const row = { ...empty, op: 'reserve', n, code: 'stored_id_unknown', stored_id };
+    return row as unknown as ItemAnswer;
+  });
+  return [...answers, ...refusals_of_ids];
 }
 
 /** The SQL type `reserve_item` of a reserve body. */
 export function reserveItem(reserve: Reserve): Record<string, unknown> {
-  const { org_id: _, units, session_limits, ...more } = reserve;
+  const { org_id: _, units, session_limits, stored_ids: _ids, ...more } = reserve;
   const rest = untraced(more);
   return {
     ...rest,
@@ -96,7 +134,11 @@ export function reserveItem(reserve: Reserve): Record<string, unknown> {
 }
 
 /** The SQL type `settle_item` of a settle body. */
-export function settleItem({ org_id: _, ...item }: Settle): Record<string, unknown> {
+export function settleItem({
+  org_id: _,
+  stored_ids: _ids,
+  ...item
+}: Settle): Record<string, unknown> {
   return untraced(item);
 }
 
@@ -104,6 +146,7 @@ export function settleItem({ org_id: _, ...item }: Settle): Record<string, unkno
 export function redeemItem({
   org_id: _,
   team_id: _team,
+  stored_ids: _ids,
   ...item
 }: Redeem): Record<string, unknown> {
   return untraced(item);
@@ -132,6 +175,7 @@ export function reserveAnswer(row: ItemAnswer, asked?: PricedModel): Reservation
     expires_at: held.expires_at,
     max_completion_tokens: held.max_completion_tokens,
     warnings: row.warnings ?? [],
+    ...(row.stored_provider === undefined ? {} : { stored_provider: row.stored_provider }),
   };
 }
 
@@ -206,6 +250,7 @@ export async function adoptOrphans(db: Db, limit: number): Promise<number> {
 
 function refusal(row: ItemAnswer, asked?: PricedModel): AppError {
   const { code, cost_ticket, resets_at } = row;
+  if (code === 'stored_id_unknown') return unknownId(row.stored_id ?? undefined);
   // The caller's own credential was taken; it is the key of the request that is refused.
   const param = row.param ?? (code === 'invalid_credential' ? 'key_id' : undefined);
   const known = refusals[code ?? ''];

@@ -1,4 +1,4 @@
-import type { Outcome, PricedModel, Units } from '../../domain/ledger/calls';
+import type { Outcome, PricedModel, StoredId, Units } from '../../domain/ledger/calls';
 import type { Identity } from '../../domain/people/identity';
 import type { Logger } from '../../runtime/log';
 import type { Span } from '../../runtime/telemetry/spans';
@@ -10,6 +10,7 @@ import type { Tokenizer } from '../counting/tokenizer';
 import type { Demand } from '../families/billed';
 import type { Family } from '../families/family';
 import type { ClientRequest } from '../families/request';
+import type { NamedMember } from '../families/stored';
 import type { Identities } from '../identity/memory';
 import type { HeldLimits } from '../limits/decision';
 import type { CountedAddress, Limits } from '../limits/engine';
@@ -18,6 +19,7 @@ import type { Candidate, Upstream } from '../upstreams/targets';
 import type { ClientSide } from './client-side';
 import type { HeldCalls, Payment } from './held-calls';
 import type { Snapshot } from './snapshot';
+import type { StoredIds } from './stored-ids';
 
 /** What the process has open; every call works with it. */
 export interface Gateway {
@@ -27,6 +29,7 @@ export interface Gateway {
   identities: Identities;
   holds: Holds;
   held_calls: HeldCalls;
+  stored_ids: StoredIds;
   tokenizer: Tokenizer;
   sound: Sound;
   events: Events;
@@ -72,6 +75,9 @@ export interface Begun {
   failure?: unknown;
   /** What the last upstream that was asked refused with. */
   provider_failure?: { status: number; code: string | null };
+  /** The stored things that its request names, and those that its answer has made. */
+  named_ids?: readonly NamedMember[];
+  made_ids?: StoredId[];
   /** Breaks the exchange with the upstream, for a stop that cannot wait longer. */
   abort?: (reason: Error) => void;
   /** Runs when the call ends, however it ends; the last one registered goes first. */

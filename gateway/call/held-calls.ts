@@ -9,7 +9,9 @@ export interface Payment {
 /** The owner of a held call, and the bounds of how many are held. */
 export interface Place {
   owner: string;
+  org_id: string;
   held_max: number;
+  held_per_org_max: number;
   held_per_key_max: number;
   /** Aborted when the client has gone. */
   gone: AbortSignal;
@@ -36,22 +38,22 @@ export function createHeldCalls(): HeldCalls {
   const waits = new Map<object, AbortController>();
   const ended = new WeakSet<object>();
   const byOwner = new Map<string, number>();
-  const count = (owner: string, change: 1 | -1): void => {
-    const now = (byOwner.get(owner) ?? 0) + change;
-    if (now > 0) byOwner.set(owner, now);
-    else byOwner.delete(owner);
-  };
+  const byOrg = new Map<string, number>();
   return {
-    hold(call, { owner, held_max, held_per_key_max, gone }, wait) {
-      if (gone.aborted || ended.has(call) || waits.size >= held_max) return undefined;
-      if ((byOwner.get(owner) ?? 0) >= held_per_key_max) return undefined;
+    hold(call, place, wait) {
+      const { owner, org_id, gone } = place;
+      if (gone.aborted || ended.has(call) || waits.size >= place.held_max) return undefined;
+      if ((byOrg.get(org_id) ?? 0) >= place.held_per_org_max) return undefined;
+      if ((byOwner.get(owner) ?? 0) >= place.held_per_key_max) return undefined;
       const over = new AbortController();
       gone.addEventListener('abort', () => over.abort(), { once: true });
       waits.set(call, over);
-      count(owner, 1);
+      count(byOwner, owner, 1);
+      count(byOrg, org_id, 1);
       return wait(over.signal).finally(() => {
         waits.delete(call);
-        count(owner, -1);
+        count(byOwner, owner, -1);
+        count(byOrg, org_id, -1);
       });
     },
     end(call) {
@@ -62,4 +64,10 @@ export function createHeldCalls(): HeldCalls {
       for (const over of waits.values()) over.abort();
     },
   };
+}
+
+function count(counts: Map<string, number>, name: string, change: 1 | -1): void {
+  const now = (counts.get(name) ?? 0) + change;
+  if (now > 0) counts.set(name, now);
+  else counts.delete(name);
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { namedVariable } from '../../runtime/config';
+import { orgShare } from './shares';
 
 const server = z.strictObject({
   /** Its path is `/mcp/<name>`, and its tools are priced as `<name>/<tool>`. */
@@ -38,8 +39,9 @@ export const mcpSettings = z.strictObject({
   allowed_hosts: z.array(z.string().min(1)).default([]),
   /** Between two comments in an idle stream, which keep connections open. */
   keep_alive_ms: z.int().min(1).max(3_600_000).default(15_000),
-  /** How many streams of notices this gateway holds open, and of them one key. */
+  /** How many streams of notices this gateway holds open, of them one organization, and one key. */
   listeners_max: z.int().min(0).max(100_000).default(2_000),
+  listeners_per_org_max: orgShare,
   listeners_per_key_max: z.int().min(0).max(100_000).default(100),
   /**
    * How long the gateway waits for the answer to a client that has left, in protocol versions in

@@ -6,6 +6,7 @@ import { identitySettings } from './identity';
 import { limitProblem, limitSections } from './limits';
 import { mcpSettings } from './mcp';
 import { packName, policiesSettings, policyProblem, policySettings } from './policies';
+import { orgShare } from './shares';
 import { socketSettings } from './sockets';
 import { observabilitySettings, telemetryProblem } from './telemetry';
 import {
@@ -34,6 +35,7 @@ const costTickets = z.strictObject({
   hold_ms: z.int().min(0).max(HOLD_MS_MAX).default(45_000),
   /** More calls than these are answered with their ticket at once. */
   held_max: z.int().min(0).max(100_000).default(1_000),
+  held_per_org_max: orgShare,
   held_per_key_max: z.int().min(0).max(100_000).default(50),
 });
 
@@ -56,6 +58,11 @@ export const settingsSchema = z.strictObject({
   timeouts: timeouts.prefault({}),
   cost_tickets: costTickets.prefault({}),
   estimates: estimates.prefault({}),
+  /**
+   * A request may name only what its organization's calls have made at a provider; `pass` lets it
+   * name anything that the provider's account keeps.
+   */
+  stored_ids: z.enum(['bound', 'pass']).default('bound'),
   identity: identitySettings.prefault({}),
   sockets: socketSettings.prefault({}),
   mcp: mcpSettings.prefault({}),

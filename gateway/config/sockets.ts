@@ -1,10 +1,12 @@
 import { z } from 'zod';
+import { orgShare } from './shares';
 
 const milliseconds = z.int().min(1).max(86_400_000);
 
 /** The section `sockets`. */
 export const socketSettings = z.strictObject({
   connections_max: z.int().min(0).max(100_000).default(2_000),
+  connections_per_org_max: orgShare,
   connections_per_key_max: z.int().min(0).max(100_000).default(100),
   /** How many lanes of one connection answer at the same time. */
   lanes_max: z.int().min(1).max(1_000).default(16),

@@ -1,6 +1,7 @@
 import type { Limited } from '../call/call';
 import { inCallSpan } from '../call/spans';
 import { serveBy } from '../stages/choose';
+import { namesOthers } from '../stages/stored';
 import { upstreamError } from '../upstreams/errors';
 import { speaksAgainst } from '../upstreams/failures';
 import type { Candidate } from '../upstreams/targets';
@@ -20,7 +21,9 @@ export async function answerCount(call: Limited): Promise<void> {
   const over = new AbortController();
   call.onClientGone(() => over.abort());
   call.abort = (reason) => over.abort(reason);
-  for (const candidate of call.candidates) {
+  // Whose stored things are, only a reserve asks.
+  const candidates = namesOthers(call) ? [] : call.candidates;
+  for (const candidate of candidates) {
     const { breaker, shape } = candidate.target;
     if (shape !== 'anthropic' || !breaker.mayPass()) continue;
     const told = await askOf(call, candidate, over.signal);

@@ -2,6 +2,7 @@ import type { AppError } from '../../domain/errors';
 import type { Funded } from '../call/call';
 import { isAnswer, type Measured } from '../families/reader';
 import { blocked, type Checked, checkAnswer, isGuarded } from '../stages/policies';
+import { readerOf } from '../stages/stored';
 import { isOnlyWords, saysFailure } from '../upstreams/failures';
 import { objectIn } from '../wire/values';
 import { type Answer, type Ended, type Head, open, picked } from './answer';
@@ -31,7 +32,7 @@ export class JsonAnswer implements Answer {
     this.valve = valve;
     this.head = head;
     this.packed = packed;
-    this.meter = createJsonMeter(call.family.reader);
+    this.meter = createJsonMeter(readerOf(call));
   }
 
   push(chunk: Buffer): void {

@@ -3,6 +3,7 @@ import { toWire } from '../../runtime/wire';
 import type { Funded } from '../call/call';
 import { isAnswer, type Measured } from '../families/reader';
 import { blocked, guardStream } from '../stages/policies';
+import { readerOf } from '../stages/stored';
 import { upstreamError } from '../upstreams/errors';
 import { type Answer, type Ended, type Head, open, picked } from './answer';
 import { createStreamMeter } from './meter';
@@ -44,7 +45,7 @@ export class StreamAnswer implements Answer {
     this.options = options;
     this.guard = guardStream(call);
     const choices = call.family.choices?.(call.request.body) ?? 1;
-    this.meter = createStreamMeter(call.family.reader, {
+    this.meter = createStreamMeter(readerOf(call), {
       hides_usage: options.drops_usage,
       choices,
       guard: this.guard,

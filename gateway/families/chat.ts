@@ -27,6 +27,8 @@ export function chatInput(body: Body): Input {
   for (const name of ['tools', 'functions', 'response_format', 'prediction']) {
     addText(input, body[name]);
   }
+  // What the model has spoken before, which only the provider has.
+  input.unseen += listOf(body.messages).filter(({ audio }) => isObject(audio)).length;
   return input;
 }
 

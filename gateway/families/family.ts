@@ -8,6 +8,7 @@ import type { Demand } from './billed';
 import type { Input } from './input';
 import type { Measured, Reader } from './reader';
 import type { ArrivingRequest, ClientRequest } from './request';
+import type { Keeping } from './stored';
 import type { Translation } from './translation';
 
 /** All that distinguishes one family of proxy routes from another. */
@@ -44,6 +45,8 @@ export interface Family {
   /** Its answers are bytes, unless they are an event stream. */
   is_binary?: boolean;
   reader: Reader;
+  /** What providers keep of its answers, so that its requests may name it. */
+  keeps?: Keeping;
   /** What `policies.routes` calls it; policies run over no family without such a name. */
   policy_route?: PolicyRoute | 'mcp';
   /** How policies read it; MCP has a way of its own. */

@@ -29,10 +29,11 @@ export function messageInput(body: Body): Input {
   if (tools.length > 0) input.tokens += TOOLS_TOKENS;
   addText(input, body.tools);
   addText(input, body.output_config);
-  // Tools that the provider runs bring texts that only it sees, as do the servers and the container
-  // it is pointed to.
+  // Tools that the provider runs bring texts that only it sees, as do the servers, the container
+  // and the thread that it is pointed to.
   input.unseen += tools.filter(isHosted).length + listOf(body.mcp_servers).length;
   if (body.container != null) input.unseen += 1;
+  if (body.thread != null) input.unseen += 1;
   return input;
 }
 
@@ -69,6 +70,7 @@ const parts: Parts = countedParts({
     },
   },
   document: { source: addDocument },
+  container_upload: { file_id: (input) => addFile(input, undefined) },
   thinking: { signature: addFile },
   redacted_thinking: { data: addFile },
 });

@@ -22,6 +22,7 @@ import { moderationInput } from './moderations';
 import type { Measured } from './reader';
 import { checkResponse, responseInput, responseReader } from './responses';
 import { secondsIn, speechInput, speechReader, speechUnits } from './speech';
+import { chatKeeping, messageKeeping, responseKeeping } from './stored';
 import {
   readTranscription,
   transcriptionInput,
@@ -42,6 +43,7 @@ export const chat: Family = {
   max_completion_tokens: completionCap,
   choices: choicesOf,
   reader: chatReader,
+  keeps: chatKeeping,
   policy_route: 'chat',
   talk: chatTalk,
   takes_members: true,
@@ -69,6 +71,7 @@ export const responses: Family = {
   input: responseInput,
   max_completion_tokens: responseCap,
   reader: responseReader,
+  keeps: responseKeeping,
   policy_route: 'responses',
   talk: responsesTalk,
   takes_members: true,
@@ -88,6 +91,7 @@ export const messages: Family = {
   input: messageInput,
   max_completion_tokens: messageCap,
   reader: messageReader,
+  keeps: messageKeeping,
   policy_route: 'messages',
   talk: messagesTalk,
   errorFrame: namedFrame,

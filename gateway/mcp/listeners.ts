@@ -1,5 +1,6 @@
 import { AppError } from '../../domain/errors';
 import type { Identified } from '../call/call';
+import { shareOf } from '../config/shares';
 import { ownerOf } from '../identity/identifier';
 
 const CONFIRM_MS = 25_000;
@@ -18,22 +19,30 @@ export function listen(call: Identified): void {
 }
 
 function checkRoom(call: Identified): void {
-  const { listeners_max, listeners_per_key_max } = call.snapshot.settings.mcp;
+  const { mcp, identity: proofs } = call.snapshot.settings;
+  const { listeners_max, listeners_per_key_max } = mcp;
   const key = ownerOf(call.identity);
   let all = 0;
+  let of_org = 0;
   let own = 0;
   for (const { is_listening, identity } of call.gateway.calls) {
     if (is_listening !== true || identity === undefined) continue;
     all += 1;
+    if (identity.org_id === call.identity.org_id) of_org += 1;
     if (ownerOf(identity) === key) own += 1;
   }
   if (all >= listeners_max) {
     throw new AppError('overloaded', 'This gateway has as many streams of notices as it takes.');
   }
-  if (own < listeners_per_key_max) return;
-  throw new AppError(
+  if (own >= listeners_per_key_max) throw tooMany('key', own);
+  const share = shareOf(listeners_max, mcp.listeners_per_org_max, proofs);
+  if (of_org >= share) throw tooMany('organization', of_org);
+}
+
+function tooMany(whose: string, count: number): AppError {
+  return new AppError(
     'rate_limit_exceeded',
-    `This key has ${own} streams of notices open, which is as many as one key may have.`,
+    `This ${whose} has ${count} streams of notices open, which is as many as one ${whose} may have here.`,
     { retry_after: 1 },
   );
 }

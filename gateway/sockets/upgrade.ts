@@ -8,6 +8,7 @@ import { newId } from '../../domain/ids';
 import { toRefusal } from '../../runtime/conventions';
 import type { Gateway } from '../call/call';
 import type { ClientSide } from '../call/client-side';
+import { shareOf } from '../config/shares';
 import { ownerOf } from '../identity/identifier';
 import { limitUnpriced } from '../stages/limit';
 import { checkOrigin } from '../stages/origins';
@@ -16,12 +17,17 @@ import { SocketSession } from './session';
 
 /** The open sockets of this gateway. */
 export interface Sockets {
-  /** By the key whose they are. */
-  sessions: Map<SocketSession, string>;
+  /** With the key and the organization whose they are. */
+  sessions: Map<SocketSession, SocketOwner>;
   /** Takes no further frame; each socket closes once its answers are complete. */
   drain(): void;
   /** Cuts what is still open after a while. */
   close(within_ms: number): Promise<void>;
+}
+
+interface SocketOwner {
+  key: string;
+  org_id: string;
 }
 
 const POLL_MS = 10;
@@ -87,8 +93,8 @@ async function upgrade(
   limitUnpriced({ req: request, set: setter(headers) }, gateway);
   checkOrigin(request.headers, settings.sockets);
   const identity = await identifier.confirm(request.headers);
-  const key = ownerOf(identity);
-  checkRoom(gateway, sockets, key);
+  const owner = { key: ownerOf(identity), org_id: identity.org_id };
+  checkRoom(gateway, sockets, owner);
   const server = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
@@ -98,24 +104,35 @@ async function upgrade(
   // A handshake that is not one is answered by the server itself.
   server.handleUpgrade(request, socket, head, (ws) => {
     const session = new SocketSession(ws, { gateway, request, protocol });
-    sockets.sessions.set(session, key);
+    sockets.sessions.set(session, owner);
     ws.once('close', () => sockets.sessions.delete(session));
     if (gateway.is_draining) session.drain();
   });
 }
 
-function checkRoom({ is_draining, snapshot }: Gateway, { sessions }: Sockets, key: string): void {
+function checkRoom(
+  { is_draining, snapshot }: Gateway,
+  { sessions }: Sockets,
+  { key, org_id }: SocketOwner,
+): void {
   if (is_draining) throw new AppError('unavailable', 'This gateway stops; connect again.');
-  const { connections_max, connections_per_key_max } = snapshot.settings.sockets;
+  const { sockets, identity } = snapshot.settings;
+  const { connections_max, connections_per_key_max } = sockets;
   if (sessions.size >= connections_max) {
     throw new AppError('overloaded', 'This gateway has as many sockets as it takes.');
   }
-  let own = 0;
-  for (const owner of sessions.values()) if (owner === key) own += 1;
-  if (own < connections_per_key_max) return;
-  throw new AppError(
+  const owners = [...sessions.values()];
+  const own = owners.filter((owner) => owner.key === key).length;
+  if (own >= connections_per_key_max) throw tooMany('key', own);
+  const of_org = owners.filter((owner) => owner.org_id === org_id).length;
+  const share = shareOf(connections_max, sockets.connections_per_org_max, identity);
+  if (of_org >= share) throw tooMany('organization', of_org);
+}
+
+function tooMany(whose: string, count: number): AppError {
+  return new AppError(
     'websocket_connection_limit_reached',
-    `This key has ${own} sockets open, which is as many as one key may have.`,
+    `This ${whose} has ${count} sockets open, which is as many as one ${whose} may have here.`,
     { status: 429, retry_after: 1 },
   );
 }

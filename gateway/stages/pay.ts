@@ -5,6 +5,7 @@ import type { Limited, Routed } from '../call/call';
 import type { ClientSide } from '../call/client-side';
 import type { Payment, Place } from '../call/held-calls';
 import { HOLD_MS_MAX } from '../config/settings';
+import { shareOf } from '../config/shares';
 import type { Reservation } from '../control-plane/client';
 import { ownerOf } from '../identity/identifier';
 import { refuse } from './limit-answers';
@@ -47,11 +48,19 @@ export async function pay(call: Limited, request: Reserve): Promise<Reservation>
 }
 
 function placeOf(call: Limited): Place {
-  const { held_max, held_per_key_max } = call.snapshot.settings.cost_tickets;
+  const { cost_tickets, identity } = call.snapshot.settings;
+  const { held_max, held_per_key_max } = cost_tickets;
   const gone = new AbortController();
   if (call.client_is_gone) gone.abort();
   call.onClientGone(() => gone.abort());
-  return { owner: ownerOf(call.identity), held_max, held_per_key_max, gone: gone.signal };
+  return {
+    owner: ownerOf(call.identity),
+    org_id: call.identity.org_id,
+    held_max,
+    held_per_org_max: shareOf(held_max, cost_tickets.held_per_org_max, identity),
+    held_per_key_max,
+    gone: gone.signal,
+  };
 }
 
 interface Wait {
@@ -138,6 +147,7 @@ function redeemOf(
 ): Redeem {
   const { org_id, key_id, secret_id, user_id, team_id, agent_id } = request;
   const { request_id, request_body_hash, family, traceparent, identity_proof_method } = request;
+  const { stored_ids } = request;
   return {
     ticket_id: ticket.ticket_id,
     is_brought: ticket.is_brought,
@@ -151,6 +161,7 @@ function redeemOf(
     request_body_hash,
     family,
     wait_ms,
+    stored_ids,
     traceparent,
     identity_proof_method,
   };

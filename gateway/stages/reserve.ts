@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { AppError, isAppError } from '../../domain/errors';
-import type { PricedModel, Reserve } from '../../domain/ledger/calls';
+import type { NamedIds, PricedModel, Reserve } from '../../domain/ledger/calls';
 import type { Funded, Limited } from '../call/call';
 import { inCallSpan, traceOf } from '../call/spans';
 import { nothing_used } from '../families/usage';
@@ -9,6 +9,7 @@ import { strangerIn } from './identify';
 import { completionCeiling } from './outcome';
 import { pay } from './pay';
 import { sessionRefusal, talkOf } from './policies';
+import { keepTo, nameStored, unknownIn } from './stored';
 
 // Above this a digest takes milliseconds and goes to the thread pool.
 const DIGEST_INLINE_BYTES = 262_144;
@@ -26,7 +27,7 @@ export async function reserve(call: Limited): Promise<Funded | undefined> {
       ? await hold(call)
       : await inCallSpan(call, 'reserve', {}, () => hold(call));
   } catch (error) {
-    throw sessionRefusal(call, strangerIn(call, asAsked(error)));
+    throw sessionRefusal(call, unknownIn(call, strangerIn(call, asAsked(error))));
   }
 }
 
@@ -41,7 +42,9 @@ async function hold(call: Limited): Promise<Funded> {
   const { gateway, identity, prices } = call;
   const { org_id } = identity;
   const price = prices[0] as PricedModel;
-  const reservation = await pay(call, await requestOf(call, price));
+  const stored_ids = nameStored(call);
+  const reservation = await pay(call, await requestOf(call, price, stored_ids));
+  keepTo(call, reservation.stored_provider ?? stored_ids?.providers[0]);
   const letGo = gateway.holds.keep(org_id, reservation);
   const funded = Object.assign(call, { reservation });
   emitCompleted(funded);
@@ -56,7 +59,11 @@ async function hold(call: Limited): Promise<Funded> {
  * Written out, here and wherever each call passes: members that follow a spread cost V8 a
  * microsecond and 100 bytes each.
  */
-async function requestOf(call: Limited, price: PricedModel): Promise<Reserve> {
+async function requestOf(
+  call: Limited,
+  price: PricedModel,
+  stored_ids: NamedIds | undefined,
+): Promise<Reserve> {
   const { identity, family, request, prices } = call;
   const { org_id, key_id, secret_id, proof } = identity;
   // Anybody can send the headers of header_soft, so the organization pays.
@@ -81,6 +88,7 @@ async function requestOf(call: Limited, price: PricedModel): Promise<Reserve> {
     region: call.demand.region,
     session_id: call.session_id,
     session_limits: sessionLimitsOf(call),
+    stored_ids,
     request_body_hash: await bodyHash(request.raw),
     traceparent: trace.traceparent,
     identity_proof_method: trace.identity_proof_method,
@@ -105,7 +113,14 @@ function settle(call: Funded, price: PricedModel): void {
   const { web_searches, file_searches, containers } = call.demand.units;
   Object.assign(held_for, { web_searches, file_searches, containers });
   call.gateway.control_plane.settle(
-    { org_id, reservation_id, ...servedBy(call, price), ...call.outcome, ...traceOf(call) },
+    {
+      org_id,
+      reservation_id,
+      stored_ids: call.made_ids,
+      ...servedBy(call, price),
+      ...call.outcome,
+      ...traceOf(call),
+    },
     held_for,
   );
 }

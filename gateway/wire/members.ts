@@ -29,6 +29,8 @@ const deciding = spellings(
   'instructions',
   'conversation',
   'previous_response_id',
+  'container',
+  'thread',
   'text',
   'session_id',
 );

@@ -48,6 +48,7 @@ test('a file in the body is counted by its size, one that only the provider sees
   expect(file({ file_data: 'A'.repeat(4_000) }).tokens).toBeGreaterThanOrEqual(1_000);
   expect(file({ file_data: 'A' }).unseen).toBe(0);
   expect(file({ file_id: 'file_1' }).unseen).toBe(1);
+  expect(chatInput({ messages: [{ role: 'assistant', audio: { id: 'a' } }] }).unseen).toBe(1);
 });
 
 test.each<[string, object]>([

@@ -147,7 +147,8 @@ test.each<[string, object, number, bigint?]>([
   ['items by reference', { input: [{ type: 'item_reference', id: 'a' }, { id: 'b' }] }, 2],
   ['a tool that the provider runs', { tools: [{ type: 'web_search' }] }, 1, 10_000_000n],
 ])('input that is not in the body adds the surcharge: %s', async (_, body, pieces, fee = 0n) => {
-  expect((await ask('Hello', body)).status).toBe(200);
+  const { url } = await world.openGateway({ settings: { stored_ids: 'pass' } });
+  expect((await ask('Hello', body, url)).status).toBe(200);
   const { held_nanos } = await last();
   const least = BigInt(pieces) * 4_096n * 150n + 64n * 600n + fee;
   expect(held_nanos).toBeGreaterThan(least);

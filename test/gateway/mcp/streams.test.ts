@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { request } from 'undici';
 import { many } from '../../../domain/sql';
 import { drain } from '../../../gateway/gateway';
+import { gatewayKey } from '../../support/gateway';
 import { until } from '../../support/until';
 import {
   call,
@@ -182,6 +183,30 @@ describe('a stream of notices', () => {
     );
     await until(() => has_ended);
     await until(() => gateway.calls.size === 0);
+  });
+
+  it.each([
+    ['half of those that the gateway may have', { listeners_max: 4, listeners_per_key_max: 2 }],
+    ['its share of them', { listeners_max: 9, listeners_per_org_max: 2 }],
+  ])('is refused beyond %s for one organization', async (_, bounds) => {
+    const few = await open(bounds);
+    const [one, other] = [await payer(), await payer()];
+    const keys = [one.key, await gatewayKey(world.api, one.org_id)];
+    const open_streams = [
+      await hear(keys[0] as string, few.url),
+      await hear(keys[1] as string, few.url),
+    ];
+    for (const key of [...keys, await gatewayKey(world.api, one.org_id)]) {
+      const { statusCode, body } = await hear(key, few.url);
+      expect([statusCode, await body.text()]).toEqual([
+        429,
+        expect.stringContaining('This organization'),
+      ]);
+    }
+    const its = await hear(other.key, few.url);
+    expect(its.statusCode).toBe(200);
+    for (const { body } of [...open_streams, its]) body.on('error', () => {}).destroy();
+    await until(() => few.gateway.calls.size === 0);
   });
 
   it('is refused beyond those that a key and the gateway may have, and taken again once one has ended', async () => {

@@ -1,6 +1,7 @@
 import { createConnection } from 'node:net';
 import { request } from 'undici';
 import { chat, gatewayKey } from '../../support/gateway';
+import { makeOrg } from '../../support/ledger';
 import { type Client, connect, refusedUpgrade } from '../../support/socket';
 import { until } from '../../support/until';
 import { open, responds, world } from './connected';
@@ -73,6 +74,32 @@ describe('an upgrade is refused as a whole HTTP answer', () => {
     await until(() => connected(url).then(Boolean, () => false));
     await close();
   });
+
+  it.each([
+    ['half of the places', { connections_max: 4, connections_per_key_max: 2 }, 2],
+    ['its share of them', { connections_max: 4, connections_per_org_max: 3 }, 3],
+  ])(
+    'beyond %s for one organization, whichever its keys, and another one has room',
+    async (_, sockets, most) => {
+      const { url, close } = await world.openGateway({ settings: { sockets } });
+      const keys = [world.key, await gatewayKey(world.api, world.org.org_id)];
+      for (let n = 0; n < most; n += 1) await connected(url, keys[n % 2]);
+      const third = await gatewayKey(world.api, world.org.org_id);
+      const answer = await refusedUpgrade(`${url}${path}`, bearer(third));
+      expect(answer).toMatchObject({
+        status: 429,
+        body: {
+          error: {
+            code: 'websocket_connection_limit_reached',
+            message: expect.stringContaining('organization'),
+          },
+        },
+      });
+      const { org_id } = await makeOrg(world.api.db);
+      await connected(url, await gatewayKey(world.api, org_id));
+      await close();
+    },
+  );
 
   it('beyond the sockets that the gateway has room for, whosever they are', async () => {
     const { url, close } = await world.openGateway({

@@ -1,6 +1,6 @@
 import { request } from 'undici';
 import { many, one } from '../../../domain/sql';
-import { chat, post } from '../../support/gateway';
+import { chat, gatewayKey, post } from '../../support/gateway';
 import { until } from '../../support/until';
 import { openWire } from '../../support/wire';
 import {
@@ -57,6 +57,30 @@ test('at most so many calls are held per key and in all; places are given back',
   await topUp(third);
   expect((await again).status).toBe(200);
 });
+
+test.each([
+  ['half of the places', { held_max: 4, held_per_key_max: 2 }, 2],
+  ['as many as its share says', { held_max: 4, held_per_org_max: 3, held_per_key_max: 4 }, 3],
+])(
+  'the keys of one organization take %s, so that another one’s call is held too',
+  async (_, places, most) => {
+    const { url } = await world.openGateway({
+      settings: { cost_tickets: { hold_ms: 20_000, ...places } },
+    });
+    const [many_keys, other] = [await makePoor(), await makePoor()];
+    const keys = [many_keys.key, await gatewayKey(world.api, many_keys.org_id)];
+    const send = (key: string, n: number) => post(url + CHAT, key, chat(`call ${n}`));
+    const held = Array.from({ length: most }, (_, n) => send(keys[n % 2] as string, n));
+    await untilWaiting(many_keys, most);
+    for (const key of keys) expect((await send(key, 9)).status).toBe(402);
+    const one = send(other.key, 1);
+    await untilWaiting(other);
+    await topUp(other);
+    expect((await one).status).toBe(200);
+    await topUp(many_keys);
+    for (const { status } of await Promise.all(held)) expect(status).toBe(200);
+  },
+);
 
 test('a gateway that drains answers its held calls with their tickets at once', async () => {
   const leaving = await world.openGateway({ settings: { cost_tickets: { hold_ms: 20_000 } } });

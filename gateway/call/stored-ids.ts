@@ -1,0 +1,56 @@
+import type { NamedId, StoredId } from '../../domain/ledger/calls';
+
+// The control plane knows them by then, with the settlement.
+const KEPT_MS = 600_000;
+const KEPT_MAX = 20_000;
+
+/** Whose a stored thing is. */
+export interface IdOwner {
+  org_id: string;
+  /** Null if nobody has proved who calls. */
+  user_id: string | null;
+}
+
+/**
+ * What providers keep of the answers that this gateway has given, until the control plane knows it:
+ * a client may name an answer before its call is settled.
+ */
+export interface StoredIds {
+  note(owner: IdOwner, stored: StoredId): void;
+  /** The provider that keeps a thing; undefined if nobody knows here that the owner may name it. */
+  keeperOf(owner: IdOwner, named: NamedId): string | undefined;
+}
+
+interface Kept {
+  provider: string;
+  user_id: string | null;
+  until: number;
+}
+
+export function createStoredIds(now: () => number = () => performance.now()): StoredIds {
+  // The oldest is the first, as a map keeps the order in which its keys came.
+  const kept = new Map<string, Kept>();
+  return {
+    note({ org_id, user_id }, { provider, kind, id }) {
+      const key = keyOf(org_id, { kind, id });
+      // It stays whose it is, as in the ledger.
+      if ((kept.get(key)?.until ?? 0) > now()) return;
+      kept.delete(key);
+      for (const [oldest, { until }] of kept) {
+        if (until > now() && kept.size < KEPT_MAX) break;
+        kept.delete(oldest);
+      }
+      kept.set(key, { provider, user_id, until: now() + KEPT_MS });
+    },
+    keeperOf({ org_id, user_id }, named) {
+      const found = kept.get(keyOf(org_id, named));
+      if (found === undefined || found.until <= now()) return undefined;
+      const is_shared = found.user_id === null || user_id === null || found.user_id === user_id;
+      return is_shared ? found.provider : undefined;
+    },
+  };
+}
+
+function keyOf(org_id: string, { kind, id }: NamedId): string {
+  return JSON.stringify([org_id, kind, id]);
+}

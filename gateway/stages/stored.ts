@@ -1,0 +1,128 @@
+import type { AppError } from '../../domain/errors';
+import { isAppError } from '../../domain/errors';
+import type { NamedId, NamedIds } from '../../domain/ledger/calls';
+import { unknownId } from '../../domain/ledger/refusals';
+import { isKept } from '../../domain/texts';
+import type { Begun, Identified, Limited, Routed } from '../call/call';
+import type { IdOwner } from '../call/stored-ids';
+import type { Reader } from '../families/reader';
+import { type NamedMember, namedIds } from '../families/stored';
+import { serveBy } from './choose';
+
+const ID_CHARACTERS_MAX = 1_000;
+const NAMED_MAX = 1_000;
+const MADE_MAX = 1_000;
+
+/**
+ * Finds the stored things that a request names and leaves the call to the providers that may keep
+ * them. Gives those that the reserve is to ask about: what an answer of this gateway has made is
+ * known here. Throws 404 for one that cannot be the caller's.
+ */
+export function nameStored(call: Limited): NamedIds | undefined {
+  const { snapshot, family, gateway, request } = call;
+  if (family.keeps === undefined) return undefined;
+  const named = namedIds(request.outgoing.bytes);
+  call.named_ids = named;
+  if (named.length === 0 || snapshot.settings.stored_ids === 'pass') return undefined;
+  const owner = ownerOfIds(call);
+  let providers = [...new Set(call.candidates.map(({ target }) => target.provider))];
+  const asked: NamedId[] = [];
+  for (const { kind, id, member } of named) {
+    if (!isPossible(id) || named.length > NAMED_MAX) throw unknownId({ kind, id }, member);
+    const keeper = gateway.stored_ids.keeperOf(owner, { kind, id });
+    if (keeper === undefined) asked.push({ kind, id });
+    else providers = providers.filter((provider) => provider === keeper);
+    if (providers.length === 0) throw unknownId({ kind, id }, member);
+  }
+  if (asked.length > 0) return { providers, ids: asked };
+  keepTo(call, providers[0]);
+  return undefined;
+}
+
+function isPossible(id: string): boolean {
+  return id.length <= ID_CHARACTERS_MAX && isKept(id);
+}
+
+/** Leaves a call to the targets of one provider: no other keeps what the request names. */
+export function keepTo(call: Routed, provider: string | undefined): void {
+  if (provider === undefined) return;
+  const candidates = call.candidates.filter(({ target }) => target.provider === provider);
+  call.candidates = candidates;
+  const [first] = candidates;
+  if (first !== undefined) serveBy(call, first);
+}
+
+/**
+ * What a reserve throws: if a stored thing is unknown, it is the member of the request that names
+ * it.
+ */
+export function unknownIn({ named_ids = [] }: Begun, error: unknown): unknown {
+  if (!isUnknownId(error)) return error;
+  const { stored_id } = (error.details.extra ?? {}) as { stored_id?: NamedId };
+  const named = named_ids.find(({ kind, id }) => kind === stored_id?.kind && id === stored_id?.id);
+  return unknownId(stored_id, named?.member);
+}
+
+function isUnknownId(error: unknown): error is AppError {
+  return isAppError(error) && error.code === 'stored_id_unknown';
+}
+
+/**
+ * True if a request that is not paid for names stored things that are not known here to be the
+ * caller's.
+ */
+export function namesOthers(call: Routed): boolean {
+  const { family, snapshot, gateway, request } = call;
+  if (family.keeps === undefined || snapshot.settings.stored_ids === 'pass') return false;
+  const owner = ownerOfIds(call);
+  return namedIds(request.outgoing.bytes).some(
+    (named) => gateway.stored_ids.keeperOf(owner, named) === undefined,
+  );
+}
+
+/** The family's reader, which also notes what the provider keeps of the answer. */
+export function readerOf(call: Routed): Reader {
+  const { family, request } = call;
+  const { reader, keeps } = family;
+  if (keeps === undefined) return reader;
+  const named = new Set(call.named_ids?.map(nameOf));
+  const note = (kind: string, id: string): void => {
+    // What a request has named is not made by its answer.
+    if (isPossible(id) && !named.has(nameOf({ kind, id }))) noteStored(call, { kind, id });
+  };
+  return {
+    ...reader,
+    readAnswer(answer, found) {
+      keeps(answer, request.body, note);
+      reader.readAnswer(answer, found);
+    },
+    openStream(found, choices) {
+      const readEvent = reader.openStream(found, choices);
+      return (event) => {
+        keeps(event, request.body, note);
+        return readEvent(event);
+      };
+    },
+  };
+}
+
+/** Its answer is on its way to the client, who may name it in the next moment. */
+function noteStored(call: Routed, { kind, id }: NamedId): void {
+  const { provider } = call.target;
+  call.made_ids ??= [];
+  const { made_ids } = call;
+  const is_new = !made_ids.some((one) => one.id === id && one.kind === kind);
+  if (!is_new || made_ids.length >= MADE_MAX) return;
+  made_ids.push({ kind, id, provider });
+  call.gateway.stored_ids.note(ownerOfIds(call), { kind, id, provider });
+}
+
+function nameOf({ kind, id }: NamedMember | NamedId): string {
+  return `${kind} ${id}`;
+}
+
+/** Anybody can send the headers of header_soft, so they make nobody the owner. */
+function ownerOfIds({ identity }: Identified): IdOwner {
+  const { org_id, user_id, proof } = identity;
+  return { org_id, user_id: proof === 'header_soft' ? null : user_id };
+}
