@@ -53,7 +53,7 @@ test.each<[string, object, number, number, Record<string, unknown>]>([
 );
 
 test('input that the provider adds is bounded by the longest context alone', async () => {
-  const content = [{ type: 'file', file: { file_id: 'file-1' } }];
+  const content = [{ type: 'file', file: { filename: 'a.pdf' } }];
   const messages = [{ role: 'user', content }];
   upstream.play([JSON.stringify({ choices, usage: usage(300_000, 1) })], 'application/json');
   const { charge } = await ask('chat', { messages });

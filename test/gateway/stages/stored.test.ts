@@ -27,6 +27,11 @@ const asks = (more: object = {}) => ({
 
 beforeAll(async () => {
   world = await openWorld();
+  // What the tools of these requests may cost is known.
+  await many(
+    world.api.db,
+    `update model_prices set per_file_search = 0.0025, per_container = 0.03 where model = 'gpt-4o-mini'`,
+  );
   other = await makeOrg(world.api.db);
   await credit(world.api.db, other.org_id, other.org_wallet, 100_000_000_000n);
   foreign = await gatewayKey(world.api, other.org_id);

@@ -1,6 +1,6 @@
-import { unified } from '../../../gateway/families/table';
-import { chatOverMessages } from '../../../gateway/families/unified/messages';
-import { refusalOf, take } from './taken';
+import { unified } from '../../../../gateway/families/table';
+import { chatOverMessages } from '../../../../gateway/families/unified/messages';
+import { refusalOf, take } from '../taken';
 
 const claude = 'claude-sonnet-4-5';
 const hello = [{ role: 'user', content: 'Hello' }];

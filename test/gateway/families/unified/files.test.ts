@@ -1,6 +1,6 @@
-import { unified } from '../../../gateway/families/table';
-import { chatOverMessages } from '../../../gateway/families/unified/messages';
-import { refusalOf, take } from './taken';
+import { unified } from '../../../../gateway/families/table';
+import { chatOverMessages } from '../../../../gateway/families/unified/messages';
+import { refusalOf, take } from '../taken';
 
 const pdf = Buffer.from('%PDF-1.7 and more').toString('base64');
 const png = Buffer.from('\x89PNG', 'latin1').toString('base64');

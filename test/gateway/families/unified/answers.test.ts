@@ -1,4 +1,4 @@
-import { chatOverMessages } from '../../../gateway/families/unified/messages';
+import { chatOverMessages } from '../../../../gateway/families/unified/messages';
 
 interface Call {
   index?: number;

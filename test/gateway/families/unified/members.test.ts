@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { unified } from '../../../gateway/families/table';
-import { chatOverMessages } from '../../../gateway/families/unified/messages';
-import { left_out, said } from '../../../gateway/families/unified/words';
-import { root } from '../../../runtime/root';
-import { refusalOf, take } from './taken';
+import { unified } from '../../../../gateway/families/table';
+import { chatOverMessages } from '../../../../gateway/families/unified/messages';
+import { left_out, said } from '../../../../gateway/families/unified/words';
+import { root } from '../../../../runtime/root';
+import { refusalOf, take } from '../taken';
 
 const base = { model: 'claude-sonnet-4-5', messages: [{ role: 'user', content: 'Hello' }] };
 

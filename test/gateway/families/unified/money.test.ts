@@ -1,6 +1,6 @@
 import { createServer, type ServerResponse } from 'node:http';
 import { request } from 'undici';
-import { listen } from '../../../runtime/listen';
+import { listen } from '../../../../runtime/listen';
 import {
   chat,
   lastCharge,
@@ -9,9 +9,9 @@ import {
   post,
   type TestGateway,
   type World,
-} from '../../support/gateway';
-import { until } from '../../support/until';
-import { openScripted, type Scripted } from '../../support/upstream';
+} from '../../../support/gateway';
+import { until } from '../../../support/until';
+import { openScripted, type Scripted } from '../../../support/upstream';
 
 const path = '/v1/unified/chat/completions';
 const claude = 'claude-sonnet-4-5';
