@@ -916,19 +916,6 @@ begin
     order by i.n;
 end $$;
 
--- The answer of a repeated settle: what the first one did.
-create function settled_answer(p_n integer, r reservations)
-returns lane_answer language sql stable as $$
-  select ('settle', p_n, null, null, case when r.status <> 'canceled' then r.id end,
-    case r.status when 'canceled' then 'released' else r.status end, r.wallet_id, r.wallet_owner_type, r.currency,
-    r.estimated_nanos, r.held_nanos, coalesce(r.actual_cost_nanos, 0),
-    case when r.status in ('settled', 'released') then greatest(r.held_nanos - r.actual_cost_nanos, 0) else 0 end,
-    t.balance_after_nanos, t.id, r.expires_at, null)::lane_answer
-  from (select 1) as always
-  left join wallet_transactions t on t.reservation_id = r.id
-    and t.phase = case r.status when 'late' then 'late' else 'close' end
-$$;
-
 create type settle_item as (
   reservation_id text,
   request_id text,
@@ -1676,6 +1663,19 @@ begin
       payment_session_id, description, created_at, n, code, reservation, request_id, status, cost_nanos, chosen_provider,
       chosen_model, outcome, usage, usage_source);
 end $$;
+
+-- The answer of a repeated settle: what the first one did, whatever a person has charged since.
+create function settled_answer(p_n integer, r reservations)
+returns lane_answer language sql stable as $$
+  select ('settle', p_n, null, null, case when r.status <> 'canceled' then r.id end,
+    case r.status when 'canceled' then 'released' else r.status end, r.wallet_id, r.wallet_owner_type, r.currency,
+    r.estimated_nanos, r.held_nanos, coalesce(t.actual_cost_nanos, r.actual_cost_nanos, 0),
+    case when r.status in ('settled', 'released') then greatest(r.held_nanos - r.actual_cost_nanos, 0) else 0 end,
+    t.balance_after_nanos, t.id, r.expires_at, null)::lane_answer
+  from (select 1) as always
+  left join wallet_transactions t on t.reservation_id = r.id
+    and t.phase = case r.status when 'late' then 'late' else 'close' end
+$$;
 
 -- Decides about an excess, once: charges it to the wallet of its reservation, or drops it. Says why
 -- it did nothing; null if it did. Invariant: the reservation costs what its entries say, and its
