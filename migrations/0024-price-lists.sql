@@ -65,7 +65,8 @@ $$;
 
 -- A price under one of its lists, which was written against `p_base`. A factor is for what the model reads and writes: tokens,
 -- characters, minutes and pages. Of a list, input kinds that it does not name move as its input does, output kinds as its output.
-create function price_under(p model_prices, p_base model_prices, p_list jsonb) returns model_prices language plpgsql immutable as $$
+create function price_under(p model_prices, p_base model_prices, p_list jsonb) returns model_prices
+language plpgsql immutable as $$
 declare
   v model_prices := p;
   l model_prices;
@@ -93,14 +94,18 @@ begin
   v.input_per_1m := moved_amount(p.input_per_1m, l.input_per_1m, p_base.input_per_1m, v_in, v_in_from);
   v.cached_input_per_1m := moved_amount(p.cached_input_per_1m, l.cached_input_per_1m, p_base.cached_input_per_1m, v_in, v_in_from);
   v.cache_write_per_1m := moved_amount(p.cache_write_per_1m, l.cache_write_per_1m, p_base.cache_write_per_1m, v_in, v_in_from);
-  v.cache_write_1h_per_1m := moved_amount(p.cache_write_1h_per_1m, l.cache_write_1h_per_1m, p_base.cache_write_1h_per_1m, v_in, v_in_from);
+  v.cache_write_1h_per_1m := moved_amount(p.cache_write_1h_per_1m, l.cache_write_1h_per_1m, p_base.cache_write_1h_per_1m,
+    v_in, v_in_from);
   v.audio_input_per_1m := moved_amount(p.audio_input_per_1m, l.audio_input_per_1m, p_base.audio_input_per_1m, v_in, v_in_from);
   v.image_input_per_1m := moved_amount(p.image_input_per_1m, l.image_input_per_1m, p_base.image_input_per_1m, v_in, v_in_from);
   v.video_input_per_1m := moved_amount(p.video_input_per_1m, l.video_input_per_1m, p_base.video_input_per_1m, v_in, v_in_from);
   v.output_per_1m := moved_amount(p.output_per_1m, l.output_per_1m, p_base.output_per_1m, v_out, v_out_from);
-  v.audio_output_per_1m := moved_amount(p.audio_output_per_1m, l.audio_output_per_1m, p_base.audio_output_per_1m, v_out, v_out_from);
-  v.image_output_per_1m := moved_amount(p.image_output_per_1m, l.image_output_per_1m, p_base.image_output_per_1m, v_out, v_out_from);
-  v.video_output_per_1m := moved_amount(p.video_output_per_1m, l.video_output_per_1m, p_base.video_output_per_1m, v_out, v_out_from);
+  v.audio_output_per_1m := moved_amount(p.audio_output_per_1m, l.audio_output_per_1m, p_base.audio_output_per_1m,
+    v_out, v_out_from);
+  v.image_output_per_1m := moved_amount(p.image_output_per_1m, l.image_output_per_1m, p_base.image_output_per_1m,
+    v_out, v_out_from);
+  v.video_output_per_1m := moved_amount(p.video_output_per_1m, l.video_output_per_1m, p_base.video_output_per_1m,
+    v_out, v_out_from);
   return v;
 end $$;
 

@@ -61,7 +61,8 @@ end $$;
 
 -- Prices a reserve: what it costs at most by today's prices, the dearest of the model and its fallbacks, each price frozen. A tier
 -- or region that none of them prices is refused; one that some do not price is charged at their base.
-create or replace function quote_reserve(i reserve_item, p_default_max_completion integer) returns quote language plpgsql stable as $$
+create or replace function quote_reserve(i reserve_item, p_default_max_completion integer) returns quote
+language plpgsql stable as $$
 declare
   v_quote quote;
   v_candidate record;

@@ -142,6 +142,18 @@ begin
       chosen_model, outcome, usage, usage_source);
 end $$;
 
+-- The answer of a repeated settle: what the first one did, whatever a person has charged since.
+create or replace function settled_answer(p_n integer, r reservations) returns lane_answer language sql stable as $$
+  select ('settle', p_n, null, null, case when r.status <> 'canceled' then r.id end,
+    case r.status when 'canceled' then 'released' else r.status end, r.wallet_id, r.wallet_owner_type, r.currency,
+    r.estimated_nanos, r.held_nanos, coalesce(t.actual_cost_nanos, r.actual_cost_nanos, 0),
+    case when r.status in ('settled', 'released') then greatest(r.held_nanos - r.actual_cost_nanos, 0) else 0 end,
+    t.balance_after_nanos, t.id, r.expires_at, null)::lane_answer
+  from (select 1) as always
+  left join wallet_transactions t on t.reservation_id = r.id
+    and t.phase = case r.status when 'late' then 'late' else 'close' end
+$$;
+
 -- Decides about an excess, once: charges it to the wallet of its reservation, or drops it. Says why it did nothing; null if it
 -- did. Invariant: the reservation costs what its entries say, and its key and caps count it.
 create function decide_excess(p_id text, p_action text, p_note text, p_by text) returns text language plpgsql

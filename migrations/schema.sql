@@ -608,14 +608,18 @@ begin
   v.input_per_1m := moved_amount(p.input_per_1m, l.input_per_1m, p_base.input_per_1m, v_in, v_in_from);
   v.cached_input_per_1m := moved_amount(p.cached_input_per_1m, l.cached_input_per_1m, p_base.cached_input_per_1m, v_in, v_in_from);
   v.cache_write_per_1m := moved_amount(p.cache_write_per_1m, l.cache_write_per_1m, p_base.cache_write_per_1m, v_in, v_in_from);
-  v.cache_write_1h_per_1m := moved_amount(p.cache_write_1h_per_1m, l.cache_write_1h_per_1m, p_base.cache_write_1h_per_1m, v_in, v_in_from);
+  v.cache_write_1h_per_1m := moved_amount(p.cache_write_1h_per_1m, l.cache_write_1h_per_1m, p_base.cache_write_1h_per_1m,
+    v_in, v_in_from);
   v.audio_input_per_1m := moved_amount(p.audio_input_per_1m, l.audio_input_per_1m, p_base.audio_input_per_1m, v_in, v_in_from);
   v.image_input_per_1m := moved_amount(p.image_input_per_1m, l.image_input_per_1m, p_base.image_input_per_1m, v_in, v_in_from);
   v.video_input_per_1m := moved_amount(p.video_input_per_1m, l.video_input_per_1m, p_base.video_input_per_1m, v_in, v_in_from);
   v.output_per_1m := moved_amount(p.output_per_1m, l.output_per_1m, p_base.output_per_1m, v_out, v_out_from);
-  v.audio_output_per_1m := moved_amount(p.audio_output_per_1m, l.audio_output_per_1m, p_base.audio_output_per_1m, v_out, v_out_from);
-  v.image_output_per_1m := moved_amount(p.image_output_per_1m, l.image_output_per_1m, p_base.image_output_per_1m, v_out, v_out_from);
-  v.video_output_per_1m := moved_amount(p.video_output_per_1m, l.video_output_per_1m, p_base.video_output_per_1m, v_out, v_out_from);
+  v.audio_output_per_1m := moved_amount(p.audio_output_per_1m, l.audio_output_per_1m, p_base.audio_output_per_1m,
+    v_out, v_out_from);
+  v.image_output_per_1m := moved_amount(p.image_output_per_1m, l.image_output_per_1m, p_base.image_output_per_1m,
+    v_out, v_out_from);
+  v.video_output_per_1m := moved_amount(p.video_output_per_1m, l.video_output_per_1m, p_base.video_output_per_1m,
+    v_out, v_out_from);
   return v;
 end $$;
 
@@ -911,19 +915,6 @@ begin
     left join reservations r on r.id = i.id and r.org_id = p_org_id
     order by i.n;
 end $$;
-
--- The answer of a repeated settle: what the first one did.
-create function settled_answer(p_n integer, r reservations)
-returns lane_answer language sql stable as $$
-  select ('settle', p_n, null, null, case when r.status <> 'canceled' then r.id end,
-    case r.status when 'canceled' then 'released' else r.status end, r.wallet_id, r.wallet_owner_type, r.currency,
-    r.estimated_nanos, r.held_nanos, coalesce(r.actual_cost_nanos, 0),
-    case when r.status in ('settled', 'released') then greatest(r.held_nanos - r.actual_cost_nanos, 0) else 0 end,
-    t.balance_after_nanos, t.id, r.expires_at, null)::lane_answer
-  from (select 1) as always
-  left join wallet_transactions t on t.reservation_id = r.id
-    and t.phase = case r.status when 'late' then 'late' else 'close' end
-$$;
 
 create type settle_item as (
   reservation_id text,
@@ -1672,6 +1663,19 @@ begin
       payment_session_id, description, created_at, n, code, reservation, request_id, status, cost_nanos, chosen_provider,
       chosen_model, outcome, usage, usage_source);
 end $$;
+
+-- The answer of a repeated settle: what the first one did, whatever a person has charged since.
+create function settled_answer(p_n integer, r reservations)
+returns lane_answer language sql stable as $$
+  select ('settle', p_n, null, null, case when r.status <> 'canceled' then r.id end,
+    case r.status when 'canceled' then 'released' else r.status end, r.wallet_id, r.wallet_owner_type, r.currency,
+    r.estimated_nanos, r.held_nanos, coalesce(t.actual_cost_nanos, r.actual_cost_nanos, 0),
+    case when r.status in ('settled', 'released') then greatest(r.held_nanos - r.actual_cost_nanos, 0) else 0 end,
+    t.balance_after_nanos, t.id, r.expires_at, null)::lane_answer
+  from (select 1) as always
+  left join wallet_transactions t on t.reservation_id = r.id
+    and t.phase = case r.status when 'late' then 'late' else 'close' end
+$$;
 
 -- Decides about an excess, once: charges it to the wallet of its reservation, or drops it. Says why
 -- it did nothing; null if it did. Invariant: the reservation costs what its entries say, and its

@@ -4,6 +4,7 @@ import * as answers from '../answers/money';
 import * as shared from '../answers/shared';
 import { platformAdmin } from '../http/access';
 import { id, page, text } from '../http/fields';
+import { once } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 
 const status = z.enum(['open', 'charged', 'dropped']);
@@ -33,6 +34,7 @@ export const excessRoutes = [
     input: decision,
     handler: decide,
     summary: 'Charge an excess or drop it, once.',
+    is_idempotent: true,
     answer: answers.excess,
   }),
 ];
@@ -42,6 +44,8 @@ async function list({ db }: Ctx, input: z.infer<typeof listed>) {
   return { settlement_excess: rows, ...envelope };
 }
 
-function decide({ db, principal }: Ctx, input: z.infer<typeof decision>) {
-  return excess.decide(db, { ...input, by: principal.user_id ?? principal.id });
+async function decide(ctx: Ctx, input: z.infer<typeof decision>) {
+  const { org_id } = await excess.get(ctx.db, input.id);
+  const by = ctx.principal.user_id ?? ctx.principal.id;
+  return once(ctx, org_id, (db) => excess.decide(db, { ...input, by }));
 }

@@ -48,6 +48,12 @@ export function list(
   );
 }
 
+/** An excess, or `not_found`. */
+export function get(db: Db, id: string): Promise<Excess> {
+  const sql = `select ${columns} from settlement_excess x where x.id = :id`;
+  return one<Excess>(db, sql, { id }, 'No excess');
+}
+
 /**
  * Charges an excess to the wallet of its reservation, or drops it. 409 `already_decided` the second
  * time.
@@ -65,10 +71,5 @@ export async function decide(db: Db, { id, action, note, by }: Decision): Promis
       'amount_too_large',
       'The wallet cannot hold so much debt. Drop the excess, or credit the wallet first.',
     );
-  return one<Excess>(
-    db,
-    `select ${columns} from settlement_excess x where x.id = :id`,
-    { id },
-    'No excess',
-  );
+  return get(db, id);
 }

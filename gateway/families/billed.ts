@@ -41,6 +41,12 @@ export const PICTURE_TOKENS = 6_240;
 
 /** No money hangs on it, or only tokens that the usage tells. */
 const free: Rule = () => undefined;
+/** A tool without a type is the client's own if it has a name; others are the provider's. */
+const named: Rule = (tool, _, param) => {
+  const { name, function: inner } = tool as Body;
+  if (name == null && inner == null)
+    throw wrong(param, 'There is no price here for tools without a type and a name.');
+};
 /** The family's own check refuses what has no price. */
 const checked = free;
 
@@ -117,7 +123,7 @@ type Tools = ReadonlyMap<string, Rule>;
 // Computers, shells, editors and the like are the client's own; tools that look for tools, or call
 // others, cost the tokens that they take.
 export const chatTools: Tools = new Map<string, Rule>([
-  ['', free],
+  ['', named],
   ['function', free],
   ['custom', free],
   ['web_search', searchOfAnswer],
@@ -145,7 +151,7 @@ export const responseTools: Tools = new Map<string, Rule>([
 ]);
 
 export const messageTools: Tools = new Map<string, Rule>([
-  ['', free],
+  ['', named],
   ['custom', free],
   ['bash', free],
   ['text_editor', free],

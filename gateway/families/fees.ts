@@ -150,14 +150,14 @@ export function seeBlock(block: Body, found: Found): void {
     addRun(found, keyOf(block.tool_use_id, found.seen.runs.size), run);
 }
 
-/** A usage object of Messages. */
+/** A usage object of Messages; the first one of a stream counts none of what is still to run. */
 export function seeMessageUsage(usage: unknown, found: Found): void {
   if (!isObject(usage)) return;
   const { server_tool_use: tools } = usage;
   see(found, {
     service_tier: nameOf(usage.service_tier),
     region: nameOf(usage.inference_geo),
-    web_searches: countOf(isObject(tools) ? tools.web_search_requests : undefined),
+    web_searches: whole(isObject(tools) ? tools.web_search_requests : undefined) || undefined,
   });
 }
 

@@ -167,7 +167,7 @@ function addUsage(told: unknown, usage: Body, found: Measured): void {
   if (!isObject(told)) return;
   larger(told, usage);
   found.usage = messageUsage(usage);
-  seeMessageUsage(usage, found);
+  seeMessageUsage(told, found);
 }
 
 function larger(told: Body, kept: Body): void {

@@ -108,6 +108,19 @@ test('an excess may be dropped; it is told in the events, and listed by its stat
   });
 });
 
+test('a decision that is repeated under its Idempotency-Key gets the first answer', async () => {
+  const { id } = await makeExcess();
+  const again = () =>
+    call('post', `/v1/admin/settlement-excess/${id}`, {
+      key: admin,
+      body: { action: 'charge' },
+      headers: { 'idempotency-key': id },
+    });
+  const first = await again();
+  expect(first.status).toBe(200);
+  expect((await again()).body).toEqual(first.body);
+});
+
 test('only a platform admin sees and decides them, with a word that is known', async () => {
   const { tenant, id } = await makeExcess();
   const own = await makeKey(db, tenant.org_id, { token_type: 'access', scopes: ['org:billing'] });

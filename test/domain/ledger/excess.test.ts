@@ -109,7 +109,8 @@ test('an excess is charged once: to the wallet, its reservation, its key and the
     .returning('id');
   await many(db, 'select recount_constraint(:id)', { id: cap.id });
   const hold = await lanes.reserve(reserveBody(org.org_id, 1, { key_id, agent_id: agent.id }));
-  await lanes.settle(settleBody(org.org_id, hold.reservation_id, 12_000_000));
+  const settle = () => lanes.settle(settleBody(org.org_id, hold.reservation_id, 12_000_000));
+  const first = await settle();
   const [kept] = await rows(org.org_id);
   const id = kept?.id as string;
   const decision = { id, action: 'charge', note: 'it was true', by: 'user_x' } as const;
@@ -130,6 +131,7 @@ test('an excess is charged once: to the wallet, its reservation, its key and the
   expect(key.spent_nanos).toBe(12n * UNIT);
   const counted = await db('constraint_usage').where({ constraint_id: cap.id }).first();
   expect(Number(counted.cost_nanos)).toBe(12e9);
+  expect(await settle()).toEqual(first);
   const lines = await linesOf(db, org.org_id, hold.reservation_id as string);
   expect(lines).toEqual([
     { what: 'input', quantity: '12000000', unit_price: '0.000001', amount: '12' },

@@ -98,6 +98,8 @@ test.each<[Wire, object, string]>([
   ['chat', { search_parameters: {} }, 'search_parameters'],
   ['chat', { tools: [{ type: 'builtin_function', function: { name: '$web_search' } }] }, 'tools'],
   ['chat', { tools: [{ type: 'constructor' }] }, 'tools'],
+  ['chat', { tools: [{ google_search: {} }] }, 'tools'],
+  ['messages', { tools: [{ google_search: {} }] }, 'tools'],
   ['chat', { service_tier: {} }, 'service_tier'],
   ['chat', { service_tier: '' }, 'service_tier'],
   ['responses', { tools: [{ type: 'x_search' }] }, 'tools'],

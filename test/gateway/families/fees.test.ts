@@ -150,6 +150,41 @@ test.each([
   expect(await claude({ model: 'long', max_tokens: 1_000 }, { usage: used })).toBe(cost);
 });
 
+const event = (one: { type: string; [member: string]: unknown }) =>
+  `event: ${one.type}\ndata: ${JSON.stringify(one)}\n\n`;
+
+test('a stream of Messages tells its tier, its region and its searches on the way', async () => {
+  const first = { ...message_usage, output_tokens: 1, service_tier: 'flex', inference_geo: 'us' };
+  const none = { server_tool_use: { web_search_requests: 0 } };
+  const result = { type: 'web_search_tool_result', tool_use_id: 't', content: [] };
+  const begun = [
+    event({ type: 'message_start', message: { usage: { ...first, ...none } } }),
+    event({ type: 'content_block_start', index: 0, content_block: result }),
+    event({ type: 'content_block_delta', index: 1, delta: { type: 'text_delta', text: 'Yes.' } }),
+  ];
+  const ends = (more: object) => [
+    event({
+      type: 'message_delta',
+      delta: { stop_reason: 'end_turn' },
+      usage: { output_tokens: 100, ...more },
+    }),
+    event({ type: 'message_stop' }),
+  ];
+  const charge = (model: string, frames: string[]) =>
+    chargeOf('/v1/messages', { ...asked, model, stream: true }, frames);
+  const told = { server_tool_use: { web_search_requests: 2 } };
+  // 0.014 at half the price and 1.1 times it, and the searches at theirs.
+  expect(await charge('tiered', [...begun, ...ends(told)])).toBe(0.0277);
+  expect(await charge('tiered', [...begun, ...ends({})])).toBe(0.0177);
+  // It breaks off after the search, which was seen.
+  const cut = await charge('s', begun);
+  const without = await charge('s', [begun[0] as string, begun[2] as string]);
+  expect(Math.round((cut - without) * 1e9)).toBe(10_000_000);
+  const failed = { ...result, content: { type: 'web_search_tool_result_error' } };
+  begun[1] = event({ type: 'content_block_start', index: 0, content_block: failed });
+  expect(await charge('s', [...begun, ...ends({})])).toBe(0.014);
+});
+
 test('unified chat is charged by what the message behind it tells', async () => {
   const body = { ...asked, model: 'tiered' };
   const whole = {
