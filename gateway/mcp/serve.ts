@@ -14,13 +14,16 @@ import { confirmKey } from '../stages/identify';
 import { countUnpriced, limitByAddress, tellUnpriced } from '../stages/limit';
 import { checkOrigin } from '../stages/origins';
 import type { Upstream } from '../upstreams/targets';
+import { printExact } from '../wire/exact';
 import { readBody } from '../wire/read';
 import { createBarrier } from './barrier';
 import { type Asking, checkAsking } from './check';
 import { McpExchange, type Sent } from './exchange';
 import { checkHeaders } from './headers';
 import { listen } from './listeners';
+import { listHider } from './lists';
 import {
+  idKey,
   isModern,
   type Messages,
   readMessages,
@@ -133,7 +136,7 @@ async function callTools(
   const { ctx, snapshot } = asked;
   const under_way: Read[] = [];
   const barrier = createBarrier<Funded>(tool_calls.length, (calls) => {
-    const paid = new Map(tool_calls.map(({ id }, at) => [id, calls[at] as Funded]));
+    const paid = new Map(tool_calls.map(({ id }, at) => [idKey(id), calls[at] as Funded]));
     return send(asked, calls[0] as Funded, paid);
   });
   const runs = tool_calls.map((tool_call, at) => {
@@ -169,7 +172,7 @@ async function callTools(
 function readTool(call: Identified, { server, raw }: Asked, { tool, params }: ToolCall): Read {
   const request: ClientRequest = {
     // A repeat has another id, and is the same call.
-    raw: Buffer.from(JSON.stringify([server.id, tool, params.arguments ?? null])),
+    raw: Buffer.from(printExact([server.id, tool, params.arguments ?? null])),
     body: params,
     is_stream: false,
     model: `${server.id}/${tool}`,
@@ -216,6 +219,7 @@ async function send(
   const method = ctx.method as Sent['method'];
   const exchange = new McpExchange(call, {
     method,
+    hides: listHider(call, server.id, messages),
     headers,
     body,
     ids: messages.all.flatMap(({ id }) => id ?? []),
