@@ -27,6 +27,12 @@ export const types = [
   'settlement.tier_unpriced',
 ] as const;
 
+/**
+ * The stream of what concerns no organization: a gateway's decisions on callers whom nobody knows.
+ * Platform admins read it under this name in the place of an organization's id.
+ */
+export const PLATFORM_STREAM = 'platform';
+
 export type EventType = (typeof types)[number];
 
 /**
@@ -192,9 +198,9 @@ export async function record(db: Db, given: readonly GatewayEvent[]): Promise<nu
      select g.id, id_time(g.id), g.org_id, g.type, g.action, g.agent_id, g.request_id, g.trace_label, g.payload
      from jsonb_to_recordset(:given) as g (id text, org_id text, type text, action text, agent_id text, request_id text,
        trace_label text, payload jsonb)
-     join organizations o on o.id = g.org_id
+     where g.org_id = :platform or exists (select 1 from organizations o where o.id = g.org_id)
      on conflict do nothing returning id`,
-    { given: JSON.stringify(given) },
+    { given: JSON.stringify(given), platform: PLATFORM_STREAM },
   );
   return rows.length;
 }

@@ -111,7 +111,8 @@ async function filterOf(
   { db, principal }: Ctx,
   { org_id, ...asked }: { org_id?: string | undefined; type?: string | undefined },
 ): Promise<events.Filter> {
-  const acting = await actingOrg(db, principal, org_id);
+  const is_platform = org_id === events.PLATFORM_STREAM && isPlatformAdmin(principal);
+  const acting = is_platform ? org_id : await actingOrg(db, principal, org_id);
   return { org_id: acting, visible: visibleTo(principal), ...asked };
 }
 

@@ -1,17 +1,14 @@
 import { z } from 'zod';
 import { namedVariable } from '../../runtime/config';
 import { orgShare } from './shares';
+import { serverUrl } from './upstreams';
 
 const server = z.strictObject({
   /** Its path is `/mcp/<name>`, and its tools are priced as `<name>/<tool>`. */
   name: z.string().regex(/^[A-Za-z0-9._-]{1,64}$/),
-  url: z.url({ protocol: /^https?$/ }),
+  url: serverUrl,
   /** The server's own credential, sent as bearer. A client's key never goes upstream. */
-  api_key_env: z
-    .string()
-    .min(1)
-    .refine((name) => namedVariable(name), { error: 'this environment variable is not set' })
-    .optional(),
+  api_key_env: z.string().min(1).optional(),
   /** Sent with every request; nothing secret. */
   headers: z
     .record(z.string().regex(/^[A-Za-z0-9-]+$/), z.string())

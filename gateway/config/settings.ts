@@ -12,7 +12,7 @@ import { observabilitySettings, telemetryProblem } from './telemetry';
 import {
   circuitBreaker,
   fallback,
-  missingKey,
+  missingKeys,
   modelGroup,
   repeatedId,
   target,
@@ -105,7 +105,7 @@ export function parseSettings(text: string, file = 'gateway.yaml'): Settings {
     const problems = parsed.error.issues.flatMap(described);
     throw new ConfigError(`${file} is not a gateway configuration:\n${problems.join('\n')}`);
   }
-  const checks = [repeatedId, missingKey, unservedModel, policyProblem, limitProblem];
+  const checks = [repeatedId, missingKeys, unservedModel, policyProblem, limitProblem];
   const problems = [...checks, telemetryProblem].flatMap((check) => check(parsed.data) ?? []);
   if (problems.length > 0) throw new ConfigError(`${file}: ${problems.join('\n  ')}`);
   return parsed.data;

@@ -1,6 +1,23 @@
 import { z } from 'zod';
 import { namedVariable } from '../../runtime/config';
 
+/**
+ * The address of a server. Its query goes along with every request; what nobody would be sent is
+ * refused.
+ */
+export const serverUrl = z
+  .url({ protocol: /^https?$/ })
+  .refine((text) => !hasUser(text), {
+    error: 'names a user or a password: credentials are named in api_key_env',
+  })
+  .refine((text) => !text.includes('#'), { error: 'has a fragment (#...), which is never sent' });
+
+function hasUser(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { username, password } = new URL(text);
+  return username !== '' || password !== '';
+}
+
 const milliseconds = z.int().min(1).max(3_600_000);
 
 export const target = z.strictObject({
@@ -10,8 +27,9 @@ export const target = z.strictObject({
   /** Whose wire it speaks. */
   shape: z.enum(['openai', 'anthropic']),
   /** As that provider's official SDK takes it: OpenAI's with `/v1`, Anthropic's without. */
-  base_url: z.url({ protocol: /^https?$/ }),
-  api_key_env: z.string().min(1),
+  base_url: serverUrl,
+  /** Absent for servers that take no key. */
+  api_key_env: z.string().min(1).optional(),
   models: z.array(z.string().min(1)).min(1),
   /** Its share among the targets that serve a model. */
   weight: z.number().positive().default(1),
@@ -51,7 +69,7 @@ export const circuitBreaker = z.strictObject({
 });
 
 export const modelGroup = z.strictObject({
-  /** The name that clients call it by; no model has this name. */
+  /** The name that clients call it by; it goes before a model of this name. */
   name: z.string().min(1),
   description: z.string().optional(),
   /** Tried in this order. */
@@ -69,15 +87,24 @@ export const timeouts = z.strictObject({
 });
 export type TargetSettings = z.infer<typeof target>;
 
+/** The settings of a server that may want a key. */
+interface Keyed {
+  api_key_env?: string | undefined;
+}
+
 /** The sections that say who serves what. */
 interface UpstreamSections {
+  mcp: { servers: readonly Keyed[] };
   providers: { targets: readonly TargetSettings[]; fallback: z.infer<typeof fallback> };
   model_groups: readonly z.infer<typeof modelGroup>[];
 }
 
-/** The provider key that a target names; present, because settings without it do not load. */
-export function providerKey({ api_key_env }: TargetSettings): string {
-  return namedVariable(api_key_env) ?? '';
+/**
+ * The key that a server's settings name; present if they name one, because they do not load
+ * without it.
+ */
+export function serverKey({ api_key_env }: Keyed): string | undefined {
+  return api_key_env === undefined ? undefined : namedVariable(api_key_env);
 }
 
 export function repeatedId({ providers }: UpstreamSections): string | undefined {
@@ -86,20 +113,29 @@ export function repeatedId({ providers }: UpstreamSections): string | undefined 
   return at < 0 ? undefined : `providers.targets[${at}].id: "${ids[at]}" is used twice.`;
 }
 
-export function missingKey({ providers }: UpstreamSections): string | undefined {
-  const at = providers.targets.findIndex(({ api_key_env }) => !namedVariable(api_key_env));
-  if (at < 0) return undefined;
-  const name = providers.targets[at]?.api_key_env;
-  return `providers.targets[${at}].api_key_env: the environment variable ${name} is not set.`;
+/** The variables of keys that are not set, all of them. */
+export function missingKeys({ providers, mcp }: UpstreamSections): string[] {
+  return [
+    ...missingIn('providers.targets', providers.targets),
+    ...missingIn('mcp.servers', mcp.servers),
+  ];
 }
 
-/** Groups and fallbacks name models that some target serves; a group's own name is none of them. */
+function missingIn(section: string, servers: readonly Keyed[]): string[] {
+  return servers.flatMap((server, at) =>
+    server.api_key_env === undefined || serverKey(server)
+      ? []
+      : `${section}[${at}].api_key_env: the environment variable ${server.api_key_env} is not set.`,
+  );
+}
+
+/** Groups and fallbacks name models that some target serves. */
 export function unservedModel({ providers, model_groups }: UpstreamSections): string | undefined {
   const served = new Set(providers.targets.flatMap(({ models }) => models));
   const groups = new Set<string>();
   for (const [at, { name, models }] of model_groups.entries()) {
-    if (served.has(name) || groups.has(name)) {
-      return `model_groups[${at}].name: "${name}" is already the name of a model or group.`;
+    if (groups.has(name)) {
+      return `model_groups[${at}].name: "${name}" is already the name of a group.`;
     }
     groups.add(name);
     const unknown = models.find((model) => !served.has(model));

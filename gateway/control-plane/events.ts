@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { EventType, GatewayEvent } from '../../domain/events';
+import { type EventType, type GatewayEvent, PLATFORM_STREAM } from '../../domain/events';
 import { countedIds } from '../../domain/ids';
 import type { Identity } from '../../domain/people/identity';
 import type { Logger } from '../../runtime/log';
@@ -17,10 +17,12 @@ export interface EventContent {
 
 /** The call that an event is about. */
 export interface Subject {
-  identity: Identity;
-  request_id: string;
+  /** Undefined if nobody knows the caller: then it concerns the platform alone. */
+  identity: Identity | undefined;
+  /** Null for a request that is no call. */
+  request_id: string | null;
   /** The client's own id of the request. */
-  trace_label: string;
+  trace_label: string | null;
   /** Undefined before it is known. */
   agent_id?: string | null | undefined;
 }
@@ -58,13 +60,13 @@ export class Events {
     if (this.waiting.length >= WAITING_MAX) this.makeRoom();
     this.waiting.push({
       id: this.newId(Math.floor(this.control_plane.now())),
-      org_id: identity.org_id,
+      org_id: identity?.org_id ?? PLATFORM_STREAM,
       type: content.type,
       action: content.action ?? null,
-      agent_id: agent_id ?? identity.agent_id,
+      agent_id: agent_id ?? identity?.agent_id ?? null,
       request_id,
       trace_label,
-      payload: { ...content.payload, ...proofOf(identity) },
+      payload: { ...content.payload, ...(identity && proofOf(identity)) },
     });
     if (this.waiting.length >= BATCH_MAX) this.sendSoon(0);
     else this.sendSoon(LINGER_MS);

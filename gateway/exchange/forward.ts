@@ -73,7 +73,7 @@ async function exchange(
   target.pool.dispatch(
     {
       method: 'POST',
-      path: `${target.base_path}${translation?.upstream_path ?? family.upstream_path}`,
+      path: `${target.base_path}${translation?.upstream_path ?? family.upstream_path}${target.query}`,
       headers,
       body,
       headersTimeout: target.first_byte_ms,

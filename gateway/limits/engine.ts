@@ -21,10 +21,17 @@ export interface CountedAddress {
   check: Check | undefined;
   /** How its limit stands, if that refuses. */
   refused: Standing | undefined;
+  /** A decision over all tiers has taken the count over, or an event has told of it. */
+  is_told: boolean;
 }
 
 /** The address of a call that no limit concerns. */
-export const uncounted: CountedAddress = { address: '', check: undefined, refused: undefined };
+export const uncounted: CountedAddress = {
+  address: '',
+  check: undefined,
+  refused: undefined,
+  is_told: true,
+};
 
 /** The call that is decided on. */
 interface LimitedCall {
@@ -70,12 +77,13 @@ export class Limits {
   countAddress({ ip }: Pick<LimitRules, 'ip'>, address: string): CountedAddress {
     const name = counted(address);
     if (ip === undefined || address === '' || holds(ip.whitelist, address)) {
-      return { address: name, check: undefined, refused: undefined };
+      return { address: name, check: undefined, refused: undefined, is_told: true };
     }
     const check = this.counters.check(ip.rule, name, 1, 1);
-    if (this.counters.countHere(check)) return { address: name, check, refused: undefined };
+    const counted_address = { address: name, check, refused: undefined, is_told: false };
+    if (this.counters.countHere(check)) return counted_address;
     this.counters.tally(false);
-    return { address: name, check, refused: this.standingOf(check) };
+    return { ...counted_address, refused: this.standingOf(check) };
   }
 
   /**

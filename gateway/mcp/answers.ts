@@ -3,7 +3,7 @@ import { nothing_used } from '../families/usage';
 import { refused } from '../stages/outcome';
 import { type Body, isObject } from '../wire/values';
 
-/** How requests were answered, by their ids as JSON. */
+/** How requests were answered, by the keys of their ids. */
 export interface Answered {
   /** True for a result, false for an error or a question back. */
   results: Map<string, boolean>;
@@ -33,9 +33,9 @@ function asksBack(result: unknown): boolean {
 }
 
 /** The messages in a text; none if it holds anything else. */
-export function messagesIn(text: string): Body[] {
+export function messagesIn(text: string, parse: (text: string) => unknown = JSON.parse): Body[] {
   try {
-    const value = JSON.parse(text) as unknown;
+    const value = parse(text);
     return (Array.isArray(value) ? value : [value]).filter(isObject);
   } catch {
     return [];

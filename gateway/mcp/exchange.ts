@@ -7,7 +7,8 @@ import { serverTrouble, upstreamError } from '../upstreams/errors';
 import { type Frame, newSseState, readFrames, unfinished } from '../wire/sse';
 import { type Answered, nothingAnswered, outcomeOfTool, readAnswer } from './answers';
 import { type AnswerGuard, createGuard } from './guard';
-import { rpcErrors } from './messages';
+import { withHiddenTools } from './lists';
+import { idKey, rpcErrors } from './messages';
 
 type Controller = Dispatcher.DispatchController;
 type Headers = Record<string, string | string[] | undefined>;
@@ -19,7 +20,9 @@ export interface Sent {
   body: Buffer | null;
   /** The ids of its requests, as JSON. */
   ids: readonly string[];
-  /** The tool calls among them, by their ids. */
+  /** The tools that a list leaves out; undefined if none can come, or all are shown. */
+  hides: ((tool: string) => boolean) | undefined;
+  /** The tool calls among them, by the keys of their ids. */
   paid: ReadonlyMap<string, Funded>;
   /** A client that goes has not cancelled. */
   goes_on: boolean;
@@ -65,7 +68,7 @@ export class McpExchange implements Dispatcher.DispatchHandler {
   constructor(call: Identified, sent: Sent) {
     this.call = call;
     this.sent = sent;
-    this.guard = createGuard(call, sent.paid);
+    this.guard = withHiddenTools(sent.hides, createGuard(call, sent.paid));
     call.onClientGone(() => this.clientGone());
     call.abort = (reason) => {
       this.is_stopped = true;
@@ -187,7 +190,7 @@ export class McpExchange implements Dispatcher.DispatchHandler {
   }
 
   private isAnswered(): boolean {
-    return this.sent.ids.every((id) => this.answered.results.has(id));
+    return this.sent.ids.every((id) => this.answered.results.has(idKey(id)));
   }
 
   private giveUp(): void {
@@ -238,7 +241,7 @@ export class McpExchange implements Dispatcher.DispatchHandler {
     if (error !== undefined) return;
     if (this.bytes <= JSON_MAX_BYTES) {
       readAnswer(Buffer.concat(this.chunks).toString('utf8'), this.answered);
-    } else for (const id of this.sent.ids) this.answered.results.set(id, true);
+    } else for (const id of this.sent.ids) this.answered.results.set(idKey(id), true);
   }
 
   /**
@@ -248,7 +251,7 @@ export class McpExchange implements Dispatcher.DispatchHandler {
   private endStream(error: Error | undefined): void {
     // Clients leave out an event that never ended; unread it goes to none.
     if (error === undefined && !this.guard) this.valve?.write(unfinished(this.sse));
-    const missing = this.sent.ids.filter((id) => !this.answered.results.has(id));
+    const missing = this.sent.ids.filter((id) => !this.answered.results.has(idKey(id)));
     if (missing.length > 0 && !this.answered.is_resumable && !this.call.is_listening) {
       const request_id = this.call.ctx.state.request_id as string;
       const errors = rpcErrors(upstreamError(error), { ids: missing, request_id });

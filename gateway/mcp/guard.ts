@@ -2,10 +2,11 @@ import { AppError } from '../../domain/errors';
 import type { Funded, Identified } from '../call/call';
 import type { Dlp, Filtered } from '../policy/dlp';
 import { blocked } from '../stages/policies';
+import { parseExact, printExact } from '../wire/exact';
 import { hasMoreThan } from '../wire/scan';
 import type { Frame } from '../wire/sse';
 import { messagesIn } from './answers';
-import { rpcErrors } from './messages';
+import { idKey, rpcErrors } from './messages';
 import { filterWords, wordsIn } from './words';
 
 /** Stands between the answers of a server and their client if a policy looks at answers. */
@@ -25,7 +26,7 @@ const UNREAD_MAX_BYTES = 1_048_576;
 // calls.
 const SIGNS_MAX = 300_000;
 
-/** `paid` are the calls of tools among the requests, by their ids. */
+/** `paid` are the calls of tools among the requests, by the keys of their ids. */
 export function createGuard(
   call: Identified,
   paid: ReadonlyMap<string, Funded>,
@@ -33,7 +34,7 @@ export function createGuard(
   const { dlp, output } = call.snapshot.policies;
   if (dlp === undefined || !output.includes('dlp-filter')) return undefined;
   const refusalOf = (rule: string, ids: readonly string[]): AppError => {
-    const whose = ids.map((id) => paid.get(id)).find((one) => one !== undefined);
+    const whose = ids.map((id) => paid.get(idKey(id))).find((one) => one !== undefined);
     return blocked(whose ?? call, { policy: 'dlp-filter', rule }, 'output');
   };
   const checked = async (frame: Frame): Promise<Buffer> => {
@@ -67,14 +68,15 @@ async function look(dlp: Dlp, text: string): Promise<Filtered> {
   return rule === undefined ? { text: values[0] as string } : { rule };
 }
 
-/** The ids of the requests that a text answers. */
+/** The ids of the requests that a text answers, in their own texts. */
 function answersIn(text: string): string[] {
-  return messagesIn(text).flatMap(({ id, method }) =>
-    id === undefined || method !== undefined ? [] : [JSON.stringify(id)],
+  return messagesIn(text, parseExact).flatMap(({ id, method }) =>
+    id === undefined || method !== undefined ? [] : [printExact(id)],
   );
 }
 
-function withoutData({ bytes, is_tail }: Frame): Buffer {
+/** An event without data that was read. Throws if it is too long to have been read. */
+export function withoutData({ bytes, is_tail }: Frame): Buffer {
   if (bytes.length > UNREAD_MAX_BYTES) {
     throw tooMuch();
   }
@@ -100,7 +102,7 @@ function isPlain(bytes: Buffer): boolean {
 }
 
 /** An event with other data, or with none. */
-function reframed(bytes: Buffer, data: string | undefined): Buffer {
+export function reframed(bytes: Buffer, data: string | undefined): Buffer {
   const kept = bytes
     .toString('utf8')
     .split(line_ends)

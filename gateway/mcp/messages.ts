@@ -1,12 +1,13 @@
 import { AppError } from '../../domain/errors';
 import { isKept } from '../../domain/texts';
+import { isPlainObject, parseExact, printExact } from '../wire/exact';
 import { checkEach, spellings } from '../wire/members';
 import { parseText } from '../wire/parse';
-import { type Body, isObject } from '../wire/values';
+import type { Body } from '../wire/values';
 
 /** One JSON-RPC message of a client, as far as this gateway decides on it. */
 export interface Message {
-  /** As JSON; undefined for notifications and answers. */
+  /** As JSON, in its own text; undefined for notifications and answers. */
   id: string | undefined;
   method: string | undefined;
   params: Body;
@@ -31,20 +32,28 @@ const deciding_params = spellings('name', 'arguments', 'uri', 'taskId');
 
 /** Reads a body. What a server could read differently than it was read here is refused. */
 export function readMessages(text: string): Messages {
-  const value = parseText(text);
+  const value = parseText(text, parseExact);
   const is_batch = Array.isArray(value);
   const objects = is_batch ? (value as unknown[]) : [value];
-  if (!objects.every(isObject) || objects.length === 0 || objects.length > BATCH_MAX) {
+  if (!objects.every(isPlainObject) || objects.length === 0 || objects.length > BATCH_MAX) {
     throw new AppError('invalid_request', 'The body must be a JSON-RPC message.');
   }
   checkEach(text, deciding, { key: 'params', names: deciding_params });
   const all = objects.map(messageOf);
   const ids = all.flatMap(({ id }) => (id === undefined ? [] : [id]));
   // Answers are told apart by their ids, and each call of a tool is paid for by its own.
-  if (new Set(ids).size < ids.length) {
+  if (new Set(ids.map(idKey)).size < ids.length) {
     throw new AppError('invalid_request', 'Each request of a batch needs an "id" of its own.');
   }
   return { all, is_batch };
+}
+
+/**
+ * Under which the answer to an id is found. Many servers read a number of many digits as the
+ * nearest one that they know, and answer that.
+ */
+export function idKey(id: string): string {
+  return JSON.stringify(JSON.parse(id));
 }
 
 /** The calls of tools among messages. Throws a refusal if one says too little. */
@@ -54,9 +63,9 @@ export function toolCalls({ all }: Messages): ToolCall[] {
 
 function messageOf({ id, method, params }: Body): Message {
   return {
-    id: id === undefined || method === undefined ? undefined : JSON.stringify(id),
+    id: id === undefined || method === undefined ? undefined : printExact(id),
     method: typeof method === 'string' ? method : undefined,
-    params: isObject(params) ? params : {},
+    params: isPlainObject(params) ? params : {},
   };
 }
 

@@ -11,16 +11,19 @@ import { mcp } from '../families/mcp';
 import type { ClientRequest } from '../families/request';
 import { pipelineOf } from '../pipeline';
 import { confirmKey } from '../stages/identify';
-import { limitByAddress, limitUnpriced } from '../stages/limit';
+import { countUnpriced, limitByAddress, tellUnpriced } from '../stages/limit';
 import { checkOrigin } from '../stages/origins';
 import type { Upstream } from '../upstreams/targets';
+import { printExact } from '../wire/exact';
 import { readBody } from '../wire/read';
 import { createBarrier } from './barrier';
 import { type Asking, checkAsking } from './check';
 import { McpExchange, type Sent } from './exchange';
 import { checkHeaders } from './headers';
 import { listen } from './listeners';
+import { listHider } from './lists';
 import {
+  idKey,
   isModern,
   type Messages,
   readMessages,
@@ -74,7 +77,9 @@ async function serve(
   { name, seen }: { name: string; seen: Seen },
 ): Promise<void> {
   const { headers } = ctx.req;
-  const address = limitUnpriced(ctx, gateway);
+  const address = countUnpriced(ctx, gateway);
+  // If no tool is called, nothing else tells of it.
+  ctx.res.once('close', () => tellUnpriced(ctx, gateway, address));
   checkOrigin(headers, snapshot.settings.mcp);
   // Before a body is read; whether the key is still valid, the calls ask.
   await snapshot.identifier.who(headers);
@@ -131,7 +136,7 @@ async function callTools(
   const { ctx, snapshot } = asked;
   const under_way: Read[] = [];
   const barrier = createBarrier<Funded>(tool_calls.length, (calls) => {
-    const paid = new Map(tool_calls.map(({ id }, at) => [id, calls[at] as Funded]));
+    const paid = new Map(tool_calls.map(({ id }, at) => [idKey(id), calls[at] as Funded]));
     return send(asked, calls[0] as Funded, paid);
   });
   const runs = tool_calls.map((tool_call, at) => {
@@ -167,7 +172,7 @@ async function callTools(
 function readTool(call: Identified, { server, raw }: Asked, { tool, params }: ToolCall): Read {
   const request: ClientRequest = {
     // A repeat has another id, and is the same call.
-    raw: Buffer.from(JSON.stringify([server.id, tool, params.arguments ?? null])),
+    raw: Buffer.from(printExact([server.id, tool, params.arguments ?? null])),
     body: params,
     is_stream: false,
     model: `${server.id}/${tool}`,
@@ -214,6 +219,7 @@ async function send(
   const method = ctx.method as Sent['method'];
   const exchange = new McpExchange(call, {
     method,
+    hides: listHider(call, server.id, messages),
     headers,
     body,
     ids: messages.all.flatMap(({ id }) => id ?? []),

@@ -1,13 +1,12 @@
 import { AppError } from '../../domain/errors';
 import type { Outcome } from '../../domain/ledger/calls';
-import type { Identity } from '../../domain/people/identity';
 import type { LimitType, Scope } from '../../domain/rate-limits';
-import type { Begun, Estimated, Limited } from '../call/call';
+import type { Estimated, Limited } from '../call/call';
 import type { ClientSide } from '../call/client-side';
-import type { EventContent } from '../control-plane/events';
-import type { Decision, Tightest } from '../limits/decision';
+import type { Decision } from '../limits/decision';
 import type { LimitRules } from '../limits/rules';
 import { leftUnder, type Standing } from '../limits/standing';
+import { checked, circuitOpen, exceeded } from './limit-events';
 
 const words: Record<Scope, string> = {
   ip: 'your address',
@@ -35,6 +34,7 @@ const DECIDING_MS = 20;
  */
 export function answerLimit(call: Estimated, decision: Decision): Limited {
   const { ctx, gateway, identity } = call;
+  call.address.is_told = true;
   if (decision.refused !== undefined) {
     const { refused, opens_circuit } = decision;
     if (opens_circuit) gateway.events.emit(call, circuitOpen(refused));
@@ -55,24 +55,6 @@ export function answerLimit(call: Estimated, decision: Decision): Limited {
 export function refuse(call: Estimated, standing: Standing): AppError {
   call.gateway.events.emit(call, exceeded(standing));
   return refusal(call.ctx, standing);
-}
-
-/**
- * Makes the 429 of an address whose caller may not be known; if it is, the event is emitted once
- * that has been found out.
- */
-export function refuseAddress(call: Begun, standing: Standing): AppError {
-  const { gateway, snapshot, ctx, request_id, trace_label } = call;
-  const emit = (identity: Identity): void =>
-    gateway.events.emit({ identity, request_id, trace_label }, exceeded(standing));
-  try {
-    const who = snapshot.refused_identifier.who(ctx.req.headers);
-    if (who instanceof Promise) void who.then(emit, () => undefined);
-    else emit(who);
-  } catch {
-    // The caller is not known.
-  }
-  return refusal(ctx, standing);
 }
 
 /** What a call is corrected to in its limits of tokens. */
@@ -118,36 +100,4 @@ export function refusal(ctx: Pick<ClientSide, 'set'>, standing: Standing): AppEr
  */
 function secondOf(at_ms: number): string {
   return String(Math.ceil((at_ms - DECIDING_MS) / 1_000));
-}
-
-/** The event of a decision that passed. */
-function checked(identity: Identity, tightest: Tightest): EventContent {
-  return {
-    type: 'rate_limit.checked',
-    payload: {
-      scope: tightest.standing.scope,
-      key_id: identity.key_id,
-      user_id: identity.user_id,
-      team_id: identity.team_id,
-      remaining_rpm: tightest.remaining_rpm,
-      remaining_tpm: tightest.remaining_tpm,
-    },
-  };
-}
-
-/** The event of a global limit that refuses everything until its window ends. */
-function circuitOpen({ scope, limit_type, limit, reset_at }: Standing): EventContent {
-  return {
-    type: 'rate_limit.circuit_open',
-    payload: { scope, limit_type, limit_value: limit, reset_at: new Date(reset_at) },
-  };
-}
-
-/** The event of one that refused. */
-function exceeded({ scope, limit_type, limit, used }: Standing): EventContent {
-  return {
-    type: 'rate_limit.exceeded',
-    action: 'rate_limited',
-    payload: { scope, limit_type, limit_value: limit, current_value: Math.ceil(used) },
-  };
 }

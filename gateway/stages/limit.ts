@@ -1,10 +1,13 @@
-import type { Addressed, Begun, Estimated, Gateway, Limited } from '../call/call';
+import type { Identity } from '../../domain/people/identity';
+import type { Addressed, Begun, Call, Estimated, Gateway, Limited } from '../call/call';
 import type { ClientSide } from '../call/client-side';
+import type { EventContent } from '../control-plane/events';
 import { encodingOf } from '../counting/tokenizer';
 import { addressOf } from '../limits/address';
 import type { Decision } from '../limits/decision';
 import { type CountedAddress, uncounted } from '../limits/engine';
-import { answerLimit, refusal, refuseAddress, setLimitHeaders } from './limit-answers';
+import { answerLimit, refusal, setLimitHeaders } from './limit-answers';
+import { type Asking, emitOf, exceeded, tellAddress } from './limit-events';
 
 /**
  * Counts the address, ahead of everything else; the decision over all tiers takes the count over.
@@ -16,24 +19,57 @@ export function limitByAddress(call: Begun): Addressed {
   const rules = snapshot.limits;
   if (rules.is_empty) return Object.assign(call, { address: uncounted });
   const address = gateway.limits.countAddress(rules, addressOf(ctx.req, rules.address));
-  if (address.refused !== undefined) throw refuseAddress(call, address.refused);
+  const { refused } = address;
+  if (refused !== undefined) {
+    emitOf(call, () => exceeded(refused));
+    throw refusal(ctx, refused);
+  }
+  // A call that fails ahead of the decision over all tiers has passed this one.
+  if (!address.is_told)
+    call.onEnd(() => tellAddress(gateway, address, (told) => emitAs(call, told)));
   return Object.assign(call, { address });
 }
 
+function emitAs(call: Call, content: (identity?: Identity) => EventContent): void {
+  const { gateway, identity, request_id, trace_label } = call;
+  gateway.events.emit({ identity, request_id, trace_label }, content(identity));
+}
+
+type Unpriced = Pick<ClientSide, 'req' | 'set'> & { state?: Record<string, unknown> };
+
 /**
- * Counts the address of a request that is no priced call, as keys may be guessed there too. Returns
- * what it counted.
+ * Counts the address of a request that is no priced call, as keys may be guessed there too, and
+ * tells of it. Returns what it counted.
  */
-export function limitUnpriced(
-  ctx: Pick<ClientSide, 'req' | 'set'>,
-  { limits, snapshot }: Gateway,
-): CountedAddress {
+export function limitUnpriced(ctx: Unpriced, gateway: Gateway): CountedAddress {
+  const address = countUnpriced(ctx, gateway);
+  tellUnpriced(ctx, gateway, address);
+  return address;
+}
+
+/** The same for a request that may turn out to be a priced call: `tellUnpriced` ends it. */
+export function countUnpriced(ctx: Unpriced, gateway: Gateway): CountedAddress {
+  const { limits, snapshot } = gateway;
   const rules = snapshot.limits;
   if (rules.is_empty) return uncounted;
   const counted = limits.countAddress(rules, addressOf(ctx.req, rules.address));
-  if (counted.refused !== undefined) throw refusal(ctx, counted.refused);
-  if (counted.check !== undefined) setLimitHeaders(ctx, limits.standingOf(counted.check));
+  const { refused, check } = counted;
+  if (refused !== undefined) {
+    emitOf(askingOf(ctx, gateway), () => exceeded(refused));
+    throw refusal(ctx, refused);
+  }
+  if (check !== undefined) setLimitHeaders(ctx, limits.standingOf(check));
   return counted;
+}
+
+/** Tells of an address that was counted, unless a decision over all tiers has done so. */
+export function tellUnpriced(ctx: Unpriced, gateway: Gateway, address: CountedAddress): void {
+  tellAddress(gateway, address, (told) => emitOf(askingOf(ctx, gateway), told));
+}
+
+function askingOf(ctx: Unpriced, gateway: Gateway): Asking {
+  const trace_label = (ctx.state?.request_id as string | undefined) ?? null;
+  return { gateway, snapshot: gateway.snapshot, ctx, request_id: null, trace_label };
 }
 
 /**

@@ -1,7 +1,7 @@
 import { Pool } from 'undici';
-import { namedVariable } from '../../runtime/config';
 import type { McpServerSettings } from '../config/mcp';
 import type { Settings } from '../config/settings';
+import { serverKey } from '../config/upstreams';
 import type { Upstream } from './targets';
 
 /** The MCP servers behind this gateway. */
@@ -26,7 +26,7 @@ export function openMcpServers(settings: Settings): McpServers {
 
 function open(row: McpServerSettings, { timeouts }: Settings): Upstream {
   const url = new URL(row.url);
-  const key = row.api_key_env && namedVariable(row.api_key_env);
+  const key = serverKey(row);
   return {
     id: row.name,
     provider: MCP_PROVIDER,

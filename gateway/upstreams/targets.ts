@@ -2,7 +2,7 @@ import { Pool } from 'undici';
 import type { PricedModel } from '../../domain/ledger/calls';
 import { mayUse } from '../../domain/people/identity';
 import type { Settings } from '../config/settings';
-import { providerKey, type Shape, type TargetSettings } from '../config/upstreams';
+import { type Shape, serverKey, type TargetSettings } from '../config/upstreams';
 import { type Breaker, createBreaker } from './breaker';
 
 /** A server behind this gateway: where it is, and the connections to it. */
@@ -20,6 +20,8 @@ export interface Upstream {
 
 /** An upstream that serves models. */
 interface Target extends Upstream {
+  /** The query of the base URL, with its question mark; it ends each path. */
+  query: string;
   shape: Shape;
   models: readonly string[];
   weight: number;
@@ -120,7 +122,9 @@ export function openProviders(settings: Settings, random: () => number = Math.ra
       const of_groups = [...groups]
         .filter(([, models]) => usable.some(({ model }) => models.includes(model)))
         .map(([model]): Listed => ({ model, provider: GROUP_OWNER }));
-      return firstOfEach([...usable, ...of_groups]);
+      // A group goes before a model of its name.
+      const alone = usable.filter(({ model }) => !groups.has(model));
+      return firstOfEach([...alone, ...of_groups]);
     },
     async close() {
       await Promise.all(targets.map(({ pool }) => pool.destroy()));
@@ -192,13 +196,15 @@ function open(row: TargetSettings, { timeouts, circuit_breaker }: Settings): Tar
     token_factor: row.token_factor ?? token_factors[shape],
     breaker: createBreaker(circuit_breaker),
     base_path: url.pathname.replace(/\/+$/, ''),
+    query: url.search,
     headers: { ...credential(row), 'user-agent': USER_AGENT, 'accept-encoding': 'identity' },
     first_byte_ms: row.timeout_ms ?? timeouts.first_byte_ms,
   };
 }
 
 function credential(row: TargetSettings): Record<string, string> {
-  const key = providerKey(row);
-  if (row.shape === 'openai') return { authorization: `Bearer ${key}` };
-  return { 'x-api-key': key, 'anthropic-version': ANTHROPIC_VERSION };
+  const key = serverKey(row);
+  if (row.shape === 'openai') return key === undefined ? {} : { authorization: `Bearer ${key}` };
+  const version = { 'anthropic-version': ANTHROPIC_VERSION };
+  return key === undefined ? version : { 'x-api-key': key, ...version };
 }

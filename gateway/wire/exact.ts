@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { applyEdits, type Edit } from './edits';
 import { walk } from './scan';
-import { isObject } from './values';
+import { type Body, isObject } from './values';
 
 /** A JSON value that goes on in the text that it came in. */
 export class Exact {
@@ -10,6 +10,11 @@ export class Exact {
   constructor(text: string) {
     this.text = text;
   }
+}
+
+/** True for an object that is none of these. */
+export function isPlainObject(value: unknown): value is Body {
+  return isObject(value) && !(value instanceof Exact);
 }
 
 // Longer numbers than a double holds for certain, or larger ones.

@@ -1,4 +1,4 @@
-import { parseExact } from '../../wire/exact';
+import { isPlainObject, parseExact } from '../../wire/exact';
 import { type Body, isObject, listOf } from '../../wire/values';
 import { DEFAULT_MAX_COMPLETION_TOKENS } from '../caps';
 import { wrong } from '../input';
@@ -87,7 +87,7 @@ function stops(given: unknown): string[] {
 }
 
 function toTool({ type, function: given }: Body, at: number): Body {
-  if (type !== 'function' || !isObject(given))
+  if (type !== 'function' || !isPlainObject(given))
     throw unavailable(`tools[${at}]`, `A tool of type "${shown(type)}"`);
   const { name, description, parameters, strict } = given;
   return {
@@ -101,7 +101,7 @@ function toTool({ type, function: given }: Body, at: number): Body {
 /** That wire demands the type of a tool's input, which can be an object only. */
 function inputSchema(parameters: unknown, param: string): Body {
   const schema = parameters ?? { properties: {} };
-  if (!isObject(schema)) throw wrong(param, '"parameters" must be an object, a JSON Schema.');
+  if (!isPlainObject(schema)) throw wrong(param, '"parameters" must be an object, a JSON Schema.');
   const types = Array.isArray(schema.type) ? schema.type : [schema.type ?? 'object'];
   if (types.includes('object')) return { ...schema, type: 'object' };
   throw wrong(param, 'The arguments of a tool are an object: its "parameters" name another type.');

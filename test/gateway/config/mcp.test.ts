@@ -20,13 +20,14 @@ describe('the section mcp', () => {
     [
       'a variable that is not set',
       [{ ...row, api_key_env: 'TEST_NOT_SET' }],
-      'mcp.servers[0].api_key_env: this environment variable is not set',
+      'mcp.servers[0].api_key_env: the environment variable TEST_NOT_SET is not set',
     ],
     [
       'a secret among headers',
       [{ ...row, headers: { Authorization: 'x' } }],
       'mcp.servers[0].headers: a credential is named in api_key_env',
     ],
+    ['a user in its URL', [{ ...row, url: 'http://u:p@127.0.0.1:9/mcp' }], 'mcp.servers[0].url'],
     ['an unknown key', [{ ...row, uri: 'x' }], 'mcp.servers[0].uri: there is no such key'],
     ['a name that is no path', [{ ...row, name: 'a/b' }], 'mcp.servers[0].name'],
   ])('with %s is refused by its path', (_, servers, told) => {
