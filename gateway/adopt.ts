@@ -24,8 +24,9 @@ export async function adopt(gateway: Gateway, snapshot: Snapshot): Promise<void>
     throw error;
   }
   logUncovered(gateway, snapshot);
-  if (snapshot.settings.stored_ids === 'pass')
-    gateway.log.warn('stored_ids: pass lets any caller name what others have stored at providers');
+  const { stored_ids } = snapshot.settings;
+  if (stored_ids === 'pass')
+    gateway.log.warn({ stored_ids }, 'callers may name what others have stored at providers');
   limits.use(snapshot.limits);
   const before = gateway.snapshot;
   gateway.snapshot = snapshot;

@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { namedVariable } from '../../runtime/config';
 import { orgShare } from './shares';
 import { serverUrl } from './upstreams';
 

@@ -47,7 +47,10 @@ const told_by_id = new Map([
 ]);
 // The quotes of an empty text.
 const EMPTY_CHARACTERS = 2;
-const hints = ['_id', '"id"', '"container"', '"conversation"', '\\u'];
+// Most requests have none of these; an escape may hide a name.
+const hints = ['_id', '"id"', '"container"', '"conversation"', '"thread"', '"audio"', '\\u'];
+const names = [...kinds.keys(), ...holders.keys()].join('|');
+const hinted = new RegExp(`"(?:${names})"|\\\\u`);
 
 /** What is known of a list or an object of a request. */
 interface Part {
@@ -58,6 +61,9 @@ interface Part {
   types: string[];
   /** The members of an item that hold a text. */
   texts: string[];
+  /** The names of an item's members; a name that stands twice leaves open which value counts. */
+  names: Set<string>;
+  has_twice: boolean;
 }
 
 /**
@@ -68,12 +74,19 @@ interface Part {
 export function namedIds(bytes: Buffer): NamedMember[] {
   if (!hints.some((hint) => bytes.includes(hint))) return [];
   const text = bytes.toString('utf8');
+  const may_have_items = text.includes('"input"') && text.includes('"id"');
+  if (!may_have_items && !hinted.test(text)) return [];
   const found = new Map<string, NamedMember>();
   const add = (kind: string, id: string, member: string): void => {
     if (id !== '') found.set(`${kind} ${id}`, { kind, id, member });
   };
   walk<Part>(text, {
     open: (outer, is_list) => partOf(outer, is_list),
+    name({ role, member }) {
+      if (!role.is_item) return;
+      role.has_twice ||= role.names.has(member);
+      role.names.add(member);
+    },
     string(holder, start, end) {
       const { role, is_list, member, name } = holder;
       if (role.is_free) return;
@@ -91,6 +104,8 @@ export function namedIds(bytes: Buffer): NamedMember[] {
   return [...found.values()];
 }
 
+const no_names = new Set<string>();
+
 function partOf(outer: Container<Part> | undefined, is_list: boolean): Part {
   const member = outer?.is_list ? outer.name : (outer?.member ?? '');
   // Deeper down, an input is what a model wrote for a tool.
@@ -98,12 +113,14 @@ function partOf(outer: Container<Part> | undefined, is_list: boolean): Part {
   const is_free = outer?.role.is_free === true || free.has(member) || is_input;
   const holder = outer?.is_list ? outer.outer : undefined;
   const is_item = !is_list && member === 'input' && holder !== undefined && !holder.outer;
-  return { is_free, is_item, ids: [], types: [], texts: [] };
+  const names = is_item ? new Set<string>() : no_names;
+  return { is_free, is_item, ids: [], types: [], texts: [], names, has_twice: false };
 }
 
 /** The kind of an item that stands for one of an earlier answer; undefined if it is whole. */
-function itemKind({ is_item, types, texts }: Part): string | undefined {
+function itemKind({ is_item, types, texts, has_twice }: Part): string | undefined {
   if (!is_item) return undefined;
+  if (has_twice) return 'item';
   if (types.length === 0) return texts.includes('role') ? undefined : 'item';
   const stands = types.some((type) => {
     const content = told_by_id.get(type);

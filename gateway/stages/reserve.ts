@@ -5,11 +5,11 @@ import type { Funded, Limited } from '../call/call';
 import { inCallSpan, traceOf } from '../call/spans';
 import { nothing_used } from '../families/usage';
 import { emitCompleted } from './completed';
-import { strangerIn } from './identify';
+import { confirmKey, strangerIn } from './identify';
 import { completionCeiling } from './outcome';
 import { pay } from './pay';
 import { sessionRefusal, talkOf } from './policies';
-import { keepTo, nameStored, unknownIn } from './stored';
+import { isUnknownId, keepTo, nameStored, unknownIn } from './stored';
 
 // Above this a digest takes milliseconds and goes to the thread pool.
 const DIGEST_INLINE_BYTES = 262_144;
@@ -27,6 +27,8 @@ export async function reserve(call: Limited): Promise<Funded | undefined> {
       ? await hold(call)
       : await inCallSpan(call, 'reserve', {}, () => hold(call));
   } catch (error) {
+    // A stored thing is looked up before the key is.
+    if (isUnknownId(error)) await confirmKey(call);
     throw sessionRefusal(call, unknownIn(call, strangerIn(call, asAsked(error))));
   }
 }

@@ -63,7 +63,8 @@ export function unknownIn({ named_ids = [] }: Begun, error: unknown): unknown {
   return unknownId(stored_id, named?.member);
 }
 
-function isUnknownId(error: unknown): error is AppError {
+/** True if a request names a stored thing that is not its caller's. */
+export function isUnknownId(error: unknown): error is AppError {
   return isAppError(error) && error.code === 'stored_id_unknown';
 }
 

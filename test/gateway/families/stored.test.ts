@@ -92,6 +92,12 @@ test('both of two members of one name count, and escaped names do', () => {
   expect(named('{"input":[{"type":"message","type":"item_reference","id":"i"}]}')).toEqual([
     'item i (input)',
   ]);
+  expect(
+    named(
+      '{"input":[{"type":"reasoning","id":"i","encrypted_content":"x","encrypted_content":null}]}',
+    ),
+  ).toEqual(['item i (input)']);
+  expect(named('{"input":[{"role":"user","id":"i","role":null}]}')).toEqual(['item i (input)']);
   expect(named('{"input":[{"id":"i","id":"j"}]}')).toEqual(['item i (input)', 'item j (input)']);
 });
 

@@ -132,16 +132,16 @@ test('a term in a stream of Messages and in speech is found over the wire', asyn
   expect((await lastCharge(world, world.org.org_id)).usage_source).toBe('upstream');
 });
 
-test('a start and a reload log which routes stand open under a chain', async () => {
+test('a start and a reload log which routes stand open under a chain, and if stored ids pass', async () => {
   const { gateway } = await world.openGateway();
   const lines: [string, unknown, string][] = [];
   const write = (level: string) => (about: { routes?: unknown }, words: string) =>
     lines.push([level, about.routes, words]);
   Object.assign(gateway, { log: { info: write('info'), warn: write('warn') } });
   const { providers } = gateway.snapshot.settings;
-  const adopted = async (policies: object, policy: object = { rbac }) => {
+  const adopted = async (policies: object, policy: object = { rbac }, more: object = {}) => {
     lines.length = 0;
-    const settings = parseSettings(JSON.stringify({ providers, policies, policy }));
+    const settings = parseSettings(JSON.stringify({ providers, policies, policy, ...more }));
     await adopt(gateway, openSnapshot(settings, gateway));
     return lines;
   };
@@ -161,6 +161,9 @@ test('a start and a reload log which routes stand open under a chain', async () 
     ['info', open_ones, 'routes that no policy looks at are refused'],
   ]);
   expect(await adopted({}, {})).toEqual([]);
+  expect(await adopted({}, {}, { stored_ids: 'pass' })).toEqual([
+    ['warn', undefined, 'callers may name what others have stored at providers'],
+  ]);
 });
 
 test.each([

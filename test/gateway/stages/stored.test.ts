@@ -188,6 +188,16 @@ test('keys of one organization share ids, unless both name different users', asy
   expect((await ask({ previous_response_id: await made() }, two)).status).toBe(200);
 });
 
+test('a key that was revoked a moment ago hears of that, not of the id', async () => {
+  const key = await gatewayKey(world.api, world.org.org_id);
+  expect((await ask({}, key)).status).toBe(200);
+  await many(
+    world.api.db,
+    'update tokens set revoked_at = clock_timestamp() where id = (select max(id) from tokens) returning id',
+  );
+  expect((await ask({ previous_response_id: 'resp_none' }, key)).status).toBe(401);
+});
+
 test('a frame of a socket may name what its organization has, and nothing else', async () => {
   const id = await made();
   const asked = async (key: string) => {
