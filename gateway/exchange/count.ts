@@ -77,7 +77,7 @@ async function ask(call: Limited, candidate: Candidate, signal: AbortSignal): Pr
   }
   const answer = await target.pool.request({
     method: 'POST',
-    path: target.base_path + call.family.upstream_path,
+    path: `${target.base_path}${call.family.upstream_path}${target.query}`,
     headers,
     body: sentTo(call, candidate),
     headersTimeout: target.first_byte_ms,

@@ -48,7 +48,7 @@ afterAll(() => {
   for (const server of opened) server.close();
 });
 
-async function withTarget(more: object, settings: object = {}): Promise<string> {
+async function withTarget(more: object): Promise<string> {
   const target = {
     id: 'one',
     provider: 'anthropic',
@@ -58,7 +58,7 @@ async function withTarget(more: object, settings: object = {}): Promise<string> 
     ...more,
   };
   const { url } = await world.openGateway({
-    settings: { providers: { targets: [target] }, ...settings },
+    settings: { providers: { targets: [target] } },
   });
   return `${url}/v1/messages/count_tokens`;
 }
@@ -76,6 +76,21 @@ test('the official client counts the tokens of a message as its provider does', 
   const [counted] = await arrivals(world.models_url);
   expect(counted).toMatchObject({ path: '/v1/messages/count_tokens', body });
   expect(counted?.headers).toMatchObject({ 'x-api-key': 'upstream-secret' });
+});
+
+test('the query of a base URL ends the path', async () => {
+  const asked_for: string[] = [];
+  const provider = createServer((req, res) => {
+    asked_for.push(req.url ?? '');
+    req.resume().on('end', () => res.end('{"input_tokens":7}'));
+  });
+  opened.push(provider);
+  const base_url = `http://127.0.0.1:${await listen(provider, 0)}/base?api-version=1`;
+  const { text } = await post(await withTarget({ base_url }), world.key, asked('Hello'));
+  expect([text, asked_for]).toEqual([
+    '{"input_tokens":7}',
+    ['/base/v1/messages/count_tokens?api-version=1'],
+  ]);
 });
 
 test('nothing is held and nothing is charged, without money too', async () => {
