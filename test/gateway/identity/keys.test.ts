@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { request } from 'undici';
+import { newKey } from '../../../domain/people/keys';
 import * as tokens from '../../../domain/people/tokens';
 import {
   arrivals,
@@ -166,6 +167,18 @@ test('a key is taken from x-api-key too; an access key is no gateway key', async
   expect((await post(world.url + path, undefined, chat('Hello'), given)).status).toBe(200);
   const access = await makeKey(world.api.db, world.org.org_id);
   expect((await post(world.url + path, access, chat('Hello'))).status).toBe(401);
+});
+
+test('a key whose checksum is wrong is refused without a question to the control plane', async () => {
+  // Nobody answers there.
+  const { url } = await world.openGateway({ api_urls: ['http://127.0.0.1:9'] });
+  const whole = await newKey('gateway');
+  const changed = `${whole.slice(0, -1)}${whole.endsWith('a') ? 'b' : 'a'}`;
+  for (const key of [changed, whole.slice(0, -1), `${whole}0`, whole.replace('gk_', 'gk_0')]) {
+    expect((await post(url + path, key, chat('Hello'))).status).toBe(401);
+    expect((await modelsOf(key, url)).status).toBe(401);
+  }
+  expect((await post(url + path, whole, chat('Hello'))).status).toBe(503);
 });
 
 test("the client's key, cookies and identity headers never go upstream, cookies never come back", async () => {

@@ -1,4 +1,5 @@
 import OpenAI, { RateLimitError } from 'openai';
+import { newKey } from '../../../domain/people/keys';
 import { chat, post } from '../../support/gateway';
 import { limitEvents } from '../../support/limits';
 import { until } from '../../support/until';
@@ -47,7 +48,7 @@ test('a known caller is told of also while an unknown one is asked for', async (
   // Nobody's key can be looked up meanwhile.
   const lock = await world.api.db.transaction();
   await lock.raw('lock table tokens in access exclusive mode');
-  const unknown = await ask(gateway, `svc_gk_${'0'.repeat(40)}`);
+  const unknown = await ask(gateway, await newKey('gateway'));
   const is_asking = gateway.gateway.identities.isAsking();
   const known = await ask(gateway, key);
   await lock.rollback();
