@@ -15,7 +15,7 @@ export function tellTrust({ snapshot, log }: Gateway): void {
 }
 
 /** Warns of models that are served and would be refused, as they have no price. */
-export async function tellUnpriced({ snapshot, control_plane, log }: Gateway): Promise<void> {
+export async function tellMissingPrices({ snapshot, control_plane, log }: Gateway): Promise<void> {
   const prices = await control_plane.prices();
   if (prices === undefined) return;
   const isPriced = (provider: string, model: string): boolean =>
