@@ -61,8 +61,8 @@ test.each<[string, object, string]>([
   ['/v1/admin/model-pricing', { ...price, tiers: [] }, 'tiers must not be empty.'],
   [
     '/v1/admin/model-pricing',
-    { ...price, tiers: [{ above_prompt_tokens: 0, input_per_1m: 1 }] },
-    'tiers.0.output_per_1m is missing.',
+    { ...price, tiers: [{ input_per_1m: 1 }] },
+    'tiers.0.above_prompt_tokens is missing.',
   ],
   [
     '/v1/admin/model-pricing',
