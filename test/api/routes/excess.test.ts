@@ -9,6 +9,7 @@ import {
 } from '../../support/api';
 import { gatewayToken, makeKey, platformKey } from '../../support/keys';
 import { credit, makePrice, reserveBody } from '../../support/ledger';
+import { until } from '../../support/until';
 
 let db: Db;
 let call: CallApi;
@@ -97,11 +98,10 @@ test('an excess may be dropped; it is told in the events, and listed by its stat
   expect(await ids('?status=dropped')).toEqual([id]);
   expect(await ids('?status=open')).toEqual([]);
   expect(await ids('')).toContain(id);
-  const events = await call(
-    'get',
-    `/v1/events?org_id=${tenant.org_id}&type=settlement.bounded&limit=1`,
-    { key: admin },
-  );
+  const path = `/v1/events?org_id=${tenant.org_id}&type=settlement.bounded&limit=1`;
+  // An event is shown once no older transaction of the server is open.
+  await until(async () => (await call('get', path, { key: admin })).body.events.length > 0);
+  const events = await call('get', path, { key: admin });
   expect(events.body.events[0].payload).toMatchObject({
     settlement_excess_id: id,
     charged: 10,
