@@ -1,7 +1,8 @@
 import type { Price } from './client';
 
 /**
- * The price of a provider's model, as the ledger finds it: its own, else that of the longest pattern.
+ * The price of a provider's model, as the ledger finds it: its own, else that of the longest
+ * pattern.
  */
 export function priceFor(
   prices: readonly Price[],

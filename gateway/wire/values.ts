@@ -1,8 +1,8 @@
 export type Body = Record<string, unknown>;
 
 /**
- * A count as providers write it, as a number or as text; a part of one counts as one. 0 for anything
- * that is no count, or none that anybody could mean.
+ * A count as providers write it, as a number or as text; a part of one counts as one. 0 for
+ * anything that is no count, or none that anybody could mean.
  */
 export function countOf(value: unknown): number {
   const is_text = typeof value === 'string' && /^\d{1,16}(?:\.\d+)?$/.test(value);
