@@ -124,6 +124,8 @@ export interface Estimated extends Routed {
   estimated_prompt_tokens: number;
   /** The provider adds input that this gateway does not see. */
   has_unseen_input: boolean;
+  /** How many pictures it sends. */
+  pictures: number;
   units: Units | undefined;
   /** What it asks for beyond tokens. */
   demand: Demand;

@@ -2,13 +2,14 @@ import type { Limited } from '../call/call';
 import { inCallSpan } from '../call/spans';
 import { serveBy } from '../stages/choose';
 import { namesOthers } from '../stages/stored';
-import { upstreamError } from '../upstreams/errors';
-import { speaksAgainst } from '../upstreams/failures';
+import { refusedBody, upstreamError } from '../upstreams/errors';
 import type { Candidate } from '../upstreams/targets';
-import { objectIn } from '../wire/values';
+import { isObject } from '../wire/values';
 import { sentTo } from './outgoing';
 import { type Refusal, readRefusal, tellRefusal } from './refusals';
 
+// What the client has to mend. All else says more of the provider than of the request.
+const of_client = new Set([400, 413, 422]);
 // A count is one number; what is longer is none.
 const ANSWER_MAX_BYTES = 65_536;
 const passed_headers = ['anthropic-version', 'anthropic-beta'];
@@ -38,9 +39,11 @@ export async function answerCount(call: Limited): Promise<void> {
       return;
     }
     const refused = told && readRefusal(told);
-    if (refused === undefined || speaksAgainst(refused.failure.blame)) breaker.failed();
-    else breaker.succeeded();
-    if (refused?.failure.blame === 'client') return tellRefusal(call, refused);
+    // A provider that cannot count may well answer: what it says here is nothing of its messages.
+    if (refused === undefined) breaker.failed();
+    else breaker.abandoned();
+    const is_mistake = of_client.has(refused?.refusal.status ?? 0);
+    if (refused?.failure.blame === 'client' && is_mistake) return tellRefusal(call, refused);
   }
   if (call.client_is_gone) return;
   over.signal.throwIfAborted();
@@ -95,9 +98,10 @@ async function ask(call: Limited, candidate: Candidate, signal: AbortSignal): Pr
 }
 
 /** The count that an answer gives; undefined if it is none. */
-function countIn({ status, body }: Refusal): number | undefined {
+function countIn({ status, headers, body }: Refusal): number | undefined {
   if (status !== 200) return undefined;
-  const { input_tokens } = objectIn(body.toString('utf8')) ?? {};
+  const read = refusedBody(body, headers['content-encoding']);
+  const { input_tokens } = isObject(read?.json) ? read.json : {};
   return Number.isSafeInteger(input_tokens) && (input_tokens as number) >= 0
     ? (input_tokens as number)
     : undefined;

@@ -7,6 +7,7 @@ import { outcomeOf, refused } from '../stages/outcome';
 import { upstreamError } from '../upstreams/errors';
 import { failureInside, speaksAgainst } from '../upstreams/failures';
 import type { Candidate } from '../upstreams/targets';
+import { jsonOf } from '../wire/values';
 import type { Head, Headers, NoAnswer } from './answer';
 import { failed_early, Incoming } from './incoming';
 import { type Refusal, type Refused, readRefusal } from './refusals';
@@ -198,7 +199,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     }
     const failure = failureInside(said);
     const { status, headers } = this.head as Head;
-    const body = Buffer.from(JSON.stringify(said));
+    const body = Buffer.from(jsonOf(said));
     return this.failedBy({ failure, refusal: { status, headers, body } });
   }
 

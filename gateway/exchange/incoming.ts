@@ -40,6 +40,7 @@ export class Incoming {
   /** A compressed answer as it came, as long as it may be given on like that. */
   private packed: Buffer[] | undefined;
   private packed_bytes = 0;
+  private broken: Error | undefined;
 
   constructor(
     call: Funded,
@@ -55,7 +56,14 @@ export class Incoming {
     this.is_packed = decoder !== undefined;
     if (decoder === undefined) return;
     this.packed = [];
-    valve.decode(decoder, (chunk) => this.take(chunk), options.stop);
+    valve.decode(
+      decoder,
+      (chunk) => this.take(chunk),
+      (error) => {
+        this.broken = error;
+        options.stop(error);
+      },
+    );
   }
 
   push(chunk: Buffer): void {
@@ -78,8 +86,10 @@ export class Incoming {
   }
 
   /** Undefined if it broke off before anything of it came. */
-  async end(error: Error | undefined): Promise<Ended | undefined> {
-    if (this.is_packed) await this.valve.decoded(error);
+  async end(given: Error | undefined): Promise<Ended | undefined> {
+    if (this.is_packed) await this.valve.decoded(given);
+    // Compressed bytes may end before their content does.
+    const error = given ?? this.broken;
     if (this.answer === undefined && (error === undefined || this.first.length > 0)) {
       this.begin(kindByType(this.contentType(), this.call.family), Buffer.concat(this.first));
     }

@@ -3,8 +3,10 @@ import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { type Measured, nothing_measured, type Reader, type Told } from '../families/reader';
 import type { StreamGuard } from '../policy/stream-guard';
 import { isOnlyWords, saysFailure } from '../upstreams/failures';
-import { type Frame, lastFrame, newSseState, readFrames, unfinished } from '../wire/sse';
+import { type Frame, lastFrame, newSseState, readFrames } from '../wire/sse';
 import { type Body, objectIn } from '../wire/values';
+
+const nothing = Buffer.alloc(0);
 
 /** What is kept of a JSON answer to be judged whole; of a longer one only its ends are. */
 export const WHOLE_MAX_BYTES = 32 * 1_048_576;
@@ -14,7 +16,9 @@ const ENDS_BYTES = 65_536;
 interface StreamMeter {
   /** Takes bytes from the upstream and gives the whole frames that go to the client. */
   push(chunk: Buffer): Buffer;
-  /** The stream is over: what is left of it, a frame that never ended. */
+  /** The stream is over: reads what is left of it, a frame that lacks its end. */
+  readRest(): void;
+  /** That frame, if it goes to the client. */
   rest(): Buffer;
   measured(): Measured;
 }
@@ -37,6 +41,7 @@ export function createStreamMeter(
   const found: Measured = { ...nothing_measured };
   const readEvent = reader.openStream(found, choices);
   let is_dropped = false;
+  let last: Frame | undefined;
   const isKept = (frame: Frame): boolean => {
     if (!frame.is_tail) is_dropped = readFrame(frame, found, readEvent) && hides_usage;
     return !is_dropped;
@@ -51,7 +56,11 @@ export function createStreamMeter(
       if (kept.length === frames.length && kept.length > 0) return joined(chunk, kept);
       return Buffer.concat(kept.map(({ bytes }) => bytes));
     },
-    rest: () => (guard === undefined ? unfinished(state) : guard.end(lastFrame(state))),
+    readRest() {
+      last = lastFrame(state);
+      if (last !== undefined && !isKept(last)) last = undefined;
+    },
+    rest: () => (guard === undefined ? (last?.bytes ?? nothing) : guard.end(last)),
     measured: () => found,
   };
 }
@@ -89,7 +98,8 @@ export function createJsonMeter(reader: Reader): AnswerMeter {
 }
 
 /** A decompressor for an upstream that compresses although it was not asked to. */
-export function decoderOf(encoding: string | undefined): Duplex | undefined {
+export function decoderOf(given: string | undefined): Duplex | undefined {
+  const encoding = given?.trim().toLowerCase();
   if (encoding === 'gzip' || encoding === 'x-gzip') return createGunzip();
   if (encoding === 'br') return createBrotliDecompress();
   return encoding === 'deflate' ? createInflate() : undefined;
@@ -99,7 +109,7 @@ export function decoderOf(encoding: string | undefined): Duplex | undefined {
 function readFrame(frame: Frame, found: Measured, readEvent: (event: Body) => boolean): boolean {
   const { data } = frame;
   if (data === undefined) return false;
-  if (data === '[DONE]') {
+  if (data.trimEnd() === '[DONE]') {
     found.is_done = true;
     return false;
   }

@@ -6,7 +6,6 @@ import type { Valve } from './valve';
 
 // An error in the place of sound is no longer than this.
 const TEXT_MAX_BYTES = 65_536;
-const is_text = /^\s*(?:[{[]|<!doctype|<html|<\?xml)/i;
 
 /**
  * Bytes that are only counted. Their first ones say whether they are sound: JSON and pages are not,
@@ -46,7 +45,7 @@ export function soundAnswer(call: Funded, valve: Valve, { status, headers }: Hea
         const bytes = beginning();
         const said = jsonIn(bytes);
         if (said !== undefined) return { nothing: isObject(said) ? { said } : {} };
-        if (bytes.length === 0 || is_text.test(bytes.toString('latin1'))) return { nothing: {} };
+        if (!hasNoText(bytes)) return { nothing: {} };
         passOn();
       }
       if (first !== undefined && !call.client_is_gone) return { nothing: { error } };
@@ -69,7 +68,10 @@ function jsonIn(bytes: Buffer): unknown {
 
 /** False while the bytes may still turn out to be a text. */
 function looksLikeSound(bytes: Buffer): boolean {
-  if (bytes.length > TEXT_MAX_BYTES) return true;
-  const text = bytes.subarray(0, 64).toString('latin1').trimStart();
-  return text.length >= 9 && !is_text.test(text);
+  return bytes.length > TEXT_MAX_BYTES || hasNoText(bytes);
+}
+
+/** True for bytes that no plain text has: every sound has some, in its head or its samples. */
+function hasNoText(bytes: Buffer): boolean {
+  return bytes.some((byte) => byte < 9 || (byte > 13 && byte < 32) || byte > 126);
 }

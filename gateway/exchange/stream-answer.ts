@@ -67,6 +67,7 @@ export class StreamAnswer implements Answer {
   async end(error: Error | undefined): Promise<Ended> {
     clearTimeout(this.lead_timer);
     const { call, meter } = this;
+    if (error === undefined) meter.readRest();
     const measured = meter.measured();
     const is_well = endsWell(measured, error);
     if (is_well && this.refusal === undefined) this.give(meter.rest());

@@ -3,6 +3,7 @@ import { seeChat } from './fees';
 import {
   addFile,
   addMessages,
+  addPicture,
   addText,
   countedParts,
   type Input,
@@ -24,6 +25,8 @@ const AUDIO_CHARACTERS_PER_TOKEN = 2_000;
 export function chatInput(body: Body): Input {
   const input = newInput(ANSWER_TOKENS);
   addMessages(input, body.messages, 'messages', chatParts);
+  const searches = listOf(body.tools).some(({ type }) => /^web_search/.test(stringOf(type)));
+  if (body.web_search_options != null || searches) input.has_foreign = true;
   for (const name of ['tools', 'functions', 'response_format', 'prediction']) {
     addText(input, body[name]);
   }
@@ -34,13 +37,19 @@ export function chatInput(body: Body): Input {
 
 /** The parts of messages on OpenAI's wire that are more than text. */
 export const chatParts: Parts = countedParts({
-  image_url: { image_url: (input, value) => addImage(input, isObject(value) && value.detail) },
+  image_url: {
+    image_url: (input, value) =>
+      isObject(value)
+        ? addImage(input, value.detail, value.url)
+        : addImage(input, undefined, value),
+  },
   input_audio: { input_audio: (input, value) => addSound(input, value) },
   file: { file: (input, value) => addFile(input, isObject(value) ? value.file_data : undefined) },
 });
 
 /** A picture by the detail it is looked at in. */
-export function addImage(input: Input, detail: unknown): void {
+export function addImage(input: Input, detail: unknown, data?: unknown): void {
+  addPicture(input, data);
   input.tokens += detail === 'low' ? IMAGE_LOW_TOKENS : IMAGE_TOKENS;
 }
 
@@ -60,7 +69,7 @@ export const chatReader: Reader = {
     found.usage = usageIn(answer);
     found.text = chatText(answer);
     found.audio_tokens = chatAudio(answer);
-    found.has_output = hasOutput(answer);
+    found.has_output = endsChoice(answer) || hasContent(answer);
     seeChat(answer, found);
   },
   usageOf: openaiUsage,
@@ -71,7 +80,8 @@ export const chatReader: Reader = {
       addDelivered(found, chatText(chunk));
       found.audio_tokens += chatAudio(chunk);
       seeChat(chunk, found);
-      if (!found.has_output && hasOutput(chunk)) found.has_output = true;
+      if (!found.has_content && hasContent(chunk)) found.has_content = true;
+      if (!found.has_output && (found.has_content || endsChoice(chunk))) found.has_output = true;
       if (!found.has_finish && hasEnded(chunk)) found.has_finish = true;
       return isUsageOnly(chunk);
     };
@@ -80,16 +90,16 @@ export const chatReader: Reader = {
 
 /** The usage of an answer or a chunk; some put it into a choice, or a member of their own. */
 export function usageIn(chunk: Body): Told | undefined {
-  if (chunk.usage != null) return openaiUsage(chunk.usage);
+  const told = openaiUsage(chunk.usage);
+  if (told !== undefined) return told;
   if (isObject(chunk.x_groq)) return openaiUsage(chunk.x_groq.usage);
   if (!Array.isArray(chunk.choices)) return undefined;
   for (const choice of chunk.choices) if (choice?.usage != null) return openaiUsage(choice.usage);
   return undefined;
 }
 
-/** True for output of any kind, unknown members included, and for the end of a choice. */
-function hasOutput(chunk: Body): boolean {
-  if (endsChoice(chunk)) return true;
+/** True for output of any kind, unknown members included. */
+function hasContent(chunk: Body): boolean {
   return partsOf(chunk).some((part) =>
     Object.entries(part).some(([name, value]) => name !== 'role' && !isEmpty(value)),
   );
@@ -104,7 +114,7 @@ function isEmpty(value: unknown): boolean {
 export function endsOf(choices: number): (chunk: Body) => boolean {
   const ended = new Set<unknown>();
   return (chunk) => {
-    for (const { finish_reason, index = 0 } of listOf(chunk.choices)) {
+    for (const [at, { finish_reason, index = at }] of listOf(chunk.choices).entries()) {
       if (typeof finish_reason === 'string') ended.add(index);
     }
     return ended.size >= choices;

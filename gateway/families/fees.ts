@@ -46,7 +46,7 @@ export function seeChat({ service_tier, usage }: Body, found: Found): void {
   see(found, {
     service_tier: nameOf(service_tier),
     web_searches:
-      numberOf(num_search_queries) ??
+      largest(found.seen.web_searches, numberOf(num_search_queries)) ??
       numberOf(isObject(server_tool_use) ? server_tool_use.web_search_requests : undefined),
   });
 }
@@ -150,7 +150,7 @@ export function seeResponseEvent(event: Body, found: Found): void {
 export function seeBlock(block: Body, found: Found): void {
   const run = contentBlocks.get(stringOf(block.type))?.(block);
   if (run !== undefined && run !== 'other')
-    addRun(found, keyOf(block.tool_use_id, found.seen.runs.size), run);
+    addRun(found, stringOf(block.tool_use_id) || `at ${found.seen.runs.size}`, run);
 }
 
 /** A usage object of Messages; the first one of a stream counts none of what is still to run. */
@@ -195,6 +195,8 @@ export function withFees(
   const searches = Math.min(told_searches ?? 0, demand.searches_max ?? RUNS_MAX);
   const containers = new Set(runs.map((run) => (typeof run === 'object' ? run.container : null)));
   containers.delete(null);
+  // One that is not named is one of those that are.
+  if (containers.size > 1) containers.delete('');
   const billed: Usage = { ...usage };
   add(billed, 'prompt_tokens', looked_at);
   add(billed, 'completion_tokens', pictures);
@@ -235,8 +237,13 @@ function addRun(found: Found, key: string, run: Run): void {
   else runs.set(key, run);
 }
 
+/** An item keeps its place in the output, whatever ids it is told by. */
 function keyOf(id: unknown, at: unknown): string {
-  return stringOf(id) || `at ${at}`;
+  return typeof at === 'number' ? `at ${at}` : stringOf(id);
+}
+
+function largest(before: number | undefined, now: number | undefined): number | undefined {
+  return now === undefined ? undefined : Math.max(before ?? 0, now);
 }
 
 /** A number that is told, zero included. */
@@ -246,5 +253,7 @@ function numberOf(value: unknown): number | undefined {
 
 /** The name of a tier or region, if it can be one. */
 function nameOf(value: unknown): string | undefined {
-  return typeof value === 'string' && /^[\w.:-]{1,64}$/.test(value) ? value : undefined;
+  return typeof value === 'string' && /^[\w.:-]{1,64}$/.test(value)
+    ? value.toLowerCase()
+    : undefined;
 }

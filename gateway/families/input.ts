@@ -10,6 +10,10 @@ export interface Input {
    * adds a surcharge.
    */
   unseen: number;
+  /** The provider adds input of its own beside that: it fetches a picture, or searches. */
+  has_foreign: boolean;
+  /** The pictures, of which models make very different numbers of tokens. */
+  pictures: number;
 }
 
 /** The members of parts, by the parts' types, that are counted in another way than as text. */
@@ -31,7 +35,7 @@ export function countedParts(members: Record<string, Record<string, Count>>): Pa
 
 /** Nothing counted yet but these tokens. */
 export function newInput(tokens = 0): Input {
-  return { texts: [], tokens, unseen: 0 };
+  return { texts: [], tokens, unseen: 0, has_foreign: false, pictures: 0 };
 }
 
 /** The messages, or items, of a conversation. */
@@ -59,8 +63,19 @@ export function addText(input: Input, value: unknown): void {
   input.texts.push(typeof value === 'string' ? value : JSON.stringify(value));
 }
 
+/** A picture: its content if the body holds it, else one that the provider fetches. */
+export function addPicture(input: Input, data: unknown): void {
+  input.pictures += 1;
+  if (typeof data !== 'string' || isAddress(data)) input.has_foreign = true;
+}
+
+function isAddress(data: string): boolean {
+  return /^[a-z][a-z0-9+.-]*:\/\//i.test(data.slice(0, 64).trimStart());
+}
+
 /** An attached file: its content if the body holds it, else a piece that only the provider sees. */
 export function addFile(input: Input, data: unknown): void {
+  if (typeof data === 'string' && isAddress(data)) input.has_foreign = true;
   if (typeof data === 'string') input.tokens += Math.ceil(data.length / FILE_CHARACTERS_PER_TOKEN);
   else input.unseen += 1;
 }

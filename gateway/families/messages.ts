@@ -1,10 +1,11 @@
 import type { Usage } from '../../domain/ledger/calls';
-import { type Body, countOf, isObject, listOf, stringOf } from '../wire/values';
+import { type Body, countOf, isObject, jsonOf, listOf, stringOf } from '../wire/values';
 import { seeBlock, seeMessage, seeMessageUsage } from './fees';
 import {
   addContent,
   addFile,
   addMessages,
+  addPicture,
   addText,
   countedParts,
   type Input,
@@ -65,8 +66,9 @@ function isHosted({ type }: Body): boolean {
 
 const parts: Parts = countedParts({
   image: {
-    source: (input) => {
+    source: (input, source) => {
       input.tokens += IMAGE_TOKENS;
+      addPicture(input, isObject(source) ? source.data : undefined);
     },
   },
   document: { source: addDocument },
@@ -92,7 +94,8 @@ export const messageReader: Reader = {
   },
   usageOf: messageUsage,
   openStream(found) {
-    const usage: Body = {};
+    // Without a prototype, so that no name of a member is one of its.
+    const usage: Body = Object.create(null);
     return (event) => {
       readEvent(event, usage, found);
       return false;
@@ -173,7 +176,7 @@ function addUsage(told: unknown, usage: Body, found: Measured): void {
 function larger(told: Body, kept: Body): void {
   for (const [name, value] of Object.entries(told)) {
     if (isObject(value)) {
-      const inner = isObject(kept[name]) ? kept[name] : {};
+      const inner: Body = isObject(kept[name]) ? kept[name] : Object.create(null);
       larger(value, inner);
       kept[name] = inner;
     } else if (Array.isArray(value) || countOf(value) > countOf(kept[name])) kept[name] = value;
@@ -182,7 +185,7 @@ function larger(told: Body, kept: Body): void {
 
 /** The text of a content block: words, thoughts, and calls of tools. */
 function blockText({ text, thinking, name, input }: Body): string {
-  const call = isObject(input) && Object.keys(input).length > 0 ? JSON.stringify(input) : '';
+  const call = isObject(input) && Object.keys(input).length > 0 ? jsonOf(input) : '';
   return stringOf(text) + stringOf(thinking) + stringOf(name) + call;
 }
 

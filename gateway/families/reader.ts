@@ -26,6 +26,8 @@ export interface Measured {
   has_finish: boolean;
   /** Something came that makes it an answer: output of any kind, its end, or usage. */
   has_output: boolean;
+  /** Something of value has reached the client: text, sound, a picture, a call, a search. */
+  has_content: boolean;
   /** What the provider sent to say that it failed. */
   failed: Body | undefined;
   /** The number of the last event, in streams that number them. */
@@ -45,6 +47,7 @@ export const nothing_measured: Measured = {
   is_done: false,
   has_finish: false,
   has_output: false,
+  has_content: false,
   failed: undefined,
   sequence_number: 0,
   seen: nothing_seen,
@@ -87,5 +90,6 @@ const TEXT_MAX_CHARACTERS = 1_048_576;
 export function addDelivered(found: Measured, text: string): void {
   if (text === '') return;
   found.has_output = true;
+  found.has_content = true;
   if (found.text.length < TEXT_MAX_CHARACTERS) found.text += text;
 }

@@ -49,10 +49,10 @@ function addItems(input: Input, items: unknown[]): void {
 
 const parts: Parts = countedParts({
   input_image: {
-    image_url: (input, _, part) => addImage(input, part.detail),
+    image_url: (input, value, part) => addImage(input, part.detail, value),
     file_id: (input, _, part) => addImage(input, part.detail),
   },
-  computer_screenshot: { image_url: (input) => addImage(input, 'high') },
+  computer_screenshot: { image_url: (input, value) => addImage(input, 'high', value) },
   input_audio: { input_audio: addSound },
   input_file: {
     file_data: addFile,
@@ -61,7 +61,7 @@ const parts: Parts = countedParts({
   },
   reasoning: { encrypted_content: addFile },
   compaction: { encrypted_content: addFile },
-  image_generation_call: { result: (input) => addImage(input, 'high') },
+  image_generation_call: { result: (input, value) => addImage(input, 'high', value) },
 });
 
 /** Refuses what could not be billed: an answer that comes later, by another call. */
@@ -104,6 +104,8 @@ function readEvent(event: Body, found: Measured): void {
     found.is_done = true;
   } else if (type === 'error') found.is_done = true;
   else if (type.startsWith('response.') && !leading.has(type)) found.has_output = true;
+  // An item that is done has been paid for, whatever becomes of the rest.
+  if (type === 'response.output_item.done') found.has_content = true;
 }
 
 function readResponse(answer: Body, found: Measured): void {
@@ -111,7 +113,8 @@ function readResponse(answer: Body, found: Measured): void {
   found.usage = openaiUsage(answer.usage);
   seeResponse(answer, found);
   found.text = output.map(itemText).join('');
-  if (output.length > 0) found.has_output = true;
+  const details = isObject(answer.incomplete_details) ? answer.incomplete_details : {};
+  if (output.length > 0 || typeof details.reason === 'string') found.has_output = true;
 }
 
 /** The text of an output item: words, summaries of thoughts, and calls of tools. */

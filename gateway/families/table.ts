@@ -15,6 +15,7 @@ import {
 } from './caps';
 import { chatInput, chatReader } from './chat';
 import { completionReader, promptInput } from './completions';
+import { nothing_asked } from './demand';
 import { embeddingInput, embeddingReader } from './embeddings';
 import type { Family } from './family';
 import { checkMessage, messageInput, messageReader } from './messages';
@@ -107,6 +108,9 @@ export const counting: Family = {
   may_stream: false,
   has_output: false,
   is_free: true,
+  // No money hangs on it.
+  check: () => undefined,
+  demand: () => nothing_asked,
   max_completion_tokens: () => 0,
 };
 

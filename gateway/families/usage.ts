@@ -99,6 +99,8 @@ export function openaiUsage(value: unknown): Told | undefined {
 function promptOf({ prompt, completion, total, cached, written, missed, reasoning }: Counts) {
   const beside = cached + written;
   if (prompt === 0) return beside + missed;
+  // The total says that it is inside, however large it is.
+  if (total > 0 && total === prompt + completion) return prompt;
   if (beside > prompt) return prompt + beside;
   const rest = total - prompt - completion;
   const is_beside = beside > 0 && (rest === beside || rest === beside + reasoning);

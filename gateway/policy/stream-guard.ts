@@ -58,6 +58,9 @@ export function openStreamGuard(watchers: readonly Watcher[], dlp: Dlp | undefin
     } else if (frame.data === '[DONE]') {
       is_over = true;
       if (endAll()) return;
+    } else if (looksLikeJson(frame)) {
+      // Some clients read what is no JSON to the letter, as NaN is none.
+      if (note(watchers[0]?.policy ?? 'dlp-filter', 'unread')) return;
     } else if (dlp !== undefined && isUnread(frame)) {
       const verdict = frame.data === undefined ? { rule: 'unread' } : checkText(dlp, frame.data);
       if (note('dlp-filter', verdict.rule)) return;
@@ -92,6 +95,10 @@ export function openStreamGuard(watchers: readonly Watcher[], dlp: Dlp | undefin
 function eventOf({ data, json }: Frame): Body | undefined {
   if (json !== undefined) return isObject(json) ? json : undefined;
   return data === undefined || data === '[DONE]' ? undefined : objectIn(data);
+}
+
+function looksLikeJson({ data }: Frame): boolean {
+  return data !== undefined && /^\s*[{[]/.test(data);
 }
 
 function isUnread({ data, bytes }: Frame): boolean {

@@ -4,8 +4,10 @@ import { toWire } from '../../runtime/wire';
 import type { Family } from '../families/family';
 import { chat, responses } from '../families/table';
 import { nothing_used } from '../families/usage';
+import { failureInside, isOnlyWords, saysFailure } from '../upstreams/failures';
 import { cutMember, type Placed } from '../wire/edits';
 import { checkMembers } from '../wire/members';
+import type { Frame } from '../wire/sse';
 import { type Body, isObject } from '../wire/values';
 
 /** How one family is spoken over a socket: the bodies and events of its HTTP route, one a frame. */
@@ -134,24 +136,33 @@ function brokenFrame(body: ErrorBody): string {
 const PROVIDER_FAILED = 502;
 
 /**
- * The frame of a stream's event: as it came, but an error in the one shape that errors have here.
+ * The frame of a stream's event: as it came, but an error in the one shape that errors have here;
+ * undefined for one that is no JSON and says nothing.
  */
-export function frameOfEvent(data: string): { text: string; is_error: boolean } {
-  // Nearly no event holds the word, and none of the usual ones needs to be read.
-  if (!data.includes('"error"')) return { text: data, is_error: false };
-  const event = parsed(data);
-  const is_flat = event?.type === 'error';
-  if (
-    event === undefined ||
-    (!is_flat && !isObject(event.error)) ||
-    event.type === 'response.failed'
-  ) {
+export function frameOfEvent({
+  data = '',
+  event: name,
+}: Pick<Frame, 'data' | 'event'>): { text: string; is_error: boolean } | undefined {
+  const is_named = name === 'error';
+  // Nearly no event says any of this, and none of the usual ones needs to be read.
+  const is_usual = data.includes('"choices"') || data.includes('"type"');
+  if (!is_named && is_usual && data.startsWith('{') && !data.includes('error')) {
     return { text: data, is_error: false };
   }
-  if (is_flat && typeof event.status === 'number') return { text: data, is_error: true };
-  const { code = null, message = '', param = null } = event;
-  const error = isObject(event.error) ? event.error : { type: 'api_error', code, message, param };
-  const { sequence_number } = event;
+  const event = parsed(data);
+  if (event === undefined && !is_named) return undefined;
+  const said = event ?? { message: data };
+  const is_words = said.choices === undefined && said.type === undefined && isOnlyWords(said);
+  if (said.type === 'response.failed' || !(is_named || is_words || saysFailure(said))) {
+    return { text: data, is_error: false };
+  }
+  if (said.type === 'error' && typeof said.status === 'number') {
+    return { text: data, is_error: true };
+  }
+  const { message, code, type, param } = failureInside(said);
+  const told = { type: type ?? 'api_error', code, message, param };
+  const error = isObject(said.error) ? said.error : told;
+  const { sequence_number } = said;
   const frame = { type: 'error', status: PROVIDER_FAILED, error, sequence_number };
   return { text: JSON.stringify(frame), is_error: true };
 }

@@ -75,10 +75,11 @@ export class SocketResponse extends Writable implements ClientResponse {
     done();
   }
 
-  private pass({ data }: Frame): void {
-    if (data === undefined || data === '[DONE]') return;
-    const { text, is_error } = frameOfEvent(data);
-    if (is_error) this.has_failed = true;
-    this.say(text);
+  private pass({ data, event }: Frame): void {
+    if (data === undefined || data.trimEnd() === '[DONE]') return;
+    const frame = frameOfEvent({ data, event });
+    if (frame === undefined) return;
+    if (frame.is_error) this.has_failed = true;
+    this.say(frame.text);
   }
 }

@@ -1,7 +1,7 @@
 import type { Funded } from '../call/call';
 import type { Price } from '../control-plane/client';
 import { priceFor } from '../control-plane/prices';
-import { hasCap, legacyChoices } from '../families/caps';
+import { DEFAULT_MAX_COMPLETION_TOKENS, hasCap, legacyChoices } from '../families/caps';
 import type { Measured, Told } from '../families/reader';
 import { withinTotals } from '../families/usage';
 import type { Candidate } from '../upstreams/targets';
@@ -11,6 +11,8 @@ import type { Candidate } from '../upstreams/targets';
 
 const PROMPT_FACTOR = 4;
 const PROMPT_TOKENS = 10_000;
+// Some models make as many of one picture as others of thirty.
+const PICTURE_TOKENS = 40_000;
 // A second of speech at the lowest rates that are in use.
 export const SOUND_BYTES_LEAST = 500;
 // Some providers bill a sound as longer than it is, up to a length.
@@ -18,6 +20,11 @@ const SECONDS_BILLED = 60;
 // Far above what models write of a sound, or speak in a second.
 const SOUND_FACTOR = 4;
 const SPOKEN_TOKENS_PER_SECOND = 200;
+// How often a model speaks within one request, what it writes to shorten a conversation, and what it
+// thinks unseen, at most.
+const ROUNDS_MAX = 100;
+const UNCAPPED_MAX = 64_000;
+const THOUGHTS_MAX = 200_000;
 // The longest context in use, for input that the provider adds: of its tools, out of what it keeps,
 // from what it fetches.
 const CONTEXT_TOKENS = 2_000_000;
@@ -53,10 +60,11 @@ export async function bounded(
 }
 
 /** What was sent bounds what was read; what a provider keeps in its cache, no request shows. */
-function promptWithin({ estimated_prompt_tokens, has_unseen_input }: Funded, told: Told): number {
+function promptWithin(call: Funded, told: Told): number {
+  const { estimated_prompt_tokens, has_unseen_input, pictures } = call;
   const { cached_tokens, cache_write_tokens, cache_write_1h_tokens = 0 } = told;
   const kept = cached_tokens + cache_write_tokens + cache_write_1h_tokens;
-  const sent = PROMPT_FACTOR * estimated_prompt_tokens + PROMPT_TOKENS;
+  const sent = PROMPT_FACTOR * estimated_prompt_tokens + PROMPT_TOKENS + pictures * PICTURE_TOKENS;
   const bound = has_unseen_input ? Math.max(sent, CONTEXT_TOKENS) : sent;
   return Math.min(told.prompt_tokens - kept, bound) + Math.min(kept, CONTEXT_TOKENS);
 }
@@ -68,23 +76,32 @@ async function completionWithin(
   { bytes }: Measured,
 ): Promise<number> {
   const { family, request } = call;
-  const { completion_tokens, rounds = 1, uncapped_tokens = 0 } = told;
+  const { completion_tokens } = told;
+  const rounds = Math.min(told.rounds ?? 1, ROUNDS_MAX);
+  const uncapped_tokens = Math.min(told.uncapped_tokens ?? 0, UNCAPPED_MAX);
   const sounds = soundBound(call);
   if (sounds !== undefined) return Math.min(completion_tokens, sounds);
-  const cap = request.max_completion_tokens;
-  // Without a cap of its own, a request of several choices has one for its hold only; a legacy
-  // completion has the provider's.
-  if (cap !== null && (hasCap(request.body) || family.choices === legacyChoices)) {
-    return Math.min(completion_tokens, cap * rounds + uncapped_tokens);
-  }
+  const cap = capSent(call, candidate);
+  if (cap !== null) return Math.min(completion_tokens, cap * rounds + uncapped_tokens);
   const { price, may_reason } = await priceOf(call, candidate);
   if (price?.max_output_tokens != null) {
     const choices = family.choices?.(request.body) ?? 1;
     return Math.min(completion_tokens, price.max_output_tokens * choices);
   }
   // No token is shorter than a byte, unless it is one that nobody sees.
-  const seen = told.reasoning_tokens + told.audio_output_tokens + bytes;
+  const seen = Math.min(told.reasoning_tokens, THOUGHTS_MAX) + told.audio_output_tokens + bytes;
   return may_reason ? completion_tokens : Math.min(completion_tokens, seen);
+}
+
+/**
+ * The cap that the provider was told, for all choices; null if it was told none. Without a cap of
+ * its own, a request of several choices has one for its hold only; a legacy completion has the
+ * provider's, and another wire's has one from its translation.
+ */
+function capSent({ family, request }: Funded, { target }: Candidate): number | null {
+  const is_told = hasCap(request.body) || family.choices === legacyChoices;
+  if (is_told) return request.max_completion_tokens;
+  return family.translations?.[target.shape] === undefined ? null : DEFAULT_MAX_COMPLETION_TOKENS;
 }
 
 /** The most output where the length of a sound, and no cap, says how much there can be. */

@@ -19,16 +19,19 @@ export async function estimate(call: Routed): Promise<Estimated> {
   const counted = gateway.tokenizer.count(input.texts, encodingOf(call.model));
   const text_tokens = typeof counted === 'number' ? counted : await counted;
   const units = family.units?.(request.body, text_tokens);
-  const unseen_tokens = input.unseen * call.snapshot.settings.estimates.unseen_input_tokens;
+  // A count is of what the client sends, not of what is held for.
+  const unseen = family.is_free ? 0 : input.unseen;
+  const unseen_tokens = unseen * call.snapshot.settings.estimates.unseen_input_tokens;
   const tokens = Math.ceil(text_tokens * factorOf(candidates)) + input.tokens + unseen_tokens;
   // Nothing that goes upstream is free to ask.
   const estimated_prompt_tokens = Math.max(1, Math.min(tokens, TOKENS_MAX));
-  const has_unseen_input = input.unseen > 0;
+  const has_unseen_input = input.unseen > 0 || input.has_foreign;
   return Object.assign(call, {
     agent_id,
     payment,
     estimated_prompt_tokens,
     has_unseen_input,
+    pictures: input.pictures,
     units,
     demand,
   });

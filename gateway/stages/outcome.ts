@@ -47,7 +47,7 @@ async function tokensOf(
   const has_failed = measured.failed !== undefined;
   // A client that has gone may have left a part of an answer.
   const has_come = isAnswer(measured) || gave_up || (call.client_is_gone && text !== '');
-  if (has_failed ? is_silent : !has_come) return refused;
+  if (has_failed ? is_silent && !measured.has_content : !has_come) return refused;
   const outcome = has_failed ? 'failed' : 'completed';
   const told = measured.usage && sharesOf(measured.usage, call);
   const usage = told && (await bounded(call, candidate, told, measured));

@@ -19,6 +19,7 @@ type Headers = Record<string, string | string[] | undefined>;
 
 const decoders = new Map([
   ['gzip', gunzipSync],
+  ['x-gzip', gunzipSync],
   ['br', brotliDecompressSync],
   ['deflate', inflateSync],
 ]);
@@ -43,7 +44,7 @@ export function refusedBody(
   bytes: Buffer,
   encoding: string | string[] | undefined,
 ): { bytes: Buffer; json: unknown } | undefined {
-  const decode = decoders.get(String(encoding));
+  const decode = decoders.get(String(encoding).trim().toLowerCase());
   try {
     const plain = decode ? decode(bytes, { maxOutputLength: DECODED_MAX_BYTES }) : bytes;
     return { bytes: plain, json: JSON.parse(plain.toString('utf8')) as unknown };

@@ -56,6 +56,8 @@ const of_account = new RegExp(
     'access_(?:denied|terminated)',
     'organization_(?:disabled|restricted|deactivated)',
     'unsupported_country_region_territory',
+    // Of providers that number what is wrong: no money, a refused key.
+    '1004|1008|1113',
   ].join('|')})$`,
   'i',
 );
@@ -65,6 +67,13 @@ const account_messages: readonly (readonly [number, RegExp])[] = [
   [400, /^(?:your )?credit balance is too low/i],
   [400, /^(?:this|your) organization has been disabled/i],
   [400, /^api key (?:not valid|expired)/i],
+  [400, /^you have reached your specified api usage limits/i],
+  [400, /^gemini api free tier is not available/i],
+  [400, /^your organization must be verified/i],
+  [412, /^account .{0,120} is suspended/i],
+  [429, /^insufficient balance/i],
+  [429, /^your account is in arrears/i],
+  [429, /^your team .{0,120}(?:credits|spending limit)/i],
   [400, /^access denied, please make sure your account/i],
   [429, /^you exceeded your current quota/i],
   [429, /^your account .{0,80}(?:suspended|balance|quota)/i],
@@ -99,6 +108,22 @@ const statuses: ReadonlyMap<string, number> = new Map([
   ['too_many_requests', 429],
 ]);
 
+// Codes of what is wrong with what the client sent: its pictures, its files, its words.
+const of_client = new RegExp(
+  `^(?:${[
+    'invalid_[a-z0-9_]+',
+    'image_(?:parse_error|too_[a-z]+|file_[a-z_]+|content_policy_violation)',
+    'empty_image_file',
+    'unsupported_(?:image|file|media|audio)[a-z_]*',
+    'failed_to_download_[a-z_]+',
+    '(?:[a-z]+_)?content_(?:filter|policy_violation)',
+    'bio_policy',
+    'vector_store_[a-z_]*timeout',
+  ].join('|')})$`,
+  'i',
+);
+
+const DETAILS_MAX = 20;
 const about_account = new Set([401, 402, 403, 407]);
 // An unknown model, a time-out, too many requests.
 const passing = new Set([404, 408, 425, 429]);
@@ -110,8 +135,13 @@ export function saysFailure(value: Body): boolean {
   if (isSaid(error)) return true;
   if (type === 'error' || value.object === 'error' || type === 'response.failed') return true;
   if (value.status === 'failed' && value.object === 'response') return true;
-  if (Array.isArray(choices)) return choices.some((choice) => isSaid(choice?.error));
+  if (Array.isArray(choices)) return choices.some(endsInError);
   return type === undefined && 'base_resp' in value && baseCode(value) !== 0;
+}
+
+/** A choice that ends in an error says so beside its text, or as the reason of its end. */
+function endsInError(choice: Body | null): boolean {
+  return isSaid(choice?.error) || choice?.finish_reason === 'error';
 }
 
 /**
@@ -180,6 +210,7 @@ function statusIn({ code, type }: Words): number | undefined {
   for (const word of [code, type]) {
     const status = statuses.get(stringOf(word).toLowerCase());
     if (status !== undefined) return status;
+    if (of_client.test(stringOf(word))) return 400;
   }
   return undefined;
 }
@@ -192,7 +223,10 @@ function wordsIn(value: unknown, levels = 4): Words | undefined {
   if (!isObject(value)) return undefined;
   const { error, response, choices } = value;
   if (typeof error === 'string' && error !== '') {
-    return { ...wordsOf(value), message: stringOf(value.message) || error };
+    const { message, ...more } = wordsOf(value);
+    // Some write the code alone.
+    const code = more.code ?? (word.test(error) ? error : null);
+    return { ...more, code, message: message || error };
   }
   if (isObject(error)) {
     const inner = wordsOf(error);
@@ -203,8 +237,9 @@ function wordsIn(value: unknown, levels = 4): Words | undefined {
   const failed = Array.isArray(choices) ? choices.find((one) => isSaid(one?.error)) : undefined;
   if (failed !== undefined) return wordsIn(failed, levels - 1);
   if ('base_resp' in value) {
-    const message = stringOf((value.base_resp as Body | null)?.status_msg);
-    return { message, code: null, type: null, param: null };
+    const { status_msg, status_code } = (value.base_resp ?? {}) as Body;
+    const code = typeof status_code === 'number' ? String(status_code) : null;
+    return { message: stringOf(status_msg), code, type: null, param: null };
   }
   return wordsOf(value);
 }
@@ -217,8 +252,12 @@ function wordsOf(value: Body): Words {
 }
 
 /** A text, or the texts of a list, as frameworks list what is wrong with a body. */
-function textOf(value: unknown): string {
-  if (Array.isArray(value)) return value.map(textOf).filter(Boolean).join('; ');
+function textOf(value: unknown, levels = 4): string {
+  if (levels === 0) return '';
+  if (Array.isArray(value)) {
+    const texts = value.slice(0, DETAILS_MAX).map((one) => textOf(one, levels - 1));
+    return texts.filter(Boolean).join('; ');
+  }
   if (!isObject(value)) return stringOf(value);
   const at = Array.isArray(value.loc) ? `${value.loc.join('.')}: ` : '';
   const said = stringOf(value.msg) || stringOf(value.message);
@@ -228,7 +267,7 @@ function textOf(value: unknown): string {
 /** False for members that say "no error" in one way or another. */
 function isSaid(value: unknown): boolean {
   if (Array.isArray(value)) return value.length > 0;
-  if (isObject(value)) return Object.keys(value).length > 0;
+  if (isObject(value)) return Object.values(value).some(isSaid);
   return value != null && value !== '' && value !== false && value !== 0;
 }
 

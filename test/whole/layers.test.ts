@@ -39,7 +39,7 @@ const gateway: Record<string, string> = {
   stages: 'call config control-plane counting families identity limits policy upstreams wire',
   exchange: 'call families policy stages upstreams wire',
   pipeline: 'call exchange stages',
-  sockets: 'call config families identity pipeline stages wire',
+  sockets: 'call config families identity pipeline stages upstreams wire',
   mcp: 'call config control-plane exchange families identity pipeline policy stages upstreams wire',
   models: 'call config stages upstreams',
   routes: 'call config families mcp models pipeline sockets stages',

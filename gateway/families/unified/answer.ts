@@ -114,7 +114,8 @@ export function createTranslator(
       if (event.type === 'message_delta') return over(event.delta);
       if (event.type === 'message_stop') return done();
       if (event.type === 'error') return [JSON.stringify({ error: errorOf(event.error) })];
-      return [];
+      // What is no event of that wire is for the reader behind this: it may be an error.
+      return event.type === undefined ? [JSON.stringify(event)] : [];
     },
   };
 }
