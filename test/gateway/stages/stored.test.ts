@@ -104,6 +104,11 @@ test.each<[string, object, string]>([
     'file_id',
   ],
   [
+    'a variable of a prompt that is called input',
+    { prompt: { id: 'p', variables: { input: { type: 'input_file', file_id: 'f' } } } },
+    'file_id',
+  ],
+  [
     'a vector store',
     { tools: [{ type: 'file_search', vector_store_ids: ['vs_1'] }] },
     'vector_store_ids',
