@@ -96,8 +96,8 @@ const columns = `
   left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
   where ${shown} and c.relkind in ('r', 'p') order by c.relname, a.attnum`;
 
-// From version 18 on, PostgreSQL also keeps each "not null" as a constraint. A new table has no rows
-// that a constraint may have left out.
+// From version 18 on, PostgreSQL also keeps each "not null" as a constraint. A new table has no
+// rows that a constraint may have left out.
 const constraints = `
   select c.relname as table, o.conname as name, o.contype as kind,
     regexp_replace(pg_get_constraintdef(o.oid, true), ' NOT VALID$', '') as text,

@@ -241,11 +241,15 @@ function noteItem(item: Body, { store }: Body, note: Note): void {
   }
 }
 
-/** What a provider keeps of a message: itself, its container, and files that its tools wrote. */
-export const messageKeeping: Keeping = (told, _, note) => {
+/**
+ * What a provider keeps of a message: its container, files that its tools wrote, and itself if the
+ * request lies in a thread or asks for diagnostics, as only then a later one may name it.
+ */
+export const messageKeeping: Keeping = (told, request, note) => {
   const { message, delta, content_block } = told;
   const answer = isObject(message) ? message : told;
-  if (answer.type === 'message') noteText('message', answer.id, note);
+  const is_kept = request.thread != null || request.diagnostics != null;
+  if (is_kept && answer.type === 'message') noteText('message', answer.id, note);
   for (const holder of [answer, delta]) {
     if (isObject(holder) && isObject(holder.container)) {
       noteText('container', holder.container.id, note);

@@ -235,7 +235,7 @@ test('a response that is not to be stored keeps no more than its work', () => {
   ]);
 });
 
-test('a message keeps itself, its container and the files that were written there', () => {
+test('a message keeps its container and the files that were written there', () => {
   const result = {
     type: 'bash_code_execution_tool_result',
     content: {
@@ -244,13 +244,7 @@ test('a message keeps itself, its container and the files that were written ther
     },
   };
   const message = { type: 'message', id: 'msg', container: { id: 'c' }, content: [result] };
-  expect(kept(messageKeeping, message)).toEqual(['message msg', 'container c', 'file file']);
-  expect(
-    kept(messageKeeping, {
-      type: 'message_start',
-      message: { ...message, content: [], container: null },
-    }),
-  ).toEqual(['message msg']);
+  expect(kept(messageKeeping, message)).toEqual(['container c', 'file file']);
   expect(
     kept(messageKeeping, { type: 'message_delta', delta: { container: { id: 'c' } } }),
   ).toEqual(['container c']);
@@ -260,9 +254,19 @@ test('a message keeps itself, its container and the files that were written ther
   // What a model writes for a tool, and what a server of tools answers, is theirs to choose.
   const input = { type: 'tool_use', input: { file_id: 'f', content: [{ file_id: 'f' }] } };
   const told = { type: 'mcp_tool_result', content: { content: [{ file_id: 'f' }] } };
-  expect(kept(messageKeeping, { type: 'message', id: 'm', content: [input, told] })).toEqual([
-    'message m',
-  ]);
+  expect(kept(messageKeeping, { type: 'message', id: 'm', content: [input, told] })).toEqual([]);
+});
+
+test.each<[object, string[]]>([
+  [{}, []],
+  [{ thread: null, diagnostics: null }, []],
+  [{ thread: { type: 'create' } }, ['message m']],
+  [{ thread: { type: 'continue', previous_message_id: 'l' } }, ['message m']],
+  [{ diagnostics: { previous_message_id: null } }, ['message m']],
+])('a message that answers %j keeps itself only if a later request may name it', (request, own) => {
+  const message = { type: 'message', id: 'm', content: [] };
+  expect(kept(messageKeeping, message, request)).toEqual(own);
+  expect(kept(messageKeeping, { type: 'message_start', message }, request)).toEqual(own);
 });
 
 test('a chat completion keeps what it has spoken if it was asked to speak', () => {

@@ -158,7 +158,11 @@ test.each<[string, object, string]>([
 });
 
 test('a message may be continued by the organization that has it, and the hold has the surcharge', async () => {
-  const { text } = await post(`${world.url}/v1/messages`, world.key, message('Begin'));
+  const { text } = await post(
+    `${world.url}/v1/messages`,
+    world.key,
+    message('Begin', { thread: { type: 'create' } }),
+  );
   const thread = { type: 'continue', previous_message_id: JSON.parse(text).id };
   const going_on = message('Go on', { thread });
   const held = async (body: object) => {
