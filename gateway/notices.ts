@@ -1,4 +1,5 @@
 import type { Gateway } from './call/call';
+import { priceFor } from './control-plane/prices';
 
 /** Says whose word on a client's address is taken, if addresses are counted. */
 export function tellTrust({ snapshot, log }: Gateway): void {
@@ -18,16 +19,12 @@ export function tellTrust({ snapshot, log }: Gateway): void {
 export async function tellMissingPrices({ snapshot, control_plane, log }: Gateway): Promise<void> {
   const prices = await control_plane.prices();
   if (prices === undefined) return;
-  const isPriced = (provider: string, model: string): boolean =>
-    prices.some((price) => price.provider === provider && covers(price.model, model));
   const unpriced = snapshot.settings.providers.targets.flatMap(({ provider, models }) =>
-    models.filter((model) => !isPriced(provider, model)).map((model) => `${provider}/${model}`),
+    models
+      .filter((model) => priceFor(prices, { provider, model }) === undefined)
+      .map((model) => `${provider}/${model}`),
   );
   if (unpriced.length === 0) return;
   const models = [...new Set(unpriced)];
   log.warn({ models }, 'models have no price, and are refused: POST /v1/admin/model-pricing');
-}
-
-function covers(priced: string, model: string): boolean {
-  return priced === model || (priced.endsWith('*') && model.startsWith(priced.slice(0, -1)));
 }

@@ -7,7 +7,7 @@ import type { Events } from '../control-plane/events';
 import type { Holds } from '../control-plane/holds';
 import type { Sound } from '../counting/sound';
 import type { Tokenizer } from '../counting/tokenizer';
-import type { Demand } from '../families/billed';
+import type { Demand } from '../families/demand';
 import type { Family } from '../families/family';
 import type { ClientRequest } from '../families/request';
 import type { NamedMember } from '../families/stored';

@@ -144,8 +144,10 @@ export class Events {
 
   /** Passed checks are dropped first: a refusal or a finished request matters more. */
   private makeRoom(): void {
+    // First what nobody known has caused, of which there may be any number.
+    const unknown = this.waiting.findIndex(({ org_id }) => org_id === PLATFORM_STREAM);
     const passed = this.waiting.findIndex(({ type }) => type === 'rate_limit.checked');
-    this.waiting.splice(Math.max(0, passed), 1);
+    this.waiting.splice(unknown >= 0 ? unknown : Math.max(0, passed), 1);
     if (this.lost === 0) this.log.warn('events are dropped, the control plane is away');
     this.lost += 1;
   }

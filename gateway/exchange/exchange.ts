@@ -68,8 +68,6 @@ export class Exchange implements Dispatcher.DispatchHandler {
       this.refusal = { status, headers, body: empty };
       // Nobody waits for the end of an error.
       this.refusal_timer = setTimeout(() => this.abort(endless), REFUSAL_MS);
-    } else if (/^text\/html/i.test(String(headers['content-type'] ?? ''))) {
-      controller.abort(new AppError('upstream_failed', 'The provider answered with a web page.'));
     } else {
       this.head = { status, headers };
       const valve = new Valve(this.call, controller);
@@ -145,6 +143,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
     try {
       this.over.resolve(await this.settleWith(error));
     } catch (failure) {
+      // Whatever went wrong here, another request may try the target.
+      this.candidate.target.breaker.abandoned();
       this.over.reject(failure);
     }
   }
@@ -190,7 +190,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
   private noAnswer({ said, error }: NoAnswer): Trouble {
     if (this.call.client_is_gone) this.call.outcome = refused;
     if (said === undefined) {
-      if (!this.call.client_is_gone) this.countFailure();
+      if (this.call.client_is_gone) this.candidate.target.breaker.abandoned();
+      else this.countFailure();
       return error === undefined
         ? { is_uncertain: false, error: emptyAnswer() }
         : { is_uncertain: true, error: upstreamError(error) };

@@ -4,9 +4,8 @@ import { isAnswer, type Measured } from '../families/reader';
 import { blocked, type Checked, checkAnswer, isGuarded } from '../stages/policies';
 import { readerOf } from '../stages/stored';
 import { isOnlyWords, saysFailure } from '../upstreams/failures';
-import { objectIn } from '../wire/values';
 import { type Answer, type Ended, type Head, open, picked } from './answer';
-import { createJsonMeter, WHOLE_MAX_BYTES } from './meter';
+import { createJsonMeter, WHOLE_MAX_BYTES, type Whole } from './meter';
 import type { Valve } from './valve';
 
 const too_long: Checked = { violation: { policy: 'dlp-filter', rule: 'length' } };
@@ -26,6 +25,7 @@ export class JsonAnswer implements Answer {
   private readonly meter;
   private chunks: Buffer[] = [];
   private has_begun = false;
+  private is_object = false;
 
   constructor(call: Funded, valve: Valve, head: Head, packed: () => Buffer | undefined) {
     this.call = call;
@@ -47,7 +47,8 @@ export class JsonAnswer implements Answer {
   }
 
   async end(error: Error | undefined): Promise<Ended> {
-    const measured = this.meter.measured();
+    const whole = this.meter.read();
+    const { measured } = whole;
     measured.is_usage_partial = error !== undefined;
     if (this.has_begun) {
       if (error === undefined) this.valve.end();
@@ -58,14 +59,12 @@ export class JsonAnswer implements Answer {
     if (error !== undefined) {
       return this.call.client_is_gone ? { measured } : { nothing: { error } };
     }
-    return this.judge(measured);
+    return this.judge(whole);
   }
 
-  private async judge(measured: Measured): Promise<Ended> {
-    const { call, chunks } = this;
-    const plain = Buffer.concat(chunks);
-    const text = plain.toString('utf8');
-    const body = objectIn(text);
+  private async judge({ measured, plain, text, body }: Whole): Promise<Ended> {
+    const { call } = this;
+    this.is_object = body !== undefined;
     if (body !== undefined && saysFailure(body)) return { nothing: { said: body } };
     if (measured.bytes > WHOLE_MAX_BYTES || !isAnswer(measured)) {
       if (measured.bytes > WHOLE_MAX_BYTES && isGuarded(call))
@@ -93,7 +92,7 @@ export class JsonAnswer implements Answer {
     if (call.client_is_gone) return;
     const as_it_came = plain.length === bytes && !isGuarded(call) ? packed() : undefined;
     const body = as_it_came ?? plain;
-    const headers = jsonHeaders(head);
+    const headers = this.headers();
     headers['content-length'] = String(body.length);
     if (as_it_came) headers['content-encoding'] = String(head.headers['content-encoding']);
     open(call, head.status, headers);
@@ -107,17 +106,18 @@ export class JsonAnswer implements Answer {
     const beginning = chunks[0]?.subarray(0, 256).toString('utf8') ?? '';
     if (isGuarded(call) || call.client_is_gone || begins_with_error.test(beginning)) return;
     this.has_begun = true;
-    open(call, head.status, jsonHeaders(head));
+    this.is_object = /^\s*\{/.test(beginning);
+    open(call, head.status, this.headers());
     for (const kept of [...chunks, chunk]) valve.write(kept);
     this.chunks = [];
   }
-}
 
-/** Its content type may have said that it is a stream. */
-function jsonHeaders({ headers }: Head): Record<string, string> {
-  const kept = picked(headers);
-  if (/^text\/event-stream/i.test(kept['content-type'] ?? '')) {
-    kept['content-type'] = 'application/json';
+  /** An object is JSON, whatever its content type said. */
+  private headers(): Record<string, string> {
+    const kept = picked(this.head.headers);
+    if (this.is_object && !/\bjson\b/i.test(kept['content-type'] ?? '')) {
+      kept['content-type'] = 'application/json';
+    }
+    return kept;
   }
-  return kept;
 }

@@ -61,7 +61,17 @@ interface AnswerMeter {
   push(chunk: Buffer): void;
   /** The bytes so far. */
   bytes(): number;
-  measured(): Measured;
+  /** All that came; it is parsed here, once. */
+  read(): Whole;
+}
+
+/** An answer that has come to its end; of one that is too long to be kept, its last part. */
+export interface Whole {
+  measured: Measured;
+  plain: Buffer;
+  text: string;
+  /** The object that it is. */
+  body: Body | undefined;
 }
 
 /** The meter of JSON, or of a text. */
@@ -74,7 +84,7 @@ export function createJsonMeter(reader: Reader): AnswerMeter {
       keep(kept, chunk);
     },
     bytes: () => bytes,
-    measured: () => ({ ...measureJson(reader, kept), bytes }),
+    read: () => readJson(reader, kept, bytes),
   };
 }
 
@@ -144,14 +154,25 @@ function keep(kept: Ends, chunk: Buffer): void {
   kept.bytes = tail.length;
 }
 
-function measureJson(reader: Reader, { chunks, head }: Ends): Measured {
-  const text = Buffer.concat(chunks).toString('utf8');
+function readJson(reader: Reader, { chunks, head }: Ends, bytes: number): Whole {
+  const plain = Buffer.concat(chunks);
+  const text = plain.toString('utf8');
+  const measured = { ...nothing_measured, bytes };
   if (head !== undefined) {
     const usage = usageIn(reader, text) ?? usageIn(reader, head.toString('utf8'));
-    return { ...nothing_measured, usage, text, is_unread: true, has_output: true };
+    Object.assign(measured, { usage, text, is_unread: true, has_output: true });
+    return { measured, plain, text, body: undefined };
   }
-  const answer = objectIn(text);
-  const found = { ...nothing_measured };
+  const body = objectIn(text);
+  readAnswer(reader, { text, body }, measured);
+  return { measured, plain, text, body };
+}
+
+function readAnswer(
+  reader: Reader,
+  { text, body: answer }: Pick<Whole, 'text' | 'body'>,
+  found: Measured,
+): void {
   if (answer === undefined) {
     found.text = text;
     found.is_unread = true;
@@ -161,7 +182,6 @@ function measureJson(reader: Reader, { chunks, head }: Ends): Measured {
     reader.readAnswer(answer, found);
     if (found.text !== '') found.has_output = true;
   }
-  return found;
 }
 
 /** The usage object in a part of a JSON text too long to parse. */

@@ -23,6 +23,13 @@ export function completionCap(body: Body): number | null {
   return tries === 1 ? null : DEFAULT_MAX_COMPLETION_TOKENS * tries;
 }
 
+/** True if the request tells the provider a cap of its output. */
+export function hasCap(body: Body): boolean {
+  return ['max_tokens', 'max_completion_tokens', 'max_output_tokens'].some(
+    (name) => body[name] != null,
+  );
+}
+
 /** How many choices a chat asks for. */
 export function choicesOf(body: Body): number {
   return choices(body, 'n');

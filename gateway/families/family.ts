@@ -4,7 +4,7 @@ import type { PolicyRoute } from '../config/policies';
 import type { Shape } from '../config/upstreams';
 import type { Talk } from '../policy/talk';
 import type { Body } from '../wire/values';
-import type { Demand } from './billed';
+import type { Demand } from './demand';
 import type { Input } from './input';
 import type { Measured, Reader } from './reader';
 import type { ArrivingRequest, ClientRequest } from './request';

@@ -1,6 +1,6 @@
 import type { Usage } from '../../domain/ledger/calls';
-import { type Body, isObject, listOf, stringOf, whole } from '../wire/values';
-import { type Demand, nothing_asked, PICTURE_TOKENS } from './billed';
+import { type Body, countOf, isObject, listOf, stringOf } from '../wire/values';
+import { type Demand, nothing_asked, PICTURE_TOKENS, RUNS_MAX } from './demand';
 
 // What an answer tells of its bill beside the tokens of its usage: the tier that it was served at,
 // and the tools that ran. It is kept apart from the usage, since it counts also if that is lost.
@@ -8,10 +8,13 @@ import { type Demand, nothing_asked, PICTURE_TOKENS } from './billed';
 /** A run of a tool that is billed by number; `other` is one that costs nothing. */
 type Run = 'web_search' | 'file_search' | 'picture' | 'other' | { container: string };
 
+// More than any picture takes, read or made: what is told above it is not charged.
+const PICTURE_TOKENS_MOST = 50_000;
+
 /** What was seen of an answer's fees so far. */
 export interface Seen {
   /** The runs by the ids of their items, so that one which is told twice counts once. */
-  runs: ReadonlyMap<string, Run>;
+  runs: Map<string, Run>;
   /** The provider's own number, if it tells one. */
   web_searches: number | undefined;
   /** The tokens of pictures that a tool made; they stand beside the usage. */
@@ -30,7 +33,7 @@ export const nothing_seen: Seen = {
   region: undefined,
 };
 
-/** Whatever keeps the fees of an answer; what is in it is replaced, never changed. */
+/** Whatever keeps the fees of an answer. */
 interface Found {
   seen: Seen;
 }
@@ -43,8 +46,8 @@ export function seeChat({ service_tier, usage }: Body, found: Found): void {
   see(found, {
     service_tier: nameOf(service_tier),
     web_searches:
-      countOf(num_search_queries) ??
-      countOf(isObject(server_tool_use) ? server_tool_use.web_search_requests : undefined),
+      numberOf(num_search_queries) ??
+      numberOf(isObject(server_tool_use) ? server_tool_use.web_search_requests : undefined),
   });
 }
 
@@ -55,9 +58,9 @@ export function seeResponse(answer: Body, found: Found): void {
   const pictures = isObject(image_gen) ? image_gen : {};
   see(found, {
     service_tier: nameOf(answer.service_tier),
-    web_searches: countOf(isObject(web_search) ? web_search.num_requests : undefined),
-    picture_input_tokens: countOf(pictures.input_tokens),
-    picture_output_tokens: countOf(pictures.output_tokens),
+    web_searches: numberOf(isObject(web_search) ? web_search.num_requests : undefined),
+    picture_input_tokens: numberOf(pictures.input_tokens),
+    picture_output_tokens: numberOf(pictures.output_tokens),
   });
 }
 
@@ -157,7 +160,7 @@ export function seeMessageUsage(usage: unknown, found: Found): void {
   see(found, {
     service_tier: nameOf(usage.service_tier),
     region: nameOf(usage.inference_geo),
-    web_searches: whole(isObject(tools) ? tools.web_search_requests : undefined) || undefined,
+    web_searches: countOf(isObject(tools) ? tools.web_search_requests : undefined) || undefined,
   });
 }
 
@@ -181,17 +184,21 @@ export function withFees(
   const untold = is_unread ? units : demand.untold;
   const service_tier = seen.service_tier ?? demand.service_tier;
   const region = seen.region ?? demand.region;
-  const runs = [...seen.runs.values()];
+  const runs = [...seen.runs.values()].slice(0, RUNS_MAX);
   const count = (kind: Run) => runs.filter((run) => run === kind).length;
-  const counted_pictures = count('picture') * PICTURE_TOKENS || untold.image_output_tokens;
-  const pictures = seen.picture_output_tokens ?? counted_pictures;
-  const searches = seen.web_searches ?? (count('web_search') || untold.web_searches);
+  const made = count('picture');
+  const counted_pictures = made * PICTURE_TOKENS || untold.image_output_tokens;
+  const most = Math.max(1, made) * PICTURE_TOKENS_MOST;
+  const pictures = Math.min(seen.picture_output_tokens ?? counted_pictures ?? 0, most);
+  const looked_at = Math.min(seen.picture_input_tokens, most);
+  const told_searches = seen.web_searches ?? (count('web_search') || untold.web_searches);
+  const searches = Math.min(told_searches ?? 0, demand.searches_max ?? RUNS_MAX);
   const containers = new Set(runs.map((run) => (typeof run === 'object' ? run.container : null)));
   containers.delete(null);
   const billed: Usage = { ...usage };
-  add(billed, 'prompt_tokens', seen.picture_input_tokens);
+  add(billed, 'prompt_tokens', looked_at);
   add(billed, 'completion_tokens', pictures);
-  add(billed, 'image_input_tokens', seen.picture_input_tokens);
+  add(billed, 'image_input_tokens', looked_at);
   add(billed, 'image_output_tokens', pictures);
   add(billed, 'web_searches', searches);
   add(billed, 'file_searches', count('file_search') || untold.file_searches);
@@ -221,7 +228,11 @@ function seeItem(item: Body, at: unknown, found: Found): void {
 }
 
 function addRun(found: Found, key: string, run: Run): void {
-  found.seen = { ...found.seen, runs: new Map(found.seen.runs).set(key, run) };
+  const { runs } = found.seen;
+  // What costs nothing counts only where it takes back what was told of the same run.
+  if (run === 'other' && !runs.has(key)) return;
+  if (runs === nothing_seen.runs) found.seen = { ...found.seen, runs: new Map([[key, run]]) };
+  else runs.set(key, run);
 }
 
 function keyOf(id: unknown, at: unknown): string {
@@ -229,8 +240,8 @@ function keyOf(id: unknown, at: unknown): string {
 }
 
 /** A number that is told, zero included. */
-function countOf(value: unknown): number | undefined {
-  return value === 0 ? 0 : whole(value) || undefined;
+function numberOf(value: unknown): number | undefined {
+  return value === 0 || value === '0' ? 0 : countOf(value) || undefined;
 }
 
 /** The name of a tier or region, if it can be one. */

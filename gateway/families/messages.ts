@@ -1,5 +1,5 @@
 import type { Usage } from '../../domain/ledger/calls';
-import { type Body, isObject, listOf, stringOf } from '../wire/values';
+import { type Body, countOf, isObject, listOf, stringOf } from '../wire/values';
 import { seeBlock, seeMessage, seeMessageUsage } from './fees';
 import {
   addContent,
@@ -13,7 +13,7 @@ import {
   wrong,
 } from './input';
 import { addDelivered, type Measured, type Reader, type Told } from './reader';
-import { countOf, nothing_used, withinTotals } from './usage';
+import { nothing_used, withinTotals } from './usage';
 
 // The provider's documented overhead of the instructions that come with tools.
 const TOOLS_TOKENS = 346;

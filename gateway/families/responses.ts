@@ -1,4 +1,4 @@
-import { type Body, isObject, listOf, stringOf, whole } from '../wire/values';
+import { type Body, countOf, isObject, listOf, stringOf } from '../wire/values';
 import { addImage, addSound, soundTokens } from './chat';
 import { seeResponse, seeResponseEvent } from './fees';
 import {
@@ -87,7 +87,7 @@ const ends = new Set(['response.completed', 'response.incomplete', 'response.fai
 function readEvent(event: Body, found: Measured): void {
   const type = stringOf(event.type);
   seeResponseEvent(event, found);
-  found.sequence_number = whole(event.sequence_number);
+  found.sequence_number = countOf(event.sequence_number);
   if (type.endsWith('.delta')) {
     const delta = stringOf(event.delta);
     if (type === 'response.audio.delta') found.audio_tokens += soundTokens(delta);

@@ -1,8 +1,8 @@
 import type { Units, Usage } from '../../domain/ledger/calls';
-import { type Body, isObject, stringOf } from '../wire/values';
+import { type Body, countOf, isObject, stringOf } from '../wire/values';
 import { type Input, newInput, wrong } from './input';
 import type { Measured, Reader } from './reader';
-import { countOf, withinTotals } from './usage';
+import { withinTotals } from './usage';
 
 // Two and a half words a second, in any language about as many tokens; rather too slow, as settling
 // gives back.

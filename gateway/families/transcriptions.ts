@@ -1,10 +1,10 @@
 import type { Units, Usage } from '../../domain/ledger/calls';
-import { type Body, isObject, stringOf } from '../wire/values';
+import { type Body, countOf, isObject, stringOf } from '../wire/values';
 import { readForm } from './forms';
 import { type Input, newInput, wrong } from './input';
 import { addDelivered, type Measured, type Reader } from './reader';
 import { type ArrivingRequest, type ClientRequest, modelOf } from './request';
-import { countOf, nothing_used, withinTotals } from './usage';
+import { nothing_used, withinTotals } from './usage';
 
 // Rather more than speech has, as settling gives back: of sound that goes in, and of words that
 // come out.

@@ -1,5 +1,5 @@
 import type { Usage } from '../../domain/ledger/calls';
-import { type Body, isObject } from '../wire/values';
+import { type Body, countOf, isObject } from '../wire/values';
 import type { Told } from './reader';
 
 export const nothing_used: Usage = {
@@ -11,16 +11,6 @@ export const nothing_used: Usage = {
   audio_input_tokens: 0,
   audio_output_tokens: 0,
 };
-
-/**
- * A count as providers write it, as a number or as text; a part of a token is a token. 0 for
- * anything that is no count, or none that anybody could mean.
- */
-export function countOf(value: unknown): number {
-  const is_text = typeof value === 'string' && /^\d{1,16}(?:\.\d+)?$/.test(value);
-  const count = Math.ceil(is_text ? Number(value) : typeof value === 'number' ? value : 0);
-  return Number.isSafeInteger(count) && count > 0 ? count : 0;
-}
 
 // The names of one count in the dialects of OpenAI's wire: as that provider writes them on its two
 // routes, then as others do. `a.b` is the member `b` of the object `a`.
@@ -141,6 +131,8 @@ export function largerOf(before: Told | undefined, now: Told | undefined): Told 
   for (const [name, count] of Object.entries(now) as [Figure, number | undefined][]) {
     larger[name] = Math.max(larger[name] ?? 0, count ?? 0);
   }
+  // A total counts only where nothing else was told.
+  if (larger.prompt_tokens + larger.completion_tokens > 0) delete larger.total_tokens;
   return withinTotals(larger);
 }
 

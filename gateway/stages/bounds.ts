@@ -1,5 +1,7 @@
 import type { Funded } from '../call/call';
 import type { Price } from '../control-plane/client';
+import { priceFor } from '../control-plane/prices';
+import { hasCap, legacyChoices } from '../families/caps';
 import type { Measured, Told } from '../families/reader';
 import { withinTotals } from '../families/usage';
 import type { Candidate } from '../upstreams/targets';
@@ -9,6 +11,13 @@ import type { Candidate } from '../upstreams/targets';
 
 const PROMPT_FACTOR = 4;
 const PROMPT_TOKENS = 10_000;
+// A second of speech at the lowest rates that are in use.
+export const SOUND_BYTES_LEAST = 500;
+// Some providers bill a sound as longer than it is, up to a length.
+const SECONDS_BILLED = 60;
+// Far above what models write of a sound, or speak in a second.
+const SOUND_FACTOR = 4;
+const SPOKEN_TOKENS_PER_SECOND = 200;
 // The longest context in use, for input that the provider adds: of its tools, out of what it keeps,
 // from what it fetches.
 const CONTEXT_TOKENS = 2_000_000;
@@ -26,10 +35,14 @@ export async function bounded(
   const { rounds: _, uncapped_tokens: __, ...figures } = told;
   const prompt_tokens = promptWithin(call, told);
   const completion_tokens = await completionWithin(call, candidate, told, measured);
-  if (prompt_tokens === told.prompt_tokens && completion_tokens === told.completion_tokens) {
-    return figures;
-  }
-  const charged = withinTotals({ ...figures, prompt_tokens, completion_tokens });
+  const seconds = secondsWithin(call, told);
+  const is_within =
+    prompt_tokens === told.prompt_tokens &&
+    completion_tokens === told.completion_tokens &&
+    seconds === told.seconds;
+  if (is_within) return figures;
+  const charged: Told = withinTotals({ ...figures, prompt_tokens, completion_tokens });
+  if (seconds !== undefined) charged.seconds = seconds;
   const { target, model } = candidate;
   call.gateway.log.warn({ target: target.id, told, charged }, 'usage above what is possible');
   call.gateway.events.emit(call, {
@@ -56,17 +69,39 @@ async function completionWithin(
 ): Promise<number> {
   const { family, request } = call;
   const { completion_tokens, rounds = 1, uncapped_tokens = 0 } = told;
-  // The lengths of sounds are no caps that a provider was told.
-  if (!family.has_output || family.read !== undefined) return completion_tokens;
+  const sounds = soundBound(call);
+  if (sounds !== undefined) return Math.min(completion_tokens, sounds);
   const cap = request.max_completion_tokens;
-  if (cap !== null) return Math.min(completion_tokens, cap * rounds + uncapped_tokens);
+  // Without a cap of its own, a request of several choices has one for its hold only; a legacy
+  // completion has the provider's.
+  if (cap !== null && (hasCap(request.body) || family.choices === legacyChoices)) {
+    return Math.min(completion_tokens, cap * rounds + uncapped_tokens);
+  }
   const { price, may_reason } = await priceOf(call, candidate);
   if (price?.max_output_tokens != null) {
-    return Math.min(completion_tokens, price.max_output_tokens);
+    const choices = family.choices?.(request.body) ?? 1;
+    return Math.min(completion_tokens, price.max_output_tokens * choices);
   }
   // No token is shorter than a byte, unless it is one that nobody sees.
   const seen = told.reasoning_tokens + told.audio_output_tokens + bytes;
   return may_reason ? completion_tokens : Math.min(completion_tokens, seen);
+}
+
+/** The most output where the length of a sound, and no cap, says how much there can be. */
+function soundBound({ family, request, units }: Funded): number | undefined {
+  if (family.read !== undefined) {
+    return SOUND_FACTOR * (request.max_completion_tokens ?? 0) + PROMPT_TOKENS;
+  }
+  if (family.has_output) return undefined;
+  // Embeddings and moderations have none.
+  return units === undefined ? 0 : Math.ceil(units.seconds * SPOKEN_TOKENS_PER_SECOND);
+}
+
+/** The told length of a sound, within what its bytes can hold. */
+function secondsWithin({ request, units }: Funded, { seconds }: Told): number | undefined {
+  if (seconds === undefined || units === undefined) return seconds;
+  const most = Math.max(units.seconds, request.raw.length / SOUND_BYTES_LEAST) + SECONDS_BILLED;
+  return Math.min(seconds, most);
 }
 
 /** The price of what served, and whether the model may reason unseen. */
@@ -75,21 +110,7 @@ export async function priceOf(
   { target, model }: Candidate,
 ): Promise<{ price: Price | undefined; may_reason: boolean }> {
   const prices = await gateway.control_plane.prices();
-  const price = prices && bestMatch(prices, target.provider, model);
+  const price = prices && priceFor(prices, { provider: target.provider, model });
   // Without a price list, the model may be one that reasons.
   return { price, may_reason: prices === undefined || price?.reasoning === true };
-}
-
-/** The price that counts for a model: the longest match, as the ledger finds it. */
-export function bestMatch<Row extends { provider: string; model: string }>(
-  rows: readonly Row[],
-  provider: string,
-  model: string,
-): Row | undefined {
-  const matching = rows.filter((row) => row.provider === provider && matches(row.model, model));
-  return matching.sort((a, b) => b.model.length - a.model.length)[0];
-}
-
-function matches(pattern: string, model: string): boolean {
-  return pattern.endsWith('*') ? model.startsWith(pattern.slice(0, -1)) : pattern === model;
 }

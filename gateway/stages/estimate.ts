@@ -1,7 +1,7 @@
 import { AppError } from '../../domain/errors';
 import type { Estimated, Routed } from '../call/call';
 import { encodingOf } from '../counting/tokenizer';
-import { nothing_asked } from '../families/billed';
+import { nothing_asked } from '../families/demand';
 import { paymentOf } from './pay';
 import { checkPriced } from './priced';
 

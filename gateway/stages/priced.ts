@@ -1,8 +1,8 @@
 import { AppError } from '../../domain/errors';
 import { amountOf } from '../../domain/ledger/price-lists';
 import type { Routed } from '../call/call';
-import type { Demand } from '../families/billed';
-import { bestMatch } from './bounds';
+import { priceFor } from '../control-plane/prices';
+import type { Demand } from '../families/demand';
 
 /**
  * Refuses what a model that may serve has no price for. Without a price list nothing is refused
@@ -12,7 +12,7 @@ export async function checkPriced(call: Routed, { needs }: Demand): Promise<void
   const prices = await call.gateway.control_plane.prices();
   if (prices === undefined) return;
   for (const { provider, model } of call.prices) {
-    const price = bestMatch(prices, provider, model);
+    const price = priceFor(prices, { provider, model });
     if (price === undefined || price.free) continue;
     const lacking = needs.find(({ amount }) => amountOf(price, amount) === null);
     if (lacking !== undefined) throw unpriced(lacking, model);

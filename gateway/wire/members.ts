@@ -33,6 +33,16 @@ const deciding = spellings(
   'thread',
   'text',
   'session_id',
+  'service_tier',
+  'inference_geo',
+  'web_search_options',
+  'search_parameters',
+  'enable_search',
+  'plugins',
+  'modalities',
+  'models',
+  'billing_policy',
+  'max_tool_calls',
 );
 const deciding_options = spellings('include_usage');
 

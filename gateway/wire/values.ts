@@ -1,8 +1,13 @@
 export type Body = Record<string, unknown>;
 
-/** A count that a provider gives; 0 for anything that is no count. */
-export function whole(value: unknown): number {
-  return Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : 0;
+/**
+ * A count as providers write it, as a number or as text; a part of one counts as one. 0 for
+ * anything that is no count, or none that anybody could mean.
+ */
+export function countOf(value: unknown): number {
+  const is_text = typeof value === 'string' && /^\d{1,16}(?:\.\d+)?$/.test(value);
+  const count = Math.ceil(is_text ? Number(value) : typeof value === 'number' ? value : 0);
+  return Number.isSafeInteger(count) && count > 0 ? count : 0;
 }
 
 /** The text; an empty one for anything that is no text. */

@@ -46,7 +46,7 @@ const gateway: Record<string, string> = {
   'family-table': 'config families routes sockets',
   adopt: 'call counting families stages',
   configuration: 'adopt call config control-plane',
-  notices: 'call',
+  notices: 'call control-plane',
   gateway: 'adopt call config control-plane counting identity limits sockets telemetry',
   app: 'call configuration routes stages',
   main: 'app call config configuration control-plane gateway notices sockets',

@@ -23,7 +23,8 @@ export function toCompletion(
   created: number,
 ): Body {
   const blocks = listOf(message.content);
-  const tool_calls = (message.content as unknown[]).flatMap((block, at) =>
+  const content: unknown[] = Array.isArray(message.content) ? message.content : [];
+  const tool_calls = content.flatMap((block, at) =>
     isObject(block) && block.type === 'tool_use' ? [toolCall(block, inputs[at])] : [],
   );
   const thoughts = textOf(blocks, 'thinking');

@@ -2,15 +2,19 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import {
   chatMembers,
-  chatTools,
+  decidingMembers,
   demandReader,
   messageMembers,
+  responseMembers,
+} from '../../../gateway/families/billed';
+import {
+  chatTools,
   messageTools,
   PICTURE_TOKENS,
-  responseMembers,
   responseTools,
-} from '../../../gateway/families/billed';
+} from '../../../gateway/families/demand';
 import { contentBlocks, outputItems } from '../../../gateway/families/fees';
+import { checkKeys } from '../../../gateway/wire/members';
 import { root } from '../../../runtime/root';
 
 // Whatever a request can say is decided once: free, priced or refused. The official clients' types
@@ -110,6 +114,10 @@ test.each<[Wire, object, string]>([
   ['messages', { tools: [{ type: 'new_tool_20270101' }] }, 'tools'],
   ['messages', { billing_policy: { bill_to: 'user_profile' } }, 'billing_policy'],
   ['messages', { inference_geo: 5 }, 'inference_geo'],
+  ['responses', { search_parameters: { mode: 'on' } }, 'search_parameters'],
+  ['responses', { enable_search: true }, 'enable_search'],
+  ['responses', { web_search_options: {} }, 'web_search_options'],
+  ['messages', { plugins: [{ id: 'web' }] }, 'plugins'],
 ])('%s with %j has no price', (wire, body, param) => {
   expect(() => wires[wire](body as Record<string, unknown>)).toThrow(
     expect.objectContaining({ code: 'invalid_field', details: { param } }),
@@ -124,6 +132,7 @@ test.each<[Wire, object]>([
   ['chat', { tools: [{ type: 'function' }, { type: 'custom' }, { function: { name: 'x' } }] }],
   ['responses', { tools: [{ type: 'mcp' }, { type: 'computer_use_preview' }, { type: 'shell' }] }],
   ['responses', { tools: [{ type: 'shell', environment: { type: 'local' } }], input: 'Hi' }],
+  ['responses', { search_parameters: { mode: 'off' }, enable_search: false, plugins: [] }],
   [
     'messages',
     { tools: [{ name: 'x' }, { type: 'bash_20250124' }, { type: 'web_fetch_20250910' }] },
@@ -166,7 +175,7 @@ test.each<[Wire, object, object]>([
   [
     'responses',
     { tools: [{ type: 'web_search_2025_08_26' }], max_tool_calls: 3 },
-    one('tools', 'per_web_search', { web_searches: 3 }),
+    one('tools', 'per_web_search', { web_searches: 3 }, { searches_max: 3 }),
   ],
   [
     'responses',
@@ -191,12 +200,12 @@ test.each<[Wire, object, object]>([
   [
     'messages',
     { tools: [{ type: 'web_search_20260318', max_uses: 5 }] },
-    one('tools', 'per_web_search', { web_searches: 5 }),
+    one('tools', 'per_web_search', { web_searches: 5 }, { searches_max: 5 }),
   ],
   [
     'messages',
     { tools: [{ type: 'web_search_20250305', max_uses: 1e9 }] },
-    one('tools', 'per_web_search', { web_searches: 100 }),
+    one('tools', 'per_web_search', { web_searches: 100 }, { searches_max: 100 }),
   ],
   [
     'messages',
@@ -214,4 +223,12 @@ test.each([
   const types = toolTypes(file, union);
   expect(types.length).toBeGreaterThanOrEqual(least);
   expect(types.filter((type) => !decided.has(type))).toEqual([]);
+});
+
+test('a member that decides about money may stand once, in one spelling', () => {
+  for (const name of decidingMembers) {
+    const twice = `{"${name}":1,"${name}":2}`;
+    const misspelled = `{"${name.toUpperCase()}":1}`;
+    for (const text of [twice, misspelled]) expect(() => checkKeys(text)).toThrow();
+  }
 });

@@ -1,0 +1,205 @@
+import type { Fees, Some } from '../../domain/ledger/calls';
+import type { Amount } from '../../domain/ledger/price-lists';
+import { type Body, countOf, isObject, listOf, stringOf } from '../wire/values';
+import { wrong } from './input';
+
+// What a request can ask for that its provider bills beyond tokens at the model's own price. Each
+// member of the three wires is decided here: free, priced, or refused; so is each type of tool. A
+// test walks the official clients' types, so that a new member of theirs is a decision.
+
+/** What a request asks for beyond tokens. */
+export interface Demand {
+  /** The amounts that a price must have to serve it, each with the member that asks. */
+  needs: readonly Need[];
+  /** How much of what is billed by number it may bring: the hold covers it. */
+  units: Some<Fees>;
+  /** What an answer is charged by number whose provider does not say how much there was. */
+  untold: Some<Fees>;
+  /** The most searches that the request allows, if it says so. */
+  searches_max?: number;
+  service_tier?: string;
+  region?: string;
+}
+
+export interface Need {
+  param: string;
+  amount: Amount;
+}
+
+/** Reads a member that is there; throws if nothing can price it. */
+export type Rule = (value: unknown, demand: Asked, param: string, body: Body) => void;
+
+export interface Asked extends Demand {
+  needs: Need[];
+}
+
+/** The demand of a request for nothing but tokens. */
+export const nothing_asked: Demand = { needs: [], units: {}, untold: {} };
+
+// More than this is not held for, whatever a request allows its tools.
+export const RUNS_MAX = 100;
+/** The tokens of a picture of the largest size and the best quality that a tool makes. */
+export const PICTURE_TOKENS = 6_240;
+
+/** No money hangs on it, or only tokens that the usage tells. */
+export const free: Rule = () => undefined;
+/** A tool without a type is the client's own if it has a name; others are the provider's. */
+const named: Rule = (tool, _, param) => {
+  const { name, function: inner } = tool as Body;
+  if (name == null && inner == null)
+    throw wrong(param, 'There is no price here for tools without a type and a name.');
+};
+/** The family's own check refuses what has no price. */
+export const checked = free;
+
+export const serviceTier: Rule = (value, demand, param) => {
+  demand.service_tier = nameOf(value, param);
+};
+
+export const region: Rule = (value, demand, param) => {
+  demand.region = nameOf(value, param);
+};
+
+/** Asks another model than was checked, or runs what is billed by a price of its own. */
+export const unpriced =
+  (words: string): Rule =>
+  (_, __, param) => {
+    throw wrong(param, words);
+  };
+
+/** Refused unless it has this value, which asks for nothing. */
+export const only =
+  (value: unknown, words: string): Rule =>
+  (given, _, param) => {
+    if (given !== value) throw wrong(param, words);
+  };
+
+const webSearch: Rule = (tool, demand, param, body) => {
+  need(demand, param, 'per_web_search');
+  const most = countOf((tool as Body).max_uses) || countOf(body.max_tool_calls);
+  if (most > 0) demand.searches_max = Math.min(most, RUNS_MAX);
+  demand.units.web_searches = runsOf(tool, body);
+};
+
+/** A search that each answer of a chat brings, whether the provider counts it or not. */
+export const searchOfAnswer: Rule = (_, demand, param) => {
+  need(demand, param, 'per_web_search');
+  demand.units.web_searches = 1;
+  demand.untold.web_searches = 1;
+};
+
+const fileSearch: Rule = (tool, demand, param, body) => {
+  need(demand, param, 'per_file_search');
+  demand.units.file_searches = runsOf(tool, body);
+};
+
+const container: Rule = (_, demand, param) => {
+  need(demand, param, 'per_container');
+  demand.units.containers = 1;
+};
+
+/** A shell is the client's own unless it is said to be in a container. */
+const shell: Rule = (tool, demand, param, body) => {
+  const { environment } = tool as Body;
+  const is_own = !isObject(environment) || environment.type === 'local';
+  if (!is_own) container(tool, demand, param, body);
+};
+
+const picture: Rule = (_, demand, param) => {
+  need(demand, param, 'image_output_per_1m');
+  demand.units.image_output_tokens = PICTURE_TOKENS;
+};
+
+export const modalities: Rule = (value, demand, param, body) => {
+  if (!Array.isArray(value)) return;
+  if (value.includes('image')) picture(value, demand, param, body);
+  if (value.includes('video')) need(demand, param, 'video_output_per_1m');
+};
+
+/** The types of tools that a wire knows; a function has no type on some. */
+type Tools = ReadonlyMap<string, Rule>;
+
+// Computers, shells, editors and the like are the client's own; tools that look for tools, or call
+// others, cost the tokens that they take.
+export const chatTools: Tools = new Map<string, Rule>([
+  ['', named],
+  ['function', free],
+  ['custom', free],
+  ['web_search', searchOfAnswer],
+  ['web_search_preview', searchOfAnswer],
+]);
+
+export const responseTools: Tools = new Map<string, Rule>([
+  ['function', free],
+  ['custom', free],
+  ['namespace', free],
+  ['tool_search', free],
+  ['programmatic_tool_calling', free],
+  ['apply_patch', free],
+  ['local_shell', free],
+  ['computer', free],
+  ['computer_use', free],
+  ['computer_use_preview', free],
+  ['mcp', free],
+  ['shell', shell],
+  ['web_search', webSearch],
+  ['web_search_preview', webSearch],
+  ['file_search', fileSearch],
+  ['code_interpreter', container],
+  ['image_generation', picture],
+]);
+
+export const messageTools: Tools = new Map<string, Rule>([
+  ['', named],
+  ['custom', free],
+  ['bash', free],
+  ['text_editor', free],
+  ['computer', free],
+  ['computer_toolset', free],
+  ['browser_toolset', free],
+  ['memory', free],
+  ['tool_search_tool_bm25', free],
+  ['tool_search_tool_regex', free],
+  ['mcp_toolset', free],
+  ['web_fetch', free],
+  ['web_search', webSearch],
+  ['code_execution', container],
+  ['advisor', unpriced('There is no price here for tools that ask a model of their own.')],
+]);
+
+/** Reads the tools of a request; throws for one that nothing can price. */
+export function addTools(
+  tools: unknown,
+  known: Tools,
+  demand: Asked,
+  param: string,
+  body: Body,
+): void {
+  for (const tool of listOf(tools)) {
+    const type = stringOf(tool.type);
+    const rule = known.get(type) ?? known.get(undated(type));
+    if (rule === undefined)
+      throw wrong(param, `There is no price here for tools of the type "${type.slice(0, 64)}".`);
+    rule(tool, demand, param, body);
+  }
+}
+
+/** The type of a tool without the day of its version. */
+function undated(type: string): string {
+  return type.replace(/_\d{8}$|_\d{4}_\d{2}_\d{2}$/, '');
+}
+
+function need(demand: Asked, param: string, amount: Amount): void {
+  demand.needs.push({ param, amount });
+}
+
+/** How often a tool may run, as far as the request says. */
+function runsOf(tool: unknown, { max_tool_calls }: Body): number {
+  const runs = countOf((tool as Body).max_uses) || countOf(max_tool_calls) || 1;
+  return Math.min(runs, RUNS_MAX);
+}
+
+function nameOf(value: unknown, param: string): string {
+  if (typeof value === 'string' && /^[\w.:-]{1,64}$/.test(value)) return value;
+  throw wrong(param, `"${param}" must be a name of letters, digits and . _ : -`);
+}
