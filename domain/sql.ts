@@ -33,6 +33,31 @@ export async function one<Row>(
   return row;
 }
 
+const STEP_ROWS = 10_000;
+
+/**
+ * Deletes the rows of a table that meet a condition; how many. Each step is a statement of its own,
+ * so that no lock is held for long, and rows beyond a step are left to the next one.
+ */
+export async function deleteInSteps(
+  db: Db,
+  table: string,
+  condition: string,
+  step = STEP_ROWS,
+): Promise<number> {
+  let deleted = 0;
+  for (let count = step; count === step; deleted += count) {
+    ({ count } = await one<{ count: number }>(
+      db,
+      `with gone as (delete from ${table} where ${condition}
+         and ctid = any(array(select ctid from ${table} where ${condition} limit :step)) returning 1)
+       select count(*)::int as count from gone`,
+      { step },
+    ));
+  }
+  return deleted;
+}
+
 // Serialization failure, deadlock, lock time-out: nothing was written and a repeat may succeed.
 const transient = new Set(['40001', '40P01', '55P03']);
 

@@ -11,9 +11,10 @@ import { protocolOf, socket_paths } from './sockets/frames';
 const charged: Record<string, string> = {
   chat_completions: 'tokens: cached, cache writes, reasoning and sound at their prices',
   unified_chat_completions: 'as chat; the translated usage of the provider',
-  responses: 'tokens, and searches by number; `background` is 422',
+  responses:
+    'tokens, those of pictures too; searches by kind and containers by number; `background` is 422',
   messages:
-    'tokens: cache reads, writes for 5 minutes and an hour; searches by number; `response_format` is 422',
+    'tokens: cache reads, writes for 5 minutes and an hour; searches and containers by number; `response_format` is 422',
   messages_count_tokens: 'free; counted by a provider of Messages, else here',
   embeddings: 'tokens in',
   completions: 'tokens, for all prompts and tries',

@@ -96,9 +96,11 @@ const columns = `
   left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
   where ${shown} and c.relkind in ('r', 'p') order by c.relname, a.attnum`;
 
-// From version 18 on, PostgreSQL also keeps each "not null" as a constraint.
+// From version 18 on, PostgreSQL also keeps each "not null" as a constraint. A new table has no
+// rows that a constraint may have left out.
 const constraints = `
-  select c.relname as table, o.conname as name, o.contype as kind, pg_get_constraintdef(o.oid, true) as text,
+  select c.relname as table, o.conname as name, o.contype as kind,
+    regexp_replace(pg_get_constraintdef(o.oid, true), ' NOT VALID$', '') as text,
     case cardinality(o.conkey) when 1 then
       (select quote_ident(a.attname) from pg_attribute a where a.attrelid = c.oid and a.attnum = o.conkey[1]) end as column
   from pg_class c join pg_constraint o on o.conrelid = c.oid and o.contype in ('p', 'f', 'u', 'c')

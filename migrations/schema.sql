@@ -1810,8 +1810,9 @@ create function reserves_of_known_ids(p_reserves jsonb, p_verdicts jsonb)
 returns jsonb language sql immutable as $$
   select coalesce(jsonb_agg(e.value order by e.n), '[]')
   from jsonb_array_elements(p_reserves) with ordinality as e (value, n)
-  where not exists (select 1 from jsonb_array_elements(p_verdicts) as v
-    where (v ->> 'n')::bigint = e.n and v ->> 'provider' is null)
+  left join (select (v ->> 'n')::bigint as n from jsonb_array_elements(p_verdicts) as v where v ->> 'provider' is null)
+    as refused on refused.n = e.n
+  where refused.n is null
 $$;
 
 ----------------------------------------------------------------------------------------------------

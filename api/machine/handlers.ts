@@ -10,11 +10,11 @@ import type {
   Settlement,
 } from '../../domain/ledger/calls';
 import * as reservations from '../../domain/ledger/reservations';
-import { sessionRefusal } from '../../domain/ledger/sessions';
+import { spentSession } from '../../domain/ledger/sessions';
 import * as storedIds from '../../domain/ledger/stored-ids';
 import type { KeyOwner, VerifyBody } from '../../domain/people/identity';
 import * as tokens from '../../domain/people/tokens';
-import { withRetry } from '../../domain/sql';
+import { type Db, withRetry } from '../../domain/sql';
 import { requireGatewayVersion } from '../http/access';
 import type { Ctx } from '../http/route';
 import { noUsage } from './bodies';
@@ -27,8 +27,17 @@ export function reserve(ctx: Ctx, body: ReserveBody) {
 async function reserveNow({ db, batches, http }: Ctx, body: ReserveBody): Promise<Reservation> {
   requireGatewayVersion(http);
   const row = await batches.reserve({ ...body, request_id: body.request_id ?? newId('req') });
-  if (row.code === 'session_limit_exceeded') throw await sessionRefusal(db, body);
+  await failIfSessionSpent(db, row, body);
   return reservations.reserveAnswer(row, body);
+}
+
+/** These words need what the ledger has counted. */
+async function failIfSessionSpent(
+  db: Db,
+  { code }: reservations.ItemAnswer,
+  body: ReserveBody | Redeem,
+): Promise<void> {
+  if (code === 'session_limit_exceeded') throw await spentSession(db, body);
 }
 
 export function settle(ctx: Ctx, body: SettleBody) {
@@ -69,6 +78,7 @@ async function redeemNow({ db, waiters, http }: Ctx, body: Redeem): Promise<Rese
   // A ticket is redeemed by a request that no reserve of now has seen.
   const stored_provider = await withRetry(() => storedIds.keeperOf(db, body));
   const row = await waiters.redeem(body, gone.signal);
+  await failIfSessionSpent(db, row, body);
   return reservations.reserveAnswer(stored_provider ? { ...row, stored_provider } : row);
 }
 

@@ -1,5 +1,5 @@
 // The amounts of a price, and the lists of them that take effect together. The columns of
-// model_prices have these names; billed_lines says which count of a usage meets which amount.
+// model_prices have these names; billed_figures says which count of a usage meets which amount.
 
 /** What every price says. */
 const needed = ['input_per_1m', 'output_per_1m'] as const;

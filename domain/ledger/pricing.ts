@@ -223,7 +223,7 @@ function insertVersion(trx: Db, id: string, price: Price, created_at?: Date): Pr
   return one<StoredPrice>(
     trx,
     `insert into model_prices (id, provider, model, ${amounts.join(', ')}, max_output_tokens, reasoning, tiers,
-       service_tiers, regions, free,       effective_from, created_at, updated_at)
+       service_tiers, regions, free, effective_from, created_at, updated_at)
      values (:id, :provider, :model, ${amounts.map((name) => `:${name}::text::numeric`).join(', ')}, :max_output_tokens, :reasoning,
        :tiers, :service_tiers, :regions, :free, coalesce(:effective_from, clock_timestamp()), coalesce(:created_at, clock_timestamp()), clock_timestamp())
      returning ${columns}`,

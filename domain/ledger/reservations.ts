@@ -85,7 +85,8 @@ export async function reserveBatch(
   }
   const rows = await many<RowWithVerdicts>(
     db,
-    `select ${answerColumns}, b as verdicts from ${traced ?? ''}bind_stored_ids(${org}, :made, :named) as b
+    // One row carries what the batch says of ids.
+    `select ${answerColumns}, case row_number() over () when 1 then b end as verdicts from ${traced ?? ''}bind_stored_ids(${org}, :made, :named) as b
      left join lateral lane_3(:org_id, :settlements, :redeems, reserves_of_known_ids(:reserves, b)) as r on true`,
     { ...bindings, made: JSON.stringify(stored.made), named: JSON.stringify(stored.named) },
   );
@@ -94,7 +95,7 @@ export async function reserveBatch(
 
 type RowWithVerdicts = Omit<ItemAnswer, 'op'> & {
   op: ItemAnswer['op'] | null;
-  verdicts: Verdict[];
+  verdicts: Verdict[] | null;
 };
 
 /** The answers to a batch in which reserves name stored ids, or settlements made some. */

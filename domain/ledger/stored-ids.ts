@@ -1,4 +1,4 @@
-import { type Db, many, one } from '../sql';
+import { type Db, deleteInSteps, one } from '../sql';
 import type { NamedId, NamedIds, Redeem, Reserve, Settle, StoredId } from './calls';
 import { unknownId } from './refusals';
 
@@ -29,12 +29,10 @@ export interface Verdict {
   unknown: NamedId | null;
 }
 
-/** A row of a batch, with what is known of the ids that its reserves name. */
+/** A row of a batch. */
 interface Row {
-  /** Null in a row that answers nothing but the ids. */
-  op: string | null;
-  n: number;
-  verdicts: Verdict[];
+  /** What is known of the ids that its reserves name; null in all rows but one. */
+  verdicts: Verdict[] | null;
 }
 
 /** The ids of a reserve for its batch; undefined if it names none. */
@@ -54,7 +52,8 @@ export function madeBy({ stored_ids, reservation_id, request_id }: Settle): Made
  * numbers.
  */
 export function verdictsIn(rows: readonly Row[], reserves: number) {
-  const verdicts = new Map((rows[0]?.verdicts ?? []).map((verdict) => [verdict.n, verdict]));
+  const told = rows.flatMap(({ verdicts: some }) => some ?? []);
+  const verdicts = new Map(told.map((verdict) => [verdict.n, verdict]));
   const numbers = Array.from({ length: reserves }, (_, at) => at + 1);
   const kept = numbers.filter((n) => verdicts.get(n)?.provider !== null);
   return {
@@ -86,10 +85,6 @@ export async function keeperOf(
 }
 
 /** Forgets ids 30 days after their last use; how many. */
-export async function forget(db: Db): Promise<number> {
-  const rows = await many(
-    db,
-    `delete from stored_ids where used_at < clock_timestamp() - interval '30 days' returning id`,
-  );
-  return rows.length;
+export function forget(db: Db): Promise<number> {
+  return deleteInSteps(db, 'stored_ids', `used_at < clock_timestamp() - interval '30 days'`);
 }

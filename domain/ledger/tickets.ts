@@ -1,5 +1,5 @@
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
-import { type Db, many, maybe, one } from '../sql';
+import { type Db, deleteInSteps, many, maybe, one } from '../sql';
 import type { Trace } from '../trace';
 import { answerColumns, type ItemAnswer } from './reservations';
 
@@ -201,10 +201,6 @@ export async function adoptOrphans(db: Db, limit: number): Promise<number> {
 }
 
 /** Forgets the places of calls that stopped waiting an hour ago. */
-export async function forgetWaiters(db: Db): Promise<number> {
-  const rows = await many(
-    db,
-    `delete from ticket_waiters where until < clock_timestamp() - interval '1 hour' returning request_id`,
-  );
-  return rows.length;
+export function forgetWaiters(db: Db): Promise<number> {
+  return deleteInSteps(db, 'ticket_waiters', `until < clock_timestamp() - interval '1 hour'`);
 }

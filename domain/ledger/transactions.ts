@@ -20,7 +20,7 @@ export interface Transaction {
   provider: string | null;
   model: string | null;
   reservation_id: string | null;
-  phase: 'hold' | 'close' | 'late' | null;
+  phase: 'hold' | 'close' | 'late' | 'excess' | null;
   actual_cost_nanos: bigint | null;
   transfer_id: string | null;
   payment_session_id: string | null;

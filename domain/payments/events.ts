@@ -1,4 +1,4 @@
-import { type Db, many, one } from '../sql';
+import { type Db, deleteInSteps, many } from '../sql';
 import type { ProviderName } from './currencies';
 
 /** A webhook of a provider whose signature is good. */
@@ -81,11 +81,10 @@ export async function unknown(
 }
 
 /** Forgets webhooks after 90 days; how many. */
-export async function forget(db: Db): Promise<number> {
-  const { count } = await one<{ count: number }>(
+export function forget(db: Db): Promise<number> {
+  return deleteInSteps(
     db,
-    `with gone as (delete from payment_events where received_at < clock_timestamp() - interval '90 days' returning 1)
-     select count(*)::int as count from gone`,
+    'payment_events',
+    `received_at < clock_timestamp() - interval '90 days'`,
   );
-  return count;
 }

@@ -24,7 +24,10 @@ export function createSettlements(batches: Batches, log: Logger) {
     log.error({ reservation_id, code }, `a usage was refused, the estimate is charged: ${message}`);
     const held: Settle = { ...settlement, usage: estimate, usage_source: 'estimated' };
     const again = await deliver(batches, log, held);
-    if (again !== undefined) logLost(log, held, again, settlement.usage);
+    if (again === undefined) return;
+    const plain = inOlderWords(held, estimate);
+    const last = await deliver(batches, log, plain);
+    if (last !== undefined) logLost(log, plain, last, settlement.usage);
   };
   return {
     /** Returns at once. `estimate` is what the hold was made for. */
@@ -36,6 +39,27 @@ export function createSettlements(batches: Batches, log: Logger) {
     },
     count: (): number => unsettled,
   };
+}
+
+/**
+ * A settlement with no member that an API of the version before refuses. That one knows searches
+ * and containers as runs of tools.
+ */
+function inOlderWords({ stored_ids: _, ...settlement }: Settle, usage: Usage): Settle {
+  const { tool_calls = 0, web_searches = 0, file_searches = 0, containers = 0 } = usage;
+  const plain: Usage = {
+    prompt_tokens: usage.prompt_tokens,
+    completion_tokens: usage.completion_tokens,
+    cached_tokens: usage.cached_tokens,
+    cache_write_tokens: usage.cache_write_tokens,
+    reasoning_tokens: usage.reasoning_tokens,
+    audio_input_tokens: usage.audio_input_tokens,
+    audio_output_tokens: usage.audio_output_tokens,
+    characters: usage.characters,
+    seconds: usage.seconds,
+    tool_calls: tool_calls + web_searches + file_searches + containers,
+  };
+  return { ...settlement, usage: plain };
 }
 
 /** Repeats a settlement until it is accepted, or refused for good: that refusal is given back. */

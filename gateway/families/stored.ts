@@ -28,15 +28,71 @@ const holders = new Map([
   ['container', 'container'],
   ['audio', 'audio'],
 ]);
-// Members whose own members their author names, or a model has written.
-const free = new Set([
-  'parameters',
-  'input_schema',
-  'output_schema',
-  'schema',
-  'properties',
-  'metadata',
-  'input_examples',
+/** Where in a request something stands, as far as that says who gives its members their names. */
+type Place =
+  | 'body'
+  | 'tools'
+  | 'tool'
+  | 'format'
+  | 'messages'
+  | 'message'
+  | 'blocks'
+  | 'block'
+  | 'items'
+  | 'item'
+  | 'prompt'
+  | 'variables'
+  | 'written'
+  | 'free'
+  | 'elsewhere';
+
+// A member has its meaning only where it stands: a client may call a variable of a prompt `schema`.
+const places = new Map<Place, Map<string, Place>>([
+  [
+    'body',
+    new Map<string, Place>([
+      ['metadata', 'free'],
+      ['tools', 'tools'],
+      ['functions', 'tools'],
+      ['response_format', 'format'],
+      ['text', 'format'],
+      ['output_format', 'format'],
+      ['output_config', 'format'],
+      ['messages', 'messages'],
+      ['input', 'items'],
+      ['prompt', 'prompt'],
+    ]),
+  ],
+  [
+    'tool',
+    new Map<string, Place>([
+      ['parameters', 'free'],
+      ['input_schema', 'free'],
+      ['output_schema', 'free'],
+      ['input_examples', 'free'],
+      ['function', 'tool'],
+      ['tools', 'tools'],
+    ]),
+  ],
+  [
+    'format',
+    new Map<string, Place>([
+      ['schema', 'free'],
+      ['json_schema', 'format'],
+      ['format', 'format'],
+    ]),
+  ],
+  ['message', new Map<string, Place>([['content', 'blocks']])],
+  ['block', new Map<string, Place>([['input', 'written']])],
+  ['item', new Map<string, Place>([['tools', 'tools']])],
+  ['prompt', new Map<string, Place>([['variables', 'variables']])],
+]);
+// What stands in a list that has a place.
+const places_in_list = new Map<Place, Place>([
+  ['tools', 'tool'],
+  ['messages', 'message'],
+  ['blocks', 'block'],
+  ['items', 'item'],
 ]);
 // Items that stand for what the provider keeps under their id, unless they hold it in this member.
 const told_by_id = new Map([
@@ -54,7 +110,9 @@ const hinted = new RegExp(`"(?:${names})"|\\\\u`);
 
 /** What is known of a list or an object of a request. */
 interface Part {
-  is_free: boolean;
+  place: Place;
+  /** What is named in it, if that counts only once its type is known. */
+  written: NamedMember[];
   /** It is an item of the input of a response. */
   is_item: boolean;
   ids: string[];
@@ -77,8 +135,10 @@ export function namedIds(bytes: Buffer): NamedMember[] {
   const may_have_items = text.includes('"input"') && text.includes('"id"');
   if (!may_have_items && !hinted.test(text)) return [];
   const found = new Map<string, NamedMember>();
-  const add = (kind: string, id: string, member: string): void => {
-    if (id !== '') found.set(`${kind} ${id}`, { kind, id, member });
+  const add = (role: Part, named: NamedMember): void => {
+    if (named.id === '') return;
+    if (role.place === 'written') role.written.push(named);
+    else found.set(keyOf(named), named);
   };
   walk<Part>(text, {
     open: (outer, is_list) => partOf(outer, is_list),
@@ -89,32 +149,53 @@ export function namedIds(bytes: Buffer): NamedMember[] {
     },
     string(holder, start, end) {
       const { role, is_list, member, name } = holder;
-      if (role.is_free) return;
+      // A text of a variable is a text, whatever the variable is called.
+      if (role.place === 'free' || role.place === 'variables') return;
       if (role.is_item && end - start > EMPTY_CHARACTERS) role.texts.push(member);
-      const kind = kinds.get(is_list ? name : member);
-      if (kind !== undefined) add(kind, said(text, start, end), is_list ? name : member);
+      const named_by = is_list ? name : member;
+      const kind = kinds.get(named_by);
+      if (kind !== undefined) add(role, { kind, id: said(text, start, end), member: named_by });
       else if (member === 'id') role.ids.push(said(text, start, end));
       else if (member === 'type') role.types.push(said(text, start, end));
     },
     close({ role, is_list, name }) {
-      const kind = is_list || role.is_free ? undefined : (holders.get(name) ?? itemKind(role));
-      for (const id of kind === undefined ? [] : role.ids) add(kind as string, id, name);
+      const is_block = role.place === 'block' && !is_list;
+      if (is_block && !isToolUse(role)) for (const one of role.written) found.set(keyOf(one), one);
+      if (is_list || role.place === 'free') return;
+      const kind = holders.get(name) ?? itemKind(role);
+      if (kind === undefined) return;
+      for (const id of role.ids) add(role, { kind, id, member: name });
     },
   });
   return [...found.values()];
 }
 
+function keyOf({ kind, id }: NamedId): string {
+  return `${kind} ${id}`;
+}
+
 const no_names = new Set<string>();
 
 function partOf(outer: Container<Part> | undefined, is_list: boolean): Part {
-  const member = outer?.is_list ? outer.name : (outer?.member ?? '');
-  // Deeper down, an input is what a model wrote for a tool.
-  const is_input = member === 'input' && outer?.outer !== undefined && !outer.is_list;
-  const is_free = outer?.role.is_free === true || free.has(member) || is_input;
-  const holder = outer?.is_list ? outer.outer : undefined;
-  const is_item = !is_list && member === 'input' && holder !== undefined && !holder.outer;
+  const place = placeIn(outer);
+  const is_item = place === 'item' && !is_list;
   const names = is_item ? new Set<string>() : no_names;
-  return { is_free, is_item, ids: [], types: [], texts: [], names, has_twice: false };
+  const written = place === 'written' && outer ? outer.role.written : [];
+  return { place, written, is_item, ids: [], types: [], texts: [], names, has_twice: false };
+}
+
+function placeIn(outer: Container<Part> | undefined): Place {
+  if (outer === undefined) return 'body';
+  const { role, is_list, member } = outer;
+  // All that stands in these is one author's.
+  if (role.place === 'free' || role.place === 'written') return role.place;
+  const place = is_list ? places_in_list.get(role.place) : places.get(role.place)?.get(member);
+  return place ?? 'elsewhere';
+}
+
+/** True of a block that says what a model called, with members that the tool's author named. */
+function isToolUse({ types }: Part): boolean {
+  return types.length > 0 && types.every((type) => type.endsWith('tool_use'));
 }
 
 /** The kind of an item that stands for one of an earlier answer; undefined if it is whole. */
@@ -160,11 +241,15 @@ function noteItem(item: Body, { store }: Body, note: Note): void {
   }
 }
 
-/** What a provider keeps of a message: itself, its container, and files that its tools wrote. */
-export const messageKeeping: Keeping = (told, _, note) => {
+/**
+ * What a provider keeps of a message: its container, files that its tools wrote, and itself if the
+ * request lies in a thread or asks for diagnostics, as only then a later one may name it.
+ */
+export const messageKeeping: Keeping = (told, request, note) => {
   const { message, delta, content_block } = told;
   const answer = isObject(message) ? message : told;
-  if (answer.type === 'message') noteText('message', answer.id, note);
+  const is_kept = request.thread != null || request.diagnostics != null;
+  if (is_kept && answer.type === 'message') noteText('message', answer.id, note);
   for (const holder of [answer, delta]) {
     if (isObject(holder) && isObject(holder.container)) {
       noteText('container', holder.container.id, note);

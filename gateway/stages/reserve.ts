@@ -1,6 +1,14 @@
 import { hash } from 'node:crypto';
 import { AppError, isAppError } from '../../domain/errors';
-import type { NamedIds, PricedModel, Reserve } from '../../domain/ledger/calls';
+import type {
+  Fees,
+  NamedIds,
+  PricedModel,
+  Reserve,
+  Some,
+  Units,
+  Usage,
+} from '../../domain/ledger/calls';
 import type { Funded, Limited } from '../call/call';
 import { inCallSpan, traceOf } from '../call/spans';
 import { nothing_used } from '../families/usage';
@@ -98,7 +106,7 @@ async function requestOf(
 }
 
 /** What is priced by number, as far as the request says it. */
-function unitsOf({ units, demand }: Limited): Reserve['units'] {
+function unitsOf({ units, demand }: Limited): Some<Units & Fees> | undefined {
   return demand.needs.length === 0 ? units : { ...units, ...demand.units };
 }
 
@@ -106,14 +114,6 @@ function unitsOf({ units, demand }: Limited): Reserve['units'] {
 function settle(call: Funded, price: PricedModel): void {
   const { org_id } = call.identity;
   const { reservation_id } = call.reservation;
-  const held_for = {
-    ...nothing_used,
-    prompt_tokens: call.estimated_prompt_tokens,
-    completion_tokens: completionCeiling(call),
-    ...call.units,
-  };
-  const { web_searches, file_searches, containers } = call.demand.units;
-  Object.assign(held_for, { web_searches, file_searches, containers });
   call.gateway.control_plane.settle(
     {
       org_id,
@@ -123,8 +123,21 @@ function settle(call: Funded, price: PricedModel): void {
       ...call.outcome,
       ...traceOf(call),
     },
-    held_for,
+    heldFor(call),
   );
+}
+
+/** The usage that the reserve holds for. Its pictures stand in the completion, as in a usage. */
+function heldFor(call: Funded): Usage {
+  const { service_tier, region, units } = call.demand;
+  return {
+    ...nothing_used,
+    ...unitsOf(call),
+    prompt_tokens: call.estimated_prompt_tokens,
+    completion_tokens: completionCeiling(call) + (units.image_output_tokens ?? 0),
+    service_tier,
+    region,
+  };
 }
 
 /** What the session of a call may come to, if it counts for one. */

@@ -70,6 +70,154 @@ test('bodies of the version before are answered as before, and its usage is kept
   });
 });
 
+interface Replay {
+  price: Record<string, unknown>;
+  reserve: object;
+  estimated: number;
+  settle: { usage: object; [member: string]: unknown };
+  actual: number;
+}
+
+const long = [{ above_prompt_tokens: 200, input_per_1m: 2, output_per_1m: 4 }];
+
+// What a price of the version before said, and what it charged.
+test.each<[string, Replay]>([
+  [
+    'characters',
+    {
+      price: { model: 'speaker', input_per_1m: 0, output_per_1m: 0, per_1m_characters: 15 },
+      reserve: { units: { characters: 1_000 }, max_completion_tokens: 0 },
+      estimated: 0.015,
+      settle: { usage: { ...used, completion_tokens: 0, characters: 1_000 } },
+      actual: 0.015,
+    },
+  ],
+  [
+    'minutes',
+    {
+      price: { model: 'listener', input_per_1m: 0, output_per_1m: 0, per_minute: 0.006 },
+      reserve: { units: { seconds: 90 }, estimated_prompt_tokens: 0, max_completion_tokens: null },
+      estimated: 0.009,
+      settle: { usage: { ...used, seconds: 30 } },
+      actual: 0.003,
+    },
+  ],
+  [
+    'both units, with null for what is not there',
+    {
+      price: { model: 'both', per_minute: 0.006, per_1m_characters: 15 },
+      reserve: { units: { characters: 1_000, seconds: 60 }, fallbacks: null, session_id: null },
+      estimated: 0.0222,
+      settle: { usage: { ...used, characters: 2_000, seconds: 0 } },
+      actual: 0.0312,
+    },
+  ],
+  [
+    'runs of tools and a price per request',
+    {
+      price: { model: 'worker', per_tool_call: 0.01, per_request: 0.001 },
+      reserve: { units: null },
+      estimated: 0.0022,
+      settle: { usage: { ...used, tool_calls: 2 } },
+      actual: 0.0222,
+    },
+  ],
+  [
+    'a dearer fallback that serves',
+    {
+      price: { model: 'dear', input_per_1m: 10, output_per_1m: 20 },
+      reserve: { model: chat.model, fallbacks: [{ provider: 'openai', model: 'dear' }] },
+      estimated: 0.012,
+      settle: { usage: used, provider: 'openai', model: 'dear' },
+      actual: 0.012,
+    },
+  ],
+  [
+    'a dearer fallback that does not serve',
+    {
+      price: { model: 'spare', input_per_1m: 10, output_per_1m: 20 },
+      reserve: { model: chat.model, fallbacks: [{ provider: 'openai', model: 'spare' }] },
+      estimated: 0.012,
+      settle: { usage: used },
+      actual: 0.0012,
+    },
+  ],
+  [
+    'a tier that the prompt reaches',
+    {
+      price: { model: 'long', tiers: JSON.stringify(long) },
+      reserve: {},
+      estimated: 0.0024,
+      settle: { usage: used },
+      actual: 0.0024,
+    },
+  ],
+  [
+    'a tier that the prompt does not reach in the end',
+    {
+      price: { model: 'short', tiers: JSON.stringify(long) },
+      reserve: {},
+      estimated: 0.0024,
+      settle: { usage: { ...used, prompt_tokens: 200 }, usage_source: 'estimated' },
+      actual: 0.0004,
+    },
+  ],
+  [
+    'a tier at its edge, with cached tokens at the base',
+    {
+      price: { model: 'edge', cached_input_per_1m: 0.1, tiers: JSON.stringify(long) },
+      reserve: { estimated_prompt_tokens: 200 },
+      estimated: 0.0004,
+      settle: { usage: { ...used, prompt_tokens: 200, cached_tokens: 100 } },
+      actual: 0.00031,
+    },
+  ],
+  [
+    'sound, thought and writes to the cache',
+    {
+      price: {
+        model: 'sound',
+        cached_input_per_1m: 0.1,
+        cache_write_per_1m: 1.25,
+        cache_write_1h_per_1m: 2,
+        audio_input_per_1m: 40,
+        audio_output_per_1m: 80,
+      },
+      reserve: {},
+      estimated: 0.0012,
+      settle: {
+        usage: {
+          ...used,
+          cached_tokens: 100,
+          cache_write_tokens: 100,
+          cache_write_1h_tokens: 100,
+          audio_input_tokens: 100,
+          reasoning_tokens: 50,
+          audio_output_tokens: 50,
+        },
+      },
+      actual: 0.009035,
+    },
+  ],
+])('%s cost what they cost in the version before', async (name, replay) => {
+  await makePrice(db, replay.price);
+  const { model } = replay.price;
+  const asked = { request_id: `old ${name}`, model, ...replay.reserve };
+  const held = await reserve(asked);
+  expect([held.status, held.body.estimated_cost]).toEqual([200, replay.estimated]);
+  expect((await reserve(asked)).body).toEqual(held.body);
+  const { reservation_id } = held.body;
+  const body = {
+    reservation_id,
+    outcome: 'completed',
+    usage_source: 'upstream',
+    ...replay.settle,
+  };
+  const settled = await settle(body);
+  expect(settled.body).toMatchObject({ status: 'settled', actual_cost: replay.actual });
+  expect((await settle(body)).body).toEqual(settled.body);
+});
+
 test('a tier and searches of a reserve are part of its body: another one is another request', async () => {
   const asked = { request_id: 'new', service_tier: 'priority', units: { web_searches: 1 } };
   const held = await reserve(asked);

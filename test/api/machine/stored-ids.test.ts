@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { NamedId, Reserve, Settle } from '../../../domain/ledger/calls';
+import { reserveBatch, reserveItem } from '../../../domain/ledger/reservations';
 import * as storedIds from '../../../domain/ledger/stored-ids';
-import { type Db, many, one } from '../../../domain/sql';
+import { type Db, deleteInSteps, many, one } from '../../../domain/sql';
 import { type Answer, type CallApi, startApi } from '../../support/api';
 import { gatewayToken } from '../../support/keys';
 import {
@@ -12,6 +13,8 @@ import {
   settleBody,
   type TestOrg,
 } from '../../support/ledger';
+
+type Named = storedIds.StoredIds['named'];
 
 let db: Db;
 let call: CallApi;
@@ -225,6 +228,32 @@ test('an id is forgotten 30 days after its last use', async () => {
   expect(await storedIds.forget(db)).toBe(1);
   expect((await reserve(a, naming(response('resp_old')))).status).toBe(404);
   expect((await reserve(a, naming(response('resp_used')))).status).toBe(200);
+});
+
+test('ids are forgotten in steps, and all are counted', async () => {
+  const old = Array.from({ length: 5 }, (_, n) => response(`resp_step_${n}`));
+  await make(a, [...old, response('resp_young')]);
+  const sql = `update stored_ids set used_at = clock_timestamp() - interval '31 days' where id like 'resp_step%' returning id`;
+  expect(await many(db, sql)).toHaveLength(5);
+  const past = `used_at < clock_timestamp() - interval '30 days'`;
+  expect(await deleteInSteps(db, 'stored_ids', past, 2)).toBe(5);
+  expect(await deleteInSteps(db, 'stored_ids', past, 2)).toBe(0);
+  expect(await rowsOf(a, 'resp_young')).toHaveLength(1);
+});
+
+test('what a full batch says of ids comes once, and reaches each of its reserves', async () => {
+  await make(a, [response('resp_many')]);
+  const ids = Array.from({ length: 64 }, (_, n) => (n % 3 === 0 ? 'resp_none' : 'resp_many'));
+  const reserves = ids.map((id) => reserveBody(a.org_id, 100, naming(response(id))));
+  const named = reserves.map((body, at) => ({ ...storedIds.namedBy(body), n: at + 1 }));
+  const rows = await reserveBatch(db, a.org_id, {
+    reserves: reserves.map((body) => reserveItem(body)),
+    stored: { made: [], named: named as Named },
+  });
+  const answers = rows.toSorted((one, other) => one.n - other.n);
+  expect(answers.map(({ n, code, stored_provider }) => [n, code ?? stored_provider])).toEqual(
+    ids.map((id, at) => [at + 1, id === 'resp_none' ? 'stored_id_unknown' : 'openai']),
+  );
 });
 
 test('what is no list of ids is refused', async () => {

@@ -63,7 +63,7 @@ test.each<[unknown, number]>([
   expect((await post(`${world.url}/v1/embeddings`, key, body)).status).toBe(status);
 });
 
-test('usage that the ledger refuses is charged by the estimate, never nothing', async () => {
+test('a count that nobody can mean is charged by the estimate, never nothing', async () => {
   // No count at all, so that the prompt is the estimate; the cap of the output is what is held.
   const content = 'Hello [[fault:usage prompt=9007199254740992 completion=64]]';
   const answer = await post(world.url + path, world.key, chat(content, { model: 'gpt-4o' }));

@@ -13,6 +13,11 @@ const named = (body: object | string) =>
 const item = (one: object) => ({ model: 'm', input: [{ role: 'user', content: 'Hi' }, one] });
 const part = (one: object) => ({ model: 'm', input: [{ role: 'user', content: [one] }] });
 const said = (one: object) => ({ model: 'm', messages: [{ role: 'user', content: [one] }] });
+const variable = (name: string, value: unknown) => ({
+  model: 'm',
+  prompt: { id: 'p', variables: { [name]: value } },
+});
+const file = { type: 'input_file', file_id: 'f' };
 const tool = (one: object) => ({ model: 'm', input: 'Hi', tools: [one] });
 
 test.each<[object, string[]]>([
@@ -81,6 +86,80 @@ test.each<[object]>([
   [{ response_format: { json_schema: { schema: { file_id: 'f' } } } }],
 ])('%j names nothing that a provider keeps', (body) => {
   expect(named(body)).toEqual([]);
+});
+
+test.each([
+  'x',
+  'doc',
+  'input',
+  'schema',
+  'properties',
+  'metadata',
+  'parameters',
+  'input_schema',
+  'input_examples',
+  'tools',
+  'messages',
+  'content',
+  'response_format',
+  'constructor',
+  '__proto__',
+])('a variable of a prompt that is called %s may be a file', (name) => {
+  const text = JSON.stringify(variable('NAME', file)).replace('NAME', name);
+  expect(named(text)).toEqual(['file f (file_id)']);
+});
+
+test('a text that is a variable of a prompt is no id, whatever the variable is called', () => {
+  expect(named(variable('container', 'a ship carries it'))).toEqual([]);
+  expect(named(variable('file_id', 'f'))).toEqual([]);
+  expect(named({ prompt: { variables: { file_id: 'f' } }, previous_response_id: 'r' })).toEqual([
+    'response r (previous_response_id)',
+  ]);
+});
+
+const result = (one: object) => said({ type: 'tool_result', tool_use_id: 't', content: [one] });
+
+test.each<[object]>([
+  [result({ type: 'document', source: { type: 'file', file_id: 'f' } })],
+  [result({ type: 'tool_use', input: { file_id: 'f' } })],
+  [said({ type: 'tool_result', input: { file_id: 'f' } })],
+  [said({ input: { file_id: 'f' } })],
+  [said({ input: { deep: [{ file_id: 'f' }] }, type: 'document' })],
+  [{ messages: [{ role: 'user', content: { type: 'tool_use', input: { file_id: 'f' } } }] }],
+  [{ messages: [{ role: 'user', input: { file_id: 'f' } }] }],
+  [part({ type: 'tool_use', input: { file_id: 'f' } })],
+  [item({ type: 'function_call_output', output: [{ input: { file_id: 'f' } }] })],
+  [item({ role: 'user', content: [{ metadata: { file_id: 'f' } }] })],
+  [item({ role: 'user', content: [{ schema: { file_id: 'f' } }] })],
+  [tool({ type: 'file_search', properties: { file_id: 'f' } })],
+  [{ tools: { parameters: { file_id: 'f' } } }],
+  [{ parameters: { file_id: 'f' } }],
+  [{ text: { metadata: { file_id: 'f' } } }],
+])('in %j a member of another place names a file', (body) => {
+  expect(named(body)).toEqual(['file f (file_id)']);
+});
+
+const parameters = { type: 'object', properties: { file_id: { default: 'f' } }, file_id: 'f' };
+
+test.each<[object]>([
+  [said({ type: 'server_tool_use', id: 't', name: 'x', input: { deep: [{ file_id: 'f' }] } })],
+  [said({ input: { file_id: 'f', container: { id: 'c' } }, type: 'mcp_tool_use', name: 'x' })],
+  [{ tools: [{ type: 'function', function: { name: 'x', parameters } }] }],
+  [{ functions: [{ name: 'x', parameters }] }],
+  [tool({ type: 'namespace', name: 'n', tools: [{ type: 'function', parameters }] })],
+  [item({ type: 'mcp_list_tools', id: 'i', tools: [{ name: 'x', input_schema: parameters }] })],
+  [{ text: { format: { type: 'json_schema', schema: parameters } } }],
+  [{ output_format: { type: 'json_schema', schema: parameters } }],
+  [{ output_config: { format: { type: 'json_schema', schema: parameters } } }],
+])('in %j the author of a tool or of a format gave the names', (body) => {
+  expect(named(body)).toEqual([]);
+});
+
+test('a block of two types is a use of a tool only if both say so', () => {
+  const block = (types: string) =>
+    named(`{"messages":[{"content":[{${types},"input":{"file_id":"f"}}]}]}`);
+  expect(block('"type":"tool_use","type":"document"')).toEqual(['file f (file_id)']);
+  expect(block('"type":"tool_use","type":"server_tool_use"')).toEqual([]);
 });
 
 test('both of two members of one name count, and escaped names do', () => {
@@ -156,7 +235,7 @@ test('a response that is not to be stored keeps no more than its work', () => {
   ]);
 });
 
-test('a message keeps itself, its container and the files that were written there', () => {
+test('a message keeps its container and the files that were written there', () => {
   const result = {
     type: 'bash_code_execution_tool_result',
     content: {
@@ -165,13 +244,7 @@ test('a message keeps itself, its container and the files that were written ther
     },
   };
   const message = { type: 'message', id: 'msg', container: { id: 'c' }, content: [result] };
-  expect(kept(messageKeeping, message)).toEqual(['message msg', 'container c', 'file file']);
-  expect(
-    kept(messageKeeping, {
-      type: 'message_start',
-      message: { ...message, content: [], container: null },
-    }),
-  ).toEqual(['message msg']);
+  expect(kept(messageKeeping, message)).toEqual(['container c', 'file file']);
   expect(
     kept(messageKeeping, { type: 'message_delta', delta: { container: { id: 'c' } } }),
   ).toEqual(['container c']);
@@ -181,9 +254,19 @@ test('a message keeps itself, its container and the files that were written ther
   // What a model writes for a tool, and what a server of tools answers, is theirs to choose.
   const input = { type: 'tool_use', input: { file_id: 'f', content: [{ file_id: 'f' }] } };
   const told = { type: 'mcp_tool_result', content: { content: [{ file_id: 'f' }] } };
-  expect(kept(messageKeeping, { type: 'message', id: 'm', content: [input, told] })).toEqual([
-    'message m',
-  ]);
+  expect(kept(messageKeeping, { type: 'message', id: 'm', content: [input, told] })).toEqual([]);
+});
+
+test.each<[object, string[]]>([
+  [{}, []],
+  [{ thread: null, diagnostics: null }, []],
+  [{ thread: { type: 'create' } }, ['message m']],
+  [{ thread: { type: 'continue', previous_message_id: 'l' } }, ['message m']],
+  [{ diagnostics: { previous_message_id: null } }, ['message m']],
+])('a message that answers %j keeps itself only if a later request may name it', (request, own) => {
+  const message = { type: 'message', id: 'm', content: [] };
+  expect(kept(messageKeeping, message, request)).toEqual(own);
+  expect(kept(messageKeeping, { type: 'message_start', message }, request)).toEqual(own);
 });
 
 test('a chat completion keeps what it has spoken if it was asked to speak', () => {

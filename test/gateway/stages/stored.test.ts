@@ -104,6 +104,11 @@ test.each<[string, object, string]>([
     'file_id',
   ],
   [
+    'a variable of a prompt that is called input',
+    { prompt: { id: 'p', variables: { input: { type: 'input_file', file_id: 'f' } } } },
+    'file_id',
+  ],
+  [
     'a vector store',
     { tools: [{ type: 'file_search', vector_store_ids: ['vs_1'] }] },
     'vector_store_ids',
@@ -153,7 +158,11 @@ test.each<[string, object, string]>([
 });
 
 test('a message may be continued by the organization that has it, and the hold has the surcharge', async () => {
-  const { text } = await post(`${world.url}/v1/messages`, world.key, message('Begin'));
+  const { text } = await post(
+    `${world.url}/v1/messages`,
+    world.key,
+    message('Begin', { thread: { type: 'create' } }),
+  );
   const thread = { type: 'continue', previous_message_id: JSON.parse(text).id };
   const going_on = message('Go on', { thread });
   const held = async (body: object) => {
