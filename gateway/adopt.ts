@@ -37,7 +37,7 @@ export async function adopt(gateway: Gateway, snapshot: Snapshot): Promise<void>
 function logUncovered({ log }: Gateway, { policies }: Snapshot): void {
   if (policies.chain.length === 0) return;
   const uncovered = families.filter((family) => !isCovered(policies, family));
-  const routes = uncovered.map(({ name, policy_route }) => policy_route ?? name);
+  const routes = [...new Set(uncovered.map(({ name, policy_route }) => policy_route ?? name))];
   if (policies.refuses_uncovered)
     log.info({ routes }, 'routes that no policy looks at are refused');
   else if (routes.length > 0) log.warn({ routes }, 'no policy looks at the calls of these routes');

@@ -26,6 +26,8 @@ interface StreamMeter {
 interface StreamOptions {
   /** Drops the extra chunk of usage that a client did not ask for. */
   hides_usage: boolean;
+  /** True for words about a failure that the client is not told. */
+  hidesFailure?: (said: Body) => boolean;
   /** A stream of so many is whole once all have come to their end. */
   choices?: number;
   /** Holds back and drops more. */
@@ -35,7 +37,7 @@ interface StreamOptions {
 /** The meter of a stream. */
 export function createStreamMeter(
   reader: Reader,
-  { hides_usage, choices = 1, guard }: StreamOptions,
+  { hides_usage, hidesFailure, choices = 1, guard }: StreamOptions,
 ): StreamMeter {
   const state = newSseState();
   const found: Measured = { ...nothing_measured };
@@ -43,8 +45,18 @@ export function createStreamMeter(
   let is_dropped = false;
   let last: Frame | undefined;
   const isKept = (frame: Frame): boolean => {
-    if (!frame.is_tail) is_dropped = readFrame(frame, found, readEvent) && hides_usage;
+    if (frame.is_tail) return !is_dropped;
+    const had_failed = found.failed !== undefined;
+    is_dropped = readFrame(frame, found, readEvent) && hides_usage;
+    if (found.failed !== undefined && !had_failed) is_dropped ||= !!hidesFailure?.(found.failed);
     return !is_dropped;
+  };
+  let is_over = false;
+  const readRest = (): void => {
+    if (is_over) return;
+    is_over = true;
+    last = lastFrame(state);
+    if (last !== undefined && !isKept(last)) last = undefined;
   };
   return {
     push(chunk) {
@@ -56,11 +68,11 @@ export function createStreamMeter(
       if (kept.length === frames.length && kept.length > 0) return joined(chunk, kept);
       return Buffer.concat(kept.map(({ bytes }) => bytes));
     },
-    readRest() {
-      last = lastFrame(state);
-      if (last !== undefined && !isKept(last)) last = undefined;
+    readRest,
+    rest() {
+      readRest();
+      return guard === undefined ? (last?.bytes ?? nothing) : guard.end(last);
     },
-    rest: () => (guard === undefined ? (last?.bytes ?? nothing) : guard.end(last)),
     measured: () => found,
   };
 }

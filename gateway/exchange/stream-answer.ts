@@ -4,7 +4,9 @@ import type { Funded } from '../call/call';
 import { isAnswer, type Measured } from '../families/reader';
 import { blocked, guardStream } from '../stages/policies';
 import { readerOf } from '../stages/stored';
-import { upstreamError } from '../upstreams/errors';
+import { accountRefused, upstreamError } from '../upstreams/errors';
+import { failureInside } from '../upstreams/failures';
+import type { Body } from '../wire/values';
 import { type Answer, type Ended, type Head, open, picked } from './answer';
 import { createStreamMeter } from './meter';
 import type { Valve } from './valve';
@@ -37,6 +39,7 @@ export class StreamAnswer implements Answer {
   private has_output = false;
   private has_begun = false;
   private refusal: AppError | undefined;
+  private hides_failure = false;
 
   constructor(call: Funded, valve: Valve, head: Head, options: StreamOptions) {
     this.call = call;
@@ -47,6 +50,7 @@ export class StreamAnswer implements Answer {
     const choices = call.family.choices?.(call.request.body) ?? 1;
     this.meter = createStreamMeter(readerOf(call), {
       hides_usage: options.drops_usage,
+      hidesFailure: (said) => this.isHidden(said),
       choices,
       guard: this.guard,
     });
@@ -81,7 +85,8 @@ export class StreamAnswer implements Answer {
     }
     this.begin();
     // A provider that reports its failure itself needs no words of ours.
-    if (measured.failed !== undefined || (is_well && isAnswer(measured))) this.valve.end();
+    if (this.hides_failure) this.endWith(accountRefused());
+    else if (measured.failed !== undefined || (is_well && isAnswer(measured))) this.valve.end();
     else this.endWith(upstreamError(error));
     return { measured };
   }
@@ -107,6 +112,12 @@ export class StreamAnswer implements Answer {
     if (this.has_begun) this.endWith(this.refusal);
     else refuse(this.call, valve, this.refusal);
     this.options.onBlocked();
+  }
+
+  /** What speaks of this gateway's account is no matter of its clients. */
+  private isHidden(said: Body): boolean {
+    if (failureInside(said).blame === 'account') this.hides_failure = true;
+    return this.hides_failure;
   }
 
   /** Keeps what comes before the answer: a role, a name, a sign of life. */

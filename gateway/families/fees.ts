@@ -9,12 +9,14 @@ import { type Demand, nothing_asked, PICTURE_TOKENS, RUNS_MAX } from './demand';
 type Run = 'web_search' | 'file_search' | 'picture' | 'other' | { container: string };
 
 // More than any picture takes, read or made: what is told above it is not charged.
-const PICTURE_TOKENS_MOST = 50_000;
+const PICTURE_TOKENS_MOST = 3 * PICTURE_TOKENS;
 
 /** What was seen of an answer's fees so far. */
 export interface Seen {
   /** The runs by the ids of their items, so that one which is told twice counts once. */
   runs: Map<string, Run>;
+  /** The names of the runs by what they were told by: an id, or a place in the output. */
+  places: Map<string, string>;
   /** The provider's own number, if it tells one. */
   web_searches: number | undefined;
   /** The tokens of pictures that a tool made; they stand beside the usage. */
@@ -26,6 +28,7 @@ export interface Seen {
 
 export const nothing_seen: Seen = {
   runs: new Map(),
+  places: new Map(),
   web_searches: undefined,
   picture_input_tokens: 0,
   picture_output_tokens: undefined,
@@ -143,14 +146,14 @@ export function seeResponseEvent(event: Body, found: Found): void {
     return;
   }
   const run = completed_calls.get(stringOf(event.type));
-  if (run !== undefined) addRun(found, keyOf(event.item_id, event.output_index), run);
+  if (run !== undefined) addRun(found, { id: event.item_id, at: event.output_index }, run);
 }
 
 /** A content block of Messages: the result of a tool that the provider ran. */
 export function seeBlock(block: Body, found: Found): void {
   const run = contentBlocks.get(stringOf(block.type))?.(block);
   if (run !== undefined && run !== 'other')
-    addRun(found, stringOf(block.tool_use_id) || `at ${found.seen.runs.size}`, run);
+    addRun(found, { id: block.tool_use_id ?? `${found.seen.runs.size}` }, run);
 }
 
 /** A usage object of Messages; the first one of a stream counts none of what is still to run. */
@@ -226,20 +229,28 @@ function see(found: Found, told: { [name in keyof Seen]?: Seen[name] | undefined
 
 function seeItem(item: Body, at: unknown, found: Found): void {
   const run = outputItems.get(stringOf(item.type))?.(item);
-  if (run !== undefined) addRun(found, keyOf(item.id, at), run);
+  if (run !== undefined) addRun(found, { id: item.id, at }, run);
 }
 
-function addRun(found: Found, key: string, run: Run): void {
+function addRun(found: Found, { id, at }: { id: unknown; at?: unknown }, run: Run): void {
+  if (found.seen.runs === nothing_seen.runs) {
+    if (run === 'other') return;
+    found.seen = { ...found.seen, runs: new Map(), places: new Map() };
+  }
   const { runs } = found.seen;
+  const key = keyOf(found, id, at);
   // What costs nothing counts only where it takes back what was told of the same run.
   if (run === 'other' && !runs.has(key)) return;
-  if (runs === nothing_seen.runs) found.seen = { ...found.seen, runs: new Map([[key, run]]) };
-  else runs.set(key, run);
+  runs.set(key, run);
 }
 
-/** An item keeps its place in the output, whatever ids it is told by. */
-function keyOf(id: unknown, at: unknown): string {
-  return typeof at === 'number' ? `at ${at}` : stringOf(id);
+/** The run of an item that was told before, by its id or by its place in the output. */
+function keyOf({ seen: { places } }: Found, id: unknown, at: unknown): string {
+  const names = [stringOf(id), typeof at === 'number' ? `at ${at}` : ''].filter(Boolean);
+  const known = names.map((name) => places.get(name)).find(Boolean);
+  const key = known ?? names[0] ?? '';
+  for (const name of names) places.set(name, key);
+  return key;
 }
 
 function largest(before: number | undefined, now: number | undefined): number | undefined {

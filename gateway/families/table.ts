@@ -109,7 +109,6 @@ export const counting: Family = {
   has_output: false,
   is_free: true,
   // No money hangs on it.
-  check: () => undefined,
   demand: () => nothing_asked,
   max_completion_tokens: () => 0,
 };

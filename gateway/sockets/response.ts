@@ -66,7 +66,10 @@ export class SocketResponse extends Writable implements ClientResponse {
 
   override _final(done: (error?: Error) => void): void {
     if (this.whole !== undefined && this.whole.length > 0) {
-      this.say(this.protocol.whole(Buffer.concat(this.whole).toString('utf8')));
+      const text = Buffer.concat(this.whole)
+        .toString('utf8')
+        .replace(/^\ufeff/, '');
+      this.say(this.protocol.whole(text));
     }
     // The last event of a stream may lack its empty line.
     if (unfinished(this.sse).length > 0) {

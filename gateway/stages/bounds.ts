@@ -17,14 +17,16 @@ const PICTURE_TOKENS = 40_000;
 export const SOUND_BYTES_LEAST = 500;
 // Some providers bill a sound as longer than it is, up to a length.
 const SECONDS_BILLED = 60;
+// Two readers of a file may differ about its length.
+const READING_SLACK = 1.1;
 // Far above what models write of a sound, or speak in a second.
 const SOUND_FACTOR = 4;
 const SPOKEN_TOKENS_PER_SECOND = 200;
-// How often a model speaks within one request, what it writes to shorten a conversation, and what it
-// thinks unseen, at most.
+// How often a model speaks within one request, what it writes to shorten a conversation, and what
+// it thinks unseen, at most.
 const ROUNDS_MAX = 100;
-const UNCAPPED_MAX = 64_000;
-const THOUGHTS_MAX = 200_000;
+const UNCAPPED_MAX = 20_000;
+const THOUGHTS_MAX = 16_384;
 // The longest context in use, for input that the provider adds: of its tools, out of what it keeps,
 // from what it fetches.
 const CONTEXT_TOKENS = 2_000_000;
@@ -40,7 +42,7 @@ export async function bounded(
   measured: Measured,
 ): Promise<Told> {
   const { rounds: _, uncapped_tokens: __, ...figures } = told;
-  const prompt_tokens = promptWithin(call, told);
+  const prompt_tokens = promptWithin(call, candidate, told);
   const completion_tokens = await completionWithin(call, candidate, told, measured);
   const seconds = secondsWithin(call, told);
   const is_within =
@@ -60,10 +62,12 @@ export async function bounded(
 }
 
 /** What was sent bounds what was read; what a provider keeps in its cache, no request shows. */
-function promptWithin(call: Funded, told: Told): number {
+function promptWithin(call: Funded, { target }: Candidate, told: Told): number {
   const { estimated_prompt_tokens, has_unseen_input, pictures } = call;
   const { cached_tokens, cache_write_tokens, cache_write_1h_tokens = 0 } = told;
-  const kept = cached_tokens + cache_write_tokens + cache_write_1h_tokens;
+  // One wire counts them beside the prompt, whatever was sent now; the other one within it.
+  const is_beside = target.shape === 'anthropic';
+  const kept = is_beside ? cached_tokens + cache_write_tokens + cache_write_1h_tokens : 0;
   const sent = PROMPT_FACTOR * estimated_prompt_tokens + PROMPT_TOKENS + pictures * PICTURE_TOKENS;
   const bound = has_unseen_input ? Math.max(sent, CONTEXT_TOKENS) : sent;
   return Math.min(told.prompt_tokens - kept, bound) + Math.min(kept, CONTEXT_TOKENS);
@@ -114,10 +118,10 @@ function soundBound({ family, request, units }: Funded): number | undefined {
   return units === undefined ? 0 : Math.ceil(units.seconds * SPOKEN_TOKENS_PER_SECOND);
 }
 
-/** The told length of a sound, within what its bytes can hold. */
-function secondsWithin({ request, units }: Funded, { seconds }: Told): number | undefined {
+/** The told length of a sound, within the length of what was sent. */
+function secondsWithin({ units }: Funded, { seconds }: Told): number | undefined {
   if (seconds === undefined || units === undefined) return seconds;
-  const most = Math.max(units.seconds, request.raw.length / SOUND_BYTES_LEAST) + SECONDS_BILLED;
+  const most = units.seconds * READING_SLACK + SECONDS_BILLED;
   return Math.min(seconds, most);
 }
 

@@ -69,10 +69,7 @@ export function failureBody(
     );
   }
   if (blame === 'account') {
-    throw new AppError('upstream_failed', "The provider refused this gateway's own account.", {
-      // Its clients cannot change that by asking again.
-      is_final: true,
-    });
+    throw accountRefused();
   }
   if (isErrorObject(body)) return body;
   if (message === '') {
@@ -86,6 +83,14 @@ export function failureBody(
   const fallback = status >= 500 ? 'api_error' : 'invalid_request_error';
   const error = { message, type: type ?? fallback, param, code };
   return Buffer.from(JSON.stringify({ type: 'error', error }));
+}
+
+/** The refusal for a client of a gateway whose own account a provider refuses. */
+export function accountRefused(): AppError {
+  return new AppError('upstream_failed', "The provider refused this gateway's own account.", {
+    // Its clients cannot change that by asking again.
+    is_final: true,
+  });
 }
 
 /** An error as both wires have it, with words in it. */

@@ -246,9 +246,16 @@ function wordsIn(value: unknown, levels = 4): Words | undefined {
 
 function wordsOf(value: Body): Words {
   const { message, detail, errors, error_msg, Message, msg } = value;
-  const said = [message, detail, errors, error_msg, Message, msg].map(textOf).find(Boolean) ?? '';
+  const said = [message, detail, errors, error_msg, Message, msg]
+    .map((one) => textOf(one))
+    .find(Boolean);
   const code = value.code ?? value.error_code ?? value.status_code ?? null;
-  return { message: said, code, type: value.type ?? value.status ?? null, param: value.param };
+  return {
+    message: said ?? '',
+    code,
+    type: value.type ?? value.status ?? null,
+    param: value.param,
+  };
 }
 
 /** A text, or the texts of a list, as frameworks list what is wrong with a body. */

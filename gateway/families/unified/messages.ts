@@ -29,8 +29,10 @@ function streamed(): Translator {
   return {
     push(chunk) {
       let text = '';
-      for (const { data } of readFrames(state, chunk)) {
-        const event = data === undefined ? undefined : objectIn(data);
+      for (const { data, event: name } of readFrames(state, chunk)) {
+        const said = data === undefined ? undefined : objectIn(data);
+        const is_flat = name === 'error' && said !== undefined && said.type !== 'error';
+        const event = is_flat ? { type: 'error', error: said.error ?? said } : said;
         if (event === undefined) continue;
         readEvent(event);
         const input = () => memberText(data as string, ['content_block', 'input']);

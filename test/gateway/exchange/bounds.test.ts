@@ -31,7 +31,7 @@ test.each<[string, object, number, number, Record<string, unknown>]>([
   [
     'cached tokens',
     { ...usage(9_000_000, 1), prompt_tokens_details: { cached_tokens: 8_000_000 } },
-    2_010_032,
+    10_032,
     1,
     {},
   ],

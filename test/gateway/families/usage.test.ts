@@ -90,7 +90,11 @@ const dialects: [string, object, object | undefined][] = [
   ['a total alone', { total_tokens: 1_100 }, { ...told(0, 0), total_tokens: 1_100 }],
   ['nothing above zero', { ...told(0, 0), total_tokens: 0 }, undefined],
   ['negative counts', told(-5, -1), undefined],
-  ['counts that nobody means', { prompt_tokens: 2 ** 53, completion_tokens: 1e308 }, undefined],
+  [
+    'counts that nobody means, for the bounds to cut',
+    { prompt_tokens: 2 ** 53, completion_tokens: 1e308 },
+    told(Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER),
+  ],
   ['texts that are no counts', { prompt_tokens: 'many', completion_tokens: '1e9' }, undefined],
   ['no object', [1, 2], undefined],
   ['null', null as unknown as object, undefined],

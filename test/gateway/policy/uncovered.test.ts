@@ -147,7 +147,6 @@ test('a start and a reload log which routes stand open under a chain, and if sto
   };
   const open_ones = [
     'messages',
-    'messages_count_tokens',
     'embeddings',
     'completions',
     'moderations',
