@@ -12,6 +12,7 @@ import { excessRoutes } from './routes/excess';
 import { memberRoutes } from './routes/members';
 import { operationRoutes } from './routes/operations';
 import { organizationRoutes } from './routes/organizations';
+import { priceSheetRoutes } from './routes/price-sheets';
 import { pricingRoutes } from './routes/pricing';
 import { ticketRoutes } from './routes/tickets';
 import { tokenRoutes } from './routes/tokens';
@@ -24,6 +25,7 @@ export const routes = [
   ...walletSettingsRoutes,
   ...pricingRoutes,
   ...excessRoutes,
+  ...priceSheetRoutes,
   ...organizationRoutes,
   ...memberRoutes,
   ...agentRoutes,

@@ -139,6 +139,26 @@ export const excess = z.strictObject({
   transaction_id: id.nullable(),
 });
 
+export const priceSheet = z.strictObject({
+  reservation_id: id,
+  request_id: id,
+  status: z.string(),
+  provider: z.string().nullable(),
+  model: z.string().nullable(),
+  currency: z.string().nullable(),
+  actual_cost: money.nullable(),
+  lines: z.array(
+    z.strictObject({
+      what: z
+        .string()
+        .describe('The count that is billed; also minimum, beyond_bound and rounding.'),
+      quantity: z.string(),
+      unit_price: z.string().describe('For one token, second or run, in the currency.'),
+      amount: z.string().describe('Exact; the lines add up to actual_cost.'),
+    }),
+  ),
+});
+
 export const exchangeRates = z.strictObject({
   base: z.literal('USD'),
   rates: z.record(z.string(), z.number()),

@@ -1,4 +1,4 @@
-import { type Db, many } from '../sql';
+import { type Db, many, one } from '../sql';
 
 /** One line of a request's bill. Exact decimals in the currency of its wallet, as text. */
 export interface PriceLine {
@@ -11,6 +11,34 @@ export interface PriceLine {
   /** For one token, second or run. */
   unit_price: string;
   amount: string;
+}
+
+/** The bill of one request: what served it, and the lines that add up to its cost. */
+export interface PriceSheet {
+  reservation_id: string;
+  request_id: string;
+  status: string;
+  provider: string | null;
+  model: string | null;
+  currency: string | null;
+  actual_cost_nanos: bigint | null;
+  lines: PriceLine[];
+}
+
+/**
+ * The bill of a reservation. `org_id` is the organization that it must belong to; null takes any.
+ * Throws `not_found`. Before it is settled it has no lines.
+ */
+export async function sheetOf(db: Db, id: string, org_id: string | null): Promise<PriceSheet> {
+  const { owner, ...head } = await one<Omit<PriceSheet, 'lines'> & { owner: string }>(
+    db,
+    `select r.id as reservation_id, r.request_id, r.status, r.currency, r.actual_cost_nanos, r.org_id as owner,
+       coalesce(r.settled_provider, r.provider) as provider, coalesce(r.settled_model, r.model) as model
+     from reservations r where r.id = :id and (:org_id::text is null or r.org_id = :org_id)`,
+    { id, org_id },
+    'No reservation',
+  );
+  return { ...head, lines: await linesOf(db, owner, id) };
 }
 
 /**
