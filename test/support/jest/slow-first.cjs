@@ -1,9 +1,15 @@
 const { default: Sequencer } = require('@jest/test-sequencer');
 const { slow, idle } = require('./slow-tests.cjs');
 
-// The slow files from the longest on, with an idle one after each but the first two.
-const begin = slow.flatMap((file, at) => (at < 2 ? [file] : [file, idle[at - 2]])).filter(Boolean);
-const order = [...begin, ...idle.filter((file) => !begin.includes(file))];
+// What kills a whole product under load has idle files beside it and no other slow one: processes
+// that start again need the processor. Then come the slow files from the longest on, with an idle
+// one after each but the first two.
+const BESIDE = 8;
+const kill = '/test/whole/kill.test.ts';
+const others = slow.filter((file) => file !== kill);
+const left = idle.slice(BESIDE);
+const mixed = others.flatMap((file, at) => (at < 2 ? [file] : [file, left[at - 2]]));
+const order = [kill, ...idle.slice(0, BESIDE), ...mixed, ...left].filter(Boolean);
 
 /**
  * The slowest files first, whatever Jest remembers of earlier runs: in a fresh clone it knows
