@@ -10,7 +10,7 @@ import { loadSettings } from './config/settings';
 import { openConfiguration } from './configuration';
 import { openControlPlane } from './control-plane/client';
 import { closeGateway, drain, openGateway } from './gateway';
-import { tellMissingPrices, tellTrust } from './notices';
+import { logMissingPrices, logTrust } from './notices';
 import { attachSockets } from './sockets/upgrade';
 
 // Longer than a balancer keeps an idle connection, so that it never sends into a closing one.
@@ -36,7 +36,7 @@ export async function main(): Promise<void> {
     name: 'GATEWAY',
   });
   log.info({ port }, 'the gateway listens');
-  tellTrust(gateway);
+  logTrust(gateway);
   void logReadiness(gateway, urls);
 
   const stop = async (signal: string): Promise<void> => {
@@ -70,5 +70,5 @@ async function logReadiness(gateway: Gateway, urls: readonly string[]): Promise<
   }
   if (gateway.is_draining) return;
   if (is_told) log.info('the control plane answers this gateway');
-  await tellMissingPrices(gateway);
+  await logMissingPrices(gateway);
 }

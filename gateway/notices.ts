@@ -2,7 +2,7 @@ import type { Gateway } from './call/call';
 import { priceFor } from './control-plane/prices';
 
 /** Says whose word on a client's address is taken, if addresses are counted. */
-export function tellTrust({ snapshot, log }: Gateway): void {
+export function logTrust({ snapshot, log }: Gateway): void {
   const { rate_limits, user_rate_limit } = snapshot.settings;
   const { enabled, header, trusted_proxies } = rate_limits.ip;
   if (!enabled && !user_rate_limit.fallback_to_ip) return;
@@ -16,7 +16,7 @@ export function tellTrust({ snapshot, log }: Gateway): void {
 }
 
 /** Warns of models that are served and would be refused, as they have no price. */
-export async function tellMissingPrices({ snapshot, control_plane, log }: Gateway): Promise<void> {
+export async function logMissingPrices({ snapshot, control_plane, log }: Gateway): Promise<void> {
   const prices = await control_plane.prices();
   if (prices === undefined) return;
   const unpriced = snapshot.settings.providers.targets.flatMap(({ provider, models }) =>

@@ -6,7 +6,7 @@ import { refusedBody, upstreamError } from '../upstreams/errors';
 import type { Candidate } from '../upstreams/targets';
 import { isObject } from '../wire/values';
 import { sentTo } from './outgoing';
-import { type Refusal, readRefusal, tellRefusal } from './refusals';
+import { answerRefusal, type Refusal, readRefusal } from './refusals';
 
 // What the client has to mend. All else says more of the provider than of the request.
 const of_client = new Set([400, 413, 422]);
@@ -43,7 +43,7 @@ export async function answerCount(call: Limited): Promise<void> {
     if (refused === undefined) breaker.failed();
     else breaker.abandoned();
     const is_mistake = of_client.has(refused?.refusal.status ?? 0);
-    if (refused?.failure.blame === 'client' && is_mistake) return tellRefusal(call, refused);
+    if (refused?.failure.blame === 'client' && is_mistake) return answerRefusal(call, refused);
   }
   if (call.client_is_gone) return;
   over.signal.throwIfAborted();

@@ -7,7 +7,7 @@ import { refused } from '../stages/outcome';
 import type { Candidate } from '../upstreams/targets';
 import { Exchange, type Trouble } from './exchange';
 import { sentTo } from './outgoing';
-import { tellRefusal } from './refusals';
+import { answerRefusal } from './refusals';
 
 // All that goes from the client to the upstream besides the body; its key, cookies and identity
 // never do.
@@ -99,7 +99,7 @@ async function conclude(call: Funded, trouble: Trouble | undefined): Promise<voi
   if (trouble.error !== undefined) throw trouble.error;
   const { code, type } = trouble.failure;
   call.provider_failure = { status: trouble.refusal.status, code: code ?? type };
-  await tellRefusal(call, trouble);
+  await answerRefusal(call, trouble);
 }
 
 /** Waits, but no longer than the client is there. */

@@ -35,7 +35,7 @@ export function readRefusal(given: Refusal): Refused {
  * Answers the client with what its provider said. Throws our own refusal where the client is not
  * told that, or the provider said nothing.
  */
-export async function tellRefusal(call: Routed, { failure, refusal }: Refused): Promise<void> {
+export async function answerRefusal(call: Routed, { failure, refusal }: Refused): Promise<void> {
   const kept = picked(refusal.headers);
   for (const name of hints) if (kept[name] !== undefined) call.ctx.set(name, kept[name]);
   const body = await checkRefusal(call, failure.status, failureBody(failure, refusal));

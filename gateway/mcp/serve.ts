@@ -11,7 +11,7 @@ import { mcp } from '../families/mcp';
 import type { ClientRequest } from '../families/request';
 import { pipelineOf } from '../pipeline';
 import { confirmKey } from '../stages/identify';
-import { countUnpriced, limitByAddress, tellUnpriced } from '../stages/limit';
+import { countUnpriced, emitUnpriced, limitByAddress } from '../stages/limit';
 import { checkOrigin } from '../stages/origins';
 import type { Upstream } from '../upstreams/targets';
 import { printExact } from '../wire/exact';
@@ -79,7 +79,7 @@ async function serve(
   const { headers } = ctx.req;
   const address = countUnpriced(ctx, gateway);
   // If no tool is called, nothing else tells of it.
-  ctx.res.once('close', () => tellUnpriced(ctx, gateway, address));
+  ctx.res.once('close', () => emitUnpriced(ctx, gateway, address));
   checkOrigin(headers, snapshot.settings.mcp);
   // Before a body is read; whether the key is still valid, the calls ask.
   await snapshot.identifier.who(headers);

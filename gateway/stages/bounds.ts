@@ -13,8 +13,6 @@ const PROMPT_FACTOR = 4;
 const PROMPT_TOKENS = 10_000;
 // Some models make as many of one picture as others of thirty.
 const PICTURE_TOKENS = 40_000;
-// A second of speech at the lowest rates that are in use.
-export const SOUND_BYTES_LEAST = 500;
 // Some providers bill a sound as longer than it is, up to a length.
 const SECONDS_BILLED = 60;
 // Two readers of a file may differ about its length.

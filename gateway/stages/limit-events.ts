@@ -34,7 +34,7 @@ export function emitOf(asking: Asking, content: (identity?: Identity) => EventCo
 }
 
 /** Tells of the count of an address that let a request pass, unless that has been told of. */
-export function tellAddress(
+export function emitAddress(
   { limits }: Pick<Gateway, 'limits'>,
   address: CountedAddress,
   tell: (content: (identity?: Identity) => EventContent) => void,

@@ -7,7 +7,7 @@ import { addressOf } from '../limits/address';
 import type { Decision } from '../limits/decision';
 import { type CountedAddress, uncounted } from '../limits/engine';
 import { answerLimit, refusal, setLimitHeaders } from './limit-answers';
-import { type Asking, emitOf, exceeded, tellAddress } from './limit-events';
+import { type Asking, emitAddress, emitOf, exceeded } from './limit-events';
 
 /**
  * Counts the address, ahead of everything else; the decision over all tiers takes the count over.
@@ -26,7 +26,7 @@ export function limitByAddress(call: Begun): Addressed {
   }
   // A call that fails ahead of the decision over all tiers has passed this one.
   if (!address.is_told)
-    call.onEnd(() => tellAddress(gateway, address, (told) => emitAs(call, told)));
+    call.onEnd(() => emitAddress(gateway, address, (told) => emitAs(call, told)));
   return Object.assign(call, { address });
 }
 
@@ -43,11 +43,11 @@ type Unpriced = Pick<ClientSide, 'req' | 'set'> & { state?: Record<string, unkno
  */
 export function limitUnpriced(ctx: Unpriced, gateway: Gateway): CountedAddress {
   const address = countUnpriced(ctx, gateway);
-  tellUnpriced(ctx, gateway, address);
+  emitUnpriced(ctx, gateway, address);
   return address;
 }
 
-/** The same for a request that may turn out to be a priced call: `tellUnpriced` ends it. */
+/** The same for a request that may turn out to be a priced call: `emitUnpriced` ends it. */
 export function countUnpriced(ctx: Unpriced, gateway: Gateway): CountedAddress {
   const { limits, snapshot } = gateway;
   const rules = snapshot.limits;
@@ -63,8 +63,8 @@ export function countUnpriced(ctx: Unpriced, gateway: Gateway): CountedAddress {
 }
 
 /** Tells of an address that was counted, unless a decision over all tiers has done so. */
-export function tellUnpriced(ctx: Unpriced, gateway: Gateway, address: CountedAddress): void {
-  tellAddress(gateway, address, (told) => emitOf(askingOf(ctx, gateway), told));
+export function emitUnpriced(ctx: Unpriced, gateway: Gateway, address: CountedAddress): void {
+  emitAddress(gateway, address, (told) => emitOf(askingOf(ctx, gateway), told));
 }
 
 function askingOf(ctx: Unpriced, gateway: Gateway): Asking {
