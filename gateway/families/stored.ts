@@ -1,4 +1,5 @@
 import type { NamedId } from '../../domain/ledger/calls';
+import { folded } from '../wire/members';
 import { type Container, said, walk } from '../wire/scan';
 import { type Body, isObject, listOf, stringOf } from '../wire/values';
 
@@ -7,7 +8,8 @@ export interface NamedMember extends NamedId {
   member: string;
 }
 
-// Members whose text, or each text of whose list, is an id.
+// Members whose text, or each text of whose list, is an id. Some providers ignore case and
+// underscores, so a member in another spelling counts as well.
 const kinds = new Map([
   ['previous_response_id', 'response'],
   ['previous_message_id', 'message'],
@@ -100,13 +102,22 @@ const told_by_id = new Map([
   ['reasoning', 'encrypted_content'],
   ['image_generation_call', 'result'],
   ['file_search_call', ''],
+  ['web_search_call', ''],
+  ['code_interpreter_call', ''],
+  ['mcp_call', ''],
+  ['compaction', 'encrypted_content'],
 ]);
 // The quotes of an empty text.
 const EMPTY_CHARACTERS = 2;
 // Most requests have none of these; an escape may hide a name.
-const hints = ['_id', '"id"', '"container"', '"conversation"', '"thread"', '"audio"', '\\u'];
-const names = [...kinds.keys(), ...holders.keys()].join('|');
-const hinted = new RegExp(`"(?:${names})"|\\\\u`);
+const names = [...kinds.keys(), ...holders.keys()].map((name) => name.replaceAll('_', '[_-]?'));
+const hinted = new RegExp(`"(?:${names.join('|')})"|\\\\u`, 'i');
+const folded_kinds = foldedNames(kinds);
+const folded_holders = foldedNames(holders);
+
+function foldedNames(names: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
+  return new Map([...names].map(([name, kind]) => [folded(name), kind]));
+}
 
 /** What is known of a list or an object of a request. */
 interface Part {
@@ -130,7 +141,6 @@ interface Part {
  * the provider's account does.
  */
 export function namedIds(bytes: Buffer): NamedMember[] {
-  if (!hints.some((hint) => bytes.includes(hint))) return [];
   const text = bytes.toString('utf8');
   const may_have_items = text.includes('"input"') && text.includes('"id"');
   if (!may_have_items && !hinted.test(text)) return [];
@@ -153,16 +163,16 @@ export function namedIds(bytes: Buffer): NamedMember[] {
       if (role.place === 'free' || role.place === 'variables') return;
       if (role.is_item && end - start > EMPTY_CHARACTERS) role.texts.push(member);
       const named_by = is_list ? name : member;
-      const kind = kinds.get(named_by);
+      const kind = kinds.get(named_by) ?? folded_kinds.get(folded(named_by));
       if (kind !== undefined) add(role, { kind, id: said(text, start, end), member: named_by });
-      else if (member === 'id') role.ids.push(said(text, start, end));
+      else if (folded(member) === 'id') role.ids.push(said(text, start, end));
       else if (member === 'type') role.types.push(said(text, start, end));
     },
     close({ role, is_list, name }) {
       const is_block = role.place === 'block' && !is_list;
       if (is_block && !isToolUse(role)) for (const one of role.written) found.set(keyOf(one), one);
       if (is_list || role.place === 'free') return;
-      const kind = holders.get(name) ?? itemKind(role);
+      const kind = holders.get(name) ?? folded_holders.get(folded(name)) ?? itemKind(role);
       if (kind === undefined) return;
       for (const id of role.ids) add(role, { kind, id, member: name });
     },

@@ -112,7 +112,8 @@ export function spellings(...names: string[]): Spellings {
 }
 
 // Upper case comes first: it is what the long s and the Kelvin sign share with their letters.
-function folded(key: string): string {
+/** A name without case, underscores and hyphens, as some parsers compare names. */
+export function folded(key: string): string {
   return key.toUpperCase().toLowerCase().replaceAll(/[_-]/g, '');
 }
 
