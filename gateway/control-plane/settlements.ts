@@ -15,7 +15,15 @@ export function createSettlements(batches: Batches, log: Logger) {
   const settle = async (settlement: Settle, estimate: Usage | undefined): Promise<void> => {
     const refusal = await deliver(batches, log, settlement);
     if (refusal === undefined) return;
-    if (refusal.status !== 422 || settlement.outcome !== 'completed' || estimate === undefined) {
+    const { outcome, usage } = settlement;
+    if (refusal.status === 422 && outcome === 'failed' && usage !== undefined) {
+      // What it delivered before it failed is all that it owes, in whatever words.
+      const plain = inOlderWords(settlement, usage);
+      const again = await deliver(batches, log, plain);
+      if (again !== undefined) logLost(log, plain, again, usage);
+      return;
+    }
+    if (refusal.status !== 422 || outcome !== 'completed' || estimate === undefined) {
       logLost(log, settlement, refusal);
       return;
     }

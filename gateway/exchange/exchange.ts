@@ -10,7 +10,7 @@ import type { Candidate } from '../upstreams/targets';
 import { jsonOf } from '../wire/values';
 import type { Head, Headers, NoAnswer } from './answer';
 import { failed_early, Incoming } from './incoming';
-import { type Refusal, type Refused, readRefusal } from './refusals';
+import { type Refused, readRefusal } from './refusals';
 import { Valve } from './valve';
 
 // How long and how much is read on behalf of a client that has gone, for the usage at the answer's
@@ -21,7 +21,6 @@ const DRAIN_BYTES = 1_048_576;
 const REFUSAL_MAX_BYTES = 1_048_576;
 const REFUSAL_MS = 5_000;
 
-const empty = Buffer.alloc(0);
 const endless = new Error('The error of the provider does not end.');
 type Controller = Dispatcher.DispatchController;
 
@@ -40,7 +39,9 @@ export class Exchange implements Dispatcher.DispatchHandler {
   readonly done = this.over.promise;
   private readonly call: Funded;
   private readonly candidate: Candidate;
-  private refusal: Refusal | undefined;
+  private refusal: Head | undefined;
+  private refused_chunks: Buffer[] = [];
+  private refused_bytes = 0;
   private refusal_timer: NodeJS.Timeout | undefined;
   private controller: Controller | undefined;
   private has_given_up = false;
@@ -66,7 +67,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   onResponseStart(controller: Controller, status: number, headers: Headers): void {
     if (status < 200) return;
     if (status >= 300) {
-      this.refusal = { status, headers, body: empty };
+      this.refusal = { status, headers };
       // Nobody waits for the end of an error.
       this.refusal_timer = setTimeout(() => this.abort(endless), REFUSAL_MS);
     } else {
@@ -82,7 +83,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(_controller: Controller, chunk: Buffer): void {
-    if (this.refusal !== undefined) this.collect(this.refusal, chunk);
+    if (this.refusal !== undefined) this.collect(chunk);
     this.incoming?.push(chunk);
     if (!this.call.client_is_gone && !this.incoming?.isRefused()) return;
     this.drained_bytes += chunk.length;
@@ -97,9 +98,10 @@ export class Exchange implements Dispatcher.DispatchHandler {
     void this.finish(error);
   }
 
-  private collect(refusal: Refusal, chunk: Buffer): void {
-    refusal.body = Buffer.concat([refusal.body, chunk]);
-    if (refusal.body.length > REFUSAL_MAX_BYTES) this.abort(endless);
+  private collect(chunk: Buffer): void {
+    this.refused_chunks.push(chunk);
+    this.refused_bytes += chunk.length;
+    if (this.refused_bytes > REFUSAL_MAX_BYTES) this.abort(endless);
   }
 
   /** All that a settlement needs is known. */
@@ -152,7 +154,10 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   private async settleWith(error: Error | undefined): Promise<Trouble | undefined> {
     const { refusal } = this;
-    if (refusal !== undefined) return this.failedBy(readRefusal(refusal));
+    if (refusal !== undefined) {
+      const body = Buffer.concat(this.refused_chunks);
+      return this.failedBy(readRefusal({ ...refusal, body }));
+    }
     // What failed early said so itself; that it was broken off then is nobody's fault.
     const broken = error === failed_early ? undefined : error;
     const ended = await this.incoming?.end(broken);

@@ -4,7 +4,7 @@ import type { Family } from '../families/family';
 export type Kind = 'events' | 'json' | 'sound';
 
 const ENOUGH_CHARACTERS = 16;
-const BLANKS_MAX = 65_536;
+const BLANKS_MAX = 4_096;
 const field = /^(?:(?:data|event|id|retry)?:|(?:data|event)\n)/;
 
 /**

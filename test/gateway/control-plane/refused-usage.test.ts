@@ -122,7 +122,8 @@ const older = new Set([
   ...['characters', 'seconds', 'tool_calls'],
 ]);
 
-test('an API of the version before, which refuses what it does not know, takes the last estimate', async () => {
+/** An API that refuses what the version before does not know, and notes what it hears. */
+async function openOlderApi() {
   const heard: Settle[] = [];
   const server = createServer(async (req, res) => {
     const { items } = (await json(req)) as { items: { id: string; body: Settle }[] };
@@ -137,6 +138,11 @@ test('an API of the version before, which refuses what it does not know, takes t
     res.end();
   });
   const at = `http://127.0.0.1:${await listen(server, 0)}`;
+  return { heard, at, close: () => new Promise((resolve) => server.close(resolve)) };
+}
+
+test('an API of the version before, which refuses what it does not know, takes the last estimate', async () => {
+  const { heard, at, close } = await openOlderApi();
   const lines: Record<string, unknown>[] = [];
   const log = pino({ level: 'error' }, { write: (line: string) => lines.push(JSON.parse(line)) });
   const control_plane = openControlPlane({ urls: [at], token: 'svc_ak_test' }, log);
@@ -164,7 +170,7 @@ test('an API of the version before, which refuses what it does not know, takes t
   );
   await until(() => control_plane.unsettled() === 0);
   await control_plane.close();
-  await new Promise((resolve) => server.close(resolve));
+  await close();
   const [, second, third] = heard;
   expect(heard).toHaveLength(3);
   // The API of today is told all, so that nothing is charged at the base, and binds the ids.
@@ -185,4 +191,32 @@ test('an API of the version before, which refuses what it does not know, takes t
   expect(lines.map(({ msg }) => msg)).toEqual([
     'a usage was refused, the estimate is charged: It has unknown fields.',
   ]);
+});
+
+test('what an answer delivered before it failed is charged by an API of the version before too', async () => {
+  const { heard, at, close } = await openOlderApi();
+  const control_plane = openControlPlane(
+    { urls: [at], token: 'svc_ak_test' },
+    pino({ level: 'silent' }),
+  );
+  const usage = { ...nothing_used, prompt_tokens: 5, completion_tokens: 2, web_searches: 1 };
+  control_plane.settle(
+    {
+      org_id: 'org_1',
+      reservation_id: 'res_1',
+      outcome: 'failed',
+      usage,
+      usage_source: 'estimated',
+      stored_ids: [{ kind: 'response', id: 'r', provider: 'openai' }],
+    },
+    { ...nothing_used, prompt_tokens: 10, completion_tokens: 64 },
+  );
+  await until(() => control_plane.unsettled() === 0);
+  await control_plane.close();
+  await close();
+  expect(heard).toHaveLength(2);
+  expect(heard[1]).toMatchObject({
+    outcome: 'failed',
+    usage: { prompt_tokens: 5, completion_tokens: 2, tool_calls: 1 },
+  });
 });
