@@ -20,6 +20,11 @@ import { z } from 'zod';
  *   currency     captures in this currency
  *   result       pending, declined (capture; provider A then answers 201 with a DECLINED
  *                capture), or failed (refund)
+ *   issue        with `answer: error`, at provider A: the issue that it names (PAYMENT_DENIED)
+ *   set          members of the answer that are told otherwise, by JSON pointer:
+ *                {"/status": "NEW_WORD"}. Where a pointer leads to nothing, the answer stays
+ *   reversed     all lists of the answer in the other order
+ *   path         only requests whose path ends so: "/disputes"
  *
  * Provider B keeps a 500 under the request's idempotency key and repeats it, as Stripe does; 503 is
  * not kept.
@@ -51,6 +56,10 @@ const fault = z.strictObject({
   amount: z.string().optional(),
   currency: z.string().length(3).toUpperCase().optional(),
   result: z.enum(['pending', 'declined', 'failed']).optional(),
+  issue: z.string().optional(),
+  set: z.record(z.string().startsWith('/'), z.unknown()).optional(),
+  reversed: z.boolean().default(false),
+  path: z.string().optional(),
   type: z.string().optional(),
   blocked: z.boolean().default(false),
   duplicates: z.int().min(0).max(1_000).default(0),
@@ -65,6 +74,7 @@ export interface Subject {
   id?: string | undefined;
   reference?: string | null | undefined;
   type?: string | undefined;
+  path?: string | undefined;
 }
 
 export type Faults = ReturnType<typeof createFaults>;
@@ -92,7 +102,22 @@ export function createFaults() {
   };
 }
 
-function isMeant({ order, type }: Fault, subject: Subject): boolean {
+function isMeant({ order, type, path }: Fault, subject: Subject): boolean {
+  if (path !== undefined && !subject.path?.endsWith(path)) return false;
   if (type !== undefined && type !== subject.type) return false;
   return order === undefined || order === subject.id || order === subject.reference;
+}
+
+/** An answer's body as a script says that it is told. */
+export function retold(body: unknown, { set = {}, reversed }: Fault): unknown {
+  const told = JSON.parse(JSON.stringify(body), (_, value) =>
+    reversed && Array.isArray(value) ? value.reverse() : value,
+  );
+  for (const [pointer, value] of Object.entries(set)) {
+    const steps = pointer.slice(1).split('/');
+    const last = steps.pop() as string;
+    const owner = steps.reduce((at, step) => at?.[step], told);
+    if (owner !== null && typeof owner === 'object') owner[last] = value;
+  }
+  return told;
 }

@@ -113,6 +113,9 @@ function aim(wire: Wire, request: ProviderRequest): unknown {
 function takeBack(wire: Wire, order: Order, { amount }: Wish, made_by: 'operator' | 'reversal') {
   if (order.capture?.status !== 'completed')
     throw new desk.DeskRefusal('What has not come cannot be taken back.');
+  const isTaken = order.disputes.some((one) => !one.is_inquiry && one.status !== 'won');
+  if (isTaken && !wire.desk.refunds_disputed)
+    throw new desk.DeskRefusal('What has been charged back cannot be refunded.');
   const left = desk.refundable(order);
   const units = amount === undefined ? left : toUnits(wire, order, amount);
   if (units <= 0 || units > left) throw new desk.DeskRefusal('So much cannot be taken back.');
