@@ -24,7 +24,6 @@ import { z } from 'zod';
  *   set          members of the answer that are told otherwise, by JSON pointer:
  *                {"/status": "NEW_WORD"}. Where a pointer leads to nothing, the answer stays
  *   reversed     all lists of the answer in the other order
- *   path         only requests whose path ends so: "/disputes"
  *
  * Provider B keeps a 500 under the request's idempotency key and repeats it, as Stripe does; 503 is
  * not kept.
@@ -59,7 +58,6 @@ const fault = z.strictObject({
   issue: z.string().optional(),
   set: z.record(z.string().startsWith('/'), z.unknown()).optional(),
   reversed: z.boolean().default(false),
-  path: z.string().optional(),
   type: z.string().optional(),
   blocked: z.boolean().default(false),
   duplicates: z.int().min(0).max(1_000).default(0),
@@ -74,7 +72,6 @@ export interface Subject {
   id?: string | undefined;
   reference?: string | null | undefined;
   type?: string | undefined;
-  path?: string | undefined;
 }
 
 export type Faults = ReturnType<typeof createFaults>;
@@ -102,8 +99,7 @@ export function createFaults() {
   };
 }
 
-function isMeant({ order, type, path }: Fault, subject: Subject): boolean {
-  if (path !== undefined && !subject.path?.endsWith(path)) return false;
+function isMeant({ order, type }: Fault, subject: Subject): boolean {
   if (type !== undefined && type !== subject.type) return false;
   return order === undefined || order === subject.id || order === subject.reference;
 }

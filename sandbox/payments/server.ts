@@ -54,9 +54,7 @@ async function serve(wire: Wire, req: IncomingMessage, res: ServerResponse, arri
   if (!found) return send(res, wire.unknown(request));
   const refusal = found.is_public ? undefined : wire.unauthorized(request);
   if (refusal) return send(res, refusal);
-  const { path } = request;
-  const subject = { ...found.subject?.(request), path };
-  const script = found.point && wire.desk.faults.take(found.point, subject);
+  const script = found.point && wire.desk.faults.take(found.point, found.subject?.(request) ?? {});
   const done = obey(wire, found, request, script);
   const answer =
     script && done.body !== undefined ? { ...done, body: retold(done.body, script) } : done;
