@@ -109,7 +109,7 @@ begin
   update payment_sessions q set provider_called_at = null, provider_message = p_message, unanswered = q.unanswered + 1,
     answered = greatest(q.answered, p_asked),
     ask_again_at = clock_timestamp() + payment_pause(case q.status when 'capturing' then q.status else 'created' end, q.unanswered),
-    checks = q.checks + (q.next_check_at <= clock_timestamp())::int,
+    checks = q.checks + coalesce(q.next_check_at <= clock_timestamp(), false)::int,
     next_check_at = case when q.next_check_at <= clock_timestamp() then clock_timestamp() + payment_pause(q.status, q.checks + 1)
       else q.next_check_at end,
     gone_since = case when p_is_gone then coalesce(q.gone_since, clock_timestamp()) else q.gone_since end,

@@ -158,6 +158,8 @@ export function closeDispute(desk: Desk, order: Order, status: 'won' | 'lost'): 
   const dispute = order.disputes.findLast((one) => one.status === 'open');
   if (dispute === undefined) throw new DeskRefusal('No dispute of this order is open.');
   dispute.status = status;
+  // At B only a dispute that moved money can be lost.
+  if (status === 'lost' && !desk.refunds_disputed) dispute.is_inquiry = false;
   keep(desk, order, { kind: 'dispute_closed', dispute });
 }
 

@@ -85,8 +85,9 @@ export function createFaults() {
       return script;
     },
     list: (): readonly Fault[] => scripts,
-    clear() {
-      scripts = [];
+    /** Forgets the scripts of an order; of all without one. */
+    clear(order?: string) {
+      scripts = order === undefined ? [] : scripts.filter((one) => one.order !== order);
     },
     /** The oldest script that waits for this request, counted down. */
     take(on: FaultPoint, subject: Subject): Fault | undefined {

@@ -11,7 +11,7 @@ import type { Arrival, ProviderRequest, ProviderResponse, Wire } from './wire';
  *   GET        /sandbox/orders[/:id]     how orders stand; an id or the merchant's own name of it
  *   GET        /sandbox/events           webhooks: tries, deliveries, last answer
  *   POST       /sandbox/webhooks         {"url": "http://..." | null, "retry_ms": [1000, ...]}
- *   POST|GET|DELETE /sandbox/faults      scripts of misbehaviour, see faults.ts
+ *   POST|GET|DELETE /sandbox/faults      scripts of misbehaviour, see faults.ts; DELETE ?order=
  *   POST       /sandbox/orders/:id/...
  *     pay, decline, cancel               the buttons of the page; answers the buyer's next address
  *     expire                             the time of the order is over
@@ -82,7 +82,7 @@ function operateOn(wire: Wire, request: ProviderRequest, arrivals: Arrival[]): P
   if (noun === 'webhooks') return ok(aim(wire, request));
   if (noun === 'faults') {
     if (request.method === 'POST') return ok(faults.add(json(request)));
-    if (request.method === 'DELETE') faults.clear();
+    if (request.method === 'DELETE') faults.clear(request.query.get('order') ?? undefined);
     return ok({ faults: faults.list() });
   }
   if (noun === 'orders' && id === undefined) return ok({ orders: [...store.orders.values()] });
