@@ -28,7 +28,8 @@ import { inTrace } from './traces';
 /** Temporal accepts a message in this time, or the caller gets 503: look and repeat. */
 const ACCEPT_MS = 2_000;
 const RESULT_MS = 25_000;
-const ATTEMPTS_MAX = 5;
+// Between tries of a message that met the workflow's end, or a task that was undone.
+const PAUSE_MS = { first: 50, longest: 500 };
 // gRPC: RESOURCE_EXHAUSTED. So answers Temporal, too, if a workflow that has just ended is started
 // again within a second: the tries outlast that second, and end within the time for accepting.
 const EXHAUSTED = 8;
@@ -101,18 +102,21 @@ interface Update {
 }
 
 async function update<Result>(client: Client, db: Db, message: Update): Promise<Result> {
-  for (let attempt = 1; ; attempt += 1) {
+  const give_up_at = Date.now() + RESULT_MS;
+  for (let pause_ms = PAUSE_MS.first; ; pause_ms = Math.min(2 * pause_ms, PAUSE_MS.longest)) {
     try {
-      return await send<Result>(client, db, message);
+      return await send<Result>(client, db, message, give_up_at);
     } catch (error) {
       // It ended as the message came: started anew, it reads its row and answers. Or its task was
-      // undone by another message.
-      if (attempt < ATTEMPTS_MAX && (hasJustEnded(error) || isUndone(error))) {
+      // undone by another message, or by the death of its worker.
+      const isPassing = hasJustEnded(error) || isUndone(error);
+      if (isPassing && Date.now() + pause_ms < give_up_at) {
         if (await message.options?.isDone?.()) return undefined as Result;
+        await sleep(pause_ms);
         continue;
       }
       if (message.options?.isResultNeeded === false && isFull(error)) return undefined as Result;
-      throw refusalOf(error) ?? error;
+      throw isPassing || isFull(error) ? away() : (refusalOf(error) ?? error);
     }
   }
 }
@@ -121,6 +125,7 @@ async function send<Result>(
   client: Client,
   db: Db,
   { start, name, input, options = {} }: Update,
+  give_up_at: number,
 ): Promise<Result> {
   const { update_id, isResultNeeded = true, isUnderWay } = options;
   const operation = new WithStartWorkflowOperation(start.workflow, {
@@ -128,7 +133,6 @@ async function send<Result>(
     args: [input],
     workflowIdConflictPolicy: 'USE_EXISTING',
   });
-  const give_up_at = Date.now() + RESULT_MS;
   const accepting = client.withDeadline(give_up_at, () =>
     client.workflow.startUpdateWithStart(name, {
       args: [input],
