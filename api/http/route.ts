@@ -29,6 +29,8 @@ export interface Ctx {
   temporal: Temporal;
   secrets: Secrets;
   providerOf: ProviderOf;
+  /** Hosts where payment providers may be, beside their own: `PAYMENT_HOSTS`. */
+  payment_hosts: readonly string[];
   event_streams: EventStreams;
   /** True once the process stops. */
   isDraining: () => boolean;
@@ -103,6 +105,7 @@ export interface Connections extends Sources {
   temporal: Temporal;
   secrets: Secrets;
   providerOf: ProviderOf;
+  payment_hosts: readonly string[];
   event_streams: EventStreams;
   isDraining: () => boolean;
   tracing?: Tracing | undefined;
@@ -135,6 +138,7 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
     temporal: inTrace(connections.temporal, http),
     secrets,
     providerOf: connections.providerOf,
+    payment_hosts: connections.payment_hosts,
     event_streams: connections.event_streams,
     isDraining: connections.isDraining,
     tracing,

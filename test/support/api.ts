@@ -62,6 +62,9 @@ export async function startApi(more: Partial<Connections> = {}): Promise<TestApi
   return { ...served, db, database_url, close };
 }
 
+/** Where the tests' payment providers are. */
+export const payment_hosts = ['127.0.0.1'];
+
 /** The control plane on a free port over the given database. */
 export async function serve(
   connections: Partial<Connections> & { db: Db },
@@ -74,7 +77,10 @@ export async function serve(
   const temporal = openTemporal({ address: temporal_address, namespace: 'svc' }, db);
   const isDraining = () => false;
   const server = createServer(
-    createApp({ batches, waiters, temporal, secrets, isDraining, ...connections }, log).callback(),
+    createApp(
+      { batches, waiters, temporal, secrets, isDraining, payment_hosts, ...connections },
+      log,
+    ).callback(),
   );
   const url = `http://127.0.0.1:${await listen(server, 0)}`;
   const close = async () => {
