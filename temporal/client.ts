@@ -10,10 +10,11 @@ import {
   WorkflowUpdateFailedError,
   WorkflowUpdateRPCTimeoutOrCancelledError,
 } from '@temporalio/client';
-import { ActivityFailure, ApplicationFailure } from '@temporalio/common';
+import { ActivityFailure, ApplicationFailure, NamespaceNotFoundError } from '@temporalio/common';
 import { AppError, type ErrorCode, type ErrorDetails } from '../domain/errors';
 import type { Db } from '../domain/sql';
 import type { Trace } from '../domain/trace';
+import { grpcCode, type TemporalAddress } from './connection';
 import {
   type InputOf,
   type ResultOf,
@@ -59,13 +60,13 @@ const RECONNECT_MS_MAX = 2_000;
 
 /** A client that connects when it is first used, and gives up soon if Temporal is away. */
 export function openTemporal(
-  { address, namespace }: { address: string; namespace: string },
+  { namespace, ...to }: TemporalAddress & { namespace: string },
   db: Db,
 ) {
   const initialIntervalMs = ({ code }: { code: number }) => (code === EXHAUSTED ? 300 : 100);
   const retry = defaultGrpcRetryOptions({ maxAttempts: 3, initialIntervalMs });
   const connection = Connection.lazy({
-    address,
+    ...to,
     interceptors: [makeGrpcRetryInterceptor(retry)],
     // A server that comes back is found within seconds; left alone, the pause grows to two minutes.
     channelArgs: { 'grpc.max_reconnect_backoff_ms': RECONNECT_MS_MAX },
@@ -178,11 +179,6 @@ function isUndone(error: unknown): boolean {
   return grpcCode(error) === UNDONE;
 }
 
-function grpcCode(error: unknown): number | undefined {
-  const { code, cause } = error as { code?: number; cause?: { code?: number } };
-  return cause?.code ?? code;
-}
-
 /** The workflow takes no more messages at this moment. */
 function isFull(error: unknown): boolean {
   return grpcCode(error) === EXHAUSTED;
@@ -197,7 +193,9 @@ function refusalOf(error: unknown): AppError | undefined {
     return new AppError(cause.type as ErrorCode, cause.message, details ?? {});
   }
   const is_away =
-    error instanceof WorkflowUpdateRPCTimeoutOrCancelledError || error instanceof ServiceError;
+    error instanceof WorkflowUpdateRPCTimeoutOrCancelledError ||
+    error instanceof ServiceError ||
+    error instanceof NamespaceNotFoundError;
   return is_away ? away() : undefined;
 }
 

@@ -91,8 +91,6 @@ export const paymentRoutes = [
   }),
 ];
 
-const CHECKOUT_LABEL = 'checkout_state';
-
 async function createCheckout(ctx: Ctx, input: z.infer<typeof checkout>) {
   const { session_id, buyer, approval } = await makeCheckout(ctx, input);
   const { provider: name, approval_url, expires_at } = approval;
@@ -160,7 +158,7 @@ async function confirmCheckout(ctx: Ctx, input: z.infer<typeof confirmation>) {
   const buyer = buyerOf(ctx.principal, session.org_id);
   const isOurs = await ctx.secrets.isSigned(
     input.checkout_state,
-    CHECKOUT_LABEL,
+    'checkout_state',
     ...partsOf(session.id, session.provider, buyer),
   );
   if (!isOurs)
@@ -245,7 +243,7 @@ export function buyerOf(principal: Principal, org_id: string): payments.Buyer {
 }
 
 function stateOf({ secrets }: Ctx, session_id: string, name: ProviderName, buyer: payments.Buyer) {
-  return secrets.sign(CHECKOUT_LABEL, ...partsOf(session_id, name, buyer));
+  return secrets.sign('checkout_state', ...partsOf(session_id, name, buyer));
 }
 
 function partsOf(session_id: string, name: ProviderName, buyer: payments.Buyer): string[] {

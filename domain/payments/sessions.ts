@@ -19,7 +19,7 @@ export const statuses = [
 
 export type SessionStatus = (typeof statuses)[number];
 
-// The state table; `payment_moves` of the database is the same one, `move_payment` refuses the rest.
+// The state table: `payment_moves` of the database, too. `move_payment` refuses the rest.
 export const moves: Record<SessionStatus, readonly SessionStatus[]> = {
   created: ['capturing', 'canceled', 'expired', 'failed'],
   capturing: ['captured', 'created', 'failed'],
