@@ -82,7 +82,7 @@ test('a session is looked at for those who confirm it once in two seconds; soone
 
 test('equal creates, however many at once, share one try at the provider and its checkout', async () => {
   await world.use('payment_provider_a');
-  const script = { on: 'create', delay_ms: 1_500 };
+  const script = { on: 'create', delay_ms: 2_500 };
   await world.sandboxes.payment_provider_a.fault(script);
   const headers = { 'idempotency-key': 'the-same' };
   const create = () =>
