@@ -130,6 +130,19 @@ test.each(['requires_action', 'requires_confirmation', 'requires_capture', 'a_ne
   },
 );
 
+test.each([undefined, 'pending'])(
+  'a checkout that is paid, of which nobody has told us, cannot be canceled (%s)',
+  async (result) => {
+    const checkout = await silent('payment_provider_b', { on: 'capture', result });
+    await act(checkout, 'pay');
+    const path = `/v1/payments/sessions/${checkout.payment_session_id}/cancel`;
+    const canceled = await world.call('post', path, { key: tenant.member_key, body: {} });
+    expect(canceled.status).toBe(409);
+    const status = result === undefined ? 'completed' : 'capturing';
+    expect(await sessionOf(world, tenant, checkout)).toMatchObject({ status, late: false });
+  },
+);
+
 const refusedOnce = (issue: string, status = 422) => ({
   on: 'capture',
   answer: 'error',
