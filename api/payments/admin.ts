@@ -28,7 +28,7 @@ const resolution = z.strictObject({
   action: z
     .enum(['credit', 'refund', 'close'])
     .describe(
-      'credit: what was taken is credited. refund: it is sent back. close: it stays as it is.',
+      'credit: what was taken is credited. refund: it is sent back. close: it stays as it is; a payment that hangs while it is taken has failed.',
     ),
   amount: positiveAmount('amount')
     .optional()
@@ -62,7 +62,8 @@ export const paymentAdminRoutes = [
     access: platformAdmin,
     input: resolution,
     handler: resolve,
-    summary: 'Decide about money that came in another amount or currency.',
+    summary:
+      'Decide about money that came in another amount or currency, or close a payment that hangs.',
     is_idempotent: true,
     answer: answers.adminPaymentSession,
   }),

@@ -79,6 +79,8 @@ test.each(providerNames)(
       refund_status: 'pending',
     });
     expect(await balance()).toBe(0);
+    const shown = { status: 'completed', refund_status: 'pending', refunded_amount: 50 };
+    expect(await sessionOf(world, tenant, checkout)).toMatchObject(shown);
     await sandbox.act(order, 'fail-refund');
     await until(async () => (await balance()) === 50, 15_000);
     expect((await sessionOf(world, tenant, checkout)).refunded_amount).toBe(0);
