@@ -3776,7 +3776,7 @@ create function shown_row(p_row jsonb) returns jsonb language sql immutable as $
     when jsonb_typeof(m.value) = 'array' then (select coalesce(jsonb_agg(a #>> '{}'), '[]') from jsonb_array_elements(m.value) as a)
     else to_jsonb(m.value #>> '{}') end)
   from jsonb_each(p_row - '{updated_at,last_used_at,spent_nanos,held_nanos,balance_nanos,reserved_nanos,seq,lifetimes_next_at,
-    config,credentials,webhook_secret,previous_webhook_secret,hash}'::text[]) as m
+    counted_from,config,credentials,webhook_secret,previous_webhook_secret,hash}'::text[]) as m
 $$;
 
 -- The secrets and large texts of a row that an update has changed, by name.
