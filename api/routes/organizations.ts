@@ -137,12 +137,9 @@ async function archiveTeam(
 }
 
 async function addTeamMember({ db, principal }: Ctx, input: z.infer<typeof teamMember>) {
-  await members.addToTeam(
-    db,
-    await actingOrg(db, principal, input.id),
-    input.team_id,
-    input.user_id,
-  );
+  const org_id = await actingOrg(db, principal, input.id);
+  await rights.lock(db, org_id, principal);
+  await members.addToTeam(db, org_id, input.team_id, input.user_id);
   return { team_id: input.team_id, user_id: input.user_id };
 }
 

@@ -129,20 +129,27 @@ async function find({ db, principal }: Ctx, input: z.infer<typeof byName>) {
 }
 
 async function revoke({ db, principal }: Ctx, input: z.infer<typeof byName>) {
-  const org_id = await readOrg(db, principal, input.org_id);
+  const { org_id, caller } = await asNow(db, principal, input.org_id);
   const token = await tokens.find(db, org_id, input.name);
   const isOwn = token.user_id !== null && token.user_id === principal.user_id;
-  if (!isOwn) await rights.mayChange(db, { org_id, caller: principal }, token);
+  if (!isOwn) await rights.mayChange(db, { org_id, caller }, token);
   return tokens.revoke(db, org_id, input.name);
 }
 
 async function rotate({ db, principal }: Ctx, input: z.infer<typeof rotation>) {
-  const org_id = await readOrg(db, principal, input.org_id);
+  const { org_id, caller } = await asNow(db, principal, input.org_id);
   const token = await tokens.find(db, org_id, input.name);
   // The answer holds a working key, so it is as good as a new one with these scopes.
-  await rights.mayChange(db, { org_id, caller: principal }, token);
+  await rights.mayChange(db, { org_id, caller }, token);
   const key = await tokens.rotate(db, token, input.overlap_seconds);
   return { ...(await tokens.find(db, org_id, input.name)), key };
+}
+
+/** The organization, locked, and what the caller may do in it now. */
+async function asNow(db: Db, principal: Principal, named: string | undefined) {
+  const org_id = await readOrg(db, principal, named);
+  const caller = org_id === null ? principal : await rights.lock(db, org_id, principal);
+  return { org_id, caller };
 }
 
 /**

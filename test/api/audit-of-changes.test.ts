@@ -23,7 +23,8 @@ beforeAll(async () => {
 
 afterAll(() => close());
 
-// Money that is moved by hand stands in the ledger with its actor; a person's payment in its session.
+// Money that is moved by hand stands in the ledger with its actor; a person's payment in its
+// session.
 const elsewhere = [
   'post /v1/wallets/credit',
   'post /v1/wallets/allocate',

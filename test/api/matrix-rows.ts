@@ -1,4 +1,7 @@
-/** Who calls: `gateway` is a gateway key, `other` another tenant's owner, `control` a gateway's own token. */
+/**
+ * Who calls: `gateway` is a gateway key, `other` another tenant's owner, `control` a gateway's own
+ * token.
+ */
 export const callers = [
   'nobody',
   'gateway',
