@@ -65,12 +65,19 @@ const variables = {
     TEMPORAL_NAMESPACE: z.string().min(1).default('svc'),
     SVC_SECRETS_KEY: secrets_key,
     WORKER_PORT: port.optional(),
+    // While an API of before 1.5 is rolled back to: it does not sign the verdicts of tickets.
+    ACCEPT_UNSIGNED_VERDICTS_UNTIL: z.iso
+      .datetime({ offset: true, error: 'must be a time such as 2027-01-31T00:00:00Z' })
+      .transform((text) => new Date(text))
+      .optional(),
     LOG_LEVEL: level,
     ...tracing,
   }),
   // Beside a running `npm start` its demo.json says where the database is.
   admin: z.object({
     DATABASE_URL: z.string().min(1).optional(),
+    TEMPORAL_ADDRESS: z.string().min(1).optional(),
+    TEMPORAL_NAMESPACE: z.string().min(1).default('svc'),
     DATA_DIR: z.string().min(1).default('.data'),
   }),
   // The variables of `npm start`; a port that is not named has a default in
@@ -141,6 +148,15 @@ export function loadConfig<Process extends keyof Variables>(
  */
 export class ConfigError extends Error {
   override name = 'ConfigError';
+}
+
+/** The variables of Temporal's SDK that are set: address, TLS, keys. */
+export function temporalVariables(env: NodeJS.ProcessEnv = process.env): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(env).filter(
+      (entry): entry is [string, string] => entry[0].startsWith('TEMPORAL_') && !!entry[1],
+    ),
+  );
 }
 
 /**

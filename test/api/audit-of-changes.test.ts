@@ -1,8 +1,8 @@
 import { routes } from '../../api/table';
 import { type Db, many } from '../../domain/sql';
 import { type CallApi, makeTenant, startApi, type Tenant } from '../support/api';
-import { changesOf, pathOf } from '../support/changes';
 import { platformKey } from '../support/keys';
+import { changesOf, pathOf } from './changes';
 
 let db: Db;
 let call: CallApi;

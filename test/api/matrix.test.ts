@@ -6,10 +6,10 @@ import { type Permission, rolePermissions } from '../../domain/people/roles';
 import * as tokens from '../../domain/people/tokens';
 import { root } from '../../runtime/root';
 import { makeTenant, serve, type Tenant } from '../support/api';
-import { changesOf, pathOf } from '../support/changes';
 import { makeKey, platformKey } from '../support/keys';
 import { reserveBody } from '../support/ledger';
 import { makeShort, openTicketWorld, type TicketWorld } from '../support/tickets';
+import { changesOf, pathOf } from './changes';
 import { callers, rows } from './matrix-rows';
 
 // Who may call which route of the control plane: every route of openapi.json, called by everybody.

@@ -19,7 +19,7 @@ const house: Record<string, string> = {
   gateway: 'domain runtime',
   api: 'domain migrations payment-providers runtime temporal',
   workers: 'activities domain runtime temporal workflows',
-  sandbox: 'domain gateway/config migrations runtime',
+  sandbox: 'domain gateway/config migrations runtime temporal',
   bench: 'api domain gateway migrations runtime sandbox temporal',
 };
 
@@ -85,7 +85,7 @@ const domain: Record<string, string> = {
   'gateway-config': 'pages sql',
   'stored-answers': 'errors sql',
   people: 'digest errors pages sql trace',
-  ledger: 'errors ids money pages sql trace',
+  ledger: 'errors ids money pages secrets sql trace',
   payments: 'errors ledger money pages secrets sql',
 };
 

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { CallApi, Tenant } from './api';
+import type { CallApi, Tenant } from '../support/api';
 
 /** A change through a route of people. */
 export interface Change {
