@@ -1701,24 +1701,6 @@ returns lane_row language sql immutable as $$
     null, null, p_resets_at)::lane_row
 $$;
 
--- True if both are named and the person is not in the team.
-create function is_outsider(p_user_id text, p_team_id text)
-returns boolean language sql stable as $$
-  select p_user_id is not null and p_team_id is not null and not exists (select 1 from team_members q
-    where q.team_id = p_team_id and q.user_id = p_user_id)
-$$;
-
-create function notify_waiters_of_team() returns trigger language plpgsql as $$
-begin
-  perform notify_waiters(t.org_id) from teams t where t.id = old.team_id;
-  return null;
-end $$;
-
--- A waiting call whose person leaves its team is told at once, and blocks nobody.
-create trigger team_members_leave after delete on team_members
-for each row
-execute function notify_waiters_of_team();
-
 -- The entries of a settle have one more column, which the zipped rows name.
 create function settle_3(p_org_id text, p_items jsonb)
 returns setof lane_answer language plpgsql as $$
@@ -2128,6 +2110,11 @@ end $$;
 
 create trigger cost_tickets_resolve after update of status on cost_tickets
 for each row when (new.status <> old.status)
+execute function notify_waiters_of_row();
+
+-- So is one whose person leaves the organization.
+create trigger memberships_end after update of archived_at on memberships
+for each row when (new.archived_at is not null and old.archived_at is null)
 execute function notify_waiters_of_row();
 
 -- A waiting call whose key ends is told at once, and blocks nobody.
@@ -2771,6 +2758,17 @@ begin
   return next;
 end $$;
 
+-- Says why a person may not have what a ticket was approved for; null if they may, or if it names
+-- none: they have left the organization, or the ticket's team.
+create function leaver_refusal(t cost_tickets) returns text language sql stable as $$
+  select case
+    when t.user_id is null then null
+    when not exists (select 1 from memberships q where q.org_id = t.org_id and q.user_id = t.user_id and q.archived_at is null)
+      then 'not_of_organization'
+    when t.team_id is not null and not exists (select 1 from team_members q where q.team_id = t.team_id and q.user_id = t.user_id)
+      then 'not_team_member' end
+$$;
+
 -- Gives an approved ticket's hold to the call that redeems it; from now on it lives as long as any
 -- other hold.
 create function claim_approved(t cost_tickets, i redeem_item, a lane_answer)
@@ -2785,11 +2783,9 @@ begin
     when exists (select 1 from tokens k left join token_secrets s on s.id = i.secret_id and s.token_id = k.id
       where k.id = t.key_id and (k.revoked_at <= clock_timestamp() or k.expires_at <= clock_timestamp()
         or s.expires_at <= clock_timestamp() or (i.secret_id is not null and s.id is null))) then 'invalid_credential'
-    when is_outsider(t.user_id, t.team_id) then 'not_team_member' end;
+    else leaver_refusal(t) end;
   if a.code is not null then
-    if a.code = 'not_team_member' then
-      a.param := 'team_id';
-    end if;
+    a.param := case a.code when 'not_of_organization' then 'user_id' when 'not_team_member' then 'team_id' end;
     v_row.answer := a;
     return v_row;
   end if;
@@ -2804,12 +2800,27 @@ begin
   return v_row;
 end $$;
 
--- True if a ticket's request may hold nothing any more: its key has ended, or its person has left
--- its team.
+-- True if a ticket's request may hold nothing any more: its key has ended, or its person has left.
+-- Each waiting call is looked at in each turn, so the looks are written out.
 create function key_has_ended(t cost_tickets) returns boolean language sql stable as $$
   select (t.key_id is not null and exists (select 1 from tokens k where k.id = t.key_id
-    and (k.revoked_at is not null or k.expires_at <= clock_timestamp()))) or is_outsider(t.user_id, t.team_id)
+    and (k.revoked_at is not null or k.expires_at <= clock_timestamp())))
+    or (t.user_id is not null and not exists (select 1 from memberships q where q.org_id = t.org_id and q.user_id = t.user_id
+      and q.archived_at is null))
+    or (t.user_id is not null and t.team_id is not null and not exists (select 1 from team_members q where q.team_id = t.team_id
+      and q.user_id = t.user_id))
 $$;
+
+create function notify_waiters_of_team() returns trigger language plpgsql as $$
+begin
+  perform notify_waiters(t.org_id) from teams t where t.id = old.team_id;
+  return null;
+end $$;
+
+-- A waiting call whose person leaves its team is told at once, and blocks nobody.
+create trigger team_members_leave after delete on team_members
+for each row
+execute function notify_waiters_of_team();
 
 -- Fills a wallet and holds a ticket's cost in it. Invariant: both happen or neither; if a key,
 -- budget or cap refuses the hold, the credit has never been.

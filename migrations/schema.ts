@@ -36,6 +36,8 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
 const elsewhere: Record<string, string> = {
   'table cost_tickets': '0010',
   'function open_ticket': '0010',
+  'function leaver_refusal': '0010',
+  'function notify_waiters_of_team': '0010',
 };
 
 const head = `-- The schema as it stands after the last migration, to be read. No start applies it, and nobody edits

@@ -34,6 +34,10 @@ function leave({ org_id, team_id, member_id, owner_key: key }: Short) {
   return world.call('delete', at, { key });
 }
 
+function remove({ org_id, member_id, owner_key: key }: Short) {
+  return world.call('delete', `/v1/organizations/${org_id}/members/${member_id}`, { key });
+}
+
 const outsider = { status: 403, code: 'not_team_member', param: 'team_id' };
 
 test('a call that waits for money is refused as its person leaves the team, and what comes later stays', async () => {
@@ -69,6 +73,20 @@ test('an approved hold is not handed to a person who has left', async () => {
     outsider,
   );
 });
+
+test.each(['waits', 'was approved'] as const)(
+  'a ticket that %s gives nothing to a person who has left the organization, who is told at once',
+  async (kind) => {
+    const tenant = await makeTenant(world.db);
+    const short = await makeShort(world, 10, { user_id: tenant.member_id }, tenant);
+    if (kind === 'was approved') await approve(world.call, short);
+    const waits = kind === 'waits' && redeem(world.call, world.machine, short, { wait_ms: 20_000 });
+    if (waits) await until(async () => (await show(world.call, short)).waiting_calls === 1);
+    expect((await remove(short)).status).toBe(200);
+    const answer = await (waits || redeem(world.call, world.machine, short));
+    expect(refusal(answer)).toEqual({ status: 422, code: 'invalid_field', param: 'user_id' });
+  },
+);
 
 test("an approval's entries name their actor, and its credit the ticket, the person and the note", async () => {
   const tenant = await makeTenant(world.db);
