@@ -148,6 +148,23 @@ test('an owner with fewer scopes keeps a key with no more than theirs', async ()
   expect(kept.body.kept_keys).toMatchObject([{ id: theirs.body.id, scopes: ['agents:read'] }]);
 });
 
+test('a removal without a body names the keys to keep in its query', async () => {
+  const { made } = await makeKeys();
+  const query = made.map(({ id }) => `keep_keys=${id}`).join('&');
+  for (const kept of [query, `keep_keys=${made[0].id}`]) {
+    const other = await makePerson('admin');
+    await db('tokens')
+      .whereIn(
+        'id',
+        made.map(({ id }) => id),
+      )
+      .update({ created_by: other.user_id });
+    const at = `${base}/members/${other.user_id}?${kept}`;
+    const removed = await call('delete', at, { key: tenant.owner_key });
+    expect(removed.body.kept_keys).toHaveLength(kept.split('&').length);
+  }
+});
+
 test.each([
   ['of nobody', async () => ['nonsense'], 404],
   ['of the person', async (own: string) => [own], 422],
