@@ -16,6 +16,35 @@ const urls = z
   .string()
   .transform((text) => text.split(',').map((url) => url.trim()))
   .pipe(z.array(z.url()).min(1));
+// Texts of a list, separated by commas.
+const list = z.string().transform((text) =>
+  text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== ''),
+);
+const isOrigin = (text: string) => URL.canParse(text) && new URL(text).origin === text;
+const origins = list.refine((all) => all.every(isOrigin), {
+  error: 'must be origins such as https://api.openai.com, separated by commas',
+});
+const bound_variables = list
+  .transform((all) =>
+    all.map((entry) => {
+      const [name = '', ...rest] = entry.split('@');
+      return { name, origin: rest.length === 0 ? undefined : rest.join('@') };
+    }),
+  )
+  .refine(
+    (all) =>
+      all.every(
+        ({ name, origin }) => /^\w+$/.test(name) && (origin === undefined || isOrigin(origin)),
+      ),
+    {
+      error:
+        'must be names with the origin that each may be sent to, such as ' +
+        'OPENAI_API_KEY@https://api.openai.com, separated by commas',
+    },
+  );
 // Seals the payment providers' secrets in the database, and signs values that clients carry.
 const secrets_key = z
   .string('is missing; make one with: openssl rand -base64 32')
@@ -55,6 +84,9 @@ const variables = {
     GATEWAY_CONFIG: z.string().min(1),
     GATEWAY_PORT: port.default(8081),
     GATEWAY_HOST: host,
+    // What a configuration of the control plane may name, beside what stands in the file.
+    GATEWAY_ORIGINS: origins.default([]),
+    GATEWAY_SECRET_ENVS: bound_variables.default([]),
     LOG_LEVEL: level,
     // Its configuration says where traces go.
     OTEL_TRACES_SAMPLER_ARG: tracing.OTEL_TRACES_SAMPLER_ARG,

@@ -31,7 +31,7 @@ afterAll(() => world.close());
 
 interface Books {
   taken: number;
-  /** Refunds that are made or on their way, and what disputes withhold beyond those that they name. */
+  /** Refunds that are made or on their way, and what disputes withhold beyond those they name. */
   back: number;
   /** The same without refunds that are on their way. */
   done: number;
