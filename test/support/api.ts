@@ -10,7 +10,7 @@ import { routes } from '../../api/table';
 import { audit } from '../../domain/ledger/audit';
 import * as members from '../../domain/people/members';
 import * as organizations from '../../domain/people/organizations';
-import * as tokens from '../../domain/people/tokens';
+import { rolePermissions } from '../../domain/people/roles';
 import { createSecrets } from '../../domain/secrets';
 import type { Db } from '../../domain/sql';
 import { listen } from '../../runtime/listen';
@@ -157,7 +157,7 @@ export async function makeTenant(db: Db, currency = 'USD'): Promise<Tenant> {
   return {
     org_id,
     wallet_id: wallet.id,
-    owner_key: await makeKey(db, org_id, { scopes: tokens.rolePermissions.owner }),
+    owner_key: await makeKey(db, org_id, { scopes: rolePermissions.owner }),
     billing_key: await makeKey(db, org_id, { scopes: ['org:billing'] }),
     member_id,
     member_key: await makeKey(db, org_id, { user_id: member_id }),

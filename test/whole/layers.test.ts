@@ -81,6 +81,7 @@ const domain: Record<string, string> = {
   pages: 'sql',
   outbox: 'sql',
   events: 'errors sql',
+  'audit-events': 'pages sql',
   'gateway-config': 'pages sql',
   'stored-answers': 'errors sql',
   people: 'digest errors pages sql trace',
