@@ -24,6 +24,9 @@ const list = z.string().transform((text) =>
     .filter((part) => part !== ''),
 );
 const isOrigin = (text: string) => URL.canParse(text) && new URL(text).origin === text;
+const loopback = /^(127\.\d+\.\d+\.\d+|localhost|\[::1\])$/;
+const isSafeUrl = (text: string) =>
+  text.startsWith('https:') || loopback.test(new URL(text).hostname);
 const origins = list.refine((all) => all.every(isOrigin), {
   error: 'must be origins such as https://api.openai.com, separated by commas',
 });
@@ -80,7 +83,10 @@ const variables = {
       // People may come with a JWT of this identity provider: all three, or none.
       JWT_ISSUER: z.string().min(1).optional(),
       JWT_AUDIENCE: z.string().min(1).optional(),
-      JWT_JWKS_URL: z.url({ protocol: /^https?$/ }).optional(),
+      JWT_JWKS_URL: z
+        .url({ protocol: /^https?$/ })
+        .refine(isSafeUrl, 'must begin with https://; http:// only on this machine')
+        .optional(),
     })
     .superRefine(jwtTogether),
   gateway: z.object({

@@ -20,6 +20,9 @@ export function conventions(log: Logger): Middleware {
     const given = ctx.get('x-request-id');
     ctx.state.request_id = label.test(given) ? given : newId('req');
     ctx.set('x-request-id', ctx.state.request_id);
+    // Answers hold keys that are shown once: nothing is kept but what a route says may be.
+    ctx.set('cache-control', 'no-store');
+    ctx.set('x-content-type-options', 'nosniff');
     try {
       await next();
       if (ctx.status === 404 && ctx.body == null && ctx.respond !== false) throw unknownPath(ctx);

@@ -131,6 +131,7 @@ export const pricingRoutes = [
 async function catalog({ db, http }: Ctx) {
   const body = JSON.stringify(toWire({ models: await pricing.catalog(db) }));
   http.set('etag', `"${(await sha256(body)).slice(0, 32)}"`);
+  http.set('cache-control', 'no-cache');
   http.type = 'json';
   http.status = 200;
   const isKnown = http.fresh;
