@@ -25,7 +25,11 @@ export function createApp(
   if (connections.tracing !== undefined) app.use(requestSpans(connections.tracing));
   app.use(docs());
   const keys = createKeyring(connections.db);
-  const providerOf = createProviderOf(connections.db, connections.secrets);
+  const providerOf = createProviderOf(
+    connections.db,
+    connections.secrets,
+    connections.payment_hosts,
+  );
   const event_streams = createEventStreams();
   app.use(mount(routes, { ...connections, keys, providerOf, event_streams, log }).routes());
   return app;

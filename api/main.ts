@@ -35,7 +35,17 @@ export async function main(): Promise<void> {
   let is_draining = false;
   const isDraining = () => is_draining;
   const app = createApp(
-    { db, batches, waiters, temporal, secrets, tracing, isDraining, jwt: jwtOf(config) },
+    {
+      db,
+      batches,
+      waiters,
+      temporal,
+      secrets,
+      tracing,
+      isDraining,
+      jwt: jwtOf(config),
+      payment_hosts: config.PAYMENT_HOSTS,
+    },
     log,
   );
   const server = createServer(app.callback());

@@ -25,6 +25,7 @@ export const types = [
   'reservation.expired',
   'settlement.bounded',
   'settlement.tier_unpriced',
+  'key.issued',
 ] as const;
 
 /**
@@ -40,7 +41,7 @@ export type EventType = (typeof types)[number];
  * inbox.
  */
 export const billingTypes = types.filter((type) =>
-  /^(cost_ticket|wallet|payment|reservation|settlement)\./.test(type),
+  /^(cost_ticket|wallet|payment|reservation|settlement|key)\./.test(type),
 );
 
 export interface Event {

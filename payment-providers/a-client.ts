@@ -1,5 +1,6 @@
 import { ApiError, Client, Environment } from '@paypal/paypal-server-sdk';
-import { fetch, lostWords } from './calls';
+import { fetch } from '../runtime/outgoing';
+import { lostWords } from './calls';
 import { type ProviderAccess, type ProviderRefusal, ProviderTrouble } from './provider';
 import { issues, meaningOf } from './words-a';
 

@@ -1,8 +1,9 @@
 import Stripe from 'stripe';
 import type { RequestInit } from 'undici';
 import { fromWire, toWire } from '../domain/payments/currencies';
+import { fetch } from '../runtime/outgoing';
 import { eventOf, verified } from './b-webhooks';
-import { CALL_MS, createCalls, fetch, lostWords } from './calls';
+import { CALL_MS, createCalls, lostWords } from './calls';
 import {
   type Checkout,
   type CheckoutRequest,

@@ -17,6 +17,7 @@ import type { Batches } from '../ledger/batches';
 import type { Keyring } from '../ledger/keyring';
 import type { Waiters } from '../ledger/waiters';
 import type { Access, Principal, Sources } from './access';
+import { inName } from './acting';
 import type { EventStreams } from './event-streams';
 import { inTrace } from './tracing';
 
@@ -29,6 +30,8 @@ export interface Ctx {
   temporal: Temporal;
   secrets: Secrets;
   providerOf: ProviderOf;
+  /** Hosts where payment providers may be, beside their own: `PAYMENT_HOSTS`. */
+  payment_hosts: readonly string[];
   event_streams: EventStreams;
   /** True once the process stops. */
   isDraining: () => boolean;
@@ -63,13 +66,17 @@ interface RouteRow<Input extends z.ZodObject> {
   answer?: z.ZodType;
   /** It takes an Idempotency-Key. */
   is_idempotent?: boolean;
+  /**
+   * The handler changes something in one transaction of the caller's name: an audit event says who.
+   */
+  is_recorded?: boolean;
   /** The handler reads the body's bytes itself: signatures are over them. */
   is_raw?: boolean;
   /** Another route has taken its place. */
   is_deprecated?: boolean;
 }
 
-type Defaults = 'status' | 'is_idempotent' | 'is_raw' | 'is_deprecated';
+type Defaults = 'status' | 'is_idempotent' | 'is_recorded' | 'is_raw' | 'is_deprecated';
 
 /** A row of a route table, with its defaults. */
 export interface Route
@@ -87,6 +94,7 @@ export function route<Input extends z.ZodObject>({ handler, ...row }: RouteRow<I
   return {
     status: 200,
     is_idempotent: false,
+    is_recorded: false,
     is_raw: false,
     is_deprecated: false,
     ...row,
@@ -103,6 +111,7 @@ export interface Connections extends Sources {
   temporal: Temporal;
   secrets: Secrets;
   providerOf: ProviderOf;
+  payment_hosts: readonly string[];
   event_streams: EventStreams;
   isDraining: () => boolean;
   tracing?: Tracing | undefined;
@@ -135,6 +144,7 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
     temporal: inTrace(connections.temporal, http),
     secrets,
     providerOf: connections.providerOf,
+    payment_hosts: connections.payment_hosts,
     event_streams: connections.event_streams,
     isDraining: connections.isDraining,
     tracing,
@@ -150,7 +160,8 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
     http,
   };
   // A handler writes in one transaction; if PostgreSQL undoes it, the whole handler runs again.
-  const once = async () => run(ctx);
+  const once = async () =>
+    row.is_recorded ? inName(ctx, async (trx) => run({ ...ctx, db: trx })) : run(ctx);
   const answer = await (row.method === 'get' ? once() : withRetry(once));
   if (http.respond === false || http.body !== undefined) return;
   http.status = row.status;

@@ -11,7 +11,7 @@ import { root } from '../../runtime/root';
 const house: Record<string, string> = {
   domain: '',
   runtime: 'domain',
-  'payment-providers': 'domain',
+  'payment-providers': 'domain runtime',
   migrations: 'runtime',
   activities: 'domain payment-providers',
   workflows: 'activities domain', // Types only: the bundle's own test says so.
@@ -81,6 +81,7 @@ const domain: Record<string, string> = {
   pages: 'sql',
   outbox: 'sql',
   events: 'errors sql',
+  'audit-events': 'pages sql',
   'gateway-config': 'pages sql',
   'stored-answers': 'errors sql',
   people: 'digest errors pages sql trace',

@@ -45,7 +45,7 @@ beforeAll(async () => {
   workers = await createWorkers({
     connection,
     namespace: 'svc',
-    activities: createActivities({ db, secrets }),
+    activities: createActivities({ db, secrets, payment_hosts: [] }),
     workflow_code,
   });
   running = Promise.all(workers.map((worker) => worker.run()));
