@@ -235,7 +235,6 @@ interface Dispute {
     outcome_code?: string;
     amount_refunded?: { currency_code: string; value: string };
   };
-  evidences?: { evidence_info?: { refund_ids?: (string | { refund_id?: string })[] } }[];
 }
 
 const DISPUTES = '/v1/customer/disputes';
@@ -263,17 +262,25 @@ async function disputesOf(
 }
 
 function disputeOf(page: Dispute): ReportedDispute {
-  const { dispute_outcome: outcome, evidences = [] } = page;
+  const { dispute_outcome: outcome } = page;
   const isOver = meaningOf(words.disputes, page.status) === 'by outcome';
   const status = isOver ? meaningOf(words.outcomes, outcome?.outcome_code) : 'open';
   const lost = status === 'lost' ? outcome?.amount_refunded : undefined;
   const { currency_code, value } = lost ?? page.dispute_amount;
-  const named = evidences.flatMap(({ evidence_info }) => evidence_info?.refund_ids ?? []);
   return {
     id: page.dispute_id,
     status,
     amount_nanos: fromWire(NAME, currency_code, value),
     currency: currency_code,
-    refund_ids: named.flatMap((one) => (typeof one === 'string' ? one : (one.refund_id ?? []))),
+    refund_ids: [...new Set(namedIn(page))],
   };
+}
+
+/** The `refund_ids` of a dispute's page, which each of its evidences may have. */
+function namedIn(page: unknown): string[] {
+  if (page === null || typeof page !== 'object') return [];
+  return Object.entries(page).flatMap(([name, value]) => {
+    if (name !== 'refund_ids' || !Array.isArray(value)) return namedIn(value);
+    return value.map((one) => String(one?.refund_id ?? one));
+  });
 }
