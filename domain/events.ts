@@ -18,6 +18,7 @@ export const types = [
   ...gatewayTypes,
   'cost_ticket.created',
   'cost_ticket.resolved',
+  'cost_ticket.exceeded',
   'wallet.balance_low',
   'payment.completed',
   'payment.failed',
