@@ -1,4 +1,4 @@
-import Koa from 'koa';
+import Koa, { type Context } from 'koa';
 import { createProviderOf } from '../payment-providers/configured';
 import { conventions } from '../runtime/conventions';
 import type { Logger } from '../runtime/log';
@@ -10,13 +10,19 @@ import { createKeyring } from './ledger/keyring';
 import { docs } from './openapi/docs';
 import { routes } from './table';
 
+const gone = /^(ECONNRESET|EPIPE|ECONNABORTED)$/;
+
 /** The control plane as a Koa application. */
 export function createApp(
   connections: Omit<Connections, 'keys' | 'providerOf' | 'event_streams' | 'log'>,
   log: Logger,
 ): Koa {
   const app = new Koa();
-  app.on('error', (error) => log.error({ err: error }, 'unexpected error'));
+  app.on('error', (error, ctx?: Context) => {
+    // A client that breaks off its connection is no error of ours.
+    if (ctx?.res.destroyed && gone.test(error.code ?? '')) return;
+    log.error({ err: error }, 'unexpected error');
+  });
   app.use(conventions(log));
   app.use((ctx, next) => {
     ctx.set('x-svc-api-version', API_VERSION);
@@ -26,7 +32,7 @@ export function createApp(
   app.use(docs());
   const keys = createKeyring(connections.db);
   const providerOf = createProviderOf(connections.db, connections.secrets);
-  const event_streams = createEventStreams();
+  const event_streams = createEventStreams(connections.db, connections.isDraining);
   app.use(mount(routes, { ...connections, keys, providerOf, event_streams, log }).routes());
   return app;
 }

@@ -37,8 +37,8 @@ export interface Ctx {
   log: Logger;
   principal: Principal;
   request_id: string;
-  /** False once the caller's credential has ended: for answers that go on and on. */
-  isStillAllowed: () => Promise<boolean>;
+  /** The caller as it is by now, for answers that go on and on; throws once it may not call. */
+  principalNow: () => Promise<Principal>;
   /** The status of a good answer of this route. */
   status: number;
   /** Koa's own context: for headers, streams and raw answers only. */
@@ -141,11 +141,7 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
     log,
     principal,
     request_id: http.state.request_id,
-    isStillAllowed: () =>
-      row.access.check(http, connections).then(
-        () => true,
-        (error) => !isAppError(error),
-      ),
+    principalNow: () => row.access.check(http, connections),
     status: row.status,
     http,
   };
