@@ -1,9 +1,11 @@
 import Koa, { type Context } from 'koa';
+import type { Db } from '../domain/sql';
 import { createProviderOf } from '../payment-providers/configured';
 import { conventions } from '../runtime/conventions';
 import type { Logger } from '../runtime/log';
 import { API_VERSION } from '../runtime/version';
 import { createEventStreams } from './http/event-streams';
+import type { Pools } from './http/pools';
 import { type Connections, mount } from './http/route';
 import { requestSpans } from './http/tracing';
 import { createKeyring } from './ledger/keyring';
@@ -12,11 +14,13 @@ import { routes } from './table';
 
 const gone = /^(ECONNRESET|EPIPE|ECONNABORTED)$/;
 
+type Made = 'pools' | 'keyrings' | 'providerOf' | 'event_streams' | 'log';
+
+/** One pool serves all who call, unless there is one for each. */
+export type Given = Omit<Connections, Made> & { db: Db; pools?: Pools };
+
 /** The control plane as a Koa application. */
-export function createApp(
-  connections: Omit<Connections, 'keys' | 'providerOf' | 'event_streams' | 'log'>,
-  log: Logger,
-): Koa {
+export function createApp({ db, ...connections }: Given, log: Logger): Koa {
   const app = new Koa();
   app.on('error', (error, ctx?: Context) => {
     // A client that breaks off its connection is no error of ours.
@@ -30,9 +34,18 @@ export function createApp(
   });
   if (connections.tracing !== undefined) app.use(requestSpans(connections.tracing));
   app.use(docs());
-  const keys = createKeyring(connections.db);
-  const providerOf = createProviderOf(connections.db, connections.secrets);
-  const event_streams = createEventStreams(connections.db, connections.isDraining);
-  app.use(mount(routes, { ...connections, keys, providerOf, event_streams, log }).routes());
+  const { pools = { people: db, reads: db, machine: db }, secrets, isDraining } = connections;
+  const made = {
+    pools,
+    keyrings: {
+      people: createKeyring(pools.people),
+      reads: createKeyring(pools.reads),
+      machine: createKeyring(pools.machine),
+    },
+    providerOf: createProviderOf(pools.people, secrets),
+    event_streams: createEventStreams(pools.reads, isDraining),
+    log,
+  };
+  app.use(mount(routes, { ...connections, ...made }).routes());
   return app;
 }

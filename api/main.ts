@@ -5,13 +5,13 @@ import { type Db, isUnreachable } from '../domain/sql';
 import { migrate } from '../migrations';
 import { tuneCollector } from '../runtime/collector';
 import { loadConfig } from '../runtime/config';
-import { openDatabase } from '../runtime/database';
 import { createJwtVerifier } from '../runtime/jwt';
 import { listen } from '../runtime/listen';
 import { createLog, type Logger } from '../runtime/log';
 import { openProcessTracing } from '../runtime/telemetry/open';
 import { openTemporal } from '../temporal/client';
 import { createApp } from './app';
+import { openPools } from './http/pools';
 import { openBatches } from './ledger/batches';
 import { openWaiters } from './ledger/waiters';
 
@@ -22,19 +22,20 @@ export async function main(): Promise<void> {
   tuneCollector();
   const config = loadConfig('api');
   const log = createLog('api', config.LOG_LEVEL);
-  const db = openDatabase(config.DATABASE_URL, config.DATABASE_POOL_MAX, 'api');
+  const pools = openPools(config);
+  const db = pools.people;
   await waitForDatabase(db, log);
   await migrate(db);
-  const batches = openBatches(db, log);
+  const batches = openBatches(pools.machine, log);
   const { DATABASE_URL: database_url, TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE } = config;
-  const waiters = openWaiters({ db, batches, database_url, log });
+  const waiters = openWaiters({ db: pools.machine, batches, database_url, log });
   const temporal = openTemporal({ address, namespace: TEMPORAL_NAMESPACE }, db);
   const secrets = createSecrets(config.SVC_SECRETS_KEY);
   const tracing = await openProcessTracing('api', config, log);
   let is_draining = false;
   const isDraining = () => is_draining;
   const app = createApp(
-    { db, batches, waiters, temporal, secrets, tracing, isDraining, jwt: jwtOf(config) },
+    { db, pools, batches, waiters, temporal, secrets, tracing, isDraining, jwt: jwtOf(config) },
     log,
   );
   const server = createServer(app.callback());
@@ -56,7 +57,7 @@ export async function main(): Promise<void> {
     await Promise.race([batches.close(), sleep(2_000, undefined, { ref: false })]);
     await temporal.close();
     await tracing?.close();
-    await db.destroy();
+    await Promise.all(Object.values(pools).map((pool) => pool.destroy()));
     log.info('api has stopped');
     process.exit(0);
   };

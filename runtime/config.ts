@@ -40,6 +40,7 @@ const variables = {
       API_PORT: port.default(8080),
       API_HOST: host,
       DATABASE_POOL_MAX: z.coerce.number().int().min(1).max(200).default(10),
+      DATABASE_PEOPLE_POOL_MAX: z.coerce.number().int().min(1).max(200).default(5),
       LOG_LEVEL: level,
       ...tracing,
       // People may come with a JWT of this identity provider: all three, or none.

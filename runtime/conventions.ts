@@ -1,8 +1,9 @@
 import type { Context, Middleware } from 'koa';
 import { AppError, errorHeaders, isAppError, toErrorBody } from '../domain/errors';
 import { newId } from '../domain/ids';
-import { busy, isTransient, isUnreachable } from '../domain/sql';
+import { busy, cannotWorkNow, isTransient } from '../domain/sql';
 import type { Logger } from './log';
+import { noteOutage } from './outages';
 import { addToLine, createRequestLog } from './request-log';
 import { toWire } from './wire';
 
@@ -59,11 +60,11 @@ export function toRefusal(
 ): AppError {
   if (isAppError(error)) return error;
   if (isTransient(error)) return busy();
-  if (isUnreachable(error)) {
-    log.warn({ err: error, request_id: ctx.state.request_id }, 'a dependency is away');
+  if (cannotWorkNow(error)) {
+    noteOutage(log, error);
     return new AppError(
       'unavailable',
-      'A dependency of this service is away. Repeat the request shortly.',
+      'A dependency of this service is away or cannot work now. Repeat the request shortly.',
       { retry_after: 2 },
     );
   }

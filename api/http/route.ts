@@ -18,11 +18,14 @@ import type { Keyring } from '../ledger/keyring';
 import type { Waiters } from '../ledger/waiters';
 import type { Access, Principal, Sources } from './access';
 import type { EventStreams } from './event-streams';
+import { type Lane, laneOf, type Pools } from './pools';
 import { inTrace } from './tracing';
 
 /** The first argument of every handler: connections, the caller, and the request's label. */
 export interface Ctx {
+  /** The pool of this route's callers. */
   db: Db;
+  pools: Pools;
   keys: Keyring;
   batches: Batches;
   waiters: Waiters;
@@ -67,9 +70,11 @@ interface RouteRow<Input extends z.ZodObject> {
   is_raw?: boolean;
   /** Another route has taken its place. */
   is_deprecated?: boolean;
+  /** It reads for as long as it takes: no time-out ends it. */
+  is_long?: boolean;
 }
 
-type Defaults = 'status' | 'is_idempotent' | 'is_raw' | 'is_deprecated';
+type Defaults = 'status' | 'is_idempotent' | 'is_raw' | 'is_deprecated' | 'is_long';
 
 /** A row of a route table, with its defaults. */
 export interface Route
@@ -89,6 +94,7 @@ export function route<Input extends z.ZodObject>({ handler, ...row }: RouteRow<I
     is_idempotent: false,
     is_raw: false,
     is_deprecated: false,
+    is_long: false,
     ...row,
     prepare(given) {
       const input = parse(row.input, given);
@@ -97,7 +103,9 @@ export function route<Input extends z.ZodObject>({ handler, ...row }: RouteRow<I
   };
 }
 
-export interface Connections extends Sources {
+export interface Connections extends Pick<Sources, 'jwt'> {
+  pools: Pools;
+  keyrings: Record<Lane, Keyring>;
   batches: Batches;
   waiters: Waiters;
   temporal: Temporal;
@@ -120,16 +128,19 @@ export function mount(routes: readonly Route[], connections: Connections): Route
 
 async function serve(row: Route, http: Context, connections: Connections): Promise<void> {
   addToLine(http, { route: row.path });
-  const principal = await row.access.check(http, connections);
+  const { pools, keyrings, jwt, batches, waiters, secrets, tracing, log } = connections;
+  const lane = laneOf(row);
+  const sources = { db: pools[lane], keys: keyrings[lane], jwt };
+  const principal = await row.access.check(http, sources);
   addToLine(http, callerOf(principal));
   const hasJson = row.method !== 'get' && !row.is_raw;
   const body = hasJson ? await readJson(http) : {};
   http.state.body = body;
   const run = row.prepare(merge(http.params as Record<string, string>, http.query, body));
-  const { db, keys, batches, waiters, secrets, tracing, log } = connections;
   const ctx: Ctx = {
-    db,
-    keys,
+    db: sources.db,
+    pools,
+    keys: sources.keys,
     batches,
     waiters,
     temporal: inTrace(connections.temporal, http),
@@ -141,7 +152,7 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
     log,
     principal,
     request_id: http.state.request_id,
-    principalNow: () => row.access.check(http, connections),
+    principalNow: () => row.access.check(http, sources),
     status: row.status,
     http,
   };

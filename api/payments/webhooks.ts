@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import type { ProviderName } from '../../domain/payments/currencies';
 import * as paymentEvents from '../../domain/payments/events';
-import { isTransient, isUnreachable } from '../../domain/sql';
+import { cannotWorkNow, isTransient } from '../../domain/sql';
 import { keepable } from '../../domain/texts';
 import {
   isProviderRefusal,
@@ -81,7 +81,7 @@ async function receive(
  */
 function isPassing(error: unknown): boolean {
   const is_of_provider = isProviderTrouble(error) || isProviderRefusal(error);
-  return is_of_provider || isUnreachable(error) || isTransient(error);
+  return is_of_provider || cannotWorkNow(error) || isTransient(error);
 }
 
 function storable(event: paymentEvents.ReceivedEvent): paymentEvents.ReceivedEvent {

@@ -63,7 +63,7 @@ const api: Record<string, string> = {
   table: 'machine payments routes',
   openapi: 'http table',
   app: 'http ledger openapi table',
-  main: 'app ledger',
+  main: 'app http ledger',
   admin: '',
 };
 
@@ -81,7 +81,9 @@ const domain: Record<string, string> = {
   pages: 'sql',
   outbox: 'sql',
   events: 'errors sql',
+  'event-places': 'events sql',
   'gateway-config': 'pages sql',
+  shares: '',
   'stored-answers': 'errors sql',
   people: 'digest errors pages sql trace',
   ledger: 'errors ids money pages sql trace',
