@@ -4,6 +4,7 @@ import { createProviderOf } from '../payment-providers/configured';
 import { conventions } from '../runtime/conventions';
 import type { Logger } from '../runtime/log';
 import { API_VERSION } from '../runtime/version';
+import { createBuckets } from './http/buckets';
 import { createEventStreams } from './http/event-streams';
 import type { Pools } from './http/pools';
 import { type Connections, mount } from './http/route';
@@ -14,13 +15,21 @@ import { routes } from './table';
 
 const gone = /^(ECONNRESET|EPIPE|ECONNABORTED)$/;
 
-type Made = 'pools' | 'keyrings' | 'providerOf' | 'event_streams' | 'log';
+type Made = 'pools' | 'buckets' | 'keyrings' | 'providerOf' | 'event_streams' | 'log';
 
 /** One pool serves all who call, unless there is one for each. */
-export type Given = Omit<Connections, Made> & { db: Db; pools?: Pools };
+export type Given = Omit<Connections, Made> & {
+  db: Db;
+  pools?: Pools;
+  /** Of one key or person; 0: as many as come. */
+  requests_per_minute?: number | undefined;
+};
 
 /** The control plane as a Koa application. */
-export function createApp({ db, ...connections }: Given, log: Logger): Koa {
+export function createApp(
+  { db, requests_per_minute = 0, ...connections }: Given,
+  log: Logger,
+): Koa {
   const app = new Koa();
   app.on('error', (error, ctx?: Context) => {
     // A client that breaks off its connection is no error of ours.
@@ -36,6 +45,7 @@ export function createApp({ db, ...connections }: Given, log: Logger): Koa {
   app.use(docs());
   const { pools = { people: db, reads: db, machine: db }, secrets, isDraining } = connections;
   const made = {
+    buckets: createBuckets(requests_per_minute),
     pools,
     keyrings: {
       people: createKeyring(pools.people),

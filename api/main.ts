@@ -16,6 +16,7 @@ import { openBatches } from './ledger/batches';
 import { openWaiters } from './ledger/waiters';
 
 const DRAIN_MS = 6_000;
+const REQUEST_MS = 30_000;
 
 /** The control plane: migrates, listens, and drains on SIGTERM and SIGINT. */
 export async function main(): Promise<void> {
@@ -35,12 +36,21 @@ export async function main(): Promise<void> {
   let is_draining = false;
   const isDraining = () => is_draining;
   const app = createApp(
-    { db, pools, batches, waiters, temporal, secrets, tracing, isDraining, jwt: jwtOf(config) },
+    {
+      requests_per_minute: config.REQUESTS_PER_MINUTE,
+      db,
+      pools,
+      batches,
+      waiters,
+      temporal,
+      secrets,
+      tracing,
+      isDraining,
+      jwt: jwtOf(config),
+    },
     log,
   );
-  const server = createServer(app.callback());
-  // Longer than a balancer's or gateway's idle time, so that they close first.
-  server.keepAliveTimeout = 65_000;
+  const server = createApiServer(app);
   const port = await listen(server, config.API_PORT, { host: config.API_HOST, name: 'API' });
   log.info({ port }, 'api listens');
 
@@ -64,6 +74,15 @@ export async function main(): Promise<void> {
   const closed = new Promise<void>((resolve) => server.once('close', () => resolve()));
   process.once('SIGTERM', stop);
   process.once('SIGINT', stop);
+}
+
+function createApiServer(app: ReturnType<typeof createApp>) {
+  const server = createServer(app.callback());
+  // Longer than a balancer's or gateway's idle time, so that they close first.
+  server.keepAliveTimeout = 65_000;
+  // The longest that a request may take to arrive, whoever sends it.
+  server.requestTimeout = REQUEST_MS;
+  return server;
 }
 
 function jwtOf(config: ReturnType<typeof loadConfig<'api'>>) {

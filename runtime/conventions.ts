@@ -22,6 +22,7 @@ export function conventions(log: Logger): Middleware {
     ctx.state.request_id = label.test(given) ? given : newId('req');
     ctx.set('x-request-id', ctx.state.request_id);
     try {
+      requireOneHost(ctx);
       await next();
       if (ctx.status === 404 && ctx.body == null && ctx.respond !== false) throw unknownPath(ctx);
     } catch (error) {
@@ -73,6 +74,16 @@ export function toRefusal(
     'internal_error',
     'This is a fault of the service. Quote the request id when you report it.',
   );
+}
+
+/** Two of them name two sites: whoever stands before this service may have believed the other. */
+function requireOneHost({ req: { rawHeaders } }: Context): void {
+  let hosts = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] as string;
+    if (name.length === 4 && name.toLowerCase() === 'host') hosts += 1;
+  }
+  if (hosts > 1) throw new AppError('invalid_request', 'Send the header Host once.');
 }
 
 function unknownPath(ctx: Context): AppError {

@@ -1,12 +1,9 @@
-import type { IncomingMessage } from 'node:http';
 import Router from '@koa/router';
 import type { Context } from 'koa';
-import getRawBody from 'raw-body';
-import type { z } from 'zod';
-import { AppError, isAppError } from '../../domain/errors';
+import { z } from 'zod';
+import { AppError } from '../../domain/errors';
 import type { Secrets } from '../../domain/secrets';
 import { type Db, withRetry } from '../../domain/sql';
-import { isKept } from '../../domain/texts';
 import type { ProviderOf } from '../../payment-providers/configured';
 import type { Logger } from '../../runtime/log';
 import { addToLine } from '../../runtime/request-log';
@@ -17,6 +14,8 @@ import type { Batches } from '../ledger/batches';
 import type { Keyring } from '../ledger/keyring';
 import type { Waiters } from '../ledger/waiters';
 import type { Access, Principal, Sources } from './access';
+import { LARGE, OF_MACHINES, readJson, requireText, SMALL } from './body';
+import type { createBuckets } from './buckets';
 import type { EventStreams } from './event-streams';
 import { type Lane, laneOf, type Pools } from './pools';
 import { inTrace } from './tracing';
@@ -72,9 +71,11 @@ interface RouteRow<Input extends z.ZodObject> {
   is_deprecated?: boolean;
   /** It reads for as long as it takes: no time-out ends it. */
   is_long?: boolean;
+  /** Its body may have 1 MB, as no other of people may. */
+  is_large?: boolean;
 }
 
-type Defaults = 'status' | 'is_idempotent' | 'is_raw' | 'is_deprecated' | 'is_long';
+type Defaults = 'status' | 'is_idempotent' | 'is_raw' | 'is_deprecated' | 'is_long' | 'is_large';
 
 /** A row of a route table, with its defaults. */
 export interface Route
@@ -95,6 +96,7 @@ export function route<Input extends z.ZodObject>({ handler, ...row }: RouteRow<I
     is_raw: false,
     is_deprecated: false,
     is_long: false,
+    is_large: false,
     ...row,
     prepare(given) {
       const input = parse(row.input, given);
@@ -106,6 +108,7 @@ export function route<Input extends z.ZodObject>({ handler, ...row }: RouteRow<I
 export interface Connections extends Pick<Sources, 'jwt'> {
   pools: Pools;
   keyrings: Record<Lane, Keyring>;
+  buckets: ReturnType<typeof createBuckets>;
   batches: Batches;
   waiters: Waiters;
   temporal: Temporal;
@@ -134,7 +137,8 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
   const principal = await row.access.check(http, sources);
   addToLine(http, callerOf(principal));
   const hasJson = row.method !== 'get' && !row.is_raw;
-  const body = hasJson ? await readJson(http) : {};
+  if (lane !== 'machine' && principal.id !== '') connections.buckets.take(principal.id);
+  const body = hasJson ? await readJson(http, boundsOf(row, lane)) : {};
   http.state.body = body;
   const run = row.prepare(merge(http.params as Record<string, string>, http.query, body));
   const ctx: Ctx = {
@@ -164,6 +168,11 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
   http.body = toWire(answer) ?? {};
 }
 
+function boundsOf({ is_large }: Route, lane: Lane) {
+  if (lane === 'machine') return OF_MACHINES;
+  return is_large ? LARGE : SMALL;
+}
+
 /** How the log names a caller: by key, or as the person that a JWT stands for. */
 function callerOf({ id, org_id, user_id }: Principal) {
   if (id === '') return {};
@@ -190,78 +199,31 @@ function merge(...parts: Record<string, unknown>[]): Record<string, unknown> {
   return Object.fromEntries(given);
 }
 
-/** Bodies of people's routes are small; a batch of 64 reserves is about 100 kB. */
-const BODY_BYTES_MAX = 1_048_576;
-
-/** Reads a JSON object. An absent body is an empty one. */
-async function readJson(http: Context): Promise<Record<string, unknown>> {
-  const text = await readText(http.req);
-  if (text.length === 0) return {};
-  const encoding = http.get('content-encoding');
-  if (!http.is('json', '+json') || (encoding !== '' && encoding !== 'identity')) {
-    throw new AppError(
-      'unsupported_media_type',
-      'Send the body as application/json, without a content encoding.',
-    );
-  }
-  let body: unknown;
-  try {
-    // Only an escape can contain a character that PostgreSQL cannot hold, so other bodies are not
-    // walked.
-    body = text.includes('\\u') ? JSON.parse(text, requireTextIn) : JSON.parse(text);
-  } catch (error) {
-    if (isAppError(error)) throw error;
-    throw new AppError('invalid_json', 'The body is not JSON.');
-  }
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
-    throw new AppError('invalid_json', 'The body must be a JSON object.');
-  }
-  return body as Record<string, unknown>;
-}
-
-function requireTextIn(param: string, value: unknown): unknown {
-  requireText(param, param);
-  if (typeof value === 'string') requireText(param, value);
-  return value;
-}
-
-function requireText(param: string, value: string): void {
-  if (isKept(value)) return;
-  throw new AppError('invalid_field', `${param} holds a character that no text may have.`, {
-    param,
-  });
-}
-
-async function readText(req: IncomingMessage): Promise<string> {
-  return (await readBytes(req)).toString('utf8');
-}
-
-/** A request's body as it came, 1 MB at most. */
-export async function readBytes(req: IncomingMessage): Promise<Buffer> {
-  try {
-    return await getRawBody(req, { limit: BODY_BYTES_MAX });
-  } catch (error) {
-    if ((error as { type?: string }).type === 'entity.too.large') {
-      // The rest is read and dropped, so that the client gets the answer and its connection stays
-      // in step.
-      req.resume();
-      throw new AppError('payload_too_large', `The body may have at most ${BODY_BYTES_MAX} bytes.`);
-    }
-    throw new AppError('invalid_request', 'The body could not be read to its end.');
-  }
-}
-
 /** Parses or throws 422 naming the first wrong field. */
 export function parse<Schema extends z.ZodType>(schema: Schema, given: unknown): z.infer<Schema> {
+  const stranger = unknownIn(schema, given);
+  if (stranger !== undefined) throw unknownField(stranger);
   const parsed = schema.safeParse(given);
   if (parsed.success) return parsed.data;
   const { issues } = parsed.error;
   // A misspelt name is the cause, the field that is missing its effect.
   const issue = issues.find(({ code }) => code === 'unrecognized_keys') ?? issues[0];
   if (issue?.code === 'unrecognized_keys') {
-    const param = [...issue.path, issue.keys[0]].join('.');
-    throw new AppError('unknown_field', `${param} is not a field of this request.`, { param });
+    throw unknownField([...issue.path, issue.keys[0]].join('.'));
   }
   const param = issue?.path.join('.') ?? '';
   throw new AppError('invalid_field', `${param} ${issue?.message ?? 'is not valid'}.`, { param });
+}
+
+/** The first name that a strict schema does not know: further ones are not looked for. */
+function unknownIn(schema: z.ZodType, given: unknown): string | undefined {
+  if (!(schema instanceof z.ZodObject && schema.def.catchall instanceof z.ZodNever))
+    return undefined;
+  const { shape } = schema;
+  for (const name in given as object) if (!Object.hasOwn(shape, name)) return name;
+  return undefined;
+}
+
+function unknownField(param: string): AppError {
+  return new AppError('unknown_field', `${param} is not a field of this request.`, { param });
 }

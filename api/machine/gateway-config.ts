@@ -47,6 +47,7 @@ export const gatewayConfigRoutes = [
     path: '/v1/admin/gateway-config',
     access: platformAdmin,
     input: change,
+    is_large: true,
     handler: put,
     summary:
       'Give gateways another configuration, in place of their file. Each takes it within seconds, or keeps its own and says why.',
