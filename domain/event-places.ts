@@ -57,9 +57,17 @@ export async function after(
   const rows = await many<Scanned & { transaction_id: string }>(
     db,
     `select ${scanned}, e.transaction_id::text as transaction_id
-     from events_after(:org_id, :transaction_id::xid8, :id, :until::xid8, :since, :types, :scan, :limit) as s
+     from events_after(:org_id, :transaction_id::xid8, :id, :until::xid8, :until_id, :since, :types, :scan, :limit) as s
      cross join lateral (select (s.event).*) as e`,
-    { org_id, types: [...types], ...place, until: until.transaction_id, scan, limit },
+    {
+      org_id,
+      types: [...types],
+      ...place,
+      until: until.transaction_id,
+      until_id: until.id,
+      scan,
+      limit,
+    },
   );
   const { found, bound } = foundIn(rows);
   const last = found.length === limit ? found.at(-1) : bound;

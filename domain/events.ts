@@ -82,7 +82,7 @@ export const scanned = `${columns}, s.is_wanted`;
 const settled = 'e.transaction_id < pg_snapshot_xmin(pg_current_snapshot())';
 
 /** How many events a page looks at; a search that has found too few goes on at its cursor. */
-const SCAN = 10_000;
+const SCAN = 2_000;
 
 /**
  * Events before the cursor, newest first; `next_cursor` begins the next page, null at the end. A

@@ -10,7 +10,7 @@ create type scanned_event as (event events, is_wanted boolean);
 
 -- The events of some kinds that became visible between two places, in that order: of `p_scan` rows at most `p_limit`. Readers of
 -- a table that nobody has analysed yet would sort all of it, so plans that sort are off; rows are read as they are needed.
-create function events_after(p_org_id text, p_transaction_id xid8, p_id text, p_until xid8, p_since timestamptz,
+create function events_after(p_org_id text, p_transaction_id xid8, p_id text, p_until xid8, p_until_id text, p_since timestamptz,
   p_types text[], p_scan integer, p_limit integer) returns setof scanned_event language plpgsql stable
 set enable_sort = off set enable_bitmapscan = off set enable_seqscan = off as $$
 declare
@@ -20,8 +20,8 @@ declare
 begin
   for e in
     select * from events q
-    where q.org_id = p_org_id and (q.transaction_id, q.id) > (p_transaction_id, p_id) and q.transaction_id < p_until
-      and q.created_at >= p_since
+    where q.org_id = p_org_id and (q.transaction_id, q.id) > (p_transaction_id, p_id)
+      and (q.transaction_id, q.id) <= (p_until, p_until_id) and q.created_at >= p_since
     order by q.transaction_id, q.id limit p_scan
   loop
     v_scanned := v_scanned + 1;

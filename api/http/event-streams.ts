@@ -93,12 +93,17 @@ export function createEventStreams(db: Db, isDraining: () => boolean) {
 }
 
 async function look(db: Db, feed: Feed, until: Place): Promise<boolean> {
-  const groups = groupsBehind(feed, until);
-  // Those that are nearest to the present, and one of the others at a time.
-  const near = groups.sort(byPlace).at(-1);
-  const [oldest] = groups.filter((group) => group !== near).sort(byTurn(feed));
-  for (const group of [near, oldest]) if (group) await read(db, feed, group, until);
+  const groups = groupsBehind(feed, until).sort(byPlace);
+  const near = groups.at(-1);
+  if (near) await read(db, feed, near, until);
+  // Of the others those that are farthest back: they read as far as the next and then go with them.
+  const [oldest, next] = groups;
+  if (oldest && oldest !== near) await read(db, feed, oldest, placeOf(next as Reader[]));
   return groupsBehind(feed, until).length > 0;
+}
+
+function placeOf([first]: Reader[]): Place {
+  return (first as Reader).place;
 }
 
 /** The readers that have something to read, by how far they have read. */
@@ -114,26 +119,20 @@ function groupsBehind(feed: Feed, until: Place): Reader[][] {
   return [...groups.values()];
 }
 
-function byPlace([a]: Reader[], [b]: Reader[]): number {
-  const [one, other] = [a, b].map((reader) => BigInt(reader?.place.transaction_id ?? 0));
-  return Number((one ?? 0n) - (other ?? 0n));
-}
-
-/** Whoever was read for longest ago is the first. */
-function byTurn({ readers }: Feed): (a: Reader[], b: Reader[]) => number {
-  const order = [...readers];
-  return ([a], [b]) => order.indexOf(a as Reader) - order.indexOf(b as Reader);
+function byPlace(a: Reader[], b: Reader[]): number {
+  const [one, other] = [placeOf(a), placeOf(b)];
+  const apart = BigInt(one.transaction_id) - BigInt(other.transaction_id);
+  if (apart !== 0n) return apart < 0n ? -1 : 1;
+  return one.id < other.id ? -1 : 1;
 }
 
 async function read(db: Db, feed: Feed, group: Reader[], until: Place): Promise<void> {
   const types = new Set(group.flatMap((reader) => [...reader.types]));
-  const [first] = group as [Reader];
   const wanted = { org_id: feed.org_id, types: [...types], scan: SCAN, limit: PAGE };
-  const page = await after(db, wanted, first.place, until);
+  const page = await after(db, wanted, placeOf(group), until);
   for (const reader of group) {
     // It may have gone meanwhile.
-    if (!feed.readers.delete(reader)) continue;
-    feed.readers.add(reader);
+    if (!feed.readers.has(reader)) continue;
     reader.place = page.place;
     const shown = page.events.filter(
       ({ type, action }) =>

@@ -89,8 +89,7 @@ test('streams that resume far back catch up together, a step at a time, and skip
     await until(() => streams.every(({ ids }) => ids.length === 450));
   });
   expect(new Set(streams[0]?.ids).size).toBe(450);
-  // Those that come while others are under way are read for apart.
-  expect(read).toBeLessThan(FOREIGN * 6);
+  expect(read).toBeLessThan(FOREIGN * 3);
   for (const stream of streams) stream.close();
 });
 
@@ -109,13 +108,16 @@ test('a search reads what it finds: by label, by kind; one that finds nothing go
     expect((await list('request_id=mine&limit=5')).events).toHaveLength(5);
     expect((await list('request_id=nobody')).events).toEqual([]);
   });
-  expect(cheap).toBeLessThan(11_000);
+  expect(cheap).toBeLessThan(500);
   const dear = await readMeanwhile(async () => {
     const first = await list('agent_id=nobody');
     expect(first).toMatchObject({ events: [], has_more: true });
-    const second = await list(`agent_id=nobody&cursor=${first.next_cursor}`);
-    const third = await list(`agent_id=nobody&cursor=${second.next_cursor}`);
-    expect(third).toEqual({ events: [], has_more: false, next_cursor: null });
+    let pages = 1;
+    for (let next = first; next.has_more; pages += 1) {
+      next = await list(`agent_id=nobody&cursor=${next.next_cursor}`);
+      expect(next.events).toEqual([]);
+    }
+    expect(pages).toBe(Math.ceil((FOREIGN + 3) / 2_000));
   });
   expect(dear).toBeLessThan(FOREIGN * 1.5);
 });
