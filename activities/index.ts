@@ -1,5 +1,5 @@
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
-import { isAppError } from '../domain/errors';
+import { AppError, isAppError } from '../domain/errors';
 import * as events from '../domain/events';
 import { audit } from '../domain/ledger/audit';
 import * as reservations from '../domain/ledger/reservations';
@@ -18,6 +18,8 @@ import { createPaymentSteps } from './payments';
 interface Dependencies {
   db: Db;
   secrets: Secrets;
+  /** Until then a verdict may come from an API that does not sign yet. */
+  accept_unsigned_until?: Date | undefined;
 }
 
 const BROKEN_SHOWN_MAX = 50;
@@ -28,7 +30,7 @@ export type Activities = ReturnType<typeof createActivities>;
  * The activities: their names, as workflows call them, and their domain functions. Each is one
  * idempotent step.
  */
-export function createActivities({ db, secrets }: Dependencies) {
+export function createActivities({ db, secrets, accept_unsigned_until }: Dependencies) {
   return {
     ...paymentActivities(db, createProviderOf(db, secrets)),
     /** Milliseconds to the organization's next deadline; null if no hold is open. */
@@ -45,9 +47,16 @@ export function createActivities({ db, secrets }: Dependencies) {
         left_ms: await withRetry(() => tickets.expire(db, ticket_id)),
         summary: await tickets.summary(db, ticket_id),
       })),
-    /** A person's verdict on a ticket; a refusal fails with its code. */
+    /**
+     * A person's verdict on a ticket; a refusal fails with its code. Only what an API signed is
+     * recorded: whoever reaches Temporal can send an update, and make no money with it.
+     */
     recordVerdict: (verdict: verdicts.Verdict) =>
-      refusable(() => withRetry(() => verdicts.decide(db, verdict))),
+      refusable(async () => {
+        const is_accepted = accept_unsigned_until && new Date() < accept_unsigned_until;
+        if (!is_accepted && !(await verdicts.isSigned(secrets, verdict))) throw notSigned();
+        return withRetry(() => verdicts.decide(db, verdict));
+      }),
     /** How a ticket stands, and one line of who asked and who decided. */
     showTicket: ({ ticket_id }: { ticket_id: string }) =>
       refusable(async () => ({
@@ -106,6 +115,14 @@ function paymentActivities(db: Db, providerOf: ProviderOf) {
         return limit - left;
       }),
   };
+}
+
+function notSigned(): AppError {
+  return new AppError(
+    'verdict_not_signed',
+    'This verdict was not signed by an API with the SVC_SECRETS_KEY of this worker. Approve and ' +
+      'deny tickets through the API.',
+  );
 }
 
 function behindBorder<Input, Result>(run: (input: Input) => Promise<Result>) {

@@ -1,3 +1,4 @@
+import * as questions from '../domain/payments/questions';
 import * as refunds from '../domain/payments/refunds';
 import type { Called, Progress } from '../domain/payments/steps';
 import * as steps from '../domain/payments/steps';
@@ -5,12 +6,11 @@ import { type Db, withRetry } from '../domain/sql';
 import type { ProviderOf } from '../payment-providers/configured';
 import {
   isProviderRefusal,
-  isProviderTrouble,
   type PaymentProvider,
   type PaymentReport,
-  ProviderTrouble,
-  type ReportedRefund,
 } from '../payment-providers/provider';
+import { isDefinite, troubleOf, UnknownThere } from './provider-answers';
+import { sendRefund } from './refunds';
 
 /** Why the provider is asked: somebody says that the buyer has paid, a webhook, or the clock. */
 type Reason = 'confirm' | 'news' | 'clock';
@@ -77,16 +77,17 @@ async function open(db: Db, providerOf: ProviderOf, id: string): Promise<void> {
     const { status: before, provider_order_id } = await steps.placeOf(db, id);
     if (before !== 'created' || provider_order_id !== null) return;
     const session = await withRetry(() => steps.begin(db, id, { is_capture: false }));
+    const { asked } = session;
     if (session.is_overdue) return close(db, providerOf, id, expired);
     try {
       const status = await steps.opened(db, id, await makeCheckout(providerOf, session));
       // Canceled while it was made: nobody is to pay it.
       return status === 'created' ? undefined : expireThere(db, providerOf, id);
     } catch (error) {
-      const provider_message = troubleOf(error);
-      if (isProviderRefusal(error))
-        return void (await steps.close(db, id, { ...refused, provider_message }));
-      if (attempt === OPEN_TRIES) return steps.unknown(db, id, provider_message);
+      const message = troubleOf(error);
+      if (isDefinite(error))
+        return void (await steps.close(db, id, { ...refused, provider_message: message }));
+      if (attempt === OPEN_TRIES) return questions.unanswered(db, id, { message, asked });
     }
   }
 }
@@ -141,23 +142,26 @@ async function collect(
   const session = await withRetry(() => steps.begin(db, id, { is_capture: false }));
   const { provider_order_id: order_id, is_overdue } = session;
   if (order_id === null) return is_overdue ? close(db, providerOf, id, expired) : undefined;
+  const asked = reason === 'confirm' ? session.asked : undefined;
   try {
     const provider = await providerOf(session.provider);
     const isFresh = reason === 'confirm' && !has_news && session.is_fresh;
     const report = await provider.read(order_id, { isFresh });
     if (report.status === 'gone' && !(is_overdue && session.status === 'created'))
-      throw unknownThere();
+      throw new UnknownThere();
     const taken = isToBeTaken(session, report, reason)
       ? await take(db, provider, { id, order_id, report })
       : { report, reading: session.reading };
-    if ('refusal' in taken) return void (await steps.close(db, id, taken.refusal));
-    const status = await withRetry(() => steps.record(db, id, taken.report, taken));
+    const status = await withRetry(() => steps.record(db, id, taken.report, { ...taken, asked }));
     // Its own transaction: the capture stays recorded even if the credit cannot be written now.
     if (status === 'captured') await withRetry(() => steps.credit(db, id));
     const isOnItsWay = taken.report.status === 'captured' || taken.report.status === 'pending';
     if (is_overdue && !isOnItsWay) await close(db, providerOf, id, expired);
   } catch (error) {
-    await steps.unknown(db, id, troubleOf(error));
+    const is_gone = error instanceof UnknownThere;
+    await withRetry(() =>
+      questions.unanswered(db, id, { message: troubleOf(error), is_gone, asked }),
+    );
   }
 }
 
@@ -182,41 +186,35 @@ interface Taken {
 async function take(
   db: Db,
   provider: PaymentProvider,
-  { id, order_id, report }: { id: string; order_id: string; report: PaymentReport },
-): Promise<Taken | { refusal: steps.End }> {
+  wanted: { id: string; order_id: string; report: PaymentReport; used?: string },
+): Promise<Taken> {
+  const { id, order_id, report, used } = wanted;
   const session = await withRetry(() => steps.begin(db, id, { is_capture: true }));
-  const { reading } = session;
+  const { reading, capture_key } = session;
   const is_asked = true;
   if (report.status !== 'approved' || session.status !== 'capturing')
     return { report, reading, is_asked };
+  const next = keyOf(session);
+  const key = capture_key ?? (next === used ? keyOf({ id, reading: reading + 2 }) : next);
   try {
-    return { report: await provider.capture(order_id, keyOf(session)), reading };
+    return { report: await provider.capture(order_id, key), reading };
   } catch (error) {
-    // A capture without an answer is asked for once, at once.
+    // Refused or without an answer: how the order stands decides, and only its own end is one.
     const after = await provider.read(order_id);
-    if (after.status === 'gone') throw unknownThere();
-    if (!isProviderRefusal(error) || after.status === 'captured' || after.status === 'pending')
-      return { report: after, reading };
+    if (after.status === 'gone') throw new UnknownThere();
+    const isUnderWay = isProviderRefusal(error) && error.code === 'in_progress';
+    if (isUnderWay !== (capture_key !== null))
+      await questions.holdCaptureKey(db, id, isUnderWay ? key : null);
+    const isStill = after.status === 'open' || after.status === 'approved';
+    if (!isStill || !isProviderRefusal(error)) return { report: after, reading };
     if (error.code === 'declined') return { report: { ...after, status: 'declined' }, reading };
-    if (error.code === 'not_approved')
+    if (error.code === 'not_approved' || after.status === 'open')
       return { report: { ...after, status: 'open' }, reading, is_asked };
-    return { refusal: { ...refused, provider_message: error.message } };
+    if (error.code === 'key_used' && used === undefined)
+      return take(db, provider, { ...wanted, report: after, used: key });
+    // Taken to be neither done nor over: it is asked for again.
+    throw error;
   }
-}
-
-function unknownThere(): ProviderTrouble {
-  return new ProviderTrouble(
-    'The provider does not know this checkout. Were its credentials changed to another account?',
-  );
-}
-
-/**
- * Why a provider's answer is not known, in words for the session. Any other error is not the
- * provider's, and is thrown.
- */
-function troubleOf(error: unknown): string {
-  if (isProviderTrouble(error) || isProviderRefusal(error)) return error.message;
-  throw error;
 }
 
 /**
@@ -234,66 +232,6 @@ async function expireThere(db: Db, providerOf: ProviderOf, id: string): Promise<
   try {
     await (await providerOf(provider)).expire(provider_order_id);
   } catch (error) {
-    await steps.unknown(db, id, troubleOf(error));
+    await questions.unanswered(db, id, { message: troubleOf(error) });
   }
-}
-
-async function sendRefund(db: Db, providerOf: ProviderOf, id: string): Promise<void> {
-  const first = await refunds.get(db, id);
-  // Known to the provider, and past its last check: left alone until news come.
-  const isLeftAlone = first.provider_refund_id !== null && first.wait_ms === null;
-  if (first.status !== 'pending' || isLeftAlone) return;
-  const provider = await providerOf(first.provider);
-  let isAsked = false;
-  try {
-    const refund = await look(db, provider, first);
-    if (refund.status !== 'pending') return;
-    const { provider_refund_id: known } = refund;
-    // A refund that the provider knows already is not requested again.
-    if (known) return record(db, id, { status: 'pending', provider_refund_id: known });
-    isAsked = true;
-    const { provider_order_id: order_id, provider_capture_id: capture_id } = refund;
-    const { amount_nanos, currency } = refund;
-    const answer = await provider.refund({
-      payment_refund_id: id,
-      order_id,
-      capture_id,
-      amount_nanos,
-      currency,
-    });
-    await record(db, id, answer);
-  } catch (error) {
-    const message = troubleOf(error);
-    // Only the refund itself can be refused: that it cannot be looked at says nothing.
-    const no = isAsked && isProviderRefusal(error);
-    // Without an answer it may have been made; refused, the money may have gone back another way.
-    // Then the wallet follows that.
-    if (no) await look(db, provider, first);
-    else if (isAsked) await look(db, provider, first).catch(() => undefined);
-    const status = no ? 'failed' : 'pending';
-    await withRetry(() => refunds.record(db, id, { status, provider_refund_id: null, message }));
-  }
-}
-
-function record(
-  db: Db,
-  id: string,
-  { status, provider_refund_id }: Pick<ReportedRefund, 'status' | 'provider_refund_id'>,
-): Promise<void> {
-  return withRetry(() => refunds.record(db, id, { status, provider_refund_id, message: null }));
-}
-
-/** Records what the provider says of the payment's refunds; how ours stands after it. */
-async function look(
-  db: Db,
-  provider: PaymentProvider,
-  { id, payment_session_id, provider_order_id }: refunds.Refund,
-): Promise<refunds.Refund> {
-  const { reading } = await withRetry(() =>
-    steps.begin(db, payment_session_id, { is_capture: false }),
-  );
-  const report = await provider.read(provider_order_id);
-  if (report.status === 'gone') throw unknownThere();
-  await withRetry(() => steps.record(db, payment_session_id, report, { reading }));
-  return refunds.get(db, id);
 }

@@ -10,14 +10,21 @@ import * as steps from '../domain/payments/steps';
 import * as tokens from '../domain/people/tokens';
 import type { Db } from '../domain/sql';
 import { migrate } from '../migrations';
-import { ConfigError, loadConfig } from '../runtime/config';
+import { ConfigError, loadConfig, temporalVariables } from '../runtime/config';
 import { openDatabase } from '../runtime/database';
+import { temporalAddress } from '../temporal/connection';
+import { prepare } from '../temporal/prepare';
 
 const commands: Record<string, { words: string; run: Command }> = {
   bootstrap: {
     words:
       'print the value of a new platform admin key, named platform-admin unless a name is given',
     run: bootstrap,
+  },
+  prepare: {
+    words:
+      "make what is missing in Temporal: namespace, search attributes, schedules; bring the schedules to this program's",
+    run: runPrepare,
   },
   audit: { words: 'prove the ledger; exits 1 when something is broken', run: runAudit },
   tickets: {
@@ -64,13 +71,20 @@ export async function main([name, ...args]: string[]): Promise<void> {
 /** DATABASE_URL, else the database of the `npm start` that runs on DATA_DIR. */
 function databaseUrl(): string {
   const { DATABASE_URL, DATA_DIR } = loadConfig('admin');
-  if (DATABASE_URL !== undefined) return DATABASE_URL;
+  const url = DATABASE_URL ?? demo()?.database_url;
+  if (url !== undefined) return url;
+  throw new ConfigError(
+    `Set DATABASE_URL, or DATA_DIR to that of a running npm start (no demo.json in ${DATA_DIR}).`,
+  );
+}
+
+/** What the `npm start` that runs on DATA_DIR says of itself; undefined if none runs. */
+function demo(): { database_url: string; temporal_address: string } | undefined {
   try {
-    return JSON.parse(readFileSync(path.join(DATA_DIR, 'demo.json'), 'utf8')).database_url;
+    const file = path.join(loadConfig('admin').DATA_DIR, 'demo.json');
+    return JSON.parse(readFileSync(file, 'utf8'));
   } catch {
-    throw new ConfigError(
-      `Set DATABASE_URL, or DATA_DIR to that of a running npm start (no demo.json in ${DATA_DIR}).`,
-    );
+    return undefined;
   }
 }
 
@@ -100,6 +114,21 @@ function issue(db: Db, name: string) {
     expires_at: null,
     created_by: 'bootstrap',
   });
+}
+
+async function runPrepare(db: Db): Promise<number> {
+  await migrate(db);
+  const { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE: namespace } = loadConfig('admin');
+  const address = TEMPORAL_ADDRESS ?? demo()?.temporal_address;
+  if (address === undefined)
+    throw new ConfigError('Set TEMPORAL_ADDRESS, or DATA_DIR to that of a running npm start.');
+  const to = temporalAddress({ ...temporalVariables(), TEMPORAL_ADDRESS: address });
+  const count = await prepare(to, namespace, db).catch((error: Error) => {
+    throw new ConfigError(`Temporal at ${address} could not be prepared: ${error.message}`);
+  });
+  print(`Temporal at ${address} has the namespace ${namespace}, its attributes and schedules.`);
+  if (count > 0) print(`Its store was new; ${count} unfinished workflows start again.`);
+  return 0;
 }
 
 async function runAudit(db: Db): Promise<number> {

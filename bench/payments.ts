@@ -188,7 +188,7 @@ async function openShop(cluster: BenchCluster): Promise<Shop> {
   await waitFor(`${url(provider)}/sandbox/orders`, true);
   await waitFor(`${url(api)}/readyz`, true);
   for (const queue of ['payments', 'bare'])
-    while ((await pollersOf(temporal_address, queue)).length === 0) await sleep(200);
+    while ((await pollersOf({ address: temporal_address }, queue)).length === 0) await sleep(200);
   const pools = { api: new Pool(url(api)), provider: new Pool(url(provider)) };
   const send = async (pool: Pool, at: string, body: string, headers: Record<string, string>) => {
     const answer = await pool.request({ path: at, method: 'POST', body, headers });

@@ -15,6 +15,7 @@ const statuses = {
   target_not_allowed: 403,
   checkout_state_invalid: 403,
   ticket_denied: 403,
+  verdict_not_signed: 403,
   not_found: 404,
   model_not_found: 404,
   session_not_found: 404,

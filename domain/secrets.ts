@@ -6,11 +6,20 @@ export interface Secrets {
    * The text again. Throws if it was sealed for another owner or under another key, or was changed.
    */
   open(sealed: string, owner: string): Promise<string>;
-  /** A signature over parts, for one use: `label` keeps signatures of different uses apart. */
-  sign(label: string, ...parts: readonly string[]): Promise<string>;
+  /** A signature over parts, under a key that is derived for this one use. */
+  sign(use: SignatureUse, ...parts: readonly string[]): Promise<string>;
   /** True if the signature is of these parts; compared in constant time. */
-  isSigned(signature: string, label: string, ...parts: readonly string[]): Promise<boolean>;
+  isSigned(signature: string, use: SignatureUse, ...parts: readonly string[]): Promise<boolean>;
 }
+
+// What each key is derived by. A name that is changed makes every signature of before worthless.
+const signature_keys = {
+  checkout_state: 'svc sign v1',
+  verdict: 'svc verdict v1',
+} as const;
+
+/** What is signed: the state that a buyer carries, or a verdict on its way through Temporal. */
+export type SignatureUse = keyof typeof signature_keys;
 
 type CryptoKey = Awaited<ReturnType<typeof crypto.subtle.importKey>>;
 
@@ -47,7 +56,12 @@ export function createSecrets(key_base64: string): Secrets {
     'deriveBits',
   ]);
   const sealing = Promise.all([root.then(sealingKey), root.then(keyName)]);
-  const signing = root.then(signingKey);
+  const signing = new Map<SignatureUse, Promise<CryptoKey>>();
+  const keyFor = (use: SignatureUse) => {
+    const known = signing.get(use) ?? root.then((key) => signingKey(key, signature_keys[use]));
+    signing.set(use, known);
+    return known;
+  };
   return {
     async seal(text, owner) {
       const [key, name] = await sealing;
@@ -69,15 +83,15 @@ export function createSecrets(key_base64: string): Secrets {
         });
       return new TextDecoder().decode(clear);
     },
-    async sign(label, ...parts) {
-      const mac = await crypto.subtle.sign('HMAC', await signing, message(label, parts));
+    async sign(use, ...parts) {
+      const mac = await crypto.subtle.sign('HMAC', await keyFor(use), message(use, parts));
       return toBase64(new Uint8Array(mac));
     },
-    async isSigned(signature, label, ...parts) {
+    async isSigned(signature, use, ...parts) {
       // WebCrypto compares in constant time; a text that is no base64 is no signature.
       if (!/^[\w-]+$/.test(signature)) return false;
       const given = fromBase64(signature);
-      return crypto.subtle.verify('HMAC', await signing, given, message(label, parts));
+      return crypto.subtle.verify('HMAC', await keyFor(use), given, message(use, parts));
     },
   };
 }
@@ -92,9 +106,9 @@ function sealingKey(root: CryptoKey): Promise<CryptoKey> {
   return crypto.subtle.deriveKey(derived('svc seal v1'), root, aes, false, ['encrypt', 'decrypt']);
 }
 
-function signingKey(root: CryptoKey): Promise<CryptoKey> {
+function signingKey(root: CryptoKey, info: string): Promise<CryptoKey> {
   const hmac = { name: 'HMAC', hash: 'SHA-256', length: KEY_BYTES * 8 };
-  return crypto.subtle.deriveKey(derived('svc sign v1'), root, hmac, false, ['sign', 'verify']);
+  return crypto.subtle.deriveKey(derived(info), root, hmac, false, ['sign', 'verify']);
 }
 
 /**
@@ -110,8 +124,8 @@ function gcm(iv: Uint8Array<ArrayBuffer>, owner: string) {
 }
 
 // As JSON the parts cannot run into each other: ("a", "bc") is not ("ab", "c").
-function message(label: string, parts: readonly string[]): Uint8Array<ArrayBuffer> {
-  return bytesOf(JSON.stringify([label, ...parts]));
+function message(use: string, parts: readonly string[]): Uint8Array<ArrayBuffer> {
+  return bytesOf(JSON.stringify([use, ...parts]));
 }
 
 function bytesOf(text: string): Uint8Array<ArrayBuffer> {

@@ -6,7 +6,8 @@ import type { Logger } from '../runtime/log';
 import { adopt } from './adopt';
 import type { Gateway } from './call/call';
 import { openSnapshot } from './call/snapshot';
-import { loadSettings, parseSettings, type Settings } from './config/settings';
+import type { Reach } from './config/reach';
+import { loadSettings, parseGiven, type Settings } from './config/settings';
 import type { ControlPlane } from './control-plane/client';
 
 /** Reads the gateway's configuration, and changes it while calls are under way. */
@@ -45,7 +46,11 @@ interface Polled {
  */
 export function openConfiguration(
   gateway: Gateway,
-  { file, poll_ms = POLL_MS }: { file: string; poll_ms?: number },
+  {
+    file,
+    reach = { origins: [], variables: [] },
+    poll_ms = POLL_MS,
+  }: { file: string; reach?: Reach; poll_ms?: number },
 ): Configuration {
   const { control_plane, log } = gateway;
   const id = crypto.randomUUID();
@@ -53,12 +58,13 @@ export function openConfiguration(
   const polled: Polled = { etag: undefined, version: null, refused_version: null, error: null };
   const over = new AbortController();
   const inTurn = oneByOne();
+  const own = openFile(file);
   const takeOrGoBack = async (etag: string | undefined) => {
-    const heard = await take(gateway, { etag }, polled);
+    const heard = await take(gateway, { etag, reach, file: own.last() }, polled);
     if (heard !== 'none') return heard;
     if (polled.version !== null) {
       // A file that cannot be run leaves what runs, and what is said of it, as they are.
-      await adopt(gateway, openSnapshot(readFile(file), gateway));
+      await adopt(gateway, openSnapshot(own.read(), gateway));
       gateway.log.info('the control plane has no configuration any more: the file runs');
     }
     // What it refused is gone too.
@@ -70,7 +76,7 @@ export function openConfiguration(
     if (heard === 'away' && polled.version !== null) throw notRead();
     if (polled.error !== null) throw invalid(polled.error);
     // The control plane's stands above the file.
-    if (polled.version === null) await adopt(gateway, openSnapshot(readFile(file), gateway));
+    if (polled.version === null) await adopt(gateway, openSnapshot(own.read(), gateway));
   };
   let reported = '';
   let report_at = 0;
@@ -135,7 +141,7 @@ function oneByOne() {
 /** Asks the control plane, and adopts its configuration if that is new and good. */
 async function take(
   gateway: Gateway,
-  { etag }: Pick<Polled, 'etag'>,
+  { etag, reach, file }: Pick<Polled, 'etag'> & { reach: Reach; file: Settings },
   polled: Polled,
 ): Promise<'heard' | 'none' | 'away'> {
   const answer = await gateway.control_plane.configuration(etag);
@@ -143,7 +149,7 @@ async function take(
   if (typeof answer === 'string') return answer;
   polled.etag = answer.etag;
   try {
-    const settings = parseSettings(JSON.stringify(answer.config), `version ${answer.version}`);
+    const settings = parseGiven(answer.config, `version ${answer.version}`, { file, reach });
     await adopt(gateway, openSnapshot(settings, gateway));
     Object.assign(polled, { version: answer.version, refused_version: null, error: null });
     gateway.log.info({ version: answer.version }, "the control plane's configuration runs");
@@ -154,6 +160,18 @@ async function take(
     gateway.log.error({ version: answer.version }, `a configuration was refused: ${message}`);
   }
   return 'heard';
+}
+
+/** The file, and what it said when it was last read: the control plane's reach rests on it. */
+function openFile(file: string) {
+  let last = readFile(file);
+  return {
+    last: () => last,
+    read(): Settings {
+      last = readFile(file);
+      return last;
+    },
+  };
 }
 
 function readFile(file: string): Settings {

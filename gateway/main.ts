@@ -27,7 +27,10 @@ export async function main(): Promise<void> {
   const control_plane = openControlPlane({ urls, token }, log);
   const sample_ratio = config.OTEL_TRACES_SAMPLER_ARG;
   const gateway = await openGateway({ settings, control_plane, log, sample_ratio });
-  const configuration = openConfiguration(gateway, { file: config.GATEWAY_CONFIG });
+  const configuration = openConfiguration(gateway, {
+    file: config.GATEWAY_CONFIG,
+    reach: { origins: config.GATEWAY_ORIGINS, variables: config.GATEWAY_SECRET_ENVS },
+  });
   const server = createServer(createApp(gateway, configuration).callback());
   const sockets = attachSockets(server, gateway);
   server.keepAliveTimeout = KEEP_ALIVE_MS;

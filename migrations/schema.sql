@@ -3043,8 +3043,23 @@ create table payment_sessions (
   expires_at timestamptz not null default clock_timestamp() + '01:00:00'::interval,
   -- When somebody asks the provider next; null where nothing more can come but by webhook.
   next_check_at timestamptz default clock_timestamp() + '00:01:00'::interval,
-  checks integer not null default 0
+  checks integer not null default 0,
+  -- What people asked for: the number of the newest question, when it was asked, and up to which of
+  -- them there is an answer.
+  asked integer not null default 0,
+  asked_at timestamptz,
+  answered integer not null default 0,
+  -- When the provider is asked again because it gave no answer, and how often in a row it gave
+  -- none.
+  ask_again_at timestamptz,
+  unanswered integer not null default 0,
+  -- Since when the provider says that it does not know the order; null once it answers otherwise.
+  gone_since timestamptz,
+  -- The key of a capture that the provider says is under way: it is asked again under the same one.
+  capture_key text
 );
+create index payment_sessions_again on payment_sessions (ask_again_at)
+where ask_again_at is not null;
 create unique index payment_sessions_capture on payment_sessions (provider, provider_capture_id)
 where provider_capture_id is not null;
 create index payment_sessions_due on payment_sessions (next_check_at)
@@ -3105,20 +3120,6 @@ create function payment_moves(p_from text) returns text[] language sql immutable
     else '{captured}' end::text[]
 $$;
 
--- When a payment that nobody tells of is asked for: after 1 minute, 5 minutes, 1 hour, then daily
--- for a week. One that is credited, for refunds and disputes of which no webhook came: after a day,
--- a week and a month.
-create function payment_pause(p_status text, p_checks integer)
-returns interval language sql immutable as $$
-  select case
-    when p_status in ('completed', 'refunded') then case p_checks when 0 then interval '1 day' when 1 then interval '7 days'
-      when 2 then interval '30 days' end
-    when p_checks = 0 then interval '1 minute'
-    when p_checks = 1 then interval '5 minutes'
-    when p_checks = 2 then interval '1 hour'
-    when p_checks < 10 then interval '1 day' end
-$$;
-
 -- The session under its organization's lock, which orders all its moves and money.
 create function lock_payment(p_id text) returns payment_sessions language plpgsql as $$
 declare
@@ -3126,30 +3127,6 @@ declare
 begin
   perform lock_organization(q.org_id) from payment_sessions q where q.id = p_id;
   select * into s from payment_sessions q where q.id = p_id;
-  return s;
-end $$;
-
--- The one guarded update of a session's state.
-create function move_payment(p_id text, p_to text)
-returns payment_sessions language plpgsql as $$
-declare
-  s payment_sessions;
-begin
-  update payment_sessions q set status = p_to, updated_at = clock_timestamp(),
-    error_code = case p_to when 'capturing' then null else q.error_code end,
-    error_message = case p_to when 'capturing' then null else q.error_message end,
-    attempt = q.attempt + (q.status = 'capturing' and p_to = 'created')::int,
-    checks = 0,
-    -- What ended before it had an order can be paid by nobody.
-    next_check_at = case when p_to in ('completed', 'refunded') then clock_timestamp() + payment_pause(p_to, 0)
-      when p_to in ('canceled', 'expired', 'failed') and q.provider_order_id is null then null
-      when p_to in ('captured', 'confirming', 'confirmed') then clock_timestamp()
-      else clock_timestamp() + payment_pause(p_to, 0) end
-  where q.id = p_id and p_to = any (payment_moves(q.status))
-  returning * into s;
-  if s.id is null then
-    raise exception using errcode = 'SV002', message = 'payment session ' || p_id || ' may not become ' || p_to;
-  end if;
   return s;
 end $$;
 
@@ -3175,21 +3152,6 @@ begin
   return s;
 end $$;
 
--- What is to be done next for a session, and how long that can wait. The row decides; whoever asks
--- does it. Past the deadline a provider that does not answer is asked at its next check.
-create function payment_step(s payment_sessions)
-returns table(next text, wait_ms double precision) language sql stable as $$
-  select case
-      when s.status in ('captured', 'confirming', 'confirmed') then 'credit'
-      when s.status = 'created' and s.provider_order_id is null then 'open'
-      when s.status in ('created', 'capturing') then 'wait'
-      else 'end' end,
-    (select greatest(0, extract(epoch from d.due_at - clock_timestamp()) * 1000) from (select least(s.next_check_at,
-      case when s.status = 'created' and not (s.expires_at <= clock_timestamp()
-        and s.error_code is not distinct from 'provider_unavailable') then s.expires_at end) as due_at) as d
-     where d.due_at is not null)
-$$;
-
 -- Commits that a call to the provider begins. `reading` orders what the answers say: an answer to a
 -- question that was asked before another one's answer was recorded is old. A session that waits for
 -- its buyer becomes capturing where it is to be taken; only that is a move, and takes the
@@ -3210,19 +3172,6 @@ begin
   return s;
 end $$;
 
--- The provider has made the checkout: the first one made is the one that the buyer is shown. Its
--- order is kept also where the session has ended meanwhile, so that it is found if it is paid.
-create function open_payment(p_id text, p_order_id text, p_approval_url text)
-returns payment_sessions language sql as $$
-  update payment_sessions q set provider_order_id = coalesce(q.provider_order_id, p_order_id),
-    approval_url = coalesce(q.approval_url, p_approval_url), provider_called_at = null, updated_at = clock_timestamp(),
-    error_code = case q.status when 'created' then null else q.error_code end,
-    error_message = case q.status when 'created' then null else q.error_message end,
-    checks = 0, next_check_at = clock_timestamp() + payment_pause(q.status, 0)
-  where q.id = p_id
-  returning *
-$$;
-
 -- Ends a session that nobody has paid: the buyer's wish, the deadline, or a definite no. Changes
 -- nothing where it has moved on.
 create function close_payment(p_id text, p_to text, p_code text, p_message text)
@@ -3241,30 +3190,6 @@ begin
   update payment_sessions q set error_code = p_code, error_message = p_message, provider_called_at = null,
     idempotency = case when q.provider_order_id is null then null else q.idempotency end
   where q.id = p_id returning * into s;
-  return s;
-end $$;
-
--- The provider has the money. Another amount or currency than asked for is never credited by
--- itself.
-create function take_payment(s payment_sessions, p_report jsonb)
-returns payment_sessions language plpgsql as $$
-declare
-  v_before text := s.status;
-begin
-  if s.status = 'created' then
-    s := move_payment(s.id, 'capturing');
-  end if;
-  s := move_payment(s.id, 'captured');
-  update payment_sessions q set provider_capture_id = p_report ->> 'capture_id',
-    -- Above what a wallet can hold it is another amount than any that was asked for.
-    captured_nanos = least((p_report ->> 'amount_nanos')::numeric, 9000000000000000000)::bigint, captured_currency = p_report ->> 'currency',
-    is_late = v_before in ('canceled', 'expired', 'failed'), error_code = null, error_message = null, provider_message = null
-  where q.id = s.id returning * into s;
-  if s.captured_nanos <> s.amount_nanos or s.captured_currency <> s.currency then
-    s := fail_payment(s.id, 'amount_mismatch', 'Asked for ' || trim_scale(s.amount_nanos / 1e9::numeric) || ' ' || s.currency
-      || ', the provider took ' || trim_scale(s.captured_nanos / 1e9::numeric) || ' ' || s.captured_currency
-      || '. Nothing was credited; a platform admin decides.');
-  end if;
   return s;
 end $$;
 
@@ -3292,46 +3217,6 @@ begin
     update payment_sessions q set next_check_at = null where q.id = s.id and q.status in ('expired', 'canceled', 'failed')
       and q.provider_capture_id is null;
     select * into s from payment_sessions q where q.id = s.id;
-  end if;
-  return s;
-end $$;
-
--- What a provider reports, however it was learned: the one place where a payment becomes captured.
--- Safe to run any number of times at once. `p_reading` is `provider_calls` as it was when the
--- question was asked. `p_is_asked`: the money was asked for, so a payment that is still open was
--- not approved.
-create function record_payment(p_id text, p_report jsonb, p_reading integer, p_is_asked boolean)
-returns payment_sessions language plpgsql as $$
-declare
-  s payment_sessions;
-  v_status text := p_report ->> 'status';
-  v_before text;
-begin
-  s := lock_payment(p_id);
-  v_before := s.status;
-  update payment_sessions q set provider_called_at = null where q.id = p_id returning * into s;
-  if v_status = 'captured' and s.provider_capture_id is null then
-    s := take_payment(s, p_report);
-  elsif p_reading <= s.reading then
-    return s;
-  else
-    s := return_payment(s, v_status);
-    if s.status = 'created' and v_status = 'open' and p_is_asked then
-      update payment_sessions q set error_code = 'not_approved',
-        error_message = 'The buyer has not approved this payment at the provider yet.' where q.id = p_id returning * into s;
-    elsif s.status in ('created', 'capturing') and s.error_code = 'provider_unavailable' then
-      update payment_sessions q set error_code = null, error_message = null, provider_message = null
-      where q.id = p_id returning * into s;
-    end if;
-  end if;
-  if s.status = v_before and s.next_check_at is not null then
-    update payment_sessions q set checks = q.checks + 1, next_check_at = clock_timestamp() + payment_pause(q.status, q.checks + 1)
-    where q.id = p_id returning * into s;
-  end if;
-  -- An answer without a capture says nothing of what went back.
-  if p_reading > s.reading then
-    s := note_claims(s, case when p_report ->> 'capture_id' is null
-      then jsonb_build_object('refunds', s.refunds, 'disputes', s.disputes) else p_report end, p_reading);
   end if;
   return s;
 end $$;
@@ -3368,6 +3253,197 @@ begin
   perform payment_event(s, 'payment.completed', jsonb_build_object('credited_amount_nanos', s.credited_nanos::text,
     'transaction_id', s.wallet_transaction_id, 'late', s.is_late));
   return bring_debit(s, null);
+end $$;
+
+-- When a payment that nobody tells of is asked for: after 1 minute, 5 minutes, 1 hour, then daily
+-- for a week; one that is being taken, and a refund that is pending, weekly after that. One that is
+-- credited, for refunds and disputes of which no webhook came: after a day, a week and a month.
+create function payment_pause(p_status text, p_checks integer)
+returns interval language sql immutable as $$
+  select case
+    when p_status in ('completed', 'refunded') then case p_checks when 0 then interval '1 day' when 1 then interval '7 days'
+      when 2 then interval '30 days' end
+    when p_checks = 0 then interval '1 minute'
+    when p_checks = 1 then interval '5 minutes'
+    when p_checks = 2 then interval '1 hour'
+    when p_checks < 10 then interval '1 day'
+    when p_status in ('capturing', 'pending') then interval '7 days' end
+$$;
+
+-- The one guarded update of a session's state. The looks after the credit are counted from the
+-- credit, whatever goes back.
+create function move_payment(p_id text, p_to text)
+returns payment_sessions language plpgsql as $$
+declare
+  s payment_sessions;
+begin
+  update payment_sessions q set status = p_to, updated_at = clock_timestamp(),
+    error_code = case p_to when 'capturing' then null else q.error_code end,
+    error_message = case p_to when 'capturing' then null else q.error_message end,
+    attempt = q.attempt + (q.status = 'capturing' and p_to = 'created')::int,
+    checks = case when q.status in ('completed', 'refunded') then q.checks else 0 end,
+    -- What ended before it had an order can be paid by nobody.
+    next_check_at = case when q.status in ('completed', 'refunded') then q.next_check_at
+      when p_to in ('completed', 'refunded') then clock_timestamp() + payment_pause(p_to, 0)
+      when p_to in ('canceled', 'expired', 'failed') and q.provider_order_id is null then null
+      when p_to in ('captured', 'confirming', 'confirmed') then clock_timestamp()
+      else clock_timestamp() + payment_pause(p_to, 0) end,
+    ask_again_at = case when p_to in ('canceled', 'expired', 'failed') and q.provider_order_id is null then null
+      else q.ask_again_at end
+  where q.id = p_id and p_to = any (payment_moves(q.status))
+  returning * into s;
+  if s.id is null then
+    raise exception using errcode = 'SV002', message = 'payment session ' || p_id || ' may not become ' || p_to;
+  end if;
+  return s;
+end $$;
+
+-- What is to be done next for a session, and how long that can wait. The row decides; whoever asks
+-- does it. Past the deadline a provider that does not answer is asked at its next check.
+create function payment_step(s payment_sessions)
+returns table(next text, wait_ms double precision) language sql stable as $$
+  select case
+      when s.status in ('captured', 'confirming', 'confirmed') then 'credit'
+      when s.status = 'created' and s.provider_order_id is null then 'open'
+      when s.status in ('created', 'capturing') then 'wait'
+      else 'end' end,
+    (select greatest(0, extract(epoch from d.due_at - clock_timestamp()) * 1000) from (select least(s.next_check_at, s.ask_again_at,
+      case when s.status = 'created' and not (s.expires_at <= clock_timestamp()
+        and s.error_code is not distinct from 'provider_unavailable') then s.expires_at end) as due_at) as d
+     where d.due_at is not null)
+$$;
+
+-- The number of the question that somebody may ask the provider now: that of the one under way, or
+-- a new one where the newest is answered and at least `p_pause` old. Null where it is too soon. A
+-- question that nobody answered for 30 seconds counts no more.
+create function ask_payment(p_id text, p_pause interval) returns integer language plpgsql as $$
+declare
+  v_asked integer;
+begin
+  update payment_sessions q set asked = q.asked + 1, asked_at = clock_timestamp()
+  where q.id = p_id and (q.answered >= q.asked and (q.asked_at is null or q.asked_at <= clock_timestamp() - p_pause)
+    or q.asked_at <= clock_timestamp() - interval '30 seconds')
+  returning q.asked into v_asked;
+  if v_asked is null then
+    select q.asked into v_asked from payment_sessions q where q.id = p_id and q.answered < q.asked;
+  end if;
+  return v_asked;
+end $$;
+
+-- The provider has made the checkout: the first one made is the one that the buyer is shown. Its
+-- order is kept also where the session has ended meanwhile, so that it is found if it is paid. Who
+-- waited for it is answered; the buyer may ask at once.
+create function open_payment(p_id text, p_order_id text, p_approval_url text)
+returns payment_sessions language sql as $$
+  update payment_sessions q set provider_order_id = coalesce(q.provider_order_id, p_order_id),
+    approval_url = coalesce(q.approval_url, p_approval_url), provider_called_at = null, updated_at = clock_timestamp(),
+    error_code = case q.status when 'created' then null else q.error_code end,
+    error_message = case q.status when 'created' then null else q.error_message end,
+    checks = 0, next_check_at = clock_timestamp() + payment_pause(q.status, 0),
+    asked_at = null, answered = q.asked, ask_again_at = null, unanswered = 0
+  where q.id = p_id
+  returning *
+$$;
+
+-- The provider gave no answer that says how things stand: it is asked again after 1 minute, 5
+-- minutes, 1 hour, then daily, after the end too. The clock's own looks stay what they are. Where
+-- it has not known the order for a day, the payment failed; money that comes all the same is
+-- credited. `p_asked`: up to which question people are told so.
+create function payment_unanswered(p_id text, p_message text, p_is_gone boolean, p_asked integer)
+returns payment_sessions language plpgsql as $$
+declare
+  s payment_sessions;
+begin
+  update payment_sessions q set provider_called_at = null, provider_message = p_message, unanswered = q.unanswered + 1,
+    answered = greatest(q.answered, p_asked),
+    ask_again_at = clock_timestamp() + payment_pause(case q.status when 'capturing' then q.status else 'created' end, q.unanswered),
+    checks = q.checks + coalesce(q.next_check_at <= clock_timestamp(), false)::int,
+    next_check_at = case when q.next_check_at <= clock_timestamp() then clock_timestamp() + payment_pause(q.status, q.checks + 1)
+      else q.next_check_at end,
+    gone_since = case when p_is_gone then coalesce(q.gone_since, clock_timestamp()) else q.gone_since end,
+    error_code = case when q.status in ('created', 'capturing') then 'provider_unavailable' else q.error_code end,
+    error_message = case when q.status in ('created', 'capturing')
+      then 'The payment provider did not say how this payment stands. It is asked again by itself.' else q.error_message end
+  where q.id = p_id returning * into s;
+  if p_is_gone and s.status = 'capturing' and s.gone_since <= clock_timestamp() - interval '24 hours' then
+    s := close_payment(p_id, 'failed', 'provider_error',
+      'The payment provider does not know this payment any more. If it was paid after all, it is credited.');
+  end if;
+  return s;
+end $$;
+
+-- The provider has the money. Another amount or currency than asked for is never credited by
+-- itself, whatever was decided before.
+create function take_payment(s payment_sessions, p_report jsonb)
+returns payment_sessions language plpgsql as $$
+declare
+  v_before text := s.status;
+begin
+  if s.status = 'created' then
+    s := move_payment(s.id, 'capturing');
+  end if;
+  s := move_payment(s.id, 'captured');
+  update payment_sessions q set provider_capture_id = p_report ->> 'capture_id',
+    -- Above what a wallet can hold it is another amount than any that was asked for.
+    captured_nanos = least((p_report ->> 'amount_nanos')::numeric, 9000000000000000000)::bigint, captured_currency = p_report ->> 'currency',
+    is_late = v_before in ('canceled', 'expired', 'failed'), error_code = null, error_message = null, provider_message = null,
+    capture_key = null, resolution = null, resolved_by = null, resolution_note = null
+  where q.id = s.id returning * into s;
+  if s.captured_nanos <> s.amount_nanos or s.captured_currency <> s.currency then
+    s := fail_payment(s.id, 'amount_mismatch', 'Asked for ' || trim_scale(s.amount_nanos / 1e9::numeric) || ' ' || s.currency
+      || ', the provider took ' || trim_scale(s.captured_nanos / 1e9::numeric) || ' ' || s.captured_currency
+      || '. Nothing was credited; a platform admin decides.');
+  end if;
+  return s;
+end $$;
+
+-- What a provider reports, however it was learned: the one place where a payment becomes captured.
+-- Safe to run any number of times at once. `p_reading` is `provider_calls` as it was when the
+-- question was asked. `p_is_asked`: the money was asked for, so a payment that is still open was
+-- not approved. `asked` of the report: up to which question of people it is the answer.
+create function record_payment(p_id text, p_report jsonb, p_reading integer, p_is_asked boolean)
+returns payment_sessions language plpgsql as $$
+declare
+  s payment_sessions;
+  v_status text := p_report ->> 'status';
+  v_before text;
+  v_is_due boolean;
+begin
+  s := lock_payment(p_id);
+  v_before := s.status;
+  v_is_due := s.next_check_at <= clock_timestamp();
+  update payment_sessions q set provider_called_at = null, answered = greatest(q.answered, (p_report ->> 'asked')::integer)
+  where q.id = p_id returning * into s;
+  if p_reading >= s.provider_calls then
+    -- Nothing was asked after it: this is the answer that was owed.
+    update payment_sessions q set ask_again_at = null, unanswered = 0,
+      gone_since = case when v_status = 'gone' then q.gone_since end where q.id = p_id returning * into s;
+  end if;
+  if v_status = 'captured' and s.provider_capture_id is null then
+    s := take_payment(s, p_report);
+  elsif p_reading <= s.reading then
+    return s;
+  else
+    s := return_payment(s, v_status);
+    if s.status = 'created' and v_status = 'open' and p_is_asked then
+      update payment_sessions q set error_code = 'not_approved',
+        error_message = 'The buyer has not approved this payment at the provider yet.' where q.id = p_id returning * into s;
+    elsif s.status in ('created', 'capturing') and s.error_code = 'provider_unavailable' then
+      update payment_sessions q set error_code = null, error_message = null, provider_message = null
+      where q.id = p_id returning * into s;
+    end if;
+  end if;
+  -- Only the look that the clock was to make is one of the clock's.
+  if s.status = v_before and v_is_due then
+    update payment_sessions q set checks = q.checks + 1, next_check_at = clock_timestamp() + payment_pause(q.status, q.checks + 1)
+    where q.id = p_id returning * into s;
+  end if;
+  -- An answer without a capture says nothing of what went back.
+  if p_reading > s.reading then
+    s := note_claims(s, case when p_report ->> 'capture_id' is null
+      then jsonb_build_object('refunds', s.refunds, 'disputes', s.disputes) else p_report end, p_reading);
+  end if;
+  return s;
 end $$;
 
 ----------------------------------------------------------------------------------------------------
@@ -3413,64 +3489,6 @@ returns numeric language sql immutable as $$
     then (p_claim ->> 'amount_nanos')::numeric else s.captured_nanos end
 $$;
 
--- Brings the wallet to what refunds and disputes have taken: the more of what the provider reports
--- (refunded, and disputed while open or lost) and of our own refunds, pending or succeeded, beside
--- those that the provider knows and we did not ask for. What went back is in what was captured; the
--- wallet gives the same share of what was credited, never more. Run any number of times it changes
--- what changed. `p_cause` is the refund or dispute.
-create function bring_debit(s payment_sessions, p_cause text)
-returns payment_sessions language plpgsql as $$
-declare
-  v_reported numeric;
-  v_foreign numeric;
-  v_own numeric;
-  v_accepted numeric;
-  v_target bigint;
-  v_entry wallet_transactions;
-  v_before bigint := s.debited_nanos;
-  v_is_dispute boolean := s.disputes @> jsonb_build_array(jsonb_build_object('id', p_cause));
-begin
-  select coalesce(sum(c.amount_nanos), 0), coalesce(sum(c.amount_nanos) filter (where not c.is_own), 0)
-  into v_reported, v_foreign from (
-    select claim_amount(s, r) as amount_nanos,
-      exists (select 1 from payment_refunds o where o.id = r ->> 'payment_refund_id') as is_own
-    from jsonb_array_elements(s.refunds) as r where r ->> 'status' <> 'failed'
-    union all
-    select claim_amount(s, d), false from jsonb_array_elements(s.disputes) as d where d ->> 'status' in ('open', 'lost')
-  ) as c;
-  select coalesce(sum(r.amount_nanos), 0), coalesce(sum(r.amount_nanos) filter (where r.provider_refund_id is not null), 0)
-  into v_own, v_accepted from payment_refunds r
-  where r.payment_session_id = s.id and r.status in ('pending', 'succeeded') and r.debited_at is not null;
-  v_target := share_of_credit(s, greatest(v_reported, v_foreign + v_own));
-  if v_target <> s.debited_nanos then
-    select * into v_entry from post_entries(s.org_id, array[(s.wallet_id,
-      case when v_target > s.debited_nanos then 'payment_refund' else 'payment_credit' end, s.debited_nanos - v_target, 0, null,
-      null, null, null, null, null, s.id, case when v_target > s.debited_nanos then '' else 'reversed: ' end
-        || case when p_cause like 'ref\_%' then 'refund ' when v_is_dispute then 'dispute at the provider '
-          else 'refund at the provider ' end || coalesce(p_cause, ''))::ledger_entry]);
-    insert into payment_entries (transaction_id, payment_session_id, amount_nanos, cause_id)
-    values (v_entry.id, s.id, v_entry.amount_nanos, coalesce(p_cause, 'report'));
-    update payment_sessions q set debited_nanos = v_target, updated_at = clock_timestamp() where q.id = s.id returning * into s;
-  end if;
-  -- Refunded is what the provider has agreed to, to the last of it.
-  if s.status = 'completed' and greatest(v_reported, v_foreign + v_accepted) >= s.captured_nanos then
-    s := move_payment(s.id, 'refunded');
-    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_amount_nanos', s.debited_nanos::text, 'cause', case when v_is_dispute then 'dispute' else 'refund' end, 'cause_id', p_cause));
-  elsif s.status = 'refunded' and greatest(v_reported, v_foreign + v_accepted) < s.captured_nanos then
-    s := move_payment(s.id, 'completed');
-    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_amount_nanos', s.debited_nanos::text, 'cause', case when v_is_dispute then 'dispute' else 'refund' end, 'cause_id', p_cause,
-      'reversed', true));
-  elsif v_foreign > 0 and v_target > v_before then
-    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_amount_nanos', s.debited_nanos::text, 'cause', case when v_is_dispute then 'dispute' else 'refund' end, 'cause_id', p_cause));
-  end if;
-  -- An open dispute is looked at daily, whatever webhooks come.
-  if s.status in ('completed', 'refunded') and s.disputes @> '[{"status": "open"}]' then
-    update payment_sessions q set checks = 0, next_check_at = clock_timestamp() + payment_pause(q.status, 0)
-    where q.id = s.id returning * into s;
-  end if;
-  return follow_mismatch(s, greatest(v_reported, v_foreign + v_accepted));
-end $$;
-
 -- Money of another amount or currency that went back is decided about; where it comes back after
 -- all, it is not.
 create function follow_mismatch(s payment_sessions, p_returned_nanos numeric)
@@ -3502,75 +3520,6 @@ create function share_of_credit(s payment_sessions, p_amount_nanos numeric)
 returns bigint language sql immutable as $$
   select coalesce(least(s.credited_nanos, round(s.credited_nanos * p_amount_nanos / s.captured_nanos)), 0)::bigint
 $$;
-
--- The provider's newest list of refunds and disputes: our own refunds take their state from it,
--- then the wallet follows.
-create function note_claims(s payment_sessions, p_report jsonb, p_reading integer)
-returns payment_sessions language plpgsql as $$
-declare
-  v_cause text;
-  -- A provider that may not be asked for disputes says nothing new of them.
-  v_disputes jsonb := coalesce(nullif(p_report -> 'disputes', 'null'), s.disputes);
-begin
-  -- What is new or changed in the list names the cause.
-  select c.id into v_cause from (
-    select coalesce(r ->> 'payment_refund_id', r ->> 'provider_refund_id') as id, r as claim from jsonb_array_elements(p_report -> 'refunds') as r
-    union all
-    select d ->> 'id', d from jsonb_array_elements(v_disputes) as d
-  ) as c where not s.refunds || s.disputes @> jsonb_build_array(c.claim) order by c.id limit 1;
-  update payment_sessions q set refunds = p_report -> 'refunds', disputes = v_disputes, reading = p_reading,
-    provider_called_at = null
-  where q.id = s.id returning * into s;
-  -- A refund that succeeded can only fail; an older list does not make it pending again.
-  update payment_refunds o set status = r ->> 'status', provider_refund_id = coalesce(o.provider_refund_id, r ->> 'provider_refund_id'),
-    updated_at = clock_timestamp(), next_check_at = null,
-    error_code = case r ->> 'status' when 'failed' then 'provider_error' end,
-    error_message = case r ->> 'status' when 'failed' then 'The provider could not carry out the refund.' end
-  from jsonb_array_elements(p_report -> 'refunds') as r
-  where o.id = r ->> 'payment_refund_id' and o.payment_session_id = s.id and r ->> 'status' <> 'pending'
-    and (o.status = 'pending' or o.status = 'succeeded' and r ->> 'status' = 'failed');
-  update payment_refunds o set provider_refund_id = r ->> 'provider_refund_id'
-  from jsonb_array_elements(p_report -> 'refunds') as r
-  where o.id = r ->> 'payment_refund_id' and o.payment_session_id = s.id and o.provider_refund_id is null;
-  return bring_debit(s, v_cause);
-end $$;
-
--- Asks for a refund of all that can still go back. Answers the one that is under way or done where
--- there is one. Its workflow takes the money from the wallet, then calls the provider.
-create function request_refund(p_id text, p_reason text, p_by text, p_allow_negative boolean)
-returns table(code text, refund_id text) language plpgsql as $$
-declare
-  s payment_sessions;
-  v_left numeric;
-begin
-  s := lock_payment(p_id);
-  -- What our own refunds have not taken, nor anything that the provider knows beside them.
-  v_left := s.captured_nanos - (
-    select coalesce(sum(claim_amount(s, c)), 0) from jsonb_array_elements(s.refunds || s.disputes) as c
-    where c ->> 'status' in ('pending', 'succeeded', 'open', 'lost')
-      and not exists (select 1 from payment_refunds o where o.id = c ->> 'payment_refund_id')
-  ) - (select coalesce(sum(r.amount_nanos), 0) from payment_refunds r
-    where r.payment_session_id = p_id and r.status in ('pending', 'succeeded'));
-  select r.id into refund_id from payment_refunds r where r.payment_session_id = p_id and r.status in ('pending', 'succeeded');
-  if refund_id is not null then
-    code := case when v_left > 0 then 'refunded_in_part' end;
-    return next;
-    return;
-  end if;
-  code := case
-    when s.status in ('completed', 'captured') or s.status = 'failed' and s.error_code = 'amount_mismatch' and s.resolution is null then
-      case when v_left <= 0 then 'nothing_to_refund' end
-    when s.status = 'refunded' then 'nothing_to_refund'
-    else 'payment_not_refundable' end;
-  if code is null then
-    insert into payment_refunds (org_id, payment_session_id, amount_nanos, currency, reason, requested_by, allow_negative)
-    values (s.org_id, s.id, v_left, s.captured_currency, p_reason, p_by, p_allow_negative) returning id into refund_id;
-    insert into outbox (org_id, workflow, workflow_id, input, next_at)
-    values (s.org_id, 'paymentRefund', refund_id, jsonb_build_object('payment_refund_id', refund_id),
-      clock_timestamp() + interval '5 seconds');
-  end if;
-  return next;
-end $$;
 
 -- Takes a refund from the wallet before the provider is asked. Where the credit was spent it fails
 -- instead, unless the wallet may go below zero.
@@ -3625,16 +3574,166 @@ begin
   return r;
 end $$;
 
+-- What refunds and disputes have taken of a capture: each refund once, by the provider's id or by
+-- ours, and of each open or lost dispute what the refunds that it names do not cover. Our own
+-- refunds count from their debit on, also where no list shows them yet. `p_is_done`: only refunds
+-- that have succeeded. A refund that two disputes name covers the first.
+create function payment_loss(s payment_sessions, p_is_done boolean)
+returns numeric language sql stable as $$
+  with own as (
+    select o.id, o.provider_refund_id, o.status = 'succeeded' as is_done,
+      case when o.status in ('pending', 'succeeded') and o.debited_at is not null then o.amount_nanos end as amount_nanos
+    from payment_refunds o where o.payment_session_id = s.id
+  ), listed as (
+    select distinct on (coalesce(c.value ->> 'provider_refund_id', c.ordinality::text))
+      c.value ->> 'provider_refund_id' as provider_refund_id, o.id as own_id,
+      greatest(case when c.value ->> 'status' <> 'failed' then claim_amount(s, c.value) end, o.amount_nanos) as amount_nanos,
+      c.value ->> 'status' = 'succeeded' or coalesce(o.is_done, false) as is_done
+    from jsonb_array_elements(s.refunds) with ordinality as c
+    left join lateral (select q.* from own q
+      where q.id = c.value ->> 'payment_refund_id' or q.provider_refund_id = c.value ->> 'provider_refund_id' limit 1) as o on true
+    order by coalesce(c.value ->> 'provider_refund_id', c.ordinality::text), c.ordinality desc
+  ), refund as (
+    select l.provider_refund_id, l.amount_nanos from listed l where l.is_done or not p_is_done
+    union all
+    select o.provider_refund_id, o.amount_nanos from own o
+    where (o.is_done or not p_is_done) and not exists (select 1 from listed l where l.own_id = o.id)
+  ), dispute as (
+    select distinct on (d ->> 'id') d ->> 'id' as id, claim_amount(s, d) as amount_nanos, coalesce(d -> 'refund_ids', '[]') as refund_ids
+    from jsonb_array_elements(s.disputes) as d where d ->> 'status' in ('open', 'lost') order by d ->> 'id'
+  )
+  select coalesce((select sum(r.amount_nanos) from refund r), 0) + coalesce((select sum(greatest(0, d.amount_nanos - coalesce((
+      select sum(r.amount_nanos) from refund r where d.refund_ids @> to_jsonb(r.provider_refund_id)
+        and not exists (select 1 from dispute e where e.id < d.id and e.refund_ids @> to_jsonb(r.provider_refund_id))), 0))) from dispute d), 0)
+$$;
+
+-- Brings the wallet to what refunds and disputes have taken. What went back is in what was
+-- captured; the wallet gives the same share of what was credited, never more. Run any number of
+-- times it changes what changed. `p_cause` is the refund or dispute.
+create function bring_debit(s payment_sessions, p_cause text)
+returns payment_sessions language plpgsql as $$
+declare
+  -- With the buyer already, or withheld by a dispute.
+  v_returned numeric := payment_loss(s, true);
+  v_target bigint := share_of_credit(s, payment_loss(s, false));
+  v_entry wallet_transactions;
+  v_before bigint := s.debited_nanos;
+  v_is_dispute boolean := s.disputes @> jsonb_build_array(jsonb_build_object('id', p_cause));
+  v_is_foreign boolean := exists (select 1 from jsonb_array_elements(s.refunds || s.disputes) as c
+    where c ->> 'status' in ('pending', 'succeeded', 'open', 'lost')
+      and not exists (select 1 from payment_refunds o where o.id = c ->> 'payment_refund_id'));
+begin
+  if v_target <> s.debited_nanos then
+    select * into v_entry from post_entries(s.org_id, array[(s.wallet_id,
+      case when v_target > s.debited_nanos then 'payment_refund' else 'payment_credit' end, s.debited_nanos - v_target, 0, null,
+      null, null, null, null, null, s.id, case when v_target > s.debited_nanos then '' else 'reversed: ' end
+        || case when p_cause like 'ref\_%' then 'refund ' when v_is_dispute then 'dispute at the provider '
+          else 'refund at the provider ' end || coalesce(p_cause, ''))::ledger_entry]);
+    insert into payment_entries (transaction_id, payment_session_id, amount_nanos, cause_id)
+    values (v_entry.id, s.id, v_entry.amount_nanos, coalesce(p_cause, 'report'));
+    update payment_sessions q set debited_nanos = v_target, updated_at = clock_timestamp() where q.id = s.id returning * into s;
+  end if;
+  -- Refunded is what the provider has done, to the last of it.
+  if s.status = 'completed' and v_returned >= s.captured_nanos then
+    s := move_payment(s.id, 'refunded');
+    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_amount_nanos', s.debited_nanos::text, 'cause', case when v_is_dispute then 'dispute' else 'refund' end, 'cause_id', p_cause));
+  elsif s.status = 'refunded' and v_returned < s.captured_nanos then
+    s := move_payment(s.id, 'completed');
+    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_amount_nanos', s.debited_nanos::text, 'cause', case when v_is_dispute then 'dispute' else 'refund' end, 'cause_id', p_cause,
+      'reversed', true));
+  elsif v_is_foreign and v_target > v_before then
+    perform payment_event(s, 'payment.refunded', jsonb_build_object('refunded_amount_nanos', s.debited_nanos::text, 'cause', case when v_is_dispute then 'dispute' else 'refund' end, 'cause_id', p_cause));
+  end if;
+  -- An open dispute is looked at daily, whatever webhooks come.
+  if s.status in ('completed', 'refunded') and s.disputes @> '[{"status": "open"}]' then
+    update payment_sessions q set checks = 0,
+      next_check_at = least(q.next_check_at, clock_timestamp() + payment_pause(q.status, 0))
+    where q.id = s.id returning * into s;
+  end if;
+  return follow_mismatch(s, v_returned);
+end $$;
+
+-- The provider's newest list of refunds and disputes: our own refunds take their state from it,
+-- then the wallet follows. A refund is ours by our id, or by the provider's where the list leaves
+-- ours out.
+create function note_claims(s payment_sessions, p_report jsonb, p_reading integer)
+returns payment_sessions language plpgsql as $$
+declare
+  v_cause text;
+  -- A provider that may not be asked for disputes says nothing new of them.
+  v_disputes jsonb := coalesce(nullif(p_report -> 'disputes', 'null'), s.disputes);
+begin
+  -- What is new or changed in the list names the cause.
+  select c.id into v_cause from (
+    select coalesce(r ->> 'payment_refund_id', r ->> 'provider_refund_id') as id, r as claim from jsonb_array_elements(p_report -> 'refunds') as r
+    union all
+    select d ->> 'id', d from jsonb_array_elements(v_disputes) as d
+  ) as c where not s.refunds || s.disputes @> jsonb_build_array(c.claim) order by c.id limit 1;
+  update payment_sessions q set refunds = p_report -> 'refunds', disputes = v_disputes, reading = p_reading,
+    provider_called_at = null
+  where q.id = s.id returning * into s;
+  -- A refund that succeeded can only fail; an older list does not make it pending again.
+  update payment_refunds o set status = r ->> 'status', provider_refund_id = coalesce(o.provider_refund_id, r ->> 'provider_refund_id'),
+    updated_at = clock_timestamp(), next_check_at = null,
+    error_code = case r ->> 'status' when 'failed' then 'provider_error' end,
+    error_message = case r ->> 'status' when 'failed' then 'The provider could not carry out the refund.' end
+  from jsonb_array_elements(p_report -> 'refunds') as r
+  where (o.id = r ->> 'payment_refund_id' or o.provider_refund_id = r ->> 'provider_refund_id')
+    and o.payment_session_id = s.id and r ->> 'status' <> 'pending'
+    and (o.status = 'pending' or o.status = 'succeeded' and r ->> 'status' = 'failed');
+  update payment_refunds o set provider_refund_id = r ->> 'provider_refund_id'
+  from jsonb_array_elements(p_report -> 'refunds') as r
+  where o.id = r ->> 'payment_refund_id' and o.payment_session_id = s.id and o.provider_refund_id is null;
+  return bring_debit(s, v_cause);
+end $$;
+
+-- Asks for a refund of all that can still go back. Answers the one that is under way or done where
+-- there is one. Its workflow takes the money from the wallet, then calls the provider.
+create function request_refund(p_id text, p_reason text, p_by text, p_allow_negative boolean)
+returns table(code text, refund_id text) language plpgsql as $$
+declare
+  s payment_sessions;
+  v_left numeric;
+begin
+  s := lock_payment(p_id);
+  -- What is not lost yet, and not promised to a refund that has not left the wallet.
+  v_left := s.captured_nanos - payment_loss(s, false) - (select coalesce(sum(r.amount_nanos), 0) from payment_refunds r
+    where r.payment_session_id = p_id and r.status = 'pending' and r.debited_at is null);
+  select r.id into refund_id from payment_refunds r where r.payment_session_id = p_id and r.status in ('pending', 'succeeded');
+  if refund_id is not null then
+    code := case when v_left > 0 then 'refunded_in_part' end;
+    return next;
+    return;
+  end if;
+  code := case
+    when s.status in ('completed', 'captured') or s.status = 'failed' and s.error_code = 'amount_mismatch' and s.resolution is null then
+      case when v_left <= 0 then 'nothing_to_refund' end
+    when s.status = 'refunded' then 'nothing_to_refund'
+    else 'payment_not_refundable' end;
+  if code is null then
+    insert into payment_refunds (org_id, payment_session_id, amount_nanos, currency, reason, requested_by, allow_negative)
+    values (s.org_id, s.id, v_left, s.captured_currency, p_reason, p_by, p_allow_negative) returning id into refund_id;
+    insert into outbox (org_id, workflow, workflow_id, input, next_at)
+    values (s.org_id, 'paymentRefund', refund_id, jsonb_build_object('payment_refund_id', refund_id),
+      clock_timestamp() + interval '5 seconds');
+  end if;
+  return next;
+end $$;
+
 -- An operator's decision about captured money of another amount or currency: credit it after all,
--- or leave it as it is.
+-- or leave it as it is. A payment that hangs while it is taken can be closed; money that comes all
+-- the same is credited.
 create function resolve_payment(p_id text, p_resolution text, p_amount_nanos bigint, p_by text,
   p_note text)
 returns table(code text) language plpgsql as $$
 declare
   s payment_sessions;
+  v_is_hanging boolean;
 begin
   s := lock_payment(p_id);
+  v_is_hanging := s.status = 'capturing' and p_resolution = 'closed';
   code := case
+    when v_is_hanging then null
     when s.resolution = p_resolution then 'repeated'
     when s.status <> 'failed' or s.error_code <> 'amount_mismatch' or s.resolution is not null then 'nothing_to_resolve'
     when exists (select 1 from payment_refunds r where r.payment_session_id = p_id and r.status in ('pending', 'succeeded'))
@@ -3643,6 +3742,10 @@ begin
     when p_amount_nanos > s.captured_nanos and s.captured_currency = s.currency then 'amount_not_captured'
     end;
   if code is null then
+    if v_is_hanging then
+      perform close_payment(p_id, 'failed', 'provider_error',
+        'The payment did not come to an end at the provider. If it was paid after all, it is credited.');
+    end if;
     update payment_sessions q set resolution = p_resolution, resolved_by = p_by, resolution_note = p_note,
       updated_at = clock_timestamp() where q.id = p_id;
     if p_resolution = 'credited' then

@@ -25,8 +25,8 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
   { title: 'Stored ids', files: ['0028'] },
   { title: 'Caps on agents', files: ['0008'] },
   { title: 'Cost tickets', files: ['0010', '0012', '0013', '0019', '0023', '0035'] },
-  { title: 'Payments', files: ['0015', '0016'] },
-  { title: 'Refunds', files: ['0017'] },
+  { title: 'Payments', files: ['0015', '0016', '0031'] },
+  { title: 'Refunds', files: ['0017', '0032'] },
   { title: 'Gateways', files: ['0018'] },
   { title: 'The proof', files: ['0007'] },
 ];

@@ -1,6 +1,8 @@
 import { ApiError, Client, Environment } from '@paypal/paypal-server-sdk';
-import { fetch, lostWords } from './calls';
+import { fetch } from '../runtime/outgoing';
+import { lostWords } from './calls';
 import { type ProviderAccess, type ProviderRefusal, ProviderTrouble } from './provider';
+import { issues, meaningOf } from './words-a';
 
 /** A token is replaced so long before its end. */
 const TOKEN_MARGIN_MS = 60_000;
@@ -121,16 +123,6 @@ export async function askJson(
 // Definite refusals: the request was understood and nothing was done.
 const refusing = new Set([400, 404, 422]);
 
-const reasons: Record<string, ProviderRefusal['code']> = {
-  ORDER_NOT_APPROVED: 'not_approved',
-  PAYER_ACTION_REQUIRED: 'not_approved',
-  INSTRUMENT_DECLINED: 'declined',
-  TRANSACTION_REFUSED: 'declined',
-  PAYER_CANNOT_PAY: 'declined',
-  PAYER_ACCOUNT_RESTRICTED: 'declined',
-  PAYER_ACCOUNT_LOCKED_OR_CLOSED: 'declined',
-};
-
 interface Problem {
   name?: string;
   debug_id?: string;
@@ -162,5 +154,5 @@ export function explain(
   const message = `answered ${words.filter(Boolean).join(' ')}`;
   // Only the provider's own error counts: a 404 of a proxy between us does not.
   if (!name || !refusing.has(status)) return { message };
-  return { message, refusal: reasons[detail?.issue ?? ''] ?? 'provider_error' };
+  return { message, refusal: meaningOf(issues, detail?.issue) };
 }

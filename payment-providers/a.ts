@@ -24,6 +24,8 @@ import {
   type ReportedDispute,
   type ReportedRefund,
 } from './provider';
+import * as words from './words-a';
+import { meaningOf } from './words-a';
 
 // PayPal: Orders v2, Payments v2, Disputes v1, webhooks. The package has no disputes and no
 // webhooks: those calls are ours.
@@ -166,38 +168,28 @@ function nothingPaid(status: PaymentStatus): PaymentReport {
   return { status, ...nothing, refunds: [], disputes: [] };
 }
 
-const orderStatuses: Record<string, PaymentStatus> = {
-  CREATED: 'open',
-  SAVED: 'open',
-  PAYER_ACTION_REQUIRED: 'open',
-  APPROVED: 'approved',
-  VOIDED: 'closed',
-};
-
-const captureStatuses: Record<string, PaymentStatus> = {
-  COMPLETED: 'captured',
-  PARTIALLY_REFUNDED: 'captured',
-  REFUNDED: 'captured',
-  PENDING: 'pending',
-  DECLINED: 'declined',
-  FAILED: 'declined',
-};
+// The best capture that is told counts: lists come in any order, declined ones among them.
+const ranks: readonly PaymentStatus[] = ['captured', 'pending', 'failed'];
 
 /** An order's own status says COMPLETED even if its capture was declined: the capture counts. */
 function reportOf(order: Order): PaymentReport {
-  const [unit] = order.purchaseUnits ?? [];
-  const taken = unit?.payments?.captures?.at(-1);
-  if (taken === undefined) return nothingPaid(known(orderStatuses, order.status));
-  const status = known(captureStatuses, taken.status);
+  const units = order.purchaseUnits ?? [];
+  const taken = units
+    .flatMap(({ payments }) => payments?.captures ?? [])
+    .map((capture) => ({ ...capture, meaning: meaningOf(words.captures, capture.status) }))
+    .sort((a, b) => ranks.indexOf(a.meaning) - ranks.indexOf(b.meaning))[0];
+  if (taken === undefined) return nothingPaid(meaningOf(words.orders, order.status));
   // The order is over with it: nobody can try again.
-  if (status === 'declined') return nothingPaid('failed');
+  if (taken.meaning === 'failed') return nothingPaid('failed');
   const { currencyCode, value } = present(taken.amount);
   return {
-    status,
+    status: taken.meaning,
     capture_id: present(taken.id),
     amount_nanos: fromWire(NAME, currencyCode, value),
     currency: currencyCode,
-    refunds: (unit?.payments?.refunds ?? []).map((made) => refundOf(made, unit?.customId ?? null)),
+    refunds: units.flatMap(({ payments, customId }) =>
+      (payments?.refunds ?? []).map((made) => refundOf(made, customId ?? null)),
+    ),
     disputes: [],
   };
 }
@@ -210,20 +202,13 @@ function refundOf(
   order_name: string | null,
 ): ReportedRefund {
   const { currencyCode, value } = present(amount);
-  const refundStatuses = { COMPLETED: 'succeeded', PENDING: 'pending' } as const;
   return {
     provider_refund_id: present(id),
     payment_refund_id: customId && customId !== order_name ? customId : null,
-    status: refundStatuses[present(status) as keyof typeof refundStatuses] ?? 'failed',
+    status: meaningOf(words.refunds, status),
     amount_nanos: fromWire(NAME, currencyCode, value),
     currency: currencyCode,
   };
-}
-
-function known(statuses: Record<string, PaymentStatus>, status: string | undefined): PaymentStatus {
-  const found = statuses[status ?? ''];
-  if (found === undefined) throw new ProviderTrouble(`reported a payment that is ${status}`);
-  return found;
 }
 
 function present<T>(value: T | undefined): T {
@@ -240,14 +225,12 @@ interface Dispute {
     outcome_code?: string;
     amount_refunded?: { currency_code: string; value: string };
   };
+  evidences?: { evidence_info?: { refund_ids?: (string | { refund_id?: string })[] } }[];
 }
 
 const DISPUTES = '/v1/customer/disputes';
 
-/**
- * Disputes of a capture; null if the app lacks that feature. In an inquiry buyer and seller talk:
- * no money has moved.
- */
+/** Disputes of a capture in which money has moved; null if the app lacks that feature. */
 async function disputesOf(
   connection: Connection,
   capture_id: string,
@@ -256,32 +239,31 @@ async function disputesOf(
   const filter = `disputed_transaction_id=${encodeURIComponent(capture_id)}&page_size=50`;
   const asked = await askJson(connection, `${DISPUTES}?${filter}`, { expected: [403], signal });
   if (asked === undefined) return null;
-  const listed = asked as { items?: Dispute[] };
-  const claims = (listed.items ?? []).filter((one) => one.dispute_life_cycle_stage !== 'INQUIRY');
+  const listed = (asked as { items?: Dispute[] }).items ?? [];
+  const claims = listed.filter(
+    (one) => meaningOf(words.stages, one.dispute_life_cycle_stage) === 'claim',
+  );
+  // Only the dispute's own page has its outcome and its refunds.
   return Promise.all(
-    claims.map(async (one) => {
-      if (one.status !== 'RESOLVED') return disputeOf(one);
-      // Only the dispute's own page has its outcome.
-      const path = `${DISPUTES}/${encodeURIComponent(one.dispute_id)}`;
+    claims.map(async ({ dispute_id }) => {
+      const path = `${DISPUTES}/${encodeURIComponent(dispute_id)}`;
       return disputeOf((await askJson(connection, path, { signal })) as Dispute);
     }),
   );
 }
 
-const outcomes: Record<string, ReportedDispute['status']> = {
-  RESOLVED_BUYER_FAVOUR: 'lost',
-  ACCEPTED: 'lost',
-  RESOLVED_SELLER_FAVOUR: 'won',
-  DENIED: 'won',
-  RESOLVED_WITH_PAYOUT: 'won',
-  CANCELED_BY_BUYER: 'won',
-};
-
-/** An end that we do not know is taken for none: the money stays away until it is known. */
-function disputeOf({ dispute_id, dispute_amount, dispute_outcome }: Dispute): ReportedDispute {
-  const status = outcomes[dispute_outcome?.outcome_code ?? ''] ?? 'open';
-  const lost = status === 'lost' ? dispute_outcome?.amount_refunded : undefined;
-  const { currency_code, value } = lost ?? dispute_amount;
-  const amount_nanos = fromWire(NAME, currency_code, value);
-  return { id: dispute_id, status, amount_nanos, currency: currency_code };
+function disputeOf(page: Dispute): ReportedDispute {
+  const { dispute_outcome: outcome, evidences = [] } = page;
+  const isOver = meaningOf(words.disputes, page.status) === 'by outcome';
+  const status = isOver ? meaningOf(words.outcomes, outcome?.outcome_code) : 'open';
+  const lost = status === 'lost' ? outcome?.amount_refunded : undefined;
+  const { currency_code, value } = lost ?? page.dispute_amount;
+  const named = evidences.flatMap(({ evidence_info }) => evidence_info?.refund_ids ?? []);
+  return {
+    id: page.dispute_id,
+    status,
+    amount_nanos: fromWire(NAME, currency_code, value),
+    currency: currency_code,
+    refund_ids: named.flatMap((one) => (typeof one === 'string' ? one : (one.refund_id ?? []))),
+  };
 }

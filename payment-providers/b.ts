@@ -1,8 +1,9 @@
 import Stripe from 'stripe';
 import type { RequestInit } from 'undici';
 import { fromWire, toWire } from '../domain/payments/currencies';
+import { fetch } from '../runtime/outgoing';
 import { eventOf, verified } from './b-webhooks';
-import { CALL_MS, createCalls, fetch, lostWords } from './calls';
+import { CALL_MS, createCalls, lostWords } from './calls';
 import {
   type Checkout,
   type CheckoutRequest,
@@ -16,6 +17,8 @@ import {
   type ReportedDispute,
   type ReportedRefund,
 } from './provider';
+import { meaningOf } from './words-a';
+import * as words from './words-b';
 
 // Stripe: Checkout sessions, which take the money by themselves; refunds, disputes, signed
 // webhooks.
@@ -25,6 +28,7 @@ const NAME = 'payment_provider_b';
 const LIFE_MIN_MS = 31 * 60_000;
 const NAME_MAX = 250;
 const PAGE = 100;
+const CONFLICT = 409;
 
 export function createProviderB(access: ProviderAccess, call_ms = CALL_MS): PaymentProvider {
   const stripe = createClient(access, call_ms);
@@ -110,7 +114,9 @@ async function read(
     .catch(unlessMissing);
   if (session === undefined) return nothingPaid('gone');
   const intent = session.payment_intent as Stripe.PaymentIntent | null;
-  const status = statusOf(session, intent);
+  const said = statusOf(session, intent);
+  // Paid, and nothing that says how much: not known yet.
+  const status = said === 'captured' && intent === null ? 'pending' : said;
   if (intent === null || (status !== 'captured' && status !== 'pending'))
     return nothingPaid(status);
   const currency = intent.currency.toUpperCase();
@@ -143,50 +149,31 @@ function statusOf(
   session: Stripe.Checkout.Session,
   intent: Stripe.PaymentIntent | null,
 ): PaymentStatus {
-  if (session.payment_status === 'paid') return 'captured';
-  if (session.status === 'expired') return 'closed';
+  const payment = meaningOf(words.payments, session.payment_status);
+  if (payment !== 'by session') return payment;
+  const status = meaningOf(words.sessions, session.status);
+  if (status === 'by intent') return meaningOf(words.intents, intent?.status);
   // A refused card: the page is still open for another one.
-  if (session.status === 'open') return intent?.last_payment_error ? 'declined' : 'open';
-  if (intent?.status === 'processing') return 'pending';
-  // Paid by a slow means that failed in the end.
-  if (intent?.status === 'requires_payment_method' || intent?.status === 'canceled')
-    return 'failed';
-  throw new ProviderTrouble(`reported a checkout that is ${session.status}, ${intent?.status}`);
+  return status === 'open' && intent?.last_payment_error ? 'declined' : status;
 }
 
-const refundStatuses: Record<string, ReportedRefund['status']> = {
-  succeeded: 'succeeded',
-  pending: 'pending',
-  requires_action: 'pending',
-  failed: 'failed',
-  canceled: 'failed',
-};
-
 function refundOf({ id, status, amount, currency, metadata }: Stripe.Refund): ReportedRefund {
-  const known = refundStatuses[status ?? 'pending'];
-  if (known === undefined) throw new ProviderTrouble(`reported a refund that is ${status}`);
   return {
     provider_refund_id: id,
     payment_refund_id: metadata?.payment_refund_id ?? null,
-    status: known,
+    status: meaningOf(words.refunds, status),
     amount_nanos: fromWire(NAME, currency.toUpperCase(), amount),
     currency: currency.toUpperCase(),
   };
 }
 
-const disputeStatuses: Record<string, ReportedDispute['status']> = {
-  needs_response: 'open',
-  under_review: 'open',
-  won: 'won',
-  lost: 'lost',
-};
-
-/** Nothing for a warning, and for a dispute that was prevented: no money has left us. */
+/** Nothing for one in which no money has left us. */
 function disputeOf({ id, status, amount, currency }: Stripe.Dispute): ReportedDispute[] {
-  const known = disputeStatuses[status];
-  if (known === undefined) return [];
+  const known = meaningOf(words.disputes, status);
+  if (known === 'no loss') return [];
   const amount_nanos = fromWire(NAME, currency.toUpperCase(), amount);
-  return [{ id, status: known, amount_nanos, currency: currency.toUpperCase() }];
+  // No refund is made of what is disputed: there is none to name.
+  return [{ id, status: known, amount_nanos, currency: currency.toUpperCase(), refund_ids: [] }];
 }
 
 /** A checkout that is paid or over stays as it is. */
@@ -243,6 +230,8 @@ function explain(error: unknown): { message: string; refusal?: ProviderRefusal['
   const words = [error.statusCode, error.code, error.message, error.requestId];
   const message = `answered ${words.filter(Boolean).join(' ')}`;
   if (error instanceof StripeCardError) return { message, refusal: 'declined' };
+  // The same request is under way: it has no answer yet.
+  if (error.statusCode === CONFLICT) return { message };
   // Only the provider's own error counts: a 404 of a proxy between us has no such type.
   if (error instanceof StripeInvalidRequestError && error.rawType === 'invalid_request_error')
     return { message, refusal: 'provider_error' };

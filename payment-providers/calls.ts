@@ -9,12 +9,6 @@ import {
 // Both adapters run their calls through this: it ends a call in time, and lets no secret out with
 // an error.
 
-/**
- * Not Node's own, which fails with "invalid content-length header" in a process that has loaded the
- * package before its first call.
- */
-export { fetch } from 'undici';
-
 /** How long a call may take, with all requests that it makes. */
 export const CALL_MS = 10_000;
 

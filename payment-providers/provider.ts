@@ -26,9 +26,10 @@ export interface Checkout {
 
 /**
  * How a payment stands at its provider. open: the buyer has not paid. approved: waits for our
- * capture. pending: captured, the money is on its way. captured: the money is there. declined: the
- * capture was refused, the buyer may try again. failed: it was refused for good. closed: can never
- * be paid any more. gone: the provider does not know it, which says nothing.
+ * capture. pending: captured or promised, the money may be on its way; any word that nobody knows.
+ * captured: the money is there. declined: the capture was refused, the buyer may try again. failed:
+ * it was refused for good. closed: can never be paid any more. gone: the provider does not know it,
+ * which says nothing.
  */
 export type PaymentStatus =
   | 'open'
@@ -68,6 +69,8 @@ export interface ReportedDispute {
   status: 'open' | 'lost' | 'won';
   amount_nanos: bigint;
   currency: string;
+  /** The refunds that it names, by the provider's ids: the same loss told twice. */
+  refund_ids: readonly string[];
 }
 
 export interface RefundRequest {
@@ -135,9 +138,14 @@ export interface PaymentProvider {
   verifyWebhook(headers: WebhookHeaders, body: Buffer): Promise<ProviderEvent | undefined>;
 }
 
-/** The provider said no for good. */
+/**
+ * The provider did not do what was asked. declined: the buyer's means of payment was refused.
+ * not_approved: the buyer has to go back. key_used: the key stands for another request.
+ * in_progress: the same request is under way. provider_error: any other no. What it means for a
+ * payment is seen at its order, which is read after it.
+ */
 export class ProviderRefusal extends Error {
-  readonly code: 'declined' | 'not_approved' | 'provider_error';
+  readonly code: 'declined' | 'not_approved' | 'key_used' | 'in_progress' | 'provider_error';
 
   constructor(code: ProviderRefusal['code'], message: string) {
     super(message);

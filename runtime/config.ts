@@ -16,6 +16,35 @@ const urls = z
   .string()
   .transform((text) => text.split(',').map((url) => url.trim()))
   .pipe(z.array(z.url()).min(1));
+// Texts of a list, separated by commas.
+const list = z.string().transform((text) =>
+  text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== ''),
+);
+const isOrigin = (text: string) => URL.canParse(text) && new URL(text).origin === text;
+const origins = list.refine((all) => all.every(isOrigin), {
+  error: 'must be origins such as https://api.openai.com, separated by commas',
+});
+const bound_variables = list
+  .transform((all) =>
+    all.map((entry) => {
+      const [name = '', ...rest] = entry.split('@');
+      return { name, origin: rest.length === 0 ? undefined : rest.join('@') };
+    }),
+  )
+  .refine(
+    (all) =>
+      all.every(
+        ({ name, origin }) => /^\w+$/.test(name) && (origin === undefined || isOrigin(origin)),
+      ),
+    {
+      error:
+        'must be names with the origin that each may be sent to, such as ' +
+        'OPENAI_API_KEY@https://api.openai.com, separated by commas',
+    },
+  );
 // Seals the payment providers' secrets in the database, and signs values that clients carry.
 const secrets_key = z
   .string('is missing; make one with: openssl rand -base64 32')
@@ -58,6 +87,9 @@ const variables = {
     GATEWAY_CONFIG: z.string().min(1),
     GATEWAY_PORT: port.default(8081),
     GATEWAY_HOST: host,
+    // What a configuration of the control plane may name, beside what stands in the file.
+    GATEWAY_ORIGINS: origins.default([]),
+    GATEWAY_SECRET_ENVS: bound_variables.default([]),
     LOG_LEVEL: level,
     // Its configuration says where traces go.
     OTEL_TRACES_SAMPLER_ARG: tracing.OTEL_TRACES_SAMPLER_ARG,
@@ -68,12 +100,19 @@ const variables = {
     TEMPORAL_NAMESPACE: z.string().min(1).default('svc'),
     SVC_SECRETS_KEY: secrets_key,
     WORKER_PORT: port.optional(),
+    // While an API of before 1.5 is rolled back to: it does not sign the verdicts of tickets.
+    ACCEPT_UNSIGNED_VERDICTS_UNTIL: z.iso
+      .datetime({ offset: true, error: 'must be a time such as 2027-01-31T00:00:00Z' })
+      .transform((text) => new Date(text))
+      .optional(),
     LOG_LEVEL: level,
     ...tracing,
   }),
   // Beside a running `npm start` its demo.json says where the database is.
   admin: z.object({
     DATABASE_URL: z.string().min(1).optional(),
+    TEMPORAL_ADDRESS: z.string().min(1).optional(),
+    TEMPORAL_NAMESPACE: z.string().min(1).default('svc'),
     DATA_DIR: z.string().min(1).default('.data'),
   }),
   // The variables of `npm start`; a port that is not named has a default in
@@ -144,6 +183,15 @@ export function loadConfig<Process extends keyof Variables>(
  */
 export class ConfigError extends Error {
   override name = 'ConfigError';
+}
+
+/** The variables of Temporal's SDK that are set: address, TLS, keys. */
+export function temporalVariables(env: NodeJS.ProcessEnv = process.env): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(env).filter(
+      (entry): entry is [string, string] => entry[0].startsWith('TEMPORAL_') && !!entry[1],
+    ),
+  );
 }
 
 /**

@@ -1,5 +1,6 @@
-import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify } from 'jose';
+import { createRemoteJWKSet, customFetch, errors, type JWTPayload, jwtVerify } from 'jose';
 import { AppError } from '../domain/errors';
+import { fetch } from './outgoing';
 
 /**
  * Gives the claims of a JWT that is the issuer's, valid now, and has `exp` and `sub`; throws
@@ -52,6 +53,8 @@ export function createJwtVerifier({
     timeoutDuration: 2_000,
     cooldownDuration: cooldown_ms,
     cacheMaxAge: Number.POSITIVE_INFINITY,
+    [customFetch]: (url, { method, headers, signal }) =>
+      fetch(url, { method, headers: [...headers], signal, redirect: 'manual' }) as never,
   });
   let renew_at = Date.now() + fresh_ms;
   const renewOld = (): void => {

@@ -10,10 +10,11 @@ import {
   WorkflowUpdateFailedError,
   WorkflowUpdateRPCTimeoutOrCancelledError,
 } from '@temporalio/client';
-import { ActivityFailure, ApplicationFailure } from '@temporalio/common';
+import { ActivityFailure, ApplicationFailure, NamespaceNotFoundError } from '@temporalio/common';
 import { AppError, type ErrorCode, type ErrorDetails } from '../domain/errors';
 import type { Db } from '../domain/sql';
 import type { Trace } from '../domain/trace';
+import { grpcCode, type TemporalAddress } from './connection';
 import {
   type InputOf,
   type ResultOf,
@@ -27,7 +28,8 @@ import { inTrace } from './traces';
 /** Temporal accepts a message in this time, or the caller gets 503: look and repeat. */
 const ACCEPT_MS = 2_000;
 const RESULT_MS = 25_000;
-const ATTEMPTS_MAX = 5;
+// Between tries of a message that met the workflow's end, or a task that was undone.
+const PAUSE_MS = { first: 50, longest: 500 };
 // gRPC: RESOURCE_EXHAUSTED. So answers Temporal, too, if a workflow that has just ended is started
 // again within a second: the tries outlast that second, and end within the time for accepting.
 const EXHAUSTED = 8;
@@ -58,13 +60,13 @@ const RECONNECT_MS_MAX = 2_000;
 
 /** A client that connects when it is first used, and gives up soon if Temporal is away. */
 export function openTemporal(
-  { address, namespace }: { address: string; namespace: string },
+  { namespace, ...to }: TemporalAddress & { namespace: string },
   db: Db,
 ) {
   const initialIntervalMs = ({ code }: { code: number }) => (code === EXHAUSTED ? 300 : 100);
   const retry = defaultGrpcRetryOptions({ maxAttempts: 3, initialIntervalMs });
   const connection = Connection.lazy({
-    address,
+    ...to,
     interceptors: [makeGrpcRetryInterceptor(retry)],
     // A server that comes back is found within seconds; left alone, the pause grows to two minutes.
     channelArgs: { 'grpc.max_reconnect_backoff_ms': RECONNECT_MS_MAX },
@@ -100,18 +102,21 @@ interface Update {
 }
 
 async function update<Result>(client: Client, db: Db, message: Update): Promise<Result> {
-  for (let attempt = 1; ; attempt += 1) {
+  const give_up_at = Date.now() + RESULT_MS;
+  for (let pause_ms = PAUSE_MS.first; ; pause_ms = Math.min(2 * pause_ms, PAUSE_MS.longest)) {
     try {
-      return await send<Result>(client, db, message);
+      return await send<Result>(client, db, message, give_up_at);
     } catch (error) {
       // It ended as the message came: started anew, it reads its row and answers. Or its task was
-      // undone by another message.
-      if (attempt < ATTEMPTS_MAX && (hasJustEnded(error) || isUndone(error))) {
+      // undone by another message, or by the death of its worker.
+      const isPassing = hasJustEnded(error) || isUndone(error);
+      if (isPassing && Date.now() + pause_ms < give_up_at) {
         if (await message.options?.isDone?.()) return undefined as Result;
+        await sleep(pause_ms);
         continue;
       }
       if (message.options?.isResultNeeded === false && isFull(error)) return undefined as Result;
-      throw refusalOf(error) ?? error;
+      throw isPassing || isFull(error) ? away() : (refusalOf(error) ?? error);
     }
   }
 }
@@ -120,6 +125,7 @@ async function send<Result>(
   client: Client,
   db: Db,
   { start, name, input, options = {} }: Update,
+  give_up_at: number,
 ): Promise<Result> {
   const { update_id, isResultNeeded = true, isUnderWay } = options;
   const operation = new WithStartWorkflowOperation(start.workflow, {
@@ -127,7 +133,6 @@ async function send<Result>(
     args: [input],
     workflowIdConflictPolicy: 'USE_EXISTING',
   });
-  const give_up_at = Date.now() + RESULT_MS;
   const accepting = client.withDeadline(give_up_at, () =>
     client.workflow.startUpdateWithStart(name, {
       args: [input],
@@ -174,11 +179,6 @@ function isUndone(error: unknown): boolean {
   return grpcCode(error) === UNDONE;
 }
 
-function grpcCode(error: unknown): number | undefined {
-  const { code, cause } = error as { code?: number; cause?: { code?: number } };
-  return cause?.code ?? code;
-}
-
 /** The workflow takes no more messages at this moment. */
 function isFull(error: unknown): boolean {
   return grpcCode(error) === EXHAUSTED;
@@ -193,7 +193,9 @@ function refusalOf(error: unknown): AppError | undefined {
     return new AppError(cause.type as ErrorCode, cause.message, details ?? {});
   }
   const is_away =
-    error instanceof WorkflowUpdateRPCTimeoutOrCancelledError || error instanceof ServiceError;
+    error instanceof WorkflowUpdateRPCTimeoutOrCancelledError ||
+    error instanceof ServiceError ||
+    error instanceof NamespaceNotFoundError;
   return is_away ? away() : undefined;
 }
 

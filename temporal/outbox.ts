@@ -3,6 +3,7 @@ import * as tickets from '../domain/ledger/tickets';
 import * as outbox from '../domain/outbox';
 import type { Db } from '../domain/sql';
 import type { Logger } from '../runtime/log';
+import { isAway } from './connection';
 import { isWanted, startOptions } from './starts';
 import { inTrace } from './traces';
 
@@ -32,18 +33,10 @@ async function deliver(
       { err: error, workflow_id: message.workflow_id, attempts: message.attempts },
       'a message did not reach Temporal',
     );
-    // While Temporal is away no message is at fault, so none is given up.
+    // While Temporal is away, or lacks its namespace, no message is at fault, so none is given up.
     if (isAway(error)) await outbox.postponed(db, message, String(error));
     else await outbox.failed(db, message, String(error));
   }
-}
-
-// gRPC: DEADLINE_EXCEEDED and UNAVAILABLE, which a server that is still starting answers too.
-const away_codes = [4, 14];
-
-function isAway(error: unknown): boolean {
-  const { code, cause } = error as { code?: number; cause?: { code?: number } };
-  return away_codes.includes(code ?? cause?.code ?? -1);
 }
 
 /**

@@ -77,6 +77,9 @@ const kinds: Record<WorkflowName, Kind> = {
 // Temporal takes 200 bytes.
 const SUMMARY_LENGTH_MAX = 190;
 
+/** The search attributes that operators filter by, each a keyword. */
+export const attribute_names = ['OrgId', 'Kind', 'Status'] as const;
+
 const OrgId = defineSearchAttributeKey('OrgId', 'KEYWORD');
 const Kind = defineSearchAttributeKey('Kind', 'KEYWORD');
 const Status = defineSearchAttributeKey('Status', 'KEYWORD');

@@ -1,25 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  Client,
-  Connection,
-  ScheduleAlreadyRunning,
-  ScheduleOverlapPolicy,
-  type ScheduleSpec,
-} from '@temporalio/client';
+import { Client, Connection } from '@temporalio/client';
 import { DefaultLogger, Runtime } from '@temporalio/worker';
 import type { Knex } from 'knex';
 import { createActivities } from '../activities';
-import * as outbox from '../domain/outbox';
 import { createSecrets } from '../domain/secrets';
-import { loadConfig } from '../runtime/config';
+import { loadConfig, temporalVariables } from '../runtime/config';
 import { openDatabase } from '../runtime/database';
 import { createLog, type Logger } from '../runtime/log';
 import { openProcessTracing } from '../runtime/telemetry/open';
+import { temporalAddress } from '../temporal/connection';
+import { missingParts } from '../temporal/prepare';
+import { bringSchedules, makeSchedules } from '../temporal/schedules';
 import { bundleWorkflows } from './bundle';
 import { openDispatcher } from './dispatcher';
 import { connectWorker, createWorkers, lifecycle_queues } from './run';
 
 const SCHEDULE_CHECK_MS = 15_000;
+const PARTS_CHECK_MS = 2_000;
 
 /**
  * worker_lifecycle: runs the workflows of reservations, tickets and payments, and carries messages
@@ -31,18 +28,27 @@ export async function main(): Promise<void> {
   quietRuntime(log);
   const db = openDatabase(config.DATABASE_URL, 5, 'worker_lifecycle');
   const workflow_code = await bundleWorkflows();
-  const connection = await connectWorker({ address: config.TEMPORAL_ADDRESS }, log);
+  const to = temporalAddress(temporalVariables());
+  const connection = await connectWorker(to, log);
   const client = new Client({
-    connection: Connection.lazy({ address: config.TEMPORAL_ADDRESS }),
+    connection: Connection.lazy(to),
     namespace: config.TEMPORAL_NAMESPACE,
   });
-  const activities = createActivities({ db, secrets: createSecrets(config.SVC_SECRETS_KEY) });
+  await waitForParts(client, log);
+  const { ACCEPT_UNSIGNED_VERDICTS_UNTIL: accept_unsigned_until } = config;
+  if (accept_unsigned_until)
+    log.warn(
+      { until: accept_unsigned_until },
+      'unsigned verdicts on tickets are recorded: whoever reaches Temporal can make money',
+    );
+  const secrets = createSecrets(config.SVC_SECRETS_KEY);
+  const activities = createActivities({ db, secrets, accept_unsigned_until });
   const namespace = config.TEMPORAL_NAMESPACE;
   const tracing = await openProcessTracing('worker_lifecycle', config, log);
   const parts = { connection, namespace, activities, workflow_code, tracing };
   const workers = await createWorkers(parts);
   const dispatcher = openDispatcher({ db, database_url: config.DATABASE_URL, client, log });
-  void keepSchedule(client, db, log);
+  void keepSchedules(client, db, log);
   log.info(
     { address: config.TEMPORAL_ADDRESS, task_queues: lifecycle_queues },
     'worker_lifecycle runs',
@@ -56,67 +62,35 @@ export async function main(): Promise<void> {
   await db.destroy();
 }
 
-/**
- * The reconcile schedule, made if it is missing. If that was necessary, Temporal's store is new or
- * was lost: then the workflows of everything unfinished are asked for again.
- */
-async function keepSchedule(client: Client, db: Knex, log: Logger): Promise<void> {
-  for (;;) {
+/** The schedules, brought to this program's definition once, and made whenever they are gone. */
+async function keepSchedules(client: Client, db: Knex, log: Logger): Promise<void> {
+  for (let are_brought = false; ; ) {
     try {
-      await createSchedule(client, audit).catch(unlessRunning);
-      await createSchedule(client, reconcile);
-      const count = await outbox.resendUnfinished(db);
+      const count = await (are_brought ? makeSchedules : bringSchedules)(client, db);
+      are_brought = true;
       if (count > 0)
         log.warn({ count }, "Temporal's store was new; unfinished workflows start again");
     } catch (error) {
-      if (!(error instanceof ScheduleAlreadyRunning))
-        log.warn({ err: error }, 'the reconcile schedule could not be made yet');
+      log.warn({ err: error }, 'the schedules could not be made yet');
     }
     await sleep(SCHEDULE_CHECK_MS, undefined, { ref: false });
   }
 }
 
-function unlessRunning(error: unknown): void {
-  if (!(error instanceof ScheduleAlreadyRunning)) throw error;
-}
-
-interface Schedule {
-  id: string;
-  spec: ScheduleSpec;
-  summary: string;
-  /** Runs once as it is made. */
-  at_once: boolean;
-}
-
-const reconcile: Schedule = {
-  id: 'reconcile',
-  spec: { intervals: [{ every: '5 minutes' }] },
-  summary: 'Gives orphan holds, tickets and payments their workflow again, forgets old answers',
-  at_once: true,
-};
-
-const audit: Schedule = {
-  id: 'audit',
-  spec: { calendars: [{ hour: 3, minute: 30 }] },
-  summary: 'Proves the whole ledger, each night at 03:30 UTC',
-  at_once: false,
-};
-
-/** A schedule runs the workflow of its own name. */
-function createSchedule(client: Client, { id, spec, summary, at_once }: Schedule) {
-  return client.schedule.create({
-    scheduleId: id,
-    spec,
-    policies: { overlap: ScheduleOverlapPolicy.SKIP },
-    action: {
-      type: 'startWorkflow',
-      workflowType: id,
-      workflowId: id,
-      taskQueue: 'lifecycle',
-      staticSummary: summary,
-    },
-    state: { triggerImmediately: at_once },
-  });
+/** Waits until Temporal has the namespace and the search attributes, and says what is missing. */
+async function waitForParts(client: Client, log: Logger): Promise<void> {
+  for (let told = ''; ; ) {
+    const missing = await missingParts(client).catch((error) => {
+      log.warn({ err: error }, 'Temporal could not be asked for its namespace');
+      return ['an answer'];
+    });
+    if (missing.length === 0) return;
+    const words = missing.join(', ');
+    if (words !== told)
+      log.warn(`Temporal lacks ${words}. Waiting for it; make it with: npm run admin -- prepare`);
+    told = words;
+    await sleep(PARTS_CHECK_MS);
+  }
 }
 
 /** The SDK's own log lines go into ours, from warnings up. */

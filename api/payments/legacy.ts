@@ -4,7 +4,8 @@ import * as answers from '../answers/payments';
 import { member } from '../http/access';
 import { id, positiveAmount } from '../http/fields';
 import { type Ctx, route } from '../http/route';
-import { buyerOf, makeCheckout, ownOrder, settle } from './routes';
+import { settle } from './looks';
+import { buyerOf, makeCheckout, ownOrder } from './routes';
 import { deprecated } from './webhooks';
 
 const order = z.strictObject({

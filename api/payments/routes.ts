@@ -2,10 +2,9 @@ import { z } from 'zod';
 import { sha256 } from '../../domain/digest';
 import { AppError } from '../../domain/errors';
 import type { ProviderName } from '../../domain/payments/currencies';
+import * as questions from '../../domain/payments/questions';
 import * as payments from '../../domain/payments/sessions';
-import * as steps from '../../domain/payments/steps';
 import type { Db } from '../../domain/sql';
-import type { UpdateOptions } from '../../temporal/client';
 import * as answers from '../answers/payments';
 import * as shared from '../answers/shared';
 import { actingOrg, isPlatformAdmin, member, type Principal, permission } from '../http/access';
@@ -13,6 +12,7 @@ import { id, instant, page, paymentProvider, positiveAmount } from '../http/fiel
 import { idempotencyKey } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 import { judged } from './checkout-rules';
+import { message, settle, terminal } from './looks';
 
 const url = z.string().min(1).max(2_000);
 
@@ -91,8 +91,6 @@ export const paymentRoutes = [
   }),
 ];
 
-const CHECKOUT_LABEL = 'checkout_state';
-
 async function createCheckout(ctx: Ctx, input: z.infer<typeof checkout>) {
   const { session_id, buyer, approval } = await makeCheckout(ctx, input);
   const { provider: name, approval_url, expires_at } = approval;
@@ -120,7 +118,11 @@ export async function makeCheckout(ctx: Ctx, input: z.infer<typeof checkout>) {
     (await payments.create(db, { buyer, once, ...(await judged(db, principal, org_id, input)) }));
   // Only a session that is resumed can be further than this.
   const isBegun = once && (await isOpened(db, session_id));
-  if (!isBegun) await message(ctx, { org_id, session_id }, 'approval');
+  if (!isBegun) {
+    // All who ask under one Idempotency-Key wait for one try at the provider.
+    const asked = await questions.ask(db, session_id, { pause_s: 0 });
+    await message(ctx, { org_id, session_id }, 'approval', { update_id: `approval-${asked}` });
+  }
   const approval = await payments.approvalOf(db, session_id);
   const { approval_url, status, error_message } = approval;
   if (status === 'canceled' || status === 'expired')
@@ -156,7 +158,7 @@ async function confirmCheckout(ctx: Ctx, input: z.infer<typeof confirmation>) {
   const buyer = buyerOf(ctx.principal, session.org_id);
   const isOurs = await ctx.secrets.isSigned(
     input.checkout_state,
-    CHECKOUT_LABEL,
+    'checkout_state',
     ...partsOf(session.id, session.provider, buyer),
   );
   if (!isOurs)
@@ -175,31 +177,6 @@ async function confirmCheckout(ctx: Ctx, input: z.infer<typeof confirmation>) {
   return payments.outcomeOf(db, session.id);
 }
 
-// After one of these states a webhook reports changes, or the session's own looks find them.
-const terminal: readonly payments.SessionStatus[] = [
-  'completed',
-  'refunded',
-  'canceled',
-  'expired',
-  'failed',
-];
-
-/**
- * Lets the session's workflow ask the provider, and waits for the result. A payment that has ended
- * is answered as it stands.
- */
-export async function settle(ctx: Ctx, { id: session_id, org_id }: payments.Session) {
-  const { attempt, checks, status } = await payments.approvalOf(ctx.db, session_id);
-  if (terminal.includes(status)) return;
-  // All that confirm one state of a session wait for one look at the provider.
-  const options = {
-    update_id: `confirm-${attempt}.${checks}`,
-    isResultNeeded: false,
-    isDone: async () => terminal.includes((await payments.approvalOf(ctx.db, session_id)).status),
-  };
-  await message(ctx, { org_id, session_id }, 'confirm', options);
-}
-
 /** A session of the caller; platform admins may read anybody's. */
 async function inspect({ db, principal }: Ctx, input: z.infer<typeof one>) {
   if (isPlatformAdmin(principal)) return payments.getAny(db, input.id);
@@ -208,8 +185,11 @@ async function inspect({ db, principal }: Ctx, input: z.infer<typeof one>) {
 
 async function cancel(ctx: Ctx, input: z.infer<typeof one>) {
   const session = await own(ctx, input.id);
-  if (!terminal.includes(session.status))
-    await message(ctx, { org_id: session.org_id, session_id: session.id }, 'cancel');
+  if (!terminal.includes(session.status)) {
+    // Those that come within one second are one.
+    const options = { update_id: `cancel-${Math.floor(Date.now() / 1_000)}` };
+    await message(ctx, { org_id: session.org_id, session_id: session.id }, 'cancel', options);
+  }
   const after = await payments.getAny(ctx.db, session.id);
   if (after.status === 'canceled') return after;
   throw new AppError('payment_state', `This payment is ${after.status}; it cannot be canceled.`);
@@ -263,28 +243,11 @@ export function buyerOf(principal: Principal, org_id: string): payments.Buyer {
 }
 
 function stateOf({ secrets }: Ctx, session_id: string, name: ProviderName, buyer: payments.Buyer) {
-  return secrets.sign(CHECKOUT_LABEL, ...partsOf(session_id, name, buyer));
+  return secrets.sign('checkout_state', ...partsOf(session_id, name, buyer));
 }
 
 function partsOf(session_id: string, name: ProviderName, buyer: payments.Buyer): string[] {
   return [session_id, buyer.user_id ?? buyer.created_by, buyer.org_id, name];
-}
-
-/** A message to the session's workflow, which is started if it does not run. */
-async function message(
-  { db, temporal }: Ctx,
-  { org_id, session_id }: { org_id: string; session_id: string },
-  name: 'approval' | 'confirm' | 'cancel',
-  options: UpdateOptions = {},
-): Promise<void> {
-  const start = { workflow: 'paymentSession', workflow_id: session_id, org_id } as const;
-  const isUnderWay = () => steps.isUnderWay(db, session_id);
-  await temporal.update(
-    start,
-    name,
-    { payment_session_id: session_id },
-    { isUnderWay, ...options },
-  );
 }
 
 /** The call's Idempotency-Key, hashed with its caller: it resumes the session that it made. */

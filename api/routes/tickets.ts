@@ -88,9 +88,9 @@ type Decision = Pick<verdicts.Verdict, 'verdict' | 'amount_nanos' | 'wallet_id' 
 
 /** The verdict goes through the ticket's workflow, which records it and ends. */
 async function decide(ctx: Ctx, { id: ticket_id, ...decision }: Decision) {
-  const { db, temporal, principal } = ctx;
+  const { db, temporal, secrets, principal } = ctx;
   const { org_id } = await tickets.get(db, ticket_id, ownOrg(principal));
-  const verdict: verdicts.Verdict = {
+  const verdict = await verdicts.signed(secrets, {
     ticket_id,
     org_id,
     ...decision,
@@ -98,7 +98,7 @@ async function decide(ctx: Ctx, { id: ticket_id, ...decision }: Decision) {
     by: principal.user_id ?? principal.id,
     is_platform: isPlatformAdmin(principal),
     valid_until: await verdicts.verdictDeadline(db),
-  };
+  });
   return onceElsewhere(ctx, org_id, async () => {
     const start = { workflow: 'costTicket', workflow_id: ticket_id, org_id } as const;
     await temporal.update(start, 'decide', verdict);

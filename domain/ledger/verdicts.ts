@@ -1,4 +1,5 @@
 import { AppError } from '../errors';
+import type { Secrets } from '../secrets';
 import { type Db, one } from '../sql';
 import { refusals } from './refusals';
 import type { TicketStatus } from './tickets';
@@ -24,6 +25,8 @@ export interface Verdict {
   amount_nanos?: string | undefined;
   wallet_id?: string | undefined;
   note?: string | undefined;
+  /** Over all of it: whoever can send to a workflow is not thereby a person who may decide. */
+  signature?: string | undefined;
 }
 
 const VERDICT_SECONDS = 30;
@@ -36,6 +39,27 @@ export async function verdictDeadline(db: Db): Promise<string> {
     { seconds: VERDICT_SECONDS },
   );
   return valid_until.toISOString();
+}
+
+/** The verdict with a signature over each of its members, as it travels through Temporal. */
+export async function signed(secrets: Secrets, verdict: Verdict): Promise<Verdict> {
+  return { ...verdict, signature: await secrets.sign('verdict', ...partsOf(verdict)) };
+}
+
+/** True if an API signed the verdict as it stands. One without an id could count twice. */
+export async function isSigned(secrets: Secrets, verdict: Verdict): Promise<boolean> {
+  const { id, signature } = verdict;
+  if (!id || typeof signature !== 'string') return false;
+  return secrets.isSigned(signature, 'verdict', ...partsOf(verdict));
+}
+
+// An absent member and an empty one differ: nothing can be added to a verdict that was signed.
+function partsOf(verdict: Verdict): string[] {
+  const { signature: _, ...rest } = verdict;
+  return Object.entries(rest)
+    .filter(([, value]) => value !== undefined)
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .map((member) => JSON.stringify(member));
 }
 
 /**

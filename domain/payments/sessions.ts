@@ -185,9 +185,9 @@ export async function create(db: Db, wanted: NewSession): Promise<string> {
       trx,
       `with made as (
          insert into payment_sessions (org_id, user_id, created_by, provider, surface, amount_nanos, currency,
-           target_wallet_owner_type, wallet_id, return_url, cancel_url, idempotency, body_sha256)
+           target_wallet_owner_type, wallet_id, return_url, cancel_url, idempotency, body_sha256, asked, asked_at)
          values (:org_id, :user_id, :created_by, :provider, :surface, :amount_nanos, :currency, :owner_type, :wallet_id,
-           :return_url, :cancel_url, :idempotency, :body_sha256) returning id, org_id
+           :return_url, :cancel_url, :idempotency, :body_sha256, 1, clock_timestamp()) returning id, org_id
        ), told as (
          insert into outbox (org_id, workflow, workflow_id, input, next_at)
          select org_id, 'paymentSession', id, jsonb_build_object('payment_session_id', id), clock_timestamp() + interval '5 seconds' from made
@@ -250,7 +250,6 @@ interface Approval {
   provider: ProviderName;
   status: SessionStatus;
   attempt: number;
-  checks: number;
   provider_order_id: string | null;
   approval_url: string | null;
   expires_at: Date;
@@ -262,7 +261,7 @@ interface Approval {
 export function approvalOf(db: Db, id: string): Promise<Approval> {
   return one<Approval>(
     db,
-    `select provider, status, attempt, checks, provider_order_id, approval_url, expires_at, error_code, error_message
+    `select provider, status, attempt, provider_order_id, approval_url, expires_at, error_code, error_message
      from payment_sessions where id = :id`,
     { id },
     'No payment session',

@@ -19,6 +19,10 @@ export interface Called {
   is_overdue: boolean;
   /** Made lately and not captured yet: nothing can have gone back. */
   is_fresh: boolean;
+  /** The number of the newest question that people have asked. */
+  asked: number;
+  /** The key of a capture that is under way at the provider. */
+  capture_key: string | null;
   /** "Top-up of team Research" */
   description: string;
 }
@@ -37,7 +41,8 @@ export function begin(
     `select s.id, s.status, s.provider, s.provider_order_id, s.error_code, s.provider_calls as reading, s.amount_nanos, s.currency,
        s.return_url, s.cancel_url, s.expires_at - interval '5 minutes' as provider_expires_at,
        s.expires_at <= clock_timestamp() as is_overdue,
-       s.provider_capture_id is null and s.created_at > clock_timestamp() - interval '10 minutes' as is_fresh, ${target} as description
+       s.provider_capture_id is null and s.created_at > clock_timestamp() - interval '10 minutes' as is_fresh, s.asked, s.capture_key,
+       ${target} as description
      from begin_payment_call(:id, :is_capture) as s ${names} where s.id is not null`,
     { id, is_capture },
     'No payment session',
@@ -95,6 +100,14 @@ export interface Report {
   disputes: readonly object[] | null;
 }
 
+interface Answered {
+  reading: number;
+  /** The money was asked for. */
+  is_asked?: boolean;
+  /** Up to which question of people this is the answer. */
+  asked?: number | undefined;
+}
+
 /**
  * Records the provider's report. Only here does a payment become captured; safe to run any number
  * of times at once.
@@ -103,9 +116,9 @@ export async function record(
   db: Db,
   id: string,
   report: Report,
-  { reading, is_asked = false }: { reading: number; is_asked?: boolean },
+  { reading, is_asked = false, asked }: Answered,
 ): Promise<SessionStatus> {
-  const plain = JSON.stringify(report, (_, value) =>
+  const plain = JSON.stringify({ ...report, asked }, (_, value) =>
     typeof value === 'bigint' ? value.toString() : value,
   );
   const { status } = await one<{ status: SessionStatus }>(
@@ -145,23 +158,6 @@ export async function close(
       },
     );
   return status;
-}
-
-/**
- * The provider gave no answer that says how things stand: it is asked again later, after the end
- * too, when there was news. The provider's own message is for operators only.
- */
-export async function unknown(db: Db, id: string, provider_message: string): Promise<void> {
-  await many(
-    db,
-    `update payment_sessions set provider_called_at = null, checks = checks + 1,
-       next_check_at = clock_timestamp() + payment_pause('created', checks), provider_message = :provider_message,
-       error_code = case when status in ('created', 'capturing') then 'provider_unavailable' else error_code end,
-       error_message = case when status in ('created', 'capturing')
-         then 'The payment provider did not say how this payment stands. It is asked again by itself.' else error_message end
-     where id = :id`,
-    { id, provider_message },
-  );
 }
 
 /** Credits a captured payment; changes nothing if that is done. */
@@ -266,9 +262,9 @@ export async function adoptDue(db: Db, limit: number): Promise<number> {
     db,
     `select send_to_workflow(q.org_id, 'paymentSession', q.id, 'providerEvent', jsonb_build_object('payment_session_id', q.id))
      from (select s.id, s.org_id from payment_sessions s
-       where s.next_check_at < clock_timestamp() - interval '15 seconds'
+       where (s.next_check_at < clock_timestamp() - interval '15 seconds' or s.ask_again_at < clock_timestamp() - interval '15 seconds')
          and not exists (select 1 from outbox b where b.workflow_id = s.id and b.signal is not null and b.parked_at is null)
-       order by s.next_check_at limit :limit) as q`,
+       order by least(s.next_check_at, s.ask_again_at) limit :limit) as q`,
     { limit },
   );
   return rows.length;

@@ -6,6 +6,7 @@ import { identitySettings } from './identity';
 import { limitProblem, limitSections } from './limits';
 import { mcpSettings } from './mcp';
 import { packName, policiesSettings, policyProblem, policySettings } from './policies';
+import { beyondReach, keptVariables, type Reach } from './reach';
 import { orgShare } from './shares';
 import { socketSettings } from './sockets';
 import { observabilitySettings, telemetryProblem } from './telemetry';
@@ -100,15 +101,40 @@ export function loadSettings(file: string): Settings {
 
 /** The same from text. `file` is only named in messages. */
 export function parseSettings(text: string, file = 'gateway.yaml'): Settings {
+  return checked(shaped(text, file), file);
+}
+
+/**
+ * The control plane's configuration, which may name no more than the reach of this gateway.
+ * Looked at before any variable is read: the refusal does not tell which ones are set.
+ */
+export function parseGiven(
+  config: object,
+  name: string,
+  { file, reach }: { file: Settings; reach: Reach },
+): Settings {
+  const settings = shaped(JSON.stringify(config), name);
+  const problems = beyondReach(settings, file, reach);
+  if (problems.length > 0) throw new ConfigError(`${name}: ${problems.join('\n  ')}`);
+  return checked(settings, name);
+}
+
+function shaped(text: string, file: string): Settings {
   const parsed = settingsSchema.safeParse(yaml(text, file) ?? {});
   if (!parsed.success) {
     const problems = parsed.error.issues.flatMap(described);
     throw new ConfigError(`${file} is not a gateway configuration:\n${problems.join('\n')}`);
   }
-  const checks = [repeatedId, missingKeys, unservedModel, policyProblem, limitProblem];
-  const problems = [...checks, telemetryProblem].flatMap((check) => check(parsed.data) ?? []);
+  const problems = keptVariables(parsed.data);
   if (problems.length > 0) throw new ConfigError(`${file}: ${problems.join('\n  ')}`);
   return parsed.data;
+}
+
+function checked(settings: Settings, file: string): Settings {
+  const checks = [repeatedId, missingKeys, unservedModel, policyProblem, limitProblem];
+  const problems = [...checks, telemetryProblem].flatMap((check) => check(settings) ?? []);
+  if (problems.length > 0) throw new ConfigError(`${file}: ${problems.join('\n  ')}`);
+  return settings;
 }
 
 function yaml(text: string, file: string): unknown {

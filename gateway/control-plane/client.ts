@@ -1,4 +1,4 @@
-import { createHmac } from 'node:crypto';
+import { createHmac, hkdfSync } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, type ErrorCode } from '../../domain/errors';
 import type { GatewayEvent } from '../../domain/events';
@@ -61,7 +61,7 @@ export interface ControlPlane {
   isReady(): Promise<boolean>;
   /** True for the token that this gateway itself uses. Asks nobody. */
   isOwnToken(token: string): boolean;
-  /** A signature that every gateway with the same token makes, and nobody else can. */
+  /** A signature over an MCP session that every gateway with the same token makes, nobody else. */
   sign(text: string): string;
   /** The control plane's clock, in milliseconds since 1970. */
   now(): number;
@@ -86,6 +86,8 @@ export function openControlPlane(
   const headers = { authorization: `Bearer ${token}`, 'x-svc-gateway-version': API_VERSION };
   const batches = openBatches({ urls, headers });
   const settlements = createSettlements(batches, log);
+  // A key for this use alone: what it signs tells nothing of the token.
+  const session_key = new Uint8Array(hkdfSync('sha256', token, '', 'svc mcp session v1', 32));
   const ready = cached(READY_FRESH_MS, () => isReady(batches, log));
   return {
     verify: (key) => verify(batches, log, key),
@@ -100,7 +102,7 @@ export function openControlPlane(
     isOwnToken: (other) => isSameToken(token, other),
     prices: cached(PRICES_FRESH_MS, () => prices(batches)),
     isReady: async () => (await ready()) === true,
-    sign: (text) => createHmac('sha256', token).update(text).digest('base64url'),
+    sign: (text) => createHmac('sha256', session_key).update(text).digest('base64url'),
     now: () => batches.now(),
     unsettled: settlements.count,
     close: () => batches.close(),

@@ -1,4 +1,5 @@
 import { Pool } from 'undici';
+import { connector } from '../../runtime/outgoing';
 import type { McpServerSettings } from '../config/mcp';
 import type { Settings } from '../config/settings';
 import { serverKey } from '../config/upstreams';
@@ -39,7 +40,10 @@ function open(row: McpServerSettings, { timeouts }: Settings): Upstream {
     },
     first_byte_ms: timeouts.first_byte_ms,
     // Tools may be silent for long, and streams of notices always are.
-    pool: new Pool(url.origin, { connect: { timeout: timeouts.connect_ms }, bodyTimeout: 0 }),
+    pool: new Pool(url.origin, {
+      connect: connector({ timeout: timeouts.connect_ms }),
+      bodyTimeout: 0,
+    }),
   };
 }
 

@@ -1,6 +1,7 @@
 import { Pool } from 'undici';
 import type { PricedModel } from '../../domain/ledger/calls';
 import { mayUse } from '../../domain/people/identity';
+import { connector } from '../../runtime/outgoing';
 import type { Settings } from '../config/settings';
 import { type Shape, serverKey, type TargetSettings } from '../config/upstreams';
 import { type Breaker, createBreaker } from './breaker';
@@ -181,7 +182,7 @@ function open(row: TargetSettings, { timeouts, circuit_breaker }: Settings): Tar
   const url = new URL(row.base_url);
   // Each HTTP/1.1 stream holds a connection, so their number is not limited here.
   const pool = new Pool(url.origin, {
-    connect: { timeout: timeouts.connect_ms },
+    connect: connector({ timeout: timeouts.connect_ms }),
     bodyTimeout: timeouts.idle_ms,
   });
   const { id, provider, shape, models, weight, stream_usage } = row;

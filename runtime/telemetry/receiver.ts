@@ -1,5 +1,6 @@
 import type { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import type { Logger } from '../log';
+import { ClosedAddress, isClosed, openLookup } from '../outgoing';
 
 /**
  * The receiver of telemetry: how exporters reach it, and one log line each time that it goes away
@@ -18,6 +19,9 @@ const SEND_MS = 3_000;
 const SUCCESS = 0;
 
 export function createReceiver({ endpoint, log }: { endpoint: string; log: Logger }) {
+  const { hostname } = new URL(endpoint);
+  // An address is not looked up.
+  if (isClosed(hostname)) throw new ClosedAddress(hostname);
   let is_away = false;
   const note = (error: Error | undefined): void => {
     if ((error !== undefined) === is_away) return;
@@ -30,7 +34,7 @@ export function createReceiver({ endpoint, log }: { endpoint: string; log: Logge
     options: (path: string): ConstructorParameters<typeof OTLPTraceExporter>[0] => ({
       url: `${endpoint.replace(/\/+$/, '')}/${path}`,
       timeoutMillis: SEND_MS,
-      keepAlive: true,
+      httpAgentOptions: { keepAlive: true, lookup: openLookup },
       // More would only wait for the same receiver.
       concurrencyLimit: 4,
     }),

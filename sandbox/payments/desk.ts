@@ -14,6 +14,8 @@ export interface Desk {
   faults: Faults;
   /** At B the buyer's approval takes the money at once. */
   captures_at_once: boolean;
+  /** At A money under dispute can be refunded, which the dispute then names. */
+  refunds_disputed: boolean;
   newId: (kind: 'capture' | 'refund' | 'dispute') => string;
   /** Adds the members of the provider's own wire to an order when the buyer tries to pay. */
   whenTried?: (order: Order) => void;
@@ -110,6 +112,10 @@ export function refund(
     created_at: now(),
   };
   order.refunds.push(made);
+  // What goes back at the provider's site while a dispute is open goes back because of it.
+  const dispute =
+    made.made_by === 'api' ? undefined : order.disputes.findLast((one) => one.status === 'open');
+  if (dispute) dispute.refund_ids = [...(dispute.refund_ids ?? []), made.id];
   const kind = made.made_by === 'reversal' ? 'reversed' : 'refund_made';
   keep(desk, order, { kind: status === 'failed' ? 'refund_failed' : kind, refund: made });
   return made;
@@ -152,6 +158,8 @@ export function closeDispute(desk: Desk, order: Order, status: 'won' | 'lost'): 
   const dispute = order.disputes.findLast((one) => one.status === 'open');
   if (dispute === undefined) throw new DeskRefusal('No dispute of this order is open.');
   dispute.status = status;
+  // At B only a dispute that moved money can be lost.
+  if (status === 'lost' && !desk.refunds_disputed) dispute.is_inquiry = false;
   keep(desk, order, { kind: 'dispute_closed', dispute });
 }
 

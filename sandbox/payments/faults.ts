@@ -20,6 +20,10 @@ import { z } from 'zod';
  *   currency     captures in this currency
  *   result       pending, declined (capture; provider A then answers 201 with a DECLINED
  *                capture), or failed (refund)
+ *   issue        with `answer: error`, at provider A: the issue that it names (PAYMENT_DENIED)
+ *   set          members of the answer that are told otherwise, by JSON pointer:
+ *                {"/status": "NEW_WORD"}. Where a pointer leads to nothing, the answer stays
+ *   reversed     all lists of the answer in the other order
  *
  * Provider B keeps a 500 under the request's idempotency key and repeats it, as Stripe does; 503 is
  * not kept.
@@ -51,6 +55,9 @@ const fault = z.strictObject({
   amount: z.string().optional(),
   currency: z.string().length(3).toUpperCase().optional(),
   result: z.enum(['pending', 'declined', 'failed']).optional(),
+  issue: z.string().optional(),
+  set: z.record(z.string().startsWith('/'), z.unknown()).optional(),
+  reversed: z.boolean().default(false),
   type: z.string().optional(),
   blocked: z.boolean().default(false),
   duplicates: z.int().min(0).max(1_000).default(0),
@@ -78,8 +85,9 @@ export function createFaults() {
       return script;
     },
     list: (): readonly Fault[] => scripts,
-    clear() {
-      scripts = [];
+    /** Forgets the scripts of an order; of all without one. */
+    clear(order?: string) {
+      scripts = order === undefined ? [] : scripts.filter((one) => one.order !== order);
     },
     /** The oldest script that waits for this request, counted down. */
     take(on: FaultPoint, subject: Subject): Fault | undefined {
@@ -95,4 +103,18 @@ export function createFaults() {
 function isMeant({ order, type }: Fault, subject: Subject): boolean {
   if (type !== undefined && type !== subject.type) return false;
   return order === undefined || order === subject.id || order === subject.reference;
+}
+
+/** An answer's body as a script says that it is told. */
+export function retold(body: unknown, { set = {}, reversed }: Fault): unknown {
+  const told = JSON.parse(JSON.stringify(body), (_, value) =>
+    reversed && Array.isArray(value) ? value.reverse() : value,
+  );
+  for (const [pointer, value] of Object.entries(set)) {
+    const steps = pointer.slice(1).split('/');
+    const last = steps.pop() as string;
+    const owner = steps.reduce((at, step) => at?.[step], told);
+    if (owner !== null && typeof owner === 'object') owner[last] = value;
+  }
+  return told;
 }

@@ -11,7 +11,7 @@ import type { Arrival, ProviderRequest, ProviderResponse, Wire } from './wire';
  *   GET        /sandbox/orders[/:id]     how orders stand; an id or the merchant's own name of it
  *   GET        /sandbox/events           webhooks: tries, deliveries, last answer
  *   POST       /sandbox/webhooks         {"url": "http://..." | null, "retry_ms": [1000, ...]}
- *   POST|GET|DELETE /sandbox/faults      scripts of misbehaviour, see faults.ts
+ *   POST|GET|DELETE /sandbox/faults      scripts of misbehaviour, see faults.ts; DELETE ?order=
  *   POST       /sandbox/orders/:id/...
  *     pay, decline, cancel               the buttons of the page; answers the buyer's next address
  *     expire                             the time of the order is over
@@ -82,7 +82,7 @@ function operateOn(wire: Wire, request: ProviderRequest, arrivals: Arrival[]): P
   if (noun === 'webhooks') return ok(aim(wire, request));
   if (noun === 'faults') {
     if (request.method === 'POST') return ok(faults.add(json(request)));
-    if (request.method === 'DELETE') faults.clear();
+    if (request.method === 'DELETE') faults.clear(request.query.get('order') ?? undefined);
     return ok({ faults: faults.list() });
   }
   if (noun === 'orders' && id === undefined) return ok({ orders: [...store.orders.values()] });
@@ -113,6 +113,9 @@ function aim(wire: Wire, request: ProviderRequest): unknown {
 function takeBack(wire: Wire, order: Order, { amount }: Wish, made_by: 'operator' | 'reversal') {
   if (order.capture?.status !== 'completed')
     throw new desk.DeskRefusal('What has not come cannot be taken back.');
+  const isTaken = order.disputes.some((one) => !one.is_inquiry && one.status !== 'won');
+  if (isTaken && !wire.desk.refunds_disputed)
+    throw new desk.DeskRefusal('What has been charged back cannot be refunded.');
   const left = desk.refundable(order);
   const units = amount === undefined ? left : toUnits(wire, order, amount);
   if (units <= 0 || units > left) throw new desk.DeskRefusal('So much cannot be taken back.');

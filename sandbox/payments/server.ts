@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expireAllDue } from './desk';
-import type { Fault } from './faults';
+import { type Fault, retold } from './faults';
 import { operate } from './operator';
 import { showPage } from './pages';
 import type { Replay } from './store';
@@ -55,7 +55,9 @@ async function serve(wire: Wire, req: IncomingMessage, res: ServerResponse, arri
   const refusal = found.is_public ? undefined : wire.unauthorized(request);
   if (refusal) return send(res, refusal);
   const script = found.point && wire.desk.faults.take(found.point, found.subject?.(request) ?? {});
-  const answer = obey(wire, found, request, script);
+  const done = obey(wire, found, request, script);
+  const answer =
+    script && done.body !== undefined ? { ...done, body: retold(done.body, script) } : done;
   if (script?.delay_ms) await sleep(script.delay_ms, undefined, { ref: false });
   if (script?.answer === 'reset') return res.destroy();
   // The client waits until its own timeout.
@@ -73,7 +75,7 @@ function obey(
   request: ProviderRequest,
   script?: Fault,
 ): ProviderResponse {
-  const failure = script?.answer === 'error' ? wire.fault(script.status) : undefined;
+  const failure = script?.answer === 'error' ? wire.fault(script.status, script.issue) : undefined;
   const kept = keptAnswer(wire, request);
   if (kept) return failure ?? kept;
   // A provider that keeps its 500 keeps it for work that was never done, too.

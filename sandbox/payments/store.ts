@@ -45,6 +45,8 @@ export interface Dispute extends Money {
   status: 'open' | 'won' | 'lost';
   /** An inquiry has moved no money. */
   is_inquiry: boolean;
+  /** Refunds that the merchant made because of it, by id. Files of before have none. */
+  refund_ids?: string[];
   created_at: string;
 }
 

@@ -52,8 +52,8 @@ export interface Wire {
   /** The refusal of a caller without good credentials. */
   unauthorized: (request: ProviderRequest) => ProviderResponse | undefined;
   unknown: (request: ProviderRequest) => ProviderResponse;
-  /** An error that a script asked for. */
-  fault: (status: number) => ProviderResponse;
+  /** An error that a script asked for, with the issue that it names. */
+  fault: (status: number, issue?: string) => ProviderResponse;
   key: (request: ProviderRequest) => string | undefined;
   /** True for an answer that is repeated under its idempotency key. */
   isKept: (status: number) => boolean;

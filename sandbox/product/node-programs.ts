@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { root } from '../../runtime/root';
+import type { TemporalAddress } from '../../temporal/connection';
 import type { Program } from '../processes/processes';
 import { pollersOf } from '../servers/temporal';
 
@@ -19,15 +20,17 @@ export function serverProgram({ ready_url, ...script }: Script & { ready_url: st
 }
 
 /** A Temporal worker of ours, ready when the server has seen it ask for work. */
-export function workerProgram(script: Script & { address: string; task_queue: string }): Program {
-  const { address, task_queue } = script;
+export function workerProgram(
+  script: Script & { to: TemporalAddress; task_queue: string },
+): Program {
+  const { to, task_queue } = script;
   let before = new Set<string>();
   const fresh = async () => {
-    const polls = await pollersOf(address, task_queue);
+    const polls = await pollersOf(to, task_queue);
     return polls.some((poll) => !before.has(poll));
   };
   const prepare = async () => {
-    before = new Set(await pollersOf(address, task_queue).catch(() => []));
+    before = new Set(await pollersOf(to, task_queue).catch(() => []));
   };
   return { ...nodeProgram(script, fresh), prepare };
 }

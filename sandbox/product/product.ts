@@ -2,7 +2,10 @@ import path from 'node:path';
 import * as configs from '../../domain/gateway-config';
 import { createSecrets } from '../../domain/secrets';
 import { migrate } from '../../migrations';
+import { temporalVariables } from '../../runtime/config';
 import { openDatabase } from '../../runtime/database';
+import { temporalAddress as addressOf, type TemporalAddress } from '../../temporal/connection';
+import { prepare } from '../../temporal/prepare';
 import { gatewayConfig, logFolder } from '../demo/demo';
 import type { Demo, Printed } from '../demo/facts';
 import { demoModels } from '../demo/models';
@@ -154,7 +157,7 @@ async function fill(url: string, { options, ports, output }: Context): Promise<S
 
 async function startTemporal({ options, ports, stack }: Context): Promise<Temporal> {
   if (options.TEMPORAL_ADDRESS) {
-    await useTemporal(options.TEMPORAL_ADDRESS);
+    await useTemporal(reachedAt(options.TEMPORAL_ADDRESS, options));
     return { address: options.TEMPORAL_ADDRESS, ui_url: null };
   }
   const folder = path.resolve(options.DATA_DIR, 'temporal');
@@ -168,8 +171,14 @@ function temporalAddress(options: StartOptions, ports: Ports): string {
   return options.TEMPORAL_ADDRESS ?? `127.0.0.1:${ports.temporal}`;
 }
 
-function temporalEnv(address: string): Record<string, string> {
-  return { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: NAMESPACE };
+/** How the product reaches Temporal: by the SDK's variables only if somebody else runs it. */
+function temporalEnv(address: string, options: StartOptions): Record<string, string> {
+  const given = options.TEMPORAL_ADDRESS === undefined ? {} : temporalVariables();
+  return { ...given, TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: NAMESPACE };
+}
+
+function reachedAt(address: string, options: StartOptions): TemporalAddress {
+  return addressOf(temporalEnv(address, options));
 }
 
 function startModels({ ports, stack }: Context): Promise<Kept> {
@@ -205,7 +214,7 @@ async function startServices(
       env: {
         DATABASE_URL: url,
         SVC_SECRETS_KEY: secretsKey(options),
-        ...temporalEnv(temporalAddress(options, ports)),
+        ...temporalEnv(temporalAddress(options, ports), options),
         API_PORT: String(port),
         API_HOST: options.API_HOST,
       },
@@ -231,20 +240,23 @@ async function startServices(
   ]);
 }
 
-function startWorker(
+async function startWorker(
   { options, stack }: Context,
   temporal: Temporal,
   database: Database,
 ): Promise<Kept> {
+  const to = reachedAt(temporal.address, options);
+  const db = openDatabase(database.url, 1, 'svc start');
+  await prepare(to, NAMESPACE, db).finally(() => db.destroy());
   const program = workerProgram({
     name: 'worker_lifecycle',
     script: 'workers/lifecycle.ts',
     env: {
       DATABASE_URL: database.url,
       SVC_SECRETS_KEY: secretsKey(options),
-      ...temporalEnv(temporal.address),
+      ...temporalEnv(temporal.address, options),
     },
-    address: temporal.address,
+    to,
     task_queue: 'lifecycle',
   });
   return stack.run('services', program);

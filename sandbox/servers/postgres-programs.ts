@@ -1,12 +1,8 @@
-import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { chmod, cp, lstat, readFile, rename, rm } from 'node:fs/promises';
+import { chmod, cp, lstat, readFile, rename, rm, symlink } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import type { SystemUser } from '../processes/processes';
 import { canExecute } from './postgres-user';
-
-const run = promisify(execFile);
 
 interface PostgresPrograms {
   initdb: string;
@@ -18,7 +14,7 @@ interface PostgresPrograms {
  */
 export async function findPrograms(user: SystemUser | undefined): Promise<PostgresPrograms> {
   const root = packageFolder();
-  await hydrateLinks(root);
+  await makeLinks(root);
   const native = path.join(root, 'native');
   const usable = !user || (await canExecute(path.join(native, 'bin', 'postgres'), user));
   const bin = path.join(usable ? native : await copyPrograms(root), 'bin');
@@ -45,16 +41,31 @@ function packageFolder(): string {
   }
 }
 
-// npm packages cannot hold symbolic links; the package makes them after its install, unless scripts
-// are switched off.
-async function hydrateLinks(root: string): Promise<void> {
+/** One link of `native/pg-symlinks.json`; both paths begin at the package's folder. */
+interface Link {
+  source: string;
+  target: string;
+}
+
+/**
+ * Makes the links of a PostgreSQL package that are missing: npm packages cannot hold symbolic
+ * links, and the install script that would make them does not run here (.npmrc).
+ */
+export async function makeLinks(root: string): Promise<void> {
   const list = await readFile(path.join(root, 'native', 'pg-symlinks.json'), 'utf8');
-  const links = JSON.parse(list) as { target: string }[];
-  const areMissing = () => links.some(({ target }) => !existsSync(path.join(root, target)));
-  if (!areMissing()) return;
-  await run(process.execPath, ['scripts/hydrate-symlinks.js'], { cwd: root });
-  if (areMissing()) {
-    throw new Error(`The links of ${root} could not be made. Run npm rebuild as its owner.`);
+  const native = path.join(root, 'native') + path.sep;
+  for (const { source, target } of JSON.parse(list) as Link[]) {
+    const link = path.join(root, target);
+    const file = path.join(root, source);
+    if (!link.startsWith(native) || !file.startsWith(native))
+      throw new Error(`${root} asks for the link ${target}, which leaves its folder.`);
+    if (existsSync(link)) continue;
+    await symlink(path.relative(path.dirname(link), file), link).catch((error) => {
+      if (error.code === 'EEXIST') return;
+      throw new Error(`The link ${link} could not be made. Run npm ci as the folder's owner.`, {
+        cause: error,
+      });
+    });
   }
 }
 

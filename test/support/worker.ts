@@ -36,7 +36,7 @@ export async function openWorker(
   tracing?: Tracing,
 ): Promise<TestWorker> {
   const namespace = `test-${randomUUID()}`;
-  await useTemporal(address, namespace);
+  await useTemporal({ address }, namespace);
   const connection = await NativeConnection.connect({ address });
   const client = new Client({ connection: await Connection.connect({ address }), namespace });
   const workflow_code = await bundleWorkflows();

@@ -11,7 +11,7 @@ import { root } from '../../runtime/root';
 const house: Record<string, string> = {
   domain: '',
   runtime: 'domain',
-  'payment-providers': 'domain',
+  'payment-providers': 'domain runtime',
   migrations: 'runtime',
   activities: 'domain payment-providers',
   workflows: 'activities domain', // Types only: the bundle's own test says so.
@@ -19,7 +19,7 @@ const house: Record<string, string> = {
   gateway: 'domain runtime',
   api: 'domain migrations payment-providers runtime temporal',
   workers: 'activities domain runtime temporal workflows',
-  sandbox: 'domain gateway/config migrations runtime',
+  sandbox: 'domain gateway/config migrations runtime temporal',
   bench: 'api domain gateway migrations runtime sandbox temporal',
 };
 
@@ -86,7 +86,7 @@ const domain: Record<string, string> = {
   shares: '',
   'stored-answers': 'errors sql',
   people: 'digest errors pages sql trace',
-  ledger: 'errors ids money pages sql trace',
+  ledger: 'errors ids money pages secrets sql trace',
   payments: 'errors ledger money pages secrets sql',
 };
 

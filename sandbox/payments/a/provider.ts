@@ -49,6 +49,7 @@ export function createPaymentServerA(options: OptionsA = {}): Server {
     store,
     faults,
     captures_at_once: false,
+    refunds_disputed: true,
     newId: (kind) => (kind === 'dispute' ? `PP-D-${randomBytes(3).readUIntBE(0, 3)}` : code()),
     toUnits,
     emit(order, happening) {
@@ -63,8 +64,12 @@ export function createPaymentServerA(options: OptionsA = {}): Server {
     page,
     unauthorized: (request) => unauthorized(request, access),
     unknown: () => problem(404, 'RESOURCE_NOT_FOUND', 'The specified resource does not exist.'),
-    fault: (status) =>
-      problem(status, 'INTERNAL_SERVER_ERROR', 'An internal server error has occurred.'),
+    fault: (status, issue) =>
+      issue === undefined
+        ? problem(status, 'INTERNAL_SERVER_ERROR', 'An internal server error has occurred.')
+        : problem(status, problemNames[status] ?? 'INVALID_REQUEST', 'The request was refused.', [
+            { issue, description: 'A script asked for this.' },
+          ]),
     key: ({ headers }) => headers['paypal-request-id']?.toString(),
     isKept: (status) => status >= 200 && status < 300,
     repeat: (kept) => ({ ...kept, status: 200 }),
@@ -72,6 +77,12 @@ export function createPaymentServerA(options: OptionsA = {}): Server {
   server.on('listening', sender.resume);
   return server;
 }
+
+const problemNames: Readonly<Record<number, string>> = {
+  403: 'NOT_AUTHORIZED',
+  404: 'RESOURCE_NOT_FOUND',
+  422: 'UNPROCESSABLE_ENTITY',
+};
 
 const page: HostedPage = {
   name: 'Sandbox payment provider A',

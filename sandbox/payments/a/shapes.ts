@@ -228,6 +228,15 @@ export function showDispute(order: Order, dispute: Dispute, base_url: string) {
   return {
     ...listedDispute(dispute, base_url),
     disputed_transactions: [transaction],
+    ...(dispute.refund_ids?.length && {
+      evidences: [
+        {
+          evidence_type: 'PROOF_OF_REFUND',
+          source: 'SUBMITTED_BY_SELLER',
+          evidence_info: { refund_ids: dispute.refund_ids },
+        },
+      ],
+    }),
     ...(dispute.status !== 'open' && {
       dispute_outcome: {
         outcome_code: outcomes[dispute.status],

@@ -45,6 +45,7 @@ export function createPaymentServerB(options: OptionsB = {}): Server {
     store,
     faults,
     captures_at_once: true,
+    refunds_disputed: false,
     newId,
     toUnits,
     whenTried: ({ wire }) => {

@@ -4,6 +4,7 @@ import { refusal, type Tenant } from '../../support/api';
 import {
   type Checkout,
   confirm,
+  confirmAnew,
   createCheckout,
   makeBuyer,
   openPaymentWorld,
@@ -131,12 +132,12 @@ test('a payment that was declined can be tried again, and one that was not made 
   });
   const sandbox = world.sandboxes.payment_provider_a;
   await sandbox.act(checkout.provider_session_token, 'decline');
-  expect((await confirm(world, tenant, checkout)).body).toMatchObject({
+  expect((await confirmAnew(world, tenant, checkout)).body).toMatchObject({
     status: 'created',
     error_code: 'declined',
   });
   await pay(checkout);
-  expect((await confirm(world, tenant, checkout)).body).toMatchObject({
+  expect((await confirmAnew(world, tenant, checkout)).body).toMatchObject({
     status: 'completed',
     credited_amount: 50,
   });

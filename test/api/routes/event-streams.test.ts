@@ -4,9 +4,9 @@ import { newId } from '../../../domain/ids';
 import { type Db, many, one } from '../../../domain/sql';
 import { createLog } from '../../../runtime/log';
 import { type CallApi, makeTenant, refusal, startApi, type TestApi } from '../../support/api';
-import { follow, type Seen } from '../../support/event-stream';
 import { makeKey } from '../../support/keys';
 import { until } from '../../support/until';
+import { follow, type Seen } from './following';
 
 let api: TestApi;
 let db: Db;

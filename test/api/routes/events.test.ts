@@ -10,9 +10,9 @@ import {
   type Tenant,
   type TestApi,
 } from '../../support/api';
-import { follow as followAt } from '../../support/event-stream';
 import { gatewayToken, makeKey, platformKey } from '../../support/keys';
 import { until } from '../../support/until';
+import { follow as followAt } from './following';
 
 let api: TestApi;
 let db: Db;

@@ -43,13 +43,20 @@ test('a refund asked for many times at once is one refund, and its failure at th
   expect(await payments.getAny(db, id)).toMatchObject({ status: 'completed' });
   const pending = { status: 'pending', provider_refund_id: 're_9', message: null } as const;
   await refunds.record(db, refund_id, pending);
-  expect(await payments.getAny(db, id)).toMatchObject({ status: 'refunded' });
+  // What the provider has only taken on is not done; the wallet has given it all the same.
+  expect(await payments.getAny(db, id)).toMatchObject({ status: 'completed' });
   const listed = { provider_refund_id: 're_9', payment_refund_id: refund_id };
   await tell(
     id,
     paid(id, { refunds: [{ ...listed, status: 'pending', amount_nanos: 50n * UNIT }] }),
   );
   expect(await balance()).toBe(0n);
+  expect(await payments.getAny(db, id)).toMatchObject({ status: 'completed' });
+  await tell(
+    id,
+    paid(id, { refunds: [{ ...listed, status: 'succeeded', amount_nanos: 50n * UNIT }] }),
+  );
+  expect(await payments.getAny(db, id)).toMatchObject({ status: 'refunded' });
   await tell(
     id,
     paid(id, { refunds: [{ ...listed, status: 'failed', amount_nanos: 50n * UNIT }] }),

@@ -232,6 +232,7 @@ test('a reload turns traces on and off', async () => {
   const file = path.join(folder, 'gateway.yaml');
   const write = (more: object) =>
     writeFileSync(file, JSON.stringify({ ...targets(), cost_tickets: { hold_ms: 0 }, ...more }));
+  write({});
   const configuration = openConfiguration(admin, { file, poll_ms: 60_000 });
   const isTraced = async () => {
     const client = createTrace();

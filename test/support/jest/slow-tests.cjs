@@ -4,7 +4,6 @@ const path = (name) => `/test/${name}.test.ts`;
 // histories (which leaves the SDK's promise hooks in their process), the longest first. They begin
 // first, and the quick part of the suite leaves them out.
 const slow = [
-  'whole/payment-interleavings',
   'whole/kill-payments',
   'whole/start',
   'whole/kill',
@@ -13,6 +12,7 @@ const slow = [
   'whole/payment-chaos',
   'whole/outage-payments',
   'whole/outage',
+  'whole/payment-interleavings',
   'gateway/sockets/slow-clients',
   'workflows/payment-session',
   'workflows/replay',

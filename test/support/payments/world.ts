@@ -25,6 +25,8 @@ export interface Sandbox {
   act(order: string, action: string, body?: object): Promise<Answer>;
   /** A script of misbehaviour (sandbox/payments/faults.ts). */
   fault(script: object): Promise<void>;
+  /** Forgets the scripts of an order. */
+  forget(order: string): Promise<void>;
   // biome-ignore lint/suspicious/noExplicitAny: the sandbox's own view of an order.
   order(order: string): Promise<any>;
 }
@@ -92,7 +94,11 @@ function hook(api_url: string, provider: 'a' | 'b') {
 
 async function open(server: Server): Promise<Sandbox> {
   const url = `http://127.0.0.1:${await listen(server, 0)}`;
-  const ask = async (method: 'GET' | 'POST', path: string, body?: object): Promise<Answer> => {
+  const ask = async (
+    method: 'GET' | 'POST' | 'DELETE',
+    path: string,
+    body?: object,
+  ): Promise<Answer> => {
     const answer = await request(`${url}${path}`, {
       method,
       headers: { 'content-type': 'application/json' },
@@ -108,6 +114,9 @@ async function open(server: Server): Promise<Sandbox> {
     act: (order, action, body = {}) => ask('POST', `/sandbox/orders/${order}/${action}`, body),
     fault: async (script) => {
       expect((await ask('POST', '/sandbox/faults', script)).status).toBe(200);
+    },
+    forget: async (order) => {
+      await ask('DELETE', `/sandbox/faults?order=${order}`);
     },
     order: async (order) => (await ask('GET', `/sandbox/orders/${order}`)).body.order,
   };
@@ -211,6 +220,20 @@ export function confirm(
   const { payment_session_id, provider, checkout_state, provider_session_token } = checkout;
   const body = { payment_session_id, provider, checkout_state, provider_session_token, ...more };
   return call('post', '/v1/payments/confirm-checkout', { key: member_key, body });
+}
+
+/** Confirms two seconds after whoever did before: a look of its own. */
+export async function confirmAnew(
+  world: Pick<PaymentWorld, 'call' | 'db'>,
+  tenant: Pick<Tenant, 'member_key'>,
+  checkout: Checkout,
+): Promise<Answer> {
+  await world
+    .db('payment_sessions')
+    .where({ id: checkout.payment_session_id })
+    .whereNotNull('asked_at')
+    .update({ asked_at: world.db.raw("asked_at - interval '2 seconds'") });
+  return confirm(world, tenant, checkout);
 }
 
 /** A session as its buyer sees it. */

@@ -1,0 +1,100 @@
+/** The sections that name addresses or variables. */
+interface Sections {
+  providers: { targets: readonly { base_url: string; api_key_env?: string | undefined }[] };
+  mcp: { servers: readonly { url: string; api_key_env?: string | undefined }[] };
+  identity: { jwks_url?: string | undefined };
+  distributed_rate_limit: { store_url_env?: string | undefined };
+  observability: { otlp: { endpoint_env?: string | undefined } };
+}
+
+/** A place of a configuration that names an address, a variable of the process, or both. */
+interface Place {
+  /** Where it stands: `providers.targets[0]`. */
+  path: string;
+  /** The address that is asked. Absent if the variable holds it. */
+  url?: string | undefined;
+  /** The variable whose value is sent there, or holds the address. */
+  variable?: string | undefined;
+}
+
+/** What a configuration of the control plane may name. The gateway's own process decides it. */
+export interface Reach {
+  /** `GATEWAY_ORIGINS` */
+  origins: readonly string[];
+  /** `GATEWAY_SECRET_ENVS`; of one without an origin the value is an address itself. */
+  variables: readonly { name: string; origin: string | undefined }[];
+}
+
+// Of the product's own processes: they sign, seal, and open the ledger.
+const kept = /^(CONTROL_PLANE|SVC|DATABASE|JWT)_/i;
+
+/**
+ * Every address and variable that settings name. A member that names one must be here; a test walks
+ * the schema for them.
+ */
+export function placesOf(settings: Sections): Place[] {
+  const { providers, mcp, identity, distributed_rate_limit, observability } = settings;
+  return [
+    ...providers.targets.map(({ base_url, api_key_env }, at) => ({
+      path: `providers.targets[${at}]`,
+      url: base_url,
+      variable: api_key_env,
+    })),
+    ...mcp.servers.map(({ url, api_key_env }, at) => ({
+      path: `mcp.servers[${at}]`,
+      url,
+      variable: api_key_env,
+    })),
+    { path: 'identity.jwks_url', url: identity.jwks_url },
+    {
+      path: 'distributed_rate_limit.store_url_env',
+      variable: distributed_rate_limit.store_url_env,
+    },
+    { path: 'observability.otlp.endpoint_env', variable: observability.otlp.endpoint_env },
+  ];
+}
+
+/** The variables that no configuration may name, a line each. */
+export function keptVariables(settings: Sections): string[] {
+  return placesOf(settings).flatMap(({ path, variable }) =>
+    variable !== undefined && kept.test(variable)
+      ? [`${path}: ${variable} is a variable of the product's own; no configuration may name it.`]
+      : [],
+  );
+}
+
+/**
+ * What a configuration of the control plane names beyond its reach, a line each: it goes where the
+ * process's own variables and file say, with the secrets that they bind to that origin. The lines
+ * are the same whether a variable is set or not.
+ */
+export function beyondReach(settings: Sections, file: Sections, reach: Reach): string[] {
+  const own = placesOf(file);
+  const origins = new Set([...reach.origins, ...own.flatMap(({ url }) => originOf(url) ?? [])]);
+  const bound = new Set([
+    ...reach.variables.map(({ name, origin }) => pairOf(name, origin)),
+    ...own.flatMap(({ variable, url }) => (variable ? [pairOf(variable, originOf(url))] : [])),
+  ]);
+  return placesOf(settings).flatMap(({ path, url, variable }) => {
+    const origin = originOf(url);
+    if (origin !== undefined && !origins.has(origin))
+      return [
+        `${path}: ${origin} is neither in GATEWAY_ORIGINS nor in the file of this gateway, so the ` +
+          'control plane cannot send it anything.',
+      ];
+    if (variable === undefined || bound.has(pairOf(variable, origin))) return [];
+    const entry = origin === undefined ? variable : `${variable}@${origin}`;
+    return [
+      `${path}: the control plane cannot use ${variable} here. List it as ${entry} in the ` +
+        "gateway's variable GATEWAY_SECRET_ENVS, or name it so in its file.",
+    ];
+  });
+}
+
+function originOf(url: string | undefined): string | undefined {
+  return url === undefined ? undefined : new URL(url).origin;
+}
+
+function pairOf(variable: string, origin: string | undefined): string {
+  return `${variable}@${origin ?? ''}`;
+}

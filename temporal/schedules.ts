@@ -1,0 +1,85 @@
+import {
+  type Client,
+  ScheduleAlreadyRunning,
+  type ScheduleOptions,
+  ScheduleOverlapPolicy,
+  type ScheduleSpec,
+} from '@temporalio/client';
+import * as outbox from '../domain/outbox';
+import type { Db } from '../domain/sql';
+
+interface Schedule {
+  id: 'reconcile' | 'audit';
+  spec: ScheduleSpec;
+  summary: string;
+  /** Runs once as it is made. */
+  at_once: boolean;
+}
+
+const schedules: readonly Schedule[] = [
+  {
+    id: 'audit',
+    spec: { calendars: [{ hour: 3, minute: 30 }] },
+    summary: 'Proves the whole ledger, each night at 03:30 UTC',
+    at_once: false,
+  },
+  // Last: if it was missing, Temporal's store is new.
+  {
+    id: 'reconcile',
+    spec: { intervals: [{ every: '5 minutes' }] },
+    summary: 'Gives orphan holds, tickets and payments their workflow again, forgets old answers',
+    at_once: true,
+  },
+];
+
+/**
+ * Makes the schedules that are missing. If that of reconcile was, Temporal's store is new or was
+ * lost: then the workflows of everything unfinished are asked for again. Returns how many.
+ */
+export async function makeSchedules(client: Client, db: Db): Promise<number> {
+  let is_new = false;
+  for (const schedule of schedules) is_new = await make(client, schedule);
+  return is_new ? outbox.resendUnfinished(db) : 0;
+}
+
+/**
+ * The same, and brings each schedule that exists to the definition of this program: an older
+ * version may have left another. A person's pause stays.
+ */
+export async function bringSchedules(client: Client, db: Db): Promise<number> {
+  const count = await makeSchedules(client, db);
+  for (const schedule of schedules) {
+    const { spec, policies, action } = definition(schedule);
+    await client.schedule
+      .getHandle(schedule.id)
+      .update(({ state }) => ({ spec, policies, action, state }));
+  }
+  return count;
+}
+
+async function make(client: Client, schedule: Schedule): Promise<boolean> {
+  try {
+    await client.schedule.create(definition(schedule));
+    return true;
+  } catch (error) {
+    if (error instanceof ScheduleAlreadyRunning) return false;
+    throw error;
+  }
+}
+
+/** A schedule runs the workflow of its own name. */
+function definition({ id, spec, summary, at_once }: Schedule) {
+  return {
+    scheduleId: id,
+    spec,
+    policies: { overlap: ScheduleOverlapPolicy.SKIP },
+    action: {
+      type: 'startWorkflow',
+      workflowType: id,
+      workflowId: id,
+      taskQueue: 'lifecycle',
+      staticSummary: summary,
+    },
+    state: { triggerImmediately: at_once },
+  } satisfies ScheduleOptions;
+}

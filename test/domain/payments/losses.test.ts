@@ -1,0 +1,168 @@
+import fc from 'fast-check';
+import * as operators from '../../../domain/payments/operators';
+import * as refunds from '../../../domain/payments/refunds';
+import * as payments from '../../../domain/payments/sessions';
+import {
+  balance,
+  completed,
+  db,
+  entries,
+  makeSession,
+  nothing,
+  paid,
+  tell,
+  UNIT,
+} from './sessions';
+
+// One loss is one loss, in whatever lists and order the provider tells it.
+
+interface Told {
+  refunds?: [id: string, amount: bigint, status?: string][];
+  disputes?: [id: string, amount: bigint, status: string, refund_ids?: string[]][];
+}
+
+function report(id: string, { refunds: given = [], disputes = [] }: Told) {
+  return paid(id, {
+    refunds: given.map(([provider_refund_id, amount, status = 'succeeded']) => ({
+      provider_refund_id,
+      payment_refund_id: null,
+      status,
+      amount_nanos: amount * UNIT,
+      currency: 'USD',
+    })),
+    disputes: disputes.map(([name, amount, status, refund_ids = []]) => ({
+      id: name,
+      status,
+      amount_nanos: amount * UNIT,
+      currency: 'USD',
+      refund_ids,
+    })),
+  });
+}
+
+test('a disputed sale that is refunded because of it is taken once, and stays so when the dispute is lost', async () => {
+  const id = await completed();
+  await tell(id, report(id, { disputes: [['d', 10n, 'open']] }));
+  expect(await balance()).toBe(40n);
+  const back: Told['refunds'] = [['r', 10n]];
+  await tell(id, report(id, { refunds: back, disputes: [['d', 10n, 'open', ['r']]] }));
+  expect(await balance()).toBe(40n);
+  await tell(id, report(id, { refunds: back, disputes: [['d', 10n, 'lost', ['r']]] }));
+  expect(await balance()).toBe(40n);
+  expect(await entries(id)).toHaveLength(2);
+});
+
+test.each<[string, Told, bigint]>([
+  ['apart', { refunds: [['r', 20n]], disputes: [['d', 10n, 'lost']] }, 30n],
+  ['in part', { refunds: [['r', 4n]], disputes: [['d', 10n, 'lost', ['r']]] }, 10n],
+  ['beyond the dispute', { refunds: [['r', 20n]], disputes: [['d', 10n, 'open', ['r']]] }, 20n],
+  ['a failed one', { refunds: [['r', 10n, 'failed']], disputes: [['d', 10n, 'open', ['r']]] }, 10n],
+  ['named, not listed', { disputes: [['d', 10n, 'open', ['r']]] }, 10n],
+  ['won', { refunds: [['r', 10n]], disputes: [['d', 10n, 'won', ['r']]] }, 10n],
+  [
+    'listed twice',
+    {
+      refunds: [
+        ['r', 10n],
+        ['r', 10n],
+      ],
+    },
+    10n,
+  ],
+  [
+    'named by two disputes',
+    {
+      refunds: [['r', 10n]],
+      disputes: [
+        ['d', 10n, 'lost', ['r']],
+        ['e', 10n, 'lost', ['r']],
+      ],
+    },
+    20n,
+  ],
+])('a refund and a dispute, %s, cost the wallet what they cost us', async (_, told, lost) => {
+  const id = await completed();
+  await tell(id, report(id, told));
+  expect(await balance()).toBe(50n - lost);
+});
+
+test('the lists may come in any order, and each of them any number of times', async () => {
+  const told: Told = {
+    refunds: [
+      ['r1', 5n],
+      ['r2', 3n],
+      ['r3', 2n, 'pending'],
+    ],
+    disputes: [
+      ['d1', 7n, 'open', ['r1']],
+      ['d2', 4n, 'lost', ['r2', 'r3']],
+      ['d3', 9n, 'won'],
+    ],
+  };
+  const orders = fc.sample(
+    fc.record({
+      refunds: fc.shuffledSubarray(told.refunds ?? [], { minLength: 3 }),
+      disputes: fc.shuffledSubarray(told.disputes ?? [], { minLength: 3 }),
+    }),
+    { numRuns: 6, seed: 15 },
+  );
+  for (const order of orders) {
+    const before = await balance();
+    const id = await completed();
+    await tell(id, report(id, order));
+    await tell(id, report(id, order));
+    expect(await balance()).toBe(before + 50n - 12n);
+  }
+});
+
+test('our own refund is known by the id of the provider too, where its list leaves ours out', async () => {
+  const id = await completed();
+  await tell(id, report(id, { refunds: [['r', 20n]] }));
+  const wanted = { payment_session_id: id, reason: 'asked', by: 'admin', allow_negative: false };
+  const own = await refunds.request(db, wanted);
+  await refunds.debit(db, own);
+  // Beside the other one from its debit on, although no list shows it yet.
+  expect(await balance()).toBe(0n);
+  await refunds.record(db, own, { status: 'pending', provider_refund_id: 'own', message: null });
+  await tell(
+    id,
+    report(id, {
+      refunds: [
+        ['r', 20n, 'failed'],
+        ['own', 30n, 'succeeded'],
+      ],
+    }),
+  );
+  expect(await balance()).toBe(20n);
+  expect(await refunds.get(db, own)).toMatchObject({ status: 'succeeded' });
+});
+
+test('a session is refunded when the provider has done it, not when it has taken it on', async () => {
+  const id = await completed();
+  await tell(id, report(id, { refunds: [['r', 50n, 'pending']] }));
+  expect(await payments.getAny(db, id)).toMatchObject({ status: 'completed' });
+  expect(await balance()).toBe(0n);
+  await tell(id, report(id, { refunds: [['r', 50n]] }));
+  expect(await payments.getAny(db, id)).toMatchObject({ status: 'refunded' });
+  await tell(id, report(id, { refunds: [['r', 50n, 'failed']] }));
+  expect(await payments.getAny(db, id)).toMatchObject({ status: 'completed' });
+  expect(await balance()).toBe(50n);
+});
+
+test('a payment that hangs while it is taken can be closed by a person, and is credited if it comes', async () => {
+  const id = await makeSession();
+  await tell(id, { ...nothing, status: 'pending' });
+  const decision = { id, resolution: 'closed', by: 'admin', note: 'never came' } as const;
+  await operators.resolve(db, decision);
+  await operators.resolve(db, decision);
+  expect(await payments.getAny(db, id)).toMatchObject({
+    status: 'failed',
+    error_code: 'provider_error',
+  });
+  expect(await tell(id, paid(id, { amount_nanos: 49n * UNIT }))).toMatchObject({
+    status: 'failed',
+    error_code: 'amount_mismatch',
+  });
+  await operators.resolve(db, { ...decision, resolution: 'credited' });
+  expect(await balance()).toBe(49n);
+});
