@@ -78,6 +78,9 @@ const variables = {
       API_PORT: port.default(8080),
       API_HOST: host,
       DATABASE_POOL_MAX: z.coerce.number().int().min(1).max(200).default(10),
+      DATABASE_PEOPLE_POOL_MAX: z.coerce.number().int().min(1).max(200).default(5),
+      // Of one key or person, at this process; 0: as many as come.
+      REQUESTS_PER_MINUTE: z.coerce.number().int().min(0).max(10_000_000).default(3_000),
       LOG_LEVEL: level,
       ...tracing,
       // People may come with a JWT of this identity provider: all three, or none.

@@ -47,6 +47,7 @@ export const gatewayConfigRoutes = [
     path: '/v1/admin/gateway-config',
     access: platformAdmin,
     input: change,
+    is_large: true,
     handler: put,
     is_recorded: true,
     summary:

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import type { ProviderName } from '../../domain/payments/currencies';
 import * as paymentEvents from '../../domain/payments/events';
-import { isTransient, isUnreachable } from '../../domain/sql';
+import { cannotWorkNow, isTransient } from '../../domain/sql';
 import { keepable } from '../../domain/texts';
 import {
   isProviderRefusal,
@@ -11,11 +11,14 @@ import {
 } from '../../payment-providers/provider';
 import * as answers from '../answers/payments';
 import { open } from '../http/access';
+import { readBytes } from '../http/body';
 import { paymentProvider } from '../http/fields';
-import { type Ctx, readBytes, route } from '../http/route';
+import { type Ctx, route } from '../http/route';
 
 const named = z.object({ provider: paymentProvider });
 const nothing = z.object({});
+
+const BODY_BYTES_MAX = 1_048_576;
 
 export const webhookRoutes = [
   route({
@@ -50,7 +53,7 @@ async function receive(
   { db, providerOf, log, http }: Ctx,
   { provider: name }: { provider: ProviderName },
 ) {
-  const body = await readBytes(http.req);
+  const body = await readBytes(http, BODY_BYTES_MAX);
   const headers = http.headers as WebhookHeaders;
   const verified = providerOf(name).then((provider) => provider.verifyWebhook(headers, body));
   const event = await verified.catch((error) => {
@@ -81,7 +84,7 @@ async function receive(
  */
 function isPassing(error: unknown): boolean {
   const is_of_provider = isProviderTrouble(error) || isProviderRefusal(error);
-  return is_of_provider || isUnreachable(error) || isTransient(error);
+  return is_of_provider || cannotWorkNow(error) || isTransient(error);
 }
 
 function storable(event: paymentEvents.ReceivedEvent): paymentEvents.ReceivedEvent {

@@ -2,8 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
-import { createApp } from '../../api/app';
-import type { Connections } from '../../api/http/route';
+import { createApp, type Given } from '../../api/app';
 import { openBatches } from '../../api/ledger/batches';
 import { openWaiters } from '../../api/ledger/waiters';
 import { routes } from '../../api/table';
@@ -14,7 +13,7 @@ import { rolePermissions } from '../../domain/people/roles';
 import { createSecrets } from '../../domain/secrets';
 import type { Db } from '../../domain/sql';
 import { listen } from '../../runtime/listen';
-import { createLog } from '../../runtime/log';
+import { createLog, type Logger } from '../../runtime/log';
 import { openTemporal } from '../../temporal/client';
 import { openTestDatabase } from './database';
 import { makeKey } from './keys';
@@ -49,8 +48,10 @@ export interface TestApi {
   close: () => Promise<void>;
 }
 
+type Parts = Partial<Given> & { log?: Logger };
+
 /** The control plane on a free port over a database of its own. */
-export async function startApi(more: Partial<Connections> = {}): Promise<TestApi> {
+export async function startApi(more: Parts = {}): Promise<TestApi> {
   const { db, url: database_url, close: dropDatabase } = await openTestDatabase();
   const served = await serve({ db, ...more });
   const close = async () => {
@@ -67,7 +68,7 @@ export const payment_hosts = ['127.0.0.1'];
 
 /** The control plane on a free port over the given database. */
 export async function serve(
-  connections: Partial<Connections> & { db: Db },
+  connections: Parts & { db: Db },
   temporal_address = process.env.TEST_TEMPORAL_ADDRESS as string,
 ) {
   const { db, log = createLog('test', 'silent') } = connections;

@@ -63,7 +63,7 @@ const api: Record<string, string> = {
   table: 'machine payments routes',
   openapi: 'http table',
   app: 'http ledger openapi table',
-  main: 'app ledger',
+  main: 'app http ledger',
   admin: '',
 };
 
@@ -82,7 +82,9 @@ const domain: Record<string, string> = {
   outbox: 'sql',
   events: 'errors sql',
   'audit-events': 'pages sql',
+  'event-places': 'events sql',
   'gateway-config': 'pages sql',
+  shares: '',
   'stored-answers': 'errors sql',
   people: 'digest errors pages sql trace',
   ledger: 'errors ids money pages secrets sql trace',
