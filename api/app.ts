@@ -52,7 +52,9 @@ export function createApp(
       reads: createKeyring(pools.reads),
       machine: createKeyring(pools.machine),
     },
-    providerOf: createProviderOf(pools.people, secrets, connections.payment_hosts),
+    providerOf: createProviderOf(pools.people, secrets, connections.payment_hosts, {
+      authorities: connections.payment_authorities ?? [],
+    }),
     event_streams: createEventStreams(pools.reads, isDraining),
     log,
   };

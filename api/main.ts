@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecrets } from '../domain/secrets';
 import { type Db, isUnreachable } from '../domain/sql';
 import { migrate } from '../migrations';
+import { authoritiesOf } from '../payment-providers/certificates';
 import { tuneCollector } from '../runtime/collector';
 import { loadConfig, temporalVariables } from '../runtime/config';
 import { createJwtVerifier } from '../runtime/jwt';
@@ -38,7 +39,9 @@ export async function main(): Promise<void> {
   const isDraining = () => is_draining;
   const opened = { db, pools, batches, waiters, temporal, secrets, tracing, isDraining };
   const { REQUESTS_PER_MINUTE: requests_per_minute, PAYMENT_HOSTS: payment_hosts } = config;
-  const app = createApp({ ...opened, requests_per_minute, payment_hosts, jwt: jwtOf(config) }, log);
+  const payment_authorities = authoritiesOf(config.PAYMENT_CA_FILES);
+  const payments = { payment_hosts, payment_authorities };
+  const app = createApp({ ...opened, ...payments, requests_per_minute, jwt: jwtOf(config) }, log);
   const server = createApiServer(app);
   const port = await listen(server, config.API_PORT, { host: config.API_HOST, name: 'API' });
   log.info({ port }, 'api listens');

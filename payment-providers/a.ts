@@ -11,8 +11,10 @@ import {
 } from '@paypal/paypal-server-sdk';
 import { fromWire, toWire } from '../domain/payments/currencies';
 import { askJson, type Connection, createConnection, explain, issueOf } from './a-client';
-import { type Ask, eventOf, verified } from './a-webhooks';
+import { signersAt } from './a-signature';
+import { createVerifier, eventOf } from './a-webhooks';
 import { CALL_MS, createCalls } from './calls';
+import { createCertificates } from './certificates';
 import {
   type Checkout,
   type CheckoutRequest,
@@ -20,6 +22,7 @@ import {
   type PaymentReport,
   type PaymentStatus,
   type ProviderAccess,
+  type ProviderOptions,
   ProviderTrouble,
   type RefundRequest,
   type ReportedDispute,
@@ -34,11 +37,21 @@ import { meaningOf } from './words-a';
 const NAME = 'payment_provider_a';
 const DESCRIPTION_MAX = 127;
 
-export function createProviderA(access: ProviderAccess, call_ms = CALL_MS): PaymentProvider {
+export function createProviderA(
+  access: ProviderAccess,
+  { call_ms = CALL_MS, authorities = [] }: ProviderOptions,
+): PaymentProvider {
   const connection = createConnection(access, call_ms);
   const calls = createCalls(NAME, access, {
     explain: (error) => explain(connection, error),
     call_ms,
+  });
+  const certificates = createCertificates({ authorities, names: signersAt(access.base_url) });
+  // Only what is asked of the provider may be lost: a mistake of ours is no trouble of theirs.
+  const verify = createVerifier(connection, {
+    certificateAt: (url) => calls.run((signal) => certificates(url, signal)),
+    ask: (path, question) =>
+      calls.run((signal) => askJson(connection, path, { ...question, signal })),
   });
   return {
     createCheckout: (request) => calls.run(() => createCheckout(connection, request)),
@@ -48,10 +61,7 @@ export function createProviderA(access: ProviderAccess, call_ms = CALL_MS): Paym
     expire: async () => undefined,
     refund: (request) => calls.run((signal) => refund(connection, request, signal)),
     async verifyWebhook(headers, body) {
-      // Only what is asked of the provider may be lost: a mistake of ours is no trouble of theirs.
-      const ask: Ask = (path, question) =>
-        calls.run((signal) => askJson(connection, path, { ...question, signal }));
-      const envelope = await verified(connection, headers, body, ask);
+      const envelope = await verify(headers, body);
       return envelope && eventOf(envelope);
     },
   };

@@ -11,6 +11,7 @@ import {
   type PaymentReport,
   type PaymentStatus,
   type ProviderAccess,
+  type ProviderOptions,
   ProviderRefusal,
   ProviderTrouble,
   type RefundRequest,
@@ -30,7 +31,10 @@ const NAME_MAX = 250;
 const PAGE = 100;
 const CONFLICT = 409;
 
-export function createProviderB(access: ProviderAccess, call_ms = CALL_MS): PaymentProvider {
+export function createProviderB(
+  access: ProviderAccess,
+  { call_ms = CALL_MS }: ProviderOptions,
+): PaymentProvider {
   const stripe = createClient(access, call_ms);
   const calls = createCalls(NAME, access, { explain, call_ms });
   return {

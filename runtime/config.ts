@@ -75,6 +75,7 @@ const variables = {
       TEMPORAL_NAMESPACE: z.string().min(1).default('svc'),
       SVC_SECRETS_KEY: secrets_key,
       PAYMENT_HOSTS: hosts.default([]),
+      PAYMENT_CA_FILES: list.default([]),
       API_PORT: port.default(8080),
       API_HOST: host,
       DATABASE_POOL_MAX: z.coerce.number().int().min(1).max(200).default(10),
@@ -140,6 +141,7 @@ const variables = {
     GATEWAY_SECRET_ENVS: bound_variables.default([]),
     // Beside the sandbox's.
     PAYMENT_HOSTS: hosts.default([]),
+    PAYMENT_CA_FILES: list.default([]),
     // All parts take it from here, and the written gateway.yaml names it.
     OTEL_EXPORTER_OTLP_ENDPOINT: tracing.OTEL_EXPORTER_OTLP_ENDPOINT,
     APIS: z.coerce.number().int().min(1).max(16).default(1),

@@ -1,3 +1,4 @@
+import type { X509Certificate } from 'node:crypto';
 import Router from '@koa/router';
 import type { Context } from 'koa';
 import { z } from 'zod';
@@ -130,6 +131,8 @@ export interface Connections extends Pick<Sources, 'jwt'> {
   secrets: Secrets;
   providerOf: ProviderOf;
   payment_hosts: readonly string[];
+  /** Who may sign the certificates of webhooks, beside public authorities: `PAYMENT_CA_FILES`. */
+  payment_authorities?: readonly X509Certificate[] | undefined;
   event_streams: EventStreams;
   isDraining: () => boolean;
   tracing?: Tracing | undefined;

@@ -1,4 +1,4 @@
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID, X509Certificate } from 'node:crypto';
 import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
@@ -14,6 +14,7 @@ import { createSecrets } from '../../domain/secrets';
 import type { Db } from '../../domain/sql';
 import { listen } from '../../runtime/listen';
 import { createLog, type Logger } from '../../runtime/log';
+import { processAuthority } from '../../sandbox/payments/a/authority';
 import { openTemporal } from '../../temporal/client';
 import { openTestDatabase } from './database';
 import { makeKey } from './keys';
@@ -77,11 +78,10 @@ export async function serve(
   const waiters = openWaiters({ db, batches, database_url, log });
   const temporal = openTemporal({ address: temporal_address, namespace: 'svc' }, db);
   const isDraining = () => false;
+  const payment_authorities = [new X509Certificate((await processAuthority()).cert)];
+  const made = { batches, waiters, temporal, secrets, isDraining };
   const server = createServer(
-    createApp(
-      { batches, waiters, temporal, secrets, isDraining, payment_hosts, ...connections },
-      log,
-    ).callback(),
+    createApp({ ...made, payment_hosts, payment_authorities, ...connections }, log).callback(),
   );
   const url = `http://127.0.0.1:${await listen(server, 0)}`;
   const close = async () => {

@@ -226,12 +226,13 @@ test('a bug is 500; a secret or a provider that cannot be reached is 503, to be 
   const path = '/v1/payments/webhooks/payment_provider_a';
   const statusWith = async (other: Partial<typeof secrets>) => {
     const api = await serve({ db, secrets: { ...secrets, ...other } });
-    const signed = ['id', 'time', 'sig'].map((name) => [`paypal-transmission-${name}`, 'x']);
-    const headers = Object.fromEntries([
-      ...signed,
-      ['paypal-auth-algo', 'x'],
-      ['paypal-cert-url', 'http://127.0.0.1:9/cert'],
-    ]);
+    const headers = {
+      'paypal-transmission-id': 'x',
+      'paypal-transmission-time': new Date().toISOString(),
+      'paypal-transmission-sig': 'A'.repeat(344),
+      'paypal-auth-algo': 'SHA256withRSA',
+      'paypal-cert-url': 'http://127.0.0.1:9/v1/notifications/certs/CERT-1',
+    };
     const body = JSON.stringify({ id: 'evt_x', event_type: 'x' });
     const { status, headers: answered } = await api.call('post', path, { body, headers });
     await api.close();
