@@ -2714,20 +2714,6 @@ create type funded_hold as (
   answer lane_answer
 );
 
--- Chooses the wallet that an approval fills: the one that the verdict names, or the fullest of the
--- ticket's wallets. Under a transfer the organization's own wallet is chosen only if it covers the
--- need by itself.
-create function wallet_to_fund(t cost_tickets, p_verdict jsonb, p_need_nanos numeric,
-  p_is_transfer boolean)
-returns wallets language sql stable as $$
-  select q from wallets q
-  where q.org_id = t.org_id and q.id = coalesce(p_verdict ->> 'wallet_id', q.id)
-    and (q.owner_type = 'organization' or q.owner_team_id = t.team_id or q.owner_user_id = t.user_id)
-    and (p_verdict ->> 'wallet_id' is not null or not p_is_transfer or q.owner_type <> 'organization'
-      or q.balance_nanos >= p_need_nanos)
-  order by q.balance_nanos desc, array_position(array['organization', 'team', 'user'], q.owner_type) limit 1
-$$;
-
 -- Says why an approval may not fill a wallet with an amount; null if it may.
 create function funding_refusal(w wallets, p_org_id text, p_verdict jsonb, p_amount_nanos numeric,
   p_short_nanos numeric, p_is_transfer boolean)
@@ -3003,6 +2989,20 @@ exception when sqlstate 'SV001' then
   return (sqlerrm, null, null)::funded_hold;
 end $$;
 
+create function wallet_to_fund(t cost_tickets, p_verdict jsonb, p_need_nanos numeric,
+  p_is_transfer boolean)
+returns wallets language sql stable as $$
+  select q from wallets q
+  where q.org_id = t.org_id and q.id = coalesce(p_verdict ->> 'wallet_id', q.id)
+    and (q.owner_type = 'organization' or q.owner_team_id = t.team_id or q.owner_user_id = t.user_id)
+    and (q.owner_type <> 'team' or exists (select 1 from teams o where o.id = q.owner_team_id and o.archived_at is null))
+    and (q.owner_type <> 'user' or exists (select 1 from memberships o where o.org_id = q.org_id and o.user_id = q.owner_user_id
+      and o.archived_at is null))
+    and (p_verdict ->> 'wallet_id' is not null or not p_is_transfer or q.owner_type <> 'organization'
+      or q.balance_nanos >= p_need_nanos)
+  order by q.balance_nanos desc, array_position(array['organization', 'team', 'user'], q.owner_type) limit 1
+$$;
+
 ----------------------------------------------------------------------------------------------------
 -- Payments
 ----------------------------------------------------------------------------------------------------
@@ -3153,6 +3153,7 @@ create table payment_events (
   constraint payment_events_pkey primary key (provider, id)
 );
 create index payment_events_age on payment_events (received_at);
+create index payment_events_body on payment_events (received_at) where body is not null;
 create index payment_events_session on payment_events (payment_session_id)
 where payment_session_id is not null;
 create index payment_events_unknown on payment_events (received_at) where status = 'unknown';
@@ -4182,3 +4183,11 @@ end $$;
 create trigger token_secrets_record after insert on token_secrets
 for each row
 execute function record_rotation();
+
+----------------------------------------------------------------------------------------------------
+-- Money for owners who are there
+----------------------------------------------------------------------------------------------------
+
+-- No approval fills a wallet that nobody can spend: that of an archived team, or of a person who
+-- has left. Webhooks that name no session keep their body, with a buyer's name in it, for the three
+-- days in which it is of use.

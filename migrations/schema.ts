@@ -30,6 +30,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
   { title: 'Gateways', files: ['0018'] },
   { title: 'The proof', files: ['0007'] },
   { title: 'Who changed what', files: ['0040'] },
+  { title: 'Money for owners who are there', files: ['0041'] },
 ];
 
 // What a migration made though it belongs to another noun.

@@ -10,6 +10,7 @@ import {
   type Refund,
 } from '@paypal/paypal-server-sdk';
 import { fromWire, toWire } from '../domain/payments/currencies';
+import { cut } from '../domain/texts';
 import { askJson, type Connection, createConnection, explain, issueOf } from './a-client';
 import { signersAt } from './a-signature';
 import { createVerifier, eventOf } from './a-webhooks';
@@ -79,7 +80,7 @@ async function createCheckout(
       purchaseUnits: [
         {
           customId: request.payment_session_id,
-          description: request.description.slice(0, DESCRIPTION_MAX),
+          description: cut(request.description, DESCRIPTION_MAX),
           amount: moneyOf(request.currency, request.amount_nanos),
         },
       ],

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import type { Context } from 'koa';
 import getRawBody from 'raw-body';
 import { AppError, isAppError } from '../../domain/errors';
@@ -23,8 +24,8 @@ const NESTING_MAX = 100;
 
 /** Reads a JSON object. An absent body is an empty one. */
 export async function readJson(http: Context, bounds: Bounds): Promise<Record<string, unknown>> {
-  const text = (await readBytes(http, bounds.bytes)).toString('utf8');
-  if (text.length === 0) return {};
+  const bytes = await readBytes(http, bounds.bytes);
+  if (bytes.length === 0) return {};
   const encoding = http.get('content-encoding');
   if (!http.is('json', '+json') || (encoding !== '' && encoding !== 'identity')) {
     throw new AppError(
@@ -32,12 +33,22 @@ export async function readJson(http: Context, bounds: Bounds): Promise<Record<st
       'Send the body as application/json, without a content encoding.',
     );
   }
+  requireUtf8(http, bytes);
+  const text = bytes.toString('utf8');
   const body = parseText(text);
   if (bounds.members !== undefined) checkMembers(text, bounds.members);
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw new AppError('invalid_json', 'The body must be a JSON object.');
   }
   return body as Record<string, unknown>;
+}
+
+/** JSON is UTF-8. Read as another text it would be changed without a word. */
+function requireUtf8(http: Context, bytes: Buffer): void {
+  const { charset } = http.request;
+  if (charset !== '' && !/^"?utf-?8"?$/i.test(charset))
+    throw new AppError('unsupported_media_type', 'Send the body as application/json in UTF-8.');
+  if (!isUtf8(bytes)) throw new AppError('invalid_json', 'The body is not UTF-8, as JSON must be.');
 }
 
 function parseText(text: string): unknown {

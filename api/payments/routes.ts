@@ -8,7 +8,7 @@ import type { Db } from '../../domain/sql';
 import * as answers from '../answers/payments';
 import * as shared from '../answers/shared';
 import { actingOrg, isPlatformAdmin, member, type Principal, permission } from '../http/access';
-import { id, instant, page, paymentProvider, positiveAmount } from '../http/fields';
+import { id, instant, page, paymentProvider, positiveAmount, providerId } from '../http/fields';
 import { idempotencyKey } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 import { judged } from './checkout-rules';
@@ -27,7 +27,7 @@ const checkout = z.strictObject({
 });
 const confirmation = z.strictObject({
   payment_session_id: id,
-  provider_session_token: id,
+  provider_session_token: providerId,
   checkout_state: id,
   provider: paymentProvider,
 });

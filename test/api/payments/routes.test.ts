@@ -165,6 +165,22 @@ test.each(providerNames)(
   },
 );
 
+test('an id of a provider may have 255 characters', async () => {
+  const checkout = await createCheckout(world, tenant);
+  const { payment_session_id: id } = checkout;
+  const order_id = `cs_live_${'a'.repeat(247)}`;
+  await world.db('payment_sessions').where({ id }).update({ provider_order_id: order_id });
+  const longer = await confirm(world, tenant, checkout, { provider_session_token: `${order_id}a` });
+  expect(refusal(longer)).toMatchObject({ status: 422, param: 'provider_session_token' });
+  const asked = await confirm(world, tenant, checkout, { provider_session_token: order_id });
+  expect(asked.status).toBe(200);
+  const taken = await world.call('post', '/v1/payments/capture-order', {
+    key: tenant.member_key,
+    body: { order_id },
+  });
+  expect(taken.status).toBe(200);
+});
+
 test('credentials that cannot be read are told at once, to operators in words', async () => {
   const { db, call, admin } = world;
   const before = await db('payment_providers').where({ name: 'payment_provider_a' }).first();
