@@ -134,11 +134,18 @@ export function eventOf({ is_wanted: _, ...event }: Scanned): Event {
   return event;
 }
 
-/** One event of an organization among the kinds that its reader may see, or `not_found`. */
-export function get(db: Db, id: string, { org_id, visible }: Filter): Promise<Event> {
+/**
+ * One event among the kinds that its reader may see, or `not_found`; of any organization if none is
+ * named.
+ */
+export function get(
+  db: Db,
+  id: string,
+  { org_id, visible }: Pick<Filter, 'visible'> & { org_id: string | null },
+): Promise<Event> {
   return one<Event>(
     db,
-    `select ${columns} from events e where e.id = :id and e.org_id = :org_id and e.type = any(:visible) and ${settled}`,
+    `select ${columns} from events e where e.id = :id and (:org_id::text is null or e.org_id = :org_id) and e.type = any(:visible) and ${settled}`,
     { id, org_id, visible: [...visible] },
     'No event',
   );

@@ -68,7 +68,7 @@ export const paymentRoutes = [
     access: member,
     input: one,
     handler: inspect,
-    summary: 'A payment session of the caller.',
+    summary: "A payment session of the caller; with org:billing, any of the organization's.",
     answer: answers.paymentSession,
   }),
   route({
@@ -177,10 +177,12 @@ async function confirmCheckout(ctx: Ctx, input: z.infer<typeof confirmation>) {
   return payments.outcomeOf(db, session.id);
 }
 
-/** A session of the caller; platform admins may read anybody's. */
+/** A session of the caller; who may bill reads the organization's, platform admins anybody's. */
 async function inspect({ db, principal }: Ctx, input: z.infer<typeof one>) {
   if (isPlatformAdmin(principal)) return payments.getAny(db, input.id);
-  return payments.get(db, input.id, buyerOf(principal, requireOrg(principal)));
+  const org_id = requireOrg(principal);
+  if (principal.scopes.includes('org:billing')) return payments.getAny(db, input.id, org_id);
+  return payments.get(db, input.id, buyerOf(principal, org_id));
 }
 
 async function cancel(ctx: Ctx, input: z.infer<typeof one>) {

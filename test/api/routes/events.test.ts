@@ -121,6 +121,19 @@ test('whoever may bill sees what concerns money; events:read sees all; others an
   expect(hidden.status).toBe(404);
 });
 
+test("an event's id is enough for a platform admin, and for nobody else", async () => {
+  const tenant = await makeTenant(db);
+  const other = await makeTenant(db);
+  await append(tenant.org_id, 'wallet.balance_low');
+  const [{ id }] = (await list(tenant, 'type=wallet.balance_low')).events;
+  const show = (key: string, query = '') => call('get', `/v1/events/${id}${query}`, { key });
+  const platform = await platformKey(db);
+  const shown = await show(platform);
+  expect([shown.status, shown.body.id, shown.body.org_id]).toEqual([200, id, tenant.org_id]);
+  expect((await show(platform, `?org_id=${other.org_id}`)).status).toBe(404);
+  expect((await show(other.owner_key)).status).toBe(404);
+});
+
 test('a stream tells what happens, resumes after the last event seen, and skips nothing that commits late', async () => {
   const tenant = await makeTenant(db);
   const live = await follow(tenant.billing_key);
