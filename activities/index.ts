@@ -18,6 +18,8 @@ import { createPaymentSteps } from './payments';
 interface Dependencies {
   db: Db;
   secrets: Secrets;
+  /** Hosts where payment providers may be, beside their own. */
+  payment_hosts: readonly string[];
   /** Until then a verdict may come from an API that does not sign yet. */
   accept_unsigned_until?: Date | undefined;
 }
@@ -30,9 +32,14 @@ export type Activities = ReturnType<typeof createActivities>;
  * The activities: their names, as workflows call them, and their domain functions. Each is one
  * idempotent step.
  */
-export function createActivities({ db, secrets, accept_unsigned_until }: Dependencies) {
+export function createActivities({
+  db,
+  secrets,
+  payment_hosts,
+  accept_unsigned_until,
+}: Dependencies) {
   return {
-    ...paymentActivities(db, createProviderOf(db, secrets)),
+    ...paymentActivities(db, createProviderOf(db, secrets, payment_hosts)),
     /** Milliseconds to the organization's next deadline; null if no hold is open. */
     expireHolds: ({ org_id }: { org_id: string }) =>
       refusable(() => withRetry(() => reservations.sweep(db, org_id))),

@@ -51,7 +51,7 @@ export function createPaymentSteps(db: Db, providerOf: ProviderOf) {
      * is.
      */
     async cancelPayment({ payment_session_id: id }: Ref): Promise<Progress> {
-      await close(db, providerOf, id, canceled);
+      await cancel(db, providerOf, id);
       return steps.progress(db, id);
     },
     /** Takes a refund from the wallet; refused if the credit is spent. */
@@ -224,6 +224,27 @@ async function take(
 async function close(db: Db, providerOf: ProviderOf, id: string, end: steps.End): Promise<void> {
   const status = await withRetry(() => steps.close(db, id, end));
   if (status === end.to) await expireThere(db, providerOf, id);
+}
+
+/**
+ * Cancels what nobody is paying: a voucher may be out, or the money taken, of which we have not
+ * heard. A provider that does not answer keeps nobody from it.
+ */
+async function cancel(db: Db, providerOf: ProviderOf, id: string): Promise<void> {
+  const { status, provider_order_id } = await steps.placeOf(db, id);
+  if (status === 'created' && provider_order_id !== null) {
+    const session = await withRetry(() => steps.begin(db, id, { is_capture: false }));
+    try {
+      const report = await (await providerOf(session.provider)).read(provider_order_id);
+      const after = await withRetry(() =>
+        steps.record(db, id, report, { reading: session.reading }),
+      );
+      if (after === 'captured') await withRetry(() => steps.credit(db, id));
+    } catch (error) {
+      await withRetry(() => questions.unanswered(db, id, { message: troubleOf(error) }));
+    }
+  }
+  await close(db, providerOf, id, canceled);
 }
 
 async function expireThere(db: Db, providerOf: ProviderOf, id: string): Promise<void> {

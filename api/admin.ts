@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
+import * as auditEvents from '../domain/audit-events';
 import { isAppError } from '../domain/errors';
 import { audit } from '../domain/ledger/audit';
 import * as tickets from '../domain/ledger/tickets';
@@ -90,12 +91,17 @@ function demo(): { database_url: string; temporal_address: string } | undefined 
 
 async function bootstrap(db: Db, [name = 'platform-admin']: string[]): Promise<number> {
   await migrate(db);
-  const token = await issue(db, name).catch((error) => {
-    const isTaken = isAppError(error) && error.code === 'already_exists';
-    throw isTaken
-      ? new ConfigError(`${error.message}\nAnother name: npm run admin -- bootstrap <name>`)
-      : error;
-  });
+  const token = await db
+    .transaction(async (trx) => {
+      await auditEvents.actAs(trx, { actor: 'terminal' });
+      return issue(trx, name);
+    })
+    .catch((error) => {
+      const isTaken = isAppError(error) && error.code === 'already_exists';
+      throw isTaken
+        ? new ConfigError(`${error.message}\nAnother name: npm run admin -- bootstrap <name>`)
+        : error;
+    });
   print(token.key);
   return 0;
 }

@@ -52,7 +52,7 @@ export function createApp(
       reads: createKeyring(pools.reads),
       machine: createKeyring(pools.machine),
     },
-    providerOf: createProviderOf(pools.people, secrets),
+    providerOf: createProviderOf(pools.people, secrets, connections.payment_hosts),
     event_streams: createEventStreams(pools.reads, isDraining),
     log,
   };

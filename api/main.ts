@@ -38,7 +38,6 @@ export async function main(): Promise<void> {
   const isDraining = () => is_draining;
   const app = createApp(
     {
-      requests_per_minute: config.REQUESTS_PER_MINUTE,
       db,
       pools,
       batches,
@@ -47,7 +46,7 @@ export async function main(): Promise<void> {
       secrets,
       tracing,
       isDraining,
-      jwt: jwtOf(config),
+      ...optionsOf(config),
     },
     log,
   );
@@ -84,6 +83,11 @@ function createApiServer(app: ReturnType<typeof createApp>) {
   // The longest that a request may take to arrive, whoever sends it.
   server.requestTimeout = REQUEST_MS;
   return server;
+}
+
+function optionsOf(config: ReturnType<typeof loadConfig<'api'>>) {
+  const { REQUESTS_PER_MINUTE: requests_per_minute, PAYMENT_HOSTS: payment_hosts } = config;
+  return { requests_per_minute, payment_hosts, jwt: jwtOf(config) };
 }
 
 function jwtOf(config: ReturnType<typeof loadConfig<'api'>>) {

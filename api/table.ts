@@ -6,6 +6,7 @@ import { paymentRoutes } from './payments/routes';
 import { paymentSettingsRoutes } from './payments/settings';
 import { webhookRoutes } from './payments/webhooks';
 import { agentRoutes } from './routes/agents';
+import { auditEventRoutes } from './routes/audit-events';
 import { constraintRoutes } from './routes/constraints';
 import { eventRoutes } from './routes/events';
 import { excessRoutes } from './routes/excess';
@@ -40,5 +41,6 @@ export const routes = [
   ...gatewayRoutes,
   ...gatewayConfigRoutes,
   ...eventRoutes,
+  ...auditEventRoutes,
   ...operationRoutes,
 ];

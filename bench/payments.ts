@@ -174,6 +174,7 @@ async function openShop(cluster: BenchCluster): Promise<Shop> {
     DATABASE_URL: database_url,
     TEMPORAL_ADDRESS: temporal_address,
     SVC_SECRETS_KEY,
+    PAYMENT_HOSTS: '127.0.0.1',
     API_PORT: String(api),
     SANDBOX_PAYMENT_B_PORT: String(provider),
     LOG_LEVEL: 'error',

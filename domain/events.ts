@@ -26,6 +26,7 @@ export const types = [
   'reservation.expired',
   'settlement.bounded',
   'settlement.tier_unpriced',
+  'key.issued',
 ] as const;
 
 /**
@@ -41,7 +42,7 @@ export type EventType = (typeof types)[number];
  * inbox.
  */
 export const billingTypes = types.filter((type) =>
-  /^(cost_ticket|wallet|payment|reservation|settlement)\./.test(type),
+  /^(cost_ticket|wallet|payment|reservation|settlement|key)\./.test(type),
 );
 
 export interface Event {

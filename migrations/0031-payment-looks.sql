@@ -99,16 +99,18 @@ create or replace function open_payment(p_id text, p_order_id text, p_approval_u
 $$;
 
 -- The provider gave no answer that says how things stand: it is asked again after 1 minute, 5 minutes, 1 hour, then daily, after
--- the end too. The clock's own looks stay what they are. Where it has not known the order for a day, the payment failed; money
--- that comes all the same is credited. `p_asked`: up to which question people are told so.
+-- the end too, however often people and webhooks find none before. The clock's own looks stay what they are. Where it has not
+-- known the order for a day, the payment failed; money that comes all the same is credited. `p_asked`: up to which question
+-- people are told so.
 create function payment_unanswered(p_id text, p_message text, p_is_gone boolean, p_asked integer) returns payment_sessions
 language plpgsql as $$
 declare
   s payment_sessions;
 begin
-  update payment_sessions q set provider_called_at = null, provider_message = p_message, unanswered = q.unanswered + 1,
-    answered = greatest(q.answered, p_asked),
-    ask_again_at = clock_timestamp() + payment_pause(case q.status when 'capturing' then q.status else 'created' end, q.unanswered),
+  update payment_sessions q set provider_called_at = null, provider_message = p_message, answered = greatest(q.answered, p_asked),
+    unanswered = q.unanswered + (q.ask_again_at is null or q.ask_again_at <= clock_timestamp())::int,
+    ask_again_at = case when q.ask_again_at > clock_timestamp() then q.ask_again_at
+      else clock_timestamp() + payment_pause(case q.status when 'capturing' then q.status else 'created' end, q.unanswered) end,
     checks = q.checks + coalesce(q.next_check_at <= clock_timestamp(), false)::int,
     next_check_at = case when q.next_check_at <= clock_timestamp() then clock_timestamp() + payment_pause(q.status, q.checks + 1)
       else q.next_check_at end,

@@ -131,6 +131,21 @@ create table token_secrets (
 );
 create index token_secrets_token on token_secrets (token_id);
 
+-- The person behind the maker of a key: whom a key stands for, or who made the key that stands for
+-- nobody; an id that is no key's is its own.
+create function maker_of(p_id text) returns text language sql stable as $$
+  select coalesce((select coalesce(k.user_id, u.id) from tokens k left join users u on u.id = k.created_by where k.id = p_id), p_id)
+$$;
+
+create function name_maker() returns trigger language plpgsql as $$
+begin
+  new.created_by := maker_of(new.created_by);
+  return new;
+end $$;
+
+-- Whoever makes a key: a chain of keys that stand for nobody ends at a person.
+create trigger tokens_maker before insert on tokens for each row execute function name_maker();
+
 ----------------------------------------------------------------------------------------------------
 -- Events and messages to workflows
 ----------------------------------------------------------------------------------------------------
@@ -385,7 +400,8 @@ create table wallet_transactions (
   transfer_id text,
   payment_session_id text,
   description text,
-  created_at timestamptz not null
+  created_at timestamptz not null,
+  actor text
 );
 create unique index wallet_transactions_phase on wallet_transactions (reservation_id, phase)
 where reservation_id is not null;
@@ -445,9 +461,45 @@ create type ledger_entry as (
   description text
 );
 
+-- Adds money to one wallet. Invariant: one entry, whose amount is what the balance grew by.
+create function credit(p_org_id text, p_wallet_id text, p_amount_nanos bigint, p_description text)
+returns wallet_transactions language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_entry wallet_transactions;
+begin
+  perform lock_organization(p_org_id);
+  select * into v_entry from post_entries(p_org_id, array[(p_wallet_id, 'credit', p_amount_nanos, 0, null, null, null,
+    null, null, null, null, p_description)::ledger_entry]);
+  return v_entry;
+end $$;
+
+-- Moves money between two wallets of one organization. Invariant: the two entries of a transfer sum
+-- to zero. No row where the giving wallet does not cover the amount.
+create function transfer(p_org_id text, p_from text, p_to text, p_amount_nanos bigint, p_note text)
+returns setof wallet_transactions language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_transfer text := new_id('xfer');
+begin
+  perform lock_organization(p_org_id);
+  if (select w.balance_nanos from wallets w where w.id = p_from) < p_amount_nanos then
+    return;
+  end if;
+  return query select * from post_entries(p_org_id, array[
+    (p_from, 'allocation_out', -p_amount_nanos, 0, null, null, null, null, null, v_transfer, null, p_note)::ledger_entry,
+    (p_to, 'allocation_in', p_amount_nanos, 0, null, null, null, null, null, v_transfer, null, p_note)::ledger_entry]);
+end $$;
+
+-- Who acts in this transaction, as the API, a verdict or a terminal says it; null if none does.
+create function acting() returns text language sql stable as $$
+  select nullif(current_setting('svc.actor', true), '')
+$$;
+
 -- The only place that changes a balance. Under the organization's lock it appends entries in the
--- given order, moves each wallet once, and writes one wallet.balance_low where balance + reserved
--- crosses the threshold downwards.
+-- given order, moves each wallet once, and writes one wallet.balance_low if balance + reserved
+-- crosses the threshold downwards. An entry that closes a call is nobody's, also if a person's step
+-- finds a hold overdue.
 create function post_entries(p_org_id text, p_entries ledger_entry[])
 returns setof wallet_transactions language plpgsql as $$
 declare
@@ -456,10 +508,11 @@ declare
 begin
   return query
     insert into wallet_transactions (id, wallet_id, org_id, seq, type, amount_nanos, balance_after_nanos, provider, model,
-      reservation_id, phase, actual_cost_nanos, transfer_id, payment_session_id, description, created_at)
+      reservation_id, phase, actual_cost_nanos, transfer_id, payment_session_id, description, created_at, actor)
     select new_id('txn'), w.id, p_org_id, w.seq + row_number() over so_far, e.type, e.amount_nanos,
       (w.balance_nanos + sum(e.amount_nanos) over so_far)::bigint, e.provider, e.model, e.reservation_id, e.phase,
-      e.actual_cost_nanos, e.transfer_id, e.payment_session_id, e.description, v_now
+      e.actual_cost_nanos, e.transfer_id, e.payment_session_id, e.description, v_now,
+      case when e.phase is null or e.phase not in ('close', 'late') then acting() end
     from unnest(p_entries) with ordinality as e (wallet_id, type, amount_nanos, reserved_nanos, reservation_id, phase,
       provider, model, actual_cost_nanos, transfer_id, payment_session_id, description, n)
     cross join lateral (select * from wallets q where q.id = e.wallet_id limit 1) as w
@@ -494,36 +547,6 @@ begin
       'owner_type', v_low.owner_type, 'currency', v_low.currency, 'balance_nanos', v_low.balance_nanos::text,
       'reserved_nanos', v_low.reserved_nanos::text, 'threshold_nanos', v_low.threshold_nanos::text));
   end loop;
-end $$;
-
--- Adds money to one wallet. Invariant: one entry, whose amount is what the balance grew by.
-create function credit(p_org_id text, p_wallet_id text, p_amount_nanos bigint, p_description text)
-returns wallet_transactions language plpgsql
-set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
-declare
-  v_entry wallet_transactions;
-begin
-  perform lock_organization(p_org_id);
-  select * into v_entry from post_entries(p_org_id, array[(p_wallet_id, 'credit', p_amount_nanos, 0, null, null, null,
-    null, null, null, null, p_description)::ledger_entry]);
-  return v_entry;
-end $$;
-
--- Moves money between two wallets of one organization. Invariant: the two entries of a transfer sum
--- to zero. No row where the giving wallet does not cover the amount.
-create function transfer(p_org_id text, p_from text, p_to text, p_amount_nanos bigint, p_note text)
-returns setof wallet_transactions language plpgsql
-set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
-declare
-  v_transfer text := new_id('xfer');
-begin
-  perform lock_organization(p_org_id);
-  if (select w.balance_nanos from wallets w where w.id = p_from) < p_amount_nanos then
-    return;
-  end if;
-  return query select * from post_entries(p_org_id, array[
-    (p_from, 'allocation_out', -p_amount_nanos, 0, null, null, null, null, null, v_transfer, null, p_note)::ledger_entry,
-    (p_to, 'allocation_in', p_amount_nanos, 0, null, null, null, null, null, v_transfer, null, p_note)::ledger_entry]);
 end $$;
 
 ----------------------------------------------------------------------------------------------------
@@ -1268,72 +1291,15 @@ create type reserve_fact as (
   has_caps boolean,
   user_wallet cascade_wallet,
   team_wallet cascade_wallet,
-  org_wallet cascade_wallet
+  org_wallet cascade_wallet,
+  is_outsider boolean
 );
-
--- Reads the facts of a batch, one row for each item, in the given order. The lookups are lateral
--- with a limit, so that each is one probe of one index.
-create function reserve_facts(p_org_id text, p_items jsonb, p_now timestamptz)
-returns setof reserve_fact language sql stable as $$
-  select e.n::integer, i::reserve_item, r.earlier, h.balance_after_nanos,
-    -- jsonb has one text for one content, whatever the order of its keys.
-    encode(sha256(convert_to(jsonb_strip_nulls(e.value - '{request_id,secret_id,wallet_id,cost_ticket_id}'::text[])::text,
-      'utf8')), 'hex'),
-    e.value ->> 'wallet_id', e.value ->> 'cost_ticket_id',
-    case
-      when i.user_id is not null and m.user_id is null then 'user_id'
-      when i.team_id is not null and t.id is null then 'team_id'
-      when i.agent_id is not null and g.id is null then 'agent_id'
-      when i.key_id is not null and k.id is null then 'key_id' end,
-    k.revoked_at <= p_now or k.expires_at <= p_now or s.expires_at <= p_now or (i.secret_id is not null and s.id is null),
-    k.max_budget_nanos - k.spent_nanos - k.held_nanos,
-    i.agent_id is not null and exists (select 1 from usage_constraints q where q.agent_id = i.agent_id
-      and q.archived_at is null),
-    (uw.id, 'user', uw.balance_nanos)::cascade_wallet,
-    (tw.id, 'team', tw.balance_nanos)::cascade_wallet,
-    (ow.id, 'organization', ow.balance_nanos)::cascade_wallet
-  from jsonb_array_elements(p_items) with ordinality as e (value, n)
-  cross join lateral jsonb_populate_record(null::reserve_item, e.value) as i
-  left join lateral (select q as earlier, q.id from reservations q where q.org_id = p_org_id
-    and q.request_id = i.request_id limit 1) as r on true
-  left join lateral (select * from wallet_transactions q where q.reservation_id = r.id and q.phase = 'hold' limit 1) as h on true
-  left join lateral (select * from memberships q where q.org_id = p_org_id and q.user_id = i.user_id limit 1)
-    as m on m.archived_at is null
-  left join lateral (select * from teams q where q.id = i.team_id limit 1) as t on t.org_id = p_org_id and t.archived_at is null
-  left join lateral (select * from agents q where q.id = i.agent_id limit 1) as g on g.org_id = p_org_id and g.archived_at is null
-  left join lateral (select * from tokens q where q.id = i.key_id limit 1) as k on k.org_id = p_org_id
-  left join lateral (select * from token_secrets q where q.id = i.secret_id limit 1) as s on s.token_id = k.id
-  left join lateral (select * from wallets q where q.org_id = p_org_id and q.owner_type = 'user'
-    and q.owner_user_id = i.user_id limit 1) as uw on true
-  left join lateral (select * from wallets q where q.org_id = p_org_id and q.owner_type = 'team'
-    and q.owner_team_id = i.team_id limit 1) as tw on true
-  left join lateral (select * from wallets q where q.org_id = p_org_id and q.owner_type = 'organization' limit 1) as ow on true
-  order by e.n
-$$;
 
 -- Turns a cost in nanos of a USD into the amount to hold: in the organization's currency, buffer
 -- included, rounded up.
 create function amount_to_hold(p_usd_nanos numeric, p_rate numeric, p_buffer_pct numeric)
 returns numeric language sql immutable as $$
   select ceil(ceil(p_usd_nanos * p_rate) * (1 + p_buffer_pct / 100))
-$$;
-
--- Says why an item may hold nothing, however much money there is; null if money alone decides.
--- `p_room` is the rest of the key's budget and `p_made` are the holds of this batch so far. Caps on
--- agents are judged afterwards, by judge_caps.
-create function reserve_refusal(p_org organizations, f reserve_fact, q quote, p_rate numeric,
-  p_held_nanos numeric, p_room_nanos bigint, p_made reservations[])
-returns text language sql stable as $$
-  select case
-    when p_org.id is null then 'unknown_org'
-    when f.unknown_member is not null then 'not_of_organization'
-    when f.key_invalid then 'invalid_credential'
-    when q.code is not null then q.code
-    when p_rate is null then 'exchange_rate_missing'
-    when p_held_nanos > 9000000000000000000 then 'amount_too_large'
-    when ((f.body).session_max_actions is not null or (f.body).session_max_cost_usd is not null)
-      and session_is_full(p_org.id, f.body, q.usd_nanos, p_made) then 'session_limit_exceeded'
-    when p_held_nanos > p_room_nanos then 'key_budget_exceeded' end
 $$;
 
 -- True if a wallet may pay for a hold and covers it. `p_left` has the balances that the batch has
@@ -1400,20 +1366,6 @@ begin
   v_row.max_completion_tokens := (f.earlier).max_completion_tokens;
   return v_row;
 end $$;
-
--- Answers an item that is refused, and names the member of its body that is at fault. `p_resets_at`
--- ends the window of the cap that refused it.
-create function refused_reserve(f reserve_fact, q quote, p_code text, p_resets_at timestamptz)
-returns lane_row language sql immutable as $$
-  select (('reserve', f.n, p_code,
-    case p_code
-      when 'unknown_org' then 'org_id'
-      when 'not_of_organization' then f.unknown_member
-      when 'amount_too_large' then 'estimated_prompt_tokens'
-      else q.param end,
-    null, null, null, null, null, null, null, null, null, null, null, null, null)::lane_answer,
-    null, null, p_resets_at)::lane_row
-$$;
 
 -- Answers an item that holds: its reservation, and the balance that the hold leaves.
 create function held_reserve(p_n integer, r reservations, p_balance_nanos bigint, p_warnings jsonb)
@@ -1698,49 +1650,6 @@ begin
   from unnest(p_closing) as s where s.is_unpriced;
 end $$;
 
-create function settle_3(p_org_id text, p_items jsonb)
-returns setof lane_answer language plpgsql as $$
-declare
-  v_now timestamptz;
-  v_items settlement[];
-  v_closing settlement[];
-begin
-  perform lock_organization(p_org_id);
-  v_now := clock_timestamp();
-  v_items := judge_settlements_3(p_org_id, p_items);
-  v_closing := array(select s from unnest(v_items) as s where s.code is null);
-  if cardinality(v_closing) < cardinality(v_items) then
-    return query select * from answer_unclosed(p_org_id, v_items, v_now);
-  end if;
-  if cardinality(v_closing) = 0 then
-    return;
-  end if;
-
-  update tokens t set held_nanos = t.held_nanos - d.held_nanos, spent_nanos = t.spent_nanos + d.cost_nanos
-  from (select (s.reservation).key_id, sum(s.cost_nanos) as cost_nanos,
-      coalesce(sum((s.reservation).held_nanos) filter (where s.status <> 'late'), 0) as held_nanos
-    from unnest(v_closing) as s group by 1) as d
-  where t.id = d.key_id;
-  update reservations r
-  set status = s.status, closed_at = v_now, actual_cost_nanos = s.cost_nanos, outcome = s.outcome, usage = s.usage,
-    usage_source = s.usage_source, settled_provider = s.provider, settled_model = s.model
-  from unnest(v_closing) as s where r.id = (s.reservation).id;
-  if exists (select 1 from unnest(v_closing) as s where s.excess_nanos > 0 or s.is_unpriced) then
-    perform note_settlements(p_org_id, v_closing, v_now);
-  end if;
-  -- Entries come back in the order they were given, so the two lists are zipped, not joined.
-  return query
-    select 'settle', z.n, null::text, null::text, (z.reservation).id, z.status, (z.reservation).wallet_id,
-      (z.reservation).wallet_owner_type, (z.reservation).currency, (z.reservation).estimated_nanos,
-      (z.reservation).held_nanos, z.cost_nanos::bigint,
-      case z.status when 'late' then 0 else greatest((z.reservation).held_nanos - z.cost_nanos, 0)::bigint end,
-      z.balance_after_nanos, z.entry_id, (z.reservation).expires_at, null::jsonb
-    from rows from (post_entries(p_org_id, closing_entries(v_closing)), unnest(v_closing)) as z (entry_id, wallet_id, org_id,
-      seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase, actual_cost_nanos, transfer_id,
-      payment_session_id, description, created_at, n, code, reservation, request_id, status, cost_nanos, chosen_provider,
-      chosen_model, outcome, usage, usage_source);
-end $$;
-
 -- The answer of a repeated settle: what the first one did, whatever a person has charged since.
 create function settled_answer(p_n integer, r reservations)
 returns lane_answer language sql stable as $$
@@ -1804,6 +1713,125 @@ returns lane_row language sql stable as $$
     case when p_cost_ticket ? 'exceeded' then null else p_cost_ticket end)::lane_answer, null, null,
     (p_cost_ticket #>> '{exceeded,resets_at}')::timestamptz)::lane_row
 $$;
+
+create function reserve_facts(p_org_id text, p_items jsonb, p_now timestamptz)
+returns setof reserve_fact language sql stable as $$
+  select e.n::integer, i::reserve_item, r.earlier, h.balance_after_nanos,
+    -- jsonb has one text for one content, whatever the order of its keys.
+    encode(sha256(convert_to(jsonb_strip_nulls(e.value - '{request_id,secret_id,wallet_id,cost_ticket_id}'::text[])::text,
+      'utf8')), 'hex'),
+    e.value ->> 'wallet_id', e.value ->> 'cost_ticket_id',
+    case
+      when i.user_id is not null and m.user_id is null then 'user_id'
+      when i.team_id is not null and t.id is null then 'team_id'
+      when i.agent_id is not null and g.id is null then 'agent_id'
+      when i.key_id is not null and k.id is null then 'key_id' end,
+    k.revoked_at <= p_now or k.expires_at <= p_now or s.expires_at <= p_now or (i.secret_id is not null and s.id is null),
+    k.max_budget_nanos - k.spent_nanos - k.held_nanos,
+    i.agent_id is not null and exists (select 1 from usage_constraints q where q.agent_id = i.agent_id
+      and q.archived_at is null),
+    (uw.id, 'user', uw.balance_nanos)::cascade_wallet,
+    (tw.id, 'team', tw.balance_nanos)::cascade_wallet,
+    (ow.id, 'organization', ow.balance_nanos)::cascade_wallet,
+    i.user_id is not null and i.team_id is not null and tm.user_id is null
+  from jsonb_array_elements(p_items) with ordinality as e (value, n)
+  cross join lateral jsonb_populate_record(null::reserve_item, e.value) as i
+  left join lateral (select q as earlier, q.id from reservations q where q.org_id = p_org_id
+    and q.request_id = i.request_id limit 1) as r on true
+  left join lateral (select * from wallet_transactions q where q.reservation_id = r.id and q.phase = 'hold' limit 1) as h on true
+  left join lateral (select * from memberships q where q.org_id = p_org_id and q.user_id = i.user_id limit 1)
+    as m on m.archived_at is null
+  left join lateral (select * from teams q where q.id = i.team_id limit 1) as t on t.org_id = p_org_id and t.archived_at is null
+  left join lateral (select q.user_id from team_members q where q.team_id = i.team_id and q.user_id = i.user_id limit 1)
+    as tm on true
+  left join lateral (select * from agents q where q.id = i.agent_id limit 1) as g on g.org_id = p_org_id and g.archived_at is null
+  left join lateral (select * from tokens q where q.id = i.key_id limit 1) as k on k.org_id = p_org_id
+  left join lateral (select * from token_secrets q where q.id = i.secret_id limit 1) as s on s.token_id = k.id
+  left join lateral (select * from wallets q where q.org_id = p_org_id and q.owner_type = 'user'
+    and q.owner_user_id = i.user_id limit 1) as uw on true
+  left join lateral (select * from wallets q where q.org_id = p_org_id and q.owner_type = 'team'
+    and q.owner_team_id = i.team_id limit 1) as tw on true
+  left join lateral (select * from wallets q where q.org_id = p_org_id and q.owner_type = 'organization' limit 1) as ow on true
+  order by e.n
+$$;
+
+-- Says why an item may hold nothing, however much money there is; null if money alone decides.
+-- `p_room` is the rest of the key's budget and `p_made` are the holds of this batch so far. Caps on
+-- agents are judged afterwards, by judge_caps.
+create function reserve_refusal(p_org organizations, f reserve_fact, q quote, p_rate numeric,
+  p_held_nanos numeric, p_room_nanos bigint, p_made reservations[])
+returns text language sql stable as $$
+  select case
+    when p_org.id is null then 'unknown_org'
+    when f.unknown_member is not null then 'not_of_organization'
+    when f.key_invalid then 'invalid_credential'
+    when f.is_outsider then 'not_team_member'
+    when q.code is not null then q.code
+    when p_rate is null then 'exchange_rate_missing'
+    when p_held_nanos > 9000000000000000000 then 'amount_too_large'
+    when ((f.body).session_max_actions is not null or (f.body).session_max_cost_usd is not null)
+      and session_is_full(p_org.id, f.body, q.usd_nanos, p_made) then 'session_limit_exceeded'
+    when p_held_nanos > p_room_nanos then 'key_budget_exceeded' end
+$$;
+
+-- Answers an item that is refused, and names the member of its body that is at fault. `p_resets_at`
+-- ends the window of the cap that refused it.
+create function refused_reserve(f reserve_fact, q quote, p_code text, p_resets_at timestamptz)
+returns lane_row language sql immutable as $$
+  select (('reserve', f.n, p_code,
+    case p_code
+      when 'unknown_org' then 'org_id'
+      when 'not_of_organization' then f.unknown_member
+      when 'not_team_member' then 'team_id'
+      when 'amount_too_large' then 'estimated_prompt_tokens'
+      else q.param end,
+    null, null, null, null, null, null, null, null, null, null, null, null, null)::lane_answer,
+    null, null, p_resets_at)::lane_row
+$$;
+
+-- The entries of a settle have one more column, which the zipped rows name.
+create function settle_3(p_org_id text, p_items jsonb)
+returns setof lane_answer language plpgsql as $$
+declare
+  v_now timestamptz;
+  v_items settlement[];
+  v_closing settlement[];
+begin
+  perform lock_organization(p_org_id);
+  v_now := clock_timestamp();
+  v_items := judge_settlements_3(p_org_id, p_items);
+  v_closing := array(select s from unnest(v_items) as s where s.code is null);
+  if cardinality(v_closing) < cardinality(v_items) then
+    return query select * from answer_unclosed(p_org_id, v_items, v_now);
+  end if;
+  if cardinality(v_closing) = 0 then
+    return;
+  end if;
+
+  update tokens t set held_nanos = t.held_nanos - d.held_nanos, spent_nanos = t.spent_nanos + d.cost_nanos
+  from (select (s.reservation).key_id, sum(s.cost_nanos) as cost_nanos,
+      coalesce(sum((s.reservation).held_nanos) filter (where s.status <> 'late'), 0) as held_nanos
+    from unnest(v_closing) as s group by 1) as d
+  where t.id = d.key_id;
+  update reservations r
+  set status = s.status, closed_at = v_now, actual_cost_nanos = s.cost_nanos, outcome = s.outcome, usage = s.usage,
+    usage_source = s.usage_source, settled_provider = s.provider, settled_model = s.model
+  from unnest(v_closing) as s where r.id = (s.reservation).id;
+  if exists (select 1 from unnest(v_closing) as s where s.excess_nanos > 0 or s.is_unpriced) then
+    perform note_settlements(p_org_id, v_closing, v_now);
+  end if;
+  -- Entries come back in the order they were given, so the two lists are zipped, not joined.
+  return query
+    select 'settle', z.n, null::text, null::text, (z.reservation).id, z.status, (z.reservation).wallet_id,
+      (z.reservation).wallet_owner_type, (z.reservation).currency, (z.reservation).estimated_nanos,
+      (z.reservation).held_nanos, z.cost_nanos::bigint,
+      case z.status when 'late' then 0 else greatest((z.reservation).held_nanos - z.cost_nanos, 0)::bigint end,
+      z.balance_after_nanos, z.entry_id, (z.reservation).expires_at, null::jsonb
+    from rows from (post_entries(p_org_id, closing_entries(v_closing)), unnest(v_closing)) as z (entry_id, wallet_id, org_id,
+      seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase, actual_cost_nanos, transfer_id,
+      payment_session_id, description, created_at, actor, n, code, reservation, request_id, status, cost_nanos, chosen_provider,
+      chosen_model, outcome, usage, usage_source);
+end $$;
 
 ----------------------------------------------------------------------------------------------------
 -- Stored ids
@@ -2181,6 +2209,11 @@ create trigger cost_tickets_resolve after update of status on cost_tickets
 for each row when (new.status <> old.status)
 execute function notify_waiters_of_row();
 
+-- So is one whose person leaves the organization.
+create trigger memberships_end after update of archived_at on memberships
+for each row when (new.archived_at is not null and old.archived_at is null)
+execute function notify_waiters_of_row();
+
 -- A waiting call whose key ends is told at once, and blocks nobody.
 create trigger tokens_end after update of revoked_at on tokens
 for each row when (new.revoked_at is not null and old.revoked_at is null and new.org_id is not null)
@@ -2283,12 +2316,6 @@ for each row when (new.cost_ticket_id is not null and old.status = 'open' and ne
   'expired')
 execute function expire_with_hold();
 
--- True where the key of a ticket's request may hold nothing any more.
-create function key_has_ended(t cost_tickets) returns boolean language sql stable as $$
-  select t.key_id is not null and exists (select 1 from tokens k where k.id = t.key_id
-    and (k.revoked_at is not null or k.expires_at <= clock_timestamp()))
-$$;
-
 -- The queue of an organization's waiting calls, oldest first, with the wallet that each may take. A
 -- call that no open wallet covers closes the wallets of its own cascade to younger ones; one that
 -- waits between two calls keeps what is its turn's. Ends after `p_turns_max` that may be taken now.
@@ -2349,35 +2376,6 @@ create type redeem_item as (
   request_body_hash text,
   wait_ms integer
 );
-
--- Gives an approved ticket's hold to the call that redeems it; from now on it lives as long as any
--- other hold.
-create function claim_approved(t cost_tickets, i redeem_item, a lane_answer)
-returns lane_row language plpgsql as $$
-declare
-  v_row lane_row;
-  r reservations;
-begin
-  select * into r from reservations q where q.id = t.reservation_id and q.status = 'open' and q.expires_at > clock_timestamp();
-  a.code := case
-    when r.id is null then 'ticket_expired'
-    when exists (select 1 from tokens k left join token_secrets s on s.id = i.secret_id and s.token_id = k.id
-      where k.id = t.key_id and (k.revoked_at <= clock_timestamp() or k.expires_at <= clock_timestamp()
-        or s.expires_at <= clock_timestamp() or (i.secret_id is not null and s.id is null))) then 'invalid_credential' end;
-  if a.code is not null then
-    v_row.answer := a;
-    return v_row;
-  end if;
-  update reservations q set request_id = i.request_id, expires_at = clock_timestamp() + q.life_seconds * interval '1 second'
-  where q.id = r.id returning * into r;
-  perform wake_lifetimes(t.org_id, r.expires_at);
-  update cost_tickets q set request_id = i.request_id where q.id = t.id;
-  perform resolve_ticket(t.id, 'redeemed', false);
-  perform move_waiters(t);
-  v_row.answer := repeated_hold(a, r, r.body_sha256, (select w.balance_nanos from wallets w where w.id = r.wallet_id));
-  v_row.max_completion_tokens := r.max_completion_tokens;
-  return v_row;
-end $$;
 
 -- Wakes the organization's lifetimes workflow where a deadline comes before the one that it sleeps
 -- to.
@@ -2745,32 +2743,6 @@ returns text language sql stable as $$
       where q.org_id = p_org_id and q.owner_type = 'organization') then 'insufficient_balance' end
 $$;
 
--- Fills a wallet and holds a ticket's cost in it. Invariant: both happen or neither; if a key,
--- budget or cap refuses the hold, the credit has never been.
-create function fund_and_hold(t cost_tickets, w wallets, p_amount_nanos bigint,
-  p_is_transfer boolean, p_note text)
-returns funded_hold language plpgsql as $$
-declare
-  v_entry wallet_transactions;
-  v_answer lane_answer;
-begin
-  if p_amount_nanos > 0 and p_is_transfer then
-    select q.* into v_entry from transfer(t.org_id, (select o.id from wallets o where o.org_id = t.org_id
-      and o.owner_type = 'organization'), w.id, p_amount_nanos, p_note) q where q.wallet_id = w.id;
-  elsif p_amount_nanos > 0 then
-    v_entry := credit(t.org_id, w.id, p_amount_nanos, coalesce(p_note, 'approved cost ticket'));
-  end if;
-  select (r.answer).* into v_answer from reserve_2(t.org_id, jsonb_build_array(t.reserve - 'secret_id'
-    || jsonb_strip_nulls(jsonb_build_object('request_id', 'ticket:' || t.id || ':' || new_id('hold'),
-      'cost_ticket_id', t.id, 'wallet_id', w.id)))) r;
-  if v_answer.code is not null then
-    raise exception using errcode = 'SV001', message = v_answer.code;
-  end if;
-  return (null, v_entry.id, v_answer)::funded_hold;
-exception when sqlstate 'SV001' then
-  return (sqlerrm, null, null)::funded_hold;
-end $$;
-
 -- Records a person's yes: credits what is missing and holds it, in one step. The row that it
 -- answers has a `code` if it is refused. `valid_until` keeps a verdict that arrives late, after its
 -- sender was told to look again, from changing anything.
@@ -2938,6 +2910,97 @@ begin
   where w.org_id = t.org_id and w.ticket_id = t.id and w.answer is null
     and not coalesce((w.redeem ->> 'is_brought')::boolean, false)
     and w.request_id is distinct from (select q.request_id from cost_tickets q where q.id = t.id);
+end $$;
+
+-- Says why a person may not have what a ticket was approved for; null if they may, or if it names
+-- none: they have left the organization, or the ticket's team.
+create function leaver_refusal(t cost_tickets) returns text language sql stable as $$
+  select case
+    when t.user_id is null then null
+    when not exists (select 1 from memberships q where q.org_id = t.org_id and q.user_id = t.user_id and q.archived_at is null)
+      then 'not_of_organization'
+    when t.team_id is not null and not exists (select 1 from team_members q where q.team_id = t.team_id and q.user_id = t.user_id)
+      then 'not_team_member' end
+$$;
+
+-- Gives an approved ticket's hold to the call that redeems it; from now on it lives as long as any
+-- other hold.
+create function claim_approved(t cost_tickets, i redeem_item, a lane_answer)
+returns lane_row language plpgsql as $$
+declare
+  v_row lane_row;
+  r reservations;
+begin
+  select * into r from reservations q where q.id = t.reservation_id and q.status = 'open' and q.expires_at > clock_timestamp();
+  a.code := case
+    when r.id is null then 'ticket_expired'
+    when exists (select 1 from tokens k left join token_secrets s on s.id = i.secret_id and s.token_id = k.id
+      where k.id = t.key_id and (k.revoked_at <= clock_timestamp() or k.expires_at <= clock_timestamp()
+        or s.expires_at <= clock_timestamp() or (i.secret_id is not null and s.id is null))) then 'invalid_credential'
+    else leaver_refusal(t) end;
+  if a.code is not null then
+    a.param := case a.code when 'not_of_organization' then 'user_id' when 'not_team_member' then 'team_id' end;
+    v_row.answer := a;
+    return v_row;
+  end if;
+  update reservations q set request_id = i.request_id, expires_at = clock_timestamp() + q.life_seconds * interval '1 second'
+  where q.id = r.id returning * into r;
+  perform wake_lifetimes(t.org_id, r.expires_at);
+  update cost_tickets q set request_id = i.request_id where q.id = t.id;
+  perform resolve_ticket(t.id, 'redeemed', false);
+  perform move_waiters(t);
+  v_row.answer := repeated_hold(a, r, r.body_sha256, (select w.balance_nanos from wallets w where w.id = r.wallet_id));
+  v_row.max_completion_tokens := r.max_completion_tokens;
+  return v_row;
+end $$;
+
+-- True if a ticket's request may hold nothing any more: its key has ended, or its person has left.
+-- Each waiting call is looked at in each turn, so the looks are written out.
+create function key_has_ended(t cost_tickets) returns boolean language sql stable as $$
+  select (t.key_id is not null and exists (select 1 from tokens k where k.id = t.key_id
+    and (k.revoked_at is not null or k.expires_at <= clock_timestamp())))
+    or (t.user_id is not null and not exists (select 1 from memberships q where q.org_id = t.org_id and q.user_id = t.user_id
+      and q.archived_at is null))
+    or (t.user_id is not null and t.team_id is not null and not exists (select 1 from team_members q where q.team_id = t.team_id
+      and q.user_id = t.user_id))
+$$;
+
+create function notify_waiters_of_team() returns trigger language plpgsql as $$
+begin
+  perform notify_waiters(t.org_id) from teams t where t.id = old.team_id;
+  return null;
+end $$;
+
+-- A waiting call whose person leaves its team is told at once, and blocks nobody.
+create trigger team_members_leave after delete on team_members
+for each row
+execute function notify_waiters_of_team();
+
+-- Fills a wallet and holds a ticket's cost in it. Invariant: both happen or neither; if a key,
+-- budget or cap refuses the hold, the credit has never been.
+create function fund_and_hold(t cost_tickets, w wallets, p_amount_nanos bigint,
+  p_is_transfer boolean, p_note text)
+returns funded_hold language plpgsql as $$
+declare
+  v_entry wallet_transactions;
+  v_answer lane_answer;
+  v_words text := 'approved cost ticket ' || t.id || coalesce(' by ' || acting(), '') || coalesce(': ' || p_note, '');
+begin
+  if p_amount_nanos > 0 and p_is_transfer then
+    select q.* into v_entry from transfer(t.org_id, (select o.id from wallets o where o.org_id = t.org_id
+      and o.owner_type = 'organization'), w.id, p_amount_nanos, v_words) q where q.wallet_id = w.id;
+  elsif p_amount_nanos > 0 then
+    v_entry := credit(t.org_id, w.id, p_amount_nanos, v_words);
+  end if;
+  select (r.answer).* into v_answer from reserve_2(t.org_id, jsonb_build_array(t.reserve - 'secret_id'
+    || jsonb_strip_nulls(jsonb_build_object('request_id', 'ticket:' || t.id || ':' || new_id('hold'),
+      'cost_ticket_id', t.id, 'wallet_id', w.id)))) r;
+  if v_answer.code is not null then
+    raise exception using errcode = 'SV001', message = v_answer.code;
+  end if;
+  return (null, v_entry.id, v_answer)::funded_hold;
+exception when sqlstate 'SV001' then
+  return (sqlerrm, null, null)::funded_hold;
 end $$;
 
 ----------------------------------------------------------------------------------------------------
@@ -3346,17 +3409,19 @@ returns payment_sessions language sql as $$
 $$;
 
 -- The provider gave no answer that says how things stand: it is asked again after 1 minute, 5
--- minutes, 1 hour, then daily, after the end too. The clock's own looks stay what they are. Where
--- it has not known the order for a day, the payment failed; money that comes all the same is
--- credited. `p_asked`: up to which question people are told so.
+-- minutes, 1 hour, then daily, after the end too, however often people and webhooks find none
+-- before. The clock's own looks stay what they are. Where it has not known the order for a day, the
+-- payment failed; money that comes all the same is credited. `p_asked`: up to which question people
+-- are told so.
 create function payment_unanswered(p_id text, p_message text, p_is_gone boolean, p_asked integer)
 returns payment_sessions language plpgsql as $$
 declare
   s payment_sessions;
 begin
-  update payment_sessions q set provider_called_at = null, provider_message = p_message, unanswered = q.unanswered + 1,
-    answered = greatest(q.answered, p_asked),
-    ask_again_at = clock_timestamp() + payment_pause(case q.status when 'capturing' then q.status else 'created' end, q.unanswered),
+  update payment_sessions q set provider_called_at = null, provider_message = p_message, answered = greatest(q.answered, p_asked),
+    unanswered = q.unanswered + (q.ask_again_at is null or q.ask_again_at <= clock_timestamp())::int,
+    ask_again_at = case when q.ask_again_at > clock_timestamp() then q.ask_again_at
+      else clock_timestamp() + payment_pause(case q.status when 'capturing' then q.status else 'created' end, q.unanswered) end,
     checks = q.checks + coalesce(q.next_check_at <= clock_timestamp(), false)::int,
     next_check_at = case when q.next_check_at <= clock_timestamp() then clock_timestamp() + payment_pause(q.status, q.checks + 1)
       else q.next_check_at end,
@@ -3934,3 +3999,186 @@ returns table(check_name text, wallet_id text, detail text) language sql stable 
   where (x.status, x.reservation_id, x.wallet_id, -x.excess_nanos)
     is distinct from ('charged', t.reservation_id, t.wallet_id, t.amount_nanos)
 $$;
+
+----------------------------------------------------------------------------------------------------
+-- Who changed what
+----------------------------------------------------------------------------------------------------
+
+-- Every hand is recorded: each change of keys, roles, members, teams, agents, prices, rates,
+-- settings and configuration leaves an audit event in its own transaction, by triggers, so that no
+-- way to a change leaves one out. Kept for ever.
+
+create table audit_events (
+  id text primary key default new_id('aud'),
+  created_at timestamptz not null default clock_timestamp(),
+  -- Null: the change concerns the whole platform.
+  org_id text,
+  -- The person, or the key that stands for nobody; null if the installation acted by itself.
+  actor text,
+  -- The access key that was used; null for a person with a JWT.
+  key_id text,
+  request_id text,
+  action text not null,
+  object_id text not null,
+  -- What was changed; of a secret only that it was. Null: there was nothing before, or is nothing
+  -- after.
+  before jsonb,
+  after jsonb
+);
+create index audit_events_org on audit_events (org_id, id desc);
+
+create function refuse_change() returns trigger language plpgsql as $$
+begin
+  raise exception 'Rows of % are kept as they were written.', tg_table_name using errcode = 'restrict_violation';
+end $$;
+
+create trigger audit_events_kept before delete or update on audit_events for each statement
+execute function refuse_change();
+
+create trigger audit_events_whole before truncate on audit_events for each statement
+execute function refuse_change();
+
+-- A row as an audit event shows it: money is decimal text, as in events; what changes by itself and
+-- what is secret are left out.
+create function shown_row(p_row jsonb) returns jsonb language sql immutable as $$
+  select jsonb_object_agg(m.key, case
+    when m.key not like '%\_nanos' or m.value = 'null' then m.value
+    when jsonb_typeof(m.value) = 'array' then (select coalesce(jsonb_agg(a #>> '{}'), '[]') from jsonb_array_elements(m.value) as a)
+    else to_jsonb(m.value #>> '{}') end)
+  from jsonb_each(p_row - '{updated_at,last_used_at,spent_nanos,held_nanos,balance_nanos,reserved_nanos,seq,lifetimes_next_at,
+    counted_from,config,credentials,webhook_secret,previous_webhook_secret,hash}'::text[]) as m
+$$;
+
+-- The secrets and large texts of a row that an update has changed, by name.
+create function changed_secrets(p_old jsonb, p_new jsonb)
+returns jsonb language sql immutable as $$
+  select coalesce(jsonb_object_agg(name, 'changed'), '{}')
+  from unnest('{credentials,webhook_secret,previous_webhook_secret}'::text[]) as name
+  where p_old -> name is distinct from p_new -> name
+$$;
+
+-- Writes the audit event of a row: `<noun>.<verb>`, with the members that were changed. Arguments:
+-- the noun, and the column that names the object, if there are several. A row that ends (archived,
+-- revoked, retired) is its noun's end, not a change.
+create function record_change() returns trigger language plpgsql as $$
+declare
+  v_old jsonb := case when tg_op <> 'INSERT' then to_jsonb(old) end;
+  v_new jsonb := case when tg_op <> 'DELETE' then to_jsonb(new) end;
+  v_row jsonb := coalesce(v_new, v_old);
+  v_before jsonb := shown_row(v_old);
+  v_after jsonb := shown_row(v_new) || changed_secrets(coalesce(v_old, '{}'), coalesce(v_new, '{}'));
+  v_ended constant text[] := '{archived_at,revoked_at,retired_at}';
+  v_verb text := case tg_op when 'INSERT' then 'created' when 'DELETE' then 'ended' else 'changed' end;
+begin
+  if tg_op = 'UPDATE' then
+    select coalesce(jsonb_object_agg(m.key, m.value), '{}') into v_before from jsonb_each(v_before) as m
+    where v_after -> m.key is distinct from m.value;
+    select coalesce(jsonb_object_agg(m.key, m.value), '{}') into v_after from jsonb_each(v_after) as m
+    where shown_row(v_old) -> m.key is distinct from m.value;
+    if v_before = '{}' and v_after = '{}' then
+      return null;
+    end if;
+    if exists (select 1 from unnest(v_ended) as name where v_old ->> name is null and v_new ->> name is not null) then
+      v_verb := 'ended';
+    elsif exists (select 1 from unnest(v_ended) as name where v_old ->> name is not null and v_new ->> name is null) then
+      v_verb := 'created';
+    end if;
+  end if;
+  if tg_table_name = 'memberships' and v_verb = 'created' then
+    v_after := v_after || (select jsonb_build_object('name', u.name, 'email', u.email, 'issuer', u.issuer, 'subject', u.subject)
+      from users u where u.id = new.user_id);
+  end if;
+  insert into audit_events (org_id, actor, key_id, request_id, action, object_id, before, after)
+  values (
+    case tg_table_name
+      when 'organizations' then v_row ->> 'id'
+      when 'team_members' then (select t.org_id from teams t where t.id = v_row ->> 'team_id')
+      when 'token_secrets' then (select t.org_id from tokens t where t.id = v_row ->> 'token_id')
+      else v_row ->> 'org_id' end,
+    acting(), nullif(current_setting('svc.key_id', true), ''), nullif(current_setting('svc.request_id', true), ''),
+    tg_argv[0] || '.' || v_verb, coalesce(v_row ->> tg_argv[1], tg_argv[0]), v_before, v_after);
+  return null;
+end $$;
+
+create trigger agents_record after insert or delete or update on agents
+for each row
+execute function record_change('agent', 'id');
+
+create trigger exchange_rates_record after insert or delete or update on exchange_rates
+for each row
+execute function record_change('exchange_rate', 'currency');
+
+create trigger gateway_configs_record after insert or delete or update on gateway_configs
+for each row
+execute function record_change('gateway_config', 'version');
+
+create trigger memberships_record after insert or delete or update on memberships
+for each row
+execute function record_change('member', 'user_id');
+
+create trigger model_prices_record after insert or delete or update on model_prices
+for each row
+execute function record_change('price', 'id');
+
+create trigger organizations_record after insert or update of name, currency, reserve_buffer_pct,
+  low_balance_threshold_nanos, reservation_ttl_seconds, ticket_ttl_seconds,
+  default_max_completion_tokens, manual_credit, wallet_user_topup_enabled, archived_at on
+  organizations
+for each row
+execute function record_change('organization', 'id');
+
+create trigger payment_config_record after insert or delete or update on payment_config
+for each row
+execute function record_change('payment_config', '');
+
+create trigger payment_providers_record after insert or delete or update on payment_providers
+for each row
+execute function record_change('payment_provider', 'name');
+
+create trigger payment_settings_record after insert or delete or update on payment_settings
+for each row
+execute function record_change('payment_settings', 'org_id');
+
+create trigger team_members_record after insert or delete or update on team_members
+for each row
+execute function record_change('team_member', 'user_id');
+
+create trigger teams_record after insert or delete or update on teams
+for each row
+execute function record_change('team', 'id');
+
+create trigger tokens_gone after delete on tokens
+for each row
+execute function record_change('key', 'id');
+
+-- Spending and use move a key all the time: only its other columns are looked at. An expired key
+-- that gives its name to a new one ended when it expired.
+create trigger tokens_record after insert or update of name, scopes, user_id, team_id, agent_id,
+  allowed_models, max_budget_nanos, created_by, expires_at, revoked_at on tokens
+for each row when (new.revoked_at is null or new.revoked_at is distinct from new.expires_at)
+execute function record_change('key', 'id');
+
+create trigger usage_constraints_record after insert or delete or update on usage_constraints
+for each row
+execute function record_change('usage_constraint', 'id');
+
+create trigger wallets_record after update of low_balance_threshold_nanos on wallets
+for each row
+execute function record_change('wallet', 'id');
+
+-- A key's first value is its making.
+create function record_rotation() returns trigger language plpgsql as $$
+begin
+  if exists (select 1 from token_secrets s where s.token_id = new.token_id and s.id <> new.id) then
+    insert into audit_events (org_id, actor, key_id, request_id, action, object_id, after)
+    select t.org_id, acting(), nullif(current_setting('svc.key_id', true), ''),
+      nullif(current_setting('svc.request_id', true), ''), 'key.rotated', t.id,
+      jsonb_build_object('name', t.name, 'prefix', new.prefix)
+    from tokens t where t.id = new.token_id;
+  end if;
+  return null;
+end $$;
+
+create trigger token_secrets_record after insert on token_secrets
+for each row
+execute function record_rotation();

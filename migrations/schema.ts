@@ -17,11 +17,11 @@ import { declaration, inLines, parameters, plain, remark, typeName } from './wor
  */
 const sections: readonly { title: string; files: readonly string[] }[] = [
   { title: 'Organizations, people, teams and agents', files: ['0001'] },
-  { title: 'Keys', files: ['0002'] },
+  { title: 'Keys', files: ['0002', '0038'] },
   { title: 'Events and messages to workflows', files: ['0003', '0014', '0034'] },
-  { title: 'Wallets and the ledger', files: ['0004'] },
+  { title: 'Wallets and the ledger', files: ['0004', '0039'] },
   { title: 'Prices', files: ['0005', '0024'] },
-  { title: 'Reservations', files: ['0006', '0011', '0020', '0022', '0025', '0026'] },
+  { title: 'Reservations', files: ['0006', '0011', '0020', '0022', '0025', '0026', '0037'] },
   { title: 'Stored ids', files: ['0028'] },
   { title: 'Caps on agents', files: ['0008'] },
   { title: 'Cost tickets', files: ['0010', '0012', '0013', '0019', '0023', '0035'] },
@@ -29,12 +29,15 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
   { title: 'Refunds', files: ['0017', '0032'] },
   { title: 'Gateways', files: ['0018'] },
   { title: 'The proof', files: ['0007'] },
+  { title: 'Who changed what', files: ['0040'] },
 ];
 
 // What a migration made though it belongs to another noun.
 const elsewhere: Record<string, string> = {
   'table cost_tickets': '0010',
   'function open_ticket': '0010',
+  'function leaver_refusal': '0010',
+  'function notify_waiters_of_team': '0010',
 };
 
 const head = `-- The schema as it stands after the last migration, to be read. No start applies it, and nobody edits

@@ -1,5 +1,6 @@
 import {
   type ApiError,
+  CaptureStatus,
   CheckoutPaymentIntent,
   type Order,
   OrdersController,
@@ -181,17 +182,26 @@ function reportOf(order: Order): PaymentReport {
   if (taken === undefined) return nothingPaid(meaningOf(words.orders, order.status));
   // The order is over with it: nobody can try again.
   if (taken.meaning === 'failed') return nothingPaid('failed');
-  const { currencyCode, value } = present(taken.amount);
-  return {
-    status: taken.meaning,
-    capture_id: present(taken.id),
-    amount_nanos: fromWire(NAME, currencyCode, value),
-    currency: currencyCode,
-    refunds: units.flatMap(({ payments, customId }) =>
-      (payments?.refunds ?? []).map((made) => refundOf(made, customId ?? null)),
-    ),
-    disputes: [],
-  };
+  const { currencyCode: currency, value } = present(taken.amount);
+  const capture_id = present(taken.id);
+  const amount_nanos = fromWire(NAME, currency, value);
+  const listed = units.flatMap(({ payments, customId }) =>
+    (payments?.refunds ?? []).map((made) => refundOf(made, customId ?? null)),
+  );
+  const isAllBack = taken.status === CaptureStatus.Refunded;
+  const refunds = isAllBack ? wholeOf(listed, { capture_id, amount_nanos, currency }) : listed;
+  return { status: taken.meaning, capture_id, amount_nanos, currency, refunds, disputes: [] };
+}
+
+/** All of the capture is said to have gone back: what no refund shows is one more. */
+function wholeOf(
+  listed: ReportedRefund[],
+  { capture_id, ...capture }: { capture_id: string; amount_nanos: bigint; currency: string },
+): ReportedRefund[] {
+  const rest = listed.reduce((left, made) => left - made.amount_nanos, capture.amount_nanos);
+  if (rest <= 0n) return listed;
+  const id = { provider_refund_id: `${capture_id}-rest`, payment_refund_id: null };
+  return [...listed, { ...capture, ...id, status: 'succeeded', amount_nanos: rest }];
 }
 
 /**

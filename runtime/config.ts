@@ -27,6 +27,11 @@ const isOrigin = (text: string) => URL.canParse(text) && new URL(text).origin ==
 const origins = list.refine((all) => all.every(isOrigin), {
   error: 'must be origins such as https://api.openai.com, separated by commas',
 });
+// Where payment providers may be, beside their own hosts. A port is part of no entry.
+const hosts = list.refine(
+  (all) => all.every((host) => isOrigin(`https://${host}`) && !/:\d+$/.test(host)),
+  { error: 'must be host names such as payments.example, without ports, separated by commas' },
+);
 const bound_variables = list
   .transform((all) =>
     all.map((entry) => {
@@ -66,6 +71,7 @@ const variables = {
       TEMPORAL_ADDRESS: z.string().min(1),
       TEMPORAL_NAMESPACE: z.string().min(1).default('svc'),
       SVC_SECRETS_KEY: secrets_key,
+      PAYMENT_HOSTS: hosts.default([]),
       API_PORT: port.default(8080),
       API_HOST: host,
       DATABASE_POOL_MAX: z.coerce.number().int().min(1).max(200).default(10),
@@ -99,6 +105,7 @@ const variables = {
     TEMPORAL_ADDRESS: z.string().min(1),
     TEMPORAL_NAMESPACE: z.string().min(1).default('svc'),
     SVC_SECRETS_KEY: secrets_key,
+    PAYMENT_HOSTS: hosts.default([]),
     WORKER_PORT: port.optional(),
     // While an API of before 1.5 is rolled back to: it does not sign the verdicts of tickets.
     ACCEPT_UNSIGNED_VERDICTS_UNTIL: z.iso
@@ -124,6 +131,9 @@ const variables = {
     DATABASE_URL: z.url().optional(),
     TEMPORAL_ADDRESS: z.string().min(1).optional(),
     GATEWAY_CONFIG: z.string().min(1).optional(),
+    GATEWAY_SECRET_ENVS: bound_variables.default([]),
+    // Beside the sandbox's.
+    PAYMENT_HOSTS: hosts.default([]),
     // All parts take it from here, and the written gateway.yaml names it.
     OTEL_EXPORTER_OTLP_ENDPOINT: tracing.OTEL_EXPORTER_OTLP_ENDPOINT,
     APIS: z.coerce.number().int().min(1).max(16).default(1),
@@ -183,6 +193,28 @@ export function loadConfig<Process extends keyof Variables>(
  */
 export class ConfigError extends Error {
   override name = 'ConfigError';
+}
+
+// Where a process runs, and how it reaches the network.
+const ambient =
+  /^(PATH|HOME|USER|LOGNAME|SHELL|TERM|TMPDIR|TZ|LANG|LANGUAGE|LC_\w+|XDG_\w+|NODE_\w+|SSL_CERT_\w+|\w+_PROXY|LOG_LEVEL)$/i;
+
+/**
+ * The variables to hand to a process that this one starts: those of its surroundings, those that a
+ * process of ours reads, and the named ones. No other secret reaches it.
+ */
+export function childVariables(
+  { process_name, named = [] }: { process_name?: keyof Variables; named?: readonly string[] } = {},
+  env: NodeJS.ProcessEnv = process.env,
+): Record<string, string> {
+  const read = process_name === undefined ? [] : Object.keys(variables[process_name].shape);
+  const wanted = new Set([...read, ...named]);
+  return Object.fromEntries(
+    Object.entries(env).filter(
+      (entry): entry is [string, string] =>
+        entry[1] !== undefined && (ambient.test(entry[0]) || wanted.has(entry[0])),
+    ),
+  );
 }
 
 /** The variables of Temporal's SDK that are set: address, TLS, keys. */

@@ -17,8 +17,8 @@ export type Wire<Row> = Row extends Date
 
 /**
  * The wire form of a row: keys ending `_nanos` lose the suffix and become JSON numbers of major
- * units (BigInt, or its decimal text inside jsonb), dates become ISO 8601 text, nothing else
- * changes.
+ * units (BigInt, or its decimal text inside jsonb, or a list of them), dates become ISO 8601 text,
+ * nothing else changes.
  */
 export function toWire(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(toWire);
@@ -29,9 +29,14 @@ export function toWire(value: unknown): unknown {
   for (const [key, member] of Object.entries(value)) {
     if (member === undefined) continue;
     if (key.endsWith('_nanos'))
-      wire[key.slice(0, -'_nanos'.length)] =
-        member === null ? null : fromNanos(BigInt(member as bigint | string));
+      wire[key.slice(0, -'_nanos'.length)] = Array.isArray(member)
+        ? member.map(unitsOf)
+        : unitsOf(member);
     else wire[key] = toWire(member);
   }
   return wire;
+}
+
+function unitsOf(nanos: unknown): number | null {
+  return nanos === null ? null : fromNanos(BigInt(nanos as bigint | string));
 }

@@ -35,14 +35,15 @@ export async function main(): Promise<void> {
     namespace: config.TEMPORAL_NAMESPACE,
   });
   await waitForParts(client, log);
-  const { ACCEPT_UNSIGNED_VERDICTS_UNTIL: accept_unsigned_until } = config;
+  const { ACCEPT_UNSIGNED_VERDICTS_UNTIL: accept_unsigned_until, PAYMENT_HOSTS: payment_hosts } =
+    config;
   if (accept_unsigned_until)
     log.warn(
       { until: accept_unsigned_until },
       'unsigned verdicts on tickets are recorded: whoever reaches Temporal can make money',
     );
   const secrets = createSecrets(config.SVC_SECRETS_KEY);
-  const activities = createActivities({ db, secrets, accept_unsigned_until });
+  const activities = createActivities({ db, secrets, payment_hosts, accept_unsigned_until });
   const namespace = config.TEMPORAL_NAMESPACE;
   const tracing = await openProcessTracing('worker_lifecycle', config, log);
   const parts = { connection, namespace, activities, workflow_code, tracing };

@@ -48,6 +48,11 @@ export const transaction = z.strictObject({
   payment_session_id: id.nullable(),
   description: z.string().nullable(),
   created_at: time,
+  actor: id
+    .nullable()
+    .describe(
+      'Who made it by hand: a person, or a key that stands for nobody. null: a call, a clock or a provider.',
+    ),
 });
 
 export const credited = z.strictObject({ wallet, transaction });

@@ -46,6 +46,12 @@ export const paymentSession = paymentHistoryItem.extend({
   wallet_transaction_id: id.nullable(),
   credited_amount: money,
   refunded_amount: money.describe('What refunds and disputes have taken back from the wallet.'),
+  refund_status: z
+    .enum(['pending', 'succeeded', 'failed'])
+    .nullable()
+    .describe(
+      'How the newest refund that was asked for stands; pending until the provider has done it.',
+    ),
   late: z.boolean().describe('Paid after the session had ended.'),
   error_code: z.string().nullable(),
   error_message: z.string().nullable(),

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { permissions } from '../../domain/people/tokens';
+import { permissions } from '../../domain/people/roles';
 import { id, money, time } from './shared';
 
 export const organization = z.strictObject({ id, name: id, currency: id, created_at: time });
@@ -29,6 +29,7 @@ const tokenFields = {
   agent_id: id.nullable(),
   max_budget: money.nullable(),
   spent: money,
+  created_by: id.nullable().describe('The person who made it; the key, if that stood for nobody.'),
   created_at: time,
   expires_at: time.nullable(),
   last_used_at: time.nullable(),
@@ -40,4 +41,32 @@ export const token = z.strictObject(tokenFields);
 export const issuedToken = z.strictObject({
   ...tokenFields,
   key: z.string().describe('The value itself, shown in this answer only.'),
+});
+
+export const endedTeamKeys = z.strictObject({
+  revoked_keys: z.array(token).describe('Keys that were revoked in the same step.'),
+});
+
+export const endedKeys = endedTeamKeys.extend({
+  kept_keys: z.array(token).describe("Keys of keep_keys, which are the caller's now."),
+});
+
+export const changedMember = member.extend(endedKeys.shape);
+
+export const auditEvent = z.strictObject({
+  id,
+  created_at: time,
+  org_id: id.nullable().describe('null: it concerns the whole platform.'),
+  actor: id
+    .nullable()
+    .describe('The person, or the key that stands for nobody; null: the installation itself.'),
+  key_id: id.nullable().describe('The access key that was used; null for a person with a JWT.'),
+  request_id: id.nullable(),
+  action: id.describe('A noun and what became of it: created, changed, rotated or ended.'),
+  object_id: id.describe('What was changed.'),
+  before: z.record(z.string(), z.unknown()).nullable(),
+  after: z
+    .record(z.string(), z.unknown())
+    .nullable()
+    .describe('What was changed; of a secret only that it was.'),
 });

@@ -2,12 +2,11 @@ import type { Context } from 'koa';
 import { AppError } from '../../domain/errors';
 import * as members from '../../domain/people/members';
 import * as organizations from '../../domain/people/organizations';
-import * as tokens from '../../domain/people/tokens';
+import { isPlatformAdmin } from '../../domain/people/rights';
+import { type Permission, rolePermissions } from '../../domain/people/roles';
 import type { Db } from '../../domain/sql';
 import type { VerifyJwt } from '../../runtime/jwt';
 import type { Keyring } from '../ledger/keyring';
-
-type Permission = tokens.Permission;
 
 /**
  * Who calls: an access key's bearer, or a person by a JWT. Platform keys have no organization of
@@ -34,18 +33,20 @@ export interface Access {
   check: (http: Context, sources: Sources) => Promise<Principal>;
 }
 
+export { isPlatformAdmin };
+
 const nobody: Principal = { id: '', org_id: null, user_id: null, scopes: [] };
 
 /** Anyone, without a credential. */
 export const open: Access = { label: 'public', check: async () => nobody };
 
 /** Any member of an organization, and platform admins. */
-export const member: Access = { label: 'member', check: authenticate };
+export const member: Access = { label: 'member', check: ofOrganization };
 
 /** A key that carries the scope; `platform:admin` passes every organization check. */
 export function permission(scope: Permission): Access {
   const check = async (http: Context, sources: Sources) => {
-    const principal = await authenticate(http, sources);
+    const principal = await ofOrganization(http, sources);
     if (isPlatformAdmin(principal) || principal.scopes.includes(scope)) return principal;
     throw denied(`This needs the permission ${scope}.`);
   };
@@ -55,7 +56,7 @@ export function permission(scope: Permission): Access {
 /** A key that carries at least one of the scopes; the handler decides which rows it may see. */
 export function anyPermission(...wanted: Permission[]): Access {
   const check = async (http: Context, sources: Sources) => {
-    const principal = await authenticate(http, sources);
+    const principal = await ofOrganization(http, sources);
     const carries = wanted.some((scope) => principal.scopes.includes(scope));
     if (isPlatformAdmin(principal) || carries) return principal;
     throw denied(`This needs one of the permissions ${wanted.join(', ')}.`);
@@ -87,10 +88,6 @@ export const controlPlane: Access = {
   },
 };
 
-export function isPlatformAdmin(principal: Principal): boolean {
-  return principal.scopes.includes('platform:admin');
-}
-
 /**
  * The organization a call acts on: the caller's own, or the one a platform admin names.
  * Another organization than one's own is 404, as if it did not exist.
@@ -106,7 +103,7 @@ export async function actingOrg(
       param: 'org_id',
     });
   }
-  if (!isPlatformAdmin(principal)) throw denied('This key acts for no organization.');
+  if (!isPlatformAdmin(principal)) throw ofNone();
   if (named === undefined) {
     throw new AppError('org_required', 'Name the organization: org_id.', { param: 'org_id' });
   }
@@ -118,24 +115,16 @@ export async function actingOrg(
  * by its id.
  */
 export function ownOrg(principal: Principal): string | null {
-  return isPlatformAdmin(principal) ? null : principal.org_id;
+  if (isPlatformAdmin(principal)) return null;
+  if (principal.org_id === null) throw ofNone();
+  return principal.org_id;
 }
 
-/**
- * Refuses to give away a scope that the caller does not carry. `param` is the field that asks for
- * it.
- */
-export function requireScopes(
-  principal: Principal,
-  scopes: readonly Permission[],
-  param: string,
-): void {
-  if (isPlatformAdmin(principal)) return;
-  const excess = scopes.find((scope) => !principal.scopes.includes(scope));
-  if (excess === undefined) return;
-  throw new AppError('permission_denied', `You do not have ${excess}, so you cannot give it.`, {
-    param,
-  });
+/** A caller who acts for an organization, or for any: whatever scopes another platform key has. */
+async function ofOrganization(http: Context, sources: Sources): Promise<Principal> {
+  const principal = await authenticate(http, sources);
+  if (principal.org_id === null && !isPlatformAdmin(principal)) throw ofNone();
+  return principal;
 }
 
 async function authenticate(http: Context, { db, keys, jwt }: Sources): Promise<Principal> {
@@ -185,7 +174,11 @@ async function person(
     });
   }
   const { org_id, user_id, role } = found;
-  return { id: user_id, org_id, user_id, scopes: tokens.rolePermissions[role] };
+  return { id: user_id, org_id, user_id, scopes: rolePermissions[role] };
+}
+
+function ofNone(): AppError {
+  return denied('This key acts for no organization.');
 }
 
 function denied(message: string): AppError {

@@ -4,6 +4,7 @@ import { AppError, errorHeaders, isAppError, toErrorBody } from '../../domain/er
 import { type Db, withRetry } from '../../domain/sql';
 import * as storedAnswers from '../../domain/stored-answers';
 import { toWire } from '../../runtime/wire';
+import { inName } from './acting';
 import type { Ctx } from './route';
 
 const KEY_LENGTH_MAX = 200;
@@ -19,13 +20,13 @@ export async function once<T>(
   action: (db: Db) => Promise<T>,
 ): Promise<unknown> {
   const wanted = await claimOf(ctx, org_id);
-  if (wanted === undefined) return withRetry(() => ctx.db.transaction(action));
+  if (wanted === undefined) return withRetry(() => inName(ctx, action));
   return replay(
     ctx,
     await withRetry(() =>
-      ctx.db.transaction(async (trx) => {
+      inName(ctx, async (trx) => {
         const known = await storedAnswers.claim(trx, wanted);
-        if (known) return known;
+        if (known) return { ...known, is_replayed: true };
         // In a savepoint, so that a refusal undoes its writes but keeps the stored answer.
         const given = await answerOf(ctx, () => trx.transaction(action));
         await storedAnswers.keep(trx, wanted, given);
@@ -48,7 +49,7 @@ export async function onceElsewhere<T>(
   const wanted = await claimOf(ctx, org_id);
   if (wanted === undefined) return action();
   const known = await storedAnswers.claim(ctx.db, wanted);
-  if (known) return replay(ctx, known);
+  if (known) return replay(ctx, { ...known, is_replayed: true });
   const given = await answerOf(ctx, action).catch(async (error) => {
     // Nothing is kept of it: the key is free for a body that is right.
     await storedAnswers.release(ctx.db, wanted);
@@ -92,7 +93,11 @@ async function answerOf<T>(
   }
 }
 
-function replay({ http }: Ctx, { status, answer }: storedAnswers.StoredAnswer): undefined {
+function replay(
+  { http }: Ctx,
+  { status, answer, is_replayed }: storedAnswers.StoredAnswer & { is_replayed?: true },
+): undefined {
+  if (is_replayed) http.set('idempotent-replayed', 'true');
   http.status = status;
   http.type = 'json';
   http.body = answer;

@@ -14,6 +14,7 @@ import type { Batches } from '../ledger/batches';
 import type { Keyring } from '../ledger/keyring';
 import type { Waiters } from '../ledger/waiters';
 import type { Access, Principal, Sources } from './access';
+import { inName } from './acting';
 import { LARGE, OF_MACHINES, readJson, requireText, SMALL } from './body';
 import type { createBuckets } from './buckets';
 import type { EventStreams } from './event-streams';
@@ -31,6 +32,8 @@ export interface Ctx {
   temporal: Temporal;
   secrets: Secrets;
   providerOf: ProviderOf;
+  /** Hosts where payment providers may be, beside their own: `PAYMENT_HOSTS`. */
+  payment_hosts: readonly string[];
   event_streams: EventStreams;
   /** True once the process stops. */
   isDraining: () => boolean;
@@ -65,6 +68,10 @@ interface RouteRow<Input extends z.ZodObject> {
   answer?: z.ZodType;
   /** It takes an Idempotency-Key. */
   is_idempotent?: boolean;
+  /**
+   * The handler changes something in one transaction of the caller's name: an audit event says who.
+   */
+  is_recorded?: boolean;
   /** The handler reads the body's bytes itself: signatures are over them. */
   is_raw?: boolean;
   /** Another route has taken its place. */
@@ -75,7 +82,14 @@ interface RouteRow<Input extends z.ZodObject> {
   is_large?: boolean;
 }
 
-type Defaults = 'status' | 'is_idempotent' | 'is_raw' | 'is_deprecated' | 'is_long' | 'is_large';
+type Defaults =
+  | 'status'
+  | 'is_idempotent'
+  | 'is_recorded'
+  | 'is_raw'
+  | 'is_deprecated'
+  | 'is_long'
+  | 'is_large';
 
 /** A row of a route table, with its defaults. */
 export interface Route
@@ -93,6 +107,7 @@ export function route<Input extends z.ZodObject>({ handler, ...row }: RouteRow<I
   return {
     status: 200,
     is_idempotent: false,
+    is_recorded: false,
     is_raw: false,
     is_deprecated: false,
     is_long: false,
@@ -114,6 +129,7 @@ export interface Connections extends Pick<Sources, 'jwt'> {
   temporal: Temporal;
   secrets: Secrets;
   providerOf: ProviderOf;
+  payment_hosts: readonly string[];
   event_streams: EventStreams;
   isDraining: () => boolean;
   tracing?: Tracing | undefined;
@@ -150,6 +166,7 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
     temporal: inTrace(connections.temporal, http),
     secrets,
     providerOf: connections.providerOf,
+    payment_hosts: connections.payment_hosts,
     event_streams: connections.event_streams,
     isDraining: connections.isDraining,
     tracing,
@@ -161,7 +178,8 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
     http,
   };
   // A handler writes in one transaction; if PostgreSQL undoes it, the whole handler runs again.
-  const once = async () => run(ctx);
+  const once = async () =>
+    row.is_recorded ? inName(ctx, async (trx) => run({ ...ctx, db: trx })) : run(ctx);
   const answer = await (row.method === 'get' ? once() : withRetry(once));
   if (http.respond === false || http.body !== undefined) return;
   http.status = row.status;

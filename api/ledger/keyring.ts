@@ -1,6 +1,6 @@
 import { sha256 } from '../../domain/digest';
 import * as keys from '../../domain/people/keys';
-import * as tokens from '../../domain/people/tokens';
+import * as tokens from '../../domain/people/living-tokens';
 import type { Db } from '../../domain/sql';
 
 const HASHES_MAX = 10_000;

@@ -49,6 +49,7 @@ export const gatewayConfigRoutes = [
     input: change,
     is_large: true,
     handler: put,
+    is_recorded: true,
     summary:
       'Give gateways another configuration, in place of their file. Each takes it within seconds, or keeps its own and says why.',
     answer: answers.gatewayConfigVersion,
@@ -59,6 +60,7 @@ export const gatewayConfigRoutes = [
     access: platformAdmin,
     input: nothing,
     handler: remove,
+    is_recorded: true,
     summary: 'Send gateways back to their own files.',
     answer: answers.gatewayConfigVersion,
   }),

@@ -13,7 +13,7 @@ import * as reservations from '../../domain/ledger/reservations';
 import { spentSession } from '../../domain/ledger/sessions';
 import * as storedIds from '../../domain/ledger/stored-ids';
 import type { KeyOwner, VerifyBody } from '../../domain/people/identity';
-import * as tokens from '../../domain/people/tokens';
+import * as tokens from '../../domain/people/living-tokens';
 import { type Db, withRetry } from '../../domain/sql';
 import { requireGatewayVersion } from '../http/access';
 import type { Ctx } from '../http/route';

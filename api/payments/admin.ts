@@ -6,6 +6,7 @@ import * as payments from '../../domain/payments/sessions';
 import * as answers from '../answers/payments';
 import * as shared from '../answers/shared';
 import { platformAdmin } from '../http/access';
+import { inName } from '../http/acting';
 import { flag, id, positiveAmount } from '../http/fields';
 import { onceElsewhere } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
@@ -28,7 +29,7 @@ const resolution = z.strictObject({
   action: z
     .enum(['credit', 'refund', 'close'])
     .describe(
-      'credit: what was taken is credited. refund: it is sent back. close: it stays as it is.',
+      'credit: what was taken is credited. refund: it is sent back. close: it stays as it is; a payment that hangs while it is taken has failed.',
     ),
   amount: positiveAmount('amount')
     .optional()
@@ -62,7 +63,8 @@ export const paymentAdminRoutes = [
     access: platformAdmin,
     input: resolution,
     handler: resolve,
-    summary: 'Decide about money that came in another amount or currency.',
+    summary:
+      'Decide about money that came in another amount or currency, or close a payment that hangs.',
     is_idempotent: true,
     answer: answers.adminPaymentSession,
   }),
@@ -137,12 +139,14 @@ async function decide(
     const wanted = { payment_session_id: session_id, reason: note, allow_negative: false };
     await sendBack(ctx, org_id, wanted);
   } else
-    await operators.resolve(db, {
-      id: session_id,
-      note,
-      amount_nanos: amount,
-      resolution: action === 'credit' ? 'credited' : 'closed',
-      by: principal.user_id ?? principal.id,
-    });
+    await inName(ctx, (trx) =>
+      operators.resolve(trx, {
+        id: session_id,
+        note,
+        amount_nanos: amount,
+        resolution: action === 'credit' ? 'credited' : 'closed',
+        by: principal.user_id ?? principal.id,
+      }),
+    );
   return operators.getForAdmin(db, session_id);
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { AppError } from '../../domain/errors';
 import * as walletSettings from '../../domain/ledger/wallet-settings';
 import { fromNanos } from '../../domain/money';
 import * as paymentConfig from '../../domain/payments/config';
@@ -126,6 +127,7 @@ export const paymentSettingsRoutes = [
     access: billing,
     input: settingsBody,
     handler: putSettings,
+    is_recorded: true,
     summary: "Change the given rules for the organization's top-ups.",
     answer: settingsAnswer,
   }),
@@ -144,6 +146,7 @@ export const paymentSettingsRoutes = [
     access: platformAdmin,
     input: configBody,
     handler: putConfig,
+    is_recorded: true,
     summary: 'Change what is given of the payment providers, and choose the active one.',
     answer: configAnswer,
   }),
@@ -201,9 +204,10 @@ function getConfig({ db }: Ctx) {
 }
 
 async function putConfig(
-  { db, secrets, log, principal, request_id }: Ctx,
+  { db, secrets, log, principal, request_id, payment_hosts }: Ctx,
   body: z.infer<typeof configBody>,
 ) {
+  for (const name of providerNames) requireHost(name, body[name]?.base_url, payment_hosts);
   const { active_provider, payment_provider_a: a, payment_provider_b: b } = body;
   const config = await paymentConfig.putConfig(db, secrets, {
     active_provider,
@@ -215,6 +219,20 @@ async function putConfig(
   const what = { fields, active_provider: config.active_provider, by: principal.id, request_id };
   log.info(what, 'the payment config has changed');
   return config;
+}
+
+/** A provider's credentials go to its own hosts, and to those that this process lists. */
+function requireHost(
+  name: ProviderName,
+  base_url: string | undefined,
+  listed: readonly string[],
+): void {
+  if (base_url === undefined || paymentConfig.mayReach(name, base_url, listed)) return;
+  throw new AppError(
+    'invalid_field',
+    `${base_url} is no host of ${name}. List it in PAYMENT_HOSTS of every API and worker first.`,
+    { param: `${name}.base_url` },
+  );
 }
 
 type ProviderBody = paymentConfig.ProviderChange & Record<string, unknown>;

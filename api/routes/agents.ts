@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import * as organizations from '../../domain/people/organizations';
+import * as rights from '../../domain/people/rights';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
 import { actingOrg, permission } from '../http/access';
@@ -29,6 +30,7 @@ export const agentRoutes = [
     access: writing,
     input: named,
     handler: createAgent,
+    is_recorded: true,
     summary: 'Make an agent.',
     status: 201,
     answer: answers.named,
@@ -39,6 +41,7 @@ export const agentRoutes = [
     access: writing,
     input: oneAgent,
     handler: archiveAgent,
+    is_recorded: true,
     summary: 'Archive an agent and revoke its keys.',
     answer: shared.nothing,
   }),
@@ -62,5 +65,6 @@ async function archiveAgent(
   { id: org_id, agent_id }: z.infer<typeof oneAgent>,
 ) {
   const acting = await actingOrg(db, principal, org_id);
+  await rights.lock(db, acting, principal);
   await organizations.archiveAgent(db, acting, agent_id);
 }

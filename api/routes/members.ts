@@ -1,17 +1,10 @@
 import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import * as members from '../../domain/people/members';
-import { rolePermissions } from '../../domain/people/tokens';
+import * as rights from '../../domain/people/rights';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
-import {
-  actingOrg,
-  isPlatformAdmin,
-  member,
-  type Principal,
-  permission,
-  requireScopes,
-} from '../http/access';
+import { actingOrg, isPlatformAdmin, member, permission } from '../http/access';
 import { id, name, page } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
@@ -28,8 +21,14 @@ const newMember = z
     role: role.default('member'),
   })
   .superRefine(oneWayToName);
-const oneMember = z.strictObject({ id, user_id: id });
-const memberRole = z.strictObject({ id, user_id: id, role });
+const keep_keys = z
+  .preprocess((given) => (typeof given === 'string' ? [given] : given), z.array(id).max(1_000))
+  .optional()
+  .describe(
+    'Keys that this person made, by name or id, which are not revoked: they become yours, without the scopes that you lack.',
+  );
+const oneMember = z.strictObject({ id, user_id: id, keep_keys });
+const memberRole = z.strictObject({ id, user_id: id, role, keep_keys });
 
 const managing = permission('org:members');
 const root = '/v1/organizations/:id';
@@ -50,6 +49,7 @@ export const memberRoutes = [
     access: managing,
     input: newMember,
     handler: addMember,
+    is_recorded: true,
     summary: 'Take in a new person by name, or a known one by user_id.',
     status: 201,
     answer: answers.member,
@@ -60,8 +60,10 @@ export const memberRoutes = [
     access: managing,
     input: memberRole,
     handler: setRole,
-    summary: "Change a member's role; their keys do no more than the role from now on.",
-    answer: answers.member,
+    is_recorded: true,
+    summary:
+      "Change a member's role; their keys do no more than the role from now on. A role of less revokes the keys that they made.",
+    answer: answers.changedMember,
   }),
   route({
     method: 'delete',
@@ -69,8 +71,9 @@ export const memberRoutes = [
     access: managing,
     input: oneMember,
     handler: removeMember,
-    summary: 'Remove a member and revoke their keys.',
-    answer: shared.nothing,
+    is_recorded: true,
+    summary: 'Remove a member, and revoke their keys and those that they made.',
+    answer: answers.endedKeys,
   }),
 ];
 
@@ -83,6 +86,13 @@ function oneWayToName(given: Record<string, unknown>, check: z.RefinementCtx): v
     check.addIssue({ code: 'custom', path: [field], message });
   if (given.user_id !== undefined) {
     if (about[0]) refuse(about[0], 'is for new people; the one of this user_id is known');
+    return;
+  }
+  if (given.name === undefined && given.subject !== undefined && given.issuer === undefined) {
+    refuse(
+      'subject',
+      'alone names nobody: give issuer and name for a new person, or user_id for a known one',
+    );
     return;
   }
   if (given.name === undefined) refuse('name', 'is needed for a new person');
@@ -115,33 +125,24 @@ async function addMember(
     );
   }
   const org_id = await actingOrg(db, principal, named_id);
-  mayManage(principal, person.role);
+  rights.mayManage(await rights.lock(db, org_id, principal), person.role);
   return members.add(db, org_id, person, isPlatformAdmin(principal));
 }
 
 async function setRole(
   { db, principal }: Ctx,
-  { id: named_id, user_id, role: given }: z.infer<typeof memberRole>,
+  { id: named_id, user_id, role: given, keep_keys: keep }: z.infer<typeof memberRole>,
 ) {
   const org_id = await actingOrg(db, principal, named_id);
-  mayManage(principal, (await members.get(db, org_id, user_id)).role);
-  mayManage(principal, given);
-  return members.setRole(db, org_id, user_id, given);
+  const caller = await rights.lock(db, org_id, principal);
+  return members.setRole(db, { org_id, user_id }, given, { caller, keep_keys: keep });
 }
 
 async function removeMember(
   { db, principal }: Ctx,
-  { id: named_id, user_id }: z.infer<typeof oneMember>,
+  { id: named_id, user_id, keep_keys: keep }: z.infer<typeof oneMember>,
 ) {
   const org_id = await actingOrg(db, principal, named_id);
-  mayManage(principal, (await members.get(db, org_id, user_id)).role);
-  await members.remove(db, org_id, user_id);
-}
-
-/**
- * Nobody may make, change or remove a member with more permissions than their own: an admin would
- * make themselves the owner.
- */
-function mayManage(principal: Principal, of: members.Role): void {
-  requireScopes(principal, rolePermissions[of], 'role');
+  const caller = await rights.lock(db, org_id, principal);
+  return members.remove(db, { org_id, user_id }, { caller, keep_keys: keep });
 }

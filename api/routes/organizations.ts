@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import * as members from '../../domain/people/members';
 import * as organizations from '../../domain/people/organizations';
+import * as rights from '../../domain/people/rights';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
 import { actingOrg, member, permission, platformAdmin } from '../http/access';
@@ -33,6 +34,7 @@ export const organizationRoutes = [
     access: platformAdmin,
     input: z.strictObject({ name, currency: currency.default('USD') }),
     handler: createOrganization,
+    is_recorded: true,
     summary: 'Make an organization with its wallet at 0.',
     status: 201,
     answer: answers.organization,
@@ -61,6 +63,7 @@ export const organizationRoutes = [
     access: managing,
     input: named,
     handler: createTeam,
+    is_recorded: true,
     summary: 'Make a team.',
     status: 201,
     answer: answers.named,
@@ -71,6 +74,7 @@ export const organizationRoutes = [
     access: managing,
     input: oneTeam,
     handler: archiveTeam,
+    is_recorded: true,
     summary: 'Archive a team and revoke its keys. Its money stays in its wallet.',
     answer: shared.nothing,
   }),
@@ -80,6 +84,7 @@ export const organizationRoutes = [
     access: managing,
     input: teamMember,
     handler: addTeamMember,
+    is_recorded: true,
     summary: 'Take a member into a team.',
     status: 201,
     answer: answers.teamMember,
@@ -90,8 +95,9 @@ export const organizationRoutes = [
     access: managing,
     input: teamMember,
     handler: removeTeamMember,
-    summary: 'Take a member out of a team.',
-    answer: shared.nothing,
+    is_recorded: true,
+    summary: 'Take a member out of a team, and revoke their keys for it.',
+    answer: answers.endedTeamKeys,
   }),
 ];
 
@@ -126,24 +132,22 @@ async function archiveTeam(
   { id: org_id, team_id }: z.infer<typeof oneTeam>,
 ) {
   const acting = await actingOrg(db, principal, org_id);
+  await rights.lock(db, acting, principal);
   await organizations.archiveTeam(db, acting, team_id);
 }
 
 async function addTeamMember({ db, principal }: Ctx, input: z.infer<typeof teamMember>) {
-  await members.addToTeam(
-    db,
-    await actingOrg(db, principal, input.id),
-    input.team_id,
-    input.user_id,
-  );
+  const org_id = await actingOrg(db, principal, input.id);
+  await rights.lock(db, org_id, principal);
+  await members.addToTeam(db, org_id, input.team_id, input.user_id);
   return { team_id: input.team_id, user_id: input.user_id };
 }
 
-async function removeTeamMember({ db, principal }: Ctx, input: z.infer<typeof teamMember>) {
-  await members.removeFromTeam(
-    db,
-    await actingOrg(db, principal, input.id),
-    input.team_id,
-    input.user_id,
-  );
+async function removeTeamMember(
+  { db, principal }: Ctx,
+  { id: named_id, team_id, user_id }: z.infer<typeof teamMember>,
+) {
+  const org_id = await actingOrg(db, principal, named_id);
+  await rights.lock(db, org_id, principal);
+  return members.removeFromTeam(db, { org_id, team_id, user_id });
 }

@@ -1,16 +1,12 @@
 import { z } from 'zod';
 import { AppError } from '../../domain/errors';
+import * as rights from '../../domain/people/rights';
+import { permissions, platformPermissions } from '../../domain/people/roles';
 import * as tokens from '../../domain/people/tokens';
 import type { Db } from '../../domain/sql';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
-import {
-  actingOrg,
-  isPlatformAdmin,
-  type Principal,
-  permission,
-  requireScopes,
-} from '../http/access';
+import { actingOrg, isPlatformAdmin, type Principal, permission } from '../http/access';
 import { amount, id, instant, name, page } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
@@ -23,7 +19,7 @@ const newToken = z.strictObject({
   org_id: id.optional(),
   name,
   token_type: type,
-  scopes: z.array(z.enum(tokens.permissions)).default([]),
+  scopes: z.array(z.enum(permissions)).default([]),
   allowed_models: z.array(allowedModel).max(1_000).nullish(),
   user_id: id.nullish(),
   team_id: id.nullish(),
@@ -31,7 +27,12 @@ const newToken = z.strictObject({
   max_budget: amount('max_budget').nullish(),
   expires_at: instant.nullish(),
 });
-const listQuery = z.strictObject({ org_id: id.optional(), type: type.optional(), ...page });
+const listQuery = z.strictObject({
+  org_id: id.optional(),
+  type: type.optional(),
+  created_by: id.optional().describe('Only the keys that this person made.'),
+  ...page,
+});
 const byName = z.strictObject({ org_id: id.optional(), name });
 const rotation = z.strictObject({
   org_id: id.optional(),
@@ -48,6 +49,7 @@ export const tokenRoutes = [
     access: write,
     input: newToken,
     handler: issue,
+    is_recorded: true,
     summary: 'Issue a key. Its value is shown in this answer only.',
     status: 201,
     answer: answers.issuedToken,
@@ -76,6 +78,7 @@ export const tokenRoutes = [
     access: write,
     input: byName,
     handler: revoke,
+    is_recorded: true,
     summary: 'Revoke a key at once; calls in flight finish.',
     answer: answers.token,
   }),
@@ -85,6 +88,7 @@ export const tokenRoutes = [
     access: write,
     input: rotation,
     handler: rotate,
+    is_recorded: true,
     summary: 'A new value for the same key; the old one works for overlap_seconds.',
     status: 201,
     answer: answers.issuedToken,
@@ -99,7 +103,7 @@ async function issue({ db, principal }: Ctx, input: z.infer<typeof newToken>) {
     throw new AppError('invalid_field', 'expires_at must be in the future.', {
       param: 'expires_at',
     });
-  return tokens.issue(db, {
+  const token = {
     org_id,
     name: input.name,
     token_type: input.token_type,
@@ -111,7 +115,8 @@ async function issue({ db, principal }: Ctx, input: z.infer<typeof newToken>) {
     max_budget_nanos: input.max_budget ?? null,
     expires_at: input.expires_at ?? null,
     created_by: principal.id,
-  });
+  };
+  return tokens.issue(db, token, principal);
 }
 
 async function list({ db, principal }: Ctx, { org_id, ...filter }: z.infer<typeof listQuery>) {
@@ -124,17 +129,27 @@ async function find({ db, principal }: Ctx, input: z.infer<typeof byName>) {
 }
 
 async function revoke({ db, principal }: Ctx, input: z.infer<typeof byName>) {
-  const org_id = await readOrg(db, principal, input.org_id);
+  const { org_id, caller } = await asNow(db, principal, input.org_id);
+  const token = await tokens.find(db, org_id, input.name);
+  const isOwn = token.user_id !== null && token.user_id === principal.user_id;
+  if (!isOwn) await rights.mayChange(db, { org_id, caller }, token);
   return tokens.revoke(db, org_id, input.name);
 }
 
 async function rotate({ db, principal }: Ctx, input: z.infer<typeof rotation>) {
-  const org_id = await readOrg(db, principal, input.org_id);
+  const { org_id, caller } = await asNow(db, principal, input.org_id);
   const token = await tokens.find(db, org_id, input.name);
   // The answer holds a working key, so it is as good as a new one with these scopes.
-  requireScopes(principal, token.scopes, 'name');
+  await rights.mayChange(db, { org_id, caller }, token);
   const key = await tokens.rotate(db, token, input.overlap_seconds);
   return { ...(await tokens.find(db, org_id, input.name)), key };
+}
+
+/** The organization, locked, and what the caller may do in it now. */
+async function asNow(db: Db, principal: Principal, named: string | undefined) {
+  const org_id = await readOrg(db, principal, named);
+  const caller = org_id === null ? principal : await rights.lock(db, org_id, principal);
+  return { org_id, caller };
 }
 
 /**
@@ -156,7 +171,7 @@ async function tokenOrg(
   principal: Principal,
   input: z.infer<typeof newToken>,
 ): Promise<string | null> {
-  const isPlatformKey = input.scopes.some((scope) => tokens.platformPermissions.includes(scope));
+  const isPlatformKey = input.scopes.some((scope) => platformPermissions.includes(scope));
   if (isPlatformKey && isPlatformAdmin(principal) && input.org_id === undefined) return null;
   return actingOrg(db, principal, input.org_id);
 }
@@ -172,7 +187,7 @@ function checkScopes(
   if (input.token_type === 'gateway') return;
   const param = (['allowed_models', 'max_budget'] as const).find((field) => input[field] != null);
   if (param) throw new AppError('invalid_field', `${param} is for gateway keys.`, { param });
-  const platform = input.scopes.find((scope) => tokens.platformPermissions.includes(scope));
+  const platform = input.scopes.find((scope) => platformPermissions.includes(scope));
   if (platform && org_id !== null) {
     throw new AppError(
       'permission_denied',
@@ -180,5 +195,13 @@ function checkScopes(
       { param: 'scopes' },
     );
   }
-  requireScopes(principal, input.scopes, 'scopes');
+  const ofOrganization = input.scopes.find((scope) => !platformPermissions.includes(scope));
+  if (ofOrganization && input.scopes.includes('control_plane')) {
+    throw new AppError(
+      'invalid_field',
+      `control_plane stands for gateways and goes with no scope of people such as ${ofOrganization}. Make a key for each.`,
+      { param: 'scopes' },
+    );
+  }
+  rights.requireScopes(principal, input.scopes, 'scopes');
 }

@@ -33,6 +33,7 @@ export const walletSettingsRoutes = [
     access: platformAdmin,
     input: settingsBody,
     handler: putSettings,
+    is_recorded: true,
     summary: 'Change the given wallet settings of an organization.',
     answer: answers.settings,
   }),

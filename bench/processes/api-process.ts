@@ -21,7 +21,10 @@ const waiters = openWaiters({ db, batches, database_url, log });
 const temporal = openTemporal({ address: '127.0.0.1:1', namespace: 'svc' }, db);
 const secrets = createSecrets(randomBytes(32).toString('base64'));
 const isDraining = () => false;
-const app = createApp({ db, batches, waiters, temporal, secrets, isDraining }, log);
+const app = createApp(
+  { db, batches, waiters, temporal, secrets, isDraining, payment_hosts: [] },
+  log,
+);
 createServer(app.callback()).listen(Number(process.env.PORT), '127.0.0.1');
 
 function withoutBatches(pool: Db): Batches {

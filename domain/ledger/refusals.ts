@@ -32,6 +32,13 @@ export const refusals: Record<string, Refusal> = {
     code: 'invalid_credential',
     message: 'This key has expired or was revoked. Use a living key.',
   },
+  not_team_member: {
+    code: 'not_team_member',
+    message:
+      'This person is not in this team, so its wallet does not pay. An admin takes them in: POST /v1/organizations/{id}/teams/{team_id}/members.',
+    verdict_message:
+      "The ticket's person is not in its team any more. Take them in again, or deny the ticket.",
+  },
   model_not_priced: {
     code: 'model_not_priced',
     message:

@@ -26,11 +26,13 @@ export interface Transaction {
   payment_session_id: string | null;
   description: string | null;
   created_at: Date;
+  /** Who made it by hand; null for calls, clocks and providers, and for entries of before. */
+  actor: string | null;
 }
 
 /** The columns of an entry that people see. */
 export const columns = `id, wallet_id, seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase,
-  actual_cost_nanos, transfer_id, payment_session_id, description, created_at`;
+  actual_cost_nanos, transfer_id, payment_session_id, description, created_at, actor`;
 
 interface LedgerPageRequest extends PageRequest {
   /**

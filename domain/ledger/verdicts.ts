@@ -72,8 +72,9 @@ export async function decide(db: Db, verdict: Verdict): Promise<TicketStatus> {
   const name = verdict.verdict === 'approved' ? 'approve_ticket' : 'deny_ticket';
   const { code } = await one<{ code: string | null }>(
     db,
-    `select code from ${name}(:org_id, :ticket_id, :verdict)`,
-    { org_id, ticket_id, verdict: JSON.stringify(verdict) },
+    `select v.code from set_config('svc.actor', :by, true) as c
+     cross join lateral ${name}(case when c is not null then :org_id end, :ticket_id, :verdict) as v`,
+    { org_id, ticket_id, verdict: JSON.stringify(verdict), by: verdict.by },
   );
   if (code !== null && code !== 'repeated') throw refusedVerdict(code);
   return verdict.verdict;

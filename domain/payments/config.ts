@@ -51,6 +51,18 @@ const liveUrls: Record<ProviderName, string> = {
   payment_provider_b: 'https://api.stripe.com',
 };
 
+/** The hosts of each provider, live and for trials. Others count only if the process lists them. */
+const knownHosts: Record<ProviderName, readonly string[]> = {
+  payment_provider_a: ['api-m.paypal.com', 'api-m.sandbox.paypal.com'],
+  payment_provider_b: ['api.stripe.com'],
+};
+
+/** True if a provider's credentials may be sent there: a host of its own, or a listed one. */
+export function mayReach(name: ProviderName, base_url: string, listed: readonly string[]): boolean {
+  const host = new URL(base_url).hostname;
+  return knownHosts[name].includes(host) || listed.includes(host);
+}
+
 const neededCredentials: Record<ProviderName, readonly string[]> = {
   payment_provider_a: ['client_id', 'client_secret'],
   payment_provider_b: ['secret_key'],
@@ -167,6 +179,7 @@ async function putProvider(
   { name, credentials = {}, webhook_secret, ...plain }: ProviderChange & { name: ProviderName },
 ): Promise<void> {
   const old = await rowOf(trx, name);
+  requireOwnCredentials(old, { ...plain, credentials, webhook_secret });
   const sealed = await Promise.all(
     Object.entries(credentials).map(async ([field, value]) => [
       field,
@@ -184,6 +197,24 @@ async function putProvider(
     })
     .onConflict('name')
     .merge();
+}
+
+/**
+ * Refuses to send stored credentials to another address: whoever may change the address need not
+ * know them. They come in the same request, or the address stays.
+ */
+function requireOwnCredentials(old: ProviderRow, change: ProviderChange): void {
+  const { base_url, credentials = {}, webhook_secret } = change;
+  if (base_url === undefined || new URL(base_url).origin === new URL(old.base_url).origin) return;
+  if (Object.keys(old.credentials).length === 0 && old.webhook_secret === null) return;
+  const needed = neededCredentials[old.name];
+  if (webhook_secret !== undefined && needed.every((field) => credentials[field])) return;
+  throw new AppError(
+    'invalid_field',
+    `The stored credentials of ${old.name} are not sent to another address: give ` +
+      `${needed.join(', ')} and the webhook's secret in this request too.`,
+    { param: `${old.name}.base_url` },
+  );
 }
 
 /**

@@ -72,7 +72,12 @@ export function get(db: Db, id: string): Promise<Refund> {
  * Takes the refund from the wallet. Throws `credit_spent` if the credit does not cover it any more.
  */
 export async function debit(db: Db, id: string): Promise<void> {
-  await many(db, 'select debit_refund(:id)', { id });
+  await many(
+    db,
+    `select debit_refund(case when c is not null then r.id end)
+     from payment_refunds r cross join lateral set_config('svc.actor', r.requested_by, true) as c where r.id = :id`,
+    { id },
+  );
   const refund = await get(db, id);
   if (refund.error_code === 'credit_spent') throw refusalOf(refund);
 }

@@ -19,8 +19,7 @@ export const statuses = [
 
 export type SessionStatus = (typeof statuses)[number];
 
-// The state table; `payment_moves` of the database is the same one, and `move_payment` refuses the
-// rest.
+// The state table: `payment_moves` of the database, too. `move_payment` refuses the rest.
 export const moves: Record<SessionStatus, readonly SessionStatus[]> = {
   created: ['capturing', 'canceled', 'expired', 'failed'],
   capturing: ['captured', 'created', 'failed'],
@@ -62,6 +61,8 @@ export interface Session {
   credited_amount_nanos: bigint;
   /** The amount that refunds and disputes have taken back from the wallet. */
   refunded_amount_nanos: bigint;
+  /** How the newest refund that was asked for here stands. */
+  refund_status: 'pending' | 'succeeded' | 'failed' | null;
   late: boolean;
   error_code: ErrorReason | null;
   error_message: string | null;
@@ -74,6 +75,7 @@ export const sessionColumns = `
   s.id, s.org_id, s.user_id, s.provider, s.surface, s.provider_order_id, s.provider_capture_id, s.amount_nanos, s.currency,
   s.target_wallet_owner_type, coalesce(w.owner_team_id, w.owner_user_id) as target_wallet_owner_id, s.wallet_id, s.status,
   s.wallet_transaction_id, s.credited_nanos as credited_amount_nanos, s.debited_nanos as refunded_amount_nanos, s.is_late as late,
+  (select r.status from payment_refunds r where r.payment_session_id = s.id order by r.created_at desc limit 1) as refund_status,
   s.error_code, s.error_message, s.created_at, s.updated_at, s.expires_at`;
 
 const sessionRows = `select ${sessionColumns} from payment_sessions s join wallets w on w.id = s.wallet_id`;

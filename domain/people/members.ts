@@ -1,9 +1,10 @@
 import { AppError } from '../errors';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
-import { revokeKeys, unique } from './organizations';
-
-export type Role = 'owner' | 'admin' | 'billing_admin' | 'member';
+import { type EndedKeys, endKeys, endTeamKeys } from './makers';
+import { unique } from './organizations';
+import { type Caller, mayManage } from './rights';
+import { type Role, rolePermissions } from './roles';
 
 interface Member {
   user_id: string;
@@ -69,23 +70,64 @@ export function add(
     );
     if (!joined)
       throw new AppError('already_exists', 'This user is a member already.', { param: 'user_id' });
+    await requireOwnEmail(trx, { org_id, user_id: id });
     return get(trx, org_id, id);
   });
 }
 
-/** Gives a member another role; the permissions of their keys follow at once. */
+/** Whom a change is about. */
+interface Subject {
+  org_id: string;
+  user_id: string;
+}
+
+/** Who makes a change, with the rights that they have under the organization's lock. */
+interface By {
+  caller: Caller;
+  /** Keys that the person made, by name or id, which become the caller's. */
+  keep_keys?: readonly string[] | undefined;
+}
+
+/**
+ * Gives a member another role; the permissions of their keys follow at once. If that takes a
+ * permission away, the keys that they made are revoked, except those that stand for themselves.
+ */
 export async function setRole(
-  db: Db,
-  org_id: string,
-  user_id: string,
+  trx: Db,
+  subject: Subject,
   role: Role,
-): Promise<Member> {
+  { caller, keep_keys = [] }: By,
+): Promise<Member & EndedKeys> {
+  const { org_id, user_id } = subject;
+  const before = await get(trx, org_id, user_id);
+  mayManage(caller, before.role);
+  mayManage(caller, role);
+  if (role !== 'owner') await requireAnotherOwner(trx, subject);
   await many(
-    db,
+    trx,
     'update memberships set role = :role where org_id = :org_id and user_id = :user_id and archived_at is null',
     { org_id, user_id, role },
   );
-  return get(db, org_id, user_id);
+  const isLess = rolePermissions[before.role].some((one) => !rolePermissions[role].includes(one));
+  const ended = isLess
+    ? await endKeys(trx, { ...subject, with_own: false }, { caller, keep_keys })
+    : { revoked_keys: [], kept_keys: [] };
+  return { ...(await get(trx, org_id, user_id)), ...ended };
+}
+
+/** An organization that had an owner keeps one. */
+async function requireAnotherOwner(trx: Db, { org_id, user_id }: Subject): Promise<void> {
+  const owners = await many<{ user_id: string }>(
+    trx,
+    `select user_id from memberships where org_id = :org_id and role = 'owner' and archived_at is null`,
+    { org_id },
+  );
+  if (owners.length !== 1 || owners[0]?.user_id !== user_id) return;
+  throw new AppError(
+    'last_owner',
+    'This is the last owner of the organization. Make another member the owner first.',
+    { param: 'user_id' },
+  );
 }
 
 interface Membership {
@@ -110,58 +152,92 @@ export function ofIdentity(
   );
 }
 
-/** Removes a member and revokes their keys of this organization in the same transaction. */
-export function remove(db: Db, org_id: string, user_id: string): Promise<void> {
-  return db.transaction(async (trx) => {
-    await one(
-      trx,
-      `update memberships set archived_at = clock_timestamp()
-       where org_id = :org_id and user_id = :user_id and archived_at is null returning user_id`,
-      { org_id, user_id },
-      'No member',
-    );
-    await many(
-      trx,
-      'delete from team_members m using teams t where t.id = m.team_id and t.org_id = :org_id and m.user_id = :user_id',
-      { org_id, user_id },
-    );
-    await revokeKeys(trx, 'user_id', { org_id, id: user_id });
-  });
+/**
+ * Removes a member, and revokes in the same transaction their keys of this organization and those
+ * that they made.
+ */
+export async function remove(
+  trx: Db,
+  subject: Subject,
+  { caller, keep_keys = [] }: By,
+): Promise<EndedKeys> {
+  const { org_id, user_id } = subject;
+  mayManage(caller, (await get(trx, org_id, user_id)).role);
+  await requireAnotherOwner(trx, subject);
+  const bindings = { org_id, user_id };
+  await many(
+    trx,
+    `update memberships set archived_at = clock_timestamp()
+     where org_id = :org_id and user_id = :user_id and archived_at is null`,
+    bindings,
+  );
+  await many(
+    trx,
+    'delete from team_members m using teams t where t.id = m.team_id and t.org_id = :org_id and m.user_id = :user_id',
+    bindings,
+  );
+  return endKeys(trx, { ...subject, with_own: true }, { caller, keep_keys });
 }
 
+/** Takes a member into a team; both are locked, so that neither ends meanwhile. */
 export async function addToTeam(
   db: Db,
   org_id: string,
   team_id: string,
   user_id: string,
 ): Promise<void> {
-  await one(
-    db,
-    'select 1 from teams where id = :team_id and org_id = :org_id and archived_at is null',
-    { org_id, team_id },
-    'No team',
-  );
-  await get(db, org_id, user_id);
-  await many(
-    db,
-    'insert into team_members (team_id, user_id) values (:team_id, :user_id) on conflict do nothing',
-    { team_id, user_id },
-  );
+  await db.transaction(async (trx) => {
+    await one(
+      trx,
+      'select 1 from teams where id = :team_id and org_id = :org_id and archived_at is null for share',
+      { org_id, team_id },
+      'No team',
+    );
+    await one(
+      trx,
+      'select 1 from memberships where org_id = :org_id and user_id = :user_id and archived_at is null for share',
+      { org_id, user_id },
+      'No member',
+    );
+    await many(
+      trx,
+      'insert into team_members (team_id, user_id) values (:team_id, :user_id) on conflict do nothing',
+      { team_id, user_id },
+    );
+  });
 }
 
+/** Takes a person out of a team, and ends the keys that were for this person in this team. */
 export async function removeFromTeam(
-  db: Db,
-  org_id: string,
-  team_id: string,
-  user_id: string,
-): Promise<void> {
+  trx: Db,
+  at: { org_id: string; team_id: string; user_id: string },
+): Promise<Pick<EndedKeys, 'revoked_keys'>> {
   await one(
-    db,
+    trx,
     `delete from team_members m using teams t
      where t.id = m.team_id and t.org_id = :org_id and m.team_id = :team_id and m.user_id = :user_id returning m.user_id`,
-    { org_id, team_id, user_id },
+    at,
     'No member of this team',
   );
+  return endTeamKeys(trx, at);
+}
+
+/** People of one organization are told apart by their e-mail addresses. */
+async function requireOwnEmail(trx: Db, subject: Subject): Promise<void> {
+  const other = await maybe(
+    trx,
+    `select 1 from users u
+     join users o on lower(o.email) = lower(u.email) and o.id <> u.id
+     join memberships m on m.user_id = o.id and m.org_id = :org_id and m.archived_at is null
+     where u.id = :user_id limit 1`,
+    { ...subject },
+  );
+  if (other)
+    throw new AppError(
+      'already_exists',
+      'A member has this e-mail address already. Give another one, or change the role of that member.',
+      { param: 'email' },
+    );
 }
 
 async function createUser(

@@ -2,50 +2,12 @@ import { sha256 } from '../digest';
 import { AppError } from '../errors';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
-import { invalidKey, newKey, type TokenType } from './keys';
-import type { Role } from './members';
-
-export const permissions = [
-  'org:billing',
-  'agents:read',
-  'agents:write',
-  'tokens:write',
-  'org:members',
-  'events:read',
-  'platform:admin',
-  'control_plane',
-] as const;
-export type Permission = (typeof permissions)[number];
-
-/** Scopes that belong to the platform: no organization's key carries them. */
-export const platformPermissions: readonly Permission[] = ['platform:admin', 'control_plane'];
-
-/**
- * The permissions of each role. A key made for a person never has more, also when the role shrinks
- * later.
- */
-export const rolePermissions: Record<Role, readonly Permission[]> = {
-  owner: permissions.filter((scope) => !platformPermissions.includes(scope)),
-  admin: ['agents:read', 'agents:write', 'tokens:write', 'org:members', 'events:read'],
-  billing_admin: ['org:billing'],
-  member: [],
-};
-
-export interface LivingToken {
-  id: string;
-  secret_id: string;
-  org_id: string | null;
-  token_type: TokenType;
-  scopes: Permission[];
-  user_id: string | null;
-  team_id: string | null;
-  agent_id: string | null;
-  allowed_models: string[] | null;
-  expires_at: Date | null;
-}
+import { newKey, type TokenType } from './keys';
+import { type Caller, mayManage, requireMaker, requirePerson } from './rights';
+import { type Permission, type Role, rolePermissions } from './roles';
 
 /** A token as people see it: everything but its secret. */
-interface Token {
+export interface Token {
   id: string;
   name: string;
   token_type: TokenType;
@@ -57,6 +19,8 @@ interface Token {
   agent_id: string | null;
   max_budget_nanos: bigint | null;
   spent_nanos: bigint;
+  /** The person who made it; the key, if that stood for nobody. */
+  created_by: string | null;
   created_at: Date;
   expires_at: Date | null;
   last_used_at: Date | null;
@@ -77,9 +41,10 @@ export interface NewToken {
   created_by: string;
 }
 
-const tokenRows = `
+/** The tokens of an organization; more conditions may follow. */
+export const tokenRows = `
   select t.id, t.name, t.token_type, s.prefix, t.scopes, t.allowed_models, t.user_id, t.team_id, t.agent_id, t.max_budget_nanos,
-    t.spent_nanos, t.created_at, t.expires_at, t.last_used_at,
+    t.spent_nanos, t.created_by, t.created_at, t.expires_at, t.last_used_at,
     case when t.revoked_at is not null then 'revoked' when t.expires_at <= clock_timestamp() then 'expired' else 'active' end as status
   from tokens t
   join lateral (select prefix from token_secrets where token_id = t.id order by created_at desc, id desc limit 1) s on true
@@ -87,12 +52,13 @@ const tokenRows = `
 
 /**
  * Issues a key. Its value is in this answer and nowhere else. A name is free again once its key
- * expired or was revoked.
+ * expired or was revoked. Without a caller it is made by the installation itself.
  */
-export function issue(db: Db, token: NewToken): Promise<Token & { key: string }> {
+export function issue(db: Db, token: NewToken, caller?: Caller): Promise<Token & { key: string }> {
   const { org_id, name } = token;
   return db.transaction(async (trx) => {
-    await checkOwners(trx, token);
+    await requireMaker(trx, token);
+    await checkOwners(trx, token, caller);
     await many(
       trx,
       `update tokens set revoked_at = expires_at
@@ -113,6 +79,7 @@ export function issue(db: Db, token: NewToken): Promise<Token & { key: string }>
         { param: 'name' },
       );
     const key = await addSecret(trx, made.id, token.token_type);
+    if (caller !== undefined && drawsOnAnother(token, caller)) await tellPerson(trx, made.id);
     return { ...(await find(trx, org_id, name)), key };
   });
 }
@@ -121,12 +88,17 @@ export function issue(db: Db, token: NewToken): Promise<Token & { key: string }>
 export function list(
   db: Db,
   org_id: string | null,
-  { type = null, ...window }: PageRequest & { type?: TokenType | null | undefined },
+  {
+    type = null,
+    created_by = null,
+    ...window
+  }: PageRequest & { type?: TokenType | null | undefined; created_by?: string | null | undefined },
 ): Promise<Page<Token>> {
   return pageOf(
     db,
-    `${tokenRows} and (:type::text is null or t.token_type = :type) and ${isMadeBefore('t.created_at')} order by t.id desc`,
-    { org_id, type },
+    `${tokenRows} and (:type::text is null or t.token_type = :type) and (:created_by::text is null or t.created_by = :created_by)
+     and ${isMadeBefore('t.created_at')} order by t.id desc`,
+    { org_id, type, created_by },
     window,
   );
 }
@@ -183,19 +155,6 @@ export function rotate(
   });
 }
 
-/**
- * Notes that a key was used, at most once a minute; a row that money is just moving on is noted by
- * that.
- */
-async function touch(db: Db, id: string): Promise<void> {
-  await many(
-    db,
-    `update tokens set last_used_at = clock_timestamp()
-     where id = (select id from tokens where id = :id for no key update skip locked)`,
-    { id },
-  );
-}
-
 async function addSecret(trx: Db, token_id: string, type: TokenType): Promise<string> {
   const key = await newKey(type);
   await many(
@@ -213,7 +172,7 @@ async function addSecret(trx: Db, token_id: string, type: TokenType): Promise<st
 /**
  * User, team and agent of a key belong to its organization, and the user's role carries its scopes.
  */
-async function checkOwners(trx: Db, token: NewToken): Promise<void> {
+async function checkOwners(trx: Db, token: NewToken, caller?: Caller): Promise<void> {
   const { org_id, user_id, team_id, agent_id } = token;
   // Locked, so that a key cannot slip past the removal of its owner, which revokes the keys that it
   // sees.
@@ -234,61 +193,39 @@ async function checkOwners(trx: Db, token: NewToken): Promise<void> {
     throw new AppError('invalid_field', `The role ${user?.role} does not carry ${excess}.`, {
       param: 'scopes',
     });
+  if (user_id !== null && team_id !== null) await requireTeamMember(trx, team_id, user_id);
+  if (caller === undefined || org_id === null) return;
+  requirePerson(caller, token);
+  // Whoever holds an access key for a person is that person on the routes of members.
+  if (user?.role && token.token_type === 'access' && user_id !== caller.user_id)
+    mayManage(caller, user.role, 'user_id');
 }
 
-interface FoundToken extends LivingToken {
-  hash: string;
-  /** The present role of the key's person. */
-  role: Role | null;
-  /** True if the last noted use is over a minute old. */
-  is_unnoted: boolean;
-}
-
-/**
- * The living tokens among keys' hashes, with the scopes that their persons' roles still allow;
- * notes their use.
- */
-export async function findLiving(
-  db: Db,
-  hashes: readonly string[],
-): Promise<Map<string, LivingToken>> {
-  const found = await many<FoundToken>(
-    db,
-    `select s.hash, t.id, s.id as secret_id, t.org_id, t.token_type, t.scopes, t.user_id, t.team_id, t.agent_id,
-       t.allowed_models, least(t.expires_at, s.expires_at) as expires_at, m.role,
-       coalesce(t.last_used_at < clock_timestamp() - interval '1 minute', true) as is_unnoted
-     from token_secrets s
-     join tokens t on t.id = s.token_id
-     left join memberships m on m.org_id = t.org_id and m.user_id = t.user_id
-     where s.hash = any(:hashes) and t.revoked_at is null
-       and coalesce(t.expires_at > clock_timestamp(), true) and coalesce(s.expires_at > clock_timestamp(), true)`,
-    { hashes },
+async function requireTeamMember(trx: Db, team_id: string, user_id: string): Promise<void> {
+  const found = await maybe(
+    trx,
+    'select 1 from team_members where team_id = :team_id and user_id = :user_id for share',
+    { team_id, user_id },
   );
-  for (const { id, is_unnoted } of found) if (is_unnoted) await touch(db, id);
-  return new Map(found.map((token) => [token.hash, withinRole(token)]));
+  if (found === undefined)
+    throw new AppError(
+      'invalid_field',
+      'This person is not in this team. Take them in first, or leave out user_id or team_id.',
+      { param: 'team_id' },
+    );
 }
 
-/**
- * The living token of an organization by its id, with its newest secret; `invalid_credential` if
- * there is none.
- */
-export async function findLivingById(db: Db, org_id: string, id: string): Promise<LivingToken> {
-  const found = await maybe<{ hash: string }>(
-    db,
-    `select s.hash from token_secrets s join tokens t on t.id = s.token_id
-     where t.id = :id and t.org_id = :org_id and coalesce(s.expires_at > clock_timestamp(), true)
-     order by s.expires_at desc nulls first limit 1`,
-    { id, org_id },
+function drawsOnAnother({ token_type, user_id }: NewToken, caller: Caller): boolean {
+  return token_type === 'gateway' && user_id !== null && user_id !== caller.user_id;
+}
+
+/** Says in the events that a key may now spend a person's money, and who made it. */
+async function tellPerson(trx: Db, id: string): Promise<void> {
+  await many(
+    trx,
+    `select append_event(t.org_id, 'key.issued', jsonb_build_object('key_id', t.id, 'name', t.name, 'user_id', t.user_id,
+       'team_id', t.team_id, 'created_by', t.created_by))
+     from tokens t where t.id = :id`,
+    { id },
   );
-  const token = found && (await findLiving(db, [found.hash])).get(found.hash);
-  if (token === undefined) throw invalidKey();
-  return token;
-}
-
-function withinRole({ hash: _, role, is_unnoted: __, ...token }: FoundToken): LivingToken {
-  if (role === null) return token;
-  return {
-    ...token,
-    scopes: token.scopes.filter((scope) => rolePermissions[role].includes(scope)),
-  };
 }

@@ -34,7 +34,14 @@ const claims = new Map([
  */
 export function strangerIn({ identity }: Identified, error: unknown): unknown {
   if (identity.proof !== 'signed_assertion') return error;
-  if (!isAppError(error) || error.code !== 'invalid_field') return error;
+  if (!isAppError(error)) return error;
+  if (error.code === 'not_team_member')
+    return new AppError(
+      'not_team_member',
+      'The person of this assertion is not in the team that its claim "kt_team_id" names.',
+      { param: 'kt_team_id' },
+    );
+  if (error.code !== 'invalid_field') return error;
   const name = claims.get(error.details.param ?? '');
   if (name === undefined) return error;
   return new AppError(

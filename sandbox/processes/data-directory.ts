@@ -1,4 +1,4 @@
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { link, mkdir, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -18,7 +18,8 @@ export async function claimDirectory(data_dir: string) {
   const lock = path.join(data_dir, 'start.lock');
   const records = path.join(data_dir, 'processes.json');
   const us = birthOf(process.pid) ?? { pid: process.pid, born: 'unknown' };
-  await mkdir(data_dir, { recursive: true });
+  // Root's PostgreSQL runs as a system user, who must pass through; nobody lists what is in it.
+  await mkdir(data_dir, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 });
   await takeLock(lock, us);
   await endLeftovers(records);
   const processes = new Map<string, Birth>();
@@ -35,6 +36,13 @@ export async function claimDirectory(data_dir: string) {
       for (const file of [records, lock]) rmSync(file, { force: true });
     },
   };
+}
+
+/** Makes a folder of ours in the data directory, or closes it: only we may look into it. */
+export function privateFolder(folder: string): string {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  chmodSync(folder, 0o700);
+  return folder;
 }
 
 /**

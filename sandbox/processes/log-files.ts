@@ -1,5 +1,6 @@
-import { createWriteStream, mkdirSync, renameSync, statSync, type WriteStream } from 'node:fs';
+import { createWriteStream, renameSync, statSync, type WriteStream } from 'node:fs';
 import path from 'node:path';
+import { privateFolder } from './data-directory';
 
 // A file that has grown this large makes room for a new one; the one before is kept.
 const FILE_BYTES_MAX = 32 * 1_048_576;
@@ -16,7 +17,7 @@ interface Open {
 export function createLogFiles(folder: string, bytes_max = FILE_BYTES_MAX) {
   const files = new Map<string, Open>();
   const open = (name: string): Open => {
-    mkdirSync(folder, { recursive: true });
+    privateFolder(folder);
     const file = fileOf(folder, name);
     const stream = createWriteStream(file, { flags: 'a', mode: 0o600 });
     // A full disk must not stop the log; the console still shows the lines.

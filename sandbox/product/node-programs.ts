@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { childVariables } from '../../runtime/config';
 import { root } from '../../runtime/root';
 import type { TemporalAddress } from '../../temporal/connection';
 import type { Program } from '../processes/processes';
@@ -11,6 +12,9 @@ interface Script {
   name: string;
   /** From the project's folder. */
   script: string;
+  /** A process of the product: it gets the variables that it reads, and the named ones. */
+  process_name?: 'api' | 'gateway' | 'worker';
+  named?: readonly string[];
   env: Record<string, string>;
 }
 
@@ -42,12 +46,15 @@ export async function isOk(url: string): Promise<boolean> {
   return response.status === 200;
 }
 
-function nodeProgram({ name, script, env }: Script, isReady: () => Promise<boolean>): Program {
+function nodeProgram(
+  { name, script, env, ...wanted }: Script,
+  isReady: () => Promise<boolean>,
+): Program {
   return {
     name,
     command: process.execPath,
     args: ['--require', followParent, 'run.cjs', script],
-    env: { ...process.env, ...env },
+    env: { ...childVariables(wanted), ...env },
     cwd: root,
     has_channel: true,
     stop_signals: ['SIGTERM', 'SIGKILL'],

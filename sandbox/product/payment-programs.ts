@@ -1,6 +1,7 @@
 import path from 'node:path';
 import type { PaymentPlaces } from '../demo/payment-seed';
 import { localUrl, type Ports, type StartOptions } from '../processes/addresses';
+import { privateFolder } from '../processes/data-directory';
 import type { Stack } from '../processes/stack';
 import type { Kept } from '../processes/supervisor';
 import { isOk, serverProgram } from './node-programs';
@@ -28,7 +29,8 @@ export function startPayments(
 ): Promise<Kept> {
   const [api_port] = ports.apis;
   const api_url = localUrl(api_port as number);
-  const file = (name: string) => path.resolve(options.DATA_DIR, 'payments', `${name}.jsonl`);
+  const folder = privateFolder(path.resolve(options.DATA_DIR, 'payments'));
+  const file = (name: string) => path.join(folder, `${name}.jsonl`);
   const { urls, shop_url } = paymentPlaces(ports);
   const program = serverProgram({
     name: 'sandbox-payments',

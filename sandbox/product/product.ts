@@ -1,6 +1,8 @@
 import path from 'node:path';
 import * as configs from '../../domain/gateway-config';
 import { createSecrets } from '../../domain/secrets';
+import { placesOf } from '../../gateway/config/reach';
+import { loadSettings } from '../../gateway/config/settings';
 import { migrate } from '../../migrations';
 import { temporalVariables } from '../../runtime/config';
 import { openDatabase } from '../../runtime/database';
@@ -211,9 +213,11 @@ async function startServices(
     serverProgram({
       name: numbered('api', index, ports.apis),
       script: 'api/main.ts',
+      process_name: 'api',
       env: {
         DATABASE_URL: url,
         SVC_SECRETS_KEY: secretsKey(options),
+        PAYMENT_HOSTS: paymentHosts(options),
         ...temporalEnv(temporalAddress(options, ports), options),
         API_PORT: String(port),
         API_HOST: options.API_HOST,
@@ -226,10 +230,17 @@ async function startServices(
     CONTROL_PLANE_TOKEN: seeded.keys.control_plane,
     GATEWAY_CONFIG: config_file,
   };
+  // What its file names, and what the control plane's configuration may.
+  const named = [
+    ...placesOf(loadSettings(config_file)).flatMap(({ variable }) => variable ?? []),
+    ...options.GATEWAY_SECRET_ENVS.map(({ name }) => name),
+  ];
   const gateways = ports.gateways.map((port, index) =>
     serverProgram({
       name: numbered('gateway', index, ports.gateways),
       script: 'gateway/main.ts',
+      process_name: 'gateway',
+      named,
       env: { ...env, GATEWAY_PORT: String(port), GATEWAY_HOST: options.GATEWAY_HOST },
       ready_url: `${localUrl(port)}/readyz`,
     }),
@@ -251,15 +262,22 @@ async function startWorker(
   const program = workerProgram({
     name: 'worker_lifecycle',
     script: 'workers/lifecycle.ts',
+    process_name: 'worker',
     env: {
       DATABASE_URL: database.url,
       SVC_SECRETS_KEY: secretsKey(options),
+      PAYMENT_HOSTS: paymentHosts(options),
       ...temporalEnv(temporal.address, options),
     },
     to,
     task_queue: 'lifecycle',
   });
   return stack.run('services', program);
+}
+
+/** The sandbox's providers are on this machine. */
+function paymentHosts({ PAYMENT_HOSTS }: StartOptions): string {
+  return ['127.0.0.1', ...PAYMENT_HOSTS].join(',');
 }
 
 function numbered(name: string, index: number, all: number[]): string {

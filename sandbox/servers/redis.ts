@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import Redis from 'ioredis';
-import { cacheFolder } from '../../runtime/config';
+import { cacheFolder, childVariables } from '../../runtime/config';
 import { freePorts } from '../processes/ports';
 import { launch, type Process, type Program } from '../processes/processes';
 import { firstUsable, intoCache, onPath } from './programs';
@@ -38,7 +38,7 @@ async function prepareRedis(port: number): Promise<Program> {
     name: 'redis',
     command: await findRedis(),
     args: ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'],
-    env: process.env,
+    env: childVariables(),
     cwd: '/',
     stop_signals: ['SIGTERM', 'SIGKILL'],
     isReady: () => answers(port),

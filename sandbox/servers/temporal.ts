@@ -1,9 +1,10 @@
-import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { Connection } from '@temporalio/client';
+import { childVariables } from '../../runtime/config';
 import type { TemporalAddress } from '../../temporal/connection';
 import { prepareNamespace, waitForNamespace } from '../../temporal/prepare';
 import { attribute_names } from '../../temporal/starts';
+import { privateFolder } from '../processes/data-directory';
 import type { Program } from '../processes/processes';
 import { findTemporal } from './temporal-program';
 
@@ -21,7 +22,7 @@ export async function prepareTemporal(options: {
 }): Promise<Program> {
   const { folder, port, ui_port } = options;
   const { command, server_version } = await findTemporal();
-  if (folder) await mkdir(folder, { recursive: true });
+  if (folder) privateFolder(folder);
   const address = `127.0.0.1:${port}`;
   const store = folder
     ? // A file belongs to the version that made it. Another version starts a fresh one, and the
@@ -50,7 +51,7 @@ export async function prepareTemporal(options: {
       ...pragmas.flatMap((pragma) => ['--sqlite-pragma', pragma]),
       ...attribute_names.flatMap((name) => ['--search-attribute', `${name}=Keyword`]),
     ],
-    env: { ...process.env, DO_NOT_TRACK: '1' },
+    env: { ...childVariables(), DO_NOT_TRACK: '1' },
     cwd: folder ?? '/',
     stop_signals: ['SIGTERM', 'SIGKILL'],
     isReady: async () => {

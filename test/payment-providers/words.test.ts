@@ -124,6 +124,16 @@ test.each([0, 1])(
   },
 );
 
+test('a capture of A that is refunded is refunded as a whole, whatever the list of refunds leaves out', async () => {
+  const { order_id } = await opened.paid(A);
+  const set = { [`${CAPTURES}/0/status`]: 'REFUNDED' };
+  const whole = { status: 'succeeded', amount_nanos: 50n * UNIT };
+  expect((await readTold(A, order_id, set)).refunds).toMatchObject([whole]);
+  await opened.act(A, order_id, 'refund', { amount: '20.00' });
+  const { refunds } = await readTold(A, order_id, set);
+  expect(refunds.map(({ amount_nanos }) => amount_nanos)).toEqual([20n * UNIT, 30n * UNIT]);
+});
+
 test.each(cases(a.issues))('a capture of A refused with %s is %s', async (issue, meaning) => {
   const { provider } = opened.sandboxes[A];
   const order_id = await checkout(A);

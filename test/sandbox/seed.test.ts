@@ -97,7 +97,11 @@ test('both sandbox providers are set up, move with their ports, and a provider o
   expect(return_origins).toEqual(['http://127.0.0.1:3000', 'http://127.0.0.1:20202']);
 
   await putConfig(api.db, secrets, {
-    payment_provider_b: { base_url: 'https://api.stripe.com', credentials: { secret_key: 'own' } },
+    payment_provider_b: {
+      base_url: 'https://api.stripe.com',
+      credentials: { secret_key: 'own' },
+      webhook_secret: 'whsec_own',
+    },
     active_provider: 'payment_provider_b',
   });
   await seedPayments(api.db, secrets, org_id, places(20_300));

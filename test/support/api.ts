@@ -9,7 +9,7 @@ import { routes } from '../../api/table';
 import { audit } from '../../domain/ledger/audit';
 import * as members from '../../domain/people/members';
 import * as organizations from '../../domain/people/organizations';
-import * as tokens from '../../domain/people/tokens';
+import { rolePermissions } from '../../domain/people/roles';
 import { createSecrets } from '../../domain/secrets';
 import type { Db } from '../../domain/sql';
 import { listen } from '../../runtime/listen';
@@ -63,6 +63,9 @@ export async function startApi(more: Parts = {}): Promise<TestApi> {
   return { ...served, db, database_url, close };
 }
 
+/** Where the tests' payment providers are. */
+export const payment_hosts = ['127.0.0.1'];
+
 /** The control plane on a free port over the given database. */
 export async function serve(
   connections: Parts & { db: Db },
@@ -75,7 +78,10 @@ export async function serve(
   const temporal = openTemporal({ address: temporal_address, namespace: 'svc' }, db);
   const isDraining = () => false;
   const server = createServer(
-    createApp({ batches, waiters, temporal, secrets, isDraining, ...connections }, log).callback(),
+    createApp(
+      { batches, waiters, temporal, secrets, isDraining, payment_hosts, ...connections },
+      log,
+    ).callback(),
   );
   const url = `http://127.0.0.1:${await listen(server, 0)}`;
   const close = async () => {
@@ -152,7 +158,7 @@ export async function makeTenant(db: Db, currency = 'USD'): Promise<Tenant> {
   return {
     org_id,
     wallet_id: wallet.id,
-    owner_key: await makeKey(db, org_id, { scopes: tokens.rolePermissions.owner }),
+    owner_key: await makeKey(db, org_id, { scopes: rolePermissions.owner }),
     billing_key: await makeKey(db, org_id, { scopes: ['org:billing'] }),
     member_id,
     member_key: await makeKey(db, org_id, { user_id: member_id }),

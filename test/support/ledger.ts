@@ -58,6 +58,7 @@ export async function makeOrg(db: Db, columns: Record<string, unknown> = {}): Pr
   const [team] = await db('teams')
     .insert({ org_id: org.id, name: `Team ${tag}` })
     .returning('id');
+  await db('team_members').insert({ team_id: team.id, user_id: user.id });
   const wallet = (owner_type: string, owner_id: string | null) =>
     one<{ id: string }>(db, 'select id from ensure_wallet(:org_id, :owner_type, :owner_id)', {
       org_id: org.id,

@@ -11,7 +11,7 @@ import { openTemporal, type Temporal } from '../../temporal/client';
 import { dispatchDue } from '../../temporal/outbox';
 import { bundleWorkflows } from '../../workers/bundle';
 import { createWorkers } from '../../workers/run';
-import { secrets } from './api';
+import { payment_hosts, secrets } from './api';
 import { until } from './until';
 
 installRuntime();
@@ -40,7 +40,7 @@ export async function openWorker(
   const connection = await NativeConnection.connect({ address });
   const client = new Client({ connection: await Connection.connect({ address }), namespace });
   const workflow_code = await bundleWorkflows();
-  const activities = createActivities({ db, secrets });
+  const activities = createActivities({ db, secrets, payment_hosts });
   const parts = { connection, namespace, activities, workflow_code, tracing };
   const workers = await createWorkers(parts);
   const running = Promise.all(workers.map((worker) => worker.run()));

@@ -81,6 +81,7 @@ const domain: Record<string, string> = {
   pages: 'sql',
   outbox: 'sql',
   events: 'errors sql',
+  'audit-events': 'pages sql',
   'event-places': 'events sql',
   'gateway-config': 'pages sql',
   shares: '',

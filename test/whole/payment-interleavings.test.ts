@@ -4,7 +4,7 @@ import * as operators from '../../domain/payments/operators';
 import * as payments from '../../domain/payments/sessions';
 import { many } from '../../domain/sql';
 import { createProviderOf } from '../../payment-providers/configured';
-import { secrets, type Tenant } from '../support/api';
+import { payment_hosts, secrets, type Tenant } from '../support/api';
 import { diceOf, pick, play, storyOf } from '../support/payments/stories';
 import { makeBuyer, openPaymentWorld, type PaymentWorld, pay } from '../support/payments/world';
 
@@ -23,7 +23,7 @@ let steps: ReturnType<typeof createPaymentSteps>;
 beforeAll(async () => {
   world = await openPaymentWorld();
   tenant = await makeBuyer(world.db);
-  steps = createPaymentSteps(world.db, createProviderOf(world.db, secrets));
+  steps = createPaymentSteps(world.db, createProviderOf(world.db, secrets, payment_hosts));
   for (const sandbox of Object.values(world.sandboxes))
     await sandbox.fault({ on: 'webhook', times: 0, blocked: true });
 });
@@ -31,7 +31,7 @@ afterAll(() => world.close());
 
 interface Books {
   taken: number;
-  /** Refunds that are made or on their way, and what disputes withhold beyond those they name. */
+  /** Refunds made or on their way, and what disputes withhold beyond those that they name. */
   back: number;
   /** The same without refunds that are on their way. */
   done: number;

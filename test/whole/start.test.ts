@@ -11,6 +11,7 @@ import { type Birth, birthOf, isAlive } from '../../sandbox/processes/leftovers'
 import { pressFirst } from '../support/payments/sandbox';
 import { blocksOf, documents } from '../support/recipes';
 import { until } from '../support/until';
+import { requireClosed } from './closed-start';
 import { npmStart, printedCalls, type Started, shell, status, typesOf } from './npm-start';
 
 const scratch = mkdtempSync(path.join(tmpdir(), 'svc-start-'));
@@ -24,7 +25,7 @@ let npm: Started;
 let first: Demo;
 
 beforeAll(async () => {
-  npm = npmStart(data_dir);
+  npm = npmStart(data_dir, { SOME_SECRET: 'of-another-program' });
   first = await demoOf(npm);
 }, START_MS);
 
@@ -52,6 +53,9 @@ test('the three printed calls answer, stream, and show both in the ledger', asyn
     ]),
   );
 });
+
+test('each process knows only its own secrets, and nobody else looks into the data', () =>
+  requireClosed({ pids: first.pids, data_dir }));
 
 test("the README's recipes for each client print what stands behind them", async () => {
   const recipes = documents.flatMap(blocksOf).filter(({ language }) => language === 'ts');

@@ -140,7 +140,9 @@ test('an unsigned verdict is recorded only until the date that an operator names
   const at = (ms: number) => new Date(Date.now() + ms);
   const short = await makeShort(world, 10);
   const record = (accept_unsigned_until: Date | undefined, verdict: verdicts.Verdict) =>
-    createActivities({ db, secrets, accept_unsigned_until }).recordVerdict(verdict);
+    createActivities({ db, secrets, payment_hosts: [], accept_unsigned_until }).recordVerdict(
+      verdict,
+    );
   for (const until of [undefined, at(-1_000)])
     await expect(record(until, await approval(short))).rejects.toMatchObject({
       type: 'verdict_not_signed',

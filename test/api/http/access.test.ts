@@ -1,6 +1,7 @@
 import type { Route } from '../../../api/http/route';
 import { routes } from '../../../api/table';
 import * as keys from '../../../domain/people/keys';
+import { rolePermissions } from '../../../domain/people/roles';
 import * as tokens from '../../../domain/people/tokens';
 import type { Db } from '../../../domain/sql';
 import { type CallApi, makeTenant, refusal, startApi, type Tenant } from '../../support/api';
@@ -21,14 +22,14 @@ beforeAll(async () => {
   gateway = await gatewayToken(db);
   const expired = await makeKey(db, tenant.org_id, {
     name: 'expired',
-    scopes: tokens.rolePermissions.owner,
+    scopes: rolePermissions.owner,
   });
   await db('tokens')
     .where({ name: 'expired' })
     .update({ expires_at: new Date(Date.now() - 1_000) });
   const revoked = await makeKey(db, tenant.org_id, {
     name: 'revoked',
-    scopes: tokens.rolePermissions.owner,
+    scopes: rolePermissions.owner,
   });
   await tokens.revoke(db, tenant.org_id, 'revoked');
   const last = platform.endsWith('A') ? 'B' : 'A';
@@ -77,7 +78,7 @@ test.each(restricted.map((row) => [names(row), row.access.label, row] as const))
   '%s answers 403 to every key without %s',
   async (_, label, row) => {
     const enough = label.split(' or ');
-    const scopes = tokens.rolePermissions.owner.filter((scope) => !enough.includes(scope));
+    const scopes = rolePermissions.owner.filter((scope) => !enough.includes(scope));
     const keys = [await makeKey(db, tenant.org_id, { scopes }), tenant.member_key];
     keys.push(label === 'control_plane' ? platform : gateway);
     for (const key of keys) {

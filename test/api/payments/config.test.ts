@@ -72,14 +72,15 @@ test('before the first change no provider is enabled, configured or active', asy
 test('a provider is set up in parts, chosen once it is whole, and told to organizations', async () => {
   const tenant = await makeTenant(db, 'EUR');
   const { webhook_secret, ...key } = secretsOfB;
-  const first = await config({ payment_provider_b: { enabled: true, ...key } });
+  const base_url = 'http://127.0.0.1:8092';
+  const first = await config({ payment_provider_b: { enabled: true, base_url, ...key } });
   expect(first.body.payment_provider_b).toMatchObject({ enabled: true, configured: false });
   const early = await config({ active_provider: 'payment_provider_b' });
   expect(refusal(early)).toMatchObject({ status: 422, param: 'active_provider' });
   expect(early.body.error.message).toContain('webhook secret');
   const whole = await config({
     active_provider: 'payment_provider_b',
-    payment_provider_b: { webhook_secret, base_url: 'http://127.0.0.1:8092' },
+    payment_provider_b: { webhook_secret },
   });
   expect(whole.body).toMatchObject({
     active_provider: 'payment_provider_b',

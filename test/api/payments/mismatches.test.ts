@@ -57,6 +57,9 @@ test.each(['credit', 'refund', 'close'])(
       action
     ];
     expect([answer.body.status, await balance(), (await refundsAt(checkout)).length]).toEqual(end);
+    const entries = await world.db('wallet_transactions').where({ wallet_id: tenant.wallet_id });
+    const { resolved_by } = answer.body;
+    expect(entries.map(({ actor }) => actor)).toEqual(action === 'credit' ? [resolved_by] : []);
   },
 );
 

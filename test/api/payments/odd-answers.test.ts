@@ -82,7 +82,7 @@ test('a session is looked at for those who confirm it once in two seconds; soone
 
 test('equal creates, however many at once, share one try at the provider and its checkout', async () => {
   await world.use('payment_provider_a');
-  const script = { on: 'create', delay_ms: 1_500 };
+  const script = { on: 'create', delay_ms: 2_500 };
   await world.sandboxes.payment_provider_a.fault(script);
   const headers = { 'idempotency-key': 'the-same' };
   const create = () =>
@@ -127,6 +127,19 @@ test.each(['requires_action', 'requires_confirmation', 'requires_capture', 'a_ne
       status: 'completed',
       late: false,
     });
+  },
+);
+
+test.each([undefined, 'pending'])(
+  'a checkout that is paid, of which nobody has told us, cannot be canceled (%s)',
+  async (result) => {
+    const checkout = await silent('payment_provider_b', { on: 'capture', result });
+    await act(checkout, 'pay');
+    const path = `/v1/payments/sessions/${checkout.payment_session_id}/cancel`;
+    const canceled = await world.call('post', path, { key: tenant.member_key, body: {} });
+    expect(canceled.status).toBe(409);
+    const status = result === undefined ? 'completed' : 'capturing';
+    expect(await sessionOf(world, tenant, checkout)).toMatchObject({ status, late: false });
   },
 );
 

@@ -44,6 +44,18 @@ test.each(providerNames)(
     expect(await balance()).toBe(0);
     const session = await sessionOf(world, tenant, checkout);
     expect(session).toMatchObject({ status: 'refunded', credited_amount: 50, refunded_amount: 50 });
+    const entries = await world
+      .db('wallet_transactions')
+      .where({ payment_session_id: checkout.payment_session_id })
+      .orderBy('seq');
+    const [{ requested_by }] = await world.db('payment_refunds').where({
+      payment_session_id: checkout.payment_session_id,
+    });
+    // The provider's money is nobody's hand, the refund is its asker's.
+    expect(entries.map(({ type, actor }) => [type, actor])).toEqual([
+      ['payment_credit', null],
+      ['payment_refund', requested_by],
+    ]);
     const events = await many<{ type: string }>(
       world.db,
       `select type from events where payload ->> 'payment_session_id' = :id order by id`,
@@ -79,6 +91,8 @@ test.each(providerNames)(
       refund_status: 'pending',
     });
     expect(await balance()).toBe(0);
+    const shown = { status: 'completed', refund_status: 'pending', refunded_amount: 50 };
+    expect(await sessionOf(world, tenant, checkout)).toMatchObject(shown);
     await sandbox.act(order, 'fail-refund');
     await until(async () => (await balance()) === 50, 15_000);
     expect((await sessionOf(world, tenant, checkout)).refunded_amount).toBe(0);

@@ -86,7 +86,10 @@ test('an absurd settle is answered 200 at the bound, and a platform admin charge
     phase: 'excess',
     reservation_id: answer.body.reservation_id,
     description: 'seen',
+    actor: charged.body.decided_by,
   });
+  // The call that settled is nobody's hand.
+  expect(entries.body.transactions[1]).toMatchObject({ phase: 'close', actor: null });
 });
 
 test('an excess may be dropped; it is told in the events, and listed by its state', async () => {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { createKeyring } from '../../../api/ledger/keyring';
-import * as tokens from '../../../domain/people/tokens';
+import { rolePermissions } from '../../../domain/people/roles';
 import type { Db } from '../../../domain/sql';
 import { type CallApi, makeTenant, refusal, startApi, type Tenant } from '../../support/api';
 import { makeKey, platformKey } from '../../support/keys';
@@ -152,7 +152,7 @@ test('a member with a lower role loses what their keys could do', async () => {
 
 test('nobody gives a role that may do more than they may: an admin makes no owner, of themselves least', async () => {
   const { user_id } = await addMember('admin');
-  const key = await makeKey(db, tenant.org_id, { user_id, scopes: tokens.rolePermissions.admin });
+  const key = await makeKey(db, tenant.org_id, { user_id, scopes: rolePermissions.admin });
   const attempts = [
     await call('put', `${base}/members/${user_id}`, { key, body: { role: 'owner' } }),
     await call('put', `${base}/members/${user_id}`, { key, body: { role: 'billing_admin' } }),
@@ -169,6 +169,7 @@ test('nobody gives a role that may do more than they may: an admin makes no owne
 
 test('an admin neither lowers nor removes an owner', async () => {
   const { user_id } = await addMember('owner');
+  await addMember('owner');
   const key = await makeKey(db, tenant.org_id, { scopes: ['org:members'] });
   expect(
     (await call('put', `${base}/members/${user_id}`, { key, body: { role: 'member' } })).status,

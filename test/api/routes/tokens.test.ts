@@ -83,6 +83,7 @@ test('a key is shown once, with everything about it but its hash', async () => {
     agent_id: null,
     max_budget: 2.5,
     spent: 0,
+    created_by: expect.stringMatching(/^key_/),
     created_at: expect.any(String),
     expires_at: null,
     last_used_at: null,

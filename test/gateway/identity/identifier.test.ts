@@ -173,6 +173,26 @@ test.each([
   },
 );
 
+test("an assertion that names a team of others is 403 not_team_member by its claim, and the team's wallet pays nothing", async () => {
+  const { db } = world.api;
+  const { org_id } = world.org;
+  const url = await asserting();
+  const user_id = await makeMember();
+  const { id: team_id } = await organizations.createTeam(db, org_id, randomUUID());
+  const ask = async () =>
+    post(url + path, await sign(user_id, { kt_team_id: team_id }), chat('Hello'));
+  const refused = await ask();
+  expect(refused.status).toBe(403);
+  expect(refused.headers['x-should-retry']).toBe('false');
+  expect(JSON.parse(refused.text).error).toMatchObject({
+    code: 'not_team_member',
+    param: 'kt_team_id',
+  });
+  await members.addToTeam(db, org_id, team_id, user_id);
+  expect((await ask()).status).toBe(200);
+  expect(await lastPayer()).toMatchObject({ user_id, team_id });
+});
+
 test('what is no assertion of the issuer is refused before anything else', async () => {
   const url = await asserting();
   const { privateKey } = await generateKeyPair('ES256');

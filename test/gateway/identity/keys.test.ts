@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { request } from 'undici';
 import { newKey } from '../../../domain/people/keys';
-import * as tokens from '../../../domain/people/tokens';
+import { rolePermissions } from '../../../domain/people/roles';
 import {
   arrivals,
   chat,
@@ -32,7 +32,7 @@ afterAll(() => world.close());
 async function funded(): Promise<TestOrg & { owner_key: string }> {
   const org = await makeOrg(world.api.db);
   await credit(world.api.db, org.org_id, org.org_wallet, 1_000_000_000n);
-  const scopes = tokens.rolePermissions.owner;
+  const scopes = rolePermissions.owner;
   return { ...org, owner_key: await makeKey(world.api.db, org.org_id, { scopes }) };
 }
 

@@ -76,6 +76,7 @@ export async function openPaymentProcesses(): Promise<PaymentProcesses> {
     TEMPORAL_ADDRESS,
     TEMPORAL_NAMESPACE: NAMESPACE,
     SVC_SECRETS_KEY: secrets_key,
+    PAYMENT_HOSTS: '127.0.0.1',
     API_PORT: String(api_port),
     LOG_LEVEL: 'info',
   };

@@ -5,7 +5,7 @@ import * as refunds from '../../../domain/payments/refunds';
 import * as payments from '../../../domain/payments/sessions';
 import { many } from '../../../domain/sql';
 import { createProviderOf } from '../../../payment-providers/configured';
-import { secrets, type Tenant } from '../api';
+import { payment_hosts, secrets, type Tenant } from '../api';
 import type { PaymentWorld, Sandbox } from './world';
 
 // Stories of one payment: buyer, webhook, clock, operator, dispute and outage in a random order
@@ -159,7 +159,7 @@ export async function play(
   { org_id, member_id }: Tenant,
   { provider, story, dice }: { provider: ProviderName; story: string[][]; dice: Dice },
 ): Promise<{ id: string; order: string }> {
-  const steps = createPaymentSteps(world.db, createProviderOf(world.db, secrets));
+  const steps = createPaymentSteps(world.db, createProviderOf(world.db, secrets, payment_hosts));
   const id = await payments.create(world.db, {
     buyer: { org_id, user_id: member_id, created_by: member_id },
     provider,

@@ -1,0 +1,74 @@
+import { isMadeBefore, type Page, type PageRequest, pageOf } from './pages';
+import { type Db, many } from './sql';
+
+/** A change that somebody made: who, what, and how it was before and after, without secrets. */
+export interface AuditEvent {
+  id: string;
+  created_at: Date;
+  /** Null if it concerns the whole platform. */
+  org_id: string | null;
+  /** The person, or the key that stands for nobody; null if the installation acted by itself. */
+  actor: string | null;
+  /** The access key that was used; null for a person with a JWT. */
+  key_id: string | null;
+  request_id: string | null;
+  /** `key.created`, `member.changed`, `price.ended`: a noun, and what became of it. */
+  action: string;
+  object_id: string;
+  before: Record<string, unknown> | null;
+  after: Record<string, unknown> | null;
+}
+
+export interface AuditFilter {
+  /** Null: of all organizations and of the platform. */
+  org_id: string | null;
+  actor?: string | undefined;
+  action?: string | undefined;
+  object_id?: string | undefined;
+  since?: Date | undefined;
+  until?: Date | undefined;
+}
+
+/** Audit events, newest first. */
+export function list(
+  db: Db,
+  { org_id, actor, action, object_id, since, until }: AuditFilter,
+  window: PageRequest,
+): Promise<Page<AuditEvent>> {
+  return pageOf(
+    db,
+    `select id, created_at, org_id, actor, key_id, request_id, action, object_id, before, after from audit_events
+     where (:org_id::text is null or org_id = :org_id) and (:actor::text is null or actor = :actor)
+       and (:action::text is null or action = :action) and (:object_id::text is null or object_id = :object_id)
+       and (:since::timestamptz is null or created_at >= :since) and (:until::timestamptz is null or created_at < :until)
+       and ${isMadeBefore('created_at')} order by id desc`,
+    {
+      org_id,
+      actor: actor ?? null,
+      action: action ?? null,
+      object_id: object_id ?? null,
+      since: since ?? null,
+      until: until ?? null,
+    },
+    window,
+  );
+}
+
+/** Who acts: the person or else the key, the key that was used, and the request's label. */
+export interface Acting {
+  actor: string;
+  key_id?: string | undefined;
+  request_id?: string | undefined;
+}
+
+/**
+ * Names who acts for the rest of the transaction: its ledger entries and audit events say so.
+ */
+export async function actAs(trx: Db, { actor, key_id, request_id }: Acting): Promise<void> {
+  await many(
+    trx,
+    `select set_config('svc.actor', :actor, true), set_config('svc.key_id', :key_id, true),
+       set_config('svc.request_id', :request_id, true)`,
+    { actor, key_id: key_id ?? '', request_id: request_id ?? '' },
+  );
+}

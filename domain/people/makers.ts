@@ -1,0 +1,93 @@
+import { AppError } from '../errors';
+import { type Db, many } from '../sql';
+import { type Caller, isOwner, requirePerson } from './rights';
+import { rolePermissions } from './roles';
+import { type Token, tokenRows } from './tokens';
+
+// Who made a key answers for it: it falls with its maker's rights.
+
+export interface EndedKeys {
+  /** Revoked in this step. */
+  revoked_keys: Token[];
+  /** Named in keep_keys: they are the caller's now. */
+  kept_keys: Token[];
+}
+
+/**
+ * Revokes the living keys that a person made, and with `with_own` those that stand for the person;
+ * all but the kept ones, by name or id, which become the caller's and lose the scopes that the
+ * caller lacks. The organization is locked.
+ */
+export async function endKeys(
+  trx: Db,
+  at: { org_id: string; user_id: string; with_own: boolean },
+  { caller, keep_keys }: { caller: Caller; keep_keys: readonly string[] },
+): Promise<EndedKeys> {
+  const { org_id } = at;
+  const ending = await many<Token>(
+    trx,
+    `${tokenRows} and (t.created_by = :user_id or t.user_id = :user_id) and t.revoked_at is null
+     and (:with_own or t.user_id is distinct from :user_id) order by t.id desc`,
+    at,
+  );
+  const kept = keep_keys.map((name, n) => {
+    const token = ending.find(({ id }) => id === name) ?? ending.find((one) => one.name === name);
+    const param = `keep_keys.${n}`;
+    if (token === undefined)
+      throw new AppError('not_found', `No living key of this maker was found as ${name}.`, {
+        param,
+      });
+    if (token.user_id === at.user_id)
+      throw new AppError('invalid_field', `${name} stands for this person, so it cannot be kept.`, {
+        param,
+      });
+    requirePerson(caller, token, param);
+    return token.id;
+  });
+  const revoked = ending.map(({ id }) => id).filter((id) => !kept.includes(id));
+  await many(
+    trx,
+    'update tokens set revoked_at = clock_timestamp() where id = any(:revoked) and revoked_at is null',
+    { revoked },
+  );
+  await keep(trx, kept, caller);
+  return {
+    revoked_keys: await tokensOf(trx, org_id, revoked),
+    kept_keys: await tokensOf(trx, org_id, kept),
+  };
+}
+
+/** Revokes the living keys for a person in a team. */
+export async function endTeamKeys(
+  trx: Db,
+  at: { org_id: string; team_id: string; user_id: string },
+): Promise<Pick<EndedKeys, 'revoked_keys'>> {
+  const ended = await many<{ id: string }>(
+    trx,
+    `update tokens set revoked_at = clock_timestamp()
+     where org_id = :org_id and team_id = :team_id and user_id = :user_id and revoked_at is null returning id`,
+    at,
+  );
+  return {
+    revoked_keys: await tokensOf(
+      trx,
+      at.org_id,
+      ended.map(({ id }) => id),
+    ),
+  };
+}
+
+async function keep(trx: Db, ids: string[], caller: Caller): Promise<void> {
+  const scopes = isOwner(caller) ? rolePermissions.owner : caller.scopes;
+  await many(
+    trx,
+    `update tokens set created_by = maker_of(:caller_id),
+       scopes = array(select s from unnest(scopes) with ordinality as q (s, n) where s = any(:scopes) order by n)
+     where id = any(:ids)`,
+    { ids, caller_id: caller.id, scopes: [...scopes] },
+  );
+}
+
+function tokensOf(trx: Db, org_id: string, ids: string[]): Promise<Token[]> {
+  return many(trx, `${tokenRows} and t.id = any(:ids) order by t.id desc`, { org_id, ids });
+}
