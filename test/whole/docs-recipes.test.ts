@@ -36,7 +36,13 @@ beforeAll(async () => {
   redis = await openRedis();
   npm = spawn('npm', ['start'], {
     cwd: root,
-    env: { ...environment(), PORTS: 'free', GATEWAYS: '2', REDIS_URL: redis.url },
+    env: {
+      ...environment(),
+      PORTS: 'free',
+      GATEWAYS: '2',
+      REDIS_URL: redis.url,
+      GATEWAY_SECRET_ENVS: 'REDIS_URL',
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   for (const stream of [npm.stdout, npm.stderr]) {
