@@ -91,6 +91,11 @@ export function isUnable(error: unknown): boolean {
   return unable.test((error as { code?: string }).code ?? '');
 }
 
+/** True if the statement was ended from outside, by its time or by a person. */
+export function isCanceled(error: unknown): boolean {
+  return (error as { code?: string }).code === '57014';
+}
+
 /** True if a repeat may find a database that works: it is away, or cannot work now. */
 export function cannotWorkNow(error: unknown): boolean {
   return isUnreachable(error) || isUnable(error);

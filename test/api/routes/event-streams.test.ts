@@ -2,14 +2,19 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
 import { newId } from '../../../domain/ids';
 import { type Db, many, one } from '../../../domain/sql';
+import { openDatabase } from '../../../runtime/database';
 import { createLog } from '../../../runtime/log';
-import { type CallApi, makeTenant, refusal, startApi, type TestApi } from '../../support/api';
+import { type CallApi, makeTenant, refusal, serve } from '../../support/api';
+import { openTestDatabase, type TestDatabase } from '../../support/database';
 import { makeKey } from '../../support/keys';
 import { until } from '../../support/until';
 import { follow, type Seen } from './following';
 
-let api: TestApi;
+let api: Awaited<ReturnType<typeof serve>>;
+let database: TestDatabase;
 let db: Db;
+// The one session that reads for people: what it has read it reports at once if it is asked.
+let reads: Db;
 let call: CallApi;
 const lines: string[] = [];
 
@@ -17,11 +22,18 @@ beforeAll(async () => {
   const log = createLog('test', 'error');
   const error = log.error.bind(log) as (...given: unknown[]) => void;
   Object.assign(log, { error: (...given: unknown[]) => lines.push(String(given[1])) && error });
-  api = await startApi({ log });
-  ({ db, call } = api);
+  database = await openTestDatabase();
+  ({ db } = database);
+  reads = openDatabase(database.url, 1, 'test');
+  api = await serve({ db, log, pools: { people: db, reads, machine: db } });
+  ({ call } = api);
 });
 
-afterAll(() => api.close());
+afterAll(async () => {
+  await api.close();
+  await reads.destroy();
+  await database.close();
+});
 
 const FOREIGN = 20_000;
 
@@ -39,11 +51,9 @@ async function write(org_id: string, type: string, count: number): Promise<void>
 
 /** How many rows were read of all partitions so far, by whichever index. */
 async function rowsRead(): Promise<number> {
-  // Sessions report what they have read after a second, with their next statement.
-  await sleep(1_200);
-  await many(db, 'select pg_stat_force_next_flush()');
+  await many(reads, 'select pg_stat_force_next_flush()');
   const { read } = await one<{ read: number }>(
-    db,
+    reads,
     `select (sum(idx_tup_fetch) + sum(seq_tup_read))::int as read from pg_stat_user_tables
      where relname like 'events%'`,
   );
