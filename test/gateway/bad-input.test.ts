@@ -24,6 +24,12 @@ test.each<[string, number, object | string, Record<string, string>]>([
   ['not an object', 400, '[1]', {}],
   ['a deciding key twice', 400, '{"model":"gpt-4o-mini","model":"gpt-4o","messages":[]}', {}],
   ['another content type', 415, 'model=x', { 'content-type': 'text/plain' }],
+  [
+    'another charset',
+    415,
+    chat('Hello'),
+    { 'content-type': 'application/json; charset=iso-8859-1' },
+  ],
   ['no model', 422, { messages: [] }, {}],
   ['a model that is not text', 422, { model: 5, messages: [] }, {}],
   ['a deciding key twice, in other case', 400, '{"model":"gpt-4o-mini","MODEL":"gpt-4o"}', {}],
