@@ -65,10 +65,11 @@ export async function main(): Promise<void> {
 
 /** The schedules, brought to this program's definition once, and made whenever they are gone. */
 async function keepSchedules(client: Client, db: Knex, log: Logger): Promise<void> {
-  for (let are_brought = false; ; ) {
+  let step = bringSchedules;
+  for (;;) {
     try {
-      const count = await (are_brought ? makeSchedules : bringSchedules)(client, db);
-      are_brought = true;
+      const count = await step(client, db);
+      step = makeSchedules;
       if (count > 0)
         log.warn({ count }, "Temporal's store was new; unfinished workflows start again");
     } catch (error) {
