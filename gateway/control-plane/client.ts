@@ -31,6 +31,12 @@ type OrgKeyOwner = Wire<KeyOwner> & { org_id: string };
 
 type Extension = Wire<calls.Extension>;
 
+/**
+ * A refusal after a try whose answer was lost: that try may hold money yet, under the same request
+ * id.
+ */
+export class UncertainRefusal extends AppError {}
+
 /** The machine routes of the control plane, as the gateway uses them. */
 export interface ControlPlane {
   /** By the key itself, or by its id if another proof names it. Throws `invalid_credential`. */
@@ -136,8 +142,8 @@ function isRefusedKey(reply: Reply): boolean {
 }
 
 /**
- * One time-out, one retry with the same request id; then the request is canceled, so that a lost
- * answer leaves no hold.
+ * One time-out, one retry with the same request id. If any try may have reached the control plane
+ * and none is known to hold, the request is canceled, so that a lost answer leaves no hold.
  */
 async function reserve(
   { batches, settlements, log }: { batches: Batches; settlements: Settlements; log: Logger },
@@ -145,10 +151,13 @@ async function reserve(
 ): Promise<Reservation> {
   if (settlements.count() >= UNSETTLED_MAX) throw away();
   let reply = await batches.send('reserve', request, RESERVE_TIMEOUT_MS);
-  if (isLost(reply)) reply = await batches.send('reserve', request, RESERVE_TIMEOUT_MS);
+  const was_lost = isLost(reply);
+  if (was_lost) reply = await batches.send('reserve', request, RESERVE_TIMEOUT_MS);
   if (reply.status === 200) return (reply as Reply).body as unknown as Reservation;
+  // A call that is short of money may wait with this id; it cancels if it does not.
+  if (was_lost && reply.status === 402) throw toError(reply as Reply, UncertainRefusal);
   const { org_id, request_id } = request;
-  if (isLost(reply) || reply.status >= 500) {
+  if (was_lost || isLost(reply) || reply.status >= 500) {
     settlements.send({ org_id, request_id, outcome: 'canceled' });
   }
   if (reply.status === 0) throw away();
@@ -169,7 +178,7 @@ async function redeem(
   const { param, code } = errorOf(reply);
   const is_own = reply.status === 401 ? param !== 'key_id' : code === 'permission_denied';
   if (is_own || reply.status === 426) throw refusedCall(log, reply);
-  throw toError(reply);
+  throw toError(reply, reply.after_loss ? UncertainRefusal : AppError);
 }
 
 async function extend(batches: Batches, items: calls.Extend['items']): Promise<Extension[]> {
@@ -198,7 +207,7 @@ async function prices(batches: Batches): Promise<readonly Price[] | undefined> {
  * The control plane's refusal as this gateway's own: same code, status and extras, a cost ticket
  * included.
  */
-function toError(reply: Reply): AppError {
+function toError(reply: Reply, Kind: typeof AppError = AppError): AppError {
   const {
     code = 'internal_error',
     message = 'Refused.',
@@ -207,7 +216,7 @@ function toError(reply: Reply): AppError {
     ...extra
   } = errorOf(reply);
   const { resets_at } = extra as { resets_at?: unknown };
-  return new AppError(code as ErrorCode, message, {
+  return new Kind(code as ErrorCode, message, {
     status: reply.status,
     ...(param ? { param } : {}),
     // The header itself stays behind if many items share one answer.
