@@ -27,7 +27,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
   },
   { title: 'Stored ids', files: ['0028'] },
   { title: 'Caps on agents', files: ['0008'] },
-  { title: 'Cost tickets', files: ['0010', '0012', '0013', '0019', '0023', '0045'] },
+  { title: 'Cost tickets', files: ['0010', '0012', '0013', '0019', '0023', '0045', '0046'] },
   { title: 'Payments', files: ['0015', '0016', '0031'] },
   { title: 'Refunds', files: ['0017', '0032'] },
   { title: 'Gateways', files: ['0018'] },
