@@ -19,6 +19,7 @@ import {
 } from './configuration';
 import { errorOf, isLost, isRefusedCall, type Reply } from './replies';
 import { createSettlements, type Settlements } from './settlements';
+import { Spool } from './spool';
 
 /** The hold that pays for a call, as the control plane answers it. */
 export type Reservation = Wire<calls.Reservation>;
@@ -84,13 +85,21 @@ const READY_FRESH_MS = 500;
 // Probes give up soon; one that hangs would say nothing at all.
 const READY_TIMEOUT_MS = 1_000;
 
+interface ControlPlaneOptions {
+  urls: readonly string[];
+  token: string;
+  /** Where settlements wait that a process did not live to send; undefined for nowhere. */
+  spool_dir?: string | undefined;
+}
+
 export function openControlPlane(
-  { urls, token }: { urls: readonly string[]; token: string },
+  { urls, token, spool_dir }: ControlPlaneOptions,
   log: Logger,
 ): ControlPlane {
   const headers = { authorization: `Bearer ${token}`, 'x-svc-gateway-version': API_VERSION };
   const batches = openBatches({ urls, headers });
-  const settlements = createSettlements(batches, log);
+  const spool = spool_dir === undefined ? undefined : new Spool(spool_dir, log);
+  const settlements = createSettlements(batches, log, spool);
   // A key for this use alone: what it signs tells nothing of the token.
   const session_key = new Uint8Array(hkdfSync('sha256', token, '', 'svc mcp session v1', 32));
   const ready = cached(READY_FRESH_MS, () => isReady(batches, log));
@@ -110,7 +119,10 @@ export function openControlPlane(
     sign: (text) => createHmac('sha256', session_key).update(text).digest('base64url'),
     now: () => batches.now(),
     unsettled: settlements.count,
-    close: () => batches.close(),
+    close: () => {
+      settlements.close();
+      return batches.close();
+    },
   };
 }
 

@@ -16,6 +16,7 @@ import {
 } from '../../support/ledger';
 import { bodyHash } from '../../support/tickets';
 import {
+  least,
   type Owner,
   owners,
   type WaitingHold,
@@ -139,9 +140,7 @@ async function expectFair({ model, org }: World): Promise<void> {
   expect(model.balance.organization).toBeLessThan(first.need);
   // What was credited since it came is still there for it, whoever else has asked.
   if (first.was_first)
-    expect(model.balance.organization).toBeGreaterThanOrEqual(
-      first.credited < first.need ? first.credited : first.need,
-    );
+    expect(model.balance.organization).toBeGreaterThanOrEqual(least(first.credited, first.need));
 }
 
 test('money that comes while calls wait goes to who waits first, up to what they need; younger calls take what is beside it', async () => {

@@ -61,7 +61,7 @@ export const waitingStep: fc.Arbitrary<WaitingStep> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant('leave' as const), pick }) },
 );
 
-const least = (a: bigint, b: bigint) => (a < b ? a : b);
+export const least = (a: bigint, b: bigint) => (a < b ? a : b);
 const most = (a: bigint, b: bigint) => (a > b ? a : b);
 
 /** Two wallets and the calls that wait for them, oldest first. */
