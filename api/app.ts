@@ -1,22 +1,41 @@
-import Koa from 'koa';
+import Koa, { type Context } from 'koa';
+import type { Db } from '../domain/sql';
 import { createProviderOf } from '../payment-providers/configured';
 import { conventions } from '../runtime/conventions';
 import type { Logger } from '../runtime/log';
 import { API_VERSION } from '../runtime/version';
+import { createBuckets } from './http/buckets';
 import { createEventStreams } from './http/event-streams';
+import type { Pools } from './http/pools';
 import { type Connections, mount } from './http/route';
 import { requestSpans } from './http/tracing';
 import { createKeyring } from './ledger/keyring';
 import { docs } from './openapi/docs';
 import { routes } from './table';
 
+const gone = /^(ECONNRESET|EPIPE|ECONNABORTED)$/;
+
+type Made = 'pools' | 'buckets' | 'keyrings' | 'providerOf' | 'event_streams' | 'log';
+
+/** One pool serves all who call, unless there is one for each. */
+export type Given = Omit<Connections, Made> & {
+  db: Db;
+  pools?: Pools;
+  /** Of one key or person; 0: as many as come. */
+  requests_per_minute?: number | undefined;
+};
+
 /** The control plane as a Koa application. */
 export function createApp(
-  connections: Omit<Connections, 'keys' | 'providerOf' | 'event_streams' | 'log'>,
+  { db, requests_per_minute = 0, ...connections }: Given,
   log: Logger,
 ): Koa {
   const app = new Koa();
-  app.on('error', (error) => log.error({ err: error }, 'unexpected error'));
+  app.on('error', (error, ctx?: Context) => {
+    // A client that breaks off its connection is no error of ours.
+    if (ctx?.res.destroyed && gone.test(error.code ?? '')) return;
+    log.error({ err: error }, 'unexpected error');
+  });
   app.use(conventions(log));
   app.use((ctx, next) => {
     ctx.set('x-svc-api-version', API_VERSION);
@@ -24,13 +43,21 @@ export function createApp(
   });
   if (connections.tracing !== undefined) app.use(requestSpans(connections.tracing));
   app.use(docs());
-  const keys = createKeyring(connections.db);
-  const providerOf = createProviderOf(
-    connections.db,
-    connections.secrets,
-    connections.payment_hosts,
-  );
-  const event_streams = createEventStreams();
-  app.use(mount(routes, { ...connections, keys, providerOf, event_streams, log }).routes());
+  const { pools = { people: db, reads: db, machine: db }, secrets, isDraining } = connections;
+  const made = {
+    buckets: createBuckets(requests_per_minute),
+    pools,
+    keyrings: {
+      people: createKeyring(pools.people),
+      reads: createKeyring(pools.reads),
+      machine: createKeyring(pools.machine),
+    },
+    providerOf: createProviderOf(pools.people, secrets, connections.payment_hosts, {
+      authorities: connections.payment_authorities ?? [],
+    }),
+    event_streams: createEventStreams(pools.reads, isDraining),
+    log,
+  };
+  app.use(mount(routes, { ...connections, ...made }).routes());
   return app;
 }

@@ -3,9 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecrets } from '../domain/secrets';
 import { type Db, isUnreachable } from '../domain/sql';
 import { migrate } from '../migrations';
+import { authoritiesOf } from '../payment-providers/certificates';
 import { tuneCollector } from '../runtime/collector';
 import { loadConfig, temporalVariables } from '../runtime/config';
-import { openDatabase } from '../runtime/database';
 import { createJwtVerifier } from '../runtime/jwt';
 import { listen } from '../runtime/listen';
 import { createLog, type Logger } from '../runtime/log';
@@ -13,44 +13,36 @@ import { openProcessTracing } from '../runtime/telemetry/open';
 import { openTemporal } from '../temporal/client';
 import { temporalAddress } from '../temporal/connection';
 import { createApp } from './app';
+import { openPools } from './http/pools';
 import { openBatches } from './ledger/batches';
 import { openWaiters } from './ledger/waiters';
 
 const DRAIN_MS = 6_000;
+const REQUEST_MS = 30_000;
 
 /** The control plane: migrates, listens, and drains on SIGTERM and SIGINT. */
 export async function main(): Promise<void> {
   tuneCollector();
   const config = loadConfig('api');
   const log = createLog('api', config.LOG_LEVEL);
-  const db = openDatabase(config.DATABASE_URL, config.DATABASE_POOL_MAX, 'api');
+  const pools = openPools(config);
+  const db = pools.people;
   await waitForDatabase(db, log);
   await migrate(db);
-  const batches = openBatches(db, log);
+  const batches = openBatches(pools.machine, log);
   const { DATABASE_URL: database_url, TEMPORAL_NAMESPACE: namespace } = config;
-  const waiters = openWaiters({ db, batches, database_url, log });
+  const waiters = openWaiters({ db: pools.machine, batches, database_url, log });
   const temporal = openTemporal({ ...temporalAddress(temporalVariables()), namespace }, db);
   const secrets = createSecrets(config.SVC_SECRETS_KEY);
   const tracing = await openProcessTracing('api', config, log);
   let is_draining = false;
   const isDraining = () => is_draining;
-  const app = createApp(
-    {
-      db,
-      batches,
-      waiters,
-      temporal,
-      secrets,
-      tracing,
-      isDraining,
-      jwt: jwtOf(config),
-      payment_hosts: config.PAYMENT_HOSTS,
-    },
-    log,
-  );
-  const server = createServer(app.callback());
-  // Longer than a balancer's or gateway's idle time, so that they close first.
-  server.keepAliveTimeout = 65_000;
+  const opened = { db, pools, batches, waiters, temporal, secrets, tracing, isDraining };
+  const { REQUESTS_PER_MINUTE: requests_per_minute, PAYMENT_HOSTS: payment_hosts } = config;
+  const payment_authorities = authoritiesOf(config.PAYMENT_CA_FILES);
+  const payments = { payment_hosts, payment_authorities };
+  const app = createApp({ ...opened, ...payments, requests_per_minute, jwt: jwtOf(config) }, log);
+  const server = createApiServer(app);
   const port = await listen(server, config.API_PORT, { host: config.API_HOST, name: 'API' });
   log.info({ port }, 'api listens');
 
@@ -67,13 +59,22 @@ export async function main(): Promise<void> {
     await Promise.race([batches.close(), sleep(2_000, undefined, { ref: false })]);
     await temporal.close();
     await tracing?.close();
-    await db.destroy();
+    await Promise.all(Object.values(pools).map((pool) => pool.destroy()));
     log.info('api has stopped');
     process.exit(0);
   };
   const closed = new Promise<void>((resolve) => server.once('close', () => resolve()));
   process.once('SIGTERM', stop);
   process.once('SIGINT', stop);
+}
+
+function createApiServer(app: ReturnType<typeof createApp>) {
+  const server = createServer(app.callback());
+  // Longer than a balancer's or gateway's idle time, so that they close first.
+  server.keepAliveTimeout = 65_000;
+  // The longest that a request may take to arrive, whoever sends it.
+  server.requestTimeout = REQUEST_MS;
+  return server;
 }
 
 function jwtOf(config: ReturnType<typeof loadConfig<'api'>>) {

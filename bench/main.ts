@@ -7,6 +7,7 @@ import { ledgerRow } from './ledger';
 import { limitRows } from './limits';
 import { mcpRow } from './mcp';
 import { memoryRow } from './memory';
+import { neighbourRow } from './neighbours';
 import { paymentRows } from './payments';
 import { policyRow } from './policy';
 import type { Row } from './row';
@@ -21,6 +22,7 @@ const rows: Record<string, () => Promise<Row[]>> = {
   mcp: inCluster(async (cluster) => [await mcpRow(cluster)]),
   growth: inCluster(async (cluster) => [await growthRow(cluster)]),
   tickets: inCluster(ticketRows),
+  neighbours: inCluster(async (cluster) => [await neighbourRow(cluster)]),
   payments: inCluster(paymentRows),
   policy: async () => [await policyRow()],
   limits: limitRows,

@@ -56,6 +56,7 @@ const statuses = {
   upgrade_required: 426,
   version_not_supported: 426,
   rate_limit_exceeded: 429,
+  open_tickets_exceeded: 429,
   usage_constraint_exceeded: 429,
   websocket_stream_limit_reached: 429,
   internal_error: 500,
@@ -80,6 +81,8 @@ export interface ErrorDetails {
   retry_after?: number;
   /** No repeat can succeed, which the official model SDKs are told. */
   is_final?: boolean;
+  /** The limit that is used up: sent as X-RateLimit-Limit, -Remaining (0) and -Reset. */
+  rate_limit?: { limit: number; resets_at: Date };
   /**
    * The status, if it is not the code's own: `insufficient_balance` is 402 on a reserve, 409 on a
    * transfer.
@@ -153,6 +156,12 @@ export function errorHeaders(error: AppError): Record<string, string> {
   const retry_after = error.details.retry_after ?? (error.status === 503 ? 1 : undefined);
   if (retry_after !== undefined)
     headers['retry-after'] = String(Math.max(1, Math.ceil(retry_after)));
+  const { rate_limit } = error.details;
+  if (rate_limit !== undefined) {
+    headers['x-ratelimit-limit'] = String(rate_limit.limit);
+    headers['x-ratelimit-remaining'] = '0';
+    headers['x-ratelimit-reset'] = String(Math.ceil(rate_limit.resets_at.getTime() / 1_000));
+  }
   // A cap's window is not waited for, however soon it ends.
   const isFinal =
     error.details.is_final ||
@@ -162,6 +171,20 @@ export function errorHeaders(error: AppError): Record<string, string> {
     headers['x-should-retry'] = 'false';
   if (error.status === 401) headers['www-authenticate'] = 'Bearer';
   return headers;
+}
+
+/** The refusal (429) of one more than a caller may have, with the headers that each 429 carries. */
+export function tooMany(
+  code: ErrorCode,
+  message: string,
+  { limit, resets_at, ...details }: ErrorDetails & { limit: number; resets_at: Date },
+): AppError {
+  return new AppError(code, message, {
+    status: 429,
+    retry_after: (resets_at.getTime() - Date.now()) / 1_000,
+    rate_limit: { limit, resets_at },
+    ...details,
+  });
 }
 
 /** True for an AppError of this or another copy of the module: each test file loads ours anew. */

@@ -1,5 +1,5 @@
 import { AppError } from './errors';
-import { type Db, many, maybe, one } from './sql';
+import { type Db, many, one } from './sql';
 
 /**
  * The types that gateways emit; the control plane writes all others in the transaction that causes
@@ -18,6 +18,7 @@ export const types = [
   ...gatewayTypes,
   'cost_ticket.created',
   'cost_ticket.resolved',
+  'cost_ticket.exceeded',
   'wallet.balance_low',
   'payment.completed',
   'payment.failed',
@@ -74,106 +75,80 @@ export interface Filter {
 const columns =
   'e.id, e.type, e.action, e.org_id, e.agent_id, e.request_id, e.trace_label, e.created_at, e.payload';
 
+/** The columns of a `scanned_event` and its event. */
+export const scanned = `${columns}, s.is_wanted`;
+
 // Below the oldest open transaction nothing more can appear; a transaction that only reads has no
 // id and delays nobody.
 const settled = 'e.transaction_id < pg_snapshot_xmin(pg_current_snapshot())';
 
+/** How many events a page looks at; a search that has found too few goes on at its cursor. */
+const SCAN = 2_000;
+
 /**
- * Events before the cursor, newest first; `next` is the cursor of the next page, null at the end.
+ * Events before the cursor, newest first; `next_cursor` begins the next page, null at the end. A
+ * page of a search may be short, or empty, before the end is reached.
  */
 export async function list(
   db: Db,
-  { visible, ...filter }: Filter,
+  { visible, type, ...filter }: Filter,
   { limit, cursor }: { limit: number; cursor?: string | undefined },
 ): Promise<{ events: Event[]; next_cursor: string | null }> {
-  const { type, action, agent_id, request_id, since, until } = filter;
-  const conditions = [
-    'e.org_id = :org_id and e.type = any(:visible)',
-    settled,
-    ...(type === undefined ? [] : ['e.type = :type']),
-    ...(action === undefined ? [] : ['e.action = :action']),
-    ...(agent_id === undefined ? [] : ['e.agent_id = :agent_id']),
-    ...(request_id === undefined
-      ? []
-      : ['(e.request_id = :request_id or e.trace_label = :request_id)']),
-    ...(since === undefined ? [] : ['e.created_at >= :since']),
-    ...(until === undefined ? [] : ['e.created_at < :until']),
-    ...(cursor === undefined ? [] : ['e.id < :cursor']),
-  ];
-  const events = await many<Event>(
+  const { org_id, action, agent_id, request_id, since, until } = filter;
+  const rows = await many<Scanned>(
     db,
-    `select ${columns} from events e where ${conditions.join(' and ')} order by e.id desc limit :limit`,
-    { ...filter, visible: [...visible], cursor, limit: limit + 1 } as Record<string, unknown>,
+    `select ${scanned} from events_before(:org_id, :cursor, :since, :until, :types, :action, :agent_id, :request_id, :scan, :limit) as s
+     cross join lateral (select (s.event).*) as e`,
+    {
+      org_id,
+      cursor: cursor ?? null,
+      since: since ?? null,
+      until: until ?? null,
+      types: type === undefined ? [...visible] : visible.filter((one) => one === type),
+      action: action ?? null,
+      agent_id: agent_id ?? null,
+      request_id: request_id ?? null,
+      scan: SCAN,
+      // One more says whether there is a next page.
+      limit: limit + 1,
+    },
   );
-  const page = events.slice(0, limit);
-  const next_cursor = events.length > limit ? (page.at(-1)?.id ?? null) : null;
-  return { events: page, next_cursor };
+  const { found, bound } = foundIn(rows);
+  const page = found.slice(0, limit);
+  const last = found.length > limit ? page.at(-1) : bound;
+  return { events: page.map(eventOf), next_cursor: last?.id ?? null };
 }
 
-/** One event of an organization among the kinds that its reader may see, or `not_found`. */
-export function get(db: Db, id: string, { org_id, visible }: Filter): Promise<Event> {
-  return one<Event>(
-    db,
-    `select ${columns} from events e where e.id = :id and e.org_id = :org_id and e.type = any(:visible) and ${settled}`,
-    { id, org_id, visible: [...visible] },
-    'No event',
-  );
+/** A `scanned_event`; the last one, if it is not wanted, says how far the scan came. */
+export type Scanned = Event & { is_wanted: boolean };
+
+/** The events that a scan was for, and the row behind which more may be: it met a bound. */
+export function foundIn<Row extends Scanned>(rows: readonly Row[]) {
+  const found = rows.filter((row) => row.is_wanted);
+  const end = rows.at(-1);
+  return { found, bound: end?.is_wanted === false ? end : undefined };
 }
 
-/** A place in the order in which events became visible. */
-export interface Place {
-  transaction_id: string;
-  id: string;
-}
-
-/** The place after everything that is visible now. */
-export async function newestPlace(db: Db): Promise<Place> {
-  const { transaction_id } = await one<{ transaction_id: string }>(
-    db,
-    'select (pg_snapshot_xmin(pg_current_snapshot())::text::numeric - 1)::text as transaction_id',
-  );
-  // After every id of that transaction.
-  return { transaction_id, id: '~' };
-}
-
-/** The place of an event that a reader saw last; undefined if it is not kept any more. */
-export function placeOf(db: Db, id: string, org_id: string): Promise<Place | undefined> {
-  return maybe<Place>(
-    db,
-    'select e.transaction_id::text as transaction_id, e.id from events e where e.id = :id and e.org_id = :org_id',
-    { id, org_id },
-  );
+/** The event alone. */
+export function eventOf({ is_wanted: _, ...event }: Scanned): Event {
+  return event;
 }
 
 /**
- * The events that became visible after a place, in that order: one that commits late is never
- * skipped.
+ * One event among the kinds that its reader may see, or `not_found`; of any organization if none is
+ * named.
  */
-export async function after(
+export function get(
   db: Db,
-  { org_id, visible, type, action }: Filter,
-  place: Place,
-  limit: number,
-): Promise<{ events: Event[]; place: Place }> {
-  const rows = await many<Event & { transaction_id: string }>(
+  id: string,
+  { org_id, visible }: Pick<Filter, 'visible'> & { org_id: string | null },
+): Promise<Event> {
+  return one<Event>(
     db,
-    `select ${columns}, e.transaction_id::text as transaction_id from events e
-     where e.org_id = :org_id and (e.transaction_id, e.id) > (:transaction_id::xid8, :id) and ${settled}
-       and e.type = any(:visible) and (:type::text is null or e.type = :type)
-       and (:action::text is null or e.action = :action)
-     order by e.transaction_id, e.id limit :limit`,
-    {
-      org_id,
-      visible: [...visible],
-      ...place,
-      limit,
-      type: type ?? null,
-      action: action ?? null,
-    },
+    `select ${columns} from events e where e.id = :id and (:org_id::text is null or e.org_id = :org_id) and e.type = any(:visible) and ${settled}`,
+    { id, org_id, visible: [...visible] },
+    'No event',
   );
-  const last = rows.at(-1);
-  const events = rows.map(({ transaction_id: _, ...event }) => event);
-  return { events, place: last ? { transaction_id: last.transaction_id, id: last.id } : place };
 }
 
 /** An event of a gateway; its id contains its time. */

@@ -1,4 +1,5 @@
 import { type Db, many } from './sql';
+import { cut } from './texts';
 
 /** A message to a workflow, written in the transaction that causes it. */
 export interface Message {
@@ -58,7 +59,7 @@ export async function failed(
       id: message.id,
       attempts: message.attempts,
       attempts_max: ATTEMPTS_MAX,
-      reason: reason.slice(0, 500),
+      reason: cut(reason, 500),
     },
   );
 }
@@ -73,7 +74,7 @@ export async function postponed(
     db,
     `update outbox set last_error = :reason, attempts = attempts - 1, next_at = clock_timestamp() + interval '2 seconds'
      where id = :id`,
-    { id: message.id, reason: reason.slice(0, 500) },
+    { id: message.id, reason: cut(reason, 500) },
   );
 }
 

@@ -15,9 +15,12 @@ export interface Page<Row> {
   total: number;
 }
 
-/** A condition of every paged query: its rows were made at the window's `as_of` or before. */
+/**
+ * A condition of every paged query: its rows were made at the window's `as_of` or before, by the
+ * milliseconds that are shown. A column counts microseconds, so the row of that very time is in.
+ */
 export function isMadeBefore(created_at: string): string {
-  return `(:as_of::timestamptz is null or ${created_at} <= :as_of)`;
+  return `(:as_of::timestamptz is null or ${created_at} < :as_of::timestamptz + interval '1 millisecond')`;
 }
 
 /**

@@ -82,6 +82,25 @@ export function isUnreachable(error: unknown): boolean {
   return name === 'KnexTimeoutError' || lostConnection.test(message ?? '');
 }
 
+// PostgreSQL answers, and can do no work now: disk full and the like (class 53), read-only, no
+// connections to this database, a statement past its time, a password that is no longer right.
+const unable = /^(53|25006|55000|57014|28P01|28000)/;
+
+/** True if the database refuses to work for a reason that its operator ends, or time. */
+export function isUnable(error: unknown): boolean {
+  return unable.test((error as { code?: string }).code ?? '');
+}
+
+/** True if the statement was ended from outside, by its time or by a person. */
+export function isCanceled(error: unknown): boolean {
+  return (error as { code?: string }).code === '57014';
+}
+
+/** True if a repeat may find a database that works: it is away, or cannot work now. */
+export function cannotWorkNow(error: unknown): boolean {
+  return isUnreachable(error) || isUnable(error);
+}
+
 const ATTEMPTS = 3;
 
 /**

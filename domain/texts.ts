@@ -11,6 +11,23 @@ export function isKept(text: string): boolean {
   return !text.includes(NUL) && !lone_surrogate.test(text);
 }
 
+const clusters = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
+
+/**
+ * The beginning of a text, of at most so many units of UTF-16: never a part of what a person sees
+ * as one character, such as a family of joined emoji, a flag, or a letter with its accents.
+ */
+export function cut(text: string, units_max: number): string {
+  if (text.length <= units_max) return text;
+  let end = 0;
+  for (const { index, segment } of clusters.segment(text.slice(0, 2 * units_max))) {
+    if (index + segment.length > units_max) break;
+    end = index + segment.length;
+  }
+  // One character alone may be longer than that.
+  return end > 0 ? text.slice(0, end) : text.slice(0, units_max).replace(lone_surrogates, '');
+}
+
 /**
  * A text that PostgreSQL can keep: without U+0000, and with U+FFFD for half of a surrogate pair.
  */

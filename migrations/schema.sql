@@ -169,6 +169,11 @@ create table events (
   transaction_id xid8 not null default pg_current_xact_id(),
   constraint events_pkey primary key (id, created_at)
 ) partition by range (created_at);
+create index events_label on events (org_id, trace_label, id) where trace_label is not null;
+-- Whoever looks for anything else walks these alone. The condition stands in the reader's query,
+-- word for word.
+create index events_notable on events (org_id, id)
+where type <> 'request.completed' and type <> 'rate_limit.checked';
 create index events_org on events (org_id, id);
 create index events_request on events (request_id) where request_id is not null;
 create index events_visible on events (org_id, transaction_id, id);
@@ -261,6 +266,86 @@ set lock_timeout = '200ms' as $$
 begin
   execute format('alter table events detach partition %I', p_name);
   execute format('drop table %I', p_name);
+end $$;
+
+-- One row of a look for events. A last row that is not wanted says how far a look came that has
+-- read as much as it may.
+create type scanned_event as (
+  event events,
+  is_wanted boolean
+);
+
+-- The events of some kinds that became visible between two places, in that order: of `p_scan` rows
+-- at most `p_limit`. Readers of a table that nobody has analysed yet would sort all of it, so plans
+-- that sort are off; rows are read as they are needed.
+create function events_after(p_org_id text, p_transaction_id xid8, p_id text, p_until xid8,
+  p_until_id text, p_since timestamptz, p_types text[], p_scan integer, p_limit integer)
+returns setof scanned_event language plpgsql stable
+set enable_sort = off set enable_bitmapscan = off set enable_seqscan = off as $$
+declare
+  e events;
+  v_scanned integer := 0;
+  v_wanted integer := 0;
+begin
+  for e in
+    select * from events q
+    where q.org_id = p_org_id and (q.transaction_id, q.id) > (p_transaction_id, p_id)
+      and (q.transaction_id, q.id) <= (p_until, p_until_id) and q.created_at >= p_since
+    order by q.transaction_id, q.id limit p_scan
+  loop
+    v_scanned := v_scanned + 1;
+    if e.type = any(p_types) then
+      v_wanted := v_wanted + 1;
+      return next (e, true)::scanned_event;
+      exit when v_wanted = p_limit;
+    end if;
+  end loop;
+  if v_scanned = p_scan and v_wanted < p_limit then
+    return next (e, false)::scanned_event;
+  end if;
+end $$;
+
+-- The events before a cursor, newest first: of `p_scan` rows those that are wanted, `p_limit` at
+-- most. Each way has an index in its order. `p_request_id` is the call's id or its client's label.
+create function events_before(p_org_id text, p_cursor text, p_since timestamptz,
+  p_until timestamptz, p_types text[], p_action text, p_agent_id text, p_request_id text,
+  p_scan integer, p_limit integer)
+returns setof scanned_event language plpgsql stable
+set enable_sort = off set enable_bitmapscan = off set enable_seqscan = off as $$
+declare
+  v_within constant text := 'q.org_id = $1 and q.id < $2 and q.created_at >= $3 and q.created_at < $4
+    and q.transaction_id < pg_snapshot_xmin(pg_current_snapshot())';
+  v_in_order constant text := ' order by q.id desc limit $6';
+  v_source text;
+  e events;
+  v_scanned integer := 0;
+  v_wanted integer := 0;
+begin
+  v_source := case
+    when p_request_id is not null then
+      -- A call has few events; read by themselves, as any other index looks cheaper to a planner that has no statistics.
+      'with of_call as materialized (select * from events where request_id = $5)
+      select * from (select * from of_call as q where ' || v_within || ' union all (select q.* from events q where ' || v_within
+      || ' and q.trace_label = $5 and q.request_id is distinct from $5' || v_in_order || ')) as q' || v_in_order
+    when p_types && array['request.completed', 'rate_limit.checked'] then
+      'select * from events q where $5 is null and ' || v_within || v_in_order
+    else 'select * from events q where q.type <> ''request.completed'' and q.type <> ''rate_limit.checked'' and $5 is null and '
+      || v_within || v_in_order
+  end;
+  -- Above every id.
+  for e in execute v_source using p_org_id, coalesce(p_cursor, 'evu'), coalesce(p_since, '-infinity'),
+    coalesce(p_until, 'infinity'), p_request_id, p_scan
+  loop
+    v_scanned := v_scanned + 1;
+    if e.type = any(p_types) and (p_action is null or e.action = p_action) and (p_agent_id is null or e.agent_id = p_agent_id) then
+      v_wanted := v_wanted + 1;
+      return next (e, true)::scanned_event;
+      exit when v_wanted = p_limit;
+    end if;
+  end loop;
+  if v_scanned = p_scan and v_wanted < p_limit then
+    return next (e, false)::scanned_event;
+  end if;
 end $$;
 
 ----------------------------------------------------------------------------------------------------
@@ -1243,14 +1328,6 @@ begin
   return v_row;
 end $$;
 
--- Answers an item that no wallet covers: with the amounts that were asked for and its cost ticket.
-create function uncovered_reserve(p_n integer, p_currency text, p_estimated_nanos numeric,
-  p_held_nanos numeric, p_cost_ticket jsonb)
-returns lane_row language sql immutable as $$
-  select (('reserve', p_n, 'insufficient_balance', null, null, null, null, null, p_currency, p_estimated_nanos,
-    p_held_nanos, null, null, null, null, null, p_cost_ticket)::lane_answer, null, null, null)::lane_row
-$$;
-
 -- Answers an item that holds: its reservation, and the balance that the hold leaves.
 create function held_reserve(p_n integer, r reservations, p_balance_nanos bigint, p_warnings jsonb)
 returns lane_row language sql immutable as $$
@@ -1510,6 +1587,17 @@ begin
   where q.id = x.id;
   return null;
 end $$;
+
+-- Answers an item that no wallet covers: with the amounts that were asked for and its cost ticket;
+-- or without one, naming the bound of open tickets that is met and when the first of them ends.
+create function uncovered_reserve(p_n integer, p_currency text, p_estimated_nanos numeric,
+  p_held_nanos numeric, p_cost_ticket jsonb)
+returns lane_row language sql stable as $$
+  select (('reserve', p_n, 'insufficient_balance', p_cost_ticket #>> '{exceeded,param}', null, null, null, null, p_currency,
+    p_estimated_nanos, p_held_nanos, null, null, null, null, null,
+    case when p_cost_ticket ? 'exceeded' then null else p_cost_ticket end)::lane_answer, null, null,
+    (p_cost_ticket #>> '{exceeded,resets_at}')::timestamptz)::lane_row
+$$;
 
 -- Says why an item may hold nothing, however much money there is; null if money alone decides.
 -- `p_room` is the rest of the key's budget and `p_made` are the holds of this batch so far. Caps on
@@ -2114,6 +2202,15 @@ create index ticket_waiters_turns on ticket_waiters (org_id, since, request_id)
 where answer is null;
 create index ticket_waiters_until on ticket_waiters (until);
 
+-- When an organization was last told that a key, or it itself (null), has as many tickets open as
+-- it may have.
+create table ticket_bounds (
+  org_id text not null,
+  key_id text,
+  told_at timestamptz not null,
+  constraint ticket_bounds_org_id_key_id_key unique nulls not distinct (org_id, key_id)
+);
+
 -- A waiter between two calls of one hold keeps its place in the queue for so long, but gets
 -- nothing.
 create function waiter_grace() returns interval language sql immutable as $$ select interval '2 seconds' $$;
@@ -2221,44 +2318,6 @@ begin
   end if;
 end $$;
 
--- A refused reserve opens a ticket, or finds the caller's open one for the same body.
-create function open_ticket_2(p_org organizations, i reserve_item, p_held_nanos bigint,
-  p_left jsonb)
-returns jsonb language plpgsql as $$
-declare
-  v_now timestamptz := clock_timestamp();
-  v_id text := new_id('ticket');
-  t cost_tickets;
-  v_answer jsonb;
-  -- The same bytes on another route are another request, with another cost.
-  v_request text := concat_ws('#', i.request_body_hash, i.family);
-begin
-  perform ensure_wallet(p_org.id, 'user', i.user_id) where i.user_id is not null;
-  perform ensure_wallet(p_org.id, 'team', i.team_id) where i.team_id is not null;
-  for t in
-    select * from cost_tickets q
-    where q.org_id = p_org.id and q.request_body_hash = v_request and q.status = 'open' and q.expires_at <= v_now
-  loop
-    perform resolve_ticket(t.id, 'expired', false);
-  end loop;
-  insert into cost_tickets (id, org_id, key_id, user_id, team_id, agent_id, session_id, provider, model, request_body_hash,
-    estimated_cost_nanos, currency, reserve, created_at, expires_at)
-  values (v_id, p_org.id, i.key_id, i.user_id, i.team_id, i.agent_id, i.session_id, i.provider, i.model,
-    v_request, p_held_nanos, p_org.currency, jsonb_strip_nulls(to_jsonb(i)), v_now,
-    v_now + p_org.ticket_ttl_seconds * interval '1 second')
-  on conflict (org_id, key_id, user_id, team_id, agent_id, session_id, provider, model, request_body_hash)
-    where status = 'open'
-  do update set estimated_cost_nanos = excluded.estimated_cost_nanos, reserve = excluded.reserve
-  returning * into t;
-  v_answer := ticket_answer(t, p_left);
-  if t.id = v_id then
-    perform append_event(p_org.id, 'cost_ticket.created', v_answer || jsonb_build_object('cost_ticket_id', v_id,
-      'request_id', i.request_id, 'agent_id', i.agent_id));
-    perform send_to_workflow(p_org.id, 'costTicket', v_id, null, jsonb_build_object('ticket_id', v_id));
-  end if;
-  return v_answer;
-end $$;
-
 -- A redeemed hold that is canceled unused gives its ticket back: the call found no slot, or its
 -- client has gone.
 create function reopen_ticket() returns trigger language plpgsql as $$
@@ -2312,30 +2371,6 @@ create type redeem_item as (
   request_body_hash text,
   wait_ms integer
 );
-
--- One ticket pays for one call: the others that waited on it wait on a new one, which people see,
--- and keep their places.
-create function move_waiters(t cost_tickets) returns void language plpgsql as $$
-declare
-  v_org organizations;
-  i reserve_item := jsonb_populate_record(null::reserve_item, t.reserve);
-  v_need numeric;
-  v_new_id text;
-begin
-  if not exists (select 1 from ticket_waiters w where w.org_id = t.org_id and w.ticket_id = t.id and w.answer is null
-      and not coalesce((w.redeem ->> 'is_brought')::boolean, false)
-      and w.request_id is distinct from (select q.request_id from cost_tickets q where q.id = t.id)
-      and w.until > clock_timestamp() - waiter_grace()) then
-    return;
-  end if;
-  select * into v_org from organizations o where o.id = t.org_id;
-  v_need := coalesce(need_today(v_org, i), t.estimated_cost_nanos);
-  v_new_id := open_ticket_2(v_org, i, least(v_need, 9000000000000000000)::bigint, '{}') ->> 'id';
-  update ticket_waiters w set ticket_id = v_new_id, redeem = w.redeem || jsonb_build_object('ticket_id', v_new_id)
-  where w.org_id = t.org_id and w.ticket_id = t.id and w.answer is null
-    and not coalesce((w.redeem ->> 'is_brought')::boolean, false)
-    and w.request_id is distinct from (select q.request_id from cost_tickets q where q.id = t.id);
-end $$;
 
 -- Wakes the organization's lifetimes workflow where a deadline comes before the one that it sleeps
 -- to.
@@ -2529,20 +2564,6 @@ create type funded_hold as (
   answer lane_answer
 );
 
--- Chooses the wallet that an approval fills: the one that the verdict names, or the fullest of the
--- ticket's wallets. Under a transfer the organization's own wallet is chosen only if it covers the
--- need by itself.
-create function wallet_to_fund(t cost_tickets, p_verdict jsonb, p_need_nanos numeric,
-  p_is_transfer boolean)
-returns wallets language sql stable as $$
-  select q from wallets q
-  where q.org_id = t.org_id and q.id = coalesce(p_verdict ->> 'wallet_id', q.id)
-    and (q.owner_type = 'organization' or q.owner_team_id = t.team_id or q.owner_user_id = t.user_id)
-    and (p_verdict ->> 'wallet_id' is not null or not p_is_transfer or q.owner_type <> 'organization'
-      or q.balance_nanos >= p_need_nanos)
-  order by q.balance_nanos desc, array_position(array['organization', 'team', 'user'], q.owner_type) limit 1
-$$;
-
 -- Says why an approval may not fill a wallet with an amount; null if it may.
 create function funding_refusal(w wallets, p_org_id text, p_verdict jsonb, p_amount_nanos numeric,
   p_short_nanos numeric, p_is_transfer boolean)
@@ -2606,6 +2627,125 @@ begin
   where q.id = t.id;
   perform resolve_ticket(t.id, 'approved', p_verdict ->> 'by_terminal' is null);
   return next;
+end $$;
+
+-- Opens a ticket for a refused reserve, or finds the caller's open one for the same body; however
+-- many are open.
+create function ticket_for(p_org organizations, i reserve_item, p_held_nanos bigint, p_left jsonb)
+returns jsonb language plpgsql as $$
+declare
+  v_now timestamptz := clock_timestamp();
+  v_id text := new_id('ticket');
+  t cost_tickets;
+  v_answer jsonb;
+  -- The same bytes on another route are another request, with another cost.
+  v_request text := concat_ws('#', i.request_body_hash, i.family);
+begin
+  perform ensure_wallet(p_org.id, 'user', i.user_id) where i.user_id is not null;
+  perform ensure_wallet(p_org.id, 'team', i.team_id) where i.team_id is not null;
+  for t in
+    select * from cost_tickets q
+    where q.org_id = p_org.id and q.request_body_hash = v_request and q.status = 'open' and q.expires_at <= v_now
+  loop
+    perform resolve_ticket(t.id, 'expired', false);
+  end loop;
+  insert into cost_tickets (id, org_id, key_id, user_id, team_id, agent_id, session_id, provider, model, request_body_hash,
+    estimated_cost_nanos, currency, reserve, created_at, expires_at)
+  values (v_id, p_org.id, i.key_id, i.user_id, i.team_id, i.agent_id, i.session_id, i.provider, i.model,
+    v_request, p_held_nanos, p_org.currency, jsonb_strip_nulls(to_jsonb(i)), v_now,
+    v_now + p_org.ticket_ttl_seconds * interval '1 second')
+  on conflict (org_id, key_id, user_id, team_id, agent_id, session_id, provider, model, request_body_hash)
+    where status = 'open'
+  do update set estimated_cost_nanos = excluded.estimated_cost_nanos, reserve = excluded.reserve
+  returning * into t;
+  v_answer := ticket_answer(t, p_left);
+  if t.id = v_id then
+    perform append_event(p_org.id, 'cost_ticket.created', v_answer || jsonb_build_object('cost_ticket_id', v_id,
+      'request_id', i.request_id, 'agent_id', i.agent_id));
+    perform send_to_workflow(p_org.id, 'costTicket', v_id, null, jsonb_build_object('ticket_id', v_id));
+  end if;
+  return v_answer;
+end $$;
+
+-- The bound that one more ticket of this item would exceed, as {param, open, resets_at}; null if
+-- there is room. A call without a key is bounded by its organization alone.
+create function exceeded_bound(p_org_id text, i reserve_item)
+returns jsonb language sql stable as $$
+  with living as (
+    select q.key_id, q.expires_at from cost_tickets q
+    where q.org_id = p_org_id and q.status = 'open' and q.expires_at > clock_timestamp() limit 500
+  ), of_key as (
+    select q.expires_at from cost_tickets q
+    where q.org_id = p_org_id and q.key_id = i.key_id and q.status = 'open' and q.expires_at > clock_timestamp() limit 50
+  )
+  select jsonb_build_object('param', b.param, 'open', b.open, 'resets_at', b.resets_at)
+  from (select 'key_id', count(*), min(k.expires_at), 50 from of_key k
+    union all select 'org_id', count(*), min(l.expires_at), 500 from living l) as b (param, open, resets_at, most)
+  where b.open >= b.most limit 1
+$$;
+
+-- Says in one event for all refusals of ten minutes that a key or an organization has as many
+-- tickets open as it may have.
+create function tell_bound(p_org_id text, i reserve_item, p_bound jsonb)
+returns void language plpgsql as $$
+declare
+  v_key_id text := case p_bound ->> 'param' when 'key_id' then i.key_id end;
+  v_now timestamptz := clock_timestamp();
+begin
+  insert into ticket_bounds as b (org_id, key_id, told_at) values (p_org_id, v_key_id, v_now)
+  on conflict (org_id, key_id) do update set told_at = v_now where b.told_at <= v_now - interval '10 minutes';
+  if found then
+    perform append_event(p_org_id, 'cost_ticket.exceeded', jsonb_build_object('key_id', v_key_id,
+      'open_tickets', p_bound -> 'open', 'resets_at', iso_time((p_bound ->> 'resets_at')::timestamptz)));
+  end if;
+end $$;
+
+-- A refused reserve finds the caller's open ticket for the same body, or opens one if key and
+-- organization have room for it; else the answer is {exceeded}, and nothing is written but one
+-- event for many refusals.
+create function open_ticket_2(p_org organizations, i reserve_item, p_held_nanos bigint,
+  p_left jsonb)
+returns jsonb language plpgsql as $$
+declare
+  v_bound jsonb;
+begin
+  if not exists (select 1 from cost_tickets q where q.org_id = p_org.id and q.status = 'open'
+      and q.request_body_hash = concat_ws('#', i.request_body_hash, i.family)
+      and (q.provider, q.model) = (i.provider, i.model)
+      and (q.key_id, q.user_id, q.team_id, q.agent_id, q.session_id)
+        is not distinct from (i.key_id, i.user_id, i.team_id, i.agent_id, i.session_id)) then
+    v_bound := exceeded_bound(p_org.id, i);
+  end if;
+  if v_bound is null then
+    return ticket_for(p_org, i, p_held_nanos, p_left);
+  end if;
+  perform tell_bound(p_org.id, i, v_bound);
+  return jsonb_build_object('exceeded', v_bound);
+end $$;
+
+-- One ticket pays for one call: the others that waited on it wait on a new one, which people see,
+-- and keep their places.
+create function move_waiters(t cost_tickets) returns void language plpgsql as $$
+declare
+  v_org organizations;
+  i reserve_item := jsonb_populate_record(null::reserve_item, t.reserve);
+  v_need numeric;
+  v_new_id text;
+begin
+  if not exists (select 1 from ticket_waiters w where w.org_id = t.org_id and w.ticket_id = t.id and w.answer is null
+      and not coalesce((w.redeem ->> 'is_brought')::boolean, false)
+      and w.request_id is distinct from (select q.request_id from cost_tickets q where q.id = t.id)
+      and w.until > clock_timestamp() - waiter_grace()) then
+    return;
+  end if;
+  select * into v_org from organizations o where o.id = t.org_id;
+  v_need := coalesce(need_today(v_org, i), t.estimated_cost_nanos);
+  -- It takes the place of the one that was redeemed.
+  v_new_id := ticket_for(v_org, i, least(v_need, 9000000000000000000)::bigint, '{}') ->> 'id';
+  update ticket_waiters w set ticket_id = v_new_id, redeem = w.redeem || jsonb_build_object('ticket_id', v_new_id)
+  where w.org_id = t.org_id and w.ticket_id = t.id and w.answer is null
+    and not coalesce((w.redeem ->> 'is_brought')::boolean, false)
+    and w.request_id is distinct from (select q.request_id from cost_tickets q where q.id = t.id);
 end $$;
 
 -- Says why a person may not have what a ticket was approved for; null if they may, or if it names
@@ -2698,6 +2838,20 @@ begin
 exception when sqlstate 'SV001' then
   return (sqlerrm, null, null)::funded_hold;
 end $$;
+
+create function wallet_to_fund(t cost_tickets, p_verdict jsonb, p_need_nanos numeric,
+  p_is_transfer boolean)
+returns wallets language sql stable as $$
+  select q from wallets q
+  where q.org_id = t.org_id and q.id = coalesce(p_verdict ->> 'wallet_id', q.id)
+    and (q.owner_type = 'organization' or q.owner_team_id = t.team_id or q.owner_user_id = t.user_id)
+    and (q.owner_type <> 'team' or exists (select 1 from teams o where o.id = q.owner_team_id and o.archived_at is null))
+    and (q.owner_type <> 'user' or exists (select 1 from memberships o where o.org_id = q.org_id and o.user_id = q.owner_user_id
+      and o.archived_at is null))
+    and (p_verdict ->> 'wallet_id' is not null or not p_is_transfer or q.owner_type <> 'organization'
+      or q.balance_nanos >= p_need_nanos)
+  order by q.balance_nanos desc, array_position(array['organization', 'team', 'user'], q.owner_type) limit 1
+$$;
 
 -- True if a call that waits for so much can no longer be served, however much money comes: its
 -- ticket's key has ended or has spent its budget, its person, team or agent is gone, a cap of its
@@ -3181,6 +3335,7 @@ create table payment_events (
   constraint payment_events_pkey primary key (provider, id)
 );
 create index payment_events_age on payment_events (received_at);
+create index payment_events_body on payment_events (received_at) where body is not null;
 create index payment_events_session on payment_events (payment_session_id)
 where payment_session_id is not null;
 create index payment_events_unknown on payment_events (received_at) where status = 'unknown';
@@ -4210,3 +4365,11 @@ end $$;
 create trigger token_secrets_record after insert on token_secrets
 for each row
 execute function record_rotation();
+
+----------------------------------------------------------------------------------------------------
+-- Money for owners who are there
+----------------------------------------------------------------------------------------------------
+
+-- No approval fills a wallet that nobody can spend: that of an archived team, or of a person who
+-- has left. Webhooks that name no session keep their body, with a buyer's name in it, for the three
+-- days in which it is of use.

@@ -1,61 +1,63 @@
+import type { X509Certificate } from 'node:crypto';
 import type { Connection } from './a-client';
-import type { ProviderEvent, WebhookHeaders } from './provider';
+import { type Claim, claimOf, isOfProvider, isSigned, isTimely } from './a-signature';
+import { type ProviderEvent, ProviderTrouble, type WebhookHeaders } from './provider';
 
 const OPENS = '{'.charCodeAt(0);
 const CLOSES = '}'.charCodeAt(0);
+/** So many are asked about at a time: captures and refunds need the account's calls, too. */
+const VERIFYING_MAX = 4;
 
-const signatureHeaders = {
-  transmission_id: 'paypal-transmission-id',
-  transmission_time: 'paypal-transmission-time',
-  transmission_sig: 'paypal-transmission-sig',
-  cert_url: 'paypal-cert-url',
-  auth_algo: 'paypal-auth-algo',
-};
-
-/** Asks the provider, and throws `ProviderTrouble` if it does not answer. */
-export type Ask = (
-  path: string,
-  question: { body: Buffer; expected: number[] },
-) => Promise<unknown>;
-
-/**
- * Asks the provider whether it signed these bytes; nothing is asked if it cannot have. Undefined if
- * it did not.
- */
-export async function verified(
-  connection: Connection,
-  headers: WebhookHeaders,
-  body: Buffer,
-  ask: Ask,
-): Promise<Envelope | undefined> {
-  const claims = Object.entries(signatureHeaders).map(([name, header]) => [name, headers[header]]);
-  if (claims.some(([, value]) => !value)) return undefined;
-  const claim = Object.fromEntries(claims) as Record<string, string>;
-  if (!isOfProvider(claim.cert_url ?? '', connection.base_url)) return undefined;
-  const envelope = parse(body);
-  if (envelope === undefined) return undefined;
-  for (const webhook_id of connection.webhook_ids) {
-    // The signature is over the bytes that came: they go on as they are, since another spelling of
-    // the same JSON has others.
-    const start = JSON.stringify({ ...claim, webhook_id }).slice(0, -1);
-    const asked = Buffer.concat([Buffer.from(`${start},"webhook_event":`), body, Buffer.from('}')]);
-    const path = '/v1/notifications/verify-webhook-signature';
-    const answer = await ask(path, { body: asked, expected: [400, 422] });
-    if ((answer as { verification_status?: string })?.verification_status === 'SUCCESS')
-      return envelope;
-  }
-  return undefined;
+/** How webhooks are verified; each throws `ProviderTrouble` if it gets no answer. */
+export interface Verifying {
+  certificateAt: (url: string) => Promise<X509Certificate | undefined>;
+  /** Asks the provider, under the merchant's account. */
+  ask: (path: string, question: { body: Buffer; expected: number[] }) => Promise<unknown>;
 }
 
-/** A certificate of elsewhere proves nothing. It is fetched by the provider, never by us. */
-export function isOfProvider(cert_url: string, base_url: string): boolean {
-  if (!URL.canParse(cert_url)) return false;
-  const cert = new URL(cert_url);
-  const base = new URL(base_url);
-  if (cert.username || cert.password || cert.protocol !== base.protocol) return false;
-  const family = /(^|\.)paypal\.com$/;
-  if (family.test(base.host)) return family.test(cert.host);
-  return cert.host === base.host;
+/**
+ * Verifies the provider's webhooks: their form, age, certificate and signature here, and what
+ * passes by the provider, which decides. What somebody has invented costs the account no call.
+ * Undefined if it is not of the provider.
+ */
+export function createVerifier({ base_url, webhook_ids }: Connection, verifying: Verifying) {
+  let under_way = 0;
+  return async (headers: WebhookHeaders, body: Buffer): Promise<Envelope | undefined> => {
+    const claim = claimOf(headers);
+    if (claim === undefined || webhook_ids.length === 0) return undefined;
+    if (!isTimely(claim, Date.now()) || !isOfProvider(claim.cert_url, base_url)) return undefined;
+    const envelope = parse(body);
+    if (envelope === undefined) return undefined;
+    const certificate = await verifying.certificateAt(claim.cert_url);
+    if (certificate === undefined) return undefined;
+    const { publicKey } = certificate;
+    const webhook_id = webhook_ids.find((id) => isSigned(claim, id, body, publicKey));
+    if (webhook_id === undefined) return undefined;
+    if (under_way >= VERIFYING_MAX)
+      throw new ProviderTrouble(`is asked about ${VERIFYING_MAX} webhooks already`);
+    under_way += 1;
+    try {
+      return (await isConfirmed(verifying, { ...claim, webhook_id }, body)) ? envelope : undefined;
+    } finally {
+      under_way -= 1;
+    }
+  };
+}
+
+/**
+ * The provider's own word. The signature is over the bytes that came: they go on as they are, since
+ * another spelling of the same JSON has others.
+ */
+async function isConfirmed(
+  { ask }: Verifying,
+  claim: Claim & { webhook_id: string },
+  body: Buffer,
+): Promise<boolean> {
+  const start = JSON.stringify(claim).slice(0, -1);
+  const asked = Buffer.concat([Buffer.from(`${start},"webhook_event":`), body, Buffer.from('}')]);
+  const path = '/v1/notifications/verify-webhook-signature';
+  const answer = await ask(path, { body: asked, expected: [400, 422] });
+  return (answer as { verification_status?: string })?.verification_status === 'SUCCESS';
 }
 
 interface Envelope {

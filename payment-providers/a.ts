@@ -10,9 +10,12 @@ import {
   type Refund,
 } from '@paypal/paypal-server-sdk';
 import { fromWire, toWire } from '../domain/payments/currencies';
+import { cut } from '../domain/texts';
 import { askJson, type Connection, createConnection, explain, issueOf } from './a-client';
-import { type Ask, eventOf, verified } from './a-webhooks';
+import { signersAt } from './a-signature';
+import { createVerifier, eventOf } from './a-webhooks';
 import { CALL_MS, createCalls } from './calls';
+import { createCertificates } from './certificates';
 import {
   type Checkout,
   type CheckoutRequest,
@@ -20,6 +23,7 @@ import {
   type PaymentReport,
   type PaymentStatus,
   type ProviderAccess,
+  type ProviderOptions,
   ProviderTrouble,
   type RefundRequest,
   type ReportedDispute,
@@ -34,11 +38,21 @@ import { meaningOf } from './words-a';
 const NAME = 'payment_provider_a';
 const DESCRIPTION_MAX = 127;
 
-export function createProviderA(access: ProviderAccess, call_ms = CALL_MS): PaymentProvider {
+export function createProviderA(
+  access: ProviderAccess,
+  { call_ms = CALL_MS, authorities = [] }: ProviderOptions,
+): PaymentProvider {
   const connection = createConnection(access, call_ms);
   const calls = createCalls(NAME, access, {
     explain: (error) => explain(connection, error),
     call_ms,
+  });
+  const certificates = createCertificates({ authorities, names: signersAt(access.base_url) });
+  // Only what is asked of the provider may be lost: a mistake of ours is no trouble of theirs.
+  const verify = createVerifier(connection, {
+    certificateAt: (url) => calls.run((signal) => certificates(url, signal)),
+    ask: (path, question) =>
+      calls.run((signal) => askJson(connection, path, { ...question, signal })),
   });
   return {
     createCheckout: (request) => calls.run(() => createCheckout(connection, request)),
@@ -48,10 +62,7 @@ export function createProviderA(access: ProviderAccess, call_ms = CALL_MS): Paym
     expire: async () => undefined,
     refund: (request) => calls.run((signal) => refund(connection, request, signal)),
     async verifyWebhook(headers, body) {
-      // Only what is asked of the provider may be lost: a mistake of ours is no trouble of theirs.
-      const ask: Ask = (path, question) =>
-        calls.run((signal) => askJson(connection, path, { ...question, signal }));
-      const envelope = await verified(connection, headers, body, ask);
+      const envelope = await verify(headers, body);
       return envelope && eventOf(envelope);
     },
   };
@@ -69,7 +80,7 @@ async function createCheckout(
       purchaseUnits: [
         {
           customId: request.payment_session_id,
-          description: request.description.slice(0, DESCRIPTION_MAX),
+          description: cut(request.description, DESCRIPTION_MAX),
           amount: moneyOf(request.currency, request.amount_nanos),
         },
       ],
@@ -235,7 +246,6 @@ interface Dispute {
     outcome_code?: string;
     amount_refunded?: { currency_code: string; value: string };
   };
-  evidences?: { evidence_info?: { refund_ids?: (string | { refund_id?: string })[] } }[];
 }
 
 const DISPUTES = '/v1/customer/disputes';
@@ -263,17 +273,25 @@ async function disputesOf(
 }
 
 function disputeOf(page: Dispute): ReportedDispute {
-  const { dispute_outcome: outcome, evidences = [] } = page;
+  const { dispute_outcome: outcome } = page;
   const isOver = meaningOf(words.disputes, page.status) === 'by outcome';
   const status = isOver ? meaningOf(words.outcomes, outcome?.outcome_code) : 'open';
   const lost = status === 'lost' ? outcome?.amount_refunded : undefined;
   const { currency_code, value } = lost ?? page.dispute_amount;
-  const named = evidences.flatMap(({ evidence_info }) => evidence_info?.refund_ids ?? []);
   return {
     id: page.dispute_id,
     status,
     amount_nanos: fromWire(NAME, currency_code, value),
     currency: currency_code,
-    refund_ids: named.flatMap((one) => (typeof one === 'string' ? one : (one.refund_id ?? []))),
+    refund_ids: [...new Set(namedIn(page))],
   };
+}
+
+/** The `refund_ids` of a dispute's page, which each of its evidences may have. */
+function namedIn(page: unknown): string[] {
+  if (page === null || typeof page !== 'object') return [];
+  return Object.entries(page).flatMap(([name, value]) => {
+    if (name !== 'refund_ids' || !Array.isArray(value)) return namedIn(value);
+    return value.map((one) => String(one?.refund_id ?? one));
+  });
 }

@@ -1,6 +1,7 @@
 import Stripe from 'stripe';
 import type { RequestInit } from 'undici';
 import { fromWire, toWire } from '../domain/payments/currencies';
+import { cut } from '../domain/texts';
 import { fetch } from '../runtime/outgoing';
 import { eventOf, verified } from './b-webhooks';
 import { CALL_MS, createCalls, lostWords } from './calls';
@@ -11,6 +12,7 @@ import {
   type PaymentReport,
   type PaymentStatus,
   type ProviderAccess,
+  type ProviderOptions,
   ProviderRefusal,
   ProviderTrouble,
   type RefundRequest,
@@ -30,7 +32,10 @@ const NAME_MAX = 250;
 const PAGE = 100;
 const CONFLICT = 409;
 
-export function createProviderB(access: ProviderAccess, call_ms = CALL_MS): PaymentProvider {
+export function createProviderB(
+  access: ProviderAccess,
+  { call_ms = CALL_MS }: ProviderOptions,
+): PaymentProvider {
   const stripe = createClient(access, call_ms);
   const calls = createCalls(NAME, access, { explain, call_ms });
   return {
@@ -67,7 +72,7 @@ function createClient({ base_url, credentials }: ProviderAccess, call_ms: number
 async function createCheckout(stripe: Stripe, request: CheckoutRequest): Promise<Checkout> {
   const { payment_session_id, currency, amount_nanos, expires_at } = request;
   const metadata = { payment_session_id };
-  const description = request.description.slice(0, NAME_MAX);
+  const description = cut(request.description, NAME_MAX);
   const ends_ms = Math.max(expires_at.getTime(), Date.now() + LIFE_MIN_MS);
   const session = await stripe.checkout.sessions.create(
     {

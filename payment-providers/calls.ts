@@ -1,3 +1,4 @@
+import { cut } from '../domain/texts';
 import {
   isProviderRefusal,
   isProviderTrouble,
@@ -40,7 +41,7 @@ export function createCalls(
     secrets
       .reduce((cleaned, secret) => cleaned.replaceAll(secret, '***'), text)
       .replace(/\b(Bearer|Basic) \S+/g, '$1 ***');
-  const say = (text: string) => `${name}: ${clean(text).slice(0, MESSAGE_MAX)}`;
+  const say = (text: string) => `${name}: ${cut(clean(text), MESSAGE_MAX)}`;
   return {
     async run(work) {
       const signal = AbortSignal.timeout(call_ms);

@@ -1,3 +1,4 @@
+import type { X509Certificate } from 'node:crypto';
 import type { RefundStatus } from '../domain/payments/refunds';
 
 /**
@@ -102,6 +103,14 @@ export interface ProviderEvent {
   payment_session_id: string | null;
   order_id: string | null;
   capture_id: string | null;
+}
+
+/** What does not depend on the account. */
+export interface ProviderOptions {
+  /** How long a call may take; 10 s if absent. */
+  call_ms?: number;
+  /** Who may sign the certificates of webhooks, beside the authorities that Node.js knows. */
+  authorities?: readonly X509Certificate[];
 }
 
 /** Headers of a webhook, names in lower case. */

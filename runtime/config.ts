@@ -24,6 +24,9 @@ const list = z.string().transform((text) =>
     .filter((part) => part !== ''),
 );
 const isOrigin = (text: string) => URL.canParse(text) && new URL(text).origin === text;
+const loopback = /^(127\.\d+\.\d+\.\d+|localhost|\[::1\])$/;
+const isSafeUrl = (text: string) =>
+  text.startsWith('https:') || loopback.test(new URL(text).hostname);
 const origins = list.refine((all) => all.every(isOrigin), {
   error: 'must be origins such as https://api.openai.com, separated by commas',
 });
@@ -72,15 +75,22 @@ const variables = {
       TEMPORAL_NAMESPACE: z.string().min(1).default('svc'),
       SVC_SECRETS_KEY: secrets_key,
       PAYMENT_HOSTS: hosts.default([]),
+      PAYMENT_CA_FILES: list.default([]),
       API_PORT: port.default(8080),
       API_HOST: host,
       DATABASE_POOL_MAX: z.coerce.number().int().min(1).max(200).default(10),
+      DATABASE_PEOPLE_POOL_MAX: z.coerce.number().int().min(1).max(200).default(5),
+      // Of one key or person, at this process; 0: as many as come.
+      REQUESTS_PER_MINUTE: z.coerce.number().int().min(0).max(10_000_000).default(3_000),
       LOG_LEVEL: level,
       ...tracing,
       // People may come with a JWT of this identity provider: all three, or none.
       JWT_ISSUER: z.string().min(1).optional(),
       JWT_AUDIENCE: z.string().min(1).optional(),
-      JWT_JWKS_URL: z.url({ protocol: /^https?$/ }).optional(),
+      JWT_JWKS_URL: z
+        .url({ protocol: /^https?$/ })
+        .refine(isSafeUrl, 'must begin with https://; http:// only on this machine')
+        .optional(),
     })
     .superRefine(jwtTogether),
   gateway: z.object({
@@ -133,6 +143,7 @@ const variables = {
     GATEWAY_SECRET_ENVS: bound_variables.default([]),
     // Beside the sandbox's.
     PAYMENT_HOSTS: hosts.default([]),
+    PAYMENT_CA_FILES: list.default([]),
     // All parts take it from here, and the written gateway.yaml names it.
     OTEL_EXPORTER_OTLP_ENDPOINT: tracing.OTEL_EXPORTER_OTLP_ENDPOINT,
     APIS: z.coerce.number().int().min(1).max(16).default(1),

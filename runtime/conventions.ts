@@ -1,8 +1,9 @@
 import type { Context, Middleware } from 'koa';
 import { AppError, errorHeaders, isAppError, toErrorBody } from '../domain/errors';
 import { newId } from '../domain/ids';
-import { busy, isTransient, isUnreachable } from '../domain/sql';
+import { busy, cannotWorkNow, isTransient } from '../domain/sql';
 import type { Logger } from './log';
+import { noteOutage } from './outages';
 import { addToLine, createRequestLog } from './request-log';
 import { toWire } from './wire';
 
@@ -20,7 +21,11 @@ export function conventions(log: Logger): Middleware {
     const given = ctx.get('x-request-id');
     ctx.state.request_id = label.test(given) ? given : newId('req');
     ctx.set('x-request-id', ctx.state.request_id);
+    // Answers hold keys that are shown once: nothing is kept but what a route says may be.
+    ctx.set('cache-control', 'no-store');
+    ctx.set('x-content-type-options', 'nosniff');
     try {
+      requireOneHost(ctx);
       await next();
       if (ctx.status === 404 && ctx.body == null && ctx.respond !== false) throw unknownPath(ctx);
     } catch (error) {
@@ -59,11 +64,11 @@ export function toRefusal(
 ): AppError {
   if (isAppError(error)) return error;
   if (isTransient(error)) return busy();
-  if (isUnreachable(error)) {
-    log.warn({ err: error, request_id: ctx.state.request_id }, 'a dependency is away');
+  if (cannotWorkNow(error)) {
+    noteOutage(log, error);
     return new AppError(
       'unavailable',
-      'A dependency of this service is away. Repeat the request shortly.',
+      'A dependency of this service is away or cannot work now. Repeat the request shortly.',
       { retry_after: 2 },
     );
   }
@@ -72,6 +77,16 @@ export function toRefusal(
     'internal_error',
     'This is a fault of the service. Quote the request id when you report it.',
   );
+}
+
+/** Two of them name two sites: whoever stands before this service may have believed the other. */
+function requireOneHost({ req: { rawHeaders } }: Context): void {
+  let hosts = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] as string;
+    if (name.length === 4 && name.toLowerCase() === 'host') hosts += 1;
+  }
+  if (hosts > 1) throw new AppError('invalid_request', 'Send the header Host once.');
 }
 
 function unknownPath(ctx: Context): AppError {

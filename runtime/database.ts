@@ -13,14 +13,22 @@ const session =
 const ignore = () => undefined;
 const silent = { warn: ignore, error: ignore, deprecate: ignore, debug: ignore };
 
-/** Opens a pool. int8 arrives as BigInt, timestamps as Date. */
-export function openDatabase(url: string, pool_max = 10, application_name = 'svc'): Knex {
+/**
+ * Opens a pool. int8 arrives as BigInt, timestamps as Date. A statement takes as long as it takes,
+ * unless a time-out is given.
+ */
+export function openDatabase(
+  url: string,
+  pool_max = 10,
+  application_name = 'svc',
+  statement_timeout_ms = 0,
+): Knex {
   return knex({
     client: 'pg',
     connection: {
       connectionString: url,
       application_name,
-      options: session,
+      options: `${session} -c statement_timeout=${statement_timeout_ms}`,
       keepAlive: true,
       connectionTimeoutMillis: 3_000,
     },

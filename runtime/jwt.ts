@@ -1,5 +1,6 @@
 import { createRemoteJWKSet, customFetch, errors, type JWTPayload, jwtVerify } from 'jose';
-import { AppError } from '../domain/errors';
+import { AppError, isAppError } from '../domain/errors';
+import { isKept } from '../domain/texts';
 import { fetch } from './outgoing';
 
 /**
@@ -69,14 +70,17 @@ export function createJwtVerifier({
   return async (jwt) => {
     renewOld();
     try {
-      const { payload } = await jwtVerify(jwt, keys, {
+      const { payload, protectedHeader } = await jwtVerify(jwt, keys, {
         issuer,
         audience,
         algorithms,
         requiredClaims: ['exp', 'sub'],
+        clockTolerance: LEEWAY_S,
       });
+      requireAccess(payload, protectedHeader.typ);
       return payload as JWTPayload & { sub: string; exp: number };
     } catch (error) {
+      if (isAppError(error)) throw error;
       throw isForged(error)
         ? new AppError(
             'invalid_credential',
@@ -87,6 +91,28 @@ export function createJwtVerifier({
           });
     }
   };
+}
+
+// Clocks of two machines differ by some seconds.
+const LEEWAY_S = 5;
+const LIFE_S_MAX = 31 * 24 * 3_600;
+// RFC 7519 and RFC 9068. Other types that an issuer signs, a logout among them, open nothing.
+const types = new Set(['jwt', 'at+jwt']);
+
+/** Refuses what is signed and in time, and yet no token that a person calls with. */
+function requireAccess({ sub, exp, iat }: JWTPayload, typ: string | undefined): void {
+  const now = Date.now() / 1_000;
+  const is_typed = typ === undefined || types.has(typ.toLowerCase().replace(/^application\//, ''));
+  const is_early = iat !== undefined && iat > now + LEEWAY_S;
+  const is_endless = (exp ?? Number.POSITIVE_INFINITY) > now + LIFE_S_MAX;
+  if (!is_typed || is_early || is_endless || typeof sub !== 'string' || sub === '')
+    throw new AppError(
+      'invalid_credential',
+      'This token is no access token of a person: look at its typ, sub, iat and exp (31 days at most).',
+    );
+  // Nobody can be bound to a name that the database does not keep.
+  if (!isKept(sub))
+    throw new AppError('permission_denied', 'This person is a member of no organization.');
 }
 
 // The errors of jose if the key set is away or broken; a failed connection is the network's own

@@ -8,6 +8,7 @@ import * as refunds from '../domain/payments/refunds';
 import * as payments from '../domain/payments/steps';
 import * as organizations from '../domain/people/organizations';
 import type { Db } from '../domain/sql';
+import { cut } from '../domain/texts';
 import type * as workflows from '../workflows';
 
 /** The workflows that run for a row, each with the updates that it takes. */
@@ -95,7 +96,7 @@ export async function startOptions(db: Db, start: Start) {
   return {
     workflowId: start.workflow_id,
     taskQueue: task_queue,
-    staticSummary: (await summary(db, start)).slice(0, SUMMARY_LENGTH_MAX),
+    staticSummary: cut(await summary(db, start), SUMMARY_LENGTH_MAX),
     typedSearchAttributes: new TypedSearchAttributes([
       { key: OrgId, value: start.org_id },
       { key: Kind, value: start.workflow },

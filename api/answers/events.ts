@@ -3,7 +3,12 @@ import { types as eventTypes } from '../../domain/events';
 import { id, time } from './shared';
 
 export const health = z.strictObject({ status: z.literal('ok'), version: z.string() });
-export const readiness = z.strictObject({ status: z.literal('ready') });
+export const readiness = z.strictObject({
+  status: z.literal('ready'),
+  exhausted_pools: z
+    .array(z.enum(['machine', 'people', 'reads']))
+    .describe('Pools of connections to the database of which none is free.'),
+});
 
 export const event = z.strictObject({
   id,

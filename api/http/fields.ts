@@ -11,6 +11,8 @@ export type Members<Body> = { [member in keyof Body]-?: z.ZodType<Body[member]> 
 // The kinds of field that several route tables share.
 
 export const id = z.string().min(1).max(200);
+/** An id that a payment provider made. */
+export const providerId = z.string().min(1).max(255);
 export const text = z.string().max(1_000);
 export const name = z.string().trim().min(1, 'must not be empty').max(200);
 export const flag = z.boolean();

@@ -1,12 +1,10 @@
-import type { IncomingMessage } from 'node:http';
+import type { X509Certificate } from 'node:crypto';
 import Router from '@koa/router';
 import type { Context } from 'koa';
-import getRawBody from 'raw-body';
-import type { z } from 'zod';
-import { AppError, isAppError } from '../../domain/errors';
+import { z } from 'zod';
+import { AppError } from '../../domain/errors';
 import type { Secrets } from '../../domain/secrets';
 import { type Db, withRetry } from '../../domain/sql';
-import { isKept } from '../../domain/texts';
 import type { ProviderOf } from '../../payment-providers/configured';
 import type { Logger } from '../../runtime/log';
 import { addToLine } from '../../runtime/request-log';
@@ -18,12 +16,17 @@ import type { Keyring } from '../ledger/keyring';
 import type { Waiters } from '../ledger/waiters';
 import type { Access, Principal, Sources } from './access';
 import { inName } from './acting';
+import { LARGE, OF_MACHINES, readJson, requireText, SMALL } from './body';
+import type { createBuckets } from './buckets';
 import type { EventStreams } from './event-streams';
+import { type Lane, laneOf, type Pools } from './pools';
 import { inTrace } from './tracing';
 
 /** The first argument of every handler: connections, the caller, and the request's label. */
 export interface Ctx {
+  /** The pool of this route's callers. */
   db: Db;
+  pools: Pools;
   keys: Keyring;
   batches: Batches;
   waiters: Waiters;
@@ -40,8 +43,8 @@ export interface Ctx {
   log: Logger;
   principal: Principal;
   request_id: string;
-  /** False once the caller's credential has ended: for answers that go on and on. */
-  isStillAllowed: () => Promise<boolean>;
+  /** The caller as it is by now, for answers that go on and on; throws once it may not call. */
+  principalNow: () => Promise<Principal>;
   /** The status of a good answer of this route. */
   status: number;
   /** Koa's own context: for headers, streams and raw answers only. */
@@ -74,9 +77,20 @@ interface RouteRow<Input extends z.ZodObject> {
   is_raw?: boolean;
   /** Another route has taken its place. */
   is_deprecated?: boolean;
+  /** It reads for as long as it takes: no time-out ends it. */
+  is_long?: boolean;
+  /** Its body may have 1 MB, as no other of people may. */
+  is_large?: boolean;
 }
 
-type Defaults = 'status' | 'is_idempotent' | 'is_recorded' | 'is_raw' | 'is_deprecated';
+type Defaults =
+  | 'status'
+  | 'is_idempotent'
+  | 'is_recorded'
+  | 'is_raw'
+  | 'is_deprecated'
+  | 'is_long'
+  | 'is_large';
 
 /** A row of a route table, with its defaults. */
 export interface Route
@@ -97,6 +111,8 @@ export function route<Input extends z.ZodObject>({ handler, ...row }: RouteRow<I
     is_recorded: false,
     is_raw: false,
     is_deprecated: false,
+    is_long: false,
+    is_large: false,
     ...row,
     prepare(given) {
       const input = parse(row.input, given);
@@ -105,13 +121,18 @@ export function route<Input extends z.ZodObject>({ handler, ...row }: RouteRow<I
   };
 }
 
-export interface Connections extends Sources {
+export interface Connections extends Pick<Sources, 'jwt'> {
+  pools: Pools;
+  keyrings: Record<Lane, Keyring>;
+  buckets: ReturnType<typeof createBuckets>;
   batches: Batches;
   waiters: Waiters;
   temporal: Temporal;
   secrets: Secrets;
   providerOf: ProviderOf;
   payment_hosts: readonly string[];
+  /** Who may sign the certificates of webhooks, beside public authorities: `PAYMENT_CA_FILES`. */
+  payment_authorities?: readonly X509Certificate[] | undefined;
   event_streams: EventStreams;
   isDraining: () => boolean;
   tracing?: Tracing | undefined;
@@ -129,16 +150,20 @@ export function mount(routes: readonly Route[], connections: Connections): Route
 
 async function serve(row: Route, http: Context, connections: Connections): Promise<void> {
   addToLine(http, { route: row.path });
-  const principal = await row.access.check(http, connections);
+  const { pools, keyrings, jwt, batches, waiters, secrets, tracing, log } = connections;
+  const lane = laneOf(row);
+  const sources = { db: pools[lane], keys: keyrings[lane], jwt };
+  const principal = await row.access.check(http, sources);
   addToLine(http, callerOf(principal));
   const hasJson = row.method !== 'get' && !row.is_raw;
-  const body = hasJson ? await readJson(http) : {};
+  if (lane !== 'machine' && principal.id !== '') connections.buckets.take(principal.id);
+  const body = hasJson ? await readJson(http, boundsOf(row, lane)) : {};
   http.state.body = body;
   const run = row.prepare(merge(http.params as Record<string, string>, http.query, body));
-  const { db, keys, batches, waiters, secrets, tracing, log } = connections;
   const ctx: Ctx = {
-    db,
-    keys,
+    db: sources.db,
+    pools,
+    keys: sources.keys,
     batches,
     waiters,
     temporal: inTrace(connections.temporal, http),
@@ -151,11 +176,7 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
     log,
     principal,
     request_id: http.state.request_id,
-    isStillAllowed: () =>
-      row.access.check(http, connections).then(
-        () => true,
-        (error) => !isAppError(error),
-      ),
+    principalNow: () => row.access.check(http, sources),
     status: row.status,
     http,
   };
@@ -166,6 +187,11 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
   if (http.respond === false || http.body !== undefined) return;
   http.status = row.status;
   http.body = toWire(answer) ?? {};
+}
+
+function boundsOf({ is_large }: Route, lane: Lane) {
+  if (lane === 'machine') return OF_MACHINES;
+  return is_large ? LARGE : SMALL;
 }
 
 /** How the log names a caller: by key, or as the person that a JWT stands for. */
@@ -194,78 +220,31 @@ function merge(...parts: Record<string, unknown>[]): Record<string, unknown> {
   return Object.fromEntries(given);
 }
 
-/** Bodies of people's routes are small; a batch of 64 reserves is about 100 kB. */
-const BODY_BYTES_MAX = 1_048_576;
-
-/** Reads a JSON object. An absent body is an empty one. */
-async function readJson(http: Context): Promise<Record<string, unknown>> {
-  const text = await readText(http.req);
-  if (text.length === 0) return {};
-  const encoding = http.get('content-encoding');
-  if (!http.is('json', '+json') || (encoding !== '' && encoding !== 'identity')) {
-    throw new AppError(
-      'unsupported_media_type',
-      'Send the body as application/json, without a content encoding.',
-    );
-  }
-  let body: unknown;
-  try {
-    // Only an escape can contain a character that PostgreSQL cannot hold, so other bodies are not
-    // walked.
-    body = text.includes('\\u') ? JSON.parse(text, requireTextIn) : JSON.parse(text);
-  } catch (error) {
-    if (isAppError(error)) throw error;
-    throw new AppError('invalid_json', 'The body is not JSON.');
-  }
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
-    throw new AppError('invalid_json', 'The body must be a JSON object.');
-  }
-  return body as Record<string, unknown>;
-}
-
-function requireTextIn(param: string, value: unknown): unknown {
-  requireText(param, param);
-  if (typeof value === 'string') requireText(param, value);
-  return value;
-}
-
-function requireText(param: string, value: string): void {
-  if (isKept(value)) return;
-  throw new AppError('invalid_field', `${param} holds a character that no text may have.`, {
-    param,
-  });
-}
-
-async function readText(req: IncomingMessage): Promise<string> {
-  return (await readBytes(req)).toString('utf8');
-}
-
-/** A request's body as it came, 1 MB at most. */
-export async function readBytes(req: IncomingMessage): Promise<Buffer> {
-  try {
-    return await getRawBody(req, { limit: BODY_BYTES_MAX });
-  } catch (error) {
-    if ((error as { type?: string }).type === 'entity.too.large') {
-      // The rest is read and dropped, so that the client gets the answer and its connection stays
-      // in step.
-      req.resume();
-      throw new AppError('payload_too_large', `The body may have at most ${BODY_BYTES_MAX} bytes.`);
-    }
-    throw new AppError('invalid_request', 'The body could not be read to its end.');
-  }
-}
-
 /** Parses or throws 422 naming the first wrong field. */
 export function parse<Schema extends z.ZodType>(schema: Schema, given: unknown): z.infer<Schema> {
+  const stranger = unknownIn(schema, given);
+  if (stranger !== undefined) throw unknownField(stranger);
   const parsed = schema.safeParse(given);
   if (parsed.success) return parsed.data;
   const { issues } = parsed.error;
   // A misspelt name is the cause, the field that is missing its effect.
   const issue = issues.find(({ code }) => code === 'unrecognized_keys') ?? issues[0];
   if (issue?.code === 'unrecognized_keys') {
-    const param = [...issue.path, issue.keys[0]].join('.');
-    throw new AppError('unknown_field', `${param} is not a field of this request.`, { param });
+    throw unknownField([...issue.path, issue.keys[0]].join('.'));
   }
   const param = issue?.path.join('.') ?? '';
   throw new AppError('invalid_field', `${param} ${issue?.message ?? 'is not valid'}.`, { param });
+}
+
+/** The first name that a strict schema does not know: further ones are not looked for. */
+function unknownIn(schema: z.ZodType, given: unknown): string | undefined {
+  if (!(schema instanceof z.ZodObject && schema.def.catchall instanceof z.ZodNever))
+    return undefined;
+  const { shape } = schema;
+  for (const name in given as object) if (!Object.hasOwn(shape, name)) return name;
+  return undefined;
+}
+
+function unknownField(param: string): AppError {
+  return new AppError('unknown_field', `${param} is not a field of this request.`, { param });
 }

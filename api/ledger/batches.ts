@@ -3,7 +3,14 @@ import { AppError, isAppError } from '../../domain/errors';
 import type * as calls from '../../domain/ledger/calls';
 import * as reservations from '../../domain/ledger/reservations';
 import * as storedIds from '../../domain/ledger/stored-ids';
-import { type Db, isTransient, isUnreachable, withRetry } from '../../domain/sql';
+import {
+  cannotWorkNow,
+  type Db,
+  isCanceled,
+  isTransient,
+  isUnreachable,
+  withRetry,
+} from '../../domain/sql';
 import { type Trace, traceOf } from '../../domain/trace';
 import { createDeferred } from '../../runtime/deferred';
 import type { Logger } from '../../runtime/log';
@@ -168,7 +175,8 @@ async function send(db: Db, queue: Queue, log: Logger): Promise<void> {
   try {
     await commit(db, queue.org_id, batch);
   } catch (error) {
-    if (isUnreachable(error) || (isAppError(error) && error.code === 'unavailable')) {
+    const is_hopeless = cannotWorkNow(error) && !isCanceled(error);
+    if (is_hopeless || (isAppError(error) && error.code === 'unavailable')) {
       for (const item of itemsOf(batch)) item.reject(error);
     } else {
       log.error({ err: error, org_id: queue.org_id }, 'a batch failed; its items go one by one');

@@ -47,6 +47,7 @@ export const gatewayConfigRoutes = [
     path: '/v1/admin/gateway-config',
     access: platformAdmin,
     input: change,
+    is_large: true,
     handler: put,
     is_recorded: true,
     summary:
@@ -118,6 +119,7 @@ async function poll({ db, http }: Ctx) {
   if (current === undefined || current.config === null)
     throw new AppError('not_found', 'Gateways run their own files: PUT /v1/admin/gateway-config.');
   http.set('etag', `"${current.version}"`);
+  http.set('cache-control', 'no-cache');
   http.status = 200;
   if (http.fresh) {
     http.status = 304;

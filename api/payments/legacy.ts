@@ -2,7 +2,7 @@ import { z } from 'zod';
 import * as payments from '../../domain/payments/sessions';
 import * as answers from '../answers/payments';
 import { member } from '../http/access';
-import { id, positiveAmount } from '../http/fields';
+import { id, positiveAmount, providerId } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 import { settle } from './looks';
 import { buyerOf, makeCheckout, ownOrder } from './routes';
@@ -15,7 +15,7 @@ const order = z.strictObject({
   return_url: z.string().min(1).max(2_000),
   cancel_url: z.string().min(1).max(2_000),
 });
-const capture = z.strictObject({ order_id: id });
+const capture = z.strictObject({ order_id: providerId });
 
 /**
  * PayPal-style names of old integrations. They are bound by person and organization, and carry no

@@ -1,5 +1,8 @@
 import { AppError } from '../../domain/errors';
 
+/** What the providers take, less the name under which the checkout's id is added. */
+const SENT_MAX = 5_000 - '&token={CHECKOUT_SESSION_ID}'.length;
+
 /**
  * The address a buyer is sent back to, as the browser will read it. Its origin must be one of the
  * organization's; without user names, control characters and the spellings that browsers and
@@ -14,6 +17,11 @@ export function allowedReturn(given: string, origins: readonly string[], param: 
     throw refuse('may not hold a user name.');
   if (url.searchParams.has('token'))
     throw refuse('may not carry a token of its own: the provider adds one.');
+  // Other characters than those of ASCII are sent as up to twelve.
+  if (url.href.length > SENT_MAX)
+    throw refuse(
+      `has ${url.href.length} characters as it is sent, percent-encoded; the providers take ${SENT_MAX}.`,
+    );
   if (origins.includes(url.origin)) return url.href;
   const allowed = origins.length === 0 ? 'none is allowed yet' : `allowed: ${origins.join(', ')}`;
   throw refuse(

@@ -8,7 +8,7 @@ import type { Db } from '../../domain/sql';
 import * as answers from '../answers/payments';
 import * as shared from '../answers/shared';
 import { actingOrg, isPlatformAdmin, member, type Principal, permission } from '../http/access';
-import { id, instant, page, paymentProvider, positiveAmount } from '../http/fields';
+import { id, instant, page, paymentProvider, positiveAmount, providerId } from '../http/fields';
 import { idempotencyKey } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 import { judged } from './checkout-rules';
@@ -27,7 +27,7 @@ const checkout = z.strictObject({
 });
 const confirmation = z.strictObject({
   payment_session_id: id,
-  provider_session_token: id,
+  provider_session_token: providerId,
   checkout_state: id,
   provider: paymentProvider,
 });
@@ -68,7 +68,7 @@ export const paymentRoutes = [
     access: member,
     input: one,
     handler: inspect,
-    summary: 'A payment session of the caller.',
+    summary: "A payment session of the caller; with org:billing, any of the organization's.",
     answer: answers.paymentSession,
   }),
   route({
@@ -177,10 +177,12 @@ async function confirmCheckout(ctx: Ctx, input: z.infer<typeof confirmation>) {
   return payments.outcomeOf(db, session.id);
 }
 
-/** A session of the caller; platform admins may read anybody's. */
+/** A session of the caller; who may bill reads the organization's, platform admins anybody's. */
 async function inspect({ db, principal }: Ctx, input: z.infer<typeof one>) {
   if (isPlatformAdmin(principal)) return payments.getAny(db, input.id);
-  return payments.get(db, input.id, buyerOf(principal, requireOrg(principal)));
+  const org_id = requireOrg(principal);
+  if (principal.scopes.includes('org:billing')) return payments.getAny(db, input.id, org_id);
+  return payments.get(db, input.id, buyerOf(principal, org_id));
 }
 
 async function cancel(ctx: Ctx, input: z.infer<typeof one>) {

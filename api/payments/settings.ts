@@ -19,6 +19,10 @@ const origin = z
   .max(300)
   .superRefine((text, check) => {
     const refuse = (message: string) => check.addIssue({ code: 'custom', message });
+    if (text.includes('*'))
+      return refuse(
+        'may hold no wildcard: name each origin by itself, such as https://example.com',
+      );
     if (!URL.canParse(text)) return refuse('must be an origin such as https://example.com');
     const url = new URL(text);
     const isPlain = url.protocol === 'http:' && loopback.test(url.hostname);

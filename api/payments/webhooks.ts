@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import type { ProviderName } from '../../domain/payments/currencies';
 import * as paymentEvents from '../../domain/payments/events';
-import { isTransient, isUnreachable } from '../../domain/sql';
+import { cannotWorkNow, isTransient } from '../../domain/sql';
 import { keepable } from '../../domain/texts';
 import {
   isProviderRefusal,
@@ -11,11 +11,15 @@ import {
 } from '../../payment-providers/provider';
 import * as answers from '../answers/payments';
 import { open } from '../http/access';
+import { readBytes } from '../http/body';
 import { paymentProvider } from '../http/fields';
-import { type Ctx, readBytes, route } from '../http/route';
+import { type Ctx, route } from '../http/route';
 
 const named = z.object({ provider: paymentProvider });
 const nothing = z.object({});
+
+/** Several times what the providers send. */
+const BODY_BYTES_MAX = 262_144;
 
 export const webhookRoutes = [
   route({
@@ -50,12 +54,16 @@ async function receive(
   { db, providerOf, log, http }: Ctx,
   { provider: name }: { provider: ProviderName },
 ) {
-  const body = await readBytes(http.req);
+  const body = await readBytes(http, BODY_BYTES_MAX);
   const headers = http.headers as WebhookHeaders;
   const verified = providerOf(name).then((provider) => provider.verifyWebhook(headers, body));
   const event = await verified.catch((error) => {
     if (!isPassing(error)) throw error;
-    log.warn({ err: error, provider: name }, 'a webhook could not be verified');
+    // One line, without a stack: whoever can post here could fill the log.
+    log.warn(
+      { provider: name, reason: (error as Error).message },
+      'a webhook could not be verified',
+    );
     throw new AppError('unavailable', 'The webhook could not be verified now. Deliver it again.', {
       retry_after: 5,
     });
@@ -81,7 +89,7 @@ async function receive(
  */
 function isPassing(error: unknown): boolean {
   const is_of_provider = isProviderTrouble(error) || isProviderRefusal(error);
-  return is_of_provider || isUnreachable(error) || isTransient(error);
+  return is_of_provider || cannotWorkNow(error) || isTransient(error);
 }
 
 function storable(event: paymentEvents.ReceivedEvent): paymentEvents.ReceivedEvent {

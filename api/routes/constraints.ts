@@ -29,7 +29,10 @@ const checked = z.strictObject({
   // Query values are text.
   estimated_cost: z
     .string()
-    .regex(/^\d{1,10}(\.\d{1,9})?$/, 'must be a decimal number such as 0.05')
+    .regex(
+      /^(0|[1-9]\d{0,20})(\.\d{1,40})?([eE][+-]?\d{1,3})?$/,
+      'must be a JSON number that is not negative, such as 0.05 or 1.5e-7',
+    )
     .transform(Number)
     .pipe(amount('estimated_cost'))
     .optional(),

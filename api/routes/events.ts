@@ -1,8 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import { AppError } from '../../domain/errors';
+import { AppError, isAppError } from '../../domain/errors';
+import { newestPlace, placeOf } from '../../domain/event-places';
 import * as events from '../../domain/events';
-import { isUnreachable } from '../../domain/sql';
 import { toWire } from '../../runtime/wire';
 import * as answers from '../answers/events';
 import {
@@ -13,6 +12,7 @@ import {
   isPlatformAdmin,
   type Principal,
 } from '../http/access';
+import type { Reader } from '../http/event-streams';
 import { id, instant } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
@@ -108,7 +108,7 @@ export const eventRoutes = [
 ];
 
 async function filterOf(
-  { db, principal }: Ctx,
+  { db, principal }: Pick<Ctx, 'db' | 'principal'>,
   { org_id, ...asked }: { org_id?: string | undefined; type?: string | undefined },
 ): Promise<events.Filter> {
   const is_platform = org_id === events.PLATFORM_STREAM && isPlatformAdmin(principal);
@@ -129,7 +129,11 @@ async function list(ctx: Ctx, { limit, cursor, ...asked }: z.infer<typeof listed
 }
 
 async function show(ctx: Ctx, { id: event_id, org_id }: z.infer<typeof shown>) {
-  return events.get(ctx.db, event_id, await filterOf(ctx, { org_id }));
+  const { db, principal } = ctx;
+  // An id is enough for those who may read any.
+  if (org_id === undefined && isPlatformAdmin(principal))
+    return events.get(db, event_id, { org_id: null, visible: visibleTo(principal) });
+  return events.get(db, event_id, await filterOf(ctx, { org_id }));
 }
 
 // A gateway keeps unsent events for a while; one older than a week comes from a broken clock.
@@ -149,13 +153,11 @@ async function record({ db }: Ctx, { items }: z.infer<typeof batch>) {
   return { recorded: await events.record(db, items) };
 }
 
-const POLL_MS = 500;
-const PAGE = 200;
+const RECONNECT_MS = 2_000;
 /**
- * Comment lines keep proxies from closing a quiet stream, and look whether the reader may still
- * read.
+ * Comment lines keep proxies from closing a quiet stream, and look what the reader may still read.
  */
-const HEARTBEAT_MS = 15_000;
+const HEARTBEAT_MS = 5_000;
 /** A reader that reads nothing for so long is disconnected. */
 const IDLE_MS = 60_000;
 
@@ -164,60 +166,74 @@ const IDLE_MS = 60_000;
  * stops.
  */
 async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> {
-  const { db, http } = ctx;
+  const { db, http, principal } = ctx;
   const filter = await filterOf(ctx, asked);
   const last_seen = http.get('last-event-id');
-  const resumed = last_seen === '' ? undefined : await events.placeOf(db, last_seen, filter.org_id);
+  const resumed = last_seen === '' ? undefined : await placeOf(db, last_seen, filter.org_id);
   if (last_seen !== '' && resumed === undefined)
     throw new AppError('not_found', 'The event of Last-Event-ID is not kept any more.', {
       param: 'Last-Event-ID',
     });
-  const place = resumed ?? (await events.newestPlace(db));
+  if (http.method === 'HEAD') {
+    http.body = '';
+    http.set(streamHeaders);
+    return;
+  }
+  const place = resumed ?? (await newestPlace(db));
   const { res } = http;
-  const leave = ctx.event_streams.takePlace(filter.org_id);
+  if (res.destroyed) return;
+  const giveBack = ctx.event_streams.takePlace(filter.org_id, principal.id);
   http.respond = false;
-  res.writeHead(200, {
-    'content-type': 'text/event-stream',
-    'cache-control': 'no-store',
-    'x-accel-buffering': 'no',
-  });
-  res.write(`retry: ${POLL_MS * 4}\n\n`);
+  res.writeHead(200, streamHeaders);
+  res.write(`retry: ${RECONNECT_MS}\n\n`);
   // A reader that disconnects is no error of ours.
   res.on('error', () => undefined);
-  void pump(ctx, filter, place)
-    .catch((error) => {
-      if (!res.destroyed) http.app.emit('error', error, http);
-    })
-    .finally(() => {
-      leave();
-      res.end();
-    });
+  const { org_id, action } = filter;
+  const types = typesOf(filter);
+  const show = (page: readonly events.Event[]) => showOn(res, page);
+  const reader: Reader = { org_id, types, action, place, show, end };
+  const leave = ctx.event_streams.follow(reader);
+  const timer = setInterval(() => void beat(ctx, reader, asked), HEARTBEAT_MS).unref();
+
+  function end(error?: unknown): void {
+    if (error !== undefined && !res.destroyed) http.app.emit('error', error, http);
+    clearInterval(timer);
+    leave();
+    res.end();
+  }
+  res.once('close', () => {
+    end();
+    giveBack();
+  });
 }
 
-async function pump(ctx: Ctx, filter: events.Filter, from: events.Place): Promise<void> {
-  const { db } = ctx;
-  const { res } = ctx.http;
-  let place = from;
-  let beat_at = performance.now() + HEARTBEAT_MS;
-  while (!res.destroyed && !ctx.isDraining()) {
-    const page = await events.after(db, filter, place, PAGE).catch((error) => {
-      // A reader stays while the database is away; anything else is a bug, and ends the stream in
-      // the log.
-      if (isUnreachable(error)) return { events: [], place };
-      throw error;
-    });
-    ({ place } = page);
-    const text = page.events.map(frame).join('');
-    if (res.destroyed) return;
-    if (text !== '' && !res.write(text) && !(await drained(res))) return;
-    if (page.events.length === PAGE) continue;
-    if (performance.now() > beat_at) {
-      if (!(await ctx.isStillAllowed())) return;
-      res.write(': still here\n\n');
-      beat_at = performance.now() + HEARTBEAT_MS;
-    }
-    await sleep(POLL_MS);
+const streamHeaders = {
+  'content-type': 'text/event-stream',
+  'cache-control': 'no-store',
+  'x-accel-buffering': 'no',
+};
+
+function typesOf({ visible, type }: events.Filter): ReadonlySet<string> {
+  return new Set(visible.filter((one) => type === undefined || one === type));
+}
+
+/** Says that the stream lives, and shows from now on what its reader may see by now. */
+async function beat(ctx: Ctx, reader: Reader, asked: z.infer<typeof followed>): Promise<void> {
+  try {
+    const principal = await ctx.principalNow();
+    const filter = await filterOf({ db: ctx.db, principal }, asked);
+    reader.types = typesOf(filter);
+    if (filter.org_id !== reader.org_id) reader.end();
+    else ctx.http.res.write(': still here\n\n');
+  } catch (error) {
+    // While nobody can be asked, the reader keeps what it was given.
+    if (isAppError(error) && error.status < 500) reader.end();
   }
+}
+
+function showOn(res: Ctx['http']['res'], page: readonly events.Event[]): true | Promise<boolean> {
+  if (res.destroyed) return true;
+  return res.write(page.map(frame).join('')) || drained(res);
 }
 
 function frame(event: events.Event): string {

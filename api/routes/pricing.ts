@@ -48,7 +48,7 @@ const model = id.refine(
 const newPrice = z.strictObject({ provider: id, model, ...figures });
 const change = z.strictObject({ id, provider: id.optional(), model: model.optional(), ...figures });
 
-const byId = z.strictObject({ id });
+const removal = z.strictObject({ id, effective_from: instant.optional() });
 const rates = z.strictObject({
   base: z.literal('USD').optional(),
   rates: z.record(
@@ -73,7 +73,7 @@ export const pricingRoutes = [
     access: platformAdmin,
     input: z.strictObject({}),
     handler: list,
-    summary: 'All prices, coming ones included.',
+    summary: 'All prices, each planned version as a row of its own.',
     answer: answers.catalog,
   }),
   route({
@@ -94,17 +94,18 @@ export const pricingRoutes = [
     input: change,
     handler: update,
     is_recorded: true,
-    summary: 'A new version of a price; reservations keep the one they froze.',
+    summary:
+      'A new version of a price; reservations keep the one they froze. Planned versions stay, but for one of the same effective_from.',
     answer: answers.modelPrice,
   }),
   route({
     method: 'delete',
     path: '/v1/admin/model-pricing/:id',
     access: platformAdmin,
-    input: byId,
+    input: removal,
     handler: remove,
     is_recorded: true,
-    summary: 'Delete a price: its models are refused.',
+    summary: 'Delete a price: its models are refused. With effective_from, that planned version.',
     answer: shared.nothing,
   }),
   route({
@@ -131,6 +132,7 @@ export const pricingRoutes = [
 async function catalog({ db, http }: Ctx) {
   const body = JSON.stringify(toWire({ models: await pricing.catalog(db) }));
   http.set('etag', `"${(await sha256(body)).slice(0, 32)}"`);
+  http.set('cache-control', 'no-cache');
   http.type = 'json';
   http.status = 200;
   const isKnown = http.fresh;
@@ -160,8 +162,8 @@ function given(input: object): Partial<pricing.Price> {
   return Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined));
 }
 
-async function remove({ db }: Ctx, { id: price_id }: { id: string }) {
-  await pricing.remove(db, price_id);
+async function remove({ db }: Ctx, { id: price_id, effective_from }: z.infer<typeof removal>) {
+  await pricing.remove(db, price_id, effective_from);
 }
 
 function getRates({ db }: Ctx) {

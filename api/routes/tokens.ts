@@ -15,9 +15,18 @@ const type = z.enum(['access', 'gateway']);
 const allowedModel = id.refine((one) => !one.slice(0, -1).includes('*'), {
   error: 'may have a star at its end only',
 });
+/**
+ * A name that an address can carry: `.` and `..` are steps within an address for every client of
+ * the web, in these spellings too.
+ */
+const keyName = name.refine(
+  (given) => !/^(\.|%2e){1,2}$/i.test(given),
+  'may not be . or .., which no address can carry as a name',
+);
+
 const newToken = z.strictObject({
   org_id: id.optional(),
-  name,
+  name: keyName,
   token_type: type,
   scopes: z.array(z.enum(permissions)).default([]),
   allowed_models: z.array(allowedModel).max(1_000).nullish(),

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { balances } from '../../domain/ledger/balances';
 import * as pricing from '../../domain/ledger/pricing';
 import * as transactions from '../../domain/ledger/transactions';
 import * as walletSettings from '../../domain/ledger/wallet-settings';
@@ -175,7 +176,7 @@ async function listWallets(
 }
 
 async function balance({ db, principal }: Ctx, { org_id, team_id }: z.infer<typeof balanceQuery>) {
-  return wallets.balances(db, await viewer(db, principal, org_id), team_id);
+  return balances(db, await viewer(db, principal, org_id), team_id);
 }
 
 /** The named wallet: any for platform admins, for others one that they may see. */
@@ -260,7 +261,8 @@ async function move(
   return once(ctx, org_id, async (db) => {
     await wallets.lock(db, org_id);
     const organization = await wallets.ensure(db, org_id, { owner_type: 'organization' });
-    const other = await wallets.ensureNamed(db, org_id, body);
+    const isTaking = direction === 'to_organization';
+    const other = await wallets.ensureNamed(db, org_id, body, { isTaking });
     const [from, to] =
       direction === 'from_organization' ? [organization, other] : [other, organization];
     // Converted once: the same nanos leave one wallet and reach the other.

@@ -62,9 +62,18 @@ export function catalog(db: Db): Promise<StoredPrice[]> {
   );
 }
 
-/** Every price that is not deleted, those that come into force later included. */
+/**
+ * Every price that is not deleted, as it stands and as it is planned: each version that comes into
+ * force later is a row under the same id.
+ */
 export function list(db: Db): Promise<StoredPrice[]> {
-  return many(db, `select ${columns} from (${current}) p order by provider, model`);
+  return many(
+    db,
+    `select ${columns} from (
+       select * from (${current}) c union
+       select * from model_prices where retired_at is null and effective_from > clock_timestamp()
+     ) p order by provider, model, effective_from`,
+  );
 }
 
 /** Makes a price. 409 `already_exists` if the provider's model has one. */
@@ -78,8 +87,8 @@ export function create(db: Db, price: Price): Promise<StoredPrice> {
 }
 
 /**
- * Makes a new version of a price; reservations keep the one they froze. Versions planned from its
- * start on are replaced.
+ * Makes a new version of a price; reservations keep the one they froze. A planned version stays,
+ * unless the change names its very start: then it takes its place.
  */
 export function update(db: Db, id: string, change: Partial<Price>): Promise<StoredPrice> {
   return db.transaction(async (trx) => {
@@ -90,22 +99,58 @@ export function update(db: Db, id: string, change: Partial<Price>): Promise<Stor
       { id },
       'No price',
     );
-    const price = { ...old, effective_from: undefined, ...change };
+    const planned = await plannedAt(trx, id, change.effective_from);
+    const price = { ...(planned ?? old), effective_from: undefined, ...change };
     checkPaid(price);
     await refuseDuplicate(trx, price, id);
     const isRenamed = price.provider !== old.provider || price.model !== old.model;
-    await retire(trx, id, isRenamed ? null : (price.effective_from ?? 'now'));
+    if (isRenamed) await requireNonePlanned(trx, id);
+    if (isRenamed) await retire(trx, id);
+    else if (change.effective_from) await retire(trx, id, change.effective_from);
     return insertVersion(trx, id, price, old.created_at);
   });
 }
 
-/** Deletes a price: new reserves of its models are refused, open ones are settled as frozen. */
-export function remove(db: Db, id: string): Promise<void> {
+/**
+ * Deletes a price: new reserves of its models are refused, open ones are settled as frozen. If the
+ * start of a planned version is named, only that one goes.
+ */
+export function remove(db: Db, id: string, planned_for?: Date): Promise<void> {
   return db.transaction(async (trx) => {
     await lockEdits(trx);
-    if ((await retire(trx, id, null)) === 0)
+    const isPast = planned_for !== undefined && !(await plannedAt(trx, id, planned_for));
+    if (isPast || (await retire(trx, id, planned_for)) === 0)
       throw new AppError('not_found', 'No price was found under this id.');
   });
+}
+
+/** The version that is planned to start at an instant. */
+function plannedAt(trx: Db, id: string, at: Date | undefined): Promise<StoredPrice | undefined> {
+  return maybe<StoredPrice>(
+    trx,
+    `select ${columns} from model_prices where id = :id and retired_at is null
+       and effective_from = :at::timestamptz and effective_from > clock_timestamp()`,
+    { id, at: at ?? null },
+  );
+}
+
+/** A planned version has its model's name: under another one it would be a second price. */
+async function requireNonePlanned(trx: Db, id: string): Promise<void> {
+  const planned = await maybe<{ effective_from: Date }>(
+    trx,
+    `select effective_from from model_prices
+     where id = :id and retired_at is null and effective_from > clock_timestamp()
+     and exists (select 1 from model_prices p where p.id = :id and p.retired_at is null and p.effective_from <= clock_timestamp())
+     order by effective_from limit 1`,
+    { id },
+  );
+  if (planned === undefined) return;
+  throw new AppError(
+    'invalid_field',
+    `A version of this price is planned for ${planned.effective_from.toISOString()}. ` +
+      'Delete it first (DELETE with ?effective_from=), then give the price another name.',
+    { param: 'model' },
+  );
 }
 
 interface ExchangeRates {
@@ -204,13 +249,13 @@ async function refuseDuplicate(trx: Db, price: Price, id: string | null): Promis
     );
 }
 
-/** Retires the versions that start at or after an instant; all of them if it is null. */
-async function retire(trx: Db, id: string, from: Date | 'now' | null): Promise<number> {
+/** Retires the version that starts at an instant; all of them if none is named. */
+async function retire(trx: Db, id: string, from?: Date): Promise<number> {
   const rows = await many(
     trx,
     `update model_prices set retired_at = clock_timestamp()
-     where id = :id and retired_at is null and coalesce(effective_from >= :from::timestamptz, true) returning id`,
-    { id, from },
+     where id = :id and retired_at is null and coalesce(effective_from = :from::timestamptz, true) returning id`,
+    { id, from: from ?? null },
   );
   return rows.length;
 }

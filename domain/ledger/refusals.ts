@@ -1,4 +1,4 @@
-import { AppError, type ErrorCode } from '../errors';
+import { AppError, type ErrorCode, tooMany } from '../errors';
 import type { NamedId, PricedModel } from './calls';
 
 /** The columns of an answer from which `words` makes its text. */
@@ -154,6 +154,42 @@ export function words(
   if (code === 'ticket_denied' && cost_ticket?.note)
     return `This cost ticket was denied: ${cost_ticket.note}`;
   return undefined;
+}
+
+/** The most cost tickets that may be open at one time. */
+const OPEN_TICKETS_MAX = { key_id: 50, org_id: 500 };
+
+interface RefusedReserve extends RefusedItem {
+  resets_at: Date | null;
+}
+
+/** True if no wallet covers a reserve, and as many tickets are open as may be. */
+export function isBeyondTickets({ code, cost_ticket, resets_at }: RefusedReserve): boolean {
+  return code === 'insufficient_balance' && cost_ticket === null && resets_at !== null;
+}
+
+/** The refusal (429) of a reserve that would have opened one ticket too many. */
+export function openTicketsExceeded({ param, resets_at }: RefusedReserve): AppError {
+  const whose = param === 'key_id' ? 'key' : 'organization';
+  const limit = OPEN_TICKETS_MAX[param === 'key_id' ? 'key_id' : 'org_id'];
+  return beyondTickets(
+    `No wallet covers the estimated cost, and this ${whose} has ${limit} cost tickets open, which is as many as one ${whose} may have. Top up, or let somebody approve or deny some of them.`,
+    { limit, resets_at: resets_at ?? new Date(), ...(param ? { param } : {}) },
+  );
+}
+
+/** The same with the words and figures of a refusal that came over a wire. */
+export function beyondTickets(
+  message: string,
+  { limit, resets_at, param }: { limit: number; resets_at: Date; param?: string },
+): AppError {
+  return tooMany('open_tickets_exceeded', message, {
+    limit,
+    resets_at,
+    is_final: true,
+    extra: { limit, resets_at },
+    ...(param ? { param } : {}),
+  });
 }
 
 function noPrice({ provider, model }: PricedModel): string {

@@ -12,7 +12,7 @@ import type {
   Settlement,
   Warning,
 } from './calls';
-import { refusals, unknownId, words } from './refusals';
+import { isBeyondTickets, openTicketsExceeded, refusals, unknownId, words } from './refusals';
 import { type StoredIds, type Verdict, verdictsIn } from './stored-ids';
 
 /** One row of the SQL type `lane_row`: the answer to one item. `code` is null if it went well. */
@@ -254,6 +254,7 @@ function refusal(row: ItemAnswer, asked?: PricedModel): AppError {
   if (code === 'stored_id_unknown') return unknownId(row.stored_id ?? undefined);
   // The caller's own credential was taken; it is the key of the request that is refused.
   const param = row.param ?? (code === 'invalid_credential' ? 'key_id' : undefined);
+  if (isBeyondTickets(row)) return openTicketsExceeded(row);
   const known = refusals[code ?? ''];
   if (known === undefined) return new AppError('internal_error', `Unknown refusal ${code}.`);
   return new AppError(known.code, words(row, asked) ?? known.message, {

@@ -91,15 +91,28 @@ export async function lock(trx: Db, org_id: string): Promise<void> {
   await many(trx, 'select from lock_organization(:org_id)', { org_id });
 }
 
+const isThere = `case :owner_type when 'organization' then true
+  when 'team' then exists (select 1 from teams t where t.id = :owner_id and t.org_id = :org_id and t.archived_at is null)
+  else exists (select 1 from memberships m where m.org_id = :org_id and m.user_id = :owner_id and m.archived_at is null) end`;
+
 /**
- * The wallet of a known owner, made on first use with balance 0; `not_found` for an owner of
- * elsewhere.
+ * The wallet that money is to be put into, made on first use with balance 0; `not_found` for an
+ * owner of elsewhere, an archived team and a person who has left: nobody could spend it.
  */
-export async function ensure(
+export function ensure(
+  db: Db,
+  org_id: string,
+  owner: Owner,
+  param = 'target_wallet_owner_id',
+): Promise<Wallet> {
+  return ensureWhere(db, org_id, owner, { param, condition: isThere });
+}
+
+async function ensureWhere(
   db: Db,
   org_id: string,
   { owner_type, owner_id }: Owner,
-  param = 'target_wallet_owner_id',
+  { param, condition }: { param: string; condition: string },
 ): Promise<Wallet> {
   if (owner_type !== 'organization' && owner_id === undefined) {
     throw new AppError('invalid_field', `Name the ${owner_type}: ${param}.`, { param });
@@ -109,7 +122,7 @@ export async function ensure(
     ? undefined
     : await maybe<{ id: string | null }>(
         db,
-        'select id from ensure_wallet(:org_id, :owner_type, :owner_id)',
+        `select id from ensure_wallet(:org_id, :owner_type, :owner_id) where ${condition}`,
         { org_id, owner_type, owner_id: owner_id ?? null },
       );
   if (!made?.id) {
@@ -122,11 +135,15 @@ export async function ensure(
   return get(db, made.id, { org_id, user_id: null, sees_all: true });
 }
 
-/** The wallet of exactly one of a team and a user, as allocate and reclaim name them. */
+/**
+ * The wallet of exactly one of a team and a user, as allocate and reclaim name them. Money may be
+ * taken back from an owner who is gone: `isTaking`.
+ */
 export function ensureNamed(
   db: Db,
   org_id: string,
   named: { team_id?: string | undefined; user_id?: string | undefined },
+  { isTaking }: { isTaking: boolean },
 ): Promise<Wallet> {
   const { team_id, user_id } = named;
   if ((team_id === undefined) === (user_id === undefined)) {
@@ -136,7 +153,8 @@ export function ensureNamed(
     team_id === undefined
       ? { owner_type: 'user', owner_id: user_id }
       : { owner_type: 'team', owner_id: team_id };
-  return ensure(db, org_id, owner, team_id === undefined ? 'user_id' : 'team_id');
+  const param = team_id === undefined ? 'user_id' : 'team_id';
+  return ensureWhere(db, org_id, owner, { param, condition: isTaking ? 'true' : isThere });
 }
 
 /** Sets the balance below which this wallet is low; null: the organization's setting decides. */
@@ -229,71 +247,4 @@ function boundError(error: unknown): unknown {
   return new AppError('amount_too_large', 'A wallet may hold at most 9000000000.', {
     param: 'amount',
   });
-}
-
-interface Balances {
-  user_balance_nanos: bigint;
-  team_balance_nanos: bigint;
-  org_balance_nanos: bigint;
-  effective_available_balance_nanos: bigint;
-  effective_wallet_owner_type: OwnerType;
-  reserve_buffer_pct: number;
-  currency: string;
-}
-
-/**
- * The balance that a person could spend: the first of user, team and organization with a positive
- * balance, the organization if none. Without `team_id` the person's only team counts; with several
- * the team is skipped.
- */
-export async function balances(
-  db: Db,
-  viewer: Viewer,
-  team_id: string | undefined,
-): Promise<Balances> {
-  const team = await teamOf(db, viewer, team_id);
-  const row = await one<
-    Omit<Balances, 'effective_available_balance_nanos' | 'effective_wallet_owner_type'>
-  >(
-    db,
-    `select coalesce(u.balance_nanos, 0) as user_balance_nanos, coalesce(t.balance_nanos, 0) as team_balance_nanos,
-       coalesce(w.balance_nanos, 0) as org_balance_nanos, o.reserve_buffer_pct::float as reserve_buffer_pct, o.currency
-     from organizations o
-     left join wallets w on w.org_id = o.id and w.owner_type = 'organization'
-     left join wallets u on u.org_id = o.id and u.owner_type = 'user' and u.owner_user_id = :user_id
-     left join wallets t on t.org_id = o.id and t.owner_type = 'team' and t.owner_team_id = :team
-     where o.id = :org_id`,
-    { org_id: viewer.org_id, user_id: viewer.user_id, team },
-  );
-  const type =
-    row.user_balance_nanos > 0n ? 'user' : row.team_balance_nanos > 0n ? 'team' : 'organization';
-  const effective = {
-    user: row.user_balance_nanos,
-    team: row.team_balance_nanos,
-    organization: row.org_balance_nanos,
-  }[type];
-  const { reserve_buffer_pct, currency, ...parts } = row;
-  return {
-    ...parts,
-    effective_available_balance_nanos: effective,
-    effective_wallet_owner_type: type,
-    reserve_buffer_pct,
-    currency,
-  };
-}
-
-async function teamOf(db: Db, viewer: Viewer, team_id: string | undefined): Promise<string | null> {
-  const teams = await many<{ id: string }>(
-    db,
-    `select t.id from teams t
-     where t.org_id = :org_id and t.archived_at is null and (:team_id::text is null or t.id = :team_id)
-       and ((:sees_all and :team_id::text is not null)
-         or exists (select 1 from team_members m where m.team_id = t.id and m.user_id = :user_id))
-     limit 2`,
-    { ...viewer, team_id: team_id ?? null },
-  );
-  if (team_id !== undefined && teams.length === 0) {
-    throw new AppError('not_found', 'No team was found under this id.', { param: 'team_id' });
-  }
-  return teams.length === 1 ? (teams[0]?.id ?? null) : null;
 }

@@ -112,17 +112,14 @@ export function getByOrder(db: Db, order_id: string, buyer: Buyer): Promise<Sess
 
 /** A session that a platform key made for an organization. */
 export function getMade(db: Db, id: string, created_by: string): Promise<Session> {
-  return one<Session>(
-    db,
-    `${sessionRows} where s.id = :id and s.user_id is null and s.created_by = :created_by`,
-    { id, created_by },
-    'No payment session',
-  );
+  const sql = `${sessionRows} where s.id = :id and s.user_id is null and s.created_by = :created_by`;
+  return one<Session>(db, sql, { id, created_by }, 'No payment session');
 }
 
-/** Any session, for platform admins. */
-export function getAny(db: Db, id: string): Promise<Session> {
-  return one<Session>(db, `${sessionRows} where s.id = :id`, { id }, 'No payment session');
+/** Any session, for platform admins; those of one organization, for who may bill it. */
+export function getAny(db: Db, id: string, org_id: string | null = null): Promise<Session> {
+  const sql = `${sessionRows} where s.id = :id and (:org_id::text is null or s.org_id = :org_id)`;
+  return one<Session>(db, sql, { id, org_id }, 'No payment session');
 }
 
 /** Which sessions a list shows: `from` inclusive, `until` exclusive. */

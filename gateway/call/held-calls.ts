@@ -11,7 +11,8 @@ export interface Place {
   owner: string;
   org_id: string;
   held_max: number;
-  held_per_org_max: number;
+  /** How many the organization may have while others have so many. */
+  orgShare: (held_by_others: number) => number;
   held_per_key_max: number;
   /** Aborted when the client has gone. */
   gone: AbortSignal;
@@ -42,8 +43,9 @@ export function createHeldCalls(): HeldCalls {
   return {
     hold(call, place, wait) {
       const { owner, org_id, gone } = place;
+      const of_org = byOrg.get(org_id) ?? 0;
       if (gone.aborted || ended.has(call) || waits.size >= place.held_max) return undefined;
-      if ((byOrg.get(org_id) ?? 0) >= place.held_per_org_max) return undefined;
+      if (of_org >= place.orgShare(waits.size - of_org)) return undefined;
       if ((byOwner.get(owner) ?? 0) >= place.held_per_key_max) return undefined;
       const over = new AbortController();
       gone.addEventListener('abort', () => over.abort(), { once: true });

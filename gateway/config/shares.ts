@@ -1,17 +1,24 @@
 import { z } from 'zod';
+import { fairShare } from '../../domain/shares';
 
 /** How many of a gateway's places one organization may take; see `shareOf`. */
 export const orgShare = z.int().min(0).max(100_000).optional();
 
+interface Places {
+  /** How many there are, and how many other organizations hold. */
+  all: number;
+  held_by_others: number;
+}
+
 /**
  * The places that one organization may take. If the configuration does not say, that is half of
- * them, so that none is left without any; only one organization calls where proofs name no other.
+ * those that the others leave; only one organization calls where proofs name no other.
  */
 export function shareOf(
-  places: number,
+  { all, held_by_others }: Places,
   given: number | undefined,
   { mode }: { mode: string },
 ): number {
   if (given !== undefined) return given;
-  return mode === 'gateway_key' ? Math.ceil(places / 2) : places;
+  return mode === 'gateway_key' ? fairShare(all, held_by_others) : all;
 }

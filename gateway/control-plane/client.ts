@@ -4,6 +4,7 @@ import { AppError, type ErrorCode } from '../../domain/errors';
 import type { GatewayEvent } from '../../domain/events';
 import type * as calls from '../../domain/ledger/calls';
 import type * as pricing from '../../domain/ledger/pricing';
+import { beyondTickets } from '../../domain/ledger/refusals';
 import type { KeyOwner, Verify } from '../../domain/people/identity';
 import type { Logger } from '../../runtime/log';
 import { API_VERSION } from '../../runtime/version';
@@ -227,7 +228,13 @@ function toError(reply: Reply, Kind: typeof AppError = AppError): AppError {
     type: _,
     ...extra
   } = errorOf(reply);
-  const { resets_at } = extra as { resets_at?: unknown };
+  const { resets_at, limit } = extra as { resets_at?: unknown; limit?: unknown };
+  if (code === 'open_tickets_exceeded' && typeof resets_at === 'string')
+    return beyondTickets(message, {
+      limit: Number(limit),
+      resets_at: new Date(resets_at),
+      ...(param ? { param } : {}),
+    });
   return new Kind(code as ErrorCode, message, {
     status: reply.status,
     ...(param ? { param } : {}),

@@ -1,9 +1,10 @@
-import { AppError } from '../../domain/errors';
+import { AppError, tooMany } from '../../domain/errors';
 import type { Identified } from '../call/call';
 import { shareOf } from '../config/shares';
 import { ownerOf } from '../identity/identifier';
 
 const CONFIRM_MS = 25_000;
+const RETRY_MS = 1_000;
 
 /**
  * A stream of notices may never end: there are so many at most, and each lasts as long as its key
@@ -34,16 +35,17 @@ function checkRoom(call: Identified): void {
   if (all >= listeners_max) {
     throw new AppError('overloaded', 'This gateway has as many streams of notices as it takes.');
   }
-  if (own >= listeners_per_key_max) throw tooMany('key', own);
-  const share = shareOf(listeners_max, mcp.listeners_per_org_max, proofs);
-  if (of_org >= share) throw tooMany('organization', of_org);
+  if (own >= listeners_per_key_max) throw full('key', own);
+  const places = { all: listeners_max, held_by_others: all - of_org };
+  const share = shareOf(places, mcp.listeners_per_org_max, proofs);
+  if (of_org >= share) throw full('organization', of_org);
 }
 
-function tooMany(whose: string, count: number): AppError {
-  return new AppError(
+function full(whose: string, count: number): AppError {
+  return tooMany(
     'rate_limit_exceeded',
     `This ${whose} has ${count} streams of notices open, which is as many as one ${whose} may have here.`,
-    { retry_after: 1 },
+    { limit: count, resets_at: new Date(Date.now() + RETRY_MS) },
   );
 }
 

@@ -71,7 +71,8 @@ function placeOf(call: Limited): Place {
     owner: ownerOf(call.identity),
     org_id: call.identity.org_id,
     held_max,
-    held_per_org_max: shareOf(held_max, cost_tickets.held_per_org_max, identity),
+    orgShare: (held_by_others) =>
+      shareOf({ all: held_max, held_by_others }, cost_tickets.held_per_org_max, identity),
     held_per_key_max,
     gone: gone.signal,
   };

@@ -12,6 +12,10 @@ export async function readBody(req: IncomingMessage, limit: number): Promise<Buf
   if (!/^application\/([\w.-]+\+)?json\s*(;|$)/i.test(type)) {
     throw new AppError('unsupported_media_type', 'Send the body as content-type application/json.');
   }
+  const charset = /;\s*charset\s*=\s*"?([^";\s]*)/i.exec(type)?.[1];
+  if (charset !== undefined && !/^utf-?8$/i.test(charset)) {
+    throw new AppError('unsupported_media_type', 'Send the body as application/json in UTF-8.');
+  }
   const raw = await readBytes(req, limit);
   if (isUtf8(raw)) return raw;
   throw new AppError('invalid_json', 'The body is not UTF-8, as JSON must be.');

@@ -29,7 +29,7 @@ export function openSender(options: {
   faults: Faults;
   target: Destination;
   /** The headers of one delivery of these bytes. */
-  sign: (body: string) => Record<string, string>;
+  sign: (body: string) => Record<string, string> | Promise<Record<string, string>>;
 }) {
   const { store, faults, target, sign } = options;
   const stopping = new AbortController();
@@ -37,7 +37,8 @@ export function openSender(options: {
 
   async function post(event: StoredEvent): Promise<boolean> {
     event.tries += 1;
-    event.last_answer = await deliver(target.url, event.body, sign(event.body), stopping.signal);
+    const headers = await sign(event.body);
+    event.last_answer = await deliver(target.url, event.body, headers, stopping.signal);
     const isDelivered = /^2\d\d$/.test(event.last_answer);
     if (isDelivered) event.delivered += 1;
     store.save('events', event);

@@ -1,5 +1,6 @@
 import path from 'node:path';
 import type { PaymentPlaces } from '../demo/payment-seed';
+import { authorityFiles, ensureAuthority } from '../payments/a/authority';
 import { localUrl, type Ports, type StartOptions } from '../processes/addresses';
 import { privateFolder } from '../processes/data-directory';
 import type { Stack } from '../processes/stack';
@@ -22,14 +23,27 @@ export function paymentPlaces(ports: Ports): PaymentPlaces {
   };
 }
 
+function folderOf({ DATA_DIR }: StartOptions): string {
+  return privateFolder(path.resolve(DATA_DIR, 'payments'));
+}
+
+/** Files of the authorities that APIs trust with webhooks: the sandbox's, and the named ones. */
+export async function paymentAuthorities(options: StartOptions): Promise<string> {
+  const folder = folderOf(options);
+  await ensureAuthority(folder);
+  const named = options.PAYMENT_CA_FILES.map((file) => path.resolve(file));
+  return [authorityFiles(folder).cert_file, ...named].join(',');
+}
+
 /** Both sandbox providers and the buyer's page. Payments are kept in the data directory. */
-export function startPayments(
+export async function startPayments(
   { options, ports, stack }: PaymentContext,
   shop_key: string,
 ): Promise<Kept> {
+  await ensureAuthority(folderOf(options));
   const [api_port] = ports.apis;
   const api_url = localUrl(api_port as number);
-  const folder = privateFolder(path.resolve(options.DATA_DIR, 'payments'));
+  const folder = folderOf(options);
   const file = (name: string) => path.join(folder, `${name}.jsonl`);
   const { urls, shop_url } = paymentPlaces(ports);
   const program = serverProgram({
@@ -39,6 +53,7 @@ export function startPayments(
       SANDBOX_PAYMENT_A_PORT: String(ports.payment_a),
       SANDBOX_PAYMENT_A_WEBHOOK_URL: `${api_url}/v1/payments/webhooks/payment_provider_a`,
       SANDBOX_PAYMENT_A_FILE: file('provider-a'),
+      SANDBOX_PAYMENT_A_AUTHORITY: folder,
       SANDBOX_PAYMENT_B_PORT: String(ports.payment_b),
       SANDBOX_PAYMENT_B_WEBHOOK_URL: `${api_url}/v1/payments/webhooks/payment_provider_b`,
       SANDBOX_PAYMENT_B_FILE: file('provider-b'),

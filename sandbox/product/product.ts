@@ -22,7 +22,7 @@ import { ensureDatabase, useDatabase } from '../servers/database';
 import { prepareCluster } from '../servers/postgres';
 import { NAMESPACE, prepareTemporal, useTemporal } from '../servers/temporal';
 import { serverProgram, workerProgram } from './node-programs';
-import { paymentPlaces, startPayments } from './payment-programs';
+import { paymentAuthorities, paymentPlaces, startPayments } from './payment-programs';
 
 interface Context {
   options: StartOptions;
@@ -209,6 +209,7 @@ async function startServices(
   { url, seeded }: Database,
   config_file: string,
 ): Promise<[Kept[], Kept[]]> {
+  const authorities = await paymentAuthorities(options);
   const apis = ports.apis.map((port, index) =>
     serverProgram({
       name: numbered('api', index, ports.apis),
@@ -218,6 +219,7 @@ async function startServices(
         DATABASE_URL: url,
         SVC_SECRETS_KEY: secretsKey(options),
         PAYMENT_HOSTS: paymentHosts(options),
+        PAYMENT_CA_FILES: authorities,
         ...temporalEnv(temporalAddress(options, ports), options),
         API_PORT: String(port),
         API_HOST: options.API_HOST,

@@ -9,6 +9,7 @@ import { makeTenant, serve, type Tenant } from '../support/api';
 import { makeKey, platformKey } from '../support/keys';
 import { reserveBody } from '../support/ledger';
 import { makeShort, openTicketWorld, type TicketWorld } from '../support/tickets';
+import { until } from '../support/until';
 import { changesOf, pathOf } from './changes';
 import { callers, rows } from './matrix-rows';
 
@@ -172,6 +173,9 @@ async function newestEvent(): Promise<string> {
     .where({ org_id: tenant.org_id })
     .orderBy('id', 'desc')
     .first();
+  // Readers stay below the oldest transaction that is open, also in the databases of other tests.
+  const event = `/v1/events/${row.id}`;
+  await until(async () => (await world.call('get', event, { key: keys.owner })).status === 200);
   return row.id;
 }
 

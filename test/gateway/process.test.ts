@@ -67,6 +67,8 @@ async function start(more = '', changed: Record<string, string> = {}) {
   const program = serverProgram({
     name: 'gateway',
     script: 'gateway/main.ts',
+    process_name: 'gateway',
+    named: ['TEST_MODELS_KEY'],
     env,
     ready_url: `${url}/readyz`,
   });

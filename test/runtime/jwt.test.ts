@@ -63,6 +63,15 @@ function sign(
     .sign(key);
 }
 
+/** A token of the issuer with these claims, whatever they are. */
+async function signed(claims: object, typ?: string): Promise<string> {
+  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const text = `${part({ alg: 'ES256', kid: 'first', ...(typ === undefined ? {} : { typ }) })}.${part(claims)}`;
+  const algorithm = { name: 'ECDSA', hash: 'SHA-256' };
+  const signature = await crypto.subtle.sign(algorithm, signing_key, Buffer.from(text));
+  return `${text}.${Buffer.from(signature).toString('base64url')}`;
+}
+
 /** A person of the issuer who is a member; `jwt` is their token. */
 async function makePerson(role: Role, org_id = tenant.org_id) {
   const subject = randomUUID();
@@ -142,6 +151,43 @@ test('a JWT that is expired, without an end, forged, unsigned or for others is 4
       code: 'invalid_credential',
     });
     expect(answer.text).not.toContain(key);
+  }
+});
+
+test('a token counts some seconds beyond its times, as clocks differ, and no more', async () => {
+  const { subject } = await makePerson('member');
+  const now = Math.floor(Date.now() / 1_000);
+  const statusOf = async (claims: object) =>
+    (await call('get', '/v1/wallets', { key: await signed(claims) })).status;
+  const person = { sub: subject, iss: issuer, aud: audience };
+  expect(await statusOf({ ...person, exp: now - 1 })).toBe(200);
+  expect(await statusOf({ ...person, exp: now + 60, nbf: now + 2 })).toBe(200);
+  expect(await statusOf({ ...person, exp: now + 60, iat: now + 2 })).toBe(200);
+  expect(await statusOf({ ...person, exp: now - 30 })).toBe(401);
+  expect(await statusOf({ ...person, exp: now + 60, nbf: now + 60 })).toBe(401);
+  expect(await statusOf({ ...person, exp: now + 60, iat: now + 60 })).toBe(401);
+});
+
+test('what is well signed and yet no access token of a person opens nothing', async () => {
+  const { subject } = await makePerson('member');
+  const exp = Math.floor(Date.now() / 1_000) + 60;
+  const good = { sub: subject, iss: issuer, aud: audience, exp };
+  const get = (key: string) => call('get', '/v1/wallets', { key });
+  for (const typ of [undefined, 'JWT', 'at+jwt', 'application/at+jwt'])
+    expect([typ, (await get(await signed(good, typ))).status]).toEqual([typ, 200]);
+  for (const typ of ['logout+jwt', 'secevent+jwt', 'dpop+jwt', ''])
+    expect([typ, (await get(await signed(good, typ))).status]).toEqual([typ, 401]);
+  for (const sub of [7, { id: subject }, [subject], null, true, ''])
+    expect([sub, (await get(await signed({ ...good, sub }))).status]).toEqual([sub, 401]);
+  for (const end of [1e308, 253_402_300_799, Number.MAX_SAFE_INTEGER])
+    expect([end, (await get(await signed({ ...good, exp: end }))).status]).toEqual([end, 401]);
+});
+
+test('a subject that no database keeps is an unknown person', async () => {
+  const exp = Math.floor(Date.now() / 1_000) + 60;
+  for (const sub of ['a\u0000b', '\u0000', 'a\ud800']) {
+    const key = await signed({ sub, iss: issuer, aud: audience, exp });
+    expect([sub, (await call('get', '/v1/wallets', { key })).status]).toEqual([sub, 403]);
   }
 });
 
@@ -232,4 +278,9 @@ test('the variables of the issuer stand together or not at all', () => {
   expect(loadConfig('api', { ...env, ...all })).toMatchObject(all);
   for (const name of Object.keys(all))
     expect(() => loadConfig('api', { ...env, ...all, [name]: undefined })).toThrow(name);
+  // Whoever is on the way of plain http could publish keys of their own.
+  const plain = { ...env, ...all, JWT_JWKS_URL: 'http://id.example/jwks' };
+  expect(() => loadConfig('api', plain)).toThrow('JWT_JWKS_URL must begin with https://');
+  const here = { ...env, ...all, JWT_JWKS_URL: 'http://127.0.0.1:9000/jwks' };
+  expect(loadConfig('api', here).JWT_JWKS_URL).toBe('http://127.0.0.1:9000/jwks');
 });

@@ -1,9 +1,8 @@
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID, X509Certificate } from 'node:crypto';
 import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
-import { createApp } from '../../api/app';
-import type { Connections } from '../../api/http/route';
+import { createApp, type Given } from '../../api/app';
 import { openBatches } from '../../api/ledger/batches';
 import { openWaiters } from '../../api/ledger/waiters';
 import { routes } from '../../api/table';
@@ -14,7 +13,8 @@ import { rolePermissions } from '../../domain/people/roles';
 import { createSecrets } from '../../domain/secrets';
 import type { Db } from '../../domain/sql';
 import { listen } from '../../runtime/listen';
-import { createLog } from '../../runtime/log';
+import { createLog, type Logger } from '../../runtime/log';
+import { processAuthority } from '../../sandbox/payments/a/authority';
 import { openTemporal } from '../../temporal/client';
 import { openTestDatabase } from './database';
 import { makeKey } from './keys';
@@ -49,8 +49,10 @@ export interface TestApi {
   close: () => Promise<void>;
 }
 
+type Parts = Partial<Given> & { log?: Logger };
+
 /** The control plane on a free port over a database of its own. */
-export async function startApi(more: Partial<Connections> = {}): Promise<TestApi> {
+export async function startApi(more: Parts = {}): Promise<TestApi> {
   const { db, url: database_url, close: dropDatabase } = await openTestDatabase();
   const served = await serve({ db, ...more });
   const close = async () => {
@@ -67,7 +69,7 @@ export const payment_hosts = ['127.0.0.1'];
 
 /** The control plane on a free port over the given database. */
 export async function serve(
-  connections: Partial<Connections> & { db: Db },
+  connections: Parts & { db: Db },
   temporal_address = process.env.TEST_TEMPORAL_ADDRESS as string,
 ) {
   const { db, log = createLog('test', 'silent') } = connections;
@@ -76,11 +78,10 @@ export async function serve(
   const waiters = openWaiters({ db, batches, database_url, log });
   const temporal = openTemporal({ address: temporal_address, namespace: 'svc' }, db);
   const isDraining = () => false;
+  const payment_authorities = [new X509Certificate((await processAuthority()).cert)];
+  const made = { batches, waiters, temporal, secrets, isDraining };
   const server = createServer(
-    createApp(
-      { batches, waiters, temporal, secrets, isDraining, payment_hosts, ...connections },
-      log,
-    ).callback(),
+    createApp({ ...made, payment_hosts, payment_authorities, ...connections }, log).callback(),
   );
   const url = `http://127.0.0.1:${await listen(server, 0)}`;
   const close = async () => {

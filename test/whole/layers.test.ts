@@ -63,7 +63,7 @@ const api: Record<string, string> = {
   table: 'machine payments routes',
   openapi: 'http table',
   app: 'http ledger openapi table',
-  main: 'app ledger',
+  main: 'app http ledger',
   admin: '',
 };
 
@@ -79,10 +79,12 @@ const domain: Record<string, string> = {
   sql: 'errors',
   money: 'errors',
   pages: 'sql',
-  outbox: 'sql',
+  outbox: 'sql texts',
   events: 'errors sql',
   'audit-events': 'pages sql',
+  'event-places': 'events sql',
   'gateway-config': 'pages sql',
+  shares: '',
   'stored-answers': 'errors sql',
   people: 'digest errors pages sql trace',
   ledger: 'errors ids money pages secrets sql trace',

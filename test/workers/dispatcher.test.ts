@@ -20,10 +20,11 @@ afterAll(async () => {
   await world.close();
 });
 
-const BURST = 2_000;
+// As many as an organization may have open.
+const BURST = 500;
 const CALLERS = 16;
 
-test("2,000 tickets of one organization do not keep another organization's ticket waiting for its workflow", async () => {
+test("all the tickets that one organization may have open do not keep another organization's ticket waiting for its workflow", async () => {
   const { db, client } = world;
   const noisy = await makeTenant(db);
   const quiet = await makeTenant(db);

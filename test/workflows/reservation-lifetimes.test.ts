@@ -142,9 +142,13 @@ test('a message that Temporal does not take is tried again, parked after 20 trie
   const org = await makeOrg(db);
   await credit(db, org.org_id, org.org_wallet, 100n * TOKEN);
   const hold = await lanes.reserve(reserveBody(org.org_id, 40));
-  // A namespace that does not exist is a refusal, not an outage.
-  const refused = new Client({ connection: client.connection, namespace: 'nowhere' });
-  await dispatchDue(db, refused, log);
+  // Longer than Temporal takes: a refusal of this message, not an outage.
+  await many(
+    db,
+    "update outbox set workflow_id = repeat('x', 2000), next_at = now() where org_id = :org_id",
+    { org_id: org.org_id },
+  );
+  await dispatchDue(db, client, log);
   const tried = await many<{ attempts: number; last_error: string }>(
     db,
     'select attempts, last_error from outbox where org_id = :org_id',
@@ -156,7 +160,7 @@ test('a message that Temporal does not take is tried again, parked after 20 trie
     'update outbox set attempts = 19, next_at = clock_timestamp() where org_id = :org_id',
     { org_id: org.org_id },
   );
-  await dispatchDue(db, refused, log);
+  await dispatchDue(db, client, log);
   expect(
     await many(db, 'select parked_at is not null as parked from outbox where org_id = :org_id', {
       org_id: org.org_id,

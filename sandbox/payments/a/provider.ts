@@ -9,6 +9,7 @@ import { openSender, RETRY_MS } from '../sender';
 import { createPaymentServer } from '../server';
 import { createStore } from '../store';
 import type { HostedPage, ProviderRequest, ProviderResponse, WireRoute } from '../wire';
+import { type Authority, processAuthority, readAuthority } from './authority';
 import { code, moneyRoutes, parse } from './routes';
 import { problem, toMoney, toUnits } from './shapes';
 import { createSigner, rawMember, type Signer, toEvent } from './webhooks';
@@ -22,6 +23,8 @@ interface OptionsA {
   retry_ms?: readonly number[];
   /** The file that keeps orders and events over a restart. */
   file?: string;
+  /** Who signs the certificate of webhooks; one of this process by default. */
+  authority?: Authority;
 }
 
 /** The credentials that the sandbox takes by default; no secret guards play money. */
@@ -42,7 +45,8 @@ export function createPaymentServerA(options: OptionsA = {}): Server {
   const store = createStore(options.file);
   const faults = createFaults();
   const baseUrl = () => `http://127.0.0.1:${(server.address() as AddressInfo | null)?.port ?? 0}`;
-  const signer = createSigner(access.webhook_id, baseUrl);
+  const authority = options.authority ? Promise.resolve(options.authority) : processAuthority();
+  const signer = createSigner(access.webhook_id, baseUrl, authority);
   const target = { url: options.webhook_url ?? null, retry_ms: options.retry_ms ?? RETRY_MS };
   const sender = openSender({ store, faults, target, sign: signer.sign });
   const desk: Desk = {
@@ -209,6 +213,9 @@ export async function startPaymentServerA(env: NodeJS.ProcessEnv): Promise<void>
     ...(env.SANDBOX_PAYMENT_A_WEBHOOK_ID && { webhook_id: env.SANDBOX_PAYMENT_A_WEBHOOK_ID }),
     ...(env.SANDBOX_PAYMENT_A_WEBHOOK_URL && { webhook_url: env.SANDBOX_PAYMENT_A_WEBHOOK_URL }),
     ...(env.SANDBOX_PAYMENT_A_FILE && { file: env.SANDBOX_PAYMENT_A_FILE }),
+    ...(env.SANDBOX_PAYMENT_A_AUTHORITY && {
+      authority: readAuthority(env.SANDBOX_PAYMENT_A_AUTHORITY),
+    }),
   });
   const given = Number(env.SANDBOX_PAYMENT_A_PORT ?? 8091);
   // Anybody who reaches it may pay and refund, so that only this machine may ask.

@@ -8,6 +8,7 @@ import {
 import { crc32 } from 'node:zlib';
 import type { Happening } from '../desk';
 import type { Order } from '../store';
+import { type Authority, certify } from './authority';
 import { showCapture, showDispute, showOrder, showRefund } from './shapes';
 
 interface SignatureClaim {
@@ -23,18 +24,37 @@ const ALGORITHM = 'SHA256withRSA';
 
 export type Signer = ReturnType<typeof createSigner>;
 
+/** The name that PayPal's own certificates have for trials. */
+const SIGNER = 'messageverificationcerts.sandbox.paypal.com';
+const AGE_MAX_MS = 4 * 24 * 3_600_000;
+
 /**
  * PayPal's signature: RSA with SHA-256 over the transmission's id and time, the webhook's id, and
- * the CRC32 of the very bytes. A key of its own for each start: only this server's signatures are
- * good.
+ * the CRC32 of the very bytes. A key of its own for each start, in a certificate that the authority
+ * signs.
  */
-export function createSigner(webhook_id: string, baseUrl: () => string) {
-  const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+export function createSigner(
+  webhook_id: string,
+  baseUrl: () => string,
+  authority: Promise<Authority>,
+) {
+  const { privateKey, publicKey } = generateKeyPairSync('rsa', {
+    modulusLength: 2048,
+    privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
+    publicKeyEncoding: { type: 'spki', format: 'pem' },
+  });
   const path = `/v1/notifications/certs/CERT-${randomBytes(8).toString('hex')}`;
+  const certificate = { path, pem: '' };
+  const certified = authority.then(async (ca) => {
+    certificate.pem = await certify(ca, { name: SIGNER, pair: { privateKey, publicKey } });
+  });
+  // Told by whoever signs first.
+  certified.catch(() => undefined);
   const text = (id: string, time: string, body: string) =>
     `${id}|${time}|${webhook_id}|${crc32(body)}`;
   return {
-    sign(body: string) {
+    async sign(body: string) {
+      await certified;
       const id = randomUUID();
       const time = new Date().toISOString().replace(/\.\d+Z$/, 'Z');
       const signature = createSign('RSA-SHA256').update(text(id, time, body));
@@ -54,11 +74,13 @@ export function createSigner(webhook_id: string, baseUrl: () => string) {
     isGood(claim: SignatureClaim, event: string): boolean {
       if (claim.webhook_id !== webhook_id || claim.auth_algo !== ALGORITHM) return false;
       if (claim.cert_url !== `${baseUrl()}${path}`) return false;
+      const age_ms = Date.now() - Date.parse(claim.transmission_time);
+      if (!(Math.abs(age_ms) <= AGE_MAX_MS)) return false;
       const signed = text(claim.transmission_id, claim.transmission_time, event);
       const verify = createVerify('RSA-SHA256').update(signed);
       return verify.verify(publicKey, claim.transmission_sig, 'base64');
     },
-    certificate: { path, pem: publicKey.export({ type: 'spki', format: 'pem' }).toString() },
+    certificate,
   };
 }
 

@@ -1,4 +1,8 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import * as sessions from '../../../domain/payments/sessions';
 import type { Db } from '../../../domain/sql';
+import { root as root_folder } from '../../../runtime/root';
 import { type CallApi, makeTenant, startApi, type Tenant } from '../../support/api';
 import { platformKey } from '../../support/keys';
 import { until } from '../../support/until';
@@ -76,3 +80,85 @@ test.each<[string, () => string, () => Promise<void>]>([
     expect(seen).toEqual(whole.ids);
   },
 );
+
+// Each list with pages of one instant, and the table whose times they show.
+const listed: Record<string, { path: () => string; table: string; key: () => string }> = {
+  '/v1/wallets': { path: () => '/v1/wallets', table: 'wallets', key: () => tenant.billing_key },
+  '/v1/admin/wallets': adminList('/v1/admin/wallets', 'wallets'),
+  '/v1/admin/settlement-excess': adminList('/v1/admin/settlement-excess', 'settlement_excess'),
+  '/v1/admin/organizations': adminList('/v1/admin/organizations', 'organizations'),
+  '/v1/organizations/{id}/teams': ownList(() => `${root}/teams`, 'teams'),
+  '/v1/organizations/{id}/members': ownList(() => `${root}/members`, 'memberships'),
+  '/v1/organizations/{id}/agents': ownList(() => `${root}/agents`, 'agents'),
+  '/v1/tokens': ownList(() => '/v1/tokens', 'tokens'),
+  '/v1/cost-tickets': ownList(() => '/v1/cost-tickets', 'cost_tickets'),
+  '/v1/payments/history': ownList(() => '/v1/payments/history', 'payment_sessions'),
+  '/v1/admin/payments': adminList('/v1/admin/payments', 'payment_sessions'),
+  '/v1/admin/gateway-config/versions': adminList(
+    '/v1/admin/gateway-config/versions',
+    'gateway_configs',
+  ),
+  '/v1/audit-events': ownList(() => '/v1/audit-events', 'audit_events'),
+};
+
+function adminList(path: string, table: string) {
+  return { path: () => path, table, key: () => platform };
+}
+
+function ownList(path: () => string, table: string) {
+  return { path, table, key: () => tenant.owner_key };
+}
+
+test('every list with pages of one instant has its row here', () => {
+  const { paths } = JSON.parse(readFileSync(join(root_folder, 'openapi.json'), 'utf8'));
+  const named = Object.entries<{ get?: { parameters?: { name: string }[] } }>(paths)
+    .filter(([, { get }]) => get?.parameters?.some(({ name }) => name === 'as_of'))
+    .map(([path]) => path);
+  expect(named.sort()).toEqual(Object.keys(listed).sort());
+});
+
+async function addSessions(): Promise<void> {
+  const buyer = { org_id: tenant.org_id, user_id: null, created_by: 'key_x' };
+  for (let n = 0; n < 7; n += 1)
+    await sessions.create(db, {
+      buyer,
+      provider: 'payment_provider_a',
+      surface: 'console',
+      amount_nanos: 10n ** 10n,
+      currency: 'USD',
+      owner: { owner_type: 'organization' },
+      return_url: 'https://shop.example/',
+      cancel_url: 'https://shop.example/',
+    });
+}
+
+test('pages of three as of the newest time that a list shows repeat no row and skip none', async () => {
+  await addSessions();
+  const seen: Record<string, number> = {};
+  for (const [name, { path, table, key }] of Object.entries(listed)) {
+    // What a client read as the newest `created_at`: milliseconds.
+    const rows = await db(table).max('created_at as newest');
+    const as_of = (rows[0]?.newest ?? new Date()).toISOString();
+    const list = async (query: string) => {
+      const { status, body } = await call('get', `${path()}?${query}`, { key: key() });
+      expect([name, status]).toEqual([name, 200]);
+      return body;
+    };
+    const rowsOf = (body: object) => Object.values(body).find(Array.isArray) as object[];
+    const whole = rowsOf(await list('per_page=200'));
+    const paged: object[] = [];
+    for (let page = 1, more = true; more; page += 1) {
+      const body = await list(`per_page=3&page=${page}&as_of=${as_of}`);
+      paged.push(...rowsOf(body));
+      more = body.has_more;
+    }
+    expect([name, paged]).toEqual([name, whole]);
+    seen[name] = paged.length;
+  }
+  const empty = Object.keys(seen).filter((name) => (seen[name] ?? 0) < 4);
+  expect(empty.sort()).toEqual([
+    '/v1/admin/gateway-config/versions',
+    '/v1/admin/settlement-excess',
+    '/v1/cost-tickets',
+  ]);
+});

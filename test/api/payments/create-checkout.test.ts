@@ -104,6 +104,21 @@ test.each([
   });
 });
 
+test.each(['return_url', 'cancel_url'])(
+  'a %s is measured as it is sent, and too long a one is refused before anything is made',
+  async (param) => {
+    const at = (query: string) => ({ [param]: `http://127.0.0.1:3000/return?x=${query}` });
+    for (const query of ['日'.repeat(700), 'é日'.repeat(350), '😀'.repeat(420)]) {
+      const answer = await create(at(query));
+      expect(refusal(answer)).toEqual({ status: 422, code: 'invalid_field', param });
+      expect(answer.body.error.message).toContain('percent-encoded');
+    }
+    expect(await world.db('payment_sessions').where({ org_id: tenant.org_id })).toEqual([]);
+    for (const query of ['日'.repeat(500), 'x'.repeat(1_900)])
+      expect((await create(at(query))).status).toBe(201);
+  },
+);
+
 test('targets: own wallet, own team and the organization, within what the settings allow', async () => {
   const { db } = world;
   const { org_id, member_id, team_id, billing_key } = tenant;

@@ -35,10 +35,11 @@ function create(body: object, key = tenant.member_key, headers: Record<string, s
   });
 }
 
-test('a fresh key cannot see, confirm or cancel the session of another person or organization', async () => {
+test('a fresh key cannot see, confirm or cancel the session of another person or organization; who may bill sees it', async () => {
   const checkout = await createCheckout(world, tenant);
   const stranger = await makeBuyer(world.db);
-  const keys = [stranger.member_key, tenant.billing_key, await makeKey(world.db, tenant.org_id)];
+  const keys = [stranger.member_key, stranger.billing_key, tenant.billing_key];
+  keys.push(await makeKey(world.db, tenant.org_id));
   const { payment_session_id: id } = checkout;
   for (const key of keys) {
     const seen = await world.call('get', `/v1/payments/sessions/${id}`, { key });
@@ -47,7 +48,8 @@ test('a fresh key cannot see, confirm or cancel the session of another person or
       key,
       body: {},
     });
-    expect([seen.status, confirmed.status, canceled.status]).toEqual([404, 404, 404]);
+    const status = key === tenant.billing_key ? 200 : 404;
+    expect([seen.status, confirmed.status, canceled.status]).toEqual([status, 404, 404]);
   }
   expect((await sessionOf(world, tenant, checkout)).status).toBe('created');
 });
@@ -164,6 +166,22 @@ test.each(providerNames)(
     });
   },
 );
+
+test('an id of a provider may have 255 characters', async () => {
+  const checkout = await createCheckout(world, tenant);
+  const { payment_session_id: id } = checkout;
+  const order_id = `cs_live_${'a'.repeat(247)}`;
+  await world.db('payment_sessions').where({ id }).update({ provider_order_id: order_id });
+  const longer = await confirm(world, tenant, checkout, { provider_session_token: `${order_id}a` });
+  expect(refusal(longer)).toMatchObject({ status: 422, param: 'provider_session_token' });
+  const asked = await confirm(world, tenant, checkout, { provider_session_token: order_id });
+  expect(asked.status).toBe(200);
+  const taken = await world.call('post', '/v1/payments/capture-order', {
+    key: tenant.member_key,
+    body: { order_id },
+  });
+  expect(taken.status).toBe(200);
+});
 
 test('credentials that cannot be read are told at once, to operators in words', async () => {
   const { db, call, admin } = world;

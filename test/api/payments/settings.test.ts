@@ -153,6 +153,8 @@ test.each([
   [{ return_origins: ['//example.com'] }, 'return_origins.0'],
   [{ return_origins: ['javascript:alert(1)'] }, 'return_origins.0'],
   [{ return_origins: ['https://*.example.com/'] }, 'return_origins.0'],
+  [{ return_origins: ['https://*.example'] }, 'return_origins.0'],
+  [{ return_origins: ['https://shop*.example.com'] }, 'return_origins.0'],
   [{ return_origins: ['null'] }, 'return_origins.0'],
   [{ return_origins: ['http://127.0.0.1.example.com'] }, 'return_origins.0'],
   [{ active_provider: 'payment_provider_b' }, 'active_provider'],

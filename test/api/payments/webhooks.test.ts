@@ -2,6 +2,7 @@ import { createHmac } from 'node:crypto';
 import Stripe from 'stripe';
 import { request } from 'undici';
 import { putConfig } from '../../../domain/payments/config';
+import * as paymentEvents from '../../../domain/payments/events';
 import { createSecrets } from '../../../domain/secrets';
 import { many } from '../../../domain/sql';
 import { sandboxAccessB } from '../../../sandbox/payments/b/provider';
@@ -226,12 +227,13 @@ test('a bug is 500; a secret or a provider that cannot be reached is 503, to be 
   const path = '/v1/payments/webhooks/payment_provider_a';
   const statusWith = async (other: Partial<typeof secrets>) => {
     const api = await serve({ db, secrets: { ...secrets, ...other } });
-    const signed = ['id', 'time', 'sig'].map((name) => [`paypal-transmission-${name}`, 'x']);
-    const headers = Object.fromEntries([
-      ...signed,
-      ['paypal-auth-algo', 'x'],
-      ['paypal-cert-url', 'http://127.0.0.1:9/cert'],
-    ]);
+    const headers = {
+      'paypal-transmission-id': 'x',
+      'paypal-transmission-time': new Date().toISOString(),
+      'paypal-transmission-sig': 'A'.repeat(344),
+      'paypal-auth-algo': 'SHA256withRSA',
+      'paypal-cert-url': 'http://127.0.0.1:9/v1/notifications/certs/CERT-1',
+    };
     const body = JSON.stringify({ id: 'evt_x', event_type: 'x' });
     const { status, headers: answered } = await api.call('post', path, { body, headers });
     await api.close();
@@ -246,6 +248,23 @@ test('a bug is 500; a secret or a provider that cannot be reached is 503, to be 
   await row.clone().update({ base_url: 'http://127.0.0.1:9' });
   expect(await statusWith({})).toEqual([503, '5']);
   await row.clone().update({ base_url });
+});
+
+test('the body of a webhook that names no session is kept for three days, and itself for ninety', async () => {
+  const { db } = world;
+  const body = eventB('evt_stranger');
+  await postB(body, sign(body));
+  const row = db('payment_events').where({ id: 'evt_stranger' });
+  const aged = async (days: number) => {
+    const received_at = new Date(Date.now() - days * 86_400_000 + 60_000);
+    await row.clone().update({ received_at });
+    await paymentEvents.forget(db);
+    return (await row.clone()).map((kept) => kept.body);
+  };
+  expect(await aged(3)).toEqual([body]);
+  expect(await aged(3.1)).toEqual([null]);
+  expect(await aged(90)).toEqual([null]);
+  expect(await aged(90.1)).toEqual([]);
 });
 
 test('a body that is no JSON, too large, or for a provider that is not ours, is refused', async () => {

@@ -1,5 +1,3 @@
-import { once } from 'node:events';
-import { get as httpGet, type IncomingMessage } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as events from '../../../domain/events';
 import { newId } from '../../../domain/ids';
@@ -14,6 +12,7 @@ import {
 } from '../../support/api';
 import { gatewayToken, makeKey, platformKey } from '../../support/keys';
 import { until } from '../../support/until';
+import { follow as followAt } from './following';
 
 let api: TestApi;
 let db: Db;
@@ -51,46 +50,8 @@ async function allVisible(): Promise<boolean> {
 const list = async ({ owner_key }: Tenant, query = '') =>
   (await call('get', `/v1/events?${query}`, { key: owner_key })).body;
 
-interface Seen {
-  ids: string[];
-  types: string[];
-  data: Record<string, unknown>[];
-  close: () => void;
-}
-
-/** Follows the stream by hand, as EventSource would. */
-async function follow(
-  key: string,
-  headers: Record<string, string> = {},
-  query = '',
-): Promise<Seen> {
-  const seen: Seen = { ids: [], types: [], data: [], close: () => request.destroy() };
-  const request = httpGet(`${api.url}/v1/events/stream${query}`, {
-    headers: { authorization: `Bearer ${key}`, ...headers },
-  });
-  request.on('error', () => undefined);
-  const [response] = (await once(request, 'response')) as [IncomingMessage];
-  expect(response.statusCode).toBe(200);
-  response.on('error', () => undefined);
-  let text = '';
-  response.setEncoding('utf8').on('data', (chunk) => {
-    text += chunk;
-    for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
-      const fields = Object.fromEntries(
-        text
-          .slice(0, end)
-          .split('\n')
-          .map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 2)]),
-      );
-      text = text.slice(end + 2);
-      if (fields.id === undefined) continue;
-      seen.ids.push(fields.id);
-      seen.types.push(fields.event as string);
-      seen.data.push(JSON.parse(fields.data as string));
-    }
-  });
-  return seen;
-}
+const follow = (key: string, headers: Record<string, string> = {}, query = '') =>
+  followAt(api.url, key, { headers, query });
 
 /**
  * Until the streams have looked for events a few times more: each asks the database again and
@@ -99,7 +60,7 @@ async function follow(
 async function untilLooked(): Promise<void> {
   let looks = 0;
   const count = (_answer: unknown, { sql }: { sql: string }) => {
-    if (sql.includes('as transaction_id from events')) looks += 1;
+    if (sql.includes('pg_snapshot_xmin(pg_current_snapshot())::text')) looks += 1;
   };
   db.on('query-response', count);
   await until(() => looks >= 3);
@@ -158,6 +119,19 @@ test('whoever may bill sees what concerns money; events:read sees all; others an
     expect((await call('get', path, { key: stranger.owner_key })).status).toBe(404);
   const hidden = await call('get', `/v1/events/${event.id}`, { key: tenant.billing_key });
   expect(hidden.status).toBe(404);
+});
+
+test("an event's id is enough for a platform admin, and for nobody else", async () => {
+  const tenant = await makeTenant(db);
+  const other = await makeTenant(db);
+  await append(tenant.org_id, 'wallet.balance_low');
+  const [{ id }] = (await list(tenant, 'type=wallet.balance_low')).events;
+  const show = (key: string, query = '') => call('get', `/v1/events/${id}${query}`, { key });
+  const platform = await platformKey(db);
+  const shown = await show(platform);
+  expect([shown.status, shown.body.id, shown.body.org_id]).toEqual([200, id, tenant.org_id]);
+  expect((await show(platform, `?org_id=${other.org_id}`)).status).toBe(404);
+  expect((await show(other.owner_key)).status).toBe(404);
 });
 
 test('a stream tells what happens, resumes after the last event seen, and skips nothing that commits late', async () => {

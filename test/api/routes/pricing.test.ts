@@ -128,6 +128,45 @@ test('a change that comes into force later leaves the present price alone', asyn
   expect(body.models.map((price: { id: string }) => price.id)).toContain(coming.id);
 });
 
+test('planned versions are listed, and only the one that is named is replaced or deleted', async () => {
+  const { id, model } = (await create({})).body;
+  const at = (hours: number) => new Date(Date.now() + hours * 3_600_000).toISOString();
+  const [first, second] = [at(1), at(2)];
+  await update(id, { input_per_1m: 5, effective_from: first });
+  await update(id, { input_per_1m: 7, effective_from: second });
+  const versions = async () => {
+    const { body } = await call('get', '/v1/admin/model-pricing', { key });
+    const own = body.models.filter((price: { id: string }) => price.id === id);
+    return own.map((price: Record<string, number>) => [price.input_per_1m, price.output_per_1m]);
+  };
+  const [[, output]] = await versions();
+  expect(await versions()).toEqual([
+    [1, output],
+    [5, output],
+    [7, output],
+  ]);
+  // A change of now leaves what is planned.
+  await update(id, { input_per_1m: 2 });
+  expect(await priceOf(model)).toMatchObject({ input_per_1m: 2 });
+  await update(id, { output_per_1m: 50, effective_from: second });
+  expect(await versions()).toEqual([
+    [2, output],
+    [5, output],
+    [7, 50],
+  ]);
+  const renamed = await update(id, { model: randomUUID() });
+  expect([renamed.status, renamed.body.error.param]).toEqual([422, 'model']);
+  const drop = (query = '') => call('delete', `/v1/admin/model-pricing/${id}${query}`, { key });
+  expect((await drop(`?effective_from=${first}`)).status).toBeLessThan(300);
+  expect((await drop(`?effective_from=${first}`)).status).toBe(404);
+  expect(await versions()).toEqual([
+    [2, output],
+    [7, 50],
+  ]);
+  expect((await drop()).status).toBeLessThan(300);
+  expect(await versions()).toEqual([]);
+});
+
 const figures = ['-1', '"1"', '1e400', 'true', '[]'];
 const fields = [
   'input_per_1m',

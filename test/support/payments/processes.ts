@@ -1,4 +1,4 @@
-import { chmodSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Client, Connection } from '@temporalio/client';
@@ -8,6 +8,7 @@ import { putConfig } from '../../../domain/payments/config';
 import type { ProviderName } from '../../../domain/payments/currencies';
 import { type Db, many, one } from '../../../domain/sql';
 import { root } from '../../../runtime/root';
+import { processAuthority } from '../../../sandbox/payments/a/authority';
 import { freePorts } from '../../../sandbox/processes/ports';
 import {
   launch,
@@ -70,6 +71,8 @@ export async function openPaymentProcesses(): Promise<PaymentProcesses> {
   await many(db, stalling);
   const [port = 0, ui_port = 0, api_port = 0] = await freePorts(3);
   const TEMPORAL_ADDRESS = `127.0.0.1:${port}`;
+  const PAYMENT_CA_FILES = path.join(folder, 'authority.pem');
+  writeFileSync(PAYMENT_CA_FILES, (await processAuthority()).cert);
   const env = {
     ...process.env,
     DATABASE_URL,
@@ -77,6 +80,7 @@ export async function openPaymentProcesses(): Promise<PaymentProcesses> {
     TEMPORAL_NAMESPACE: NAMESPACE,
     SVC_SECRETS_KEY: secrets_key,
     PAYMENT_HOSTS: '127.0.0.1',
+    PAYMENT_CA_FILES,
     API_PORT: String(api_port),
     LOG_LEVEL: 'info',
   };

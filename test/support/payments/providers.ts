@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { randomUUID, X509Certificate } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import { request } from 'undici';
 import type { ProviderName } from '../../../domain/payments/currencies';
@@ -12,6 +12,7 @@ import {
 } from '../../../payment-providers/provider';
 import { createProviders } from '../../../payment-providers/registry';
 import { listen } from '../../../runtime/listen';
+import { processAuthority } from '../../../sandbox/payments/a/authority';
 import { createPaymentServerA, sandboxAccessA } from '../../../sandbox/payments/a/provider';
 import { createPaymentServerB, sandboxAccessB } from '../../../sandbox/payments/b/provider';
 
@@ -31,6 +32,7 @@ export interface Posted {
 }
 
 const servers: Server[] = [];
+const authorities: X509Certificate[] = [];
 
 /** Listens until the tests of the file are over. */
 export async function serveHere(server: Server): Promise<string> {
@@ -51,6 +53,7 @@ export type OpenedSandboxes = Awaited<ReturnType<typeof openSandboxes>>;
 /** Both sandboxes with an adapter each, and every webhook that they have posted, as it came. */
 export async function openSandboxes() {
   const posted: Posted[] = [];
+  authorities.push(new X509Certificate((await processAuthority()).cert));
   const inbox = createServer(async (req, res) => {
     const chunks: Buffer[] = [];
     for await (const chunk of req) chunks.push(chunk as Buffer);
@@ -77,7 +80,8 @@ export async function openSandboxes() {
 
 /** An adapter of its own. */
 export function over(name: ProviderName, access: ProviderAccess): AdaptedSandbox {
-  return { url: access.base_url, access, provider: createProviders(CALL_MS)(name, access) };
+  const providerFor = createProviders({ call_ms: CALL_MS, authorities });
+  return { url: access.base_url, access, provider: providerFor(name, access) };
 }
 
 function operator(sandboxes: Record<ProviderName, AdaptedSandbox>) {

@@ -1,0 +1,54 @@
+import { AppError, tooMany } from '../../domain/errors';
+import { fairShare } from '../../domain/shares';
+
+const STREAMS_MAX = 500;
+const STREAMS_PER_ORG_MAX = 50;
+const RETRY_MS = 5_000;
+
+interface Taken {
+  all: number;
+  by_key: Map<string, number>;
+}
+
+/** The places of one process for event streams: in all, of an organization, of a key or person. */
+export function createEventPlaces() {
+  const taken = new Map<string, Taken>();
+
+  function checkRoom(org_id: string, key: string): void {
+    const all = [...taken.values()].reduce((sum, organization) => sum + organization.all, 0);
+    const of_org = taken.get(org_id)?.all ?? 0;
+    const of_key = taken.get(org_id)?.by_key.get(key) ?? 0;
+    if (all >= STREAMS_MAX)
+      throw new AppError('overloaded', 'Too many event streams are open here.');
+    const org_max = Math.min(STREAMS_PER_ORG_MAX, fairShare(STREAMS_MAX, all - of_org));
+    if (of_org >= org_max) throw full('organization', org_max);
+    const key_max = Math.min(org_max, fairShare(STREAMS_PER_ORG_MAX, of_org - of_key));
+    if (of_key >= key_max) throw full('key', key_max);
+  }
+
+  return {
+    /** Takes a place, or throws; returns how to give the place back. */
+    take(org_id: string, key: string): () => void {
+      checkRoom(org_id, key);
+      const organization = taken.get(org_id) ?? { all: 0, by_key: new Map() };
+      taken.set(org_id, organization);
+      const { by_key } = organization;
+      organization.all += 1;
+      by_key.set(key, (by_key.get(key) ?? 0) + 1);
+      return () => {
+        organization.all -= 1;
+        by_key.set(key, (by_key.get(key) ?? 1) - 1);
+        if (by_key.get(key) === 0) by_key.delete(key);
+        if (organization.all === 0) taken.delete(org_id);
+      };
+    },
+  };
+}
+
+function full(whose: string, limit: number): AppError {
+  return tooMany(
+    'rate_limit_exceeded',
+    `This ${whose} has ${limit} event streams open, which is as many as one ${whose} may have here. Close some of them.`,
+    { limit, resets_at: new Date(Date.now() + RETRY_MS) },
+  );
+}

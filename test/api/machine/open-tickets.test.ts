@@ -1,0 +1,104 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { type Db, many, one } from '../../../domain/sql';
+import { type CallApi, makeTenant, refusal, startApi } from '../../support/api';
+import { gatewayToken, issueKey } from '../../support/keys';
+import { makePrice, reserveBody } from '../../support/ledger';
+
+let db: Db;
+let call: CallApi;
+let close: () => Promise<void>;
+let machine: string;
+
+beforeAll(async () => {
+  ({ db, call, close } = await startApi());
+  machine = await gatewayToken(db);
+  await makePrice(db);
+});
+
+afterAll(() => close());
+
+const hashOf = (text: string) => `sha256:${createHash('sha256').update(text).digest('hex')}`;
+
+function reserve(org_id: string, n: number, more: object = {}) {
+  const request_body_hash = hashOf(String(n));
+  const body = { ...reserveBody(org_id, 3_000), request_id: randomUUID(), request_body_hash };
+  return call('post', '/v1/gateway/wallets/reserve', { key: machine, body: { ...body, ...more } });
+}
+
+async function many402(org_id: string, from: number, to: number, more: object = {}) {
+  for (let n = from; n < to; n += 1) expect((await reserve(org_id, n, more)).status).toBe(402);
+}
+
+const keyOf = async (org_id: string) => (await issueKey(db, org_id, { token_type: 'gateway' })).id;
+
+function written(org_id: string) {
+  return one<Record<string, number>>(
+    db,
+    `select (select count(*)::int from cost_tickets where org_id = :org_id) as tickets,
+       (select count(*)::int from outbox where org_id = :org_id) as messages,
+       (select count(*)::int from events where org_id = :org_id) as events`,
+    { org_id },
+  );
+}
+
+test('a key has 50 open tickets; one more call is 429 with its headers, and writes one event for all', async () => {
+  const { org_id } = await makeTenant(db);
+  const key_id = await keyOf(org_id);
+  await many402(org_id, 0, 50, { key_id });
+  const before = await written(org_id);
+  const refused = await reserve(org_id, 50, { key_id });
+  expect(refusal(refused)).toEqual({
+    status: 429,
+    code: 'open_tickets_exceeded',
+    param: 'key_id',
+  });
+  const reset = Number(refused.headers['x-ratelimit-reset']) - Date.now() / 1_000;
+  expect(refused.headers).toMatchObject({
+    'x-ratelimit-limit': '50',
+    'x-ratelimit-remaining': '0',
+    'x-should-retry': 'false',
+  });
+  expect(Math.abs(Number(refused.headers['retry-after']) - reset)).toBeLessThan(5);
+  expect(refused.body.cost_ticket).toBeUndefined();
+  for (let n = 51; n < 60; n += 1) expect((await reserve(org_id, n, { key_id })).status).toBe(429);
+  const after = await written(org_id);
+  expect(after).toEqual({ ...before, events: (before.events ?? 0) + 1 });
+  const [event] = await many<{ type: string; payload: object }>(
+    db,
+    'select type, payload from events where org_id = :org_id order by id desc limit 1',
+    { org_id },
+  );
+  expect(event).toMatchObject({
+    type: 'cost_ticket.exceeded',
+    payload: { key_id, open_tickets: 50 },
+  });
+  // An equal request finds its ticket, another key has its own 50, and one that ends makes room.
+  expect((await reserve(org_id, 7, { key_id })).body.cost_ticket.id).toMatch(/^ticket_/);
+  expect((await reserve(org_id, 50, { key_id: await keyOf(org_id) })).status).toBe(402);
+  const [first] = await db('cost_tickets').where({ org_id, key_id }).limit(1);
+  await many(db, `select resolve_ticket(:id, 'denied', false)`, { id: first.id });
+  expect((await reserve(org_id, 50, { key_id })).status).toBe(402);
+});
+
+test('an organization has 500 open tickets, whatever keys it makes; others have their own', async () => {
+  const { org_id } = await makeTenant(db);
+  await many402(org_id, 0, 1);
+  await many(
+    db,
+    `insert into cost_tickets (id, org_id, provider, model, request_body_hash, estimated_cost_nanos, currency, reserve, expires_at, created_at)
+     select new_id('ticket'), t.org_id, t.provider, t.model, 'x' || n, t.estimated_cost_nanos, t.currency, t.reserve, t.expires_at, t.created_at
+     from cost_tickets t cross join generate_series(1, 499) as n where t.org_id = :org_id`,
+    { org_id },
+  );
+  const refused = await reserve(org_id, 1, { key_id: await keyOf(org_id) });
+  expect(refusal(refused)).toEqual({
+    status: 429,
+    code: 'open_tickets_exceeded',
+    param: 'org_id',
+  });
+  expect(refused.headers['x-ratelimit-limit']).toBe('500');
+  expect((await reserve((await makeTenant(db)).org_id, 1)).status).toBe(402);
+  // Those that are past their time count no more, though nobody has closed them.
+  await db('cost_tickets').where({ org_id }).update({ expires_at: new Date() });
+  expect((await reserve(org_id, 1)).status).toBe(402);
+});
