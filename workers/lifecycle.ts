@@ -14,6 +14,7 @@ import { bringSchedules, makeSchedules } from '../temporal/schedules';
 import { bundleWorkflows } from './bundle';
 import { openDispatcher } from './dispatcher';
 import { connectWorker, createWorkers, lifecycle_queues } from './run';
+import { sdkLogInto } from './sdk-log';
 
 const SCHEDULE_CHECK_MS = 15_000;
 const PARTS_CHECK_MS = 2_000;
@@ -97,12 +98,8 @@ async function waitForParts(client: Client, log: Logger): Promise<void> {
 
 /** The SDK's own log lines go into ours, from warnings up. */
 function quietRuntime(log: Logger): void {
-  const write = ({ level, message, meta }: { level: string; message: string; meta?: object }) => {
-    if (level === 'ERROR') log.error(meta ?? {}, message);
-    else if (level === 'WARN') log.warn(meta ?? {}, message);
-  };
   Runtime.install({
-    logger: new DefaultLogger('WARN', write as never),
+    logger: new DefaultLogger('WARN', sdkLogInto(log) as never),
     telemetryOptions: { logging: { filter: 'ERROR', forward: {} } },
   });
 }
