@@ -28,6 +28,7 @@ const statuses = {
   currency_in_use: 409,
   ticket_owner_differs: 409,
   key_not_active: 409,
+  living_keys_exceeded: 409,
   ticket_redeemed: 409,
   ticket_approved: 409,
   verdict_too_late: 409,
