@@ -58,6 +58,7 @@ const statuses = {
   version_not_supported: 426,
   rate_limit_exceeded: 429,
   open_tickets_exceeded: 429,
+  open_checkouts_exceeded: 429,
   usage_constraint_exceeded: 429,
   websocket_stream_limit_reached: 429,
   internal_error: 500,
