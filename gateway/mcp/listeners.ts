@@ -51,7 +51,7 @@ function full(whose: string, count: number): AppError {
 
 async function endIfRefused(call: Identified): Promise<void> {
   try {
-    await call.gateway.snapshot.identifier.confirm(call.ctx.req.headers);
+    await call.gateway.snapshot.identifier.confirm(call.ctx.req);
   } catch (error) {
     if ((error as AppError).status === 401) call.abort?.(error as AppError);
   }
