@@ -29,7 +29,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
   { title: 'Caps on agents', files: ['0008'] },
   {
     title: 'Cost tickets',
-    files: ['0010', '0012', '0013', '0019', '0023', '0035', '0045', '0046'],
+    files: ['0010', '0012', '0013', '0019', '0023', '0035', '0045', '0046', '0054'],
   },
   { title: 'Payments', files: ['0015', '0016', '0031'] },
   { title: 'Refunds', files: ['0017', '0032'] },
