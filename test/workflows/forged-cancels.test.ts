@@ -9,6 +9,7 @@ import {
   type PaymentWorld,
   sessionOf,
 } from '../support/payments/world';
+import { until } from '../support/until';
 
 let world: PaymentWorld;
 let tenant: Tenant;
@@ -23,9 +24,13 @@ afterAll(() => world.close());
 /** Sends a cancellation to a session's workflow, as whoever reaches Temporal can. */
 async function send(made: Checkout, wish: unknown): Promise<string> {
   const handle = world.client.workflow.getHandle(made.payment_session_id);
-  await handle.executeUpdate('cancel', { args: [wish] }).catch((error) => {
-    if (!(error instanceof WorkflowUpdateFailedError)) throw error;
-  });
+  // A task that another message has undone takes this one at the next try.
+  await until(() =>
+    handle.executeUpdate('cancel', { args: [wish] }).then(
+      () => true,
+      (error) => error instanceof WorkflowUpdateFailedError,
+    ),
+  );
   return statusOf(made);
 }
 
