@@ -1,4 +1,4 @@
-import { WorkflowUpdateFailedError } from '@temporalio/client';
+import { WorkflowNotFoundError, WorkflowUpdateFailedError } from '@temporalio/client';
 import * as cancellation from '../../domain/payments/cancellation';
 import { secrets, type Tenant } from '../support/api';
 import {
@@ -24,11 +24,12 @@ afterAll(() => world.close());
 /** Sends a cancellation to a session's workflow, as whoever reaches Temporal can. */
 async function send(made: Checkout, wish: unknown): Promise<string> {
   const handle = world.client.workflow.getHandle(made.payment_session_id);
-  // A task that another message has undone takes this one at the next try.
+  // A task that another message has undone takes this one at the next try, if it has not ended.
   await until(() =>
     handle.executeUpdate('cancel', { args: [wish] }).then(
       () => true,
-      (error) => error instanceof WorkflowUpdateFailedError,
+      (error) =>
+        error instanceof WorkflowUpdateFailedError || error instanceof WorkflowNotFoundError,
     ),
   );
   return statusOf(made);
