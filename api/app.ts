@@ -1,4 +1,4 @@
-import Koa, { type Context } from 'koa';
+import Koa from 'koa';
 import type { Db } from '../domain/sql';
 import { createProviderOf } from '../payment-providers/configured';
 import { conventions } from '../runtime/conventions';
@@ -13,7 +13,7 @@ import { createKeyring } from './ledger/keyring';
 import { docs } from './openapi/docs';
 import { routes } from './table';
 
-const gone = /^(ECONNRESET|EPIPE|ECONNABORTED)$/;
+const gone = /^(ECONNRESET|EPIPE|ECONNABORTED|HPE_\w+)$/;
 
 type Made = 'pools' | 'buckets' | 'keyrings' | 'providerOf' | 'event_streams' | 'log';
 
@@ -31,9 +31,9 @@ export function createApp(
   log: Logger,
 ): Koa {
   const app = new Koa();
-  app.on('error', (error, ctx?: Context) => {
-    // A client that breaks off its connection is no error of ours.
-    if (ctx?.res.destroyed && gone.test(error.code ?? '')) return;
+  app.on('error', (error) => {
+    // What a route throws does not come here: this is the client's connection, which it broke off.
+    if (gone.test(error.code ?? '')) return;
     log.error({ err: error }, 'unexpected error');
   });
   app.use(conventions(log));

@@ -71,12 +71,13 @@ export function openConfiguration(
     Object.assign(polled, { etag: undefined, version: null, refused_version: null, error: null });
     return heard;
   };
-  const readAgain = async (): Promise<void> => {
+  // The file too if another configuration runs: what that may name rests on it.
+  const readAgain = async (settings = own.read()): Promise<void> => {
     const heard = await takeOrGoBack(undefined);
     if (heard === 'away' && polled.version !== null) throw notRead();
     if (polled.error !== null) throw invalid(polled.error);
     // The control plane's stands above the file.
-    if (polled.version === null) await adopt(gateway, openSnapshot(own.read(), gateway));
+    if (polled.version === null) await adopt(gateway, openSnapshot(settings, gateway));
   };
   let reported = '';
   let report_at = 0;
@@ -102,7 +103,7 @@ export function openConfiguration(
   return {
     async reload() {
       const previous_config_hash = gateway.snapshot.version;
-      await inTurn(readAgain);
+      await inTurn(() => readAgain());
       void report().catch(() => undefined);
       const config_hash = gateway.snapshot.version;
       gateway.log.info({ config_hash, config_version: polled.version }, 'reloaded');

@@ -24,7 +24,8 @@ export async function main(): Promise<void> {
   const settings = loadSettings(config.GATEWAY_CONFIG);
   const log = createLog('gateway', config.LOG_LEVEL);
   const { CONTROL_PLANE_URL: urls, CONTROL_PLANE_TOKEN: token } = config;
-  const control_plane = openControlPlane({ urls, token }, log);
+  const spool_dir = config.GATEWAY_SPOOL_DIR;
+  const control_plane = openControlPlane({ urls, token, spool_dir }, log);
   const sample_ratio = config.OTEL_TRACES_SAMPLER_ARG;
   const gateway = await openGateway({ settings, control_plane, log, sample_ratio });
   const configuration = openConfiguration(gateway, {

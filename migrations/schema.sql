@@ -368,6 +368,7 @@ create table wallets (
   seq bigint not null default 0,
   low_balance_threshold_nanos bigint,
   created_at timestamptz not null default clock_timestamp(),
+  kept_nanos bigint not null default 0 check (kept_nanos >= 0),
   -- Holds count too, so that giving one back always fits.
   constraint wallets_bound check (balance_nanos >= '-9000000000000000000'::bigint and
     (balance_nanos::numeric + reserved_nanos::numeric) <= '9000000000000000000'::bigint::numeric),
@@ -954,38 +955,6 @@ create type lane_answer as (
   cost_ticket jsonb
 );
 
--- Expires every overdue hold of an organization, each once: a settlement of +held with cost 0, and
--- an event.
-create function expire_holds(p_org_id text) returns integer language plpgsql as $$
-declare
-  v_now timestamptz;
-  v_expired reservations[];
-begin
-  perform lock_organization(p_org_id);
-  v_now := clock_timestamp();
-  with expired as (
-    update reservations r set status = 'expired', closed_at = v_now, actual_cost_nanos = 0
-    where r.org_id = p_org_id and r.status = 'open' and r.expires_at <= v_now
-    returning r.*
-  )
-  select array_agg(e::reservations order by e.expires_at, e.id) into v_expired from expired e;
-  if v_expired is null then
-    return 0;
-  end if;
-  perform from post_entries(p_org_id, (
-    select array_agg((e.wallet_id, 'settlement', e.held_nanos, -e.held_nanos, e.id, 'close', e.provider, e.model, 0,
-      null, null, 'hold expired')::ledger_entry order by e.expires_at, e.id)
-    from unnest(v_expired) as e));
-  update tokens t set held_nanos = t.held_nanos - d.held_nanos
-  from (select e.key_id, sum(e.held_nanos) as held_nanos from unnest(v_expired) as e group by e.key_id) as d
-  where t.id = d.key_id;
-  perform append_event(p_org_id, 'reservation.expired', jsonb_build_object('reservation_id', e.id,
-    'request_id', e.request_id, 'agent_id', e.agent_id, 'wallet_id', e.wallet_id, 'held_nanos', e.held_nanos::text,
-    'currency', e.currency))
-  from unnest(v_expired) as e;
-  return cardinality(v_expired);
-end $$;
-
 -- What reservationLifetimes does each time it wakes: expires what is overdue and returns the
 -- milliseconds to the next deadline. Null ends the workflow: nothing is open, and the next hold
 -- wakes it again.
@@ -1270,7 +1239,8 @@ end $$;
 create type cascade_wallet as (
   id text,
   owner_type text,
-  balance_nanos bigint
+  balance_nanos bigint,
+  kept_nanos bigint
 );
 
 -- One item of a reserve with everything that the tables know about it under the lock.
@@ -1300,15 +1270,6 @@ create type reserve_fact as (
 create function amount_to_hold(p_usd_nanos numeric, p_rate numeric, p_buffer_pct numeric)
 returns numeric language sql immutable as $$
   select ceil(ceil(p_usd_nanos * p_rate) * (1 + p_buffer_pct / 100))
-$$;
-
--- True if a wallet may pay for a hold and covers it. `p_left` has the balances that the batch has
--- changed but not yet written.
-create function wallet_covers(w cascade_wallet, p_forced_wallet_id text, p_held_nanos numeric,
-  p_left jsonb)
-returns boolean language sql immutable as $$
-  select (p_forced_wallet_id is null or p_forced_wallet_id = w.id)
-    and coalesce((p_left ->> w.id)::bigint, w.balance_nanos) >= p_held_nanos
 $$;
 
 -- Chooses the one wallet that pays for a hold: the first of user, team and organization that covers
@@ -1374,82 +1335,6 @@ returns lane_row language sql immutable as $$
     r.held_nanos, null, null, p_balance_nanos, null, r.expires_at, null)::lane_answer,
     r.max_completion_tokens, p_warnings, null)::lane_row
 $$;
-
--- Holds the estimated cost of requests, in the given order. Invariant: one wallet pays for a hold,
--- the first of user, team and organization whose balance covers it; the sum of holds never exceeds
--- the money that was available; a request_id holds once; no cap on an agent is passed. Every
--- decision is made on balances read under the lock, and all are written together at the end. If an
--- item has a `wallet_id`, that wallet alone may pay (none may if it is empty); a `cost_ticket_id`
--- is kept on the hold.
-create function reserve_2(p_org_id text, p_items jsonb)
-returns setof lane_row language plpgsql as $$
-declare
-  v_org organizations;
-  v_now timestamptz;
-  v_rate numeric;
-  f reserve_fact;
-  q quote;
-  w cascade_wallet;
-  r reservations;
-  v_held numeric;
-  v_room bigint;
-  v_code text;
-  v_caps cap_verdict;
-  -- Balances of wallets, room of keys and counts of constraints as this batch leaves them, by id.
-  v_left jsonb := '{}';
-  v_made reservations[] := '{}';
-begin
-  v_org := lock_organization(p_org_id);
-  v_now := clock_timestamp();
-  -- Overdue holds are given back before anything is refused for want of them.
-  if exists (select 1 from reservations o where o.org_id = p_org_id and o.status = 'open' and o.expires_at <= v_now) then
-    perform expire_holds(p_org_id);
-  end if;
-  v_rate := rate_of(v_org.currency);
-
-  for f in select * from reserve_facts(p_org_id, p_items, v_now) loop
-    if (f.earlier).id is not null then
-      return next repeated_reserve(f);
-      continue;
-    end if;
-
-    q := quote_reserve(f.body, v_org.default_max_completion_tokens);
-    v_held := amount_to_hold(q.usd_nanos, v_rate, v_org.reserve_buffer_pct);
-    v_room := coalesce((v_left ->> (f.body).key_id)::bigint, f.key_room_nanos);
-    v_code := reserve_refusal(v_org, f, q, v_rate, v_held, v_room, v_made);
-    v_caps := null;
-    if v_code is null and f.has_caps then
-      v_caps := judge_caps(f.body, v_held, v_now, v_left);
-      v_code := case when v_caps.refused_id is not null then 'usage_constraint_exceeded' end;
-    end if;
-    if v_code is not null then
-      return next refused_reserve(f, q, v_code, v_caps.resets_at);
-      continue;
-    end if;
-
-    w := paying_wallet(f, v_held, v_left);
-    if w.id is null then
-      return next uncovered_reserve(f.n, v_org.currency, ceil(q.usd_nanos * v_rate), v_held,
-        open_ticket_2(v_org, f.body, v_held::bigint, v_left));
-      continue;
-    end if;
-
-    w.balance_nanos := coalesce((v_left ->> w.id)::bigint, w.balance_nanos) - v_held;
-    v_left := v_left || jsonb_build_object(w.id, w.balance_nanos::text);
-    if v_room is not null then
-      v_left := v_left || jsonb_build_object((f.body).key_id, (v_room - v_held)::text);
-    end if;
-    if f.has_caps then
-      v_left := v_left || v_caps.left_after;
-    end if;
-    r := paid_hold(f, v_org, q, v_rate, v_held, w, v_now);
-    v_made := array_append(v_made, r);
-    return next held_reserve(f.n, r, w.balance_nanos, v_caps.warnings);
-  end loop;
-  if cardinality(v_made) > 0 then
-    perform write_holds(v_org, v_made, hold_entries(v_made), v_now);
-  end if;
-end $$;
 
 -- Answers the items of a settle that close nothing: repeats, refusals, and cancellations of a
 -- request_id that is unknown. Such a cancellation leaves a tombstone, so that this request_id never
@@ -1714,47 +1599,6 @@ returns lane_row language sql stable as $$
     (p_cost_ticket #>> '{exceeded,resets_at}')::timestamptz)::lane_row
 $$;
 
-create function reserve_facts(p_org_id text, p_items jsonb, p_now timestamptz)
-returns setof reserve_fact language sql stable as $$
-  select e.n::integer, i::reserve_item, r.earlier, h.balance_after_nanos,
-    -- jsonb has one text for one content, whatever the order of its keys.
-    encode(sha256(convert_to(jsonb_strip_nulls(e.value - '{request_id,secret_id,wallet_id,cost_ticket_id}'::text[])::text,
-      'utf8')), 'hex'),
-    e.value ->> 'wallet_id', e.value ->> 'cost_ticket_id',
-    case
-      when i.user_id is not null and m.user_id is null then 'user_id'
-      when i.team_id is not null and t.id is null then 'team_id'
-      when i.agent_id is not null and g.id is null then 'agent_id'
-      when i.key_id is not null and k.id is null then 'key_id' end,
-    k.revoked_at <= p_now or k.expires_at <= p_now or s.expires_at <= p_now or (i.secret_id is not null and s.id is null),
-    k.max_budget_nanos - k.spent_nanos - k.held_nanos,
-    i.agent_id is not null and exists (select 1 from usage_constraints q where q.agent_id = i.agent_id
-      and q.archived_at is null),
-    (uw.id, 'user', uw.balance_nanos)::cascade_wallet,
-    (tw.id, 'team', tw.balance_nanos)::cascade_wallet,
-    (ow.id, 'organization', ow.balance_nanos)::cascade_wallet,
-    i.user_id is not null and i.team_id is not null and tm.user_id is null
-  from jsonb_array_elements(p_items) with ordinality as e (value, n)
-  cross join lateral jsonb_populate_record(null::reserve_item, e.value) as i
-  left join lateral (select q as earlier, q.id from reservations q where q.org_id = p_org_id
-    and q.request_id = i.request_id limit 1) as r on true
-  left join lateral (select * from wallet_transactions q where q.reservation_id = r.id and q.phase = 'hold' limit 1) as h on true
-  left join lateral (select * from memberships q where q.org_id = p_org_id and q.user_id = i.user_id limit 1)
-    as m on m.archived_at is null
-  left join lateral (select * from teams q where q.id = i.team_id limit 1) as t on t.org_id = p_org_id and t.archived_at is null
-  left join lateral (select q.user_id from team_members q where q.team_id = i.team_id and q.user_id = i.user_id limit 1)
-    as tm on true
-  left join lateral (select * from agents q where q.id = i.agent_id limit 1) as g on g.org_id = p_org_id and g.archived_at is null
-  left join lateral (select * from tokens q where q.id = i.key_id limit 1) as k on k.org_id = p_org_id
-  left join lateral (select * from token_secrets q where q.id = i.secret_id limit 1) as s on s.token_id = k.id
-  left join lateral (select * from wallets q where q.org_id = p_org_id and q.owner_type = 'user'
-    and q.owner_user_id = i.user_id limit 1) as uw on true
-  left join lateral (select * from wallets q where q.org_id = p_org_id and q.owner_type = 'team'
-    and q.owner_team_id = i.team_id limit 1) as tw on true
-  left join lateral (select * from wallets q where q.org_id = p_org_id and q.owner_type = 'organization' limit 1) as ow on true
-  order by e.n
-$$;
-
 -- Says why an item may hold nothing, however much money there is; null if money alone decides.
 -- `p_room` is the rest of the key's budget and `p_made` are the holds of this batch so far. Caps on
 -- agents are judged afterwards, by judge_caps.
@@ -1831,6 +1675,185 @@ begin
       seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase, actual_cost_nanos, transfer_id,
       payment_session_id, description, created_at, actor, n, code, reservation, request_id, status, cost_nanos, chosen_provider,
       chosen_model, outcome, usage, usage_source);
+end $$;
+
+-- True if a wallet pays an amount; `p_left` holds balances that the batch has changed already. Only
+-- a call whose turn it is names the wallet, and takes what is kept.
+create function wallet_covers(w cascade_wallet, p_forced_wallet_id text, p_held_nanos numeric,
+  p_left jsonb)
+returns boolean language sql immutable as $$
+  select case
+    when p_forced_wallet_id is null
+      then coalesce((p_left ->> w.id)::bigint, w.balance_nanos) - coalesce(w.kept_nanos, 0) >= p_held_nanos
+    else p_forced_wallet_id = w.id and coalesce((p_left ->> w.id)::bigint, w.balance_nanos) >= p_held_nanos end
+$$;
+
+-- Reads for each item, in order, what the tables know about it.
+create function reserve_facts(p_org_id text, p_items jsonb, p_now timestamptz)
+returns setof reserve_fact language sql stable as $$
+  select e.n::integer, i::reserve_item, r.earlier, h.balance_after_nanos,
+    -- jsonb has one text for one content, whatever the order of its keys.
+    encode(sha256(convert_to(jsonb_strip_nulls(e.value - '{request_id,secret_id,wallet_id,cost_ticket_id}'::text[])::text,
+      'utf8')), 'hex'),
+    e.value ->> 'wallet_id', e.value ->> 'cost_ticket_id',
+    case
+      when i.user_id is not null and m.user_id is null then 'user_id'
+      when i.team_id is not null and t.id is null then 'team_id'
+      when i.agent_id is not null and g.id is null then 'agent_id'
+      when i.key_id is not null and k.id is null then 'key_id' end,
+    k.revoked_at <= p_now or k.expires_at <= p_now or s.expires_at <= p_now or (i.secret_id is not null and s.id is null),
+    k.max_budget_nanos - k.spent_nanos - k.held_nanos,
+    i.agent_id is not null and exists (select 1 from usage_constraints q where q.agent_id = i.agent_id
+      and q.archived_at is null),
+    (uw.id, 'user', uw.balance_nanos, uw.kept_nanos)::cascade_wallet,
+    (tw.id, 'team', tw.balance_nanos, tw.kept_nanos)::cascade_wallet,
+    (ow.id, 'organization', ow.balance_nanos, ow.kept_nanos)::cascade_wallet,
+    i.user_id is not null and i.team_id is not null and tm.user_id is null
+  from jsonb_array_elements(p_items) with ordinality as e (value, n)
+  cross join lateral jsonb_populate_record(null::reserve_item, e.value) as i
+  left join lateral (select q as earlier, q.id from reservations q where q.org_id = p_org_id
+    and q.request_id = i.request_id limit 1) as r on true
+  left join lateral (select * from wallet_transactions q where q.reservation_id = r.id and q.phase = 'hold' limit 1) as h on true
+  left join lateral (select * from memberships q where q.org_id = p_org_id and q.user_id = i.user_id limit 1)
+    as m on m.archived_at is null
+  left join lateral (select * from teams q where q.id = i.team_id limit 1) as t on t.org_id = p_org_id and t.archived_at is null
+  left join lateral (select q.user_id from team_members q where q.team_id = i.team_id and q.user_id = i.user_id limit 1)
+    as tm on true
+  left join lateral (select * from agents q where q.id = i.agent_id limit 1) as g on g.org_id = p_org_id and g.archived_at is null
+  left join lateral (select * from tokens q where q.id = i.key_id limit 1) as k on k.org_id = p_org_id
+  left join lateral (select * from token_secrets q where q.id = i.secret_id limit 1) as s on s.token_id = k.id
+  left join lateral (select * from wallets q where q.org_id = p_org_id and q.owner_type = 'user'
+    and q.owner_user_id = i.user_id limit 1) as uw on true
+  left join lateral (select * from wallets q where q.org_id = p_org_id and q.owner_type = 'team'
+    and q.owner_team_id = i.team_id limit 1) as tw on true
+  left join lateral (select * from wallets q where q.org_id = p_org_id and q.owner_type = 'organization' limit 1) as ow on true
+  order by e.n
+$$;
+
+-- Holds the estimated cost of requests, in the given order. Invariant: one wallet pays for a hold,
+-- the first of user, team and organization whose balance covers it; the sum of holds never exceeds
+-- the money that was available; a request_id holds once; no cap on an agent is passed. Every
+-- decision is made on balances read under the lock, and all are written together at the end. If an
+-- item has a `wallet_id`, that wallet alone may pay (none may if it is empty); a `cost_ticket_id`
+-- is kept on the hold. Any other item leaves alone what is kept for calls that wait.
+create function reserve_2(p_org_id text, p_items jsonb)
+returns setof lane_row language plpgsql as $$
+declare
+  v_org organizations;
+  v_now timestamptz;
+  v_rate numeric;
+  f reserve_fact;
+  q quote;
+  w cascade_wallet;
+  r reservations;
+  v_held numeric;
+  v_room bigint;
+  v_code text;
+  v_caps cap_verdict;
+  -- Balances of wallets, room of keys and counts of constraints as this batch leaves them, by id.
+  v_left jsonb := '{}';
+  v_made reservations[] := '{}';
+  v_is_trimmed boolean := false;
+begin
+  v_org := lock_organization(p_org_id);
+  v_now := clock_timestamp();
+  -- Overdue holds are given back before anything is refused for want of them.
+  if exists (select 1 from reservations o where o.org_id = p_org_id and o.status = 'open' and o.expires_at <= v_now) then
+    perform expire_holds(p_org_id);
+  end if;
+  v_rate := rate_of(v_org.currency);
+
+  for f in select * from reserve_facts(p_org_id, p_items, v_now) loop
+    if (f.earlier).id is not null then
+      return next repeated_reserve(f);
+      continue;
+    end if;
+
+    q := quote_reserve(f.body, v_org.default_max_completion_tokens);
+    v_held := amount_to_hold(q.usd_nanos, v_rate, v_org.reserve_buffer_pct);
+    v_room := coalesce((v_left ->> (f.body).key_id)::bigint, f.key_room_nanos);
+    v_code := reserve_refusal(v_org, f, q, v_rate, v_held, v_room, v_made);
+    v_caps := null;
+    if v_code is null and f.has_caps then
+      v_caps := judge_caps(f.body, v_held, v_now, v_left);
+      v_code := case when v_caps.refused_id is not null then 'usage_constraint_exceeded' end;
+    end if;
+    if v_code is not null then
+      return next refused_reserve(f, q, v_code, v_caps.resets_at);
+      continue;
+    end if;
+
+    w := paying_wallet(f, v_held, v_left);
+    -- Nothing is refused for the sake of calls that have gone.
+    if w.id is null and f.forced_wallet_id is null
+        and greatest((f.user_wallet).kept_nanos, (f.team_wallet).kept_nanos, (f.org_wallet).kept_nanos) > 0 then
+      if not v_is_trimmed then
+        perform trim_kept(p_org_id);
+        v_is_trimmed := true;
+      end if;
+      f.user_wallet := with_kept(f.user_wallet);
+      f.team_wallet := with_kept(f.team_wallet);
+      f.org_wallet := with_kept(f.org_wallet);
+      w := paying_wallet(f, v_held, v_left);
+    end if;
+    if w.id is null then
+      return next uncovered_reserve(f.n, v_org.currency, ceil(q.usd_nanos * v_rate), v_held,
+        open_ticket_2(v_org, f.body, v_held::bigint, case when f.forced_wallet_id is null then free_balances(f, v_left) else v_left end));
+      continue;
+    end if;
+
+    if f.forced_wallet_id is not null and w.kept_nanos > 0 then
+      update wallets x set kept_nanos = greatest(x.kept_nanos - v_held, 0) where x.id = w.id;
+    end if;
+    w.balance_nanos := coalesce((v_left ->> w.id)::bigint, w.balance_nanos) - v_held;
+    v_left := v_left || jsonb_build_object(w.id, w.balance_nanos::text);
+    if v_room is not null then
+      v_left := v_left || jsonb_build_object((f.body).key_id, (v_room - v_held)::text);
+    end if;
+    if f.has_caps then
+      v_left := v_left || v_caps.left_after;
+    end if;
+    r := paid_hold(f, v_org, q, v_rate, v_held, w, v_now);
+    v_made := array_append(v_made, r);
+    return next held_reserve(f.n, r, w.balance_nanos, v_caps.warnings);
+  end loop;
+  if cardinality(v_made) > 0 then
+    perform write_holds(v_org, v_made, hold_entries(v_made), v_now);
+  end if;
+end $$;
+
+-- Expires every overdue hold of an organization, each once: a settlement of +held with cost 0, and
+-- an event that says whether a call had the hold and its end was never told; what an approval held
+-- for a call that never came is not that.
+create function expire_holds(p_org_id text) returns integer language plpgsql as $$
+declare
+  v_now timestamptz;
+  v_expired reservations[];
+begin
+  perform lock_organization(p_org_id);
+  v_now := clock_timestamp();
+  with expired as (
+    update reservations r set status = 'expired', closed_at = v_now, actual_cost_nanos = 0
+    where r.org_id = p_org_id and r.status = 'open' and r.expires_at <= v_now
+    returning r.*
+  )
+  select array_agg(e::reservations order by e.expires_at, e.id) into v_expired from expired e;
+  if v_expired is null then
+    return 0;
+  end if;
+  perform from post_entries(p_org_id, (
+    select array_agg((e.wallet_id, 'settlement', e.held_nanos, -e.held_nanos, e.id, 'close', e.provider, e.model, 0,
+      null, null, 'hold expired')::ledger_entry order by e.expires_at, e.id)
+    from unnest(v_expired) as e));
+  update tokens t set held_nanos = t.held_nanos - d.held_nanos
+  from (select e.key_id, sum(e.held_nanos) as held_nanos from unnest(v_expired) as e group by e.key_id) as d
+  where t.id = d.key_id;
+  perform append_event(p_org_id, 'reservation.expired', jsonb_build_object('reservation_id', e.id,
+    'request_id', e.request_id, 'agent_id', e.agent_id, 'wallet_id', e.wallet_id, 'held_nanos', e.held_nanos::text,
+    'currency', e.currency, 'unsettled', not exists (select 1 from cost_tickets t where t.id = e.cost_ticket_id
+      and t.request_id is distinct from e.request_id)))
+  from unnest(v_expired) as e;
+  return cardinality(v_expired);
 end $$;
 
 ----------------------------------------------------------------------------------------------------
@@ -2148,7 +2171,8 @@ create table cost_tickets (
   -- A cost ticket keeps the trace of the call that opened it, so that its workflow joins that
   -- trace. It stands beside the stored reserve, not in it: a reserve's digest tells repeats apart,
   -- and a repeat may come in another trace.
-  trace jsonb
+  trace jsonb,
+  refused_verdicts jsonb not null default '{}'
 );
 create index cost_tickets_due on cost_tickets (expires_at) where status = 'open';
 -- The same caller with the same body finds its open ticket again.
@@ -2175,6 +2199,8 @@ create table ticket_waiters (
   constraint ticket_waiters_pkey primary key (org_id, request_id)
 ) with (fillfactor = 50);
 create index ticket_waiters_ticket on ticket_waiters (ticket_id);
+create index ticket_waiters_turns on ticket_waiters (org_id, since, request_id)
+where answer is null;
 create index ticket_waiters_until on ticket_waiters (until);
 
 -- When an organization was last told that a key, or it itself (null), has as many tickets open as
@@ -2205,6 +2231,12 @@ begin
   return null;
 end $$;
 
+-- A waiting call whose agent or team is archived, or whose budget or cap is changed or filled from
+-- outside, is told at once. What calls themselves spend raises a wallet, which tells them too.
+create trigger agents_end after update of archived_at on agents
+for each row when (new.archived_at is not null and old.archived_at is null)
+execute function notify_waiters_of_row();
+
 create trigger cost_tickets_resolve after update of status on cost_tickets
 for each row when (new.status <> old.status)
 execute function notify_waiters_of_row();
@@ -2214,15 +2246,26 @@ create trigger memberships_end after update of archived_at on memberships
 for each row when (new.archived_at is not null and old.archived_at is null)
 execute function notify_waiters_of_row();
 
+create trigger teams_end after update of archived_at on teams
+for each row when (new.archived_at is not null and old.archived_at is null)
+execute function notify_waiters_of_row();
+
+create trigger tokens_change after update of max_budget_nanos on tokens
+for each row when (new.max_budget_nanos is distinct from old.max_budget_nanos and new.org_id is not
+  null)
+execute function notify_waiters_of_row();
+
 -- A waiting call whose key ends is told at once, and blocks nobody.
 create trigger tokens_end after update of revoked_at on tokens
 for each row when (new.revoked_at is not null and old.revoked_at is null and new.org_id is not null)
 execute function notify_waiters_of_row();
 
--- Whatever brings a wallet more money wakes the calls that wait for it: credit, transfer,
--- settlement, expiry.
-create trigger wallets_rise after update of balance_nanos on wallets
-for each row when (new.balance_nanos > old.balance_nanos)
+create trigger usage_constraints_change after insert or update on usage_constraints
+for each row
+execute function notify_waiters_of_row();
+
+create trigger usage_increments_fill after insert on usage_increments
+for each row
 execute function notify_waiters_of_row();
 
 -- A ticket as people and gateways see it: what is missing in each wallet that may pay. `p_left`
@@ -2316,53 +2359,6 @@ for each row when (new.cost_ticket_id is not null and old.status = 'open' and ne
   'expired')
 execute function expire_with_hold();
 
--- The queue of an organization's waiting calls, oldest first, with the wallet that each may take. A
--- call that no open wallet covers closes the wallets of its own cascade to younger ones; one that
--- waits between two calls keeps what is its turn's. Ends after `p_turns_max` that may be taken now.
-create function waiter_turns(p_org_id text, p_turns_max integer)
-returns table(request_id text, wallet_id text, is_live boolean) language plpgsql stable as $$
-declare
-  v_turns integer := 0;
-  w record;
-  -- What is left in wallets after the turns so far; 'closed' where none is.
-  v_left jsonb := '{}';
-  v_wallet_id text;
-  v_nanos numeric;
-begin
-  for w in
-    select q.request_id as name, q.need_nanos, q.until > clock_timestamp() as is_live,
-      array_remove(array[uw.id, tw.id, ow.id], null) as wallet_ids,
-      array_remove(array[uw.balance_nanos, tw.balance_nanos, ow.balance_nanos], null) as balances
-    from ticket_waiters q
-    join cost_tickets t on t.id = q.ticket_id and t.status = 'open' and t.expires_at > clock_timestamp() and not key_has_ended(t)
-    left join wallets uw on uw.org_id = p_org_id and uw.owner_type = 'user' and uw.owner_user_id = q.user_id
-    left join wallets tw on tw.org_id = p_org_id and tw.owner_type = 'team' and tw.owner_team_id = q.team_id
-    left join wallets ow on ow.org_id = p_org_id and ow.owner_type = 'organization'
-    where q.org_id = p_org_id and q.answer is null and q.until > clock_timestamp() - waiter_grace()
-    order by q.since, q.request_id
-  loop
-    v_wallet_id := null;
-    for n in 1 .. cardinality(w.wallet_ids) loop
-      continue when v_left ->> w.wallet_ids[n] = 'closed';
-      v_nanos := coalesce((v_left ->> w.wallet_ids[n])::numeric, w.balances[n]);
-      if v_nanos >= w.need_nanos then
-        v_wallet_id := w.wallet_ids[n];
-        v_left := v_left || jsonb_build_object(v_wallet_id, (v_nanos - w.need_nanos)::text);
-        exit;
-      end if;
-    end loop;
-    if v_wallet_id is null then
-      v_left := v_left || (select jsonb_object_agg(id, 'closed') from unnest(w.wallet_ids) as id);
-    end if;
-    request_id := w.name;
-    wallet_id := v_wallet_id;
-    is_live := w.is_live;
-    return next;
-    v_turns := v_turns + (is_live and wallet_id is not null)::integer;
-    exit when v_turns >= p_turns_max;
-  end loop;
-end $$;
-
 create type redeem_item as (
   ticket_id text,
   family text,
@@ -2436,51 +2432,6 @@ begin
   end if;
   return v_row;
 end $$;
-
--- True where a waiting call may have something to hear: its ticket was decided, or money is there.
-create function waiters_may_go(p_org_id text) returns boolean language sql stable as $$
-  select exists (
-    select 1 from ticket_waiters w join cost_tickets t on t.id = w.ticket_id
-    where w.org_id = p_org_id and w.answer is null and w.until > clock_timestamp()
-      and (t.status <> 'open' or t.expires_at <= clock_timestamp() or key_has_ended(t))
-  ) or exists (
-    select 1 from (
-      select w.user_id, w.team_id, min(w.need_nanos) as need_nanos from ticket_waiters w
-      where w.org_id = p_org_id and w.answer is null and w.until > clock_timestamp() group by 1, 2) as g
-    where exists (select 1 from wallets q where q.org_id = p_org_id and q.balance_nanos >= g.need_nanos
-      and (q.owner_type = 'organization' or q.owner_team_id = g.team_id or q.owner_user_id = g.user_id))
-  )
-$$;
-
--- Records a person's no.
-create function deny_ticket(p_org_id text, p_ticket_id text, p_verdict jsonb)
-returns table(code text, message text, ticket_id text) language plpgsql as $$
-declare
-  t cost_tickets;
-begin
-  perform lock_organization(p_org_id);
-  ticket_id := p_ticket_id;
-  select * into t from cost_tickets q where q.id = p_ticket_id and q.org_id = p_org_id;
-  code := verdict_refusal(t, p_verdict, 'denied');
-  if code is null then
-    update cost_tickets q set decided_by = p_verdict ->> 'by', decided_at = clock_timestamp(), note = p_verdict ->> 'note'
-    where q.id = t.id;
-    perform resolve_ticket(t.id, 'denied', p_verdict ->> 'by_terminal' is null);
-  end if;
-  return next;
-end $$;
-
--- Why a verdict cannot be recorded; 'repeated' where it is the one already recorded.
-create function verdict_refusal(t cost_tickets, p_verdict jsonb, p_status text)
-returns text language sql stable as $$
-  select case
-    when t.id is null then 'ticket_not_found'
-    when p_verdict ->> 'id' = any (t.verdict_ids) then 'repeated'
-    when t.status = p_status and (p_status = 'denied' or t.expires_at > clock_timestamp()) then 'repeated'
-    when t.status in ('open', 'approved') and t.expires_at <= clock_timestamp() then 'ticket_expired'
-    when t.status <> 'open' then 'ticket_' || t.status
-    when clock_timestamp() > (p_verdict ->> 'valid_until')::timestamptz then 'verdict_too_late' end
-$$;
 
 -- What costTicket does at the deadline: expires the ticket where it is still open. Returns the
 -- milliseconds that are left while it has some, 0 once it is closed.
@@ -2556,124 +2507,6 @@ begin
   return v_row;
 end $$;
 
--- Puts a call into the queue of its open ticket, and holds for it if it is its turn. Invariant: the
--- call leaves the queue with every answer but 402.
-create function redeem_in_turn(p_org organizations, t cost_tickets, i redeem_item)
-returns lane_row language plpgsql as $$
-declare
-  v_need numeric := need_today(p_org, jsonb_populate_record(null::reserve_item, t.reserve));
-  v_wallet_id text;
-  v_row lane_row;
-begin
-  insert into ticket_waiters (org_id, request_id, ticket_id, redeem, user_id, team_id, need_nanos, since, until)
-  values (p_org.id, i.request_id, t.id, to_jsonb(i) || jsonb_build_object('ticket_id', t.id), t.user_id, t.team_id,
-    least(coalesce(v_need, 0), 9000000000000000000), clock_timestamp(),
-    clock_timestamp() + coalesce(i.wait_ms, 0) * interval '1 millisecond')
-  on conflict (org_id, request_id) do update set ticket_id = excluded.ticket_id, redeem = excluded.redeem,
-    need_nanos = excluded.need_nanos, until = excluded.until, answer = null;
-  -- Only a call that money is there for needs to know whose turn it is.
-  if v_need is null or exists (select 1 from wallets w where w.org_id = p_org.id and w.balance_nanos >= v_need
-      and (w.owner_type = 'organization' or w.owner_team_id = t.team_id or w.owner_user_id = t.user_id)) then
-    select q.wallet_id into v_wallet_id from waiter_turns(p_org.id, null) q where q.request_id = i.request_id;
-  end if;
-  v_row := redeem_open(p_org.id, t, i, coalesce(v_wallet_id, ''));
-  if (v_row.answer).code is distinct from 'insufficient_balance' then
-    delete from ticket_waiters q where q.org_id = p_org.id and q.request_id = i.request_id;
-  end if;
-  return v_row;
-end $$;
-
--- Redeems tickets for calls, in the given order. Invariant: one ticket pays for one call, and no
--- call overtakes an older one that waits for the same wallet. With `wait_ms` a call that is not
--- covered stays in the queue.
-create function redeem(p_org_id text, p_items jsonb)
-returns setof lane_row language plpgsql as $$
-declare
-  v_org organizations;
-  e record;
-  i redeem_item;
-  t cost_tickets;
-  r reservations;
-  v_code text;
-  v_row lane_row;
-begin
-  v_org := lock_organization(p_org_id);
-  for e in
-    select v.n::integer as n, jsonb_populate_record(null::redeem_item, v.value) as body
-    from jsonb_array_elements(p_items) with ordinality as v (value, n) order by v.n
-  loop
-    i := e.body;
-    t := ticket_to_redeem(p_org_id, i);
-    select * into r from reservations q where q.org_id = p_org_id and q.request_id = i.request_id;
-    v_code := redeem_refusal(t, i);
-    if t.id is not null and r.id is not null and v_code is distinct from 'ticket_owner_differs' then
-      v_row := repeated_redeem(t, r);
-    elsif v_code is not null then
-      v_row := refused_redeem(t, v_code);
-    elsif t.status = 'approved' then
-      v_row := claim_approved(t, i, null);
-    else
-      v_row := redeem_in_turn(v_org, t, i);
-    end if;
-    if (v_row.answer).code = 'ticket_expired' and t.status in ('open', 'approved') then
-      perform resolve_ticket(t.id, 'expired', false);
-    end if;
-    v_row.answer.op := 'redeem';
-    v_row.answer.n := e.n;
-    return next v_row;
-  end loop;
-end $$;
-
--- Lists the waiting calls to serve now: first those whose ticket or key has come to an end, by no
--- wallet; then those whose turn it is, with the wallet that they take. Both are in the order of the
--- queue.
-create function waiters_to_serve(p_org_id text, p_turns_max integer)
-returns table(request_id text, wallet_id text) language sql stable as $$
-  (select q.request_id, '' from ticket_waiters q
-  join cost_tickets o on o.id = q.ticket_id
-  where q.org_id = p_org_id and q.answer is null and q.until > clock_timestamp()
-    and (o.status <> 'open' or o.expires_at <= clock_timestamp() or key_has_ended(o))
-  order by q.since, q.request_id)
-  union all
-  select s.request_id, s.wallet_id from waiter_turns(p_org_id, p_turns_max) s
-  where s.is_live and s.wallet_id is not null
-$$;
-
--- Serves one waiting call and keeps its answer in the queue. False if its price has changed, so
--- that its wallet no longer covers it: then it goes on waiting for the new amount.
-create function serve_waiter(p_org_id text, p_request_id text, p_wallet_id text)
-returns boolean language plpgsql as $$
-declare
-  i redeem_item;
-  t cost_tickets;
-  v_code text;
-  v_row lane_row;
-begin
-  -- Read again: an earlier turn may have moved it to another ticket.
-  select p.* into i from ticket_waiters x cross join lateral jsonb_populate_record(null::redeem_item, x.redeem) as p
-  where x.org_id = p_org_id and x.request_id = p_request_id and x.answer is null;
-  if i.ticket_id is null then
-    return true;
-  end if;
-  select * into t from cost_tickets q where q.id = i.ticket_id;
-  v_code := redeem_refusal(t, i);
-  v_row := case
-    when v_code is not null then refused_redeem(t, v_code)
-    when t.status = 'approved' then claim_approved(t, i, null)
-    else redeem_open(p_org_id, t, i, p_wallet_id) end;
-  if (v_row.answer).code = 'ticket_expired' and t.status in ('open', 'approved') then
-    perform resolve_ticket(t.id, 'expired', false);
-  end if;
-  if (v_row.answer).code = 'insufficient_balance' then
-    update ticket_waiters q set need_nanos = ((v_row.answer).cost_ticket ->> 'estimated_cost_nanos')::bigint
-    where q.org_id = p_org_id and q.request_id = p_request_id;
-    return false;
-  end if;
-  v_row.answer.op := 'redeem';
-  update ticket_waiters q set answer = to_jsonb(v_row) where q.org_id = p_org_id and q.request_id = p_request_id;
-  return true;
-end $$;
-
 -- Serves an organization's queue and says what the named calls have been answered, whoever served
 -- them. Every API calls it whenever something changes: a look without the lock first, then the walk
 -- under it, oldest first and a few dozen at most, so that a long queue never keeps the ledger; a
@@ -2728,56 +2561,6 @@ returns text language sql stable as $$
     when p_amount_nanos > 0 and p_is_transfer and p_amount_nanos > (select q.balance_nanos from wallets q
       where q.org_id = p_org_id and q.owner_type = 'organization') then 'insufficient_balance' end
 $$;
-
--- Records a person's yes: credits what is missing and holds it, in one step. The row that it
--- answers has a `code` if it is refused. `valid_until` keeps a verdict that arrives late, after its
--- sender was told to look again, from changing anything.
-create function approve_ticket(p_org_id text, p_ticket_id text, p_verdict jsonb)
-returns table(code text, message text, ticket_id text) language plpgsql
-set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
-declare
-  v_org organizations;
-  t cost_tickets;
-  w wallets;
-  h funded_hold;
-  v_need numeric;
-  v_short numeric;
-  v_amount numeric;
-  v_is_transfer boolean;
-begin
-  v_org := lock_organization(p_org_id);
-  ticket_id := p_ticket_id;
-  select * into t from cost_tickets q where q.id = p_ticket_id and q.org_id = p_org_id;
-  code := verdict_refusal(t, p_verdict, 'approved');
-  if code is null then
-    v_need := need_today(v_org, jsonb_populate_record(null::reserve_item, t.reserve - 'secret_id'));
-    v_is_transfer := v_org.manual_credit = 'platform_only' and not (p_verdict ->> 'is_platform')::boolean;
-    w := wallet_to_fund(t, p_verdict, v_need, v_is_transfer);
-    v_short := greatest(coalesce(v_need, 0) - w.balance_nanos, 0);
-    v_amount := coalesce((p_verdict ->> 'amount_nanos')::numeric, v_short);
-    code := funding_refusal(w, p_org_id, p_verdict, v_amount, v_short, v_is_transfer);
-  end if;
-  if code is null then
-    h := fund_and_hold(t, w, v_amount::bigint, v_is_transfer, p_verdict ->> 'note');
-    code := h.code;
-  end if;
-  if code is not null then
-    return next;
-    return;
-  end if;
-
-  -- The hold is kept for its call until the ticket's own deadline, a day at most.
-  update reservations r set expires_at = greatest(r.expires_at, least(t.expires_at, clock_timestamp() + interval '24 hours'))
-  where r.id = (h.answer).reservation_id
-  returning r.expires_at into t.expires_at;
-  update cost_tickets q set decided_by = p_verdict ->> 'by', decided_at = clock_timestamp(), note = p_verdict ->> 'note',
-    credited_nanos = v_amount, transaction_id = h.transaction_id, reservation_id = (h.answer).reservation_id,
-    estimated_cost_nanos = (h.answer).reserved_amount_nanos, expires_at = t.expires_at,
-    verdict_ids = array_append(q.verdict_ids, p_verdict ->> 'id')
-  where q.id = t.id;
-  perform resolve_ticket(t.id, 'approved', p_verdict ->> 'by_terminal' is null);
-  return next;
-end $$;
 
 -- Opens a ticket for a refused reserve, or finds the caller's open one for the same body; however
 -- many are open.
@@ -3002,6 +2785,420 @@ returns wallets language sql stable as $$
       or q.balance_nanos >= p_need_nanos)
   order by q.balance_nanos desc, array_position(array['organization', 'team', 'user'], q.owner_type) limit 1
 $$;
+
+-- True if a call that waits for so much can no longer be served, however much money comes: its
+-- ticket's key has ended or has spent its budget, its person, team or agent is gone, a cap of its
+-- agent or the limits of its session are reached. Each waiting call is looked at in each turn, so
+-- what costs more stands last, behind a look whether there is such a bound at all.
+create function waiter_has_ended(t cost_tickets, p_need_nanos bigint)
+returns boolean language sql stable as $$
+  select key_has_ended(t)
+    or (t.key_id is not null and exists (select 1 from tokens k where k.id = t.key_id
+      and k.max_budget_nanos - k.spent_nanos - k.held_nanos < p_need_nanos))
+    or (t.team_id is not null and exists (select 1 from teams q where q.id = t.team_id and q.archived_at is not null))
+    or (t.agent_id is not null and exists (select 1 from agents q where q.id = t.agent_id and q.archived_at is not null))
+    or (t.agent_id is not null and exists (select 1 from usage_constraints c where c.agent_id = t.agent_id
+        and c.archived_at is null and c.enforcement_mode = 'reject')
+      and (judge_caps(jsonb_populate_record(null::reserve_item, t.reserve), p_need_nanos, clock_timestamp(), '{}')).refused_id
+        is not null)
+    or (t.reserve ?| array['session_max_actions', 'session_max_cost_usd']
+      and exists (select 1 from organizations o
+        cross join lateral jsonb_populate_record(null::reserve_item, t.reserve) as i
+        cross join lateral quote_reserve(i, o.default_max_completion_tokens) as q
+        where o.id = t.org_id and session_is_full(t.org_id, i, q.usd_nanos, '{}')))
+$$;
+
+-- True where a waiting call may have something to hear: its ticket was decided, it can no longer be
+-- served, or money is there.
+create function waiters_may_go(p_org_id text) returns boolean language sql stable as $$
+  select exists (
+    select 1 from ticket_waiters w join cost_tickets t on t.id = w.ticket_id
+    where w.org_id = p_org_id and w.answer is null and w.until > clock_timestamp()
+      and (t.status <> 'open' or t.expires_at <= clock_timestamp() or waiter_has_ended(t, w.need_nanos))
+  ) or exists (
+    select 1 from (
+      select w.user_id, w.team_id, min(w.need_nanos) as need_nanos from ticket_waiters w
+      where w.org_id = p_org_id and w.answer is null and w.until > clock_timestamp() group by 1, 2) as g
+    where exists (select 1 from wallets q where q.org_id = p_org_id and q.balance_nanos >= g.need_nanos
+      and (q.owner_type = 'organization' or q.owner_team_id = g.team_id or q.owner_user_id = g.user_id))
+  )
+$$;
+
+-- Lists the waiting calls to serve now: first those that have come to an end, by no wallet; then
+-- those whose turn it is, with the wallet that they take. Both are in the order of the queue.
+create function waiters_to_serve(p_org_id text, p_turns_max integer)
+returns table(request_id text, wallet_id text) language sql stable as $$
+  (select q.request_id, '' from ticket_waiters q
+  join cost_tickets o on o.id = q.ticket_id
+  where q.org_id = p_org_id and q.answer is null and q.until > clock_timestamp()
+    and (o.status <> 'open' or o.expires_at <= clock_timestamp() or waiter_has_ended(o, q.need_nanos))
+  order by q.since, q.request_id)
+  union all
+  select s.request_id, s.wallet_id from waiter_turns(p_org_id, p_turns_max) s
+  where s.is_live and s.wallet_id is not null
+$$;
+
+-- Finds the hold that a reserve of the same call made beside its ticket: one try of the reserve was
+-- refused, a later one was covered. Null if there is none, or if it is another request's.
+create function plain_hold(t cost_tickets, p_request_id text)
+returns reservations language sql stable as $$
+  select q from reservations q
+  where q.org_id = t.org_id and q.request_id = p_request_id and q.status = 'open' and q.cost_ticket_id is null
+    and (q.provider, q.model, q.family, q.request_body_hash)
+      is not distinct from (t.provider, t.model, t.reserve ->> 'family', t.reserve ->> 'request_body_hash')
+    and (q.key_id, q.user_id, q.team_id, q.agent_id, q.session_id)
+      is not distinct from (t.key_id, t.user_id, t.team_id, t.agent_id, t.session_id)
+$$;
+
+-- Redeems a ticket with the hold that its call has already. What an approval holds for the ticket
+-- is given back: one call is paid once.
+create function adopt_hold(t cost_tickets, r reservations)
+returns lane_row language plpgsql as $$
+declare
+  v_row lane_row;
+begin
+  if t.status = 'approved' then
+    perform from settle_3(t.org_id, jsonb_build_array(jsonb_build_object('reservation_id', t.reservation_id, 'outcome', 'canceled')));
+  end if;
+  update reservations q set cost_ticket_id = t.id where q.id = r.id;
+  update cost_tickets q set reservation_id = r.id, request_id = r.request_id where q.id = t.id;
+  perform resolve_ticket(t.id, 'redeemed', false);
+  perform move_waiters(t);
+  v_row.answer := repeated_hold(null, r, r.body_sha256, (select h.balance_after_nanos from wallet_transactions h
+    where h.reservation_id = r.id and h.phase = 'hold'));
+  v_row.max_completion_tokens := r.max_completion_tokens;
+  return v_row;
+end $$;
+
+-- Puts a call into the queue of its open ticket, and holds for it if it is its turn. Invariant: the
+-- call leaves the queue with every answer but 402, and with a 402 too if it asked for no wait and
+-- had no place.
+create function redeem_in_turn(p_org organizations, t cost_tickets, i redeem_item)
+returns lane_row language plpgsql as $$
+declare
+  v_need numeric := need_today(p_org, jsonb_populate_record(null::reserve_item, t.reserve));
+  v_has_place boolean := coalesce(i.wait_ms, 0) > 0 or exists (select 1 from ticket_waiters q
+    where q.org_id = p_org.id and q.request_id = i.request_id and q.until > clock_timestamp() - waiter_grace());
+  v_wallet_id text;
+  v_row lane_row;
+begin
+  insert into ticket_waiters (org_id, request_id, ticket_id, redeem, user_id, team_id, need_nanos, since, until)
+  values (p_org.id, i.request_id, t.id, to_jsonb(i) || jsonb_build_object('ticket_id', t.id), t.user_id, t.team_id,
+    least(coalesce(v_need, 0), 9000000000000000000), clock_timestamp(),
+    clock_timestamp() + coalesce(i.wait_ms, 0) * interval '1 millisecond')
+  on conflict (org_id, request_id) do update set ticket_id = excluded.ticket_id, redeem = excluded.redeem,
+    need_nanos = excluded.need_nanos, until = excluded.until, answer = null;
+  -- Only a call that money is there for needs to know whose turn it is.
+  if v_need is null or exists (select 1 from wallets w where w.org_id = p_org.id and w.balance_nanos >= v_need
+      and (w.owner_type = 'organization' or w.owner_team_id = t.team_id or w.owner_user_id = t.user_id)) then
+    select q.wallet_id into v_wallet_id from waiter_turns(p_org.id, null) q where q.request_id = i.request_id;
+  end if;
+  v_row := redeem_open(p_org.id, t, i, coalesce(v_wallet_id, ''));
+  if (v_row.answer).code is distinct from 'insufficient_balance' or not v_has_place then
+    delete from ticket_waiters q where q.org_id = p_org.id and q.request_id = i.request_id;
+  end if;
+  return v_row;
+end $$;
+
+-- Redeems tickets for calls, in the given order. Invariant: one ticket pays for one call, and no
+-- call overtakes an older one that waits for the same wallet. With `wait_ms` a call that is not
+-- covered stays in the queue. A call that holds money already, by a reserve of its own, goes on
+-- with that.
+create function redeem(p_org_id text, p_items jsonb)
+returns setof lane_row language plpgsql as $$
+declare
+  v_org organizations;
+  e record;
+  i redeem_item;
+  t cost_tickets;
+  r reservations;
+  v_plain reservations;
+  v_code text;
+  v_row lane_row;
+begin
+  v_org := lock_organization(p_org_id);
+  for e in
+    select v.n::integer as n, jsonb_populate_record(null::redeem_item, v.value) as body
+    from jsonb_array_elements(p_items) with ordinality as v (value, n) order by v.n
+  loop
+    i := e.body;
+    t := ticket_to_redeem(p_org_id, i);
+    select * into r from reservations q where q.org_id = p_org_id and q.request_id = i.request_id;
+    v_code := redeem_refusal(t, i);
+    v_plain := case when t.id is not null and r.id is not null then plain_hold(t, i.request_id) end;
+    if v_plain.id is not null and v_code is not null then
+      v_row := refused_redeem(t, v_code);
+    elsif v_plain.id is not null then
+      v_row := adopt_hold(t, v_plain);
+      delete from ticket_waiters q where q.org_id = p_org_id and q.request_id = i.request_id;
+    elsif t.id is not null and r.id is not null and v_code is distinct from 'ticket_owner_differs' then
+      v_row := repeated_redeem(t, r);
+    elsif v_code is not null then
+      v_row := refused_redeem(t, v_code);
+    elsif t.status = 'approved' then
+      v_row := claim_approved(t, i, null);
+    else
+      v_row := redeem_in_turn(v_org, t, i);
+    end if;
+    if (v_row.answer).code = 'ticket_expired' and t.status in ('open', 'approved') then
+      perform resolve_ticket(t.id, 'expired', false);
+    end if;
+    v_row.answer.op := 'redeem';
+    v_row.answer.n := e.n;
+    return next v_row;
+  end loop;
+end $$;
+
+-- Serves one waiting call and keeps its answer in the queue. False if its price has changed, so
+-- that its wallet no longer covers it: then it goes on waiting for the new amount.
+create function serve_waiter(p_org_id text, p_request_id text, p_wallet_id text)
+returns boolean language plpgsql as $$
+declare
+  i redeem_item;
+  t cost_tickets;
+  r reservations;
+  v_code text;
+  v_row lane_row;
+begin
+  -- Read again: an earlier turn may have moved it to another ticket.
+  select p.* into i from ticket_waiters x cross join lateral jsonb_populate_record(null::redeem_item, x.redeem) as p
+  where x.org_id = p_org_id and x.request_id = p_request_id and x.answer is null;
+  if i.ticket_id is null then
+    return true;
+  end if;
+  select * into t from cost_tickets q where q.id = i.ticket_id;
+  v_code := redeem_refusal(t, i);
+  r := plain_hold(t, p_request_id);
+  v_row := case
+    when v_code is not null then refused_redeem(t, v_code)
+    when r.id is not null then adopt_hold(t, r)
+    when t.status = 'approved' then claim_approved(t, i, null)
+    else redeem_open(p_org_id, t, i, p_wallet_id) end;
+  if (v_row.answer).code = 'ticket_expired' and t.status in ('open', 'approved') then
+    perform resolve_ticket(t.id, 'expired', false);
+  end if;
+  if (v_row.answer).code = 'insufficient_balance' then
+    update ticket_waiters q set need_nanos = ((v_row.answer).cost_ticket ->> 'estimated_cost_nanos')::bigint
+    where q.org_id = p_org_id and q.request_id = p_request_id;
+    return false;
+  end if;
+  v_row.answer.op := 'redeem';
+  update ticket_waiters q set answer = to_jsonb(v_row) where q.org_id = p_org_id and q.request_id = p_request_id;
+  return true;
+end $$;
+
+-- Sums up what the oldest waiting calls need of a wallet: all of them, and as many of the first as
+-- the given money covers. So few are looked at that a long queue costs a settlement nothing; money
+-- is kept for the rest as their turn comes near.
+create function waiting_needs(w wallets, p_nanos numeric)
+returns table(all_nanos numeric, covered_nanos numeric) language sql stable as $$
+  select coalesce(sum(n.need_nanos), 0), coalesce(sum(n.need_nanos) filter (where n.so_far <= p_nanos), 0)
+  from (
+    select q.need_nanos, sum(q.need_nanos) over (order by q.since, q.request_id) as so_far
+    from (
+      select * from ticket_waiters o
+      where o.org_id = w.org_id and o.answer is null and o.until > clock_timestamp() - waiter_grace()
+        and (w.owner_type = 'organization' or o.team_id = w.owner_team_id or o.user_id = w.owner_user_id)
+      order by o.since, o.request_id limit 32
+    ) as q
+    join cost_tickets t on t.id = q.ticket_id and t.status = 'open' and t.expires_at > clock_timestamp()
+      and not waiter_has_ended(t, q.need_nanos)
+  ) as n
+$$;
+
+-- Tells every API that a wallet has more for the calls that wait, and keeps it for them: new money
+-- up to what they need, what holds gave back up to what this wallet can pay with all of its holds.
+create function keep_for_waiters() returns trigger language plpgsql as $$
+declare
+  v_needs record;
+  v_new_money numeric;
+  v_kept numeric := greatest(least(old.kept_nanos, old.balance_nanos), 0);
+begin
+  if not exists (select 1 from ticket_waiters w where w.org_id = new.org_id
+      and w.until > clock_timestamp() - waiter_grace()) then
+    new.kept_nanos := 0;
+    return new;
+  end if;
+  perform pg_notify('tickets', new.org_id);
+  v_new_money := greatest((new.balance_nanos::numeric + new.reserved_nanos) - (old.balance_nanos::numeric + old.reserved_nanos), 0);
+  select * into v_needs from waiting_needs(new, new.balance_nanos::numeric + new.reserved_nanos);
+  new.kept_nanos := greatest(
+    least(v_kept + v_new_money, v_needs.all_nanos),
+    least(v_kept + new.balance_nanos - old.balance_nanos, v_needs.covered_nanos));
+  return new;
+end $$;
+
+create trigger wallets_rise before update of balance_nanos on wallets
+for each row when (new.balance_nanos > old.balance_nanos)
+execute function keep_for_waiters();
+
+-- Gives free what is kept for calls that no longer wait.
+create function trim_kept(p_org_id text) returns void language sql as $$
+  update wallets w set kept_nanos = least(w.kept_nanos, (select n.all_nanos from waiting_needs(w, 0) as n))
+  where w.org_id = p_org_id and w.kept_nanos > 0
+$$;
+
+-- Reads anew what is kept of a wallet.
+create function with_kept(w cascade_wallet) returns cascade_wallet language sql stable as $$
+  select case when w.kept_nanos > 0
+    then (w.id, w.owner_type, w.balance_nanos, (select q.kept_nanos from wallets q where q.id = w.id))::cascade_wallet
+    else w end
+$$;
+
+-- Balances as a younger call finds them, without what is kept; those of the batch where nothing is.
+create function free_balances(f reserve_fact, p_left jsonb)
+returns jsonb language sql immutable as $$
+  select coalesce(p_left || jsonb_object_agg((v.w).id,
+    (coalesce((p_left ->> (v.w).id)::bigint, (v.w).balance_nanos) - (v.w).kept_nanos)::text), p_left)
+  from (values (f.user_wallet), (f.team_wallet), (f.org_wallet)) as v (w)
+  where (v.w).kept_nanos > 0
+$$;
+
+-- The queue of an organization's waiting calls, oldest first, with the wallet that each may take. A
+-- call that no wallet covers leaves to younger ones what is not kept of the wallets of its own
+-- cascade; one that waits between two calls keeps what is its turn's. Ends after `p_turns_max` that
+-- may be taken now.
+create function waiter_turns(p_org_id text, p_turns_max integer)
+returns table(request_id text, wallet_id text, is_live boolean) language plpgsql stable as $$
+declare
+  v_turns integer := 0;
+  w record;
+  -- What is left in wallets after the turns so far, without what is kept where a turn found too little.
+  v_left jsonb := '{}';
+  v_wallet_id text;
+  v_nanos numeric;
+begin
+  for w in
+    select q.request_id as name, q.need_nanos, q.until > clock_timestamp() as is_live,
+      array_remove(array[uw.id, tw.id, ow.id], null) as wallet_ids,
+      array_remove(array[uw.balance_nanos, tw.balance_nanos, ow.balance_nanos], null) as balances,
+      array_remove(array[uw.kept_nanos, tw.kept_nanos, ow.kept_nanos], null) as kept
+    from ticket_waiters q
+    join cost_tickets t on t.id = q.ticket_id and t.status = 'open' and t.expires_at > clock_timestamp()
+      and not waiter_has_ended(t, q.need_nanos)
+    left join wallets uw on uw.org_id = p_org_id and uw.owner_type = 'user' and uw.owner_user_id = q.user_id
+    left join wallets tw on tw.org_id = p_org_id and tw.owner_type = 'team' and tw.owner_team_id = q.team_id
+    left join wallets ow on ow.org_id = p_org_id and ow.owner_type = 'organization'
+    where q.org_id = p_org_id and q.answer is null and q.until > clock_timestamp() - waiter_grace()
+    order by q.since, q.request_id
+  loop
+    v_wallet_id := null;
+    for n in 1 .. cardinality(w.wallet_ids) loop
+      v_nanos := coalesce((v_left ->> w.wallet_ids[n])::numeric, w.balances[n]);
+      if v_nanos >= w.need_nanos then
+        v_wallet_id := w.wallet_ids[n];
+        v_left := v_left || jsonb_build_object(v_wallet_id, (v_nanos - w.need_nanos)::text);
+        exit;
+      end if;
+    end loop;
+    if v_wallet_id is null then
+      v_left := v_left || (select jsonb_object_agg(u.id, least((v_left ->> u.id)::numeric, u.balance_nanos - u.kept_nanos)::text)
+        from unnest(w.wallet_ids, w.balances, w.kept) as u (id, balance_nanos, kept_nanos));
+    end if;
+    request_id := w.name;
+    wallet_id := v_wallet_id;
+    is_live := w.is_live;
+    return next;
+    v_turns := v_turns + (is_live and wallet_id is not null)::integer;
+    exit when v_turns >= p_turns_max;
+  end loop;
+end $$;
+
+-- Notes that a verdict was refused.
+create function note_refused_verdict(p_ticket_id text, p_verdict jsonb, p_code text)
+returns void language sql as $$
+  update cost_tickets q set refused_verdicts = case
+      when (select count(*) from jsonb_object_keys(q.refused_verdicts)) < 200 then q.refused_verdicts else '{}' end
+    || jsonb_build_object(p_verdict ->> 'id', p_code)
+  where q.id = p_ticket_id and p_verdict ->> 'id' is not null and not q.refused_verdicts ? (p_verdict ->> 'id')
+    and p_code not in ('repeated', 'ticket_not_found')
+$$;
+
+-- Why a verdict cannot be recorded; 'repeated' where it is the one already recorded. An approval
+-- that its call has redeemed is still that approval.
+create function verdict_refusal(t cost_tickets, p_verdict jsonb, p_status text)
+returns text language sql stable as $$
+  select case
+    when t.id is null then 'ticket_not_found'
+    when p_verdict ->> 'id' = any (t.verdict_ids) then 'repeated'
+    when t.refused_verdicts ? (p_verdict ->> 'id') then t.refused_verdicts ->> (p_verdict ->> 'id')
+    when t.status = p_status and (p_status = 'denied' or t.expires_at > clock_timestamp()) then 'repeated'
+    when t.status = 'redeemed' and p_status = 'approved' and t.decided_by is not null then 'repeated'
+    when t.status in ('open', 'approved') and t.expires_at <= clock_timestamp() then 'ticket_expired'
+    when t.status <> 'open' then 'ticket_' || t.status
+    when clock_timestamp() > (p_verdict ->> 'valid_until')::timestamptz then 'verdict_too_late' end
+$$;
+
+-- Records a person's yes: credits what is missing and holds it, in one step. The row that it
+-- answers has a `code` if it is refused. `valid_until` keeps a verdict that arrives late, after its
+-- sender was told to look again, from changing anything.
+create function approve_ticket(p_org_id text, p_ticket_id text, p_verdict jsonb)
+returns table(code text, message text, ticket_id text) language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_org organizations;
+  t cost_tickets;
+  w wallets;
+  h funded_hold;
+  v_need numeric;
+  v_short numeric;
+  v_amount numeric;
+  v_is_transfer boolean;
+begin
+  v_org := lock_organization(p_org_id);
+  ticket_id := p_ticket_id;
+  select * into t from cost_tickets q where q.id = p_ticket_id and q.org_id = p_org_id;
+  code := verdict_refusal(t, p_verdict, 'approved');
+  if code is null then
+    v_need := need_today(v_org, jsonb_populate_record(null::reserve_item, t.reserve - 'secret_id'));
+    v_is_transfer := v_org.manual_credit = 'platform_only' and not (p_verdict ->> 'is_platform')::boolean;
+    w := wallet_to_fund(t, p_verdict, v_need, v_is_transfer);
+    v_short := greatest(coalesce(v_need, 0) - w.balance_nanos, 0);
+    v_amount := coalesce((p_verdict ->> 'amount_nanos')::numeric, v_short);
+    code := funding_refusal(w, p_org_id, p_verdict, v_amount, v_short, v_is_transfer);
+  end if;
+  if code is null then
+    h := fund_and_hold(t, w, v_amount::bigint, v_is_transfer, p_verdict ->> 'note');
+    code := h.code;
+  end if;
+  if code is not null then
+    perform note_refused_verdict(t.id, p_verdict, code);
+    return next;
+    return;
+  end if;
+
+  -- The hold is kept for its call until the ticket's own deadline, a day at most.
+  update reservations r set expires_at = greatest(r.expires_at, least(t.expires_at, clock_timestamp() + interval '24 hours'))
+  where r.id = (h.answer).reservation_id
+  returning r.expires_at into t.expires_at;
+  update cost_tickets q set decided_by = p_verdict ->> 'by', decided_at = clock_timestamp(), note = p_verdict ->> 'note',
+    credited_nanos = v_amount, transaction_id = h.transaction_id, reservation_id = (h.answer).reservation_id,
+    estimated_cost_nanos = (h.answer).reserved_amount_nanos, expires_at = t.expires_at,
+    verdict_ids = array_append(q.verdict_ids, p_verdict ->> 'id')
+  where q.id = t.id;
+  perform resolve_ticket(t.id, 'approved', p_verdict ->> 'by_terminal' is null);
+  return next;
+end $$;
+
+-- Records a person's no.
+create function deny_ticket(p_org_id text, p_ticket_id text, p_verdict jsonb)
+returns table(code text, message text, ticket_id text) language plpgsql as $$
+declare
+  t cost_tickets;
+begin
+  perform lock_organization(p_org_id);
+  ticket_id := p_ticket_id;
+  select * into t from cost_tickets q where q.id = p_ticket_id and q.org_id = p_org_id;
+  code := verdict_refusal(t, p_verdict, 'denied');
+  if code is null then
+    update cost_tickets q set decided_by = p_verdict ->> 'by', decided_at = clock_timestamp(), note = p_verdict ->> 'note'
+    where q.id = t.id;
+    perform resolve_ticket(t.id, 'denied', p_verdict ->> 'by_terminal' is null);
+  else
+    perform note_refused_verdict(t.id, p_verdict, code);
+  end if;
+  return next;
+end $$;
 
 ----------------------------------------------------------------------------------------------------
 -- Payments

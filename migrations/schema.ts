@@ -21,10 +21,16 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
   { title: 'Events and messages to workflows', files: ['0003', '0014', '0034'] },
   { title: 'Wallets and the ledger', files: ['0004', '0039'] },
   { title: 'Prices', files: ['0005', '0024'] },
-  { title: 'Reservations', files: ['0006', '0011', '0020', '0022', '0025', '0026', '0037'] },
+  {
+    title: 'Reservations',
+    files: ['0006', '0011', '0020', '0022', '0025', '0026', '0037', '0047'],
+  },
   { title: 'Stored ids', files: ['0028'] },
   { title: 'Caps on agents', files: ['0008'] },
-  { title: 'Cost tickets', files: ['0010', '0012', '0013', '0019', '0023', '0035'] },
+  {
+    title: 'Cost tickets',
+    files: ['0010', '0012', '0013', '0019', '0023', '0035', '0045', '0046', '0054'],
+  },
   { title: 'Payments', files: ['0015', '0016', '0031'] },
   { title: 'Refunds', files: ['0017', '0032'] },
   { title: 'Gateways', files: ['0018'] },

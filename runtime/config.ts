@@ -103,6 +103,8 @@ const variables = {
     // What a configuration of the control plane may name, beside what stands in the file.
     GATEWAY_ORIGINS: origins.default([]),
     GATEWAY_SECRET_ENVS: bound_variables.default([]),
+    // Settlements that this process does not live to send are sent by the next one.
+    GATEWAY_SPOOL_DIR: z.string().min(1).optional(),
     LOG_LEVEL: level,
     // Its configuration says where traces go.
     OTEL_TRACES_SAMPLER_ARG: tracing.OTEL_TRACES_SAMPLER_ARG,

@@ -1,6 +1,7 @@
 import {
   type Client,
   ScheduleAlreadyRunning,
+  ScheduleNotFoundError,
   type ScheduleOptions,
   ScheduleOverlapPolicy,
   type ScheduleSpec,
@@ -16,30 +17,31 @@ interface Schedule {
   at_once: boolean;
 }
 
-const schedules: readonly Schedule[] = [
-  {
-    id: 'audit',
-    spec: { calendars: [{ hour: 3, minute: 30 }] },
-    summary: 'Proves the whole ledger, each night at 03:30 UTC',
-    at_once: false,
-  },
-  // Last: if it was missing, Temporal's store is new.
-  {
-    id: 'reconcile',
-    spec: { intervals: [{ every: '5 minutes' }] },
-    summary: 'Gives orphan holds, tickets and payments their workflow again, forgets old answers',
-    at_once: true,
-  },
-];
+const audit: Schedule = {
+  id: 'audit',
+  spec: { calendars: [{ hour: 3, minute: 30 }] },
+  summary: 'Proves the whole ledger, each night at 03:30 UTC',
+  at_once: false,
+};
+
+const reconcile: Schedule = {
+  id: 'reconcile',
+  spec: { intervals: [{ every: '5 minutes' }] },
+  summary: 'Gives orphan holds, tickets and payments their workflow again, forgets old answers',
+  at_once: true,
+};
 
 /**
- * Makes the schedules that are missing. If that of reconcile was, Temporal's store is new or was
- * lost: then the workflows of everything unfinished are asked for again. Returns how many.
+ * Makes the schedules that are missing. If that of reconcile is, Temporal's store is new or was
+ * lost: then the workflows of everything unfinished are asked for again, before the schedule is
+ * there, so that a failure leaves that for the next try. Returns how many.
  */
 export async function makeSchedules(client: Client, db: Db): Promise<number> {
-  let is_new = false;
-  for (const schedule of schedules) is_new = await make(client, schedule);
-  return is_new ? outbox.resendUnfinished(db) : 0;
+  await make(client, audit);
+  if (await isThere(client, reconcile)) return 0;
+  const count = await outbox.resendUnfinished(db);
+  await make(client, reconcile);
+  return count;
 }
 
 /**
@@ -48,7 +50,7 @@ export async function makeSchedules(client: Client, db: Db): Promise<number> {
  */
 export async function bringSchedules(client: Client, db: Db): Promise<number> {
   const count = await makeSchedules(client, db);
-  for (const schedule of schedules) {
+  for (const schedule of [audit, reconcile]) {
     const { spec, policies, action } = definition(schedule);
     await client.schedule
       .getHandle(schedule.id)
@@ -57,12 +59,18 @@ export async function bringSchedules(client: Client, db: Db): Promise<number> {
   return count;
 }
 
-async function make(client: Client, schedule: Schedule): Promise<boolean> {
+async function make(client: Client, schedule: Schedule): Promise<void> {
+  await client.schedule.create(definition(schedule)).catch((error) => {
+    if (!(error instanceof ScheduleAlreadyRunning)) throw error;
+  });
+}
+
+async function isThere(client: Client, { id }: Schedule): Promise<boolean> {
   try {
-    await client.schedule.create(definition(schedule));
+    await client.schedule.getHandle(id).describe();
     return true;
   } catch (error) {
-    if (error instanceof ScheduleAlreadyRunning) return false;
+    if (error instanceof ScheduleNotFoundError) return false;
     throw error;
   }
 }

@@ -14,6 +14,7 @@ import { bringSchedules, makeSchedules } from '../temporal/schedules';
 import { bundleWorkflows } from './bundle';
 import { openDispatcher } from './dispatcher';
 import { connectWorker, createWorkers, lifecycle_queues } from './run';
+import { sdkLogInto } from './sdk-log';
 
 const SCHEDULE_CHECK_MS = 15_000;
 const PARTS_CHECK_MS = 2_000;
@@ -65,10 +66,11 @@ export async function main(): Promise<void> {
 
 /** The schedules, brought to this program's definition once, and made whenever they are gone. */
 async function keepSchedules(client: Client, db: Knex, log: Logger): Promise<void> {
-  for (let are_brought = false; ; ) {
+  let step = bringSchedules;
+  for (;;) {
     try {
-      const count = await (are_brought ? makeSchedules : bringSchedules)(client, db);
-      are_brought = true;
+      const count = await step(client, db);
+      step = makeSchedules;
       if (count > 0)
         log.warn({ count }, "Temporal's store was new; unfinished workflows start again");
     } catch (error) {
@@ -96,12 +98,8 @@ async function waitForParts(client: Client, log: Logger): Promise<void> {
 
 /** The SDK's own log lines go into ours, from warnings up. */
 function quietRuntime(log: Logger): void {
-  const write = ({ level, message, meta }: { level: string; message: string; meta?: object }) => {
-    if (level === 'ERROR') log.error(meta ?? {}, message);
-    else if (level === 'WARN') log.warn(meta ?? {}, message);
-  };
   Runtime.install({
-    logger: new DefaultLogger('WARN', write as never),
+    logger: new DefaultLogger('WARN', sdkLogInto(log) as never),
     telemetryOptions: { logging: { filter: 'ERROR', forward: {} } },
   });
 }

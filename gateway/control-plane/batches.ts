@@ -113,7 +113,7 @@ export class Batches {
       const asked = { method, path: `${this.paths[at]}${path}`, body };
       const reply = await this.requestFrom(at, asked, options).catch(() => undefined);
       if (options.signal?.aborted) return undefined;
-      if (reply !== undefined && reply.status < 500) return reply;
+      if (reply !== undefined && reply.status < 500) return { ...reply, after_loss: tries > 0 };
       this.turnFrom(at);
     }
     return undefined;

@@ -20,6 +20,7 @@ import {
 } from './configuration';
 import { errorOf, isLost, isRefusedCall, type Reply } from './replies';
 import { createSettlements, type Settlements } from './settlements';
+import { Spool } from './spool';
 
 /** The hold that pays for a call, as the control plane answers it. */
 export type Reservation = Wire<calls.Reservation>;
@@ -31,6 +32,12 @@ export type Price = Wire<pricing.Price>;
 type OrgKeyOwner = Wire<KeyOwner> & { org_id: string };
 
 type Extension = Wire<calls.Extension>;
+
+/**
+ * A refusal after a try whose answer was lost: that try may hold money yet, under the same request
+ * id.
+ */
+export class UncertainRefusal extends AppError {}
 
 /** The machine routes of the control plane, as the gateway uses them. */
 export interface ControlPlane {
@@ -79,13 +86,21 @@ const READY_FRESH_MS = 500;
 // Probes give up soon; one that hangs would say nothing at all.
 const READY_TIMEOUT_MS = 1_000;
 
+interface ControlPlaneOptions {
+  urls: readonly string[];
+  token: string;
+  /** Where settlements wait that a process did not live to send; undefined for nowhere. */
+  spool_dir?: string | undefined;
+}
+
 export function openControlPlane(
-  { urls, token }: { urls: readonly string[]; token: string },
+  { urls, token, spool_dir }: ControlPlaneOptions,
   log: Logger,
 ): ControlPlane {
   const headers = { authorization: `Bearer ${token}`, 'x-svc-gateway-version': API_VERSION };
   const batches = openBatches({ urls, headers });
-  const settlements = createSettlements(batches, log);
+  const spool = spool_dir === undefined ? undefined : new Spool(spool_dir, log);
+  const settlements = createSettlements(batches, log, spool);
   // A key for this use alone: what it signs tells nothing of the token.
   const session_key = new Uint8Array(hkdfSync('sha256', token, '', 'svc mcp session v1', 32));
   const ready = cached(READY_FRESH_MS, () => isReady(batches, log));
@@ -105,7 +120,10 @@ export function openControlPlane(
     sign: (text) => createHmac('sha256', session_key).update(text).digest('base64url'),
     now: () => batches.now(),
     unsettled: settlements.count,
-    close: () => batches.close(),
+    close: () => {
+      settlements.close();
+      return batches.close();
+    },
   };
 }
 
@@ -137,8 +155,8 @@ function isRefusedKey(reply: Reply): boolean {
 }
 
 /**
- * One time-out, one retry with the same request id; then the request is canceled, so that a lost
- * answer leaves no hold.
+ * One time-out, one retry with the same request id. If any try may have reached the control plane
+ * and none is known to hold, the request is canceled, so that a lost answer leaves no hold.
  */
 async function reserve(
   { batches, settlements, log }: { batches: Batches; settlements: Settlements; log: Logger },
@@ -146,10 +164,13 @@ async function reserve(
 ): Promise<Reservation> {
   if (settlements.count() >= UNSETTLED_MAX) throw away();
   let reply = await batches.send('reserve', request, RESERVE_TIMEOUT_MS);
-  if (isLost(reply)) reply = await batches.send('reserve', request, RESERVE_TIMEOUT_MS);
+  const was_lost = isLost(reply);
+  if (was_lost) reply = await batches.send('reserve', request, RESERVE_TIMEOUT_MS);
   if (reply.status === 200) return (reply as Reply).body as unknown as Reservation;
+  // A call that is short of money may wait with this id; it cancels if it does not.
+  if (was_lost && reply.status === 402) throw toError(reply as Reply, UncertainRefusal);
   const { org_id, request_id } = request;
-  if (isLost(reply) || reply.status >= 500) {
+  if (was_lost || isLost(reply) || reply.status >= 500) {
     settlements.send({ org_id, request_id, outcome: 'canceled' });
   }
   if (reply.status === 0) throw away();
@@ -170,7 +191,7 @@ async function redeem(
   const { param, code } = errorOf(reply);
   const is_own = reply.status === 401 ? param !== 'key_id' : code === 'permission_denied';
   if (is_own || reply.status === 426) throw refusedCall(log, reply);
-  throw toError(reply);
+  throw toError(reply, reply.after_loss ? UncertainRefusal : AppError);
 }
 
 async function extend(batches: Batches, items: calls.Extend['items']): Promise<Extension[]> {
@@ -199,7 +220,7 @@ async function prices(batches: Batches): Promise<readonly Price[] | undefined> {
  * The control plane's refusal as this gateway's own: same code, status and extras, a cost ticket
  * included.
  */
-function toError(reply: Reply): AppError {
+function toError(reply: Reply, Kind: typeof AppError = AppError): AppError {
   const {
     code = 'internal_error',
     message = 'Refused.',
@@ -214,7 +235,7 @@ function toError(reply: Reply): AppError {
       resets_at: new Date(resets_at),
       ...(param ? { param } : {}),
     });
-  return new AppError(code as ErrorCode, message, {
+  return new Kind(code as ErrorCode, message, {
     status: reply.status,
     ...(param ? { param } : {}),
     // The header itself stays behind if many items share one answer.

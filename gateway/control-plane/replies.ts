@@ -3,6 +3,8 @@ import type { BatchLine } from '../../domain/ledger/calls';
 /** The control plane's answer to one item; `body` is the answer of the route of its own. */
 export interface Reply extends Omit<BatchLine, 'id'> {
   body: Record<string, unknown>;
+  /** An earlier try of the same request got no answer. */
+  after_loss?: boolean;
 }
 
 /** An item without an answer in time. `was_sent`: the control plane may have acted on it. */

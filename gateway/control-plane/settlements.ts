@@ -3,6 +3,7 @@ import type { Settle, Usage } from '../../domain/ledger/calls';
 import type { Logger } from '../../runtime/log';
 import type { Batches } from './batches';
 import { errorOf, isRefusedCall, type NoReply, type Reply } from './replies';
+import type { Spool } from './spool';
 
 /** The settlements that the control plane has not accepted yet. */
 export type Settlements = ReturnType<typeof createSettlements>;
@@ -10,7 +11,11 @@ export type Settlements = ReturnType<typeof createSettlements>;
 const SETTLE_TIMEOUT_MS = 5_000;
 const BACKOFF_MS = [200, 500, 1_000, 2_000, 5_000];
 
-export function createSettlements(batches: Batches, log: Logger) {
+// How often the files of gateways that have ended are looked for.
+const TAKE_OVER_MS = 15_000;
+
+/** With a spool a settlement that this process cannot send is sent by the next one. */
+export function createSettlements(batches: Batches, log: Logger, spool?: Spool) {
   let unsettled = 0;
   const settle = async (settlement: Settle, estimate: Usage | undefined): Promise<void> => {
     const refusal = await deliver(batches, log, settlement);
@@ -37,15 +42,25 @@ export function createSettlements(batches: Batches, log: Logger) {
     const last = await deliver(batches, log, plain);
     if (last !== undefined) logLost(log, plain, last, settlement.usage);
   };
+  /** Returns at once. `estimate` is what the hold was made for. */
+  const send = (settlement: Settle, estimate?: Usage): void => {
+    unsettled += 1;
+    const forget = spool?.keep([settlement, estimate]);
+    void settle(settlement, estimate).finally(() => {
+      unsettled -= 1;
+      forget?.();
+    });
+  };
+  const takeOver = (): void => spool?.takeOver(send);
+  takeOver();
+  const timer = spool && setInterval(takeOver, TAKE_OVER_MS).unref();
   return {
-    /** Returns at once. `estimate` is what the hold was made for. */
-    send(settlement: Settle, estimate?: Usage): void {
-      unsettled += 1;
-      void settle(settlement, estimate).finally(() => {
-        unsettled -= 1;
-      });
-    },
+    send,
     count: (): number => unsettled,
+    close(): void {
+      clearInterval(timer);
+      spool?.close();
+    },
   };
 }
 

@@ -37,7 +37,19 @@ function plain(text: string): string | undefined {
   const bare = with_port.exec(text);
   const address = (bare?.[1] ?? bare?.[2] ?? text).split('%')[0] as string;
   const inner = mapped.exec(address)?.[1] ?? address;
-  return isIP(inner) === 0 ? undefined : inner;
+  const version = isIP(inner);
+  if (version === 6 && /ffff/i.test(inner)) return inHex(inner) ?? inner;
+  return version === 0 ? undefined : inner;
+}
+
+/** The IPv4 address that an IPv6 one in any spelling stands for; undefined if for none. */
+function inHex(address: string): string | undefined {
+  const { hostname } = new URL(`http://[${address}]`);
+  const halves = /^\[::ffff:([\da-f]{1,4}):([\da-f]{1,4})\]$/.exec(hostname)?.slice(1);
+  return halves
+    ?.map((half) => Number.parseInt(half, 16))
+    .flatMap((half) => [half >> 8, half & 255])
+    .join('.');
 }
 
 function groups(address: string): string[] {

@@ -6,7 +6,7 @@ import type { ClientSide } from '../call/client-side';
 import type { Payment, Place } from '../call/held-calls';
 import { HOLD_MS_MAX } from '../config/settings';
 import { shareOf } from '../config/shares';
-import type { Reservation } from '../control-plane/client';
+import { type Reservation, UncertainRefusal } from '../control-plane/client';
 import { ownerOf } from '../identity/identifier';
 import { refuse } from './limit-answers';
 
@@ -31,20 +31,34 @@ export function paymentOf(call: Routed): Payment {
  */
 export async function pay(call: Limited, request: Reserve): Promise<Reservation> {
   const { control_plane } = call.gateway;
-  const { hold_ms, ticket_id: brought } = call.payment;
+  const { ticket_id: brought } = call.payment;
   try {
     if (brought === undefined) return await control_plane.reserve(request);
     return await redeemNow(call, redeemOf(request, { ticket_id: brought, is_brought: true }));
   } catch (error) {
-    if (!isShort(error) || hold_ms === 0) throw error;
-    const wait = (over: AbortSignal) =>
-      holdCall(call, request, { short: error, hold_ms, over, is_brought: !!brought });
-    const held = call.gateway.is_draining
-      ? undefined
-      : call.gateway.held_calls.hold(call, placeOf(call), wait);
-    if (held === undefined) throw error;
-    return held;
+    const held = isShort(error) ? heldFor(call, request, error) : undefined;
+    if (held !== undefined) return held;
+    if (error instanceof UncertainRefusal) cancel(call, request);
+    throw error;
   }
+}
+
+/** The wait of a call for money; undefined if it may not wait. */
+function heldFor(
+  call: Limited,
+  request: Reserve,
+  short: AppError,
+): Promise<Reservation> | undefined {
+  const { hold_ms, ticket_id } = call.payment;
+  if (hold_ms === 0 || call.gateway.is_draining) return undefined;
+  const wait = (over: AbortSignal) =>
+    holdCall(call, request, { short, hold_ms, over, is_brought: ticket_id !== undefined });
+  return call.gateway.held_calls.hold(call, placeOf(call), wait);
+}
+
+/** Leaves the queue, and gives back what may be held under the request's id. */
+function cancel(call: Limited, { org_id, request_id }: { org_id: string; request_id: string }) {
+  call.gateway.control_plane.settle({ org_id, request_id, outcome: 'canceled' });
 }
 
 function placeOf(call: Limited): Place {
@@ -74,29 +88,28 @@ interface Wait {
 }
 
 /**
- * A held call gives its slots back, and once it is paid takes them again within the hold; else the
- * hold is canceled.
+ * A held call gives its slots back, and once it is paid takes them again within the hold. However
+ * else it ends, it leaves the queue, and what may have been held for it is canceled; its ticket
+ * stays open.
  */
 async function holdCall(call: Limited, request: Reserve, wait: Wait): Promise<Reservation> {
   const end_at = performance.now() + wait.hold_ms;
   const { held_limits } = call;
   held_limits?.release();
-  const reservation = await waitForMoney(call, request, wait);
   try {
+    const reservation = await waitForMoney(call, request, wait);
     const patience = { wait_ms: end_at - performance.now(), over: wait.over };
     const full = await held_limits?.retake(patience);
     if (full !== undefined) throw refuse(call, full);
     return reservation;
   } catch (error) {
-    const { org_id, request_id } = request;
-    call.gateway.control_plane.settle({ org_id, request_id, outcome: 'canceled' });
+    cancel(call, request);
     throw error;
   }
 }
 
 async function waitForMoney(call: Limited, request: Reserve, wait: Wait): Promise<Reservation> {
   const { control_plane } = call.gateway;
-  const { org_id, request_id } = request;
   const end_at = performance.now() + wait.hold_ms;
   let { short } = wait;
   for (;;) {
@@ -123,9 +136,6 @@ async function waitForMoney(call: Limited, request: Reserve, wait: Wait): Promis
       }
     }
   }
-  // Leaves the queue, and gives back what may have been held as the wait ended; the ticket stays
-  // open.
-  control_plane.settle({ org_id, request_id, outcome: 'canceled' });
   throw short;
 }
 
@@ -133,8 +143,7 @@ async function redeemNow(call: Limited, redeem: Redeem): Promise<Reservation> {
   const never = new AbortController().signal;
   const reservation = await call.gateway.control_plane.redeem(redeem, never);
   if (reservation !== undefined) return reservation;
-  const { org_id, request_id } = redeem;
-  call.gateway.control_plane.settle({ org_id, request_id, outcome: 'canceled' });
+  cancel(call, redeem);
   throw new AppError(
     'unavailable',
     'The control plane is away, so the ticket cannot be redeemed. Repeat the request shortly.',

@@ -5,9 +5,14 @@ import { privateFolder } from './data-directory';
 // A file that has grown this large makes room for a new one; the one before is kept.
 const FILE_BYTES_MAX = 32 * 1_048_576;
 
+// Until a file that could not be written, as on a full disk, is tried again.
+const PAUSE_MS = 1_000;
+
 interface Open {
   stream: WriteStream;
   bytes: number;
+  /** Since when it takes nothing more; a stream that failed once is closed for good. */
+  failed_at: number | undefined;
 }
 
 /**
@@ -20,15 +25,21 @@ export function createLogFiles(folder: string, bytes_max = FILE_BYTES_MAX) {
     privateFolder(folder);
     const file = fileOf(folder, name);
     const stream = createWriteStream(file, { flags: 'a', mode: 0o600 });
-    // A full disk must not stop the log; the console still shows the lines.
-    stream.on('error', () => undefined);
-    const made = { stream, bytes: sizeOf(file) };
+    const made: Open = { stream, bytes: sizeOf(file), failed_at: undefined };
+    // A full disk must not stop the process; the console still shows the lines.
+    stream.on('error', () => {
+      made.failed_at = performance.now();
+    });
     files.set(name, made);
     return made;
   };
   return {
     write(name: string, line: string): void {
       let file = files.get(name) ?? open(name);
+      if (file.failed_at !== undefined) {
+        if (performance.now() - file.failed_at < PAUSE_MS) return;
+        file = open(name);
+      }
       if (file.bytes > bytes_max) {
         file.stream.end();
         // The old stream writes its rest into the renamed file.

@@ -1,6 +1,7 @@
-import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createLogFiles } from '../../sandbox/processes/log-files';
 import { until } from '../support/until';
 
@@ -38,4 +39,20 @@ test('a file that has grown large makes room for a new one, and no line is lost 
   }
   expect(read('api.log.1')).toBe('first line\nsecond line\n');
   expect(read('api.log')).toBe('third line\n');
+});
+
+test('a file that met a full disk is written again once there is room', async () => {
+  mkdirSync(folder);
+  const file = path.join(folder, 'api.log');
+  symlinkSync('/dev/full', file);
+  const files = createLogFiles(folder);
+  files.write('api', 'lost');
+  // Its stream fails beside the process.
+  await sleep(200);
+  rmSync(file);
+  await until(() => {
+    files.write('api', 'kept');
+    return read('api.log').includes('kept\n');
+  });
+  expect(read('api.log')).not.toContain('lost');
 });

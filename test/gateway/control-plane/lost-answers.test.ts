@@ -1,4 +1,6 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
+import { many } from '../../../domain/sql';
 import {
   arrivals,
   chat,
@@ -107,6 +109,49 @@ test('a reserve that arrives after the gateway gave it up finds a tombstone and 
   const { balance_nanos } = await balance(world.api.db, org_wallet);
   const { actual_cost_nanos } = await lastCharge(world, org_id);
   expect(balance_nanos).toBe(before.balance_nanos - actual_cost_nanos);
+});
+
+test('an API that stands still for seconds leaves no hold of the calls that were given up meanwhile, whichever of their tries reached it', async () => {
+  const { key, org_id, org_wallet, before } = await known();
+  wire.set('late');
+  const answering = [];
+  for (let n = 0; n < 45; n += 1) {
+    answering.push(post(gateway.url + path, key, chat(`Hello ${n}`)));
+    await sleep(35);
+  }
+  for (const answer of await Promise.all(answering)) expectAway(answer);
+  wire.set('pass');
+  wire.release();
+  await until(() => gateway.gateway.control_plane.unsettled() === 0, 20_000);
+  // Some reached it by their first try alone, the others never left the gateway.
+  expect((await reservations(org_id)).length).toBeGreaterThan(20);
+  expect(await openHolds(world.api, org_id)).toBe(0);
+  expect(await balance(world.api.db, org_wallet)).toEqual(before);
+}, 40_000);
+
+test('a call that was refused for want of money at its second try holds none by its first one, which comes later', async () => {
+  const { key, org_id, org_wallet, user_wallet, before } = await known();
+  const amount = before.balance_nanos;
+  const move = (from: string, to: string) =>
+    many(world.api.db, 'select * from transfer(:org_id, :from, :to, :amount, null)', {
+      org_id,
+      from,
+      to,
+      amount,
+    });
+  await move(org_wallet, user_wallet);
+  wire.set('late');
+  const answering = post(gateway.url + path, key, chat('Hello'), { 'x-svc-hold-ms': '0' });
+  await until(() => wire.lost() > 0);
+  wire.set('pass');
+  expect((await answering).status).toBe(402);
+  await until(() => gateway.gateway.control_plane.unsettled() === 0);
+  await move(user_wallet, org_wallet);
+  const before_release = wire.answered();
+  wire.release();
+  await until(() => wire.answered() > before_release);
+  expect(await openHolds(world.api, org_id)).toBe(0);
+  expect(await balance(world.api.db, org_wallet)).toEqual(before);
 });
 
 test('the control plane away while a stream ends: new calls are 503, readiness says so, the settlement is repeated and lands once', async () => {

@@ -1,4 +1,6 @@
 import { request } from 'undici';
+import { addressOf } from '../../../gateway/limits/address';
+import { createNetworks } from '../../../gateway/wire/networks';
 import { ask, open, per, statuses, world } from './asking';
 
 test('where no user is known, fallback_to_ip counts the address and false counts nothing', async () => {
@@ -63,4 +65,16 @@ test('proxies on this machine and in private networks are believed where nothing
 test('a burst above the rate of an address passes at once', async () => {
   const gateway = await open(per('ip', { enabled: true, rpm: 2, burst: 2 }));
   expect(await statuses(gateway, 5)).toEqual([200, 200, 200, 200, 429]);
+});
+
+test.each([
+  '::ffff:203.0.113.20',
+  '::ffff:cb00:7114',
+  '::FFFF:CB00:7114',
+  '0:0:0:0:0:ffff:cb00:7114',
+  '[::ffff:cb00:7114]:80',
+])('an IPv4 address is counted as itself in the spelling %s', (said) => {
+  const req = { headers: { 'x-forwarded-for': said }, socket: { remoteAddress: '127.0.0.1' } };
+  const trusted = createNetworks(['127.0.0.0/8']);
+  expect(addressOf(req, { header: 'x-forwarded-for', trusted })).toBe('203.0.113.20');
 });
