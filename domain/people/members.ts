@@ -3,7 +3,7 @@ import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import { type EndedKeys, endKeys, endTeamKeys } from './makers';
 import { unique } from './organizations';
-import { type Caller, mayManage } from './rights';
+import { type Caller, requireRank, requireScopes } from './rights';
 import { type Role, rolePermissions } from './roles';
 
 interface Member {
@@ -100,8 +100,8 @@ export async function setRole(
 ): Promise<Member & EndedKeys> {
   const { org_id, user_id } = subject;
   const before = await get(trx, org_id, user_id);
-  mayManage(caller, before.role);
-  mayManage(caller, role);
+  requireRank(caller, before.role);
+  requireScopes(caller, rolePermissions[role], 'role');
   if (role !== 'owner') await requireAnotherOwner(trx, subject);
   await many(
     trx,
@@ -162,7 +162,7 @@ export async function remove(
   { caller, keep_keys = [] }: By,
 ): Promise<EndedKeys> {
   const { org_id, user_id } = subject;
-  mayManage(caller, (await get(trx, org_id, user_id)).role);
+  requireRank(caller, (await get(trx, org_id, user_id)).role);
   await requireAnotherOwner(trx, subject);
   const bindings = { org_id, user_id };
   await many(
@@ -179,32 +179,23 @@ export async function remove(
   return endKeys(trx, { ...subject, with_own: true }, { caller, keep_keys });
 }
 
-/** Takes a member into a team; both are locked, so that neither ends meanwhile. */
+/** Takes a member into a team. The organization is locked, so that neither ends meanwhile. */
 export async function addToTeam(
-  db: Db,
-  org_id: string,
-  team_id: string,
-  user_id: string,
+  trx: Db,
+  { org_id, team_id, user_id }: { org_id: string; team_id: string; user_id: string },
 ): Promise<void> {
-  await db.transaction(async (trx) => {
-    await one(
-      trx,
-      'select 1 from teams where id = :team_id and org_id = :org_id and archived_at is null for share',
-      { org_id, team_id },
-      'No team',
-    );
-    await one(
-      trx,
-      'select 1 from memberships where org_id = :org_id and user_id = :user_id and archived_at is null for share',
-      { org_id, user_id },
-      'No member',
-    );
-    await many(
-      trx,
-      'insert into team_members (team_id, user_id) values (:team_id, :user_id) on conflict do nothing',
-      { team_id, user_id },
-    );
-  });
+  await one(
+    trx,
+    'select 1 from teams where id = :team_id and org_id = :org_id and archived_at is null',
+    { org_id, team_id },
+    'No team',
+  );
+  await get(trx, org_id, user_id);
+  await many(
+    trx,
+    'insert into team_members (team_id, user_id) values (:team_id, :user_id) on conflict do nothing',
+    { team_id, user_id },
+  );
 }
 
 /** Takes a person out of a team, and ends the keys that were for this person in this team. */

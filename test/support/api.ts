@@ -152,7 +152,7 @@ export async function makeTenant(db: Db, currency = 'USD'): Promise<Tenant> {
   const person = { name: `Member ${tag}`, role: 'member' as const };
   const { user_id: member_id } = await members.add(db, org_id, person, true);
   const { id: team_id } = await organizations.createTeam(db, org_id, `Team ${tag}`);
-  await members.addToTeam(db, org_id, team_id, member_id);
+  await members.addToTeam(db, { org_id, team_id, user_id: member_id });
   const { id: agent_id } = await organizations.createAgent(db, org_id, `Agent ${tag}`);
   const [wallet] = await db('wallets').where({ org_id, owner_type: 'organization' }).select('id');
   return {

@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto';
-import { rolePermissions } from '../../../domain/people/roles';
+import { type Role, rolePermissions } from '../../../domain/people/roles';
 import type { Db } from '../../../domain/sql';
 import { type CallApi, makeTenant, refusal, startApi, type Tenant } from '../../support/api';
 import { gatewayToken, makeKey, platformKey } from '../../support/keys';
 import { eventsOf } from '../../support/ledger';
+import * as people from '../../support/people';
 
 let db: Db;
 let call: CallApi;
 let close: () => Promise<void>;
 let tenant: Tenant;
-let base: string;
 let platform: string;
 
 beforeAll(async () => {
@@ -18,24 +18,11 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   tenant = await makeTenant(db);
-  base = `/v1/organizations/${tenant.org_id}`;
 });
 afterAll(() => close());
 
-type Role = keyof typeof rolePermissions;
-
-/** A member with an access key that stands for them. */
-async function makePerson(role: Role) {
-  const body = { name: `Ann ${randomUUID()}`, role };
-  const { user_id } = (await call('post', `${base}/members`, { key: tenant.owner_key, body })).body;
-  const key = await makeKey(db, tenant.org_id, { user_id, scopes: rolePermissions[role] });
-  return { user_id: user_id as string, key };
-}
-
-async function issue(key: string, more: object = {}) {
-  const body = { name: randomUUID(), token_type: 'access', ...more };
-  return call('post', '/v1/tokens', { key, body });
-}
+const makePerson = (role: Role) => people.makePerson({ db, call }, tenant, role);
+const issue = (key: string, more?: object) => people.issue(call, key, more);
 
 test('ending and renewing a key asks the same: no more scopes than one has, nobody whom one may not manage', async () => {
   const [owner, admin, other] = [

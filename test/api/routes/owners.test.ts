@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { rolePermissions } from '../../../domain/people/roles';
+import type { Role } from '../../../domain/people/roles';
 import type { Db } from '../../../domain/sql';
 import { type CallApi, makeTenant, refusal, startApi, type Tenant } from '../../support/api';
-import { makeKey, platformKey } from '../../support/keys';
+import { platformKey } from '../../support/keys';
+import * as people from '../../support/people';
 
 let db: Db;
 let call: CallApi;
@@ -23,11 +24,7 @@ async function add(body: object, key = tenant.owner_key) {
   return call('post', `${base}/members`, { key, body: { name: 'Ann', ...body } });
 }
 
-async function makePerson(role: keyof typeof rolePermissions) {
-  const { user_id } = (await add({ role })).body as { user_id: string };
-  const key = await makeKey(db, tenant.org_id, { user_id, scopes: rolePermissions[role] });
-  return { user_id, key, at: `${base}/members/${user_id}` };
-}
+const makePerson = (role: Role) => people.makePerson({ db, call }, tenant, role);
 
 async function owners(): Promise<number> {
   const rows = await db('memberships')
