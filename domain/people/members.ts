@@ -1,7 +1,7 @@
 import { AppError } from '../errors';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
-import { type EndedKeys, endKeys, endTeamKeys } from './makers';
+import { type EndedKeys, endKeys, endKeysBelow, endTeamKeys } from './makers';
 import { unique } from './organizations';
 import { type Caller, requireRank, requireScopes } from './rights';
 import { type Role, rolePermissions } from './roles';
@@ -90,7 +90,8 @@ interface By {
 
 /**
  * Gives a member another role; the permissions of their keys follow at once. If that takes a
- * permission away, the keys that they made are revoked, except those that stand for themselves.
+ * permission away, the keys that they may hold are revoked, except those that stand for themselves;
+ * if it gives one, those that stand for them and that somebody below their new role made.
  */
 export async function setRole(
   trx: Db,
@@ -111,7 +112,7 @@ export async function setRole(
   const isLess = rolePermissions[before.role].some((one) => !rolePermissions[role].includes(one));
   const ended = isLess
     ? await endKeys(trx, { ...subject, with_own: false }, { caller, keep_keys })
-    : { revoked_keys: [], kept_keys: [] };
+    : { revoked_keys: await endKeysBelow(trx, { org_id, user_id, role }), kept_keys: [] };
   return { ...(await get(trx, org_id, user_id)), ...ended };
 }
 

@@ -79,7 +79,7 @@ export function issue(db: Db, token: NewToken, caller?: Caller): Promise<Token &
         { param: 'name' },
       );
     const key = await addSecret(trx, made.id, token.token_type);
-    if (caller !== undefined && drawsOnAnother(token, caller)) await emitKeyIssued(trx, made.id);
+    if (caller !== undefined && drawsOnPerson(token)) await emitKeyIssued(trx, made.id);
     return { ...(await find(trx, org_id, name)), key };
   });
 }
@@ -96,7 +96,7 @@ export function list(
 ): Promise<Page<Token>> {
   return pageOf(
     db,
-    `${tokenRows} and (:type::text is null or t.token_type = :type) and (:created_by::text is null or t.created_by = :created_by)
+    `${tokenRows} and (:type::text is null or t.token_type = :type) and (:created_by::text is null or t.id in (select keys_held_by(:org_id, :created_by)))
      and ${isMadeBefore('t.created_at')} order by t.id desc`,
     { org_id, type, created_by },
     window,
@@ -219,8 +219,9 @@ async function requireTeamMember(trx: Db, team_id: string, user_id: string): Pro
     );
 }
 
-function drawsOnAnother({ token_type, user_id }: NewToken, caller: Caller): boolean {
-  return token_type === 'gateway' && user_id !== null && user_id !== caller.user_id;
+// Also if the caller is that person: somebody else may hold the key that they call with.
+function drawsOnPerson({ token_type, user_id }: NewToken): boolean {
+  return token_type === 'gateway' && user_id !== null;
 }
 
 /** Says in the events that a key may now spend a person's money, and who made it. */

@@ -29,7 +29,7 @@ beforeEach(async () => {
 });
 afterAll(() => close());
 
-/** Sends a request while the organization is locked; its caller loses their role before it is free. */
+/** Sends a request while the organization is locked; its caller loses their role meanwhile. */
 async function demotedMeanwhile({ user_id }: Person, send: () => Promise<Answer>): Promise<Answer> {
   const { org_id } = tenant;
   let sent: Promise<Answer> | undefined;
