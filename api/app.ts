@@ -8,6 +8,7 @@ import { createBuckets } from './http/buckets';
 import { createEventStreams } from './http/event-streams';
 import type { Pools } from './http/pools';
 import { type Connections, mount } from './http/route';
+import { createShares } from './http/shares';
 import { requestSpans } from './http/tracing';
 import { createKeyring } from './ledger/keyring';
 import { docs } from './openapi/docs';
@@ -15,7 +16,7 @@ import { routes } from './table';
 
 const gone = /^(ECONNRESET|EPIPE|ECONNABORTED|HPE_\w+)$/;
 
-type Made = 'pools' | 'buckets' | 'keyrings' | 'providerOf' | 'event_streams' | 'log';
+type Made = 'pools' | 'buckets' | 'keyrings' | 'shares' | 'providerOf' | 'event_streams' | 'log';
 
 /** One pool serves all who call, unless there is one for each. */
 export type Given = Omit<Connections, Made> & {
@@ -52,6 +53,7 @@ export function createApp(
       reads: createKeyring(pools.reads),
       machine: createKeyring(pools.machine),
     },
+    shares: { people: createShares(pools.people), reads: createShares(pools.reads) },
     providerOf: createProviderOf(pools.people, secrets, connections.payment_hosts, {
       authorities: connections.payment_authorities ?? [],
     }),

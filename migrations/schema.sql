@@ -3367,6 +3367,8 @@ where next_check_at is not null;
 create unique index payment_sessions_idempotency on payment_sessions (idempotency)
 where idempotency is not null;
 create index payment_sessions_newest on payment_sessions (created_at desc);
+create index payment_sessions_open on payment_sessions (org_id, expires_at)
+where status = 'created';
 create unique index payment_sessions_order on payment_sessions (provider, provider_order_id)
 where provider_order_id is not null;
 create index payment_sessions_org on payment_sessions (org_id, created_at desc);

@@ -31,7 +31,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
     title: 'Cost tickets',
     files: ['0010', '0012', '0013', '0019', '0023', '0035', '0045', '0046', '0054'],
   },
-  { title: 'Payments', files: ['0015', '0016', '0031'] },
+  { title: 'Payments', files: ['0015', '0016', '0031', '0056'] },
   { title: 'Refunds', files: ['0017', '0032'] },
   { title: 'Gateways', files: ['0018'] },
   { title: 'The proof', files: ['0007'] },
