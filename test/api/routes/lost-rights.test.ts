@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import * as rights from '../../../domain/people/rights';
 import { rolePermissions } from '../../../domain/people/roles';
-import { type Db, many, one } from '../../../domain/sql';
+import { type Db, many } from '../../../domain/sql';
 import {
   type Answer,
   type CallApi,
@@ -10,6 +10,7 @@ import {
   startApi,
   type Tenant,
 } from '../../support/api';
+import { locksAwaited } from '../../support/database';
 import { makeKey } from '../../support/keys';
 import { makePerson, type Person } from '../../support/people';
 import { until } from '../../support/until';
@@ -36,19 +37,10 @@ async function demotedMeanwhile({ user_id }: Person, send: () => Promise<Answer>
   await db.transaction(async (trx) => {
     await many(trx, 'select from lock_organization(:org_id)', { org_id });
     sent = send();
-    await until(async () => (await waiting()) === 1);
+    await until(async () => (await locksAwaited(db)) === 1);
     await trx('memberships').where({ org_id, user_id }).update({ role: 'member' });
   });
   return sent as unknown as Promise<Answer>;
-}
-
-async function waiting(): Promise<number> {
-  const { count } = await one<{ count: number }>(
-    db,
-    `select count(*)::int as count from pg_stat_activity
-     where datname = current_database() and wait_event_type = 'Lock'`,
-  );
-  return count;
 }
 
 const team = () => `${base}/teams/${tenant.team_id}`;
