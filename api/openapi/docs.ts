@@ -48,6 +48,8 @@ export function docs(): Middleware {
     if (file === undefined || (ctx.method !== 'GET' && ctx.method !== 'HEAD')) return next();
     const loading = known.get(ctx.path) ?? load(file.read);
     known.set(ctx.path, loading);
+    // What could not be read is read again for the next who asks.
+    loading.catch(() => known.delete(ctx.path));
     const { body, etag } = await loading;
     send(ctx, { type: file.type, body, etag });
   };

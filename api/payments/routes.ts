@@ -12,7 +12,7 @@ import { id, instant, page, paymentProvider, positiveAmount, providerId } from '
 import { idempotencyKey } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 import { judged } from './checkout-rules';
-import { message, settle, terminal } from './looks';
+import { askProvider, message, terminal } from './looks';
 
 const url = z.string().min(1).max(2_000);
 
@@ -121,7 +121,9 @@ export async function makeCheckout(ctx: Ctx, input: z.infer<typeof checkout>) {
   if (!isBegun) {
     // All who ask under one Idempotency-Key wait for one try at the provider.
     const asked = await questions.ask(db, session_id, { pause_s: 0 });
-    await message(ctx, { org_id, session_id }, 'approval', { update_id: `approval-${asked}` });
+    // Answered meanwhile: the row says it.
+    if (asked !== undefined)
+      await message(ctx, { org_id, session_id }, 'approval', { update_id: `approval-${asked}` });
   }
   const approval = await payments.approvalOf(db, session_id);
   const { approval_url, status, error_message } = approval;
@@ -173,7 +175,7 @@ async function confirmCheckout(ctx: Ctx, input: z.infer<typeof confirmation>) {
       'provider_session_token is not the one of this session.',
       { param: 'provider_session_token' },
     );
-  await settle(ctx, session);
+  await askProvider(ctx, session);
   return payments.outcomeOf(db, session.id);
 }
 

@@ -163,8 +163,8 @@ const HEARTBEAT_MS = 5_000;
 const IDLE_MS = 60_000;
 
 /**
- * Writes events as they become visible, until the follower goes, its credential ends or this process
- * stops.
+ * Writes events as they become visible, until the follower goes, its credential ends or this
+ * process stops.
  */
 async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> {
   const { db, http, principal } = ctx;

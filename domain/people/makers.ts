@@ -4,6 +4,9 @@ import { type Caller, isOwner, requirePerson } from './rights';
 import { rolePermissions } from './roles';
 import { type Token, tokenRows } from './tokens';
 
+/** A key that is neither revoked nor expired. */
+const living = 'revoked_at is null and coalesce(expires_at > clock_timestamp(), true)';
+
 // Who made a key answers for it: it falls with its maker's rights.
 
 export interface EndedKeys {
@@ -18,7 +21,7 @@ export interface EndedKeys {
  * all but the kept ones, by name or id, which become the caller's and lose the scopes that the
  * caller lacks. The organization is locked.
  */
-export async function endKeys(
+export async function revokeKeysOf(
   trx: Db,
   at: { org_id: string; user_id: string; with_own: boolean },
   { caller, keep_keys }: { caller: Caller; keep_keys: readonly string[] },
@@ -26,8 +29,8 @@ export async function endKeys(
   const { org_id } = at;
   const ending = await many<Token>(
     trx,
-    `${tokenRows} and (t.created_by = :user_id or t.user_id = :user_id) and t.revoked_at is null
-     and (:with_own or t.user_id is distinct from :user_id) order by t.id desc`,
+    `${tokenRows} and (t.created_by = :user_id or t.user_id = :user_id) and (:with_own or t.user_id is distinct from :user_id)
+     and t.id = any(array(select id from tokens where org_id = :org_id and ${living})) order by t.id desc`,
     at,
   );
   const kept = keep_keys.map((name, n) => {
@@ -58,14 +61,14 @@ export async function endKeys(
 }
 
 /** Revokes the living keys for a person in a team. */
-export async function endTeamKeys(
+export async function revokeTeamKeys(
   trx: Db,
   at: { org_id: string; team_id: string; user_id: string },
 ): Promise<Pick<EndedKeys, 'revoked_keys'>> {
   const ended = await many<{ id: string }>(
     trx,
     `update tokens set revoked_at = clock_timestamp()
-     where org_id = :org_id and team_id = :team_id and user_id = :user_id and revoked_at is null returning id`,
+     where org_id = :org_id and team_id = :team_id and user_id = :user_id and ${living} returning id`,
     at,
   );
   return {
@@ -75,6 +78,19 @@ export async function endTeamKeys(
       ended.map(({ id }) => id),
     ),
   };
+}
+
+/** Revokes the living keys of a team or agent. */
+export async function revokeKeysFor(
+  trx: Db,
+  column: 'team_id' | 'agent_id',
+  row: { org_id: string; id: string },
+): Promise<void> {
+  await many(
+    trx,
+    `update tokens set revoked_at = clock_timestamp() where org_id = :org_id and ${column} = :id and ${living}`,
+    row,
+  );
 }
 
 async function keep(trx: Db, ids: string[], caller: Caller): Promise<void> {

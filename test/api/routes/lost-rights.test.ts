@@ -5,14 +5,15 @@ import { type Db, many } from '../../../domain/sql';
 import {
   type Answer,
   type CallApi,
+  makePerson,
   makeTenant,
+  type Person,
   refusal,
   startApi,
   type Tenant,
 } from '../../support/api';
 import { locksAwaited } from '../../support/database';
 import { makeKey } from '../../support/keys';
-import { makePerson, type Person } from '../../support/people';
 import { until } from '../../support/until';
 
 let db: Db;
@@ -30,7 +31,7 @@ beforeEach(async () => {
 });
 afterAll(() => close());
 
-/** Sends a request while the organization is locked; its caller loses their role before it is free. */
+/** Sends a request while the organization is locked; its caller loses their role meanwhile. */
 async function demotedMeanwhile({ user_id }: Person, send: () => Promise<Answer>): Promise<Answer> {
   const { org_id } = tenant;
   let sent: Promise<Answer> | undefined;
