@@ -19,7 +19,7 @@ import { inName } from './acting';
 import { LARGE, OF_MACHINES, readJson, requireText, SMALL } from './body';
 import type { createBuckets } from './buckets';
 import type { EventStreams } from './event-streams';
-import { type Lane, laneOf, type Pools } from './pools';
+import { type PoolName, type Pools, poolOf } from './pools';
 import { inTrace } from './tracing';
 
 /** The first argument of every handler: connections, the caller, and the request's label. */
@@ -123,7 +123,7 @@ export function route<Input extends z.ZodObject>({ handler, ...row }: RouteRow<I
 
 export interface Connections extends Pick<Sources, 'jwt'> {
   pools: Pools;
-  keyrings: Record<Lane, Keyring>;
+  keyrings: Record<PoolName, Keyring>;
   buckets: ReturnType<typeof createBuckets>;
   batches: Batches;
   waiters: Waiters;
@@ -151,13 +151,13 @@ export function mount(routes: readonly Route[], connections: Connections): Route
 async function serve(row: Route, http: Context, connections: Connections): Promise<void> {
   addToLine(http, { route: row.path });
   const { pools, keyrings, jwt, batches, waiters, secrets, tracing, log } = connections;
-  const lane = laneOf(row);
-  const sources = { db: pools[lane], keys: keyrings[lane], jwt };
+  const pool = poolOf(row);
+  const sources = { db: pools[pool], keys: keyrings[pool], jwt };
   const principal = await row.access.check(http, sources);
   addToLine(http, callerOf(principal));
   const hasJson = row.method !== 'get' && !row.is_raw;
-  if (lane !== 'machine' && principal.id !== '') connections.buckets.take(principal.id);
-  const body = hasJson ? await readJson(http, boundsOf(row, lane)) : {};
+  if (pool !== 'machine' && principal.id !== '') connections.buckets.take(principal.id);
+  const body = hasJson ? await readJson(http, boundsOf(row, pool)) : {};
   http.state.body = body;
   const run = row.prepare(merge(http.params as Record<string, string>, http.query, body));
   const ctx: Ctx = {
@@ -189,8 +189,8 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
   http.body = toWire(answer) ?? {};
 }
 
-function boundsOf({ is_large }: Route, lane: Lane) {
-  if (lane === 'machine') return OF_MACHINES;
+function boundsOf({ is_large }: Route, pool: PoolName) {
+  if (pool === 'machine') return OF_MACHINES;
   return is_large ? LARGE : SMALL;
 }
 

@@ -4,7 +4,7 @@ import * as answers from '../answers/payments';
 import { member } from '../http/access';
 import { id, positiveAmount, providerId } from '../http/fields';
 import { type Ctx, route } from '../http/route';
-import { askProvider } from './looks';
+import { settle } from './looks';
 import { buyerOf, makeCheckout, ownOrder } from './routes';
 import { deprecated } from './webhooks';
 
@@ -56,7 +56,7 @@ async function createOrder(ctx: Ctx, input: z.infer<typeof order>) {
 async function captureOrder(ctx: Ctx, { order_id }: z.infer<typeof capture>) {
   deprecated(ctx, '/v1/payments/confirm-checkout');
   const session = await ownOrder(ctx, order_id);
-  await askProvider(ctx, session);
+  await settle(ctx, session);
   const { status, provider_capture_id, amount_nanos, currency } = await payments.get(
     ctx.db,
     session.id,

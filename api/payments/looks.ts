@@ -21,7 +21,7 @@ const LOOK_PAUSE_S = 2;
  * Lets the session's workflow ask the provider, and waits for the result. A payment that has ended
  * is answered as it stands.
  */
-export async function askProvider(ctx: Ctx, { id: session_id, org_id }: payments.Session) {
+export async function settle(ctx: Ctx, { id: session_id, org_id }: payments.Session) {
   const { status } = await payments.approvalOf(ctx.db, session_id);
   if (terminal.includes(status)) return;
   // All that confirm at one time wait for one look at the provider; so soon after one, the row says

@@ -4,15 +4,16 @@ import { AppError } from '../../domain/errors';
 import type { ProviderName } from '../../domain/payments/currencies';
 import * as questions from '../../domain/payments/questions';
 import * as payments from '../../domain/payments/sessions';
+import { isPlatformAdmin } from '../../domain/people/rights';
 import type { Db } from '../../domain/sql';
 import * as answers from '../answers/payments';
 import * as shared from '../answers/shared';
-import { actingOrg, isPlatformAdmin, member, type Principal, permission } from '../http/access';
+import { actingOrg, member, type Principal, permission } from '../http/access';
 import { id, instant, page, paymentProvider, positiveAmount, providerId } from '../http/fields';
 import { idempotencyKey } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 import { judged } from './checkout-rules';
-import { askProvider, message, terminal } from './looks';
+import { message, settle, terminal } from './looks';
 
 const url = z.string().min(1).max(2_000);
 
@@ -175,7 +176,7 @@ async function confirmCheckout(ctx: Ctx, input: z.infer<typeof confirmation>) {
       'provider_session_token is not the one of this session.',
       { param: 'provider_session_token' },
     );
-  await askProvider(ctx, session);
+  await settle(ctx, session);
   return payments.outcomeOf(db, session.id);
 }
 

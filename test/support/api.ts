@@ -69,17 +69,17 @@ export const payment_hosts = ['127.0.0.1'];
 
 /** The control plane on a free port over the given database. */
 export async function serve(
-  connections: Parts & { db: Db },
+  { db, log = createLog('test', 'silent'), ...connections }: Parts & { db: Db },
   temporal_address = process.env.TEST_TEMPORAL_ADDRESS as string,
 ) {
-  const { db, log = createLog('test', 'silent') } = connections;
   const database_url: string = db.client.config.connection.connectionString;
   const batches = openBatches(db, log);
   const waiters = openWaiters({ db, batches, database_url, log });
   const temporal = openTemporal({ address: temporal_address, namespace: 'svc' }, db);
   const isDraining = () => false;
   const payment_authorities = [new X509Certificate((await processAuthority()).cert)];
-  const made = { batches, waiters, temporal, secrets, isDraining };
+  const pools = { people: db, reads: db, machine: db };
+  const made = { pools, batches, waiters, temporal, secrets, isDraining };
   const server = createServer(
     createApp({ ...made, payment_hosts, payment_authorities, ...connections }, log).callback(),
   );
