@@ -7,6 +7,9 @@ import { type Token, tokenRows } from './tokens';
 // Whoever made a key, or drew a new value of it, answers for it: it falls with that person's
 // rights, and so does what was made with it.
 
+/** A key that is neither revoked nor expired. */
+const living = 'revoked_at is null and coalesce(expires_at > clock_timestamp(), true)';
+
 /** In place of names: all of them. */
 const ALL = '*';
 
@@ -23,7 +26,7 @@ export interface EndedKeys {
  * id or all of them by `*`, become the caller's and lose the scopes that the caller lacks. The
  * organization is locked.
  */
-export async function endKeys(
+export async function revokeKeysOf(
   trx: Db,
   at: { org_id: string; user_id: string; with_own: boolean },
   { caller, keep_keys }: { caller: Caller; keep_keys: readonly string[] },
@@ -32,7 +35,8 @@ export async function endKeys(
   const ending = await many<Token>(
     trx,
     `${tokenRows} and (t.user_id = :user_id or t.id in (select keys_held_by(:org_id, :user_id)))
-     and t.revoked_at is null and (:with_own or t.user_id is distinct from :user_id) order by t.id desc`,
+     and (:with_own or t.user_id is distinct from :user_id)
+     and t.id = any(array(select id from tokens where org_id = :org_id and ${living})) order by t.id desc`,
     at,
   );
   const keepable = ending.filter((one) => one.user_id !== at.user_id).map(({ id }) => id);
@@ -68,7 +72,7 @@ export async function endKeys(
  * Revokes the access keys that stand for a person who rises to a role, and that somebody who is
  * below it made: whoever holds such a key would rise with them.
  */
-export async function endKeysBelow(
+export async function revokeKeysBelow(
   trx: Db,
   { org_id, user_id, role }: { org_id: string; user_id: string; role: Role },
 ): Promise<Token[]> {
@@ -89,14 +93,14 @@ export async function endKeysBelow(
 }
 
 /** Revokes the living keys for a person in a team. */
-export async function endTeamKeys(
+export async function revokeTeamKeys(
   trx: Db,
   at: { org_id: string; team_id: string; user_id: string },
 ): Promise<Pick<EndedKeys, 'revoked_keys'>> {
   const ended = await many<{ id: string }>(
     trx,
     `update tokens set revoked_at = clock_timestamp()
-     where org_id = :org_id and team_id = :team_id and user_id = :user_id and revoked_at is null returning id`,
+     where org_id = :org_id and team_id = :team_id and user_id = :user_id and ${living} returning id`,
     at,
   );
   return {
@@ -106,6 +110,19 @@ export async function endTeamKeys(
       ended.map(({ id }) => id),
     ),
   };
+}
+
+/** Revokes the living keys of a team or agent. */
+export async function revokeKeysFor(
+  trx: Db,
+  column: 'team_id' | 'agent_id',
+  row: { org_id: string; id: string },
+): Promise<void> {
+  await many(
+    trx,
+    `update tokens set revoked_at = clock_timestamp() where org_id = :org_id and ${column} = :id and ${living}`,
+    row,
+  );
 }
 
 async function keep(trx: Db, ids: string[], caller: Caller): Promise<void> {
