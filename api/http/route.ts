@@ -19,7 +19,7 @@ import { inName } from './acting';
 import { LARGE, OF_MACHINES, readJson, requireText, SMALL } from './body';
 import type { createBuckets } from './buckets';
 import type { EventStreams } from './event-streams';
-import { type Lane, laneOf, type Pools } from './pools';
+import { type PoolName, type Pools, poolOf } from './pools';
 import type { Shares } from './shares';
 import { inTrace } from './tracing';
 
@@ -124,8 +124,8 @@ export function route<Input extends z.ZodObject>({ handler, ...row }: RouteRow<I
 
 export interface Connections extends Pick<Sources, 'jwt'> {
   pools: Pools;
-  keyrings: Record<Lane, Keyring>;
-  shares: Record<Exclude<Lane, 'machine'>, Shares>;
+  keyrings: Record<PoolName, Keyring>;
+  shares: Record<Exclude<PoolName, 'machine'>, Shares>;
   buckets: ReturnType<typeof createBuckets>;
   batches: Batches;
   waiters: Waiters;
@@ -153,14 +153,14 @@ export function mount(routes: readonly Route[], connections: Connections): Route
 async function serve(row: Route, http: Context, connections: Connections): Promise<void> {
   addToLine(http, { route: row.path });
   const { pools, keyrings, jwt, buckets, shares } = connections;
-  const lane = laneOf(row);
-  const sources = { db: pools[lane], keys: keyrings[lane], jwt };
+  const pool = poolOf(row);
+  const sources = { db: pools[pool], keys: keyrings[pool], jwt };
   const principal = await row.access.check(http, sources);
   addToLine(http, callerOf(principal));
-  const caller = { lane, sources, principal };
-  if (lane === 'machine') return answer(row, http, connections, { ...caller, db: sources.db });
+  const caller = { pool, sources, principal };
+  if (pool === 'machine') return answer(row, http, connections, { ...caller, db: sources.db });
   if (principal.id !== '') buckets.take(principal.id);
-  const share = shares[lane].take(principal);
+  const share = shares[pool].take(principal);
   try {
     await answer(row, http, connections, { ...caller, db: share.db });
   } finally {
@@ -170,7 +170,7 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
 
 /** Whose request it is, and with which connections it is answered. */
 interface Caller {
-  lane: Lane;
+  pool: PoolName;
   sources: Sources;
   principal: Principal;
   db: Db;
@@ -180,11 +180,11 @@ async function answer(
   row: Route,
   http: Context,
   connections: Connections,
-  { lane, sources, principal, db }: Caller,
+  { pool, sources, principal, db }: Caller,
 ): Promise<void> {
   const { pools, batches, waiters, secrets, tracing, log } = connections;
   const hasJson = row.method !== 'get' && !row.is_raw;
-  const body = hasJson ? await readJson(http, boundsOf(row, lane)) : {};
+  const body = hasJson ? await readJson(http, boundsOf(row, pool)) : {};
   http.state.body = body;
   const run = row.prepare(merge(http.params as Record<string, string>, http.query, body));
   const ctx: Ctx = {
@@ -216,8 +216,8 @@ async function answer(
   http.body = toWire(result) ?? {};
 }
 
-function boundsOf({ is_large }: Route, lane: Lane) {
-  if (lane === 'machine') return OF_MACHINES;
+function boundsOf({ is_large }: Route, pool: PoolName) {
+  if (pool === 'machine') return OF_MACHINES;
   return is_large ? LARGE : SMALL;
 }
 

@@ -3,7 +3,7 @@ import { AppError } from '../errors';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import { newKey, type TokenType } from './keys';
-import { type Caller, mayManage, requireMaker, requirePerson } from './rights';
+import { type Caller, requireMaker, requirePerson, requireRank } from './rights';
 import { type Permission, type Role, rolePermissions } from './roles';
 
 /** A token as people see it: everything but its secret. */
@@ -83,7 +83,7 @@ export function issue(db: Db, token: NewToken, caller?: Caller): Promise<Token &
         { param: 'name' },
       );
     const key = await addSecret(trx, made.id, token.token_type);
-    if (caller !== undefined && drawsOnAnother(token, caller)) await tellPerson(trx, made.id);
+    if (caller !== undefined && drawsOnPerson(token)) await emitKeyIssued(trx, made.id);
     return { ...(await find(trx, org_id, name)), key };
   });
 }
@@ -115,7 +115,7 @@ export function list(
 ): Promise<Page<Token>> {
   return pageOf(
     db,
-    `${tokenRows} and (:type::text is null or t.token_type = :type) and (:created_by::text is null or t.created_by = :created_by)
+    `${tokenRows} and (:type::text is null or t.token_type = :type) and (:created_by::text is null or t.id in (select keys_held_by(:org_id, :created_by)))
      and ${isMadeBefore('t.created_at')} order by t.id desc`,
     { org_id, type, created_by },
     window,
@@ -217,7 +217,11 @@ async function checkOwners(trx: Db, token: NewToken, caller?: Caller): Promise<v
   requirePerson(caller, token);
   // Whoever holds an access key for a person is that person on the routes of members.
   if (user?.role && token.token_type === 'access' && user_id !== caller.user_id)
-    mayManage(caller, user.role, 'user_id');
+    requireRank(caller, user.role, {
+      whose: 'this member',
+      action: 'have a key that stands for them',
+      param: 'user_id',
+    });
 }
 
 async function requireTeamMember(trx: Db, team_id: string, user_id: string): Promise<void> {
@@ -234,12 +238,13 @@ async function requireTeamMember(trx: Db, team_id: string, user_id: string): Pro
     );
 }
 
-function drawsOnAnother({ token_type, user_id }: NewToken, caller: Caller): boolean {
-  return token_type === 'gateway' && user_id !== null && user_id !== caller.user_id;
+// Also if the caller is that person: somebody else may hold the key that they call with.
+function drawsOnPerson({ token_type, user_id }: NewToken): boolean {
+  return token_type === 'gateway' && user_id !== null;
 }
 
 /** Says in the events that a key may now spend a person's money, and who made it. */
-async function tellPerson(trx: Db, id: string): Promise<void> {
+async function emitKeyIssued(trx: Db, id: string): Promise<void> {
   await many(
     trx,
     `select append_event(t.org_id, 'key.issued', jsonb_build_object('key_id', t.id, 'name', t.name, 'user_id', t.user_id,
