@@ -37,9 +37,11 @@ const EXHAUSTED = 8;
 
 /**
  * Updates of one organization and kind of workflow that are under way at one time, so that one
- * organization's many do not keep Temporal and the workers from the others'; the rest wait.
+ * organization's many do not keep Temporal and the workers from the others'; the rest wait. Those
+ * of payments wait for a provider most of their time.
  */
-const UPDATES_MAX = 8;
+const VERDICTS_MAX = 2;
+const PAYMENTS_MAX = 4;
 /** What is left of the time for the result is enough for one that has its turn at last. */
 const TURN_MS = 10_000;
 
@@ -81,12 +83,14 @@ export function openTemporal(
     channelArgs: { 'grpc.max_reconnect_backoff_ms': RECONNECT_MS_MAX },
   });
   const client = new Client({ connection, namespace });
-  const turns = createTurns({
-    most: UPDATES_MAX,
+  const waiting = {
     wait_ms: TURN_MS,
     message: 'Too much of this organization is under way. Repeat the request after Retry-After.',
-  });
-  const updater = (of: Client) => updaterOf(of, db, turns);
+  };
+  const verdicts = createTurns({ most: VERDICTS_MAX, ...waiting });
+  const payments = createTurns({ most: PAYMENTS_MAX, ...waiting });
+  const turnsOf = (workflow: WorkflowName) => (workflow === 'costTicket' ? verdicts : payments);
+  const updater = (of: Client) => updaterOf(of, db, turnsOf);
   return {
     update: updater(client),
     /** The same, whose messages are part of a trace. */
@@ -95,7 +99,7 @@ export function openTemporal(
   };
 }
 
-function updaterOf(client: Client, db: Db, turns: Turns) {
+function updaterOf(client: Client, db: Db, turnsOf: (workflow: WorkflowName) => Turns) {
   /**
    * Sends an update to a row's workflow, started if it does not run, and waits for its result.
    * Undefined if the result is not needed and does not come in time. Throws the refusal that the
@@ -108,7 +112,7 @@ function updaterOf(client: Client, db: Db, turns: Turns) {
     options?: UpdateOptions,
   ): Promise<ResultOf<W, N> | undefined> => {
     const give_up_at = Date.now() + RESULT_MS;
-    const end = await turns.take(`${start.org_id} ${start.workflow}`);
+    const end = await turnsOf(start.workflow).take(`${start.org_id} ${start.workflow}`);
     try {
       return await update<ResultOf<W, N>>(client, db, { start, name, input, options }, give_up_at);
     } finally {

@@ -27,7 +27,7 @@ async function waitingVerdicts(): Promise<number> {
   return count;
 }
 
-test('of one organization eight verdicts are under way at one time, the others follow in turn, and another’s passes them', async () => {
+test('of one organization two verdicts are under way at one time, the others follow in turn, and another’s passes them', async () => {
   const { db, call } = world;
   const first = await makeShort(world, 10);
   const shorts: Short[] = [first];
@@ -36,9 +36,9 @@ test('of one organization eight verdicts are under way at one time, the others f
   const trx = await db.transaction();
   await many(trx, 'select lock_organization(:org_id)', { org_id: first.org_id });
   const denials = shorts.map((short) => deny(call, short));
-  await until(async () => (await waitingVerdicts()) >= 8);
+  await until(async () => (await waitingVerdicts()) === 2);
   await sleep(300);
-  expect(await waitingVerdicts()).toBe(8);
+  expect(await waitingVerdicts()).toBe(2);
   expect((await deny(call, stranger)).body).toMatchObject({ status: 'denied' });
   expect(await Promise.race([...denials, 'none is answered'])).toBe('none is answered');
   await trx.rollback();
