@@ -52,9 +52,8 @@ test('while the connections of people who read are all in use, gateways reserve,
   await makePrice(db);
   const { org_id, owner_key } = await makeTenant(db);
   const key = await gatewayToken(db);
-  const busy = many(pools.reads, 'select pg_sleep(2)');
+  const busy = many(pools.reads, 'select pg_sleep(4)');
   await sleep(50);
-  const started = performance.now();
   const reading = call('get', `/v1/organizations/${org_id}/agents`, { key: owner_key });
   await sleep(50);
   const body = reserveBody(org_id, 10);
@@ -67,7 +66,6 @@ test('while the connections of people who read are all in use, gateways reserve,
   ).toBe(201);
   const ready = await call('get', '/readyz');
   expect(ready.body).toEqual({ status: 'ready', exhausted_pools: ['reads'] });
-  expect(performance.now() - started).toBeLessThan(1_900);
   await busy;
   expect((await reading).status).toBe(200);
   expect((await call('get', '/readyz')).body.exhausted_pools).toEqual([]);
