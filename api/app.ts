@@ -1,12 +1,10 @@
 import Koa from 'koa';
-import type { Db } from '../domain/sql';
 import { createProviderOf } from '../payment-providers/configured';
 import { conventions } from '../runtime/conventions';
 import type { Logger } from '../runtime/log';
 import { API_VERSION } from '../runtime/version';
 import { createBuckets } from './http/buckets';
 import { createEventStreams } from './http/event-streams';
-import type { Pools } from './http/pools';
 import { type Connections, mount } from './http/route';
 import { createShares } from './http/shares';
 import { requestSpans } from './http/tracing';
@@ -16,21 +14,20 @@ import { routes } from './table';
 
 const gone = /^(ECONNRESET|EPIPE|ECONNABORTED|HPE_\w+)$/;
 
+<<<<<<< HEAD
 type Made = 'pools' | 'buckets' | 'keyrings' | 'shares' | 'providerOf' | 'event_streams' | 'log';
+=======
+type Made = 'buckets' | 'keyrings' | 'providerOf' | 'event_streams' | 'log';
+>>>>>>> f1
 
-/** One pool serves all who call, unless there is one for each. */
+/** What the application does not make for itself. */
 export type Given = Omit<Connections, Made> & {
-  db: Db;
-  pools?: Pools;
   /** Of one key or person; 0: as many as come. */
   requests_per_minute?: number | undefined;
 };
 
 /** The control plane as a Koa application. */
-export function createApp(
-  { db, requests_per_minute = 0, ...connections }: Given,
-  log: Logger,
-): Koa {
+export function createApp({ requests_per_minute = 0, ...connections }: Given, log: Logger): Koa {
   const app = new Koa();
   app.on('error', (error) => {
     // What a route throws does not come here: this is the client's connection, which it broke off.
@@ -44,10 +41,9 @@ export function createApp(
   });
   if (connections.tracing !== undefined) app.use(requestSpans(connections.tracing));
   app.use(docs());
-  const { pools = { people: db, reads: db, machine: db }, secrets, isDraining } = connections;
+  const { pools, secrets, isDraining } = connections;
   const made = {
     buckets: createBuckets(requests_per_minute),
-    pools,
     keyrings: {
       people: createKeyring(pools.people),
       reads: createKeyring(pools.reads),

@@ -189,6 +189,26 @@ export function tooMany(
   });
 }
 
+/** A place may be free again after so long. */
+const PLACE_MS = 1_000;
+
+/** The refusal (429) of one more stream or socket than a key or organization may have open. */
+export function fullOf(
+  things: string,
+  whose: 'key' | 'organization',
+  {
+    count,
+    limit,
+    code = 'rate_limit_exceeded',
+  }: { count: number; limit: number; code?: ErrorCode },
+): AppError {
+  return tooMany(
+    code,
+    `This ${whose} has ${count} ${things} open, and one may have ${limit} here by now. Close some of them.`,
+    { limit, resets_at: new Date(Date.now() + PLACE_MS) },
+  );
+}
+
 /** True for an AppError of this or another copy of the module: each test file loads ours anew. */
 export function isAppError(error: unknown): error is AppError {
   return (

@@ -33,8 +33,6 @@ export interface Access {
   check: (http: Context, sources: Sources) => Promise<Principal>;
 }
 
-export { isPlatformAdmin };
-
 const nobody: Principal = { id: '', org_id: null, user_id: null, scopes: [] };
 
 /** Anyone, without a credential. */

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { AppError, isAppError } from '../../domain/errors';
 import { newestPlace, placeOf } from '../../domain/event-places';
 import * as events from '../../domain/events';
+import { isPlatformAdmin } from '../../domain/people/rights';
 import { cannotWorkNow } from '../../domain/sql';
 import { toWire } from '../../runtime/wire';
 import * as answers from '../answers/events';
@@ -10,7 +11,6 @@ import {
   actingOrg,
   anyPermission,
   controlPlane,
-  isPlatformAdmin,
   type Principal,
 } from '../http/access';
 import type { Follower } from '../http/event-streams';
@@ -223,7 +223,7 @@ const streamHeaders = {
 };
 
 function typesOf({ visible, type }: events.Filter): ReadonlySet<string> {
-  return new Set(visible.filter((one) => type === undefined || one === type));
+  return new Set(visible.filter((kind) => type === undefined || kind === type));
 }
 
 /** Says that the stream lives, and shows from now on what its follower may see by now. */

@@ -5,7 +5,7 @@ import * as rights from '../../domain/people/rights';
 import { rolePermissions } from '../../domain/people/roles';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
-import { actingOrg, isPlatformAdmin, member, permission } from '../http/access';
+import { actingOrg, member, permission } from '../http/access';
 import { id, name, page } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
@@ -116,7 +116,7 @@ async function addMember(
 ) {
   // A caller who may map JWTs to people could take over another organization's; only the platform
   // knows its issuer.
-  if (person.issuer !== undefined && !isPlatformAdmin(principal)) {
+  if (person.issuer !== undefined && !rights.isPlatformAdmin(principal)) {
     throw new AppError(
       'permission_denied',
       'Only a platform admin may bind a person to an issuer and subject.',
@@ -128,7 +128,7 @@ async function addMember(
   const org_id = await actingOrg(db, principal, named_id);
   const caller = await rights.lock(db, org_id, principal, 'org:members');
   rights.requireScopes(caller, rolePermissions[person.role], 'role');
-  return members.add(db, org_id, person, isPlatformAdmin(principal));
+  return members.add(db, org_id, person, rights.isPlatformAdmin(principal));
 }
 
 async function setRole(

@@ -6,7 +6,7 @@ import * as tokens from '../../domain/people/tokens';
 import type { Db } from '../../domain/sql';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
-import { actingOrg, isPlatformAdmin, type Principal, permission } from '../http/access';
+import { actingOrg, type Principal, permission } from '../http/access';
 import { amount, id, instant, name, page } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
@@ -170,7 +170,8 @@ async function readOrg(
   principal: Principal,
   org_id: string | undefined,
 ): Promise<string | null> {
-  if (isPlatformAdmin(principal) && principal.org_id === null && org_id === undefined) return null;
+  if (rights.isPlatformAdmin(principal) && principal.org_id === null && org_id === undefined)
+    return null;
   return actingOrg(db, principal, org_id);
 }
 
@@ -181,7 +182,7 @@ async function tokenOrg(
   input: z.infer<typeof newToken>,
 ): Promise<string | null> {
   const isPlatformKey = input.scopes.some((scope) => platformPermissions.includes(scope));
-  if (isPlatformKey && isPlatformAdmin(principal) && input.org_id === undefined) return null;
+  if (isPlatformKey && rights.isPlatformAdmin(principal) && input.org_id === undefined) return null;
   return actingOrg(db, principal, input.org_id);
 }
 

@@ -4,11 +4,18 @@ import { type Caller, isOwner, requirePerson } from './rights';
 import { type Role, rolePermissions } from './roles';
 import { type Token, tokenRows } from './tokens';
 
+<<<<<<< HEAD
 // Whoever made a key, or drew a new value of it, answers for it: it falls with that person's
 // rights, and so does what was made with it.
 
 /** In place of names: all of them. */
 const ALL = '*';
+=======
+/** A key that is neither revoked nor expired. */
+const living = 'revoked_at is null and coalesce(expires_at > clock_timestamp(), true)';
+
+// Who made a key answers for it: it falls with its maker's rights.
+>>>>>>> f1
 
 export interface EndedKeys {
   /** Revoked in this step. */
@@ -23,7 +30,7 @@ export interface EndedKeys {
  * id or all of them by `*`, become the caller's and lose the scopes that the caller lacks. The
  * organization is locked.
  */
-export async function endKeys(
+export async function revokeKeysOf(
   trx: Db,
   at: { org_id: string; user_id: string; with_own: boolean },
   { caller, keep_keys }: { caller: Caller; keep_keys: readonly string[] },
@@ -31,8 +38,13 @@ export async function endKeys(
   const { org_id } = at;
   const ending = await many<Token>(
     trx,
+<<<<<<< HEAD
     `${tokenRows} and (t.user_id = :user_id or t.id in (select keys_held_by(:org_id, :user_id)))
      and t.revoked_at is null and (:with_own or t.user_id is distinct from :user_id) order by t.id desc`,
+=======
+    `${tokenRows} and (t.created_by = :user_id or t.user_id = :user_id) and (:with_own or t.user_id is distinct from :user_id)
+     and t.id = any(array(select id from tokens where org_id = :org_id and ${living})) order by t.id desc`,
+>>>>>>> f1
     at,
   );
   const keepable = ending.filter((one) => one.user_id !== at.user_id).map(({ id }) => id);
@@ -89,14 +101,14 @@ export async function endKeysBelow(
 }
 
 /** Revokes the living keys for a person in a team. */
-export async function endTeamKeys(
+export async function revokeTeamKeys(
   trx: Db,
   at: { org_id: string; team_id: string; user_id: string },
 ): Promise<Pick<EndedKeys, 'revoked_keys'>> {
   const ended = await many<{ id: string }>(
     trx,
     `update tokens set revoked_at = clock_timestamp()
-     where org_id = :org_id and team_id = :team_id and user_id = :user_id and revoked_at is null returning id`,
+     where org_id = :org_id and team_id = :team_id and user_id = :user_id and ${living} returning id`,
     at,
   );
   return {
@@ -106,6 +118,19 @@ export async function endTeamKeys(
       ended.map(({ id }) => id),
     ),
   };
+}
+
+/** Revokes the living keys of a team or agent. */
+export async function revokeKeysFor(
+  trx: Db,
+  column: 'team_id' | 'agent_id',
+  row: { org_id: string; id: string },
+): Promise<void> {
+  await many(
+    trx,
+    `update tokens set revoked_at = clock_timestamp() where org_id = :org_id and ${column} = :id and ${living}`,
+    row,
+  );
 }
 
 async function keep(trx: Db, ids: string[], caller: Caller): Promise<void> {

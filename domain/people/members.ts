@@ -1,7 +1,11 @@
 import { AppError } from '../errors';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
+<<<<<<< HEAD
 import { type EndedKeys, endKeys, endKeysBelow, endTeamKeys } from './makers';
+=======
+import { type EndedKeys, revokeKeysOf, revokeTeamKeys } from './makers';
+>>>>>>> f1
 import { unique } from './organizations';
 import { type Caller, requireRank, requireScopes } from './rights';
 import { type Role, rolePermissions } from './roles';
@@ -111,8 +115,13 @@ export async function setRole(
   );
   const isLess = rolePermissions[before.role].some((one) => !rolePermissions[role].includes(one));
   const ended = isLess
+<<<<<<< HEAD
     ? await endKeys(trx, { ...subject, with_own: false }, { caller, keep_keys })
     : { revoked_keys: await endKeysBelow(trx, { org_id, user_id, role }), kept_keys: [] };
+=======
+    ? await revokeKeysOf(trx, { ...subject, with_own: false }, { caller, keep_keys })
+    : { revoked_keys: [], kept_keys: [] };
+>>>>>>> f1
   return { ...(await get(trx, org_id, user_id)), ...ended };
 }
 
@@ -177,7 +186,7 @@ export async function remove(
     'delete from team_members m using teams t where t.id = m.team_id and t.org_id = :org_id and m.user_id = :user_id',
     bindings,
   );
-  return endKeys(trx, { ...subject, with_own: true }, { caller, keep_keys });
+  return revokeKeysOf(trx, { ...subject, with_own: true }, { caller, keep_keys });
 }
 
 /** Takes a member into a team. The organization is locked, so that neither ends meanwhile. */
@@ -211,7 +220,7 @@ export async function removeFromTeam(
     at,
     'No member of this team',
   );
-  return endTeamKeys(trx, at);
+  return revokeTeamKeys(trx, at);
 }
 
 /** People of one organization are told apart by their e-mail addresses. */

@@ -75,9 +75,11 @@ test('a session is looked at for those who confirm it once in two seconds; soone
   const checkout = await silent('payment_provider_a', { on: 'capture', result: 'pending' });
   await pay(checkout);
   const answers = [];
+  const started = performance.now();
   for (let time = 0; time < 8; time += 1) answers.push(await confirm(world, tenant, checkout));
   expect(answers.map(({ body }) => body.status)).toEqual(Array(8).fill('capturing'));
-  expect((await arrivals(checkout, /[A-Z0-9]{17}$/)).length).toBeLessThanOrEqual(2);
+  const looks_max = 1 + Math.ceil((performance.now() - started) / 2_000);
+  expect((await arrivals(checkout, /[A-Z0-9]{17}$/)).length).toBeLessThanOrEqual(looks_max);
 });
 
 test('equal creates, however many at once, share one try at the provider and its checkout', async () => {

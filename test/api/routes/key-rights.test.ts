@@ -1,10 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import { type Role, rolePermissions } from '../../../domain/people/roles';
 import type { Db } from '../../../domain/sql';
-import { type CallApi, makeTenant, refusal, startApi, type Tenant } from '../../support/api';
+import {
+  type CallApi,
+  issueBy,
+  makePerson,
+  makeTenant,
+  refusal,
+  startApi,
+  type Tenant,
+} from '../../support/api';
 import { gatewayToken, makeKey, platformKey } from '../../support/keys';
 import { eventsOf } from '../../support/ledger';
-import * as people from '../../support/people';
 
 let db: Db;
 let call: CallApi;
@@ -21,14 +28,14 @@ beforeEach(async () => {
 });
 afterAll(() => close());
 
-const makePerson = (role: Role) => people.makePerson({ db, call }, tenant, role);
-const issue = (key: string, more?: object) => people.issue(call, key, more);
+const personOf = (role: Role) => makePerson({ db, call }, tenant, role);
+const issue = (key: string, more?: object) => issueBy(call, key, more);
 
 test('ending and renewing a key asks the same: no more scopes than one has, nobody whom one may not manage', async () => {
   const [owner, admin, other] = [
-    await makePerson('owner'),
-    await makePerson('admin'),
-    await makePerson('admin'),
+    await personOf('owner'),
+    await personOf('admin'),
+    await personOf('admin'),
   ];
   const named = async (more: object) => {
     const name = randomUUID();
@@ -60,7 +67,7 @@ test('ending and renewing a key asks the same: no more scopes than one has, nobo
 });
 
 test('an access key for a person is made only by who may manage that person', async () => {
-  const [owner, admin] = [await makePerson('owner'), await makePerson('admin')];
+  const [owner, admin] = [await personOf('owner'), await personOf('admin')];
   expect(refusal(await issue(admin.key, { user_id: owner.user_id }))).toEqual({
     status: 403,
     code: 'permission_denied',
@@ -73,8 +80,13 @@ test('an access key for a person is made only by who may manage that person', as
   );
 });
 
+<<<<<<< HEAD
 test('a person is told by an event of each gateway key that draws on their wallet', async () => {
   const [owner, admin] = [await makePerson('owner'), await makePerson('admin')];
+=======
+test("a gateway key that draws on another person's wallet is told by an event", async () => {
+  const [owner, admin] = [await personOf('owner'), await personOf('admin')];
+>>>>>>> f1
   const more = { token_type: 'gateway', user_id: owner.user_id };
   const { body } = await issue(admin.key, more);
   await issue(owner.key, more);
@@ -90,7 +102,7 @@ test('a person is told by an event of each gateway key that draws on their walle
 });
 
 test('a key for a person and a team that they are not in is not issued', async () => {
-  const { user_id } = await makePerson('member');
+  const { user_id } = await personOf('member');
   const more = { token_type: 'gateway', user_id, team_id: tenant.team_id };
   expect(refusal(await issue(tenant.owner_key, more))).toEqual({
     status: 422,

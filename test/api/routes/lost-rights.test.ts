@@ -5,14 +5,15 @@ import { type Db, many } from '../../../domain/sql';
 import {
   type Answer,
   type CallApi,
+  makePerson,
   makeTenant,
+  type Person,
   refusal,
   startApi,
   type Tenant,
 } from '../../support/api';
 import { locksAwaited } from '../../support/database';
 import { makeKey } from '../../support/keys';
-import { makePerson, type Person } from '../../support/people';
 import { until } from '../../support/until';
 
 let db: Db;
