@@ -6,6 +6,7 @@ import { API_VERSION } from '../runtime/version';
 import { createBuckets } from './http/buckets';
 import { createEventStreams } from './http/event-streams';
 import { type Connections, mount } from './http/route';
+import { createShares } from './http/shares';
 import { requestSpans } from './http/tracing';
 import { createKeyring } from './ledger/keyring';
 import { docs } from './openapi/docs';
@@ -13,7 +14,11 @@ import { routes } from './table';
 
 const gone = /^(ECONNRESET|EPIPE|ECONNABORTED|HPE_\w+)$/;
 
+<<<<<<< HEAD
+type Made = 'pools' | 'buckets' | 'keyrings' | 'shares' | 'providerOf' | 'event_streams' | 'log';
+=======
 type Made = 'buckets' | 'keyrings' | 'providerOf' | 'event_streams' | 'log';
+>>>>>>> f1
 
 /** What the application does not make for itself. */
 export type Given = Omit<Connections, Made> & {
@@ -44,6 +49,7 @@ export function createApp({ requests_per_minute = 0, ...connections }: Given, lo
       reads: createKeyring(pools.reads),
       machine: createKeyring(pools.machine),
     },
+    shares: { people: createShares(pools.people), reads: createShares(pools.reads) },
     providerOf: createProviderOf(pools.people, secrets, connections.payment_hosts, {
       authorities: connections.payment_authorities ?? [],
     }),

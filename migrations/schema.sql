@@ -113,8 +113,11 @@ create table tokens (
   created_at timestamptz not null default clock_timestamp(),
   expires_at timestamptz,
   revoked_at timestamptz,
-  last_used_at timestamptz
+  last_used_at timestamptz,
+  made_with text
 ) with (fillfactor = 50);
+create index tokens_created_by on tokens (org_id, created_by);
+create index tokens_made_with on tokens (made_with) where made_with is not null;
 create unique index tokens_name on tokens (org_id, name) nulls not distinct
 where revoked_at is null;
 create index tokens_org on tokens (org_id, created_at desc);
@@ -127,8 +130,13 @@ create table token_secrets (
   prefix text not null,
   created_at timestamptz not null default clock_timestamp(),
   -- Set when a rotation replaces this secret: it works until then.
-  expires_at timestamptz
+  expires_at timestamptz,
+  issued_to text,
+  issued_with text
 );
+create index token_secrets_issued_to on token_secrets (issued_to) where issued_to is not null;
+create index token_secrets_issued_with on token_secrets (issued_with)
+where issued_with is not null;
 create index token_secrets_token on token_secrets (token_id);
 
 -- The person behind the maker of a key: whom a key stands for, or who made the key that stands for
@@ -139,12 +147,44 @@ $$;
 
 create function name_maker() returns trigger language plpgsql as $$
 begin
+  new.made_with := coalesce(new.made_with, (select k.id from tokens k where k.id = new.created_by));
   new.created_by := maker_of(new.created_by);
   return new;
 end $$;
 
 -- Whoever makes a key: a chain of keys that stand for nobody ends at a person.
 create trigger tokens_maker before insert on tokens for each row execute function name_maker();
+
+-- Notes to whom a value is shown: whoever acts in this transaction.
+create function name_holder() returns trigger language plpgsql as $$
+begin
+  new.issued_to := maker_of(acting());
+  new.issued_with := nullif(current_setting('svc.key_id', true), '');
+  return new;
+end $$;
+
+create trigger token_secrets_holder before insert on token_secrets
+for each row
+execute function name_holder();
+
+-- The keys of an organization that a person, or the holder of a key, may hold, but for those that
+-- only stand for the person.
+create function keys_held_by(p_org_id text, p_by text)
+returns setof text language sql stable as $$
+  with recursive held (id) as (
+    select t.id from tokens t where t.org_id is not distinct from p_org_id and (t.created_by = p_by or t.made_with = p_by)
+    union
+    select t.id from token_secrets s join tokens t on t.id = s.token_id and t.org_id is not distinct from p_org_id
+    where (s.issued_to = p_by or s.issued_with = p_by) and coalesce(s.expires_at > clock_timestamp(), true)
+    union
+    select x.id from held h cross join lateral (
+      select t.id from tokens t where t.made_with = h.id
+      union all
+      select s.token_id from token_secrets s where s.issued_with = h.id and coalesce(s.expires_at > clock_timestamp(), true)
+    ) as x
+  )
+  select t.id from held h join tokens t on t.id = h.id and t.org_id is not distinct from p_org_id
+$$;
 
 ----------------------------------------------------------------------------------------------------
 -- Events and messages to workflows
@@ -3334,6 +3374,8 @@ where next_check_at is not null;
 create unique index payment_sessions_idempotency on payment_sessions (idempotency)
 where idempotency is not null;
 create index payment_sessions_newest on payment_sessions (created_at desc);
+create index payment_sessions_open on payment_sessions (org_id, expires_at)
+where status = 'created';
 create unique index payment_sessions_order on payment_sessions (provider, provider_order_id)
 where provider_order_id is not null;
 create index payment_sessions_org on payment_sessions (org_id, created_at desc);

@@ -50,6 +50,8 @@ function sendError(ctx: Context, error: unknown, log: Logger): void {
   }
   ctx.status = known.status;
   ctx.set(errorHeaders(known));
+  // The rest of a body that does not come is not waited for.
+  if (known.status === 408) ctx.set('connection', 'close');
   ctx.body = toWire(toErrorBody(known, ctx.state.request_id));
 }
 

@@ -142,8 +142,7 @@ async function revoke({ db, principal }: Ctx, input: z.infer<typeof byName>) {
   const org_id = await readOrg(db, principal, input.org_id);
   const caller = await asNow(db, principal, org_id);
   const token = await tokens.find(db, org_id, input.name);
-  const isOwn = token.user_id !== null && token.user_id === principal.user_id;
-  if (!isOwn) await rights.requireChangeable(db, { org_id, caller }, token);
+  await rights.requireChangeable(db, { org_id, caller }, token);
   return tokens.revoke(db, org_id, input.name);
 }
 

@@ -1,13 +1,21 @@
 import { AppError } from '../errors';
 import { type Db, many } from '../sql';
 import { type Caller, isOwner, requirePerson } from './rights';
-import { rolePermissions } from './roles';
+import { type Role, rolePermissions } from './roles';
 import { type Token, tokenRows } from './tokens';
 
+<<<<<<< HEAD
+// Whoever made a key, or drew a new value of it, answers for it: it falls with that person's
+// rights, and so does what was made with it.
+
+/** In place of names: all of them. */
+const ALL = '*';
+=======
 /** A key that is neither revoked nor expired. */
 const living = 'revoked_at is null and coalesce(expires_at > clock_timestamp(), true)';
 
 // Who made a key answers for it: it falls with its maker's rights.
+>>>>>>> f1
 
 export interface EndedKeys {
   /** Revoked in this step. */
@@ -17,9 +25,10 @@ export interface EndedKeys {
 }
 
 /**
- * Revokes the living keys that a person made, and with `with_own` those that stand for the person;
- * all but the kept ones, by name or id, which become the caller's and lose the scopes that the
- * caller lacks. The organization is locked.
+ * Revokes the living keys that a person may hold: those that they made or renewed, those that were
+ * made with these, and with `with_own` those that stand for the person. The kept ones, by name or
+ * id or all of them by `*`, become the caller's and lose the scopes that the caller lacks. The
+ * organization is locked.
  */
 export async function revokeKeysOf(
   trx: Db,
@@ -29,11 +38,18 @@ export async function revokeKeysOf(
   const { org_id } = at;
   const ending = await many<Token>(
     trx,
+<<<<<<< HEAD
+    `${tokenRows} and (t.user_id = :user_id or t.id in (select keys_held_by(:org_id, :user_id)))
+     and t.revoked_at is null and (:with_own or t.user_id is distinct from :user_id) order by t.id desc`,
+=======
     `${tokenRows} and (t.created_by = :user_id or t.user_id = :user_id) and (:with_own or t.user_id is distinct from :user_id)
      and t.id = any(array(select id from tokens where org_id = :org_id and ${living})) order by t.id desc`,
+>>>>>>> f1
     at,
   );
-  const kept = keep_keys.map((name, n) => {
+  const keepable = ending.filter((one) => one.user_id !== at.user_id).map(({ id }) => id);
+  const named = keep_keys.includes(ALL) ? keepable : keep_keys;
+  const kept = named.map((name, n) => {
     const token = ending.find(({ id }) => id === name) ?? ending.find((one) => one.name === name);
     const param = `keep_keys.${n}`;
     if (token === undefined)
@@ -58,6 +74,30 @@ export async function revokeKeysOf(
     revoked_keys: await tokensOf(trx, org_id, revoked),
     kept_keys: await tokensOf(trx, org_id, kept),
   };
+}
+
+/**
+ * Revokes the access keys that stand for a person who rises to a role, and that somebody who is
+ * below it made: whoever holds such a key would rise with them.
+ */
+export async function endKeysBelow(
+  trx: Db,
+  { org_id, user_id, role }: { org_id: string; user_id: string; role: Role },
+): Promise<Token[]> {
+  const made = await many<{ id: string; role: Role | null }>(
+    trx,
+    `select t.id, m.role from tokens t
+     left join memberships m on m.org_id = t.org_id and m.user_id = t.created_by and m.archived_at is null
+     where t.org_id = :org_id and t.user_id = :user_id and t.token_type = 'access' and t.revoked_at is null
+       and t.created_by is distinct from :user_id`,
+    { org_id, user_id },
+  );
+  const isBelow = (maker: Role | null) =>
+    maker !== null &&
+    rolePermissions[role].some((scope) => !rolePermissions[maker].includes(scope));
+  const ids = made.filter((one) => isBelow(one.role)).map(({ id }) => id);
+  await many(trx, 'update tokens set revoked_at = clock_timestamp() where id = any(:ids)', { ids });
+  return tokensOf(trx, org_id, ids);
 }
 
 /** Revokes the living keys for a person in a team. */
@@ -97,10 +137,16 @@ async function keep(trx: Db, ids: string[], caller: Caller): Promise<void> {
   const scopes = isOwner(caller) ? rolePermissions.owner : caller.scopes;
   await many(
     trx,
-    `update tokens set created_by = maker_of(:caller_id),
+    `update tokens set created_by = maker_of(:caller_id), made_with = null,
        scopes = array(select s from unnest(scopes) with ordinality as q (s, n) where s = any(:scopes) order by n)
      where id = any(:ids)`,
     { ids, caller_id: caller.id, scopes: [...scopes] },
+  );
+  await many(
+    trx,
+    `update token_secrets set issued_to = maker_of(:caller_id), issued_with = null
+     where token_id = any(:ids)`,
+    { ids, caller_id: caller.id },
   );
 }
 

@@ -1,7 +1,11 @@
 import { AppError } from '../errors';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
+<<<<<<< HEAD
+import { type EndedKeys, endKeys, endKeysBelow, endTeamKeys } from './makers';
+=======
 import { type EndedKeys, revokeKeysOf, revokeTeamKeys } from './makers';
+>>>>>>> f1
 import { unique } from './organizations';
 import { type Caller, requireRank, requireScopes } from './rights';
 import { type Role, rolePermissions } from './roles';
@@ -90,7 +94,8 @@ interface By {
 
 /**
  * Gives a member another role; the permissions of their keys follow at once. If that takes a
- * permission away, the keys that they made are revoked, except those that stand for themselves.
+ * permission away, the keys that they may hold are revoked, except those that stand for themselves;
+ * if it gives one, those that stand for them and that somebody below their new role made.
  */
 export async function setRole(
   trx: Db,
@@ -110,8 +115,13 @@ export async function setRole(
   );
   const isLess = rolePermissions[before.role].some((one) => !rolePermissions[role].includes(one));
   const ended = isLess
+<<<<<<< HEAD
+    ? await endKeys(trx, { ...subject, with_own: false }, { caller, keep_keys })
+    : { revoked_keys: await endKeysBelow(trx, { org_id, user_id, role }), kept_keys: [] };
+=======
     ? await revokeKeysOf(trx, { ...subject, with_own: false }, { caller, keep_keys })
     : { revoked_keys: [], kept_keys: [] };
+>>>>>>> f1
   return { ...(await get(trx, org_id, user_id)), ...ended };
 }
 

@@ -1,4 +1,4 @@
-import { WorkflowUpdateFailedError } from '@temporalio/client';
+import { WorkflowNotFoundError, WorkflowUpdateFailedError } from '@temporalio/client';
 import * as cancellation from '../../domain/payments/cancellation';
 import { secrets, type Tenant } from '../support/api';
 import {
@@ -9,6 +9,7 @@ import {
   type PaymentWorld,
   sessionOf,
 } from '../support/payments/world';
+import { until } from '../support/until';
 
 let world: PaymentWorld;
 let tenant: Tenant;
@@ -23,9 +24,14 @@ afterAll(() => world.close());
 /** Sends a cancellation to a session's workflow, as whoever reaches Temporal can. */
 async function send(made: Checkout, wish: unknown): Promise<string> {
   const handle = world.client.workflow.getHandle(made.payment_session_id);
-  await handle.executeUpdate('cancel', { args: [wish] }).catch((error) => {
-    if (!(error instanceof WorkflowUpdateFailedError)) throw error;
-  });
+  // A task that another message has undone takes this one at the next try, if it has not ended.
+  await until(() =>
+    handle.executeUpdate('cancel', { args: [wish] }).then(
+      () => true,
+      (error) =>
+        error instanceof WorkflowUpdateFailedError || error instanceof WorkflowNotFoundError,
+    ),
+  );
   return statusOf(made);
 }
 

@@ -80,20 +80,25 @@ test('an access key for a person is made only by who may manage that person', as
   );
 });
 
+<<<<<<< HEAD
+test('a person is told by an event of each gateway key that draws on their wallet', async () => {
+  const [owner, admin] = [await makePerson('owner'), await makePerson('admin')];
+=======
 test("a gateway key that draws on another person's wallet is told by an event", async () => {
   const [owner, admin] = [await personOf('owner'), await personOf('admin')];
+>>>>>>> f1
   const more = { token_type: 'gateway', user_id: owner.user_id };
   const { body } = await issue(admin.key, more);
   await issue(owner.key, more);
-  expect(await eventsOf(db, tenant.org_id, 'key.issued')).toEqual([
-    {
-      key_id: body.id,
-      name: body.name,
-      user_id: owner.user_id,
-      team_id: null,
-      created_by: admin.user_id,
-    },
-  ]);
+  const [told, own] = await eventsOf(db, tenant.org_id, 'key.issued');
+  expect(told).toEqual({
+    key_id: body.id,
+    name: body.name,
+    user_id: owner.user_id,
+    team_id: null,
+    created_by: admin.user_id,
+  });
+  expect(own).toMatchObject({ user_id: owner.user_id, created_by: owner.user_id });
 });
 
 test('a key for a person and a team that they are not in is not issued', async () => {
