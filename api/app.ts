@@ -14,11 +14,7 @@ import { routes } from './table';
 
 const gone = /^(ECONNRESET|EPIPE|ECONNABORTED|HPE_\w+)$/;
 
-<<<<<<< HEAD
-type Made = 'pools' | 'buckets' | 'keyrings' | 'shares' | 'providerOf' | 'event_streams' | 'log';
-=======
-type Made = 'buckets' | 'keyrings' | 'providerOf' | 'event_streams' | 'log';
->>>>>>> f1
+type Made = 'buckets' | 'keyrings' | 'shares' | 'providerOf' | 'event_streams' | 'log';
 
 /** What the application does not make for itself. */
 export type Given = Omit<Connections, Made> & {

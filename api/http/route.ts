@@ -19,12 +19,8 @@ import { inName } from './acting';
 import { LARGE, OF_MACHINES, readJson, requireText, SMALL } from './body';
 import type { createBuckets } from './buckets';
 import type { EventStreams } from './event-streams';
-<<<<<<< HEAD
-import { type Lane, laneOf, type Pools } from './pools';
-import type { Shares } from './shares';
-=======
 import { type PoolName, type Pools, poolOf } from './pools';
->>>>>>> f1
+import type { Shares } from './shares';
 import { inTrace } from './tracing';
 
 /** The first argument of every handler: connections, the caller, and the request's label. */
@@ -128,12 +124,8 @@ export function route<Input extends z.ZodObject>({ handler, ...row }: RouteRow<I
 
 export interface Connections extends Pick<Sources, 'jwt'> {
   pools: Pools;
-<<<<<<< HEAD
-  keyrings: Record<Lane, Keyring>;
-  shares: Record<Exclude<Lane, 'machine'>, Shares>;
-=======
   keyrings: Record<PoolName, Keyring>;
->>>>>>> f1
+  shares: Record<Exclude<PoolName, 'machine'>, Shares>;
   buckets: ReturnType<typeof createBuckets>;
   batches: Batches;
   waiters: Waiters;
@@ -160,21 +152,15 @@ export function mount(routes: readonly Route[], connections: Connections): Route
 
 async function serve(row: Route, http: Context, connections: Connections): Promise<void> {
   addToLine(http, { route: row.path });
-<<<<<<< HEAD
   const { pools, keyrings, jwt, buckets, shares } = connections;
-  const lane = laneOf(row);
-  const sources = { db: pools[lane], keys: keyrings[lane], jwt };
-=======
-  const { pools, keyrings, jwt, batches, waiters, secrets, tracing, log } = connections;
   const pool = poolOf(row);
   const sources = { db: pools[pool], keys: keyrings[pool], jwt };
->>>>>>> f1
   const principal = await row.access.check(http, sources);
   addToLine(http, callerOf(principal));
-  const caller = { lane, sources, principal };
-  if (lane === 'machine') return answer(row, http, connections, { ...caller, db: sources.db });
+  const caller = { pool, sources, principal };
+  if (pool === 'machine') return answer(row, http, connections, { ...caller, db: sources.db });
   if (principal.id !== '') buckets.take(principal.id);
-  const share = shares[lane].take(principal);
+  const share = shares[pool].take(principal);
   try {
     await answer(row, http, connections, { ...caller, db: share.db });
   } finally {
@@ -184,7 +170,7 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
 
 /** Whose request it is, and with which connections it is answered. */
 interface Caller {
-  lane: Lane;
+  pool: PoolName;
   sources: Sources;
   principal: Principal;
   db: Db;
@@ -194,16 +180,11 @@ async function answer(
   row: Route,
   http: Context,
   connections: Connections,
-  { lane, sources, principal, db }: Caller,
+  { pool, sources, principal, db }: Caller,
 ): Promise<void> {
   const { pools, batches, waiters, secrets, tracing, log } = connections;
   const hasJson = row.method !== 'get' && !row.is_raw;
-<<<<<<< HEAD
-  const body = hasJson ? await readJson(http, boundsOf(row, lane)) : {};
-=======
-  if (pool !== 'machine' && principal.id !== '') connections.buckets.take(principal.id);
   const body = hasJson ? await readJson(http, boundsOf(row, pool)) : {};
->>>>>>> f1
   http.state.body = body;
   const run = row.prepare(merge(http.params as Record<string, string>, http.query, body));
   const ctx: Ctx = {

@@ -4,18 +4,14 @@ import { type Caller, isOwner, requirePerson } from './rights';
 import { type Role, rolePermissions } from './roles';
 import { type Token, tokenRows } from './tokens';
 
-<<<<<<< HEAD
+/** A key that is neither revoked nor expired. */
+const living = 'revoked_at is null and coalesce(expires_at > clock_timestamp(), true)';
+
 // Whoever made a key, or drew a new value of it, answers for it: it falls with that person's
 // rights, and so does what was made with it.
 
 /** In place of names: all of them. */
 const ALL = '*';
-=======
-/** A key that is neither revoked nor expired. */
-const living = 'revoked_at is null and coalesce(expires_at > clock_timestamp(), true)';
-
-// Who made a key answers for it: it falls with its maker's rights.
->>>>>>> f1
 
 export interface EndedKeys {
   /** Revoked in this step. */
@@ -38,13 +34,9 @@ export async function revokeKeysOf(
   const { org_id } = at;
   const ending = await many<Token>(
     trx,
-<<<<<<< HEAD
     `${tokenRows} and (t.user_id = :user_id or t.id in (select keys_held_by(:org_id, :user_id)))
-     and t.revoked_at is null and (:with_own or t.user_id is distinct from :user_id) order by t.id desc`,
-=======
-    `${tokenRows} and (t.created_by = :user_id or t.user_id = :user_id) and (:with_own or t.user_id is distinct from :user_id)
+     and (:with_own or t.user_id is distinct from :user_id)
      and t.id = any(array(select id from tokens where org_id = :org_id and ${living})) order by t.id desc`,
->>>>>>> f1
     at,
   );
   const keepable = ending.filter((one) => one.user_id !== at.user_id).map(({ id }) => id);
@@ -80,7 +72,7 @@ export async function revokeKeysOf(
  * Revokes the access keys that stand for a person who rises to a role, and that somebody who is
  * below it made: whoever holds such a key would rise with them.
  */
-export async function endKeysBelow(
+export async function revokeKeysBelow(
   trx: Db,
   { org_id, user_id, role }: { org_id: string; user_id: string; role: Role },
 ): Promise<Token[]> {

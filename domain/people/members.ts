@@ -1,11 +1,7 @@
 import { AppError } from '../errors';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
-<<<<<<< HEAD
-import { type EndedKeys, endKeys, endKeysBelow, endTeamKeys } from './makers';
-=======
-import { type EndedKeys, revokeKeysOf, revokeTeamKeys } from './makers';
->>>>>>> f1
+import { type EndedKeys, revokeKeysBelow, revokeKeysOf, revokeTeamKeys } from './makers';
 import { unique } from './organizations';
 import { type Caller, requireRank, requireScopes } from './rights';
 import { type Role, rolePermissions } from './roles';
@@ -115,13 +111,8 @@ export async function setRole(
   );
   const isLess = rolePermissions[before.role].some((one) => !rolePermissions[role].includes(one));
   const ended = isLess
-<<<<<<< HEAD
-    ? await endKeys(trx, { ...subject, with_own: false }, { caller, keep_keys })
-    : { revoked_keys: await endKeysBelow(trx, { org_id, user_id, role }), kept_keys: [] };
-=======
     ? await revokeKeysOf(trx, { ...subject, with_own: false }, { caller, keep_keys })
-    : { revoked_keys: [], kept_keys: [] };
->>>>>>> f1
+    : { revoked_keys: await revokeKeysBelow(trx, { org_id, user_id, role }), kept_keys: [] };
   return { ...(await get(trx, org_id, user_id)), ...ended };
 }
 

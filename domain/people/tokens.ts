@@ -83,11 +83,7 @@ export function issue(db: Db, token: NewToken, caller?: Caller): Promise<Token &
         { param: 'name' },
       );
     const key = await addSecret(trx, made.id, token.token_type);
-<<<<<<< HEAD
     if (caller !== undefined && drawsOnPerson(token)) await emitKeyIssued(trx, made.id);
-=======
-    if (caller !== undefined && drawsOnAnother(token, caller)) await tellPerson(trx, made.id);
->>>>>>> f1
     return { ...(await find(trx, org_id, name)), key };
   });
 }
@@ -248,7 +244,7 @@ function drawsOnPerson({ token_type, user_id }: NewToken): boolean {
 }
 
 /** Says in the events that a key may now spend a person's money, and who made it. */
-async function tellPerson(trx: Db, id: string): Promise<void> {
+async function emitKeyIssued(trx: Db, id: string): Promise<void> {
   await many(
     trx,
     `select append_event(t.org_id, 'key.issued', jsonb_build_object('key_id', t.id, 'name', t.name, 'user_id', t.user_id,

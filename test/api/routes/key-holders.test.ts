@@ -1,8 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { rolePermissions } from '../../../domain/people/roles';
-import { makeTenant, startApi, type Tenant, type TestApi } from '../../support/api';
+import {
+  issueBy,
+  makePerson,
+  makeTenant,
+  type Person,
+  startApi,
+  type Tenant,
+  type TestApi,
+} from '../../support/api';
 import { eventsOf } from '../../support/ledger';
-import { issue, makePerson, type Person } from '../../support/people';
 
 let api: TestApi;
 let tenant: Tenant;
@@ -24,7 +31,7 @@ const remove = (person: Person, body: object = {}) =>
   api.call('delete', person.at, { ...owner(), body });
 const works = async (key: string) => (await api.call('get', '/v1/wallets', { key })).status === 200;
 const made = async (key: string, more: object) => {
-  const answer = await issue(api.call, key, more);
+  const answer = await issueBy(api.call, key, more);
   expect(answer.status).toBe(201);
   return answer.body as { id: string; name: string; key: string };
 };

@@ -80,13 +80,8 @@ test('an access key for a person is made only by who may manage that person', as
   );
 });
 
-<<<<<<< HEAD
 test('a person is told by an event of each gateway key that draws on their wallet', async () => {
-  const [owner, admin] = [await makePerson('owner'), await makePerson('admin')];
-=======
-test("a gateway key that draws on another person's wallet is told by an event", async () => {
   const [owner, admin] = [await personOf('owner'), await personOf('admin')];
->>>>>>> f1
   const more = { token_type: 'gateway', user_id: owner.user_id };
   const { body } = await issue(admin.key, more);
   await issue(owner.key, more);
