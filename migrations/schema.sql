@@ -4300,7 +4300,7 @@ create function shown_row(p_row jsonb) returns jsonb language sql immutable as $
     counted_from,config,credentials,webhook_secret,previous_webhook_secret,hash}'::text[]) as m
 $$;
 
--- The secrets and large texts of a row that an update has changed, by name.
+-- The secrets of a row that an update has changed, by name.
 create function changed_secrets(p_old jsonb, p_new jsonb)
 returns jsonb language sql immutable as $$
   select coalesce(jsonb_object_agg(name, 'changed'), '{}')
