@@ -4,11 +4,11 @@ import { type Caller, isOwner, requirePerson } from './rights';
 import { type Role, rolePermissions } from './roles';
 import { type Token, tokenRows } from './tokens';
 
-/** A key that is neither revoked nor expired. */
-const living = 'revoked_at is null and coalesce(expires_at > clock_timestamp(), true)';
-
 // Whoever made a key, or drew a new value of it, answers for it: it falls with that person's
 // rights, and so does what was made with it.
+
+/** A key that is neither revoked nor expired. */
+const living = 'revoked_at is null and coalesce(expires_at > clock_timestamp(), true)';
 
 /** In place of names: all of them. */
 const ALL = '*';

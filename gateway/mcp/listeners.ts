@@ -44,7 +44,7 @@ function checkRoom(call: Identified): void {
 
 async function endIfRefused(call: Identified): Promise<void> {
   try {
-    await call.gateway.snapshot.identifier.confirm(call.ctx.req.headers);
+    await call.gateway.snapshot.identifier.confirm(call.ctx.req);
   } catch (error) {
     if ((error as AppError).status === 401) call.abort?.(error as AppError);
   }

@@ -83,7 +83,7 @@ async function serve(
   ctx.res.once('close', () => emitUnpriced(ctx, gateway, address));
   checkOrigin(headers, snapshot.settings.mcp);
   // Before a body is read; whether the key is still valid, the calls ask.
-  const identity = await snapshot.identifier.who(headers);
+  const identity = await snapshot.identifier.who(ctx.req);
   const arrival = () => arrivalOf({ gateway, snapshot, identity });
   const asked = await readAsked(ctx, snapshot, { name, seen, arrival }).catch(
     async (error: unknown) => {
@@ -121,7 +121,7 @@ async function readAsked(
 /** What is asked without a tool is free, and only for those whose key is valid now. */
 async function askFree(addressed: Addressed, asked: Asked): Promise<void> {
   const { ctx, messages } = asked;
-  const identity = await addressed.snapshot.identifier.confirm(ctx.req.headers);
+  const identity = await addressed.snapshot.identifier.confirm(ctx.req);
   const call = Object.assign(addressed, { identity });
   await checkAsking(call, asked);
   if (ctx.method === 'GET' || messages.all.some(({ method }) => method === LISTEN)) listen(call);

@@ -218,7 +218,7 @@ export class SocketSession implements Link {
     this.is_alive = false;
     this.ws.ping();
     try {
-      await gateway.snapshot.identifier.who(request.headers);
+      await gateway.snapshot.identifier.who(request);
     } catch (error) {
       const { status } = error as AppError;
       if (status === 401) this.leave({ code: NOT_ALLOWED, error: error as AppError });

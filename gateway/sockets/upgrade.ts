@@ -92,7 +92,7 @@ async function upgrade(
   const { settings, identifier } = gateway.snapshot;
   limitUnpriced({ req: request, set: setter(headers) }, gateway);
   checkOrigin(request.headers, settings.sockets);
-  const identity = await identifier.confirm(request.headers);
+  const identity = await identifier.confirm(request);
   const owner = { key: ownerOf(identity), org_id: identity.org_id };
   checkRoom(gateway, sockets, owner);
   const server = new WebSocketServer({
