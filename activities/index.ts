@@ -6,13 +6,14 @@ import * as reservations from '../domain/ledger/reservations';
 import * as storedIds from '../domain/ledger/stored-ids';
 import * as tickets from '../domain/ledger/tickets';
 import * as verdicts from '../domain/ledger/verdicts';
+import * as cancellation from '../domain/payments/cancellation';
 import * as paymentEvents from '../domain/payments/events';
 import * as refunds from '../domain/payments/refunds';
 import * as paymentSteps from '../domain/payments/steps';
 import type { Secrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
 import * as storedAnswers from '../domain/stored-answers';
-import { createProviderOf, type ProviderOf } from '../payment-providers/configured';
+import { createProviderOf } from '../payment-providers/configured';
 import { createPaymentSteps } from './payments';
 
 interface Dependencies {
@@ -20,7 +21,7 @@ interface Dependencies {
   secrets: Secrets;
   /** Hosts where payment providers may be, beside their own. */
   payment_hosts: readonly string[];
-  /** Until then a verdict may come from an API that does not sign yet. */
+  /** Until then a verdict or a cancellation may come from an API that does not sign yet. */
   accept_unsigned_until?: Date | undefined;
 }
 
@@ -38,8 +39,21 @@ export function createActivities({
   payment_hosts,
   accept_unsigned_until,
 }: Dependencies) {
+  /** Refuses what no API signed: whoever reaches Temporal can send a message. */
+  const requireSigned = async (isSigned: Promise<boolean>) => {
+    const is_signed = await isSigned;
+    const is_accepted = accept_unsigned_until && new Date() < accept_unsigned_until;
+    if (!is_signed && !is_accepted) throw notSigned();
+  };
+  const steps = createPaymentSteps(db, createProviderOf(db, secrets, payment_hosts));
   return {
-    ...paymentActivities(db, createProviderOf(db, secrets, payment_hosts)),
+    ...paymentActivities(db, steps),
+    /** Ends a session at its buyer's wish, which an API has signed. */
+    cancelPayment: (wish: cancellation.Cancellation) =>
+      refusable(async () => {
+        await requireSigned(cancellation.isSigned(db, secrets, wish));
+        return steps.cancelPayment(wish);
+      }),
     /** Milliseconds to the organization's next deadline; null if no hold is open. */
     expireHolds: ({ org_id }: { org_id: string }) =>
       refusable(() => withRetry(() => reservations.sweep(db, org_id))),
@@ -54,14 +68,10 @@ export function createActivities({
         left_ms: await withRetry(() => tickets.expire(db, ticket_id)),
         summary: await tickets.summary(db, ticket_id),
       })),
-    /**
-     * A person's verdict on a ticket; a refusal fails with its code. Only what an API signed is
-     * recorded: whoever reaches Temporal can send an update, and make no money with it.
-     */
+    /** A person's verdict on a ticket, which an API has signed; a refusal fails with its code. */
     recordVerdict: (verdict: verdicts.Verdict) =>
       refusable(async () => {
-        const is_accepted = accept_unsigned_until && new Date() < accept_unsigned_until;
-        if (!is_accepted && !(await verdicts.isSigned(secrets, verdict))) throw notSigned();
+        await requireSigned(verdicts.isSigned(secrets, verdict));
         return withRetry(() => verdicts.decide(db, verdict));
       }),
     /** How a ticket stands, and one line of who asked and who decided. */
@@ -101,13 +111,11 @@ export function createActivities({
 }
 
 /** The steps of payments, each behind the error border. */
-function paymentActivities(db: Db, providerOf: ProviderOf) {
-  const steps = createPaymentSteps(db, providerOf);
+function paymentActivities(db: Db, steps: ReturnType<typeof createPaymentSteps>) {
   return {
     openCheckout: behindBorder(steps.openCheckout),
     collectPayment: behindBorder(steps.collectPayment),
     creditPayment: behindBorder(steps.creditPayment),
-    cancelPayment: behindBorder(steps.cancelPayment),
     debitRefund: behindBorder(steps.debitRefund),
     sendRefund: behindBorder(steps.sendRefund),
     /**
@@ -127,8 +135,8 @@ function paymentActivities(db: Db, providerOf: ProviderOf) {
 function notSigned(): AppError {
   return new AppError(
     'verdict_not_signed',
-    'This verdict was not signed by an API with the SVC_SECRETS_KEY of this worker. Approve and ' +
-      'deny tickets through the API.',
+    'This was not signed by an API with the SVC_SECRETS_KEY of this worker. Decide on tickets and ' +
+      'cancel payments through the API.',
   );
 }
 

@@ -199,12 +199,15 @@ async function take(
   try {
     return { report: await provider.capture(order_id, key), reading };
   } catch (error) {
+    // Without an answer, a capture that was under way still is. Kept before anything else is asked.
+    const isUnderWay = isProviderRefusal(error)
+      ? error.code === 'in_progress'
+      : capture_key !== null;
+    if (isUnderWay !== (capture_key !== null))
+      await questions.holdCaptureKey(db, id, isUnderWay ? key : null);
     // Refused or without an answer: how the order stands decides, and only its own end is one.
     const after = await provider.read(order_id);
     if (after.status === 'gone') throw new UnknownThere();
-    const isUnderWay = isProviderRefusal(error) && error.code === 'in_progress';
-    if (isUnderWay !== (capture_key !== null))
-      await questions.holdCaptureKey(db, id, isUnderWay ? key : null);
     const isStill = after.status === 'open' || after.status === 'approved';
     if (!isStill || !isProviderRefusal(error)) return { report: after, reading };
     if (error.code === 'declined') return { report: { ...after, status: 'declined' }, reading };
@@ -227,8 +230,9 @@ async function close(db: Db, providerOf: ProviderOf, id: string, end: steps.End)
 }
 
 /**
- * Cancels what nobody is paying: a voucher may be out, or the money taken, of which we have not
- * heard. A provider that does not answer keeps nobody from it.
+ * Cancels a session that nobody is paying. The provider is asked first, as a voucher may be out or
+ * the money taken without our knowledge. If it does not answer, the session is canceled all the
+ * same.
  */
 async function cancel(db: Db, providerOf: ProviderOf, id: string): Promise<void> {
   const { status, provider_order_id } = await steps.placeOf(db, id);

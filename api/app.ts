@@ -1,39 +1,33 @@
-import Koa, { type Context } from 'koa';
-import type { Db } from '../domain/sql';
+import Koa from 'koa';
 import { createProviderOf } from '../payment-providers/configured';
 import { conventions } from '../runtime/conventions';
 import type { Logger } from '../runtime/log';
 import { API_VERSION } from '../runtime/version';
 import { createBuckets } from './http/buckets';
 import { createEventStreams } from './http/event-streams';
-import type { Pools } from './http/pools';
 import { type Connections, mount } from './http/route';
+import { createShares } from './http/shares';
 import { requestSpans } from './http/tracing';
 import { createKeyring } from './ledger/keyring';
 import { docs } from './openapi/docs';
 import { routes } from './table';
 
-const gone = /^(ECONNRESET|EPIPE|ECONNABORTED)$/;
+const gone = /^(ECONNRESET|EPIPE|ECONNABORTED|HPE_\w+)$/;
 
-type Made = 'pools' | 'buckets' | 'keyrings' | 'providerOf' | 'event_streams' | 'log';
+type Made = 'buckets' | 'keyrings' | 'shares' | 'providerOf' | 'event_streams' | 'log';
 
-/** One pool serves all who call, unless there is one for each. */
+/** What the application does not make for itself. */
 export type Given = Omit<Connections, Made> & {
-  db: Db;
-  pools?: Pools;
   /** Of one key or person; 0: as many as come. */
   requests_per_minute?: number | undefined;
 };
 
 /** The control plane as a Koa application. */
-export function createApp(
-  { db, requests_per_minute = 0, ...connections }: Given,
-  log: Logger,
-): Koa {
+export function createApp({ requests_per_minute = 0, ...connections }: Given, log: Logger): Koa {
   const app = new Koa();
-  app.on('error', (error, ctx?: Context) => {
-    // A client that breaks off its connection is no error of ours.
-    if (ctx?.res.destroyed && gone.test(error.code ?? '')) return;
+  app.on('error', (error) => {
+    // What a route throws does not come here: this is the client's connection, which it broke off.
+    if (gone.test(error.code ?? '')) return;
     log.error({ err: error }, 'unexpected error');
   });
   app.use(conventions(log));
@@ -43,15 +37,15 @@ export function createApp(
   });
   if (connections.tracing !== undefined) app.use(requestSpans(connections.tracing));
   app.use(docs());
-  const { pools = { people: db, reads: db, machine: db }, secrets, isDraining } = connections;
+  const { pools, secrets, isDraining } = connections;
   const made = {
     buckets: createBuckets(requests_per_minute),
-    pools,
     keyrings: {
       people: createKeyring(pools.people),
       reads: createKeyring(pools.reads),
       machine: createKeyring(pools.machine),
     },
+    shares: { people: createShares(pools.people), reads: createShares(pools.reads) },
     providerOf: createProviderOf(pools.people, secrets, connections.payment_hosts, {
       authorities: connections.payment_authorities ?? [],
     }),

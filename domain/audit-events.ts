@@ -2,7 +2,7 @@ import { isMadeBefore, type Page, type PageRequest, pageOf } from './pages';
 import { type Db, many } from './sql';
 
 /** A change that somebody made: who, what, and how it was before and after, without secrets. */
-export interface AuditEvent {
+interface AuditEvent {
   id: string;
   created_at: Date;
   /** Null if it concerns the whole platform. */
@@ -19,7 +19,7 @@ export interface AuditEvent {
   after: Record<string, unknown> | null;
 }
 
-export interface AuditFilter {
+interface AuditFilter {
   /** Null: of all organizations and of the platform. */
   org_id: string | null;
   actor?: string | undefined;
@@ -55,7 +55,7 @@ export function list(
 }
 
 /** Who acts: the person or else the key, the key that was used, and the request's label. */
-export interface Acting {
+interface Acting {
   actor: string;
   key_id?: string | undefined;
   request_id?: string | undefined;

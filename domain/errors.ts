@@ -28,6 +28,7 @@ const statuses = {
   currency_in_use: 409,
   ticket_owner_differs: 409,
   key_not_active: 409,
+  living_keys_exceeded: 409,
   ticket_redeemed: 409,
   ticket_approved: 409,
   verdict_too_late: 409,
@@ -57,6 +58,7 @@ const statuses = {
   version_not_supported: 426,
   rate_limit_exceeded: 429,
   open_tickets_exceeded: 429,
+  open_checkouts_exceeded: 429,
   usage_constraint_exceeded: 429,
   websocket_stream_limit_reached: 429,
   internal_error: 500,
@@ -185,6 +187,26 @@ export function tooMany(
     rate_limit: { limit, resets_at },
     ...details,
   });
+}
+
+/** A place may be free again after so long. */
+const PLACE_MS = 1_000;
+
+/** The refusal (429) of one more stream or socket than a key or organization may have open. */
+export function fullOf(
+  things: string,
+  whose: 'key' | 'organization',
+  {
+    count,
+    limit,
+    code = 'rate_limit_exceeded',
+  }: { count: number; limit: number; code?: ErrorCode },
+): AppError {
+  return tooMany(
+    code,
+    `This ${whose} has ${count} ${things} open, and one may have ${limit} here by now. Close some of them.`,
+    { limit, resets_at: new Date(Date.now() + PLACE_MS) },
+  );
 }
 
 /** True for an AppError of this or another copy of the module: each test file loads ours anew. */

@@ -104,7 +104,7 @@ export async function list(
       cursor: cursor ?? null,
       since: since ?? null,
       until: until ?? null,
-      types: type === undefined ? [...visible] : visible.filter((one) => one === type),
+      types: visible.filter((kind) => type === undefined || kind === type),
       action: action ?? null,
       agent_id: agent_id ?? null,
       request_id: request_id ?? null,

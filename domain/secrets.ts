@@ -13,13 +13,14 @@ export interface Secrets {
 }
 
 // What each key is derived by. A name that is changed makes every signature of before worthless.
-const signature_keys = {
+const keyLabels = {
   checkout_state: 'svc sign v1',
   verdict: 'svc verdict v1',
+  payment_cancel: 'svc payment cancel v1',
 } as const;
 
-/** What is signed: the state that a buyer carries, or a verdict on its way through Temporal. */
-export type SignatureUse = keyof typeof signature_keys;
+/** What is signed: the state that a buyer carries, and what moves things through Temporal. */
+export type SignatureUse = keyof typeof keyLabels;
 
 type CryptoKey = Awaited<ReturnType<typeof crypto.subtle.importKey>>;
 
@@ -58,7 +59,7 @@ export function createSecrets(key_base64: string): Secrets {
   const sealing = Promise.all([root.then(sealingKey), root.then(keyName)]);
   const signing = new Map<SignatureUse, Promise<CryptoKey>>();
   const keyFor = (use: SignatureUse) => {
-    const known = signing.get(use) ?? root.then((key) => signingKey(key, signature_keys[use]));
+    const known = signing.get(use) ?? root.then((key) => signingKey(key, keyLabels[use]));
     signing.set(use, known);
     return known;
   };

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../domain/errors';
 import type { Logger } from '../runtime/log';
 import { adopt } from './adopt';
+import { createArrivals } from './call/arrivals';
 import type { Gateway } from './call/call';
 import { createHeldCalls } from './call/held-calls';
 import { closeSnapshot, openSnapshot } from './call/snapshot';
@@ -40,6 +41,7 @@ export async function openGateway({
     identities,
     holds: openHolds(control_plane),
     held_calls: createHeldCalls(),
+    arrivals: createArrivals(),
     stored_ids: createStoredIds(),
     tokenizer: openTokenizer(),
     sound: openSound(),

@@ -38,7 +38,7 @@ async function callable(
   { snapshot }: Gateway,
   shapes: ReadonlySet<Shape>,
 ): Promise<Listed[]> {
-  const { allowed_models } = await snapshot.identifier.confirm(ctx.req.headers);
+  const { allowed_models } = await snapshot.identifier.confirm(ctx.req);
   return snapshot.providers.models(shapes, allowed_models);
 }
 

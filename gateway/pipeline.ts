@@ -65,7 +65,7 @@ export function pipelineOf({ countAddress, read, choose, check, send }: Ways): P
  */
 export const counted: Pipeline = async (begun) => {
   const addressed = limitByAddress(begun);
-  const identity = await addressed.snapshot.identifier.confirm(addressed.ctx.req.headers);
+  const identity = await addressed.snapshot.identifier.confirm(addressed.ctx.req);
   const identified = Object.assign(addressed, { identity });
   requireCover(identified);
   const routed = chooseTargets(takeMembers(await readRequest(identified)));

@@ -80,7 +80,7 @@ function socketOnly(path: string): Route {
     path,
     serve: async (ctx, gateway) => {
       limitUnpriced(ctx, gateway);
-      await gateway.snapshot.identifier.who(ctx.req.headers);
+      await gateway.snapshot.identifier.who(ctx.req);
       ctx.set({ connection: 'upgrade', upgrade: 'websocket' });
       throw new AppError(
         'upgrade_required',

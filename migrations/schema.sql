@@ -113,8 +113,11 @@ create table tokens (
   created_at timestamptz not null default clock_timestamp(),
   expires_at timestamptz,
   revoked_at timestamptz,
-  last_used_at timestamptz
+  last_used_at timestamptz,
+  made_with text
 ) with (fillfactor = 50);
+create index tokens_created_by on tokens (org_id, created_by);
+create index tokens_made_with on tokens (made_with) where made_with is not null;
 create unique index tokens_name on tokens (org_id, name) nulls not distinct
 where revoked_at is null;
 create index tokens_org on tokens (org_id, created_at desc);
@@ -127,8 +130,13 @@ create table token_secrets (
   prefix text not null,
   created_at timestamptz not null default clock_timestamp(),
   -- Set when a rotation replaces this secret: it works until then.
-  expires_at timestamptz
+  expires_at timestamptz,
+  issued_to text,
+  issued_with text
 );
+create index token_secrets_issued_to on token_secrets (issued_to) where issued_to is not null;
+create index token_secrets_issued_with on token_secrets (issued_with)
+where issued_with is not null;
 create index token_secrets_token on token_secrets (token_id);
 
 -- The person behind the maker of a key: whom a key stands for, or who made the key that stands for
@@ -139,12 +147,44 @@ $$;
 
 create function name_maker() returns trigger language plpgsql as $$
 begin
+  new.made_with := coalesce(new.made_with, (select k.id from tokens k where k.id = new.created_by));
   new.created_by := maker_of(new.created_by);
   return new;
 end $$;
 
 -- Whoever makes a key: a chain of keys that stand for nobody ends at a person.
 create trigger tokens_maker before insert on tokens for each row execute function name_maker();
+
+-- Notes to whom a value is shown: whoever acts in this transaction.
+create function name_holder() returns trigger language plpgsql as $$
+begin
+  new.issued_to := maker_of(acting());
+  new.issued_with := nullif(current_setting('svc.key_id', true), '');
+  return new;
+end $$;
+
+create trigger token_secrets_holder before insert on token_secrets
+for each row
+execute function name_holder();
+
+-- The keys of an organization that a person, or the holder of a key, may hold, but for those that
+-- only stand for the person.
+create function keys_held_by(p_org_id text, p_by text)
+returns setof text language sql stable as $$
+  with recursive held (id) as (
+    select t.id from tokens t where t.org_id is not distinct from p_org_id and (t.created_by = p_by or t.made_with = p_by)
+    union
+    select t.id from token_secrets s join tokens t on t.id = s.token_id and t.org_id is not distinct from p_org_id
+    where (s.issued_to = p_by or s.issued_with = p_by) and coalesce(s.expires_at > clock_timestamp(), true)
+    union
+    select x.id from held h cross join lateral (
+      select t.id from tokens t where t.made_with = h.id
+      union all
+      select s.token_id from token_secrets s where s.issued_with = h.id and coalesce(s.expires_at > clock_timestamp(), true)
+    ) as x
+  )
+  select t.id from held h join tokens t on t.id = h.id and t.org_id is not distinct from p_org_id
+$$;
 
 ----------------------------------------------------------------------------------------------------
 -- Events and messages to workflows
@@ -2241,7 +2281,8 @@ create table cost_tickets (
   -- A cost ticket keeps the trace of the call that opened it, so that its workflow joins that
   -- trace. It stands beside the stored reserve, not in it: a reserve's digest tells repeats apart,
   -- and a repeat may come in another trace.
-  trace jsonb
+  trace jsonb,
+  refused_verdicts jsonb not null default '{}'
 );
 create index cost_tickets_due on cost_tickets (expires_at) where status = 'open';
 -- The same caller with the same body finds its open ticket again.
@@ -2453,24 +2494,6 @@ begin
   return v_row;
 end $$;
 
--- Records a person's no.
-create function deny_ticket(p_org_id text, p_ticket_id text, p_verdict jsonb)
-returns table(code text, message text, ticket_id text) language plpgsql as $$
-declare
-  t cost_tickets;
-begin
-  perform lock_organization(p_org_id);
-  ticket_id := p_ticket_id;
-  select * into t from cost_tickets q where q.id = p_ticket_id and q.org_id = p_org_id;
-  code := verdict_refusal(t, p_verdict, 'denied');
-  if code is null then
-    update cost_tickets q set decided_by = p_verdict ->> 'by', decided_at = clock_timestamp(), note = p_verdict ->> 'note'
-    where q.id = t.id;
-    perform resolve_ticket(t.id, 'denied', p_verdict ->> 'by_terminal' is null);
-  end if;
-  return next;
-end $$;
-
 -- What costTicket does at the deadline: expires the ticket where it is still open. Returns the
 -- milliseconds that are left while it has some, 0 once it is closed.
 create function expire_ticket(p_ticket_id text) returns double precision language plpgsql as $$
@@ -2586,73 +2609,6 @@ returns text language sql stable as $$
     when p_amount_nanos > 0 and p_is_transfer and w.owner_type = 'organization' then 'manual_credit_not_allowed'
     when p_amount_nanos > 0 and p_is_transfer and p_amount_nanos > (select q.balance_nanos from wallets q
       where q.org_id = p_org_id and q.owner_type = 'organization') then 'insufficient_balance' end
-$$;
-
--- Records a person's yes: credits what is missing and holds it, in one step. The row that it
--- answers has a `code` if it is refused. `valid_until` keeps a verdict that arrives late, after its
--- sender was told to look again, from changing anything.
-create function approve_ticket(p_org_id text, p_ticket_id text, p_verdict jsonb)
-returns table(code text, message text, ticket_id text) language plpgsql
-set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
-declare
-  v_org organizations;
-  t cost_tickets;
-  w wallets;
-  h funded_hold;
-  v_need numeric;
-  v_short numeric;
-  v_amount numeric;
-  v_is_transfer boolean;
-begin
-  v_org := lock_organization(p_org_id);
-  ticket_id := p_ticket_id;
-  select * into t from cost_tickets q where q.id = p_ticket_id and q.org_id = p_org_id;
-  code := verdict_refusal(t, p_verdict, 'approved');
-  if code is null then
-    v_need := need_today(v_org, jsonb_populate_record(null::reserve_item, t.reserve - 'secret_id'));
-    v_is_transfer := v_org.manual_credit = 'platform_only' and not (p_verdict ->> 'is_platform')::boolean;
-    w := wallet_to_fund(t, p_verdict, v_need, v_is_transfer);
-    v_short := greatest(coalesce(v_need, 0) - w.balance_nanos, 0);
-    v_amount := coalesce((p_verdict ->> 'amount_nanos')::numeric, v_short);
-    code := funding_refusal(w, p_org_id, p_verdict, v_amount, v_short, v_is_transfer);
-  end if;
-  if code is null then
-    h := fund_and_hold(t, w, v_amount::bigint, v_is_transfer, p_verdict ->> 'note');
-    code := h.code;
-  end if;
-  if code is not null then
-    return next;
-    return;
-  end if;
-
-  -- The hold is kept for its call until the ticket's own deadline, a day at most.
-  update reservations r set expires_at = greatest(r.expires_at, least(t.expires_at, clock_timestamp() + interval '24 hours'))
-  where r.id = (h.answer).reservation_id
-  returning r.expires_at into t.expires_at;
-  update cost_tickets q set decided_by = p_verdict ->> 'by', decided_at = clock_timestamp(), note = p_verdict ->> 'note',
-    credited_nanos = v_amount, transaction_id = h.transaction_id, reservation_id = (h.answer).reservation_id,
-    estimated_cost_nanos = (h.answer).reserved_amount_nanos, expires_at = t.expires_at,
-    verdict_ids = array_append(q.verdict_ids, p_verdict ->> 'id')
-  where q.id = t.id;
-  perform resolve_ticket(t.id, 'approved', p_verdict ->> 'by_terminal' is null);
-  return next;
-end $$;
-
--- The bound that one more ticket of this item would exceed, as {param, open, resets_at}; null if
--- there is room. A call without a key is bounded by its organization alone.
-create function exceeded_bound(p_org_id text, i reserve_item)
-returns jsonb language sql stable as $$
-  with living as (
-    select q.key_id, q.expires_at from cost_tickets q
-    where q.org_id = p_org_id and q.status = 'open' and q.expires_at > clock_timestamp() limit 500
-  ), of_key as (
-    select q.expires_at from cost_tickets q
-    where q.org_id = p_org_id and q.key_id = i.key_id and q.status = 'open' and q.expires_at > clock_timestamp() limit 50
-  )
-  select jsonb_build_object('param', b.param, 'open', b.open, 'resets_at', b.resets_at)
-  from (select 'key_id', count(*), min(k.expires_at), 50 from of_key k
-    union all select 'org_id', count(*), min(l.expires_at), 500 from living l) as b (param, open, resets_at, most)
-  where b.open >= b.most limit 1
 $$;
 
 -- A refused reserve finds the caller's open ticket for the same body, or opens one if key and
@@ -2984,20 +2940,6 @@ begin
   return true;
 end $$;
 
--- Why a verdict cannot be recorded; 'repeated' where it is the one already recorded. An approval
--- that its call has redeemed is still that approval.
-create function verdict_refusal(t cost_tickets, p_verdict jsonb, p_status text)
-returns text language sql stable as $$
-  select case
-    when t.id is null then 'ticket_not_found'
-    when p_verdict ->> 'id' = any (t.verdict_ids) then 'repeated'
-    when t.status = p_status and (p_status = 'denied' or t.expires_at > clock_timestamp()) then 'repeated'
-    when t.status = 'redeemed' and p_status = 'approved' and t.decided_by is not null then 'repeated'
-    when t.status in ('open', 'approved') and t.expires_at <= clock_timestamp() then 'ticket_expired'
-    when t.status <> 'open' then 'ticket_' || t.status
-    when clock_timestamp() > (p_verdict ->> 'valid_until')::timestamptz then 'verdict_too_late' end
-$$;
-
 -- Sums up what the oldest waiting calls need of a wallet: all of them, and as many of the first as
 -- the given money covers. So few are looked at that a long queue costs a settlement nothing; money
 -- is kept for the rest as their turn comes near.
@@ -3228,24 +3170,6 @@ begin
   return v_answer;
 end $$;
 
--- Says in one event for all refusals of ten minutes that a key or an organization has as many
--- tickets open as it may have; the caller is the first one that was refused.
-create function tell_bound(p_org_id text, i reserve_item, p_bound jsonb)
-returns void language plpgsql as $$
-declare
-  v_key_id text := case p_bound ->> 'param' when 'key_id' then i.key_id end;
-  v_now timestamptz := clock_timestamp();
-begin
-  insert into ticket_bounds as b (org_id, key_id, told_at) values (p_org_id, v_key_id, v_now)
-  on conflict (org_id, key_id) do update set told_at = v_now where b.told_at <= v_now - interval '10 minutes';
-  if found then
-    perform append_event(p_org_id, 'cost_ticket.exceeded', jsonb_build_object('key_id', v_key_id,
-        'open_tickets', p_bound -> 'open', 'resets_at', iso_time((p_bound ->> 'resets_at')::timestamptz),
-        'request_id', i.request_id, 'agent_id', i.agent_id)
-      || caller(trace_of(i.request_id), i.user_id, i.key_id, i.team_id));
-  end if;
-end $$;
-
 -- One ticket pays for one call: the others that waited on it wait on a new one, which people see,
 -- and keep their places. The oldest of them is the call that the new one is asked for.
 create function move_waiters(t cost_tickets) returns void language plpgsql as $$
@@ -3272,6 +3196,144 @@ begin
   where w.org_id = t.org_id and w.ticket_id = t.id and w.answer is null
     and not coalesce((w.redeem ->> 'is_brought')::boolean, false)
     and w.request_id is distinct from (select q.request_id from cost_tickets q where q.id = t.id);
+end $$;
+
+-- How many cost tickets of a key or an organization may be open at one time.
+create function open_tickets_max(p_param text) returns integer language sql immutable as $$
+  select case p_param when 'key_id' then 50 when 'org_id' then 500 end
+$$;
+
+-- The bound that one more ticket of this item would exceed, as {param, open, resets_at}; null if
+-- there is room. A call without a key is bounded by its organization alone.
+create function exceeded_bound(p_org_id text, i reserve_item)
+returns jsonb language sql stable as $$
+  with living as (
+    select q.expires_at from cost_tickets q
+    where q.org_id = p_org_id and q.status = 'open' and q.expires_at > clock_timestamp()
+    order by q.expires_at limit open_tickets_max('org_id')
+  ), of_key as (
+    select q.expires_at from cost_tickets q
+    where q.org_id = p_org_id and q.key_id = i.key_id and q.status = 'open' and q.expires_at > clock_timestamp()
+    order by q.expires_at limit open_tickets_max('key_id')
+  )
+  select jsonb_build_object('param', b.param, 'open', b.open, 'resets_at', b.resets_at)
+  from (select 'key_id', count(*), min(k.expires_at) from of_key k
+    union all select 'org_id', count(*), min(l.expires_at) from living l) as b (param, open, resets_at)
+  where b.open >= open_tickets_max(b.param) order by b.param limit 1
+$$;
+
+-- Says in one event for all refusals of ten minutes that a key or an organization has as many
+-- tickets open as it may have.
+create function tell_bound(p_org_id text, i reserve_item, p_bound jsonb)
+returns void language plpgsql as $$
+declare
+  v_key_id text := case p_bound ->> 'param' when 'key_id' then i.key_id end;
+  v_now timestamptz := clock_timestamp();
+begin
+  delete from ticket_bounds b where b.org_id = p_org_id and b.told_at <= v_now - interval '10 minutes';
+  insert into ticket_bounds (org_id, key_id, told_at) values (p_org_id, v_key_id, v_now) on conflict (org_id, key_id) do nothing;
+  if found then
+    perform append_event(p_org_id, 'cost_ticket.exceeded', jsonb_build_object('key_id', v_key_id,
+        'open_tickets', p_bound -> 'open', 'resets_at', iso_time((p_bound ->> 'resets_at')::timestamptz),
+        'request_id', i.request_id, 'agent_id', i.agent_id)
+      || caller(trace_of(i.request_id), i.user_id, i.key_id, i.team_id));
+  end if;
+end $$;
+
+-- Notes that a verdict was refused.
+create function note_refused_verdict(p_ticket_id text, p_verdict jsonb, p_code text)
+returns void language sql as $$
+  update cost_tickets q set refused_verdicts = case
+      when (select count(*) from jsonb_object_keys(q.refused_verdicts)) < 200 then q.refused_verdicts else '{}' end
+    || jsonb_build_object(p_verdict ->> 'id', p_code)
+  where q.id = p_ticket_id and p_verdict ->> 'id' is not null and not q.refused_verdicts ? (p_verdict ->> 'id')
+    and p_code not in ('repeated', 'ticket_not_found')
+$$;
+
+-- Why a verdict cannot be recorded; 'repeated' where it is the one already recorded. An approval
+-- that its call has redeemed is still that approval.
+create function verdict_refusal(t cost_tickets, p_verdict jsonb, p_status text)
+returns text language sql stable as $$
+  select case
+    when t.id is null then 'ticket_not_found'
+    when p_verdict ->> 'id' = any (t.verdict_ids) then 'repeated'
+    when t.refused_verdicts ? (p_verdict ->> 'id') then t.refused_verdicts ->> (p_verdict ->> 'id')
+    when t.status = p_status and (p_status = 'denied' or t.expires_at > clock_timestamp()) then 'repeated'
+    when t.status = 'redeemed' and p_status = 'approved' and t.decided_by is not null then 'repeated'
+    when t.status in ('open', 'approved') and t.expires_at <= clock_timestamp() then 'ticket_expired'
+    when t.status <> 'open' then 'ticket_' || t.status
+    when clock_timestamp() > (p_verdict ->> 'valid_until')::timestamptz then 'verdict_too_late' end
+$$;
+
+-- Records a person's yes: credits what is missing and holds it, in one step. The row that it
+-- answers has a `code` if it is refused. `valid_until` keeps a verdict that arrives late, after its
+-- sender was told to look again, from changing anything.
+create function approve_ticket(p_org_id text, p_ticket_id text, p_verdict jsonb)
+returns table(code text, message text, ticket_id text) language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_org organizations;
+  t cost_tickets;
+  w wallets;
+  h funded_hold;
+  v_need numeric;
+  v_short numeric;
+  v_amount numeric;
+  v_is_transfer boolean;
+begin
+  v_org := lock_organization(p_org_id);
+  ticket_id := p_ticket_id;
+  select * into t from cost_tickets q where q.id = p_ticket_id and q.org_id = p_org_id;
+  code := verdict_refusal(t, p_verdict, 'approved');
+  if code is null then
+    v_need := need_today(v_org, jsonb_populate_record(null::reserve_item, t.reserve - 'secret_id'));
+    v_is_transfer := v_org.manual_credit = 'platform_only' and not (p_verdict ->> 'is_platform')::boolean;
+    w := wallet_to_fund(t, p_verdict, v_need, v_is_transfer);
+    v_short := greatest(coalesce(v_need, 0) - w.balance_nanos, 0);
+    v_amount := coalesce((p_verdict ->> 'amount_nanos')::numeric, v_short);
+    code := funding_refusal(w, p_org_id, p_verdict, v_amount, v_short, v_is_transfer);
+  end if;
+  if code is null then
+    h := fund_and_hold(t, w, v_amount::bigint, v_is_transfer, p_verdict ->> 'note');
+    code := h.code;
+  end if;
+  if code is not null then
+    perform note_refused_verdict(t.id, p_verdict, code);
+    return next;
+    return;
+  end if;
+
+  -- The hold is kept for its call until the ticket's own deadline, a day at most.
+  update reservations r set expires_at = greatest(r.expires_at, least(t.expires_at, clock_timestamp() + interval '24 hours'))
+  where r.id = (h.answer).reservation_id
+  returning r.expires_at into t.expires_at;
+  update cost_tickets q set decided_by = p_verdict ->> 'by', decided_at = clock_timestamp(), note = p_verdict ->> 'note',
+    credited_nanos = v_amount, transaction_id = h.transaction_id, reservation_id = (h.answer).reservation_id,
+    estimated_cost_nanos = (h.answer).reserved_amount_nanos, expires_at = t.expires_at,
+    verdict_ids = array_append(q.verdict_ids, p_verdict ->> 'id')
+  where q.id = t.id;
+  perform resolve_ticket(t.id, 'approved', p_verdict ->> 'by_terminal' is null);
+  return next;
+end $$;
+
+-- Records a person's no.
+create function deny_ticket(p_org_id text, p_ticket_id text, p_verdict jsonb)
+returns table(code text, message text, ticket_id text) language plpgsql as $$
+declare
+  t cost_tickets;
+begin
+  perform lock_organization(p_org_id);
+  ticket_id := p_ticket_id;
+  select * into t from cost_tickets q where q.id = p_ticket_id and q.org_id = p_org_id;
+  code := verdict_refusal(t, p_verdict, 'denied');
+  if code is null then
+    update cost_tickets q set decided_by = p_verdict ->> 'by', decided_at = clock_timestamp(), note = p_verdict ->> 'note'
+    where q.id = t.id;
+    perform resolve_ticket(t.id, 'denied', p_verdict ->> 'by_terminal' is null);
+  else
+    perform note_refused_verdict(t.id, p_verdict, code);
+  end if;
+  return next;
 end $$;
 
 ----------------------------------------------------------------------------------------------------
@@ -3401,6 +3463,8 @@ where next_check_at is not null;
 create unique index payment_sessions_idempotency on payment_sessions (idempotency)
 where idempotency is not null;
 create index payment_sessions_newest on payment_sessions (created_at desc);
+create index payment_sessions_open on payment_sessions (org_id, expires_at)
+where status = 'created';
 create unique index payment_sessions_order on payment_sessions (provider, provider_order_id)
 where provider_order_id is not null;
 create index payment_sessions_org on payment_sessions (org_id, created_at desc);
@@ -3680,35 +3744,6 @@ returns payment_sessions language sql as $$
   returning *
 $$;
 
--- The provider gave no answer that says how things stand: it is asked again after 1 minute, 5
--- minutes, 1 hour, then daily, after the end too, however often people and webhooks find none
--- before. The clock's own looks stay what they are. Where it has not known the order for a day, the
--- payment failed; money that comes all the same is credited. `p_asked`: up to which question people
--- are told so.
-create function payment_unanswered(p_id text, p_message text, p_is_gone boolean, p_asked integer)
-returns payment_sessions language plpgsql as $$
-declare
-  s payment_sessions;
-begin
-  update payment_sessions q set provider_called_at = null, provider_message = p_message, answered = greatest(q.answered, p_asked),
-    unanswered = q.unanswered + (q.ask_again_at is null or q.ask_again_at <= clock_timestamp())::int,
-    ask_again_at = case when q.ask_again_at > clock_timestamp() then q.ask_again_at
-      else clock_timestamp() + payment_pause(case q.status when 'capturing' then q.status else 'created' end, q.unanswered) end,
-    checks = q.checks + coalesce(q.next_check_at <= clock_timestamp(), false)::int,
-    next_check_at = case when q.next_check_at <= clock_timestamp() then clock_timestamp() + payment_pause(q.status, q.checks + 1)
-      else q.next_check_at end,
-    gone_since = case when p_is_gone then coalesce(q.gone_since, clock_timestamp()) else q.gone_since end,
-    error_code = case when q.status in ('created', 'capturing') then 'provider_unavailable' else q.error_code end,
-    error_message = case when q.status in ('created', 'capturing')
-      then 'The payment provider did not say how this payment stands. It is asked again by itself.' else q.error_message end
-  where q.id = p_id returning * into s;
-  if p_is_gone and s.status = 'capturing' and s.gone_since <= clock_timestamp() - interval '24 hours' then
-    s := close_payment(p_id, 'failed', 'provider_error',
-      'The payment provider does not know this payment any more. If it was paid after all, it is credited.');
-  end if;
-  return s;
-end $$;
-
 -- The provider has the money. Another amount or currency than asked for is never credited by
 -- itself, whatever was decided before.
 create function take_payment(s payment_sessions, p_report jsonb)
@@ -3779,6 +3814,39 @@ begin
   if p_reading > s.reading then
     s := note_claims(s, case when p_report ->> 'capture_id' is null
       then jsonb_build_object('refunds', s.refunds, 'disputes', s.disputes) else p_report end, p_reading);
+  end if;
+  return s;
+end $$;
+
+-- The provider gave no answer that says how things stand: it is asked again after 1 minute, 5
+-- minutes, 1 hour, then daily, after the end too, however often people and webhooks find none
+-- before. The clock's own looks stay what they are. Where it has not known the order for a day, the
+-- payment failed; money that comes all the same is credited. `p_asked`: up to which question people
+-- are told so.
+create function payment_unanswered(p_id text, p_message text, p_is_gone boolean, p_asked integer)
+returns payment_sessions language plpgsql as $$
+declare
+  s payment_sessions;
+begin
+  if p_is_gone then
+    -- It may end, and whoever ends a payment takes its organization before its row.
+    perform lock_payment(p_id);
+  end if;
+  update payment_sessions q set provider_called_at = null, provider_message = p_message, answered = greatest(q.answered, p_asked),
+    unanswered = q.unanswered + (q.ask_again_at is null or q.ask_again_at <= clock_timestamp())::int,
+    ask_again_at = case when q.ask_again_at > clock_timestamp() then q.ask_again_at
+      else clock_timestamp() + payment_pause(case q.status when 'capturing' then q.status else 'created' end, q.unanswered) end,
+    checks = q.checks + coalesce(q.next_check_at <= clock_timestamp(), false)::int,
+    next_check_at = case when q.next_check_at <= clock_timestamp() then clock_timestamp() + payment_pause(q.status, q.checks + 1)
+      else q.next_check_at end,
+    gone_since = case when p_is_gone then coalesce(q.gone_since, clock_timestamp()) else q.gone_since end,
+    error_code = case when q.status in ('created', 'capturing') then 'provider_unavailable' else q.error_code end,
+    error_message = case when q.status in ('created', 'capturing')
+      then 'The payment provider did not say how this payment stands. It is asked again by itself.' else q.error_message end
+  where q.id = p_id returning * into s;
+  if p_is_gone and s.status = 'capturing' and s.gone_since <= clock_timestamp() - interval '24 hours' then
+    s := close_payment(p_id, 'failed', 'provider_error',
+      'The payment provider does not know this payment any more. If it was paid after all, it is credited.');
   end if;
   return s;
 end $$;
@@ -4321,12 +4389,20 @@ create function shown_row(p_row jsonb) returns jsonb language sql immutable as $
     counted_from,config,credentials,webhook_secret,previous_webhook_secret,hash}'::text[]) as m
 $$;
 
--- The secrets and large texts of a row that an update has changed, by name.
+-- The secrets of a row that an update has changed, by name.
 create function changed_secrets(p_old jsonb, p_new jsonb)
 returns jsonb language sql immutable as $$
   select coalesce(jsonb_object_agg(name, 'changed'), '{}')
   from unnest('{credentials,webhook_secret,previous_webhook_secret}'::text[]) as name
   where p_old -> name is distinct from p_new -> name
+$$;
+
+create function write_audit_event(p_org_id text, p_action text, p_object_id text, p_before jsonb,
+  p_after jsonb)
+returns void language sql as $$
+  insert into audit_events (org_id, actor, key_id, request_id, action, object_id, before, after)
+  values (p_org_id, acting(), nullif(current_setting('svc.key_id', true), ''), nullif(current_setting('svc.request_id', true), ''),
+    p_action, p_object_id, p_before, p_after)
 $$;
 
 -- Writes the audit event of a row: `<noun>.<verb>`, with the members that were changed. Arguments:
@@ -4360,14 +4436,11 @@ begin
     v_after := v_after || (select jsonb_build_object('name', u.name, 'email', u.email, 'issuer', u.issuer, 'subject', u.subject)
       from users u where u.id = new.user_id);
   end if;
-  insert into audit_events (org_id, actor, key_id, request_id, action, object_id, before, after)
-  values (
+  perform write_audit_event(
     case tg_table_name
       when 'organizations' then v_row ->> 'id'
       when 'team_members' then (select t.org_id from teams t where t.id = v_row ->> 'team_id')
-      when 'token_secrets' then (select t.org_id from tokens t where t.id = v_row ->> 'token_id')
       else v_row ->> 'org_id' end,
-    acting(), nullif(current_setting('svc.key_id', true), ''), nullif(current_setting('svc.request_id', true), ''),
     tg_argv[0] || '.' || v_verb, coalesce(v_row ->> tg_argv[1], tg_argv[0]), v_before, v_after);
   return null;
 end $$;
@@ -4441,13 +4514,9 @@ execute function record_change('wallet', 'id');
 -- A key's first value is its making.
 create function record_rotation() returns trigger language plpgsql as $$
 begin
-  if exists (select 1 from token_secrets s where s.token_id = new.token_id and s.id <> new.id) then
-    insert into audit_events (org_id, actor, key_id, request_id, action, object_id, after)
-    select t.org_id, acting(), nullif(current_setting('svc.key_id', true), ''),
-      nullif(current_setting('svc.request_id', true), ''), 'key.rotated', t.id,
-      jsonb_build_object('name', t.name, 'prefix', new.prefix)
-    from tokens t where t.id = new.token_id;
-  end if;
+  perform write_audit_event(t.org_id, 'key.rotated', t.id, null, jsonb_build_object('name', t.name, 'prefix', new.prefix))
+  from tokens t
+  where t.id = new.token_id and exists (select 1 from token_secrets s where s.token_id = new.token_id and s.id <> new.id);
   return null;
 end $$;
 

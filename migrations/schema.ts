@@ -17,7 +17,7 @@ import { declaration, inLines, parameters, plain, remark, typeName } from './wor
  */
 const sections: readonly { title: string; files: readonly string[] }[] = [
   { title: 'Organizations, people, teams and agents', files: ['0001'] },
-  { title: 'Keys', files: ['0002', '0038'] },
+  { title: 'Keys', files: ['0002', '0038', '0055'] },
   { title: 'Events and messages to workflows', files: ['0003', '0014', '0034', '0048'] },
   { title: 'Wallets and the ledger', files: ['0004', '0039'] },
   { title: 'Prices', files: ['0005', '0024'] },
@@ -29,13 +29,13 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
   { title: 'Caps on agents', files: ['0008'] },
   {
     title: 'Cost tickets',
-    files: ['0010', '0012', '0013', '0019', '0023', '0035', '0045', '0046'],
+    files: ['0010', '0012', '0013', '0019', '0023', '0035', '0045', '0046', '0049', '0054'],
   },
-  { title: 'Payments', files: ['0015', '0016', '0031'] },
+  { title: 'Payments', files: ['0015', '0016', '0031', '0056'] },
   { title: 'Refunds', files: ['0017', '0032'] },
   { title: 'Gateways', files: ['0018'] },
   { title: 'The proof', files: ['0007'] },
-  { title: 'Who changed what', files: ['0040'] },
+  { title: 'Who changed what', files: ['0040', '0050'] },
   { title: 'Money for owners who are there', files: ['0041'] },
 ];
 

@@ -204,12 +204,14 @@ function reportOf(order: Order): PaymentReport {
   return { status: taken.meaning, capture_id, amount_nanos, currency, refunds, disputes: [] };
 }
 
-/** All of the capture is said to have gone back: what no refund shows is one more. */
+/** All of the capture is said to have gone back: what no refund shows that went is one more. */
 function wholeOf(
   listed: ReportedRefund[],
   { capture_id, ...capture }: { capture_id: string; amount_nanos: bigint; currency: string },
 ): ReportedRefund[] {
-  const rest = listed.reduce((left, made) => left - made.amount_nanos, capture.amount_nanos);
+  const rest = listed
+    .filter(({ status }) => status !== 'failed')
+    .reduce((left, made) => left - made.amount_nanos, capture.amount_nanos);
   if (rest <= 0n) return listed;
   const id = { provider_refund_id: `${capture_id}-rest`, payment_refund_id: null };
   return [...listed, { ...capture, ...id, status: 'succeeded', amount_nanos: rest }];

@@ -50,6 +50,8 @@ function sendError(ctx: Context, error: unknown, log: Logger): void {
   }
   ctx.status = known.status;
   ctx.set(errorHeaders(known));
+  // The rest of a body that does not come is not waited for.
+  if (known.status === 408) ctx.set('connection', 'close');
   ctx.body = toWire(toErrorBody(known, ctx.state.request_id));
 }
 
@@ -80,13 +82,9 @@ export function toRefusal(
 }
 
 /** Two of them name two sites: whoever stands before this service may have believed the other. */
-function requireOneHost({ req: { rawHeaders } }: Context): void {
-  let hosts = 0;
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const name = rawHeaders[at] as string;
-    if (name.length === 4 && name.toLowerCase() === 'host') hosts += 1;
-  }
-  if (hosts > 1) throw new AppError('invalid_request', 'Send the header Host once.');
+function requireOneHost({ req }: Context): void {
+  if ((req.headersDistinct.host?.length ?? 0) > 1)
+    throw new AppError('invalid_request', 'Send the header Host once.');
 }
 
 function unknownPath(ctx: Context): AppError {

@@ -12,12 +12,8 @@ closed.addAddress('168.63.129.16'); // Azure's host.
 closed.addAddress('192.0.0.192'); // Oracle Cloud's metadata.
 closed.addAddress('::', 'ipv6');
 closed.addSubnet('fe80::', 10, 'ipv6');
-closed.addAddress('fd00:ec2::254', 'ipv6'); // AWS's metadata.
+closed.addSubnet('fd00:ec2::', 32, 'ipv6'); // AWS's metadata, credentials, time and names.
 closed.addAddress('fd20:ce::254', 'ipv6'); // Google Cloud's metadata.
-// The same IPv4 addresses within IPv6: NAT64, 6to4, and the form that is no longer used.
-closed.addSubnet('64:ff9b::a9fe:0', 112, 'ipv6');
-closed.addSubnet('2002:a9fe::', 32, 'ipv6');
-closed.addSubnet('::a9fe:0', 112, 'ipv6');
 
 /** A connection that is not made, because of where it would go. */
 export class ClosedAddress extends Error {
@@ -32,7 +28,28 @@ export class ClosedAddress extends Error {
 export function isClosed(address: string): boolean {
   const plain = address.replace(/^\[|\]$/g, '');
   const family = isIP(plain);
-  return family !== 0 && closed.check(plain, family === 6 ? 'ipv6' : 'ipv4');
+  if (family === 4) return closed.check(plain, 'ipv4');
+  if (family !== 6) return false;
+  const inner = innerAddress(plain);
+  return closed.check(plain, 'ipv6') || (inner !== undefined && closed.check(inner, 'ipv4'));
+}
+
+// IPv6 addresses that a network translates to an IPv4 address: NAT64, SIIT, the form that is no
+// longer used (each ends with it), and 6to4, where it follows the prefix.
+const translated = /^(64:ff9b:(0:0:0:0|1:.*)|0:0:0:0:ffff:0|0:0:0:0:0:0(?!:0:)):(\w+):(\w+)$/;
+const six_to_four = /^2002:(\w+):(\w+):/;
+
+/** The IPv4 address that an IPv6 address stands for; undefined if it stands for none. */
+function innerAddress(address: string): string | undefined {
+  const [head = '', tail] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::');
+  const [before, after] = [head, tail ?? ''].map((part) => part.split(':').filter(Boolean));
+  const zeros =
+    tail === undefined ? [] : Array(8 - (before?.length ?? 0) - (after?.length ?? 0)).fill('0');
+  const groups = [...(before ?? []), ...zeros, ...(after ?? [])].join(':');
+  const [high, low] = (translated.exec(groups) ?? six_to_four.exec(groups) ?? []).slice(-2);
+  if (high === undefined || low === undefined) return undefined;
+  const bits = (Number.parseInt(high, 16) << 16) | Number.parseInt(low, 16);
+  return [24, 16, 8, 0].map((shift) => (bits >>> shift) & 255).join('.');
 }
 
 /**

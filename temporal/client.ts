@@ -14,6 +14,7 @@ import { ActivityFailure, ApplicationFailure, NamespaceNotFoundError } from '@te
 import { AppError, type ErrorCode, type ErrorDetails } from '../domain/errors';
 import type { Db } from '../domain/sql';
 import type { Trace } from '../domain/trace';
+import { createTurns, type Turns } from '../runtime/turns';
 import { grpcCode, type TemporalAddress } from './connection';
 import {
   type InputOf,
@@ -33,6 +34,14 @@ const PAUSE_MS = { first: 50, longest: 500 };
 // gRPC: RESOURCE_EXHAUSTED. So answers Temporal, too, if a workflow that has just ended is started
 // again within a second: the tries outlast that second, and end within the time for accepting.
 const EXHAUSTED = 8;
+
+/**
+ * Updates of one organization and kind of workflow that are under way at one time, so that one
+ * organization's many do not keep Temporal and the workers from the others'; the rest wait.
+ */
+const UPDATES_MAX = 8;
+/** What is left of the time for the result is enough for one that has its turn at last. */
+const TURN_MS = 10_000;
 
 export type Temporal = ReturnType<typeof openTemporal>;
 
@@ -72,26 +81,40 @@ export function openTemporal(
     channelArgs: { 'grpc.max_reconnect_backoff_ms': RECONNECT_MS_MAX },
   });
   const client = new Client({ connection, namespace });
+  const turns = createTurns({
+    most: UPDATES_MAX,
+    wait_ms: TURN_MS,
+    message: 'Too much of this organization is under way. Repeat the request after Retry-After.',
+  });
+  const updater = (of: Client) => updaterOf(of, db, turns);
   return {
-    update: updaterOf(client, db),
+    update: updater(client),
     /** The same, whose messages are part of a trace. */
-    inTrace: (trace: Trace) => ({ update: updaterOf(inTrace(client, trace), db) }),
+    inTrace: (trace: Trace) => ({ update: updater(inTrace(client, trace)) }),
     close: () => connection.close(),
   };
 }
 
-function updaterOf(client: Client, db: Db) {
+function updaterOf(client: Client, db: Db, turns: Turns) {
   /**
    * Sends an update to a row's workflow, started if it does not run, and waits for its result.
    * Undefined if the result is not needed and does not come in time. Throws the refusal that the
-   * workflow answers, or 503 if Temporal is away.
+   * workflow answers, or 503 if Temporal is away or too many of its organization are before it.
    */
-  return <W extends WorkflowName, N extends UpdateName<W>>(
+  return async <W extends WorkflowName, N extends UpdateName<W>>(
     start: Start<W>,
     name: N,
     input: InputOf<W, N>,
     options?: UpdateOptions,
-  ): Promise<ResultOf<W, N> | undefined> => update(client, db, { start, name, input, options });
+  ): Promise<ResultOf<W, N> | undefined> => {
+    const give_up_at = Date.now() + RESULT_MS;
+    const end = await turns.take(`${start.org_id} ${start.workflow}`);
+    try {
+      return await update<ResultOf<W, N>>(client, db, { start, name, input, options }, give_up_at);
+    } finally {
+      end();
+    }
+  };
 }
 
 interface Update {
@@ -101,8 +124,12 @@ interface Update {
   options?: UpdateOptions | undefined;
 }
 
-async function update<Result>(client: Client, db: Db, message: Update): Promise<Result> {
-  const give_up_at = Date.now() + RESULT_MS;
+async function update<Result>(
+  client: Client,
+  db: Db,
+  message: Update,
+  give_up_at: number,
+): Promise<Result> {
   for (let pause_ms = PAUSE_MS.first; ; pause_ms = Math.min(2 * pause_ms, PAUSE_MS.longest)) {
     try {
       return await send<Result>(client, db, message, give_up_at);

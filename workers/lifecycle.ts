@@ -27,7 +27,7 @@ export async function main(): Promise<void> {
   const config = loadConfig('worker');
   const log = createLog('worker_lifecycle', config.LOG_LEVEL);
   quietRuntime(log);
-  const db = openDatabase(config.DATABASE_URL, 5, 'worker_lifecycle');
+  const db = openDatabase(config.DATABASE_URL, 10, 'worker_lifecycle');
   const workflow_code = await bundleWorkflows();
   const to = temporalAddress(temporalVariables());
   const connection = await connectWorker(to, log);

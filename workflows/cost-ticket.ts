@@ -1,4 +1,4 @@
-import { defineSearchAttributeKey } from '@temporalio/common';
+import { ApplicationFailure, defineSearchAttributeKey } from '@temporalio/common';
 import {
   allHandlersFinished,
   condition,
@@ -54,6 +54,11 @@ const SLEEP_MS_MAX = 24 * 3_600_000;
 export async function costTicket({ ticket_id }: TicketRef): Promise<TicketStatus> {
   let isClosed = false;
   setHandler(decide, async (verdict) => {
+    if (verdict.ticket_id !== ticket_id)
+      throw ApplicationFailure.nonRetryable(
+        'This verdict is of another ticket.',
+        'verdict_not_signed',
+      );
     const status = await recordVerdict(verdict);
     isClosed = true;
     return status;

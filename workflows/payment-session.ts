@@ -13,6 +13,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities';
+import type { Cancellation } from '../domain/payments/cancellation';
 import type { SessionStatus } from '../domain/payments/sessions';
 import type { Progress } from '../domain/payments/steps';
 
@@ -29,7 +30,7 @@ export const confirm = defineUpdate<SessionStatus, [PaymentRef], 'confirm'>('con
 /**
  * The buyer gives up: answers how the session stands, which is not canceled if it is being paid.
  */
-export const cancel = defineUpdate<SessionStatus, [PaymentRef], 'cancel'>('cancel');
+export const cancel = defineUpdate<SessionStatus, [Cancellation], 'cancel'>('cancel');
 
 /** The provider, or the clock of the reconciler, says that something may have happened. */
 export const providerEvent = defineSignal('providerEvent');
@@ -92,8 +93,10 @@ export async function paymentSession(ref: PaymentRef): Promise<SessionStatus> {
     await condition(() => looked >= mine || isOver);
     return statusOf(progress);
   });
-  setHandler(cancel, async () => {
-    const { status } = await tried(() => cancelPayment(ref), progress);
+  setHandler(cancel, async (given) => {
+    // Of this session, whichever the message names: its signature says whose it is.
+    const wish = { ...given, ...ref };
+    const { status } = await tried(() => cancelPayment(wish), progress);
     wanted += 1;
     return status;
   });

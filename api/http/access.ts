@@ -33,8 +33,6 @@ export interface Access {
   check: (http: Context, sources: Sources) => Promise<Principal>;
 }
 
-export { isPlatformAdmin };
-
 const nobody: Principal = { id: '', org_id: null, user_id: null, scopes: [] };
 
 /** Anyone, without a credential. */
@@ -158,7 +156,8 @@ async function person(
   identity: { issuer: string; subject: string },
 ): Promise<Principal> {
   const all = await members.ofIdentity(db, identity);
-  if (all.length === 0) throw denied('This person is a member of no organization.');
+  if (all.length === 0)
+    throw denied('This person is a member of no organization. Ask an owner or admin to add them.');
   const named = http.get('x-org-id');
   if (named === '' && all.length > 1) {
     throw new AppError(

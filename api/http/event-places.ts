@@ -1,9 +1,9 @@
-import { AppError, tooMany } from '../../domain/errors';
+import { AppError, fullOf } from '../../domain/errors';
 import { fairShare } from '../../domain/shares';
 
+const STREAMS = 'event streams';
 const STREAMS_MAX = 500;
 const STREAMS_PER_ORG_MAX = 50;
-const RETRY_MS = 5_000;
 
 interface Taken {
   all: number;
@@ -19,15 +19,18 @@ export function createEventPlaces() {
     const of_org = taken.get(org_id)?.all ?? 0;
     const of_key = taken.get(org_id)?.by_key.get(key) ?? 0;
     if (all >= STREAMS_MAX)
-      throw new AppError('overloaded', 'Too many event streams are open here.');
+      throw new AppError(
+        'overloaded',
+        'This API has as many event streams open as it takes. Repeat the request later, or list the events: GET /v1/events.',
+      );
     const org_max = Math.min(STREAMS_PER_ORG_MAX, fairShare(STREAMS_MAX, all - of_org));
-    if (of_org >= org_max) throw full('organization', org_max);
+    if (of_org >= org_max) throw fullOf(STREAMS, 'organization', { count: of_org, limit: org_max });
     const key_max = Math.min(org_max, fairShare(STREAMS_PER_ORG_MAX, of_org - of_key));
-    if (of_key >= key_max) throw full('key', key_max);
+    if (of_key >= key_max) throw fullOf(STREAMS, 'key', { count: of_key, limit: key_max });
   }
 
   return {
-    /** Takes a place, or throws; returns how to give the place back. */
+    /** Takes a place, or throws. The function that it returns gives the place back. */
     take(org_id: string, key: string): () => void {
       checkRoom(org_id, key);
       const organization = taken.get(org_id) ?? { all: 0, by_key: new Map() };
@@ -43,12 +46,4 @@ export function createEventPlaces() {
       };
     },
   };
-}
-
-function full(whose: string, limit: number): AppError {
-  return tooMany(
-    'rate_limit_exceeded',
-    `This ${whose} has ${limit} event streams open, which is as many as one ${whose} may have here. Close some of them.`,
-    { limit, resets_at: new Date(Date.now() + RETRY_MS) },
-  );
 }

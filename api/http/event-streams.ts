@@ -17,7 +17,7 @@ const PAUSE_MS_MIN = 20;
 const PAUSE_PER_LOOK = 4;
 
 /** One open stream. */
-export interface Reader {
+export interface Follower {
   org_id: string;
   /** What it may see and has asked for. */
   types: ReadonlySet<string>;
@@ -33,11 +33,14 @@ export interface Reader {
 /** The event streams that this API has open. */
 export type EventStreams = ReturnType<typeof createEventStreams>;
 
-/** The readers of one organization; those that show what they were given, until they take more. */
+/** Who follows in one organization. */
 interface Feed {
   org_id: string;
-  readers: Set<Reader>;
-  busy: Set<Reader>;
+  followers: Set<Follower>;
+  /** Those that take no more yet. */
+  busy: Set<Follower>;
+  /** Those whose last step did not bring them to the next ones. */
+  far: Set<Follower>;
 }
 
 /**
@@ -52,8 +55,8 @@ export function createEventStreams(db: Db, isDraining: () => boolean) {
   const inTurn = createTurns(LOOKS_MAX);
 
   async function run(feed: Feed): Promise<void> {
-    while (feed.readers.size > 0) {
-      if (isDraining()) for (const reader of feed.readers) reader.end();
+    while (feed.followers.size > 0) {
+      if (isDraining()) for (const follower of feed.followers) follower.end();
       const started = performance.now();
       const left = await lookOf(feed);
       const took_ms = performance.now() - started;
@@ -62,92 +65,114 @@ export function createEventStreams(db: Db, isDraining: () => boolean) {
     feeds.delete(feed.org_id);
   }
 
-  /** True if some readers have more to read already. */
+  /** True if some followers have more to read already. */
   async function lookOf(feed: Feed): Promise<boolean> {
     try {
       return await inTurn(async () => look(db, feed, await newest()));
     } catch (error) {
-      // Readers stay while the database is away; anything else is a bug, and ends them.
-      if (!cannotWorkNow(error)) for (const reader of feed.readers) reader.end(error);
+      // Followers stay while the database is away; anything else is a bug, and ends them.
+      if (!cannotWorkNow(error)) for (const follower of feed.followers) follower.end(error);
       return false;
     }
   }
 
   return {
-    /** Takes a place for a stream of a key or person, or throws; returns how to give it back. */
+    /** Takes a place for a stream, or throws. The function that it returns gives it back. */
     takePlace: places.take,
-    /** Shows a reader all events after its place as they become visible; returns how it leaves. */
-    follow(reader: Reader): () => void {
-      const { org_id } = reader;
-      const feed = feeds.get(org_id) ?? { org_id, readers: new Set(), busy: new Set() };
-      feed.readers.add(reader);
+    /** Shows all events after a follower's place as they become visible; returns how it leaves. */
+    follow(follower: Follower): () => void {
+      const { org_id } = follower;
+      const feed = feeds.get(org_id) ?? {
+        org_id,
+        followers: new Set(),
+        busy: new Set(),
+        far: new Set(),
+      };
+      feed.followers.add(follower);
       if (feeds.get(org_id) !== feed) {
         feeds.set(org_id, feed);
-        void run(feed);
+        // Later, so that a process that stops ends it only once its caller can.
+        queueMicrotask(() => void run(feed));
       }
       return () => {
-        feed.readers.delete(reader);
+        feed.followers.delete(follower);
+        feed.far.delete(follower);
       };
     },
   };
 }
 
-async function look(db: Db, feed: Feed, until: Place): Promise<boolean> {
-  const groups = groupsBehind(feed, until).sort(byPlace);
-  const near = groups.at(-1);
-  if (near) await read(db, feed, near, until);
-  // Of the others those that are farthest back: they read as far as the next and then go with them.
-  const [oldest, next] = groups;
-  if (oldest && oldest !== near) await read(db, feed, oldest, placeOf(next as Reader[]));
-  return groupsBehind(feed, until).length > 0;
+/**
+ * One step for all who have something to read, those who have read farthest first: each reads as
+ * far as the next have come and goes with them from there. Nobody waits for one who resumes far
+ * back. Those who do, whom a step does not bring there, wait for the farthest and then share its
+ * steps.
+ */
+async function look(db: Db, feed: Feed, newest: Place): Promise<boolean> {
+  const groups = groupsBehind(feed, newest).sort(byPlace);
+  const farthest = groups.find((group) => isFar(feed, group));
+  let until = newest;
+  for (const [n, group] of groups.reverse().entries()) {
+    const takes_step = n === 0 || group === farthest || !isFar(feed, group);
+    until = takes_step ? await read(db, feed, group, until) : placeOf(group);
+  }
+  return groupsBehind(feed, newest).length > 0;
 }
 
-function placeOf([first]: Reader[]): Place {
-  return (first as Reader).place;
+function isFar({ far }: Feed, group: Follower[]): boolean {
+  return group.some((follower) => far.has(follower));
 }
 
-/** The readers that have something to read, by how far they have read. */
-function groupsBehind(feed: Feed, until: Place): Reader[][] {
-  const groups = new Map<string, Reader[]>();
-  for (const reader of feed.readers) {
-    const { transaction_id, id } = reader.place;
-    if (feed.busy.has(reader) || BigInt(transaction_id) >= BigInt(until.transaction_id)) continue;
+function placeOf([first]: Follower[]): Place {
+  return (first as Follower).place;
+}
+
+/** The followers that have something to read, by how far they have read. */
+function groupsBehind(feed: Feed, until: Place): Follower[][] {
+  const groups = new Map<string, Follower[]>();
+  for (const follower of feed.followers) {
+    const { transaction_id, id } = follower.place;
+    if (feed.busy.has(follower) || BigInt(transaction_id) >= BigInt(until.transaction_id)) continue;
     const group = groups.get(`${transaction_id} ${id}`);
-    if (group) group.push(reader);
-    else groups.set(`${transaction_id} ${id}`, [reader]);
+    if (group) group.push(follower);
+    else groups.set(`${transaction_id} ${id}`, [follower]);
   }
   return [...groups.values()];
 }
 
-function byPlace(a: Reader[], b: Reader[]): number {
+function byPlace(a: Follower[], b: Follower[]): number {
   const [one, other] = [placeOf(a), placeOf(b)];
   const apart = BigInt(one.transaction_id) - BigInt(other.transaction_id);
   if (apart !== 0n) return apart < 0n ? -1 : 1;
   return one.id < other.id ? -1 : 1;
 }
 
-async function read(db: Db, feed: Feed, group: Reader[], until: Place): Promise<void> {
-  const types = new Set(group.flatMap((reader) => [...reader.types]));
+/** Shows a group what comes next; up to where it has read then. */
+async function read(db: Db, feed: Feed, group: Follower[], until: Place): Promise<Place> {
+  const types = new Set(group.flatMap((follower) => [...follower.types]));
   const wanted = { org_id: feed.org_id, types: [...types], scan: SCAN, limit: PAGE };
   const page = await after(db, wanted, placeOf(group), until);
-  for (const reader of group) {
+  for (const follower of group) {
     // It may have gone meanwhile.
-    if (!feed.readers.has(reader)) continue;
-    reader.place = page.place;
+    if (!feed.followers.has(follower)) continue;
+    follower.place = page.place;
+    if (page.place === until) feed.far.delete(follower);
+    else feed.far.add(follower);
     const shown = page.events.filter(
       ({ type, action }) =>
-        reader.types.has(type) && (reader.action === undefined || reader.action === action),
+        follower.types.has(type) && (follower.action === undefined || follower.action === action),
     );
-    const taken = shown.length === 0 || reader.show(shown);
-    if (taken !== true) waitFor(feed, reader, taken);
+    const taken = shown.length === 0 || follower.show(shown);
+    if (taken !== true) waitFor(feed, follower, taken);
   }
+  return page.place;
 }
 
-function waitFor({ busy }: Feed, reader: Reader, taken: Promise<boolean>): void {
-  busy.add(reader);
+function waitFor({ busy }: Feed, follower: Follower, taken: Promise<boolean>): void {
+  busy.add(follower);
   void taken.then((takes_more) => {
-    busy.delete(reader);
-    if (!takes_more) reader.end();
+    busy.delete(follower);
+    if (!takes_more) follower.end();
   });
 }
 

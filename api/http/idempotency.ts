@@ -26,7 +26,7 @@ export async function once<T>(
     await withRetry(() =>
       inName(ctx, async (trx) => {
         const known = await storedAnswers.claim(trx, wanted);
-        if (known) return { ...known, is_replayed: true };
+        if (known) return asReplayed(ctx, known);
         // In a savepoint, so that a refusal undoes its writes but keeps the stored answer.
         const given = await answerOf(ctx, () => trx.transaction(action));
         await storedAnswers.keep(trx, wanted, given);
@@ -49,7 +49,7 @@ export async function onceElsewhere<T>(
   const wanted = await claimOf(ctx, org_id);
   if (wanted === undefined) return action();
   const known = await storedAnswers.claim(ctx.db, wanted);
-  if (known) return replay(ctx, { ...known, is_replayed: true });
+  if (known) return replay(ctx, asReplayed(ctx, known));
   const given = await answerOf(ctx, action).catch(async (error) => {
     // Nothing is kept of it: the key is free for a body that is right.
     await storedAnswers.release(ctx.db, wanted);
@@ -93,11 +93,12 @@ async function answerOf<T>(
   }
 }
 
-function replay(
-  { http }: Ctx,
-  { status, answer, is_replayed }: storedAnswers.StoredAnswer & { is_replayed?: true },
-): undefined {
-  if (is_replayed) http.set('idempotent-replayed', 'true');
+function asReplayed({ http }: Ctx, known: storedAnswers.StoredAnswer): storedAnswers.StoredAnswer {
+  http.set('idempotent-replayed', 'true');
+  return known;
+}
+
+function replay({ http }: Ctx, { status, answer }: storedAnswers.StoredAnswer): undefined {
   http.status = status;
   http.type = 'json';
   http.body = answer;

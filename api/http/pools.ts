@@ -5,10 +5,10 @@ import { openDatabase } from '../../runtime/database';
  * Who shares a pool: gateways, whose calls wait for nobody's lists; people who read, each for a
  * short time; people who write, and reads that take long.
  */
-export type Lane = 'machine' | 'reads' | 'people';
+export type PoolName = 'machine' | 'reads' | 'people';
 
 /** The pools of connections to the database. */
-export type Pools = Record<Lane, Db>;
+export type Pools = Record<PoolName, Db>;
 
 /** What people read is read within so long, or not at all. */
 const READ_MS = 5_000;
@@ -29,7 +29,7 @@ export function openPools(config: PoolConfig): Pools {
 }
 
 /** Whose pool serves a route. */
-export function laneOf({
+export function poolOf({
   method,
   path,
   is_long,
@@ -37,16 +37,16 @@ export function laneOf({
   method: string;
   path: string;
   is_long: boolean;
-}): Lane {
+}): PoolName {
   if (path.startsWith('/v1/gateway/')) return 'machine';
   return method === 'get' && !is_long ? 'reads' : 'people';
 }
 
 /** The pools of which no connection is free and somebody waits for one. */
-export function exhaustedOf(pools: Pools): Lane[] {
-  const lanes = Object.keys(pools) as Lane[];
-  return lanes.filter((lane) => {
-    const { pool } = pools[lane].client as { pool: PoolState };
+export function exhaustedOf(pools: Pools): PoolName[] {
+  const names = Object.keys(pools) as PoolName[];
+  return names.filter((name) => {
+    const { pool } = pools[name].client as { pool: PoolState };
     return pool.numUsed() >= pool.max && pool.numPendingAcquires() > 0;
   });
 }

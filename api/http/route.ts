@@ -19,12 +19,13 @@ import { inName } from './acting';
 import { LARGE, OF_MACHINES, readJson, requireText, SMALL } from './body';
 import type { createBuckets } from './buckets';
 import type { EventStreams } from './event-streams';
-import { type Lane, laneOf, type Pools } from './pools';
+import { type PoolName, type Pools, poolOf } from './pools';
+import type { Shares } from './shares';
 import { inTrace } from './tracing';
 
 /** The first argument of every handler: connections, the caller, and the request's label. */
 export interface Ctx {
-  /** The pool of this route's callers. */
+  /** The pool of this route's callers, as far as their organization's share of it goes. */
   db: Db;
   pools: Pools;
   keys: Keyring;
@@ -123,7 +124,8 @@ export function route<Input extends z.ZodObject>({ handler, ...row }: RouteRow<I
 
 export interface Connections extends Pick<Sources, 'jwt'> {
   pools: Pools;
-  keyrings: Record<Lane, Keyring>;
+  keyrings: Record<PoolName, Keyring>;
+  shares: Record<Exclude<PoolName, 'machine'>, Shares>;
   buckets: ReturnType<typeof createBuckets>;
   batches: Batches;
   waiters: Waiters;
@@ -150,18 +152,43 @@ export function mount(routes: readonly Route[], connections: Connections): Route
 
 async function serve(row: Route, http: Context, connections: Connections): Promise<void> {
   addToLine(http, { route: row.path });
-  const { pools, keyrings, jwt, batches, waiters, secrets, tracing, log } = connections;
-  const lane = laneOf(row);
-  const sources = { db: pools[lane], keys: keyrings[lane], jwt };
+  const { pools, keyrings, jwt, buckets, shares } = connections;
+  const pool = poolOf(row);
+  const sources = { db: pools[pool], keys: keyrings[pool], jwt };
   const principal = await row.access.check(http, sources);
   addToLine(http, callerOf(principal));
+  const caller = { pool, sources, principal };
+  if (pool === 'machine') return answer(row, http, connections, { ...caller, db: sources.db });
+  if (principal.id !== '') buckets.take(principal.id);
+  const share = shares[pool].take(principal);
+  try {
+    await answer(row, http, connections, { ...caller, db: share.db });
+  } finally {
+    share.end();
+  }
+}
+
+/** Whose request it is, and with which connections it is answered. */
+interface Caller {
+  pool: PoolName;
+  sources: Sources;
+  principal: Principal;
+  db: Db;
+}
+
+async function answer(
+  row: Route,
+  http: Context,
+  connections: Connections,
+  { pool, sources, principal, db }: Caller,
+): Promise<void> {
+  const { pools, batches, waiters, secrets, tracing, log } = connections;
   const hasJson = row.method !== 'get' && !row.is_raw;
-  if (lane !== 'machine' && principal.id !== '') connections.buckets.take(principal.id);
-  const body = hasJson ? await readJson(http, boundsOf(row, lane)) : {};
+  const body = hasJson ? await readJson(http, boundsOf(row, pool)) : {};
   http.state.body = body;
   const run = row.prepare(merge(http.params as Record<string, string>, http.query, body));
   const ctx: Ctx = {
-    db: sources.db,
+    db,
     pools,
     keys: sources.keys,
     batches,
@@ -183,14 +210,14 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
   // A handler writes in one transaction; if PostgreSQL undoes it, the whole handler runs again.
   const once = async () =>
     row.is_recorded ? inName(ctx, async (trx) => run({ ...ctx, db: trx })) : run(ctx);
-  const answer = await (row.method === 'get' ? once() : withRetry(once));
+  const result = await (row.method === 'get' ? once() : withRetry(once));
   if (http.respond === false || http.body !== undefined) return;
   http.status = row.status;
-  http.body = toWire(answer) ?? {};
+  http.body = toWire(result) ?? {};
 }
 
-function boundsOf({ is_large }: Route, lane: Lane) {
-  if (lane === 'machine') return OF_MACHINES;
+function boundsOf({ is_large }: Route, pool: PoolName) {
+  if (pool === 'machine') return OF_MACHINES;
   return is_large ? LARGE : SMALL;
 }
 

@@ -4,6 +4,7 @@ import * as configs from '../../domain/gateway-config';
 import * as answers from '../answers/machine';
 import * as shared from '../answers/shared';
 import { controlPlane, platformAdmin } from '../http/access';
+import { answerUnlessKnown } from '../http/etags';
 import { id, instant, page } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
@@ -118,16 +119,9 @@ async function poll({ db, http }: Ctx) {
   const current = await configs.current(db);
   if (current === undefined || current.config === null)
     throw new AppError('not_found', 'Gateways run their own files: PUT /v1/admin/gateway-config.');
-  http.set('etag', `"${current.version}"`);
-  http.set('cache-control', 'no-cache');
-  http.status = 200;
-  if (http.fresh) {
-    http.status = 304;
-    http.body = null;
-    return undefined;
-  }
   const { version, config } = shown(current);
-  return { version, config };
+  http.type = 'json';
+  answerUnlessKnown(http, String(version), JSON.stringify({ version, config }));
 }
 
 async function note({ db, http }: Ctx, given: z.infer<typeof report>) {

@@ -4,6 +4,7 @@ import path from 'node:path';
 import type { Context, Middleware } from 'koa';
 import absolutePath from 'swagger-ui-dist/absolute-path';
 import { root } from '../../runtime/root';
+import { answerUnlessKnown } from '../http/etags';
 
 const page = `<!doctype html>
 <html lang="en">
@@ -48,18 +49,16 @@ export function docs(): Middleware {
     if (file === undefined || (ctx.method !== 'GET' && ctx.method !== 'HEAD')) return next();
     const loading = known.get(ctx.path) ?? load(file.read);
     known.set(ctx.path, loading);
+    // What could not be read is read again for the next who asks.
+    loading.catch(() => known.delete(ctx.path));
     const { body, etag } = await loading;
     send(ctx, { type: file.type, body, etag });
   };
 }
 
 function send(ctx: Context, { type, body, etag }: { type: string; body: string; etag: string }) {
-  ctx.set('cache-control', 'no-cache');
   if (type === 'html')
     ctx.set({ 'content-security-policy': POLICY, 'referrer-policy': 'no-referrer' });
-  ctx.status = 200;
-  ctx.etag = etag;
   ctx.type = type;
-  if (ctx.fresh) ctx.status = 304;
-  else ctx.body = body;
+  answerUnlessKnown(ctx, etag, body);
 }

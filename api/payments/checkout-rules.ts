@@ -6,8 +6,9 @@ import { getConfig, type PlatformConfig, usableProviders } from '../../domain/pa
 import { minimumNanos, type ProviderName, stepNanos } from '../../domain/payments/currencies';
 import { getOrgSettings } from '../../domain/payments/settings';
 import * as members from '../../domain/people/members';
+import { isPlatformAdmin } from '../../domain/people/rights';
 import type { Db } from '../../domain/sql';
-import { isPlatformAdmin, type Principal } from '../http/access';
+import type { Principal } from '../http/access';
 import { allowedReturn } from './return-urls';
 
 /** A checkout that somebody asks for; amounts are nanos. */

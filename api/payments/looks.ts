@@ -1,3 +1,4 @@
+import * as cancellation from '../../domain/payments/cancellation';
 import * as questions from '../../domain/payments/questions';
 import * as payments from '../../domain/payments/sessions';
 import * as steps from '../../domain/payments/steps';
@@ -37,17 +38,16 @@ export async function settle(ctx: Ctx, { id: session_id, org_id }: payments.Sess
 
 /** A message to the session's workflow, which is started if it does not run. */
 export async function message(
-  { db, temporal }: Ctx,
+  { db, temporal, secrets }: Ctx,
   { org_id, session_id }: { org_id: string; session_id: string },
   name: 'approval' | 'confirm' | 'cancel',
   options: UpdateOptions = {},
 ): Promise<void> {
+  const input =
+    name === 'cancel'
+      ? await cancellation.sign(db, secrets, session_id)
+      : { payment_session_id: session_id };
   const start = { workflow: 'paymentSession', workflow_id: session_id, org_id } as const;
   const isUnderWay = () => steps.isUnderWay(db, session_id);
-  await temporal.update(
-    start,
-    name,
-    { payment_session_id: session_id },
-    { isUnderWay, ...options },
-  );
+  await temporal.update(start, name, input, { isUnderWay, ...options });
 }

@@ -4,10 +4,11 @@ import { AppError } from '../../domain/errors';
 import type { ProviderName } from '../../domain/payments/currencies';
 import * as questions from '../../domain/payments/questions';
 import * as payments from '../../domain/payments/sessions';
+import { isPlatformAdmin } from '../../domain/people/rights';
 import type { Db } from '../../domain/sql';
 import * as answers from '../answers/payments';
 import * as shared from '../answers/shared';
-import { actingOrg, isPlatformAdmin, member, type Principal, permission } from '../http/access';
+import { actingOrg, member, type Principal, permission } from '../http/access';
 import { id, instant, page, paymentProvider, positiveAmount, providerId } from '../http/fields';
 import { idempotencyKey } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
@@ -121,7 +122,9 @@ export async function makeCheckout(ctx: Ctx, input: z.infer<typeof checkout>) {
   if (!isBegun) {
     // All who ask under one Idempotency-Key wait for one try at the provider.
     const asked = await questions.ask(db, session_id, { pause_s: 0 });
-    await message(ctx, { org_id, session_id }, 'approval', { update_id: `approval-${asked}` });
+    // Answered meanwhile: the row says it.
+    if (asked !== undefined)
+      await message(ctx, { org_id, session_id }, 'approval', { update_id: `approval-${asked}` });
   }
   const approval = await payments.approvalOf(db, session_id);
   const { approval_url, status, error_message } = approval;

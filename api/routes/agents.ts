@@ -57,7 +57,9 @@ async function listAgents(
 }
 
 async function createAgent({ db, principal }: Ctx, input: z.infer<typeof named>) {
-  return organizations.createAgent(db, await actingOrg(db, principal, input.id), input.name);
+  const org_id = await actingOrg(db, principal, input.id);
+  await rights.lock(db, org_id, principal, 'agents:write');
+  return organizations.createAgent(db, org_id, input.name);
 }
 
 async function archiveAgent(
@@ -65,6 +67,6 @@ async function archiveAgent(
   { id: org_id, agent_id }: z.infer<typeof oneAgent>,
 ) {
   const acting = await actingOrg(db, principal, org_id);
-  await rights.lock(db, acting, principal);
+  await rights.lock(db, acting, principal, 'agents:write');
   await organizations.archiveAgent(db, acting, agent_id);
 }

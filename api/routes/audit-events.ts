@@ -1,8 +1,9 @@
 import { z } from 'zod';
 import * as auditEvents from '../../domain/audit-events';
+import { isPlatformAdmin } from '../../domain/people/rights';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
-import { actingOrg, isPlatformAdmin, permission } from '../http/access';
+import { actingOrg, permission } from '../http/access';
 import { id, instant, page } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 

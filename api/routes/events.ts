@@ -2,6 +2,8 @@ import { z } from 'zod';
 import { AppError, isAppError } from '../../domain/errors';
 import { newestPlace, placeOf } from '../../domain/event-places';
 import * as events from '../../domain/events';
+import { isPlatformAdmin } from '../../domain/people/rights';
+import { cannotWorkNow } from '../../domain/sql';
 import { toWire } from '../../runtime/wire';
 import * as answers from '../answers/events';
 import {
@@ -9,10 +11,9 @@ import {
   actingOrg,
   anyPermission,
   controlPlane,
-  isPlatformAdmin,
   type Principal,
 } from '../http/access';
-import type { Reader } from '../http/event-streams';
+import type { Follower } from '../http/event-streams';
 import { id, instant } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
@@ -66,13 +67,13 @@ function isPlainValue(value: unknown, depth: number): boolean {
   return true;
 }
 
-const readers: Access = anyPermission('events:read', 'org:billing');
+const seeing: Access = anyPermission('events:read', 'org:billing');
 
 export const eventRoutes = [
   route({
     method: 'get',
     path: '/v1/events',
-    access: readers,
+    access: seeing,
     input: listed,
     handler: list,
     summary: 'What happened, newest first. Without events:read only what concerns money.',
@@ -82,7 +83,7 @@ export const eventRoutes = [
   route({
     method: 'get',
     path: '/v1/events/stream',
-    access: readers,
+    access: seeing,
     input: followed,
     handler: follow,
     summary: 'What happens, as server-sent events; Last-Event-ID resumes where a reader was.',
@@ -90,7 +91,7 @@ export const eventRoutes = [
   route({
     method: 'get',
     path: '/v1/events/:id',
-    access: readers,
+    access: seeing,
     input: shown,
     handler: show,
     summary: 'One event.',
@@ -155,15 +156,15 @@ async function record({ db }: Ctx, { items }: z.infer<typeof batch>) {
 
 const RECONNECT_MS = 2_000;
 /**
- * Comment lines keep proxies from closing a quiet stream, and look what the reader may still read.
+ * Comment lines keep proxies from closing a quiet stream, and look what its follower may still see.
  */
 const HEARTBEAT_MS = 5_000;
-/** A reader that reads nothing for so long is disconnected. */
+/** A follower that reads nothing for so long is disconnected. */
 const IDLE_MS = 60_000;
 
 /**
- * Writes events as they become visible, until the reader goes, its credential ends or this process
- * stops.
+ * Writes events as they become visible, until the follower goes, its credential ends or this
+ * process stops.
  */
 async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> {
   const { db, http, principal } = ctx;
@@ -186,18 +187,26 @@ async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> 
   http.respond = false;
   res.writeHead(200, streamHeaders);
   res.write(`retry: ${RECONNECT_MS}\n\n`);
-  // A reader that disconnects is no error of ours.
+  // A follower that disconnects is no error of ours.
   res.on('error', () => undefined);
   const { org_id, action } = filter;
   const types = typesOf(filter);
   const show = (page: readonly events.Event[]) => showOn(res, page);
-  const reader: Reader = { org_id, types, action, place, show, end };
-  const leave = ctx.event_streams.follow(reader);
-  const timer = setInterval(() => void beat(ctx, reader, asked), HEARTBEAT_MS).unref();
+  const follower: Follower = { org_id, types, action, place, show, end };
+  const leave = ctx.event_streams.follow(follower);
+  let timer = beatLater();
+
+  // The next beat is set once this one is through, however long that takes.
+  function beatLater(): NodeJS.Timeout {
+    return setTimeout(async () => {
+      await beat(ctx, follower, asked);
+      if (!res.writableEnded && !res.destroyed) timer = beatLater();
+    }, HEARTBEAT_MS).unref();
+  }
 
   function end(error?: unknown): void {
     if (error !== undefined && !res.destroyed) http.app.emit('error', error, http);
-    clearInterval(timer);
+    clearTimeout(timer);
     leave();
     res.end();
   }
@@ -214,20 +223,21 @@ const streamHeaders = {
 };
 
 function typesOf({ visible, type }: events.Filter): ReadonlySet<string> {
-  return new Set(visible.filter((one) => type === undefined || one === type));
+  return new Set(visible.filter((kind) => type === undefined || kind === type));
 }
 
-/** Says that the stream lives, and shows from now on what its reader may see by now. */
-async function beat(ctx: Ctx, reader: Reader, asked: z.infer<typeof followed>): Promise<void> {
+/** Says that the stream lives, and shows from now on what its follower may see by now. */
+async function beat(ctx: Ctx, follower: Follower, asked: z.infer<typeof followed>): Promise<void> {
   try {
     const principal = await ctx.principalNow();
     const filter = await filterOf({ db: ctx.db, principal }, asked);
-    reader.types = typesOf(filter);
-    if (filter.org_id !== reader.org_id) reader.end();
+    follower.types = typesOf(filter);
+    if (filter.org_id !== follower.org_id) follower.end();
     else ctx.http.res.write(': still here\n\n');
   } catch (error) {
-    // While nobody can be asked, the reader keeps what it was given.
-    if (isAppError(error) && error.status < 500) reader.end();
+    // While nobody can be asked, the follower keeps what it was given.
+    if (isAppError(error) ? error.status >= 500 : cannotWorkNow(error)) return;
+    follower.end(isAppError(error) ? undefined : error);
   }
 }
 
@@ -240,7 +250,7 @@ function frame(event: events.Event): string {
   return `id: ${event.id}\nevent: ${event.type}\ndata: ${JSON.stringify(toWire(event))}\n\n`;
 }
 
-/** True once the socket has drained; false if the reader has gone or reads nothing. */
+/** True once the socket has drained; false if the follower has gone or reads nothing. */
 function drained(res: Ctx['http']['res']): Promise<boolean> {
   return new Promise((resolve) => {
     if (res.destroyed) return resolve(false);

@@ -2,9 +2,10 @@ import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import * as members from '../../domain/people/members';
 import * as rights from '../../domain/people/rights';
+import { rolePermissions } from '../../domain/people/roles';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
-import { actingOrg, isPlatformAdmin, member, permission } from '../http/access';
+import { actingOrg, member, permission } from '../http/access';
 import { id, name, page } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
@@ -115,7 +116,7 @@ async function addMember(
 ) {
   // A caller who may map JWTs to people could take over another organization's; only the platform
   // knows its issuer.
-  if (person.issuer !== undefined && !isPlatformAdmin(principal)) {
+  if (person.issuer !== undefined && !rights.isPlatformAdmin(principal)) {
     throw new AppError(
       'permission_denied',
       'Only a platform admin may bind a person to an issuer and subject.',
@@ -125,24 +126,25 @@ async function addMember(
     );
   }
   const org_id = await actingOrg(db, principal, named_id);
-  rights.mayManage(await rights.lock(db, org_id, principal), person.role);
-  return members.add(db, org_id, person, isPlatformAdmin(principal));
+  const caller = await rights.lock(db, org_id, principal, 'org:members');
+  rights.requireScopes(caller, rolePermissions[person.role], 'role');
+  return members.add(db, org_id, person, rights.isPlatformAdmin(principal));
 }
 
 async function setRole(
   { db, principal }: Ctx,
-  { id: named_id, user_id, role: given, keep_keys: keep }: z.infer<typeof memberRole>,
+  { id: named_id, user_id, role: given, keep_keys }: z.infer<typeof memberRole>,
 ) {
   const org_id = await actingOrg(db, principal, named_id);
-  const caller = await rights.lock(db, org_id, principal);
-  return members.setRole(db, { org_id, user_id }, given, { caller, keep_keys: keep });
+  const caller = await rights.lock(db, org_id, principal, 'org:members');
+  return members.setRole(db, { org_id, user_id }, given, { caller, keep_keys });
 }
 
 async function removeMember(
   { db, principal }: Ctx,
-  { id: named_id, user_id, keep_keys: keep }: z.infer<typeof oneMember>,
+  { id: named_id, user_id, keep_keys }: z.infer<typeof oneMember>,
 ) {
   const org_id = await actingOrg(db, principal, named_id);
-  const caller = await rights.lock(db, org_id, principal);
-  return members.remove(db, { org_id, user_id }, { caller, keep_keys: keep });
+  const caller = await rights.lock(db, org_id, principal, 'org:members');
+  return members.remove(db, { org_id, user_id }, { caller, keep_keys });
 }

@@ -124,7 +124,9 @@ async function listTeams(
 }
 
 async function createTeam({ db, principal }: Ctx, input: z.infer<typeof named>) {
-  return organizations.createTeam(db, await actingOrg(db, principal, input.id), input.name);
+  const org_id = await actingOrg(db, principal, input.id);
+  await rights.lock(db, org_id, principal, 'org:members');
+  return organizations.createTeam(db, org_id, input.name);
 }
 
 async function archiveTeam(
@@ -132,15 +134,16 @@ async function archiveTeam(
   { id: org_id, team_id }: z.infer<typeof oneTeam>,
 ) {
   const acting = await actingOrg(db, principal, org_id);
-  await rights.lock(db, acting, principal);
+  await rights.lock(db, acting, principal, 'org:members');
   await organizations.archiveTeam(db, acting, team_id);
 }
 
 async function addTeamMember({ db, principal }: Ctx, input: z.infer<typeof teamMember>) {
   const org_id = await actingOrg(db, principal, input.id);
-  await rights.lock(db, org_id, principal);
-  await members.addToTeam(db, org_id, input.team_id, input.user_id);
-  return { team_id: input.team_id, user_id: input.user_id };
+  await rights.lock(db, org_id, principal, 'org:members');
+  const { team_id, user_id } = input;
+  await members.addToTeam(db, { org_id, team_id, user_id });
+  return { team_id, user_id };
 }
 
 async function removeTeamMember(
@@ -148,6 +151,6 @@ async function removeTeamMember(
   { id: named_id, team_id, user_id }: z.infer<typeof teamMember>,
 ) {
   const org_id = await actingOrg(db, principal, named_id);
-  await rights.lock(db, org_id, principal);
+  await rights.lock(db, org_id, principal, 'org:members');
   return members.removeFromTeam(db, { org_id, team_id, user_id });
 }

@@ -7,6 +7,7 @@ import { toWire } from '../../runtime/wire';
 import * as answers from '../answers/money';
 import * as shared from '../answers/shared';
 import { open, platformAdmin } from '../http/access';
+import { answerUnlessKnown } from '../http/etags';
 import { currency, flag, id, instant } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
@@ -131,13 +132,8 @@ export const pricingRoutes = [
 
 async function catalog({ db, http }: Ctx) {
   const body = JSON.stringify(toWire({ models: await pricing.catalog(db) }));
-  http.set('etag', `"${(await sha256(body)).slice(0, 32)}"`);
-  http.set('cache-control', 'no-cache');
   http.type = 'json';
-  http.status = 200;
-  const isKnown = http.fresh;
-  if (isKnown) http.status = 304;
-  http.body = isKnown ? null : body;
+  answerUnlessKnown(http, (await sha256(body)).slice(0, 32), body);
 }
 
 async function list({ db }: Ctx) {

@@ -6,7 +6,7 @@ import * as tokens from '../../domain/people/tokens';
 import type { Db } from '../../domain/sql';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
-import { actingOrg, isPlatformAdmin, type Principal, permission } from '../http/access';
+import { actingOrg, type Principal, permission } from '../http/access';
 import { amount, id, instant, name, page } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
@@ -106,7 +106,8 @@ export const tokenRoutes = [
 
 async function issue({ db, principal }: Ctx, input: z.infer<typeof newToken>) {
   const org_id = await tokenOrg(db, principal, input);
-  checkScopes(principal, input, org_id);
+  const caller = await asNow(db, principal, org_id);
+  checkScopes(caller, input, org_id);
   const isPast = input.expires_at && input.expires_at.getTime() <= Date.now();
   if (isPast)
     throw new AppError('invalid_field', 'expires_at must be in the future.', {
@@ -125,7 +126,7 @@ async function issue({ db, principal }: Ctx, input: z.infer<typeof newToken>) {
     expires_at: input.expires_at ?? null,
     created_by: principal.id,
   };
-  return tokens.issue(db, token, principal);
+  return tokens.issue(db, token, caller);
 }
 
 async function list({ db, principal }: Ctx, { org_id, ...filter }: z.infer<typeof listQuery>) {
@@ -138,27 +139,26 @@ async function find({ db, principal }: Ctx, input: z.infer<typeof byName>) {
 }
 
 async function revoke({ db, principal }: Ctx, input: z.infer<typeof byName>) {
-  const { org_id, caller } = await asNow(db, principal, input.org_id);
+  const org_id = await readOrg(db, principal, input.org_id);
+  const caller = await asNow(db, principal, org_id);
   const token = await tokens.find(db, org_id, input.name);
-  const isOwn = token.user_id !== null && token.user_id === principal.user_id;
-  if (!isOwn) await rights.mayChange(db, { org_id, caller }, token);
+  await rights.requireChangeable(db, { org_id, caller }, token);
   return tokens.revoke(db, org_id, input.name);
 }
 
 async function rotate({ db, principal }: Ctx, input: z.infer<typeof rotation>) {
-  const { org_id, caller } = await asNow(db, principal, input.org_id);
+  const org_id = await readOrg(db, principal, input.org_id);
+  const caller = await asNow(db, principal, org_id);
   const token = await tokens.find(db, org_id, input.name);
   // The answer holds a working key, so it is as good as a new one with these scopes.
-  await rights.mayChange(db, { org_id, caller }, token);
+  await rights.requireChangeable(db, { org_id, caller }, token);
   const key = await tokens.rotate(db, token, input.overlap_seconds);
   return { ...(await tokens.find(db, org_id, input.name)), key };
 }
 
-/** The organization, locked, and what the caller may do in it now. */
-async function asNow(db: Db, principal: Principal, named: string | undefined) {
-  const org_id = await readOrg(db, principal, named);
-  const caller = org_id === null ? principal : await rights.lock(db, org_id, principal);
-  return { org_id, caller };
+/** The caller with what they may do in the organization by now, which is locked. */
+async function asNow(db: Db, principal: Principal, org_id: string | null): Promise<Principal> {
+  return org_id === null ? principal : rights.lock(db, org_id, principal, 'tokens:write');
 }
 
 /**
@@ -170,7 +170,8 @@ async function readOrg(
   principal: Principal,
   org_id: string | undefined,
 ): Promise<string | null> {
-  if (isPlatformAdmin(principal) && principal.org_id === null && org_id === undefined) return null;
+  if (rights.isPlatformAdmin(principal) && principal.org_id === null && org_id === undefined)
+    return null;
   return actingOrg(db, principal, org_id);
 }
 
@@ -181,7 +182,7 @@ async function tokenOrg(
   input: z.infer<typeof newToken>,
 ): Promise<string | null> {
   const isPlatformKey = input.scopes.some((scope) => platformPermissions.includes(scope));
-  if (isPlatformKey && isPlatformAdmin(principal) && input.org_id === undefined) return null;
+  if (isPlatformKey && rights.isPlatformAdmin(principal) && input.org_id === undefined) return null;
   return actingOrg(db, principal, input.org_id);
 }
 

@@ -4,17 +4,11 @@ import * as pricing from '../../domain/ledger/pricing';
 import * as transactions from '../../domain/ledger/transactions';
 import * as walletSettings from '../../domain/ledger/wallet-settings';
 import * as wallets from '../../domain/ledger/wallets';
+import { isPlatformAdmin } from '../../domain/people/rights';
 import type { Db } from '../../domain/sql';
 import * as answers from '../answers/money';
 import * as shared from '../answers/shared';
-import {
-  actingOrg,
-  isPlatformAdmin,
-  member,
-  type Principal,
-  permission,
-  platformAdmin,
-} from '../http/access';
+import { actingOrg, member, type Principal, permission, platformAdmin } from '../http/access';
 import { amount, currency, id, ledgerPage, page, positiveAmount, text } from '../http/fields';
 import { once } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';

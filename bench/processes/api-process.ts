@@ -22,7 +22,15 @@ const temporal = openTemporal({ address: '127.0.0.1:1', namespace: 'svc' }, db);
 const secrets = createSecrets(randomBytes(32).toString('base64'));
 const isDraining = () => false;
 const app = createApp(
-  { db, batches, waiters, temporal, secrets, isDraining, payment_hosts: [] },
+  {
+    pools: { people: db, reads: db, machine: db },
+    batches,
+    waiters,
+    temporal,
+    secrets,
+    isDraining,
+    payment_hosts: [],
+  },
   log,
 );
 createServer(app.callback()).listen(Number(process.env.PORT), '127.0.0.1');

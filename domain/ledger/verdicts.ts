@@ -1,3 +1,4 @@
+import { actAs } from '../audit-events';
 import { AppError } from '../errors';
 import type { Secrets } from '../secrets';
 import { type Db, one } from '../sql';
@@ -70,12 +71,14 @@ function partsOf(verdict: Verdict): string[] {
 export async function decide(db: Db, verdict: Verdict): Promise<TicketStatus> {
   const { ticket_id, org_id } = verdict;
   const name = verdict.verdict === 'approved' ? 'approve_ticket' : 'deny_ticket';
-  const { code } = await one<{ code: string | null }>(
-    db,
-    `select v.code from set_config('svc.actor', :by, true) as c
-     cross join lateral ${name}(case when c is not null then :org_id end, :ticket_id, :verdict) as v`,
-    { org_id, ticket_id, verdict: JSON.stringify(verdict), by: verdict.by },
-  );
+  const { code } = await db.transaction(async (trx) => {
+    await actAs(trx, { actor: verdict.by });
+    return one<{ code: string | null }>(
+      trx,
+      `select code from ${name}(:org_id, :ticket_id, :verdict)`,
+      { org_id, ticket_id, verdict: JSON.stringify(verdict) },
+    );
+  });
   if (code !== null && code !== 'repeated') throw refusedVerdict(code);
   return verdict.verdict;
 }

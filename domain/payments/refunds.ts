@@ -1,3 +1,4 @@
+import { actAs } from '../audit-events';
 import { AppError } from '../errors';
 import { decimalText, fromNanos } from '../money';
 import { type Db, many, maybe, one } from '../sql';
@@ -72,12 +73,16 @@ export function get(db: Db, id: string): Promise<Refund> {
  * Takes the refund from the wallet. Throws `credit_spent` if the credit does not cover it any more.
  */
 export async function debit(db: Db, id: string): Promise<void> {
-  await many(
-    db,
-    `select debit_refund(case when c is not null then r.id end)
-     from payment_refunds r cross join lateral set_config('svc.actor', r.requested_by, true) as c where r.id = :id`,
-    { id },
-  );
+  await db.transaction(async (trx) => {
+    const { requested_by: actor } = await one<{ requested_by: string }>(
+      trx,
+      'select requested_by from payment_refunds where id = :id',
+      { id },
+      'No refund',
+    );
+    await actAs(trx, { actor });
+    await many(trx, 'select debit_refund(:id)', { id });
+  });
   const refund = await get(db, id);
   if (refund.error_code === 'credit_spent') throw refusalOf(refund);
 }

@@ -2,7 +2,11 @@ import { AppError } from '../errors';
 import * as wallets from '../ledger/wallets';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
+import { type Buyer, isOwn } from './buyer';
 import type { ProviderName } from './currencies';
+import { requireRoom } from './open-checkouts';
+
+export type { Buyer };
 
 export const statuses = [
   'created',
@@ -19,7 +23,8 @@ export const statuses = [
 
 export type SessionStatus = (typeof statuses)[number];
 
-// The state table: `payment_moves` of the database, too. `move_payment` refuses the rest.
+// The state table. `payment_moves` of the database has the same rows, and `move_payment` refuses
+// all others.
 export const moves: Record<SessionStatus, readonly SessionStatus[]> = {
   created: ['capturing', 'canceled', 'expired', 'failed'],
   capturing: ['captured', 'created', 'failed'],
@@ -79,16 +84,6 @@ export const sessionColumns = `
   s.error_code, s.error_message, s.created_at, s.updated_at, s.expires_at`;
 
 const sessionRows = `select ${sessionColumns} from payment_sessions s join wallets w on w.id = s.wallet_id`;
-
-/** Whose sessions a caller reaches: a person's own; a key that stands for nobody, those it made. */
-export interface Buyer {
-  org_id: string;
-  user_id: string | null;
-  created_by: string;
-}
-
-const isOwn = `s.org_id = :org_id and case when :user_id::text is null then s.user_id is null and s.created_by = :created_by
-  else s.user_id = :user_id end`;
 
 /** One session of its buyer; another person's or organization's is `not_found`. */
 export function get(db: Db, id: string, buyer: Buyer): Promise<Session> {
@@ -170,7 +165,8 @@ interface NewSession {
 
 /**
  * Makes a session and asks for its workflow, in one transaction; the id. The same Idempotency-Key
- * within 7 days answers the session that it made; throws `idempotency_key_reused` for another body.
+ * within 7 days answers the session that it made; throws `idempotency_key_reused` for another body,
+ * and `open_checkouts_exceeded` for one more than the buyer or the organization may have open.
  */
 export async function create(db: Db, wanted: NewSession): Promise<string> {
   const { buyer, owner, once, ...columns } = wanted;
@@ -178,6 +174,7 @@ export async function create(db: Db, wanted: NewSession): Promise<string> {
     await lockFor(trx, buyer.org_id, wanted.currency);
     const known = once && (await madeUnder(trx, once));
     if (known) return known;
+    await requireRoom(trx, buyer);
     const { wallet_id, owner_type } = await wallets.ensure(trx, buyer.org_id, owner);
     // The caller starts the workflow by itself; the message is for the case that it dies before.
     const { id } = await one<{ id: string }>(

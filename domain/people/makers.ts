@@ -1,10 +1,17 @@
 import { AppError } from '../errors';
 import { type Db, many } from '../sql';
 import { type Caller, isOwner, requirePerson } from './rights';
-import { rolePermissions } from './roles';
+import { type Role, rolePermissions } from './roles';
 import { type Token, tokenRows } from './tokens';
 
-// Who made a key answers for it: it falls with its maker's rights.
+// Whoever made a key, or drew a new value of it, answers for it: it falls with that person's
+// rights, and so does what was made with it.
+
+/** A key that is neither revoked nor expired. */
+const living = 'revoked_at is null and coalesce(expires_at > clock_timestamp(), true)';
+
+/** In place of names: all of them. */
+const ALL = '*';
 
 export interface EndedKeys {
   /** Revoked in this step. */
@@ -14,11 +21,12 @@ export interface EndedKeys {
 }
 
 /**
- * Revokes the living keys that a person made, and with `with_own` those that stand for the person;
- * all but the kept ones, by name or id, which become the caller's and lose the scopes that the
- * caller lacks. The organization is locked.
+ * Revokes the living keys that a person may hold: those that they made or renewed, those that were
+ * made with these, and with `with_own` those that stand for the person. The kept ones, by name or
+ * id or all of them by `*`, become the caller's and lose the scopes that the caller lacks. The
+ * organization is locked.
  */
-export async function endKeys(
+export async function revokeKeysOf(
   trx: Db,
   at: { org_id: string; user_id: string; with_own: boolean },
   { caller, keep_keys }: { caller: Caller; keep_keys: readonly string[] },
@@ -26,11 +34,14 @@ export async function endKeys(
   const { org_id } = at;
   const ending = await many<Token>(
     trx,
-    `${tokenRows} and (t.created_by = :user_id or t.user_id = :user_id) and t.revoked_at is null
-     and (:with_own or t.user_id is distinct from :user_id) order by t.id desc`,
+    `${tokenRows} and (t.user_id = :user_id or t.id in (select keys_held_by(:org_id, :user_id)))
+     and (:with_own or t.user_id is distinct from :user_id)
+     and t.id = any(array(select id from tokens where org_id = :org_id and ${living})) order by t.id desc`,
     at,
   );
-  const kept = keep_keys.map((name, n) => {
+  const keepable = ending.filter((one) => one.user_id !== at.user_id).map(({ id }) => id);
+  const named = keep_keys.includes(ALL) ? keepable : keep_keys;
+  const kept = named.map((name, n) => {
     const token = ending.find(({ id }) => id === name) ?? ending.find((one) => one.name === name);
     const param = `keep_keys.${n}`;
     if (token === undefined)
@@ -57,15 +68,39 @@ export async function endKeys(
   };
 }
 
+/**
+ * Revokes the access keys that stand for a person who rises to a role, and that somebody who is
+ * below it made: whoever holds such a key would rise with them.
+ */
+export async function revokeKeysBelow(
+  trx: Db,
+  { org_id, user_id, role }: { org_id: string; user_id: string; role: Role },
+): Promise<Token[]> {
+  const made = await many<{ id: string; role: Role | null }>(
+    trx,
+    `select t.id, m.role from tokens t
+     left join memberships m on m.org_id = t.org_id and m.user_id = t.created_by and m.archived_at is null
+     where t.org_id = :org_id and t.user_id = :user_id and t.token_type = 'access' and t.revoked_at is null
+       and t.created_by is distinct from :user_id`,
+    { org_id, user_id },
+  );
+  const isBelow = (maker: Role | null) =>
+    maker !== null &&
+    rolePermissions[role].some((scope) => !rolePermissions[maker].includes(scope));
+  const ids = made.filter((one) => isBelow(one.role)).map(({ id }) => id);
+  await many(trx, 'update tokens set revoked_at = clock_timestamp() where id = any(:ids)', { ids });
+  return tokensOf(trx, org_id, ids);
+}
+
 /** Revokes the living keys for a person in a team. */
-export async function endTeamKeys(
+export async function revokeTeamKeys(
   trx: Db,
   at: { org_id: string; team_id: string; user_id: string },
 ): Promise<Pick<EndedKeys, 'revoked_keys'>> {
   const ended = await many<{ id: string }>(
     trx,
     `update tokens set revoked_at = clock_timestamp()
-     where org_id = :org_id and team_id = :team_id and user_id = :user_id and revoked_at is null returning id`,
+     where org_id = :org_id and team_id = :team_id and user_id = :user_id and ${living} returning id`,
     at,
   );
   return {
@@ -77,14 +112,33 @@ export async function endTeamKeys(
   };
 }
 
+/** Revokes the living keys of a team or agent. */
+export async function revokeKeysFor(
+  trx: Db,
+  column: 'team_id' | 'agent_id',
+  row: { org_id: string; id: string },
+): Promise<void> {
+  await many(
+    trx,
+    `update tokens set revoked_at = clock_timestamp() where org_id = :org_id and ${column} = :id and ${living}`,
+    row,
+  );
+}
+
 async function keep(trx: Db, ids: string[], caller: Caller): Promise<void> {
   const scopes = isOwner(caller) ? rolePermissions.owner : caller.scopes;
   await many(
     trx,
-    `update tokens set created_by = maker_of(:caller_id),
+    `update tokens set created_by = maker_of(:caller_id), made_with = null,
        scopes = array(select s from unnest(scopes) with ordinality as q (s, n) where s = any(:scopes) order by n)
      where id = any(:ids)`,
     { ids, caller_id: caller.id, scopes: [...scopes] },
+  );
+  await many(
+    trx,
+    `update token_secrets set issued_to = maker_of(:caller_id), issued_with = null
+     where token_id = any(:ids)`,
+    { ids, caller_id: caller.id },
   );
 }
 

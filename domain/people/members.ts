@@ -1,9 +1,9 @@
 import { AppError } from '../errors';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
-import { type EndedKeys, endKeys, endTeamKeys } from './makers';
+import { type EndedKeys, revokeKeysBelow, revokeKeysOf, revokeTeamKeys } from './makers';
 import { unique } from './organizations';
-import { type Caller, mayManage } from './rights';
+import { type Caller, requireRank, requireScopes } from './rights';
 import { type Role, rolePermissions } from './roles';
 
 interface Member {
@@ -90,7 +90,8 @@ interface By {
 
 /**
  * Gives a member another role; the permissions of their keys follow at once. If that takes a
- * permission away, the keys that they made are revoked, except those that stand for themselves.
+ * permission away, the keys that they may hold are revoked, except those that stand for themselves;
+ * if it gives one, those that stand for them and that somebody below their new role made.
  */
 export async function setRole(
   trx: Db,
@@ -100,8 +101,8 @@ export async function setRole(
 ): Promise<Member & EndedKeys> {
   const { org_id, user_id } = subject;
   const before = await get(trx, org_id, user_id);
-  mayManage(caller, before.role);
-  mayManage(caller, role);
+  requireRank(caller, before.role);
+  requireScopes(caller, rolePermissions[role], 'role');
   if (role !== 'owner') await requireAnotherOwner(trx, subject);
   await many(
     trx,
@@ -110,8 +111,8 @@ export async function setRole(
   );
   const isLess = rolePermissions[before.role].some((one) => !rolePermissions[role].includes(one));
   const ended = isLess
-    ? await endKeys(trx, { ...subject, with_own: false }, { caller, keep_keys })
-    : { revoked_keys: [], kept_keys: [] };
+    ? await revokeKeysOf(trx, { ...subject, with_own: false }, { caller, keep_keys })
+    : { revoked_keys: await revokeKeysBelow(trx, { org_id, user_id, role }), kept_keys: [] };
   return { ...(await get(trx, org_id, user_id)), ...ended };
 }
 
@@ -162,7 +163,7 @@ export async function remove(
   { caller, keep_keys = [] }: By,
 ): Promise<EndedKeys> {
   const { org_id, user_id } = subject;
-  mayManage(caller, (await get(trx, org_id, user_id)).role);
+  requireRank(caller, (await get(trx, org_id, user_id)).role);
   await requireAnotherOwner(trx, subject);
   const bindings = { org_id, user_id };
   await many(
@@ -176,35 +177,26 @@ export async function remove(
     'delete from team_members m using teams t where t.id = m.team_id and t.org_id = :org_id and m.user_id = :user_id',
     bindings,
   );
-  return endKeys(trx, { ...subject, with_own: true }, { caller, keep_keys });
+  return revokeKeysOf(trx, { ...subject, with_own: true }, { caller, keep_keys });
 }
 
-/** Takes a member into a team; both are locked, so that neither ends meanwhile. */
+/** Takes a member into a team. The organization is locked, so that neither ends meanwhile. */
 export async function addToTeam(
-  db: Db,
-  org_id: string,
-  team_id: string,
-  user_id: string,
+  trx: Db,
+  { org_id, team_id, user_id }: { org_id: string; team_id: string; user_id: string },
 ): Promise<void> {
-  await db.transaction(async (trx) => {
-    await one(
-      trx,
-      'select 1 from teams where id = :team_id and org_id = :org_id and archived_at is null for share',
-      { org_id, team_id },
-      'No team',
-    );
-    await one(
-      trx,
-      'select 1 from memberships where org_id = :org_id and user_id = :user_id and archived_at is null for share',
-      { org_id, user_id },
-      'No member',
-    );
-    await many(
-      trx,
-      'insert into team_members (team_id, user_id) values (:team_id, :user_id) on conflict do nothing',
-      { team_id, user_id },
-    );
-  });
+  await one(
+    trx,
+    'select 1 from teams where id = :team_id and org_id = :org_id and archived_at is null',
+    { org_id, team_id },
+    'No team',
+  );
+  await get(trx, org_id, user_id);
+  await many(
+    trx,
+    'insert into team_members (team_id, user_id) values (:team_id, :user_id) on conflict do nothing',
+    { team_id, user_id },
+  );
 }
 
 /** Takes a person out of a team, and ends the keys that were for this person in this team. */
@@ -219,7 +211,7 @@ export async function removeFromTeam(
     at,
     'No member of this team',
   );
-  return endTeamKeys(trx, at);
+  return revokeTeamKeys(trx, at);
 }
 
 /** People of one organization are told apart by their e-mail addresses. */

@@ -1,6 +1,7 @@
 import { AppError } from '../errors';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
-import { type Db, many, one } from '../sql';
+import { type Db, one } from '../sql';
+import { revokeKeysFor } from './makers';
 
 interface Organization {
   id: string;
@@ -123,21 +124,8 @@ function archive(
       row,
       table === 'teams' ? 'No team' : 'No agent',
     );
-    await revokeKeys(trx, table === 'teams' ? 'team_id' : 'agent_id', row);
+    await revokeKeysFor(trx, table === 'teams' ? 'team_id' : 'agent_id', row);
   });
-}
-
-/** Revokes the living keys of a member, team or agent. */
-export async function revokeKeys(
-  trx: Db,
-  column: 'user_id' | 'team_id' | 'agent_id',
-  row: { org_id: string; id: string },
-): Promise<void> {
-  await many(
-    trx,
-    `update tokens set revoked_at = clock_timestamp() where org_id = :org_id and ${column} = :id and revoked_at is null`,
-    row,
-  );
 }
 
 /** Runs an insert; a broken unique rule becomes 409 `already_exists` with the given message. */

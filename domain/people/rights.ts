@@ -39,23 +39,49 @@ function missingScope(caller: Caller, scopes: readonly Permission[]): Permission
 }
 
 /**
- * Nobody may make, change or remove a member with more permissions than their own: an admin would
- * make themselves the owner. The same holds for keys that stand for such a member.
+ * Nobody may change or remove a member with more permissions than their own, or have a key that
+ * stands for one: an admin would make themselves the owner.
  */
-export function mayManage(caller: Caller, of: Role, param = 'role'): void {
-  requireScopes(caller, rolePermissions[of], param);
+export function requireRank(caller: Caller, of: Role, refused: Refused = ofMember): void {
+  const excess = missingScope(caller, rolePermissions[of]);
+  if (excess !== undefined) throw outranked(excess, refused);
+}
+
+/** What a caller may not do, in words, to whom or what; `param` is the field that names it. */
+interface Refused {
+  whose: string;
+  action: string;
+  param?: string;
+}
+
+const ofMember: Refused = { whose: 'this member', action: 'change or remove them' };
+
+function outranked(excess: Permission, { whose, action, ...details }: Refused): AppError {
+  return new AppError(
+    'permission_denied',
+    `You do not have ${excess}, which ${whose} has, so you cannot ${action}. Ask an owner.`,
+    details,
+  );
 }
 
 /**
- * Takes the organization's one lock, so that changes of its people come one after the other, and
- * reads again what the caller may: a right that was lost meanwhile is lost here too.
+ * Takes the organization's one lock, so that changes of its people and keys come one after the
+ * other, and reads again what the caller may. Throws if the permission was lost meanwhile.
  */
 export async function lock<Given extends Caller>(
   trx: Db,
   org_id: string,
   caller: Given,
+  needed: Permission,
 ): Promise<Given> {
   await many(trx, 'select from lock_organization(:org_id)', { org_id });
+  const now = { ...caller, scopes: await scopesNow(trx, org_id, caller) };
+  if (missingScope(now, [needed]) !== undefined)
+    throw new AppError('permission_denied', `This needs the permission ${needed}.`);
+  return now;
+}
+
+async function scopesNow(trx: Db, org_id: string, caller: Caller): Promise<Permission[]> {
   const { id, user_id } = caller;
   const found = await maybe<{ scopes: Permission[] | null; role: Role | null }>(
     trx,
@@ -65,12 +91,15 @@ export async function lock<Given extends Caller>(
      where (k.id is not null or :id = :user_id) and (:user_id::text is null or m.user_id is not null)`,
     { id, org_id, user_id },
   );
+  if (found === undefined && id === user_id)
+    throw new AppError('permission_denied', 'This person is not a member of the organization.');
   if (found === undefined) throw invalidKey();
   const { scopes, role } = found;
-  const isLeft = (scope: Permission) =>
-    (scopes === null || scopes.includes(scope)) &&
-    (role === null || rolePermissions[role].includes(scope));
-  return { ...caller, scopes: caller.scopes.filter(isLeft) };
+  return caller.scopes.filter(
+    (scope) =>
+      (scopes === null || scopes.includes(scope)) &&
+      (role === null || rolePermissions[role].includes(scope)),
+  );
 }
 
 interface Owned {
@@ -84,12 +113,15 @@ interface Owned {
  * Refuses to end or renew a key that may do more than the caller, or that stands for a person whom
  * the caller may not manage. A gateway key may be changed by its maker too.
  */
-export async function mayChange(
+export async function requireChangeable(
   db: Db,
   { org_id, caller }: { org_id: string | null; caller: Caller },
   { token_type, scopes, user_id, created_by }: Owned,
 ): Promise<void> {
-  requireScopes(caller, scopes, 'name');
+  const param = 'name';
+  const action = 'revoke or rotate it';
+  const excess = missingScope(caller, scopes);
+  if (excess !== undefined) throw outranked(excess, { whose: 'this key', action, param });
   if (user_id === null || user_id === caller.user_id) return;
   if (token_type === 'gateway' && created_by === (caller.user_id ?? caller.id)) return;
   const found = await maybe<{ role: Role }>(
@@ -97,7 +129,8 @@ export async function mayChange(
     'select role from memberships where org_id = :org_id and user_id = :user_id and archived_at is null',
     { org_id, user_id },
   );
-  if (found !== undefined) mayManage(caller, found.role, 'name');
+  if (found !== undefined)
+    requireRank(caller, found.role, { whose: 'the person of this key', action, param });
 }
 
 /** Scopes that let a key make people or keys. One that stands for nobody outlives its holder. */
@@ -119,8 +152,8 @@ export function requirePerson(
 }
 
 /**
- * The person behind a new key must be a member whose role carries its scopes. Their membership is
- * locked, so that a key cannot slip past the removal or demotion of its maker.
+ * The person behind a new key must be a member whose role makes keys and carries its scopes. Their
+ * membership is locked, so that a key cannot slip past the removal or demotion of its maker.
  */
 export async function requireMaker(
   trx: Db,
@@ -142,6 +175,8 @@ export async function requireMaker(
   if (found === undefined) return;
   const { role } = found;
   if (role === null) throw invalidKey();
+  if (!rolePermissions[role].includes('tokens:write'))
+    throw new AppError('permission_denied', 'This needs the permission tokens:write.');
   const excess = scopes.find((scope) => !rolePermissions[role].includes(scope));
   if (excess === undefined) return;
   throw new AppError('permission_denied', `You do not have ${excess}, so you cannot give it.`, {

@@ -3,7 +3,7 @@ import { AppError } from '../errors';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import { newKey, type TokenType } from './keys';
-import { type Caller, mayManage, requireMaker, requirePerson } from './rights';
+import { type Caller, requireMaker, requirePerson, requireRank } from './rights';
 import { type Permission, type Role, rolePermissions } from './roles';
 
 /** A token as people see it: everything but its secret. */
@@ -41,6 +41,9 @@ export interface NewToken {
   created_by: string;
 }
 
+/** So many keys of one organization may live at one time: lists and counts of them stay short. */
+const LIVING_MAX = 10_000;
+
 /** The tokens of an organization; more conditions may follow. */
 export const tokenRows = `
   select t.id, t.name, t.token_type, s.prefix, t.scopes, t.allowed_models, t.user_id, t.team_id, t.agent_id, t.max_budget_nanos,
@@ -65,6 +68,7 @@ export function issue(db: Db, token: NewToken, caller?: Caller): Promise<Token &
        where org_id is not distinct from :org_id and name = :name and revoked_at is null and expires_at <= clock_timestamp()`,
       { org_id, name },
     );
+    await requireRoom(trx, org_id);
     const made = await maybe<{ id: string }>(
       trx,
       `insert into tokens (org_id, name, token_type, scopes, allowed_models, user_id, team_id, agent_id, max_budget_nanos, expires_at, created_by)
@@ -79,9 +83,24 @@ export function issue(db: Db, token: NewToken, caller?: Caller): Promise<Token &
         { param: 'name' },
       );
     const key = await addSecret(trx, made.id, token.token_type);
-    if (caller !== undefined && drawsOnAnother(token, caller)) await tellPerson(trx, made.id);
+    if (caller !== undefined && drawsOnPerson(token)) await emitKeyIssued(trx, made.id);
     return { ...(await find(trx, org_id, name)), key };
   });
+}
+
+/** Keys that are issued at one moment may pass the bound together, by as many as they are. */
+async function requireRoom(trx: Db, org_id: string | null): Promise<void> {
+  const beyond = await maybe(
+    trx,
+    `select 1 from tokens where org_id = :org_id and revoked_at is null and coalesce(expires_at > clock_timestamp(), true)
+     offset :living_max - 1 limit 1`,
+    { org_id, living_max: LIVING_MAX },
+  );
+  if (beyond)
+    throw new AppError(
+      'living_keys_exceeded',
+      `This organization has ${LIVING_MAX} living keys, which is as many as one may have. Revoke keys that nobody uses.`,
+    );
 }
 
 /** Newest first; living, expired and revoked ones. */
@@ -96,7 +115,7 @@ export function list(
 ): Promise<Page<Token>> {
   return pageOf(
     db,
-    `${tokenRows} and (:type::text is null or t.token_type = :type) and (:created_by::text is null or t.created_by = :created_by)
+    `${tokenRows} and (:type::text is null or t.token_type = :type) and (:created_by::text is null or t.id in (select keys_held_by(:org_id, :created_by)))
      and ${isMadeBefore('t.created_at')} order by t.id desc`,
     { org_id, type, created_by },
     window,
@@ -198,7 +217,11 @@ async function checkOwners(trx: Db, token: NewToken, caller?: Caller): Promise<v
   requirePerson(caller, token);
   // Whoever holds an access key for a person is that person on the routes of members.
   if (user?.role && token.token_type === 'access' && user_id !== caller.user_id)
-    mayManage(caller, user.role, 'user_id');
+    requireRank(caller, user.role, {
+      whose: 'this member',
+      action: 'have a key that stands for them',
+      param: 'user_id',
+    });
 }
 
 async function requireTeamMember(trx: Db, team_id: string, user_id: string): Promise<void> {
@@ -215,12 +238,13 @@ async function requireTeamMember(trx: Db, team_id: string, user_id: string): Pro
     );
 }
 
-function drawsOnAnother({ token_type, user_id }: NewToken, caller: Caller): boolean {
-  return token_type === 'gateway' && user_id !== null && user_id !== caller.user_id;
+// Also if the caller is that person: somebody else may hold the key that they call with.
+function drawsOnPerson({ token_type, user_id }: NewToken): boolean {
+  return token_type === 'gateway' && user_id !== null;
 }
 
 /** Says in the events that a key may now spend a person's money, and who made it. */
-async function tellPerson(trx: Db, id: string): Promise<void> {
+async function emitKeyIssued(trx: Db, id: string): Promise<void> {
   await many(
     trx,
     `select append_event(t.org_id, 'key.issued', jsonb_build_object('key_id', t.id, 'name', t.name, 'user_id', t.user_id,

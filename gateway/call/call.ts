@@ -16,6 +16,7 @@ import type { HeldLimits } from '../limits/decision';
 import type { CountedAddress, Limits } from '../limits/engine';
 import type { Telemetry } from '../telemetry/exports';
 import type { Candidate, Upstream } from '../upstreams/targets';
+import type { Arrivals } from './arrivals';
 import type { ClientSide } from './client-side';
 import type { HeldCalls, Payment } from './held-calls';
 import type { Snapshot } from './snapshot';
@@ -29,6 +30,7 @@ export interface Gateway {
   identities: Identities;
   holds: Holds;
   held_calls: HeldCalls;
+  arrivals: Arrivals;
   stored_ids: StoredIds;
   tokenizer: Tokenizer;
   sound: Sound;

@@ -3,6 +3,7 @@ import type { Settings } from '../config/settings';
 import type { ControlPlane } from '../control-plane/client';
 import { createIdentifier, type Identifier } from '../identity/identifier';
 import type { Identities } from '../identity/memory';
+import { addressOf, counted } from '../limits/address';
 import { createLimitRules, type LimitRules } from '../limits/rules';
 import { createPolicies, type Policies } from '../policy/policies';
 import { type McpServers, openMcpServers } from '../upstreams/mcp-servers';
@@ -37,18 +38,19 @@ export function openSnapshot(
   settings: Settings,
   given: { identities: Identities; control_plane: ControlPlane },
 ): Snapshot {
+  const limits = createLimitRules(settings);
+  const { identities, control_plane } = given;
+  const from = (head: Parameters<typeof addressOf>[0]) => counted(addressOf(head, limits.address));
+  const proofs = { control_plane, addressOf: from };
   return {
     version: versionOf(settings),
     settings,
     providers: openProviders(settings),
     mcp: openMcpServers(settings),
-    identifier: createIdentifier(settings, given),
-    refused_identifier: createIdentifier(settings, {
-      identities: given.identities.inTurn,
-      control_plane: given.control_plane,
-    }),
+    identifier: createIdentifier(settings, { ...proofs, identities }),
+    refused_identifier: createIdentifier(settings, { ...proofs, identities: identities.inTurn }),
     policies: createPolicies(settings),
-    limits: createLimitRules(settings),
+    limits,
     calls: 0,
     is_replaced: false,
   };

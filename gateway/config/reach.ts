@@ -11,6 +11,8 @@ interface Sections {
 interface Place {
   /** Where it stands: `providers.targets[0]`. */
   path: string;
+  /** What is asked there. A key that the file names for a model is none for a tool's server. */
+  kind: 'target' | 'mcp' | 'keys' | 'store' | 'receiver';
   /** The address that is asked. Absent if the variable holds it. */
   url?: string | undefined;
   /** The variable whose value is sent there, or holds the address. */
@@ -37,20 +39,27 @@ export function placesOf(settings: Sections): Place[] {
   return [
     ...providers.targets.map(({ base_url, api_key_env }, at) => ({
       path: `providers.targets[${at}]`,
+      kind: 'target' as const,
       url: base_url,
       variable: api_key_env,
     })),
     ...mcp.servers.map(({ url, api_key_env }, at) => ({
       path: `mcp.servers[${at}]`,
+      kind: 'mcp' as const,
       url,
       variable: api_key_env,
     })),
-    { path: 'identity.jwks_url', url: identity.jwks_url },
+    { path: 'identity.jwks_url', kind: 'keys', url: identity.jwks_url },
     {
       path: 'distributed_rate_limit.store_url_env',
+      kind: 'store',
       variable: distributed_rate_limit.store_url_env,
     },
-    { path: 'observability.otlp.endpoint_env', variable: observability.otlp.endpoint_env },
+    {
+      path: 'observability.otlp.endpoint_env',
+      kind: 'receiver',
+      variable: observability.otlp.endpoint_env,
+    },
   ];
 }
 
@@ -71,18 +80,20 @@ export function keptVariables(settings: Sections): string[] {
 export function beyondReach(settings: Sections, file: Sections, reach: Reach): string[] {
   const own = placesOf(file);
   const origins = new Set([...reach.origins, ...own.flatMap(({ url }) => originOf(url) ?? [])]);
-  const bound = new Set([
-    ...reach.variables.map(({ name, origin }) => pairOf(name, origin)),
-    ...own.flatMap(({ variable, url }) => (variable ? [pairOf(variable, originOf(url))] : [])),
-  ]);
-  return placesOf(settings).flatMap(({ path, url, variable }) => {
+  const listed = new Set(reach.variables.map(({ name, origin }) => pairOf(name, origin)));
+  const named = new Set(
+    own.map(({ kind, variable, url }) => `${kind} ${pairOf(variable ?? '', originOf(url))}`),
+  );
+  return placesOf(settings).flatMap(({ path, kind, url, variable }) => {
     const origin = originOf(url);
     if (origin !== undefined && !origins.has(origin))
       return [
         `${path}: ${origin} is neither in GATEWAY_ORIGINS nor in the file of this gateway, so the ` +
           'control plane cannot send it anything.',
       ];
-    if (variable === undefined || bound.has(pairOf(variable, origin))) return [];
+    if (variable === undefined) return [];
+    const pair = pairOf(variable, origin);
+    if (listed.has(pair) || named.has(`${kind} ${pair}`)) return [];
     const entry = origin === undefined ? variable : `${variable}@${origin}`;
     return [
       `${path}: the control plane cannot use ${variable} here. List it as ${entry} in the ` +

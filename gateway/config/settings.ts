@@ -84,6 +84,12 @@ export const settingsSchema = z.strictObject({
     .min(1_024)
     .max(256 * MEBIBYTE)
     .default(AUDIO_LIMIT_BYTES),
+  /** Of all bodies together that have begun to arrive and are not whole yet. */
+  arriving_limit_bytes: z
+    .int()
+    .min(1_024)
+    .max(65_536 * MEBIBYTE)
+    .default(256 * MEBIBYTE),
 });
 
 export type Settings = z.infer<typeof settingsSchema>;

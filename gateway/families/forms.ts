@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { AppError } from '../../domain/errors';
 import { checkName } from '../wire/members';
 import { broken, type Part, partsOf } from '../wire/multipart';
-import { readBytes } from '../wire/read';
+import { type Arrival, readBytes } from '../wire/read';
 import type { Body } from '../wire/values';
 import type { Outgoing } from './request';
 
@@ -27,7 +27,11 @@ const multipart = /^multipart\/form-data\s*;.*\bboundary=(?:"([^"\\]{1,70})"|([^
  * Reads a form of texts and one file. Names that end in `[]` may come several times and make a
  * list.
  */
-export async function readForm(req: IncomingMessage, limit: number): Promise<Form> {
+export async function readForm(
+  req: IncomingMessage,
+  limit: number,
+  arrival: Arrival,
+): Promise<Form> {
   const type = req.headers['content-type'] ?? '';
   const boundary = multipart.exec(type);
   if (boundary === null || type.match(/boundary=/gi)?.length !== 1) {
@@ -36,7 +40,7 @@ export async function readForm(req: IncomingMessage, limit: number): Promise<For
       'Send the body as content-type multipart/form-data, with its boundary.',
     );
   }
-  const bytes = await readBytes(req, limit);
+  const bytes = await readBytes(req, limit, arrival);
   const parts = await partsOf(bytes, (boundary[1] ?? boundary[2]) as string, FIELDS_MAX + 1);
   const fields: Body = {};
   let file: FormFile | undefined;

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { AppError } from '../../domain/errors';
 import type { Sound } from '../counting/sound';
+import type { Arrival } from '../wire/read';
 import type { Span, Spans } from '../wire/scan';
 import type { Body } from '../wire/values';
 
@@ -36,6 +37,7 @@ function invalid(param: string, message: string): AppError {
 /** A request whose body is still to be read, with what reading it takes. */
 export interface ArrivingRequest {
   req: IncomingMessage;
+  arrival: Arrival;
   /** The longest form with a sound file, in bytes. */
   audio_limit_bytes: number;
   sound: Pick<Sound, 'lasts'>;

@@ -20,10 +20,11 @@ const formats = new Set(['json', 'text', 'srt', 'verbose_json', 'vtt', 'diarized
 /** Reads a form with a sound file; the file comes before the model as official clients send it. */
 export async function readTranscription({
   req,
+  arrival,
   audio_limit_bytes,
   sound,
 }: ArrivingRequest): Promise<ClientRequest> {
-  const { fields, file, outgoing } = await readForm(req, audio_limit_bytes);
+  const { fields, file, outgoing } = await readForm(req, audio_limit_bytes, arrival);
   if (file.bytes.length === 0)
     throw wrong('file', '"file" is empty: send the sound that is to be written.');
   const { response_format = 'json', stream = 'false' } = fields;

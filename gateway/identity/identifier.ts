@@ -12,9 +12,15 @@ import { type Identities, rememberedUntil } from './memory';
 /** How callers of one configuration prove who they are. */
 export interface Identifier {
   /** The caller, from memory if that is fresh. Throws `invalid_credential`. */
-  who(headers: IncomingHttpHeaders): Identity | Promise<Identity>;
+  who(head: Head): Identity | Promise<Identity>;
   /** The same, asked now: a key revoked a moment ago is refused. */
-  confirm(headers: IncomingHttpHeaders): Promise<Identity>;
+  confirm(head: Head): Promise<Identity>;
+}
+
+/** What is read of a request to know its caller. */
+interface Head {
+  readonly headers: IncomingHttpHeaders;
+  readonly socket: { readonly remoteAddress?: string | undefined };
 }
 
 export function createIdentifier(
@@ -43,21 +49,24 @@ const gateway_key = /^svc_gk_[0-9A-Za-z]{20,100}$/;
  * A gateway key, as bearer or in x-api-key. What it is bound to says who calls; no header of the
  * client changes that.
  */
-function byKey({ identities, control_plane }: Given): Identifier {
-  const ask = async (key: string): Promise<Identity> => {
+function byKey({ identities, control_plane, addressOf }: Given): Identifier {
+  const ask = async (key: string, head: Head): Promise<Identity> => {
     // A guess is known by its checksum, and costs the control plane nothing.
     if (!(await isWellFormed(key))) throw invalidKey();
-    return { ...(await control_plane.verify({ key })), proof: 'gateway_key' };
+    return identities.ask(addressOf(head), digestOf(key), async () => ({
+      ...(await control_plane.verify({ key })),
+      proof: 'gateway_key',
+    }));
   };
   return {
-    who: (headers) => {
-      const key = keyOf(headers);
-      return identities.who(digestOf(key), async () => ({ identity: await ask(key) }));
+    who: (head) => {
+      const key = keyOf(head.headers);
+      return identities.who(digestOf(key), async () => ({ identity: await ask(key, head) }));
     },
-    async confirm(headers) {
-      const key = keyOf(headers);
+    async confirm(head) {
+      const key = keyOf(head.headers);
       try {
-        return await ask(key);
+        return await ask(key, head);
       } catch (error) {
         if ((error as AppError).code === 'invalid_credential') identities.forget(digestOf(key));
         throw error;
@@ -75,7 +84,7 @@ function byHeader({
   user_rate_limit: { header: user_header } = { header: 'X-User-Id' },
   team_rate_limit: { header: team_header } = { header: 'X-Team-Id' },
 }: Pick<Settings, 'identity'> & Headers): Identifier {
-  const who = (headers: IncomingHttpHeaders): Identity => ({
+  const who = ({ headers }: Head): Identity => ({
     proof: 'header_soft',
     org_id,
     key_id: null,
@@ -85,12 +94,14 @@ function byHeader({
     agent_id: null,
     allowed_models: null,
   });
-  return { who, confirm: async (headers) => who(headers) };
+  return { who, confirm: async (head) => who(head) };
 }
 
 interface Given {
   identities: Identities['inTurn'];
   control_plane: ControlPlane;
+  /** Where a request comes from, by the configuration's proxies. */
+  addressOf: (head: Head) => string;
 }
 
 /**
@@ -104,11 +115,11 @@ function byAssertion({ identity }: Pick<Settings, 'identity'>, given: Given): Id
   const of = `${org_id} ${issuer} ${audience} ${jwks_url} `;
   const ask = (jwt: string) => assertion({ ...given, verify, org_id }, jwt);
   return {
-    who(headers) {
+    who({ headers }) {
       const jwt = bearerOf(headers);
       return given.identities.who(digestOf(of + jwt), () => ask(jwt));
     },
-    confirm: async (headers) => (await ask(bearerOf(headers))).identity,
+    confirm: async ({ headers }) => (await ask(bearerOf(headers))).identity,
   };
 }
 

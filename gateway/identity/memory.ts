@@ -1,6 +1,7 @@
 import { AppError } from '../../domain/errors';
 import type { Identity } from '../../domain/people/identity';
 import { createJwtVerifier, type JwtIssuer, type VerifyJwt } from '../../runtime/jwt';
+import { createGuesses } from './guesses';
 
 const KNOWN_MAX = 10_000;
 const KNOWN_MS = 30_000;
@@ -13,11 +14,13 @@ export interface Identities {
   /** Calls `ask` if nothing fresh is known; calls that come meanwhile wait for the same answer. */
   who(digest: string, ask: () => Promise<Answer>): Identity | Promise<Identity>;
   forget(digest: string): void;
+  /** Asks for a credential: at once if it was known here, else in the turn of its address. */
+  ask(from: string, digest: string, ask: () => Promise<Identity>): Promise<Identity>;
   /**
    * The same memory, which asks for one unknown credential at a time: meanwhile `who` throws
    * `overloaded`.
    */
-  inTurn: Pick<Identities, 'who' | 'forget' | 'verifierOf'>;
+  inTurn: Pick<Identities, 'who' | 'forget' | 'ask' | 'verifierOf'>;
   /** Whether an unknown credential is being asked for in turn. */
   isAsking(): boolean;
   /** The verifier of an issuer; its keys outlive a configuration that still names it. */
@@ -37,6 +40,7 @@ interface Known {
 
 export function createIdentities(): Identities {
   const known = new Map<string, Known>();
+  const guesses = createGuesses();
   let verifier: { name: string; verify: VerifyJwt } | undefined;
   const remember = (digest: string, who: Known['who'], until: number): void => {
     known.delete(digest);
@@ -64,6 +68,13 @@ export function createIdentities(): Identities {
       return asked;
     },
     forget: (digest) => void known.delete(digest),
+    async ask(from, digest, ask) {
+      const found = known.get(digest);
+      const wasKnown = found !== undefined && !(found.who instanceof Promise);
+      const identity = await (wasKnown ? ask() : guesses.ask(from, digest, ask));
+      remember(digest, identity, fresh());
+      return identity;
+    },
     verifierOf(issuer) {
       const name = JSON.stringify(issuer);
       if (verifier?.name !== name) verifier = { name, verify: createJwtVerifier(issuer) };

@@ -1,10 +1,10 @@
-import { AppError, tooMany } from '../../domain/errors';
+import { AppError, fullOf } from '../../domain/errors';
 import type { Identified } from '../call/call';
 import { shareOf } from '../config/shares';
 import { ownerOf } from '../identity/identifier';
 
 const CONFIRM_MS = 25_000;
-const RETRY_MS = 1_000;
+const STREAMS = 'streams of notices';
 
 /**
  * A stream of notices may never end: there are so many at most, and each lasts as long as its key
@@ -35,23 +35,16 @@ function checkRoom(call: Identified): void {
   if (all >= listeners_max) {
     throw new AppError('overloaded', 'This gateway has as many streams of notices as it takes.');
   }
-  if (own >= listeners_per_key_max) throw full('key', own);
+  if (own >= listeners_per_key_max)
+    throw fullOf(STREAMS, 'key', { count: own, limit: listeners_per_key_max });
   const places = { all: listeners_max, held_by_others: all - of_org };
   const share = shareOf(places, mcp.listeners_per_org_max, proofs);
-  if (of_org >= share) throw full('organization', of_org);
-}
-
-function full(whose: string, count: number): AppError {
-  return tooMany(
-    'rate_limit_exceeded',
-    `This ${whose} has ${count} streams of notices open, which is as many as one ${whose} may have here.`,
-    { limit: count, resets_at: new Date(Date.now() + RETRY_MS) },
-  );
+  if (of_org >= share) throw fullOf(STREAMS, 'organization', { count: of_org, limit: share });
 }
 
 async function endIfRefused(call: Identified): Promise<void> {
   try {
-    await call.gateway.snapshot.identifier.confirm(call.ctx.req.headers);
+    await call.gateway.snapshot.identifier.confirm(call.ctx.req);
   } catch (error) {
     if ((error as AppError).status === 401) call.abort?.(error as AppError);
   }

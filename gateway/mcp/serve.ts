@@ -13,9 +13,10 @@ import { pipelineOf } from '../pipeline';
 import { confirmKey } from '../stages/identify';
 import { countUnpriced, emitUnpriced, limitByAddress } from '../stages/limit';
 import { checkOrigin } from '../stages/origins';
+import { arrivalOf } from '../stages/read';
 import type { Upstream } from '../upstreams/targets';
 import { printExact } from '../wire/exact';
-import { readBody } from '../wire/read';
+import { type Arrival, readBody } from '../wire/read';
 import { createBarrier } from './barrier';
 import { type Asking, checkAsking } from './check';
 import { McpExchange, type Sent } from './exchange';
@@ -82,11 +83,14 @@ async function serve(
   ctx.res.once('close', () => emitUnpriced(ctx, gateway, address));
   checkOrigin(headers, snapshot.settings.mcp);
   // Before a body is read; whether the key is still valid, the calls ask.
-  await snapshot.identifier.who(headers);
-  const asked = await readAsked(ctx, snapshot, { name, seen }).catch(async (error: unknown) => {
-    await confirmKey({ ctx, snapshot });
-    throw error;
-  });
+  const identity = await snapshot.identifier.who(ctx.req);
+  const arrival = () => arrivalOf({ gateway, snapshot, identity });
+  const asked = await readAsked(ctx, snapshot, { name, seen, arrival }).catch(
+    async (error: unknown) => {
+      await confirmKey({ ctx, snapshot });
+      throw error;
+    },
+  );
   const tool_calls = toolCalls(asked.messages);
   if (tool_calls.length > 0) {
     await callTools(gateway, asked, { tool_calls, address });
@@ -99,13 +103,13 @@ async function serve(
 async function readAsked(
   ctx: Context,
   snapshot: Snapshot,
-  { name, seen }: { name: string; seen: Seen },
+  { name, seen, arrival }: { name: string; seen: Seen; arrival: () => Arrival },
 ): Promise<Asked> {
   const server = snapshot.mcp.find(name);
   if (server === undefined) throw new AppError('not_found', 'There is no such MCP server here.');
   let raw: Buffer | null = null;
   if (ctx.method === 'POST') {
-    raw = await readBody(ctx.req, snapshot.settings.body_limit_bytes);
+    raw = await readBody(ctx.req, snapshot.settings.body_limit_bytes, arrival());
     seen.messages = readMessages(raw.toString('utf8'));
     checkHeaders(ctx.req.headers, seen.messages);
   }
@@ -117,7 +121,7 @@ async function readAsked(
 /** What is asked without a tool is free, and only for those whose key is valid now. */
 async function askFree(addressed: Addressed, asked: Asked): Promise<void> {
   const { ctx, messages } = asked;
-  const identity = await addressed.snapshot.identifier.confirm(ctx.req.headers);
+  const identity = await addressed.snapshot.identifier.confirm(ctx.req);
   const call = Object.assign(addressed, { identity });
   await checkAsking(call, asked);
   if (ctx.method === 'GET' || messages.all.some(({ method }) => method === LISTEN)) listen(call);

@@ -142,7 +142,7 @@ export class SocketSession implements Link {
   private enqueue(call: SocketCall, lane: string): void {
     const waiting = this.lanes.get(lane);
     if (waiting === undefined) {
-      if (this.lanes.size >= this.settings.lanes_max) throw tooMany('lanes');
+      if (this.lanes.size >= this.settings.lanes_max) throw streamsExceeded('lanes');
       this.lanes.set(lane, []);
       void this.run(call, lane);
       return;
@@ -150,7 +150,7 @@ export class SocketSession implements Link {
     const bytes = this.waiting_bytes + call.given.length;
     const { body_limit_bytes } = this.opened.gateway.snapshot.settings;
     if (this.waiting_frames >= this.settings.waiting_max || bytes > body_limit_bytes) {
-      throw tooMany('waiting frames');
+      throw streamsExceeded('waiting frames');
     }
     this.waiting_frames += 1;
     this.waiting_bytes = bytes;
@@ -218,7 +218,7 @@ export class SocketSession implements Link {
     this.is_alive = false;
     this.ws.ping();
     try {
-      await gateway.snapshot.identifier.who(request.headers);
+      await gateway.snapshot.identifier.who(request);
     } catch (error) {
       const { status } = error as AppError;
       if (status === 401) this.leave({ code: NOT_ALLOWED, error: error as AppError });
@@ -234,7 +234,7 @@ export class SocketSession implements Link {
   }
 }
 
-function tooMany(what: string): AppError {
+function streamsExceeded(what: string): AppError {
   return new AppError(
     'websocket_stream_limit_reached',
     `This connection has too many ${what}. Wait for an answer, or open another one.`,

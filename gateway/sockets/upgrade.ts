@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocketServer } from 'ws';
-import { AppError, errorHeaders, toErrorBody, tooMany } from '../../domain/errors';
+import { AppError, errorHeaders, fullOf, toErrorBody } from '../../domain/errors';
 import { newId } from '../../domain/ids';
 import { toRefusal } from '../../runtime/conventions';
 import type { Gateway } from '../call/call';
@@ -31,7 +31,6 @@ interface SocketOwner {
 }
 
 const POLL_MS = 10;
-const RETRY_MS = 1_000;
 
 function openSockets(): Sockets {
   const sessions: Sockets['sessions'] = new Map();
@@ -93,7 +92,7 @@ async function upgrade(
   const { settings, identifier } = gateway.snapshot;
   limitUnpriced({ req: request, set: setter(headers) }, gateway);
   checkOrigin(request.headers, settings.sockets);
-  const identity = await identifier.confirm(request.headers);
+  const identity = await identifier.confirm(request);
   const owner = { key: ownerOf(identity), org_id: identity.org_id };
   checkRoom(gateway, sockets, owner);
   const server = new WebSocketServer({
@@ -124,19 +123,15 @@ function checkRoom(
   }
   const owners = [...sessions.values()];
   const own = owners.filter((owner) => owner.key === key).length;
-  if (own >= connections_per_key_max) throw full('key', own);
+  if (own >= connections_per_key_max) throw full('key', own, connections_per_key_max);
   const of_org = owners.filter((owner) => owner.org_id === org_id).length;
   const places = { all: connections_max, held_by_others: sessions.size - of_org };
   const share = shareOf(places, sockets.connections_per_org_max, identity);
-  if (of_org >= share) throw full('organization', of_org);
+  if (of_org >= share) throw full('organization', of_org, share);
 }
 
-function full(whose: string, count: number): AppError {
-  return tooMany(
-    'websocket_connection_limit_reached',
-    `This ${whose} has ${count} sockets open, which is as many as one ${whose} may have here.`,
-    { limit: count, resets_at: new Date(Date.now() + RETRY_MS) },
-  );
+function full(whose: 'key' | 'organization', count: number, limit: number): AppError {
+  return fullOf('sockets', whose, { count, limit, code: 'websocket_connection_limit_reached' });
 }
 
 /** A whole HTTP answer, as the handshake never came to be. */

@@ -3,7 +3,7 @@ import type { Addressed, Begun, Identified } from '../call/call';
 
 /** The stage that says who calls, before anything else of the request is looked at. */
 export async function identify(call: Addressed): Promise<Identified> {
-  const who = call.snapshot.identifier.who(call.ctx.req.headers);
+  const who = call.snapshot.identifier.who(call.ctx.req);
   return Object.assign(call, { identity: who instanceof Promise ? await who : who });
 }
 
@@ -16,7 +16,7 @@ export async function confirmKey({
   snapshot,
 }: Pick<Begun, 'ctx' | 'snapshot'>): Promise<void> {
   try {
-    await snapshot.identifier.confirm(ctx.req.headers);
+    await snapshot.identifier.confirm(ctx.req);
   } catch (error) {
     if ((error as AppError).code === 'invalid_credential') throw error;
   }

@@ -25,7 +25,7 @@ export function emitOf(asking: Asking, content: (identity?: Identity) => EventCo
   const emit = (identity?: Identity): void =>
     gateway.events.emit({ identity, request_id, trace_label }, content(identity));
   try {
-    const who = snapshot.refused_identifier.who(ctx.req.headers);
+    const who = snapshot.refused_identifier.who(ctx.req);
     if (who instanceof Promise) void who.then(emit, () => emit());
     else emit(who);
   } catch {

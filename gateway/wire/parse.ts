@@ -42,11 +42,11 @@ function checkStructure(text: string): void {
     else values += 1;
     if (signs.opens) depth += 1;
     if (depth > NESTING_MAX) throw tooDeep();
-    if (values > VALUES_MAX) throw tooMany();
+    if (values > VALUES_MAX) throw tooLarge();
   }
 }
 
-function tooMany(): AppError {
+function tooLarge(): AppError {
   return new AppError(
     'payload_too_large',
     `A body may have at most ${VALUES_MAX} keys, texts, lists and objects.`,

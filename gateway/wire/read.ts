@@ -1,13 +1,16 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
-import rawBody from 'raw-body';
 import { AppError } from '../../domain/errors';
 
 /**
  * Reads a request's bytes, which must be UTF-8, as parsers differ in what they make of others.
  * Throws 413 above the limit, by the declared length if there is one.
  */
-export async function readBody(req: IncomingMessage, limit: number): Promise<Buffer> {
+export async function readBody(
+  req: IncomingMessage,
+  limit: number,
+  arrival: Arrival,
+): Promise<Buffer> {
   const { 'content-type': type = '' } = req.headers;
   if (!/^application\/([\w.-]+\+)?json\s*(;|$)/i.test(type)) {
     throw new AppError('unsupported_media_type', 'Send the body as content-type application/json.');
@@ -16,33 +19,113 @@ export async function readBody(req: IncomingMessage, limit: number): Promise<Buf
   if (charset !== undefined && !/^utf-?8$/i.test(charset)) {
     throw new AppError('unsupported_media_type', 'Send the body as application/json in UTF-8.');
   }
-  const raw = await readBytes(req, limit);
+  const raw = await readBytes(req, limit, arrival);
   if (isUtf8(raw)) return raw;
   throw new AppError('invalid_json', 'The body is not UTF-8, as JSON must be.');
 }
 
 /** Reads a request's bytes. Throws 413 above the limit, by the declared length if there is one. */
-export async function readBytes(req: IncomingMessage, limit: number): Promise<Buffer> {
-  const { 'content-length': declared, 'content-encoding': coding } = req.headers;
+export async function readBytes(
+  req: IncomingMessage,
+  limit: number,
+  arrival: Arrival,
+): Promise<Buffer> {
+  const { 'content-length': declared = '0', 'content-encoding': coding } = req.headers;
   if (coding !== undefined && coding.toLowerCase() !== 'identity') {
     throw new AppError('unsupported_media_type', 'Send the body without content-encoding.');
   }
   try {
-    return await rawBody(req, { limit, ...(declared ? { length: Number(declared) } : {}) });
+    if (Number(declared) > limit) throw tooLarge(limit);
+    return await collect(req, limit, arrival);
   } catch (error) {
     // The rest is read and dropped; unread, it would stand before the connection's next request.
     req.resume();
-    throw unreadable(error, limit);
+    throw error;
+  } finally {
+    arrival.end();
   }
 }
 
-function unreadable(error: unknown, limit: number): unknown {
-  const { type } = error as { type?: string };
-  if (type === 'entity.too.large') {
-    return new AppError('payload_too_large', `A body may have at most ${limit} bytes.`);
-  }
-  if (type === 'request.aborted' || type === 'request.size.invalid') {
-    return new AppError('invalid_request', 'The body ended early.');
-  }
-  return error;
+/** A body on its way: how many bytes of it may be here, and how long it may take. */
+export interface Arrival {
+  /** Counts bytes that have come; throws the refusal if there is no room for them. */
+  take(bytes: number): void;
+  /** The body is whole, or given up: what was counted of it is given back. */
+  end(): void;
+  /** The longest time without a byte, and that of the whole body. */
+  idle_ms: number;
+  whole_ms: number;
+}
+
+function collect(req: IncomingMessage, limit: number, arrival: Arrival): Promise<Buffer> {
+  const { idle_ms, whole_ms } = arrival;
+  const parts = createParts();
+  const ends_at = performance.now() + whole_ms;
+  let length = 0;
+  return new Promise((resolve, reject) => {
+    // The client has left before its body was looked at.
+    if (!req.readable) return reject(endedEarly());
+    const onData = (chunk: Buffer) => {
+      length += chunk.length;
+      try {
+        if (length > limit) throw tooLarge(limit);
+        if (performance.now() > ends_at) throw tooSlow();
+        arrival.take(chunk.length);
+      } catch (error) {
+        return refuse(error);
+      }
+      parts.add(chunk);
+      timer.refresh();
+    };
+    const onEnd = () => {
+      leave();
+      resolve(parts.whole());
+    };
+    const refuse = (error: unknown) => {
+      leave();
+      reject(error);
+    };
+    const onBroken = () => refuse(endedEarly());
+    const timer = setTimeout(() => refuse(tooSlow()), idle_ms);
+    const leave = () => {
+      clearTimeout(timer);
+      req.off('data', onData).off('end', onEnd).off('close', onBroken).off('error', onBroken);
+      // What breaks from here on is nobody's error.
+      req.on('error', ignore);
+    };
+    req.on('data', onData).on('end', onEnd).on('close', onBroken).on('error', onBroken);
+  });
+}
+
+const ignore = () => undefined;
+
+const PIECES_MAX = 1_024;
+
+/** Puts chunks together: tiny ones would each take many times their bytes as objects. */
+function createParts() {
+  const parts: Buffer[] = [];
+  let pieces: Buffer[] = [];
+  return {
+    add(chunk: Buffer): void {
+      pieces.push(chunk);
+      if (pieces.length < PIECES_MAX) return;
+      parts.push(Buffer.concat(pieces));
+      pieces = [];
+    },
+    whole: () => Buffer.concat([...parts, ...pieces]),
+  };
+}
+
+function endedEarly(): AppError {
+  return new AppError('invalid_request', 'The body ended early.');
+}
+
+function tooLarge(limit: number): AppError {
+  return new AppError('payload_too_large', `A body may have at most ${limit} bytes.`);
+}
+
+function tooSlow(): AppError {
+  return new AppError('invalid_request', 'The body did not arrive in time. Send it again.', {
+    status: 408,
+  });
 }

@@ -192,7 +192,7 @@ async function seedOrganization(trx: Db): Promise<Seeded> {
   });
   const member = await members.add(trx, org_id, { name: 'Mo Member', role: 'member' });
   const team = await organizations.createTeam(trx, org_id, 'Research');
-  await members.addToTeam(trx, org_id, team.id, member.user_id);
+  await members.addToTeam(trx, { org_id, team_id: team.id, user_id: member.user_id });
   const savings = await organizations.createTeam(trx, org_id, SAVINGS);
   const agent = await organizations.createAgent(trx, org_id, 'assistant');
   const wallet = await wallets.ensure(trx, org_id, { owner_type: 'organization' });

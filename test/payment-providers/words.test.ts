@@ -132,6 +132,13 @@ test('a capture of A that is refunded is refunded as a whole, whatever the list 
   await opened.act(A, order_id, 'refund', { amount: '20.00' });
   const { refunds } = await readTold(A, order_id, set);
   expect(refunds.map(({ amount_nanos }) => amount_nanos)).toEqual([20n * UNIT, 30n * UNIT]);
+  // One that failed took nothing back.
+  await opened.ask(A, 'DELETE', 'faults');
+  const failed = { '/purchase_units/0/payments/refunds/0/status': 'FAILED' };
+  expect((await readTold(A, order_id, { ...set, ...failed })).refunds).toMatchObject([
+    { status: 'failed', amount_nanos: 20n * UNIT },
+    whole,
+  ]);
 });
 
 test.each(cases(a.issues))('a capture of A refused with %s is %s', async (issue, meaning) => {
@@ -151,7 +158,10 @@ test.each(cases(a.issues))('a capture of A refused with %s is %s', async (issue,
 test.each(cases(a.refunds))('a refund of A that is %s is %s', async (word, meaning) => {
   const { order_id, refund, provider } = await opened.paid(A);
   await provider.refund(refund);
-  const set = { '/purchase_units/0/payments/refunds/0/status': word };
+  const set = {
+    '/purchase_units/0/payments/refunds/0/status': word,
+    [`${CAPTURES}/0/status`]: 'COMPLETED',
+  };
   expect((await readTold(A, order_id, set)).refunds).toMatchObject([{ status: meaning }]);
 });
 

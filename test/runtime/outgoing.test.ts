@@ -26,6 +26,14 @@ test('link-local and metadata addresses are closed in every spelling', () => {
     '64:ff9b::a9fe:a9fe',
     '2002:a9fe:a9fe::1',
     '::a9fe:a9fe',
+    'fd00:ec2::23',
+    '64:ff9b::6464:64c8',
+    '64:ff9b::a83f:8110',
+    '64:ff9b::',
+    '64:ff9b:1::a9fe:a9fe',
+    '2002:6464:64c8::',
+    '::ffff:0:a9fe:a9fe',
+    '0:0:0:0:0:0:a9fe:a9fe',
   ])
     expect([address, isClosed(address)]).toEqual([address, true]);
 });
@@ -43,6 +51,10 @@ test('addresses of this machine, of private networks and of the internet are ope
     'fd00::1',
     'fec0::1',
     '2606:4700::1111',
+    // What a translator makes of a public address, in a network that has only IPv6.
+    '64:ff9b::808:808',
+    '2002:808:808::1',
+    '0:0:0:0:0:0:0:1',
     'localhost',
     'api.example.com',
   ])

@@ -9,7 +9,7 @@ import { routes } from '../../api/table';
 import { audit } from '../../domain/ledger/audit';
 import * as members from '../../domain/people/members';
 import * as organizations from '../../domain/people/organizations';
-import { rolePermissions } from '../../domain/people/roles';
+import { type Role, rolePermissions } from '../../domain/people/roles';
 import { createSecrets } from '../../domain/secrets';
 import type { Db } from '../../domain/sql';
 import { listen } from '../../runtime/listen';
@@ -69,17 +69,17 @@ export const payment_hosts = ['127.0.0.1'];
 
 /** The control plane on a free port over the given database. */
 export async function serve(
-  connections: Parts & { db: Db },
+  { db, log = createLog('test', 'silent'), ...connections }: Parts & { db: Db },
   temporal_address = process.env.TEST_TEMPORAL_ADDRESS as string,
 ) {
-  const { db, log = createLog('test', 'silent') } = connections;
   const database_url: string = db.client.config.connection.connectionString;
   const batches = openBatches(db, log);
   const waiters = openWaiters({ db, batches, database_url, log });
   const temporal = openTemporal({ address: temporal_address, namespace: 'svc' }, db);
   const isDraining = () => false;
   const payment_authorities = [new X509Certificate((await processAuthority()).cert)];
-  const made = { batches, waiters, temporal, secrets, isDraining };
+  const pools = { people: db, reads: db, machine: db };
+  const made = { pools, batches, waiters, temporal, secrets, isDraining };
   const server = createServer(
     createApp({ ...made, payment_hosts, payment_authorities, ...connections }, log).callback(),
   );
@@ -152,7 +152,7 @@ export async function makeTenant(db: Db, currency = 'USD'): Promise<Tenant> {
   const person = { name: `Member ${tag}`, role: 'member' as const };
   const { user_id: member_id } = await members.add(db, org_id, person, true);
   const { id: team_id } = await organizations.createTeam(db, org_id, `Team ${tag}`);
-  await members.addToTeam(db, org_id, team_id, member_id);
+  await members.addToTeam(db, { org_id, team_id, user_id: member_id });
   const { id: agent_id } = await organizations.createAgent(db, org_id, `Agent ${tag}`);
   const [wallet] = await db('wallets').where({ org_id, owner_type: 'organization' }).select('id');
   return {
@@ -165,6 +165,34 @@ export async function makeTenant(db: Db, currency = 'USD'): Promise<Tenant> {
     team_id,
     agent_id,
   };
+}
+
+/** A member of a tenant. */
+export interface Person {
+  user_id: string;
+  /** An access key that stands for them, with all that their role may do. */
+  key: string;
+  /** The path of their membership. */
+  at: string;
+}
+
+/** Takes a person into a tenant's organization. */
+export async function makePerson(
+  { db, call }: { db: Db; call: CallApi },
+  { org_id, owner_key }: Tenant,
+  role: Role,
+): Promise<Person> {
+  const members = `/v1/organizations/${org_id}/members`;
+  const body = { name: `Ann ${randomUUID()}`, role };
+  const { user_id } = (await call('post', members, { key: owner_key, body })).body;
+  const key = await makeKey(db, org_id, { user_id, scopes: rolePermissions[role] });
+  return { user_id, key, at: `${members}/${user_id}` };
+}
+
+/** Asks for a key, an access key without scopes by default. */
+export function issueBy(call: CallApi, key: string, more: object = {}): Promise<Answer> {
+  const body = { name: randomUUID(), token_type: 'access', ...more };
+  return call('post', '/v1/tokens', { key, body });
 }
 
 /** The parts of an error answer that callers decide by. */

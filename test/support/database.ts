@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { type Db, many } from '../../domain/sql';
+import { type Db, many, one } from '../../domain/sql';
 import { openDatabase } from '../../runtime/database';
 import { maintenanceUrl } from '../../sandbox/servers/database';
 
@@ -33,4 +33,14 @@ async function asAdmin(url: string, statement: string): Promise<void> {
   } finally {
     await admin.destroy();
   }
+}
+
+/** How many sessions of a test's database wait for a lock. */
+export async function locksAwaited(db: Db): Promise<number> {
+  const { count } = await one<{ count: number }>(
+    db,
+    `select count(*)::int as count from pg_stat_activity
+     where datname = current_database() and wait_event_type = 'Lock'`,
+  );
+  return count;
 }

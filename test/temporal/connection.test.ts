@@ -6,7 +6,7 @@ import { Client, Connection } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
 import { temporalAddress } from '../../temporal/connection';
 import { missingParts, waitForNamespace } from '../../temporal/prepare';
-import { makeCertificates, openDoor } from '../support/temporal-door';
+import { makeCertificates, openDoor } from './door';
 
 const server = process.env.TEST_TEMPORAL_ADDRESS as string;
 const folder = mkdtempSync(path.join(tmpdir(), 'svc-tls-'));

@@ -87,8 +87,8 @@ const domain: Record<string, string> = {
   shares: '',
   'stored-answers': 'errors sql',
   people: 'digest errors pages sql trace',
-  ledger: 'errors ids money pages secrets sql trace',
-  payments: 'errors ledger money pages secrets sql',
+  ledger: 'audit-events errors ids money pages secrets sql trace',
+  payments: 'audit-events errors ledger money pages secrets sql',
 };
 
 type Sources = ReadonlyMap<string, string>;

@@ -16,6 +16,7 @@ import {
   type Short,
   show,
   type TicketWorld,
+  topUp,
 } from '../support/tickets';
 
 let world: TicketWorld;
@@ -127,6 +128,32 @@ test('a signed verdict counts once, also if its ticket is opened again', async (
   await send(short, good);
   const { balance_nanos } = await balance(db, short.wallet_id);
   expect(balance_nanos - BigInt(10_000)).toBe(credited);
+});
+
+test('a verdict that was refused stays refused, whatever has changed while it is valid', async () => {
+  const { call, db } = world;
+  const short = await makeShort(world, 10);
+  const few = { amount_nanos: '1' };
+  const verdict = await verdicts.signed(secrets, await approval(short, few));
+  expect(await refusalOf(send(short, verdict))).toBe('amount_below_shortfall');
+  // Now it would be enough.
+  await topUp(call, short, 10);
+  expect(await refusalOf(send(short, verdict))).toBe('amount_below_shortfall');
+  expect((await show(call, short)).status).toBe('open');
+  // The same from the person, anew, is another verdict.
+  const again = await verdicts.signed(secrets, await approval(short, few));
+  expect(await send(short, again)).toBe('approved');
+  expect((await balance(db, short.wallet_id)).balance_nanos).toBe(1n);
+});
+
+test("a ticket's workflow takes no verdict of another ticket", async () => {
+  const [short, other] = [await makeShort(world, 10), await makeShort(world, 10)];
+  const no = await approval(other, { verdict: 'denied', amount_nanos: undefined });
+  const signed = await verdicts.signed(secrets, no);
+  expect(await refusalOf(send(short, signed))).toBe('verdict_not_signed');
+  for (const ticket of [short, other]) expect((await show(world.call, ticket)).status).toBe('open');
+  const { workflow } = world.client;
+  expect((await workflow.getHandle(short.ticket_id).describe()).status.name).toBe('RUNNING');
 });
 
 test('the approval of a person, through the API, is signed and recorded', async () => {

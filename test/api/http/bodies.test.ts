@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type CallApi,
   makeTenant,
@@ -38,18 +37,21 @@ test.each([
   ['14,000 scopes', scopes(14_000), 413],
   ['1,900 scopes', scopes(1_900), 422],
   ['30,000 levels', `{"scopes":${'['.repeat(15_000)}${']'.repeat(15_000)}}`, 400],
-])('a body of %s costs the process less than 20 ms', async (_name, body, status) => {
+])('a body of %s costs less than it costs to parse one of 1 MB', async (_name, body, status) => {
   await post(body);
-  const costs: number[] = [];
-  for (let n = 0; n < 15; n += 1) {
-    const before = process.cpuUsage();
-    expect((await post(body)).status).toBe(status);
-    const { user } = process.cpuUsage(before);
-    costs.push(user / 1_000);
-  }
+  const large = names(100_000);
+  const parsed = await costOf(() => JSON.parse(large));
   // The client of this test is in the same process, so its part is in the figure.
-  expect(Math.min(...costs)).toBeLessThan(20);
+  const cost = await costOf(async () => expect((await post(body)).status).toBe(status));
+  expect(cost).toBeLessThan(parsed);
 });
+
+/** The processor's time, in microseconds, that several runs take. */
+async function costOf(run: () => unknown): Promise<number> {
+  const before = process.cpuUsage();
+  for (let n = 0; n < 15; n += 1) await run();
+  return process.cpuUsage(before).user;
+}
 
 test('a body that names a member twice, in whatever spelling, is 400 and does nothing', async () => {
   for (const [param, body] of [
@@ -90,7 +92,7 @@ async function raw(text: string, dripping = ''): Promise<string> {
   return answer;
 }
 
-test('a webhook of nobody may not drip: its connection ends within 10 s with 408', async () => {
+test('a webhook of nobody may not drip: its connection ends with 408', async () => {
   const head = 'POST /v1/payments/webhooks/payment_provider_b HTTP/1.1\r\nhost: x\r\n';
   const answer = await raw(`${head}content-length: 1000000\r\n\r\n{`, ' ');
   expect(answer).toMatch(/^HTTP\/1.1 408 /);
@@ -103,5 +105,4 @@ test('a request with two Host headers is 400', async () => {
   expect(answer).toMatch(/^HTTP\/1.1 400 /);
   const one = await raw('GET /health HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n');
   expect(one).toMatch(/^HTTP\/1.1 200 /);
-  await sleep(0);
 });

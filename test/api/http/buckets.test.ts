@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type CallApi,
   makeTenant,
@@ -8,14 +7,15 @@ import {
   type TestApi,
 } from '../../support/api';
 import { gatewayToken } from '../../support/keys';
+import { until } from '../../support/until';
 
 let api: TestApi;
 let call: CallApi;
 let tenant: Tenant;
 
 beforeAll(async () => {
-  // Twenty at once, then two a second.
-  api = await startApi({ requests_per_minute: 120 });
+  // Two at once, then one in five seconds.
+  api = await startApi({ requests_per_minute: 12 });
   ({ call } = api);
   tenant = await makeTenant(api.db);
 });
@@ -25,16 +25,14 @@ afterAll(() => api.close());
 test('a key that asks too much is 429 with all its headers, before its body is read; others and gateways go on', async () => {
   const path = '/v1/wallets/balance';
   const ask = (key: string) => call('get', path, { key });
-  const answers = [];
-  for (let n = 0; n < 30; n += 1) answers.push((await ask(tenant.owner_key)).status);
-  expect(answers.slice(0, 20)).toEqual(Array(20).fill(200));
+  for (let n = 0; n < 2; n += 1) expect((await ask(tenant.owner_key)).status).toBe(200);
   const body = '{"this is": no JSON';
   const refused = await call('post', '/v1/tokens', { key: tenant.owner_key, body });
   expect(refusal(refused)).toMatchObject({ status: 429, code: 'rate_limit_exceeded' });
   expect(refused.body.error.type).toBe('rate_limit_error');
   expect(refused.headers).toMatchObject({
-    'retry-after': '1',
-    'x-ratelimit-limit': '120',
+    'retry-after': expect.stringMatching(/^[1-5]$/),
+    'x-ratelimit-limit': '12',
     'x-ratelimit-remaining': '0',
     'x-ratelimit-reset': expect.stringMatching(/^\d{10}$/),
   });
@@ -48,6 +46,5 @@ test('a key that asks too much is 429 with all its headers, before its body is r
     const path = '/v1/payments/webhooks/payment_provider_b';
     expect((await call('post', path, webhook)).status).not.toBe(429);
   }
-  await sleep(1_100);
-  expect((await ask(tenant.owner_key)).status).toBe(200);
+  await until(async () => (await ask(tenant.owner_key)).status === 200, 10_000);
 });

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { openPools, type Pools } from '../../../api/http/pools';
 import { type Db, many, one } from '../../../domain/sql';
 import { createLog } from '../../../runtime/log';
@@ -6,6 +5,7 @@ import { type CallApi, makeTenant, serve } from '../../support/api';
 import { openTestDatabase, type TestDatabase } from '../../support/database';
 import { gatewayToken, platformKey } from '../../support/keys';
 import { makePrice, reserveBody } from '../../support/ledger';
+import { until } from '../../support/until';
 
 let database: TestDatabase;
 let db: Db;
@@ -52,10 +52,9 @@ test('while the connections of people who read are all in use, gateways reserve,
   await makePrice(db);
   const { org_id, owner_key } = await makeTenant(db);
   const key = await gatewayToken(db);
-  const busy = many(pools.reads, 'select pg_sleep(4)');
-  await sleep(50);
+  const busy = await pools.reads.transaction();
   const reading = call('get', `/v1/organizations/${org_id}/agents`, { key: owner_key });
-  await sleep(50);
+  await until(async () => (await call('get', '/readyz')).body.exhausted_pools.length > 0);
   const body = reserveBody(org_id, 10);
   const reserved = await call('post', '/v1/gateway/wallets/reserve', { key, body });
   expect(reserved.status).toBe(402);
@@ -66,7 +65,7 @@ test('while the connections of people who read are all in use, gateways reserve,
   ).toBe(201);
   const ready = await call('get', '/readyz');
   expect(ready.body).toEqual({ status: 'ready', exhausted_pools: ['reads'] });
-  await busy;
+  await busy.rollback();
   expect((await reading).status).toBe(200);
   expect((await call('get', '/readyz')).body.exhausted_pools).toEqual([]);
 });

@@ -29,6 +29,8 @@ async function many402(org_id: string, from: number, to: number, more: object = 
   for (let n = from; n < to; n += 1) expect((await reserve(org_id, n, more)).status).toBe(402);
 }
 
+const minutesAgo = (minutes: number) => new Date(Date.now() - minutes * 60_000);
+
 const keyOf = async (org_id: string) => (await issueKey(db, org_id, { token_type: 'gateway' })).id;
 
 function written(org_id: string) {
@@ -72,6 +74,14 @@ test('a key has 50 open tickets; one more call is 429 with its headers, and writ
     type: 'cost_ticket.exceeded',
     payload: { key_id, open_tickets: 50 },
   });
+  // After ten minutes it is said again, and what was kept of before goes.
+  await db('ticket_bounds')
+    .where({ org_id })
+    .update({ told_at: minutesAgo(11) });
+  await db('ticket_bounds').insert({ org_id, key_id: 'of before', told_at: minutesAgo(11) });
+  expect((await reserve(org_id, 60, { key_id })).status).toBe(429);
+  expect(await written(org_id)).toEqual({ ...after, events: (after.events ?? 0) + 1 });
+  expect(await db('ticket_bounds').where({ org_id }).pluck('key_id')).toEqual([key_id]);
   // An equal request finds its ticket, another key has its own 50, and one that ends makes room.
   expect((await reserve(org_id, 7, { key_id })).body.cost_ticket.id).toMatch(/^ticket_/);
   expect((await reserve(org_id, 50, { key_id: await keyOf(org_id) })).status).toBe(402);

@@ -1,6 +1,8 @@
-import { readFile } from 'node:fs/promises';
+import files, { readFile } from 'node:fs/promises';
 import path from 'node:path';
+import type { Context } from 'koa';
 import type { Route } from '../../../api/http/route';
+import { docs } from '../../../api/openapi/docs';
 import { openapi, openapiText } from '../../../api/openapi/document';
 import { exampleBody } from '../../../api/openapi/field-help';
 import { routes } from '../../../api/table';
@@ -173,6 +175,19 @@ test('the page of the document and everything it loads come from this process', 
     expect([address, asset.status, asset.text.length > 0]).toEqual([address, 200, true]);
     expect(asset.headers['content-type']).toMatch(address.endsWith('.css') ? /css/ : /javascript/);
   }
+});
+
+test('a file of the page that could not be read is read again for the next who asks', async () => {
+  const path = '/docs/swagger-ui.css';
+  const docsNow = docs();
+  const ask = async () => {
+    const ctx = { path, method: 'GET', set() {}, body: '' };
+    await docsNow(ctx as unknown as Context, async () => undefined);
+    return ctx.body;
+  };
+  jest.spyOn(files, 'readFile').mockRejectedValueOnce(new Error('EMFILE'));
+  await expect(ask()).rejects.toThrow('EMFILE');
+  expect(await ask()).toMatch(/swagger-ui/);
 });
 
 test('the page serves its own files only', async () => {

@@ -1,5 +1,6 @@
 import { putConfig } from '../../../domain/payments/config';
 import { putOrgSettings } from '../../../domain/payments/settings';
+import { many } from '../../../domain/sql';
 import { makeTenant, refusal, secrets, type Tenant } from '../../support/api';
 import {
   confirm,
@@ -47,6 +48,27 @@ test('the same Idempotency-Key resumes the session; another body under it is ref
   const { member_key } = await makeBuyer(world.db);
   const foreign = await create({}, member_key, headers);
   expect(foreign.body.payment_session_id).not.toBe(first.body.payment_session_id);
+});
+
+test('a checkout that is made while its session is asked for is answered from the row, and nothing is sent', async () => {
+  await many(
+    world.db,
+    `alter function ask_payment rename to ask_payment_really;
+     create function ask_payment(text, interval) returns integer language sql as $$
+       update payment_sessions set provider_order_id = id, approval_url = 'http://127.0.0.1/pay' where id = $1;
+       select null::integer $$`,
+  );
+  const { status, body } = await create({});
+  await many(
+    world.db,
+    `drop function ask_payment; alter function ask_payment_really rename to ask_payment`,
+  );
+  expect(status).toBe(201);
+  expect(body.approval_url).toBe('http://127.0.0.1/pay');
+  const sent = world.client.workflow
+    .getHandle(body.payment_session_id)
+    .getUpdateHandle('approval-undefined');
+  await expect(sent.result()).rejects.toThrow();
 });
 
 test('each field of create-checkout that is wrong is named, and makes nothing', async () => {

@@ -75,9 +75,11 @@ test('a session is looked at for those who confirm it once in two seconds; soone
   const checkout = await silent('payment_provider_a', { on: 'capture', result: 'pending' });
   await pay(checkout);
   const answers = [];
+  const started = performance.now();
   for (let time = 0; time < 8; time += 1) answers.push(await confirm(world, tenant, checkout));
   expect(answers.map(({ body }) => body.status)).toEqual(Array(8).fill('capturing'));
-  expect((await arrivals(checkout, /[A-Z0-9]{17}$/)).length).toBeLessThanOrEqual(2);
+  const looks_max = 1 + Math.ceil((performance.now() - started) / 2_000);
+  expect((await arrivals(checkout, /[A-Z0-9]{17}$/)).length).toBeLessThanOrEqual(looks_max);
 });
 
 test('equal creates, however many at once, share one try at the provider and its checkout', async () => {
@@ -194,18 +196,29 @@ test.each([400, 422])(
   },
 );
 
-test('a capture that the provider says is under way is asked for again under the same key', async () => {
-  const script = { ...refusedOnce('PREVIOUS_REQUEST_IN_PROGRESS'), times: 2 };
-  const checkout = await silent('payment_provider_a', script);
-  await pay(checkout);
-  for (let time = 0; time < 2; time += 1)
-    expect(await confirmed(checkout)).toMatchObject({ status: 'capturing' });
-  expect(await confirmed(checkout)).toMatchObject({ status: 'completed', credited_amount: 50 });
-  const keys = (await arrivals(checkout, /capture$/)).map(
-    ({ headers }) => headers['paypal-request-id'],
-  );
-  expect([keys.length, new Set(keys).size]).toEqual([3, 1]);
-});
+const inProgress = refusedOnce('PREVIOUS_REQUEST_IN_PROGRESS');
+
+test.each([
+  ['twice', [{ ...inProgress, times: 2 }]],
+  ['and then does not answer', [inProgress, { on: 'capture', answer: 'error', work: false }]],
+  [
+    'twice, while its order cannot be read',
+    [{ ...inProgress, times: 2 }, { on: 'read' }, { on: 'read', answer: 'error' }],
+  ],
+])(
+  'a capture that the provider says is under way, %s, is asked for again under the same key',
+  async (_, scripts) => {
+    const checkout = await silent('payment_provider_a', ...scripts);
+    await pay(checkout);
+    for (let time = 0; time < 2; time += 1)
+      expect(await confirmed(checkout)).toMatchObject({ status: 'capturing' });
+    expect(await confirmed(checkout)).toMatchObject({ status: 'completed', credited_amount: 50 });
+    const keys = (await arrivals(checkout, /capture$/)).map(
+      ({ headers }) => headers['paypal-request-id'],
+    );
+    expect([keys.length, new Set(keys).size]).toEqual([3, 1]);
+  },
+);
 
 test('a refused capture whose order is captured after all is recorded', async () => {
   const script = { ...refusedOnce('PAYMENT_DENIED'), work: true };

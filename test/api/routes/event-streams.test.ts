@@ -19,9 +19,8 @@ let call: CallApi;
 const lines: string[] = [];
 
 beforeAll(async () => {
-  const log = createLog('test', 'error');
-  const error = log.error.bind(log) as (...given: unknown[]) => void;
-  Object.assign(log, { error: (...given: unknown[]) => lines.push(String(given[1])) && error });
+  const log = createLog('test', 'silent');
+  Object.assign(log, { error: (_: unknown, message: string) => lines.push(message) });
   database = await openTestDatabase();
   ({ db } = database);
   reads = openDatabase(database.url, 1, 'test');
@@ -36,6 +35,8 @@ afterAll(async () => {
 });
 
 const FOREIGN = 20_000;
+/** Longer than between two looks for events. */
+const POLL_MS = 700;
 
 /** So many events of a kind, written in transactions of 1,000 as batches of gateways are. */
 async function write(org_id: string, type: string, count: number): Promise<void> {
@@ -66,21 +67,34 @@ async function readMeanwhile(run: () => Promise<unknown>): Promise<number> {
   return (await rowsRead()) - before;
 }
 
+/** Waits until the streams of tests before have read all there is. */
+async function untilAllIsRead(): Promise<void> {
+  let before = -1;
+  await until(async () => {
+    const last = before;
+    await sleep(POLL_MS);
+    before = await rowsRead();
+    return before === last;
+  }, 10_000);
+}
+
 test('streams that see nothing read each foreign event once in all, and then nothing more', async () => {
   const { org_id, owner_key } = await makeTenant(db);
   const query = '?type=payment.refunded';
   const streams: Seen[] = [];
   for (let n = 0; n < 20; n += 1) streams.push(await follow(api.url, owner_key, { query }));
-  await sleep(1_500);
+  await untilAllIsRead();
+  // They show what is theirs, and have read by then what came before it.
+  const haveShown = async (count: number) => {
+    await write(org_id, 'payment.refunded', 1);
+    await until(() => streams.every(({ types }) => types.length === count), 10_000);
+  };
   const written = await readMeanwhile(async () => {
     await write(org_id, 'request.completed', FOREIGN);
-    await sleep(2_000);
+    await haveShown(1);
   });
   expect(written).toBeLessThan(FOREIGN * 1.5);
-  expect(await readMeanwhile(() => sleep(2_000))).toBeLessThan(500);
-  // They still show what is theirs.
-  await write(org_id, 'payment.refunded', 1);
-  await until(() => streams.every(({ types }) => types.length === 1));
+  expect(await readMeanwhile(() => haveShown(2))).toBeLessThan(500);
   for (const stream of streams) stream.close();
 });
 
@@ -108,7 +122,7 @@ test('a search reads what it finds: by label, by kind; one that finds nothing go
   await write(org_id, 'cost_ticket.created', 3);
   await write(org_id, 'request.completed', FOREIGN);
   await until(async () => (await list('limit=1')).events.length === 1);
-  await sleep(2_000);
+  await untilAllIsRead();
   async function list(query: string, key = owner_key) {
     return (await call('get', `/v1/events?${query}`, { key })).body;
   }
@@ -132,7 +146,7 @@ test('a search reads what it finds: by label, by kind; one that finds nothing go
   expect(dear).toBeLessThan(FOREIGN * 1.5);
 });
 
-test('a stream shows what its reader may see by now: a right that is gone is gone with the next heartbeat', async () => {
+test('what a stream shows loses a right with the next heartbeat, and ends with the key', async () => {
   const { org_id } = await makeTenant(db);
   const key = await makeKey(db, org_id, { scopes: ['events:read', 'org:billing'] });
   const [{ id }] = await db('tokens').where({ org_id }).orderBy('created_at', 'desc').limit(1);
@@ -142,13 +156,26 @@ test('a stream shows what its reader may see by now: a right that is gone is gon
   await db('tokens')
     .where({ id })
     .update({ scopes: ['org:billing'] });
-  await sleep(5_500);
+  await until(() => stream.beats > 0, 10_000);
   await write(org_id, 'request.completed', 1);
   await write(org_id, 'wallet.balance_low', 1);
   await until(() => stream.types.length === 2);
   expect(stream.types).toEqual(['request.completed', 'wallet.balance_low']);
   await db('tokens').where({ id }).update({ revoked_at: new Date() });
-  await until(stream.has_ended, 7_000);
+  await until(stream.has_ended, 10_000);
+});
+
+test('a stream whose rights cannot be read for a fault of ours ends, and the log has the fault', async () => {
+  const { owner_key } = await makeTenant(db);
+  lines.length = 0;
+  const stream = await follow(api.url, owner_key);
+  await many(db, 'alter table tokens rename to tokens_elsewhere');
+  try {
+    await until(stream.has_ended, 10_000);
+  } finally {
+    await many(db, 'alter table tokens_elsewhere rename to tokens');
+  }
+  expect(lines).toEqual(['unexpected error']);
 });
 
 test('one key leaves places to the other keys of its organization, and its organization to others', async () => {
@@ -169,7 +196,7 @@ test('one key leaves places to the other keys of its organization, and its organ
 });
 
 test('HEAD of the stream answers and takes no place; a client that breaks off is no error of ours', async () => {
-  const { owner_key } = await makeTenant(db);
+  const { org_id, owner_key } = await makeTenant(db);
   for (let n = 0; n < 60; n += 1) {
     const headers = { authorization: `Bearer ${owner_key}` };
     const head = await request(`${api.url}/v1/events/stream`, { method: 'HEAD', headers });
@@ -178,9 +205,11 @@ test('HEAD of the stream answers and takes no place; a client that breaks off is
     expect(head.headers['content-type']).toBe('text/event-stream');
   }
   lines.length = 0;
-  const stream = await follow(api.url, owner_key);
+  const [stream, other] = [await follow(api.url, owner_key), await follow(api.url, owner_key)];
   stream.close();
-  await sleep(300);
+  await write(org_id, 'wallet.balance_low', 1);
+  await until(() => other.ids.length === 1);
+  other.close();
   expect(lines).toEqual([]);
   const unknown = { 'last-event-id': newId('evt') };
   const missing = await call('get', '/v1/events/stream', { key: owner_key, headers: unknown });

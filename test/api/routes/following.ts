@@ -5,6 +5,8 @@ export interface Seen {
   ids: string[];
   types: string[];
   data: Record<string, unknown>[];
+  /** How many heartbeats have come. */
+  beats: number;
   /** True once the server has ended the stream. */
   has_ended: () => boolean;
   close: () => void;
@@ -21,6 +23,7 @@ export async function follow(
     ids: [],
     types: [],
     data: [],
+    beats: 0,
     has_ended: () => has_ended,
     close: () => request.destroy(),
   };
@@ -45,6 +48,7 @@ export async function follow(
           .split('\n')
           .map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 2)]),
       );
+      if (text.startsWith(': still here')) seen.beats += 1;
       text = text.slice(end + 2);
       if (fields.id === undefined) continue;
       seen.ids.push(fields.id);

@@ -1,7 +1,14 @@
-import { randomUUID } from 'node:crypto';
-import { rolePermissions } from '../../../domain/people/roles';
+import { type Role, rolePermissions } from '../../../domain/people/roles';
 import type { Db } from '../../../domain/sql';
-import { type CallApi, makeTenant, refusal, startApi, type Tenant } from '../../support/api';
+import {
+  type CallApi,
+  issueBy,
+  makePerson,
+  makeTenant,
+  refusal,
+  startApi,
+  type Tenant,
+} from '../../support/api';
 import { makeKey } from '../../support/keys';
 
 let db: Db;
@@ -19,26 +26,14 @@ beforeEach(async () => {
 });
 afterAll(() => close());
 
-type Role = keyof typeof rolePermissions;
-
-/** A member with an access key that stands for them. */
-async function makePerson(role: Role) {
-  const body = { name: `Ann ${randomUUID()}`, role };
-  const { user_id } = (await call('post', `${base}/members`, { key: tenant.owner_key, body })).body;
-  const key = await makeKey(db, tenant.org_id, { user_id, scopes: rolePermissions[role] });
-  return { user_id: user_id as string, key };
-}
-
-async function issue(key: string, more: object = {}) {
-  const body = { name: randomUUID(), token_type: 'access', ...more };
-  return call('post', '/v1/tokens', { key, body });
-}
+const personOf = (role: Role) => makePerson({ db, call }, tenant, role);
+const issue = (key: string, more?: object) => issueBy(call, key, more);
 
 const works = async (key: string) => (await call('get', '/v1/wallets', { key })).status === 200;
 
 /** Shared by both tests of a right that ends. */
 async function makeKeys() {
-  const { user_id, key } = await makePerson('admin');
+  const { user_id, key } = await personOf('admin');
   const [service, gateway] = [
     await issue(key, { scopes: ['agents:read'] }),
     await issue(key, { token_type: 'gateway' }),
@@ -47,7 +42,7 @@ async function makeKeys() {
 }
 
 test('a key says which person made it and falls with them, also through a key that stands for nobody; the list filters by it', async () => {
-  const owner = await makePerson('owner');
+  const owner = await personOf('owner');
   const first = await issue(owner.key, { scopes: ['tokens:write'] });
   expect(first.body.created_by).toBe(owner.user_id);
   const second = await issue(first.body.key);
@@ -59,7 +54,7 @@ test('a key says which person made it and falls with them, also through a key th
   ]);
   const none = await call('get', '/v1/tokens?created_by=user_of_nobody', { key: owner.key });
   expect(none.body.total).toBe(0);
-  await makePerson('owner');
+  await personOf('owner');
   await call('delete', `${base}/members/${owner.user_id}`, { key: tenant.owner_key });
   expect([await works(first.body.key), await works(second.body.key)]).toEqual([false, false]);
 });
@@ -85,6 +80,19 @@ test.each(['delete', 'put'] as const)(
   },
 );
 
+test('a key that has expired is neither revoked nor kept with the others of its maker', async () => {
+  const { user_id, made } = await makeKeys();
+  const [expired, living] = made;
+  const before = { expires_at: new Date(Date.now() - 1_000) };
+  await db('tokens').where({ id: expired.id }).update(before);
+  const at = `${base}/members/${user_id}`;
+  const end = (body: object) => call('delete', at, { key: tenant.owner_key, body });
+  expect(refusal(await end({ keep_keys: [expired.id] }))).toMatchObject({ status: 404 });
+  const { body } = await end({});
+  const revoked = body.revoked_keys.map(({ id }: { id: string }) => id);
+  expect([revoked.includes(living.id), revoked.includes(expired.id)]).toEqual([true, false]);
+});
+
 test('a role of more ends no key', async () => {
   const { user_id, made } = await makeKeys();
   const body = { role: 'owner' };
@@ -95,7 +103,7 @@ test('a role of more ends no key', async () => {
 
 test("kept keys become the caller's, without the scopes that the caller lacks", async () => {
   const { user_id, made } = await makeKeys();
-  const admin = await makePerson('admin');
+  const admin = await personOf('admin');
   const keep_keys = [made[0].name, made[1].id];
   const narrow = await makeKey(db, tenant.org_id, {
     user_id: admin.user_id,
@@ -124,11 +132,11 @@ test("kept keys become the caller's, without the scopes that the caller lacks", 
   ]);
 });
 
-test('an owner with fewer scopes keeps a key with no more than theirs', async () => {
-  const owner = await makePerson('owner');
-  await makePerson('owner');
+test('a key that is kept holds what it had and its new holder has, whoever keeps it', async () => {
+  const owner = await personOf('owner');
+  await personOf('owner');
   const made = await issue(owner.key, { scopes: ['agents:read', 'org:billing'] });
-  const admin = await makePerson('admin');
+  const admin = await personOf('admin');
   await call('put', `${base}/members/${owner.user_id}`, {
     key: tenant.owner_key,
     body: { role: 'admin', keep_keys: [made.body.name] },
@@ -136,7 +144,7 @@ test('an owner with fewer scopes keeps a key with no more than theirs', async ()
   const { body } = await call('delete', `${base}/members/${owner.user_id}`, { key: admin.key });
   // The first change made it the owner key's own, so the second does not end it.
   expect(body.revoked_keys.map(({ id }: { id: string }) => id)).not.toContain(made.body.id);
-  const member = await makePerson('admin');
+  const member = await personOf('admin');
   const theirs = await issue(member.key, { scopes: ['agents:read', 'events:read'] });
   await db('tokens')
     .where({ id: theirs.body.id })
@@ -152,7 +160,7 @@ test('a removal without a body names the keys to keep in its query', async () =>
   const { made } = await makeKeys();
   const query = made.map(({ id }) => `keep_keys=${id}`).join('&');
   for (const kept of [query, `keep_keys=${made[0].id}`]) {
-    const other = await makePerson('admin');
+    const other = await personOf('admin');
     await db('tokens')
       .whereIn(
         'id',
@@ -185,7 +193,7 @@ test.each([
 test.each(['org:members', 'tokens:write'] as const)(
   'only an owner makes a key with %s that stands for nobody, or keeps one',
   async (scope) => {
-    const [owner, admin] = [await makePerson('owner'), await makePerson('admin')];
+    const [owner, admin] = [await personOf('owner'), await personOf('admin')];
     expect(refusal(await issue(admin.key, { scopes: [scope] }))).toEqual({
       status: 403,
       code: 'permission_denied',
@@ -195,7 +203,7 @@ test.each(['org:members', 'tokens:write'] as const)(
     expect((await issue(admin.key, own)).status).toBe(201);
     expect((await issue(owner.key, { scopes: [scope] })).status).toBe(201);
     const old = await makeKey(db, tenant.org_id, { scopes: [scope], created_by: admin.user_id });
-    const second = await makePerson('admin');
+    const second = await personOf('admin');
     const [{ id }] = await db('tokens').where({ created_by: admin.user_id, user_id: null });
     const kept = await call('delete', `${base}/members/${admin.user_id}`, {
       key: second.key,
@@ -208,16 +216,20 @@ test.each(['org:members', 'tokens:write'] as const)(
 
 test('a key made while its maker is removed or lowered does not outlive it', async () => {
   for (let round = 0; round < 20; round += 1) {
-    const { user_id, key } = await makePerson('admin');
+    const { user_id, key } = await personOf('admin');
     const at = `${base}/members/${user_id}`;
     const owner = { key: tenant.owner_key };
+    const more = round % 4 < 2 ? { scopes: ['agents:read'] } : { token_type: 'gateway' };
     const [made] = await Promise.all([
-      issue(key, { scopes: ['agents:read'] }),
+      issue(key, more),
       round % 2
         ? call('delete', at, owner)
         : call('put', at, { ...owner, body: { role: 'member' } }),
     ]);
-    if (made.status === 201) expect(await works(made.body.key)).toBe(false);
+    if (made.status === 201)
+      expect(await db('tokens').where({ id: made.body.id }).first()).toMatchObject({
+        revoked_at: expect.any(Date),
+      });
     else expect([401, 403]).toContain(made.status);
   }
 });

@@ -1,7 +1,15 @@
 import { randomUUID } from 'node:crypto';
-import { rolePermissions } from '../../../domain/people/roles';
+import { type Role, rolePermissions } from '../../../domain/people/roles';
 import type { Db } from '../../../domain/sql';
-import { type CallApi, makeTenant, refusal, startApi, type Tenant } from '../../support/api';
+import {
+  type CallApi,
+  issueBy,
+  makePerson,
+  makeTenant,
+  refusal,
+  startApi,
+  type Tenant,
+} from '../../support/api';
 import { gatewayToken, makeKey, platformKey } from '../../support/keys';
 import { eventsOf } from '../../support/ledger';
 
@@ -9,7 +17,6 @@ let db: Db;
 let call: CallApi;
 let close: () => Promise<void>;
 let tenant: Tenant;
-let base: string;
 let platform: string;
 
 beforeAll(async () => {
@@ -18,30 +25,17 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   tenant = await makeTenant(db);
-  base = `/v1/organizations/${tenant.org_id}`;
 });
 afterAll(() => close());
 
-type Role = keyof typeof rolePermissions;
-
-/** A member with an access key that stands for them. */
-async function makePerson(role: Role) {
-  const body = { name: `Ann ${randomUUID()}`, role };
-  const { user_id } = (await call('post', `${base}/members`, { key: tenant.owner_key, body })).body;
-  const key = await makeKey(db, tenant.org_id, { user_id, scopes: rolePermissions[role] });
-  return { user_id: user_id as string, key };
-}
-
-async function issue(key: string, more: object = {}) {
-  const body = { name: randomUUID(), token_type: 'access', ...more };
-  return call('post', '/v1/tokens', { key, body });
-}
+const personOf = (role: Role) => makePerson({ db, call }, tenant, role);
+const issue = (key: string, more?: object) => issueBy(call, key, more);
 
 test('ending and renewing a key asks the same: no more scopes than one has, nobody whom one may not manage', async () => {
   const [owner, admin, other] = [
-    await makePerson('owner'),
-    await makePerson('admin'),
-    await makePerson('admin'),
+    await personOf('owner'),
+    await personOf('admin'),
+    await personOf('admin'),
   ];
   const named = async (more: object) => {
     const name = randomUUID();
@@ -73,7 +67,7 @@ test('ending and renewing a key asks the same: no more scopes than one has, nobo
 });
 
 test('an access key for a person is made only by who may manage that person', async () => {
-  const [owner, admin] = [await makePerson('owner'), await makePerson('admin')];
+  const [owner, admin] = [await personOf('owner'), await personOf('admin')];
   expect(refusal(await issue(admin.key, { user_id: owner.user_id }))).toEqual({
     status: 403,
     code: 'permission_denied',
@@ -86,24 +80,24 @@ test('an access key for a person is made only by who may manage that person', as
   );
 });
 
-test("a gateway key that draws on another person's wallet is told by an event", async () => {
-  const [owner, admin] = [await makePerson('owner'), await makePerson('admin')];
+test('a person is told by an event of each gateway key that draws on their wallet', async () => {
+  const [owner, admin] = [await personOf('owner'), await personOf('admin')];
   const more = { token_type: 'gateway', user_id: owner.user_id };
   const { body } = await issue(admin.key, more);
   await issue(owner.key, more);
-  expect(await eventsOf(db, tenant.org_id, 'key.issued')).toEqual([
-    {
-      key_id: body.id,
-      name: body.name,
-      user_id: owner.user_id,
-      team_id: null,
-      created_by: admin.user_id,
-    },
-  ]);
+  const [told, own] = await eventsOf(db, tenant.org_id, 'key.issued');
+  expect(told).toEqual({
+    key_id: body.id,
+    name: body.name,
+    user_id: owner.user_id,
+    team_id: null,
+    created_by: admin.user_id,
+  });
+  expect(own).toMatchObject({ user_id: owner.user_id, created_by: owner.user_id });
 });
 
 test('a key for a person and a team that they are not in is not issued', async () => {
-  const { user_id } = await makePerson('member');
+  const { user_id } = await personOf('member');
   const more = { token_type: 'gateway', user_id, team_id: tenant.team_id };
   expect(refusal(await issue(tenant.owner_key, more))).toEqual({
     status: 422,

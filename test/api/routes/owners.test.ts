@@ -1,8 +1,15 @@
 import { randomUUID } from 'node:crypto';
-import { rolePermissions } from '../../../domain/people/roles';
+import type { Role } from '../../../domain/people/roles';
 import type { Db } from '../../../domain/sql';
-import { type CallApi, makeTenant, refusal, startApi, type Tenant } from '../../support/api';
-import { makeKey, platformKey } from '../../support/keys';
+import {
+  type CallApi,
+  makePerson,
+  makeTenant,
+  refusal,
+  startApi,
+  type Tenant,
+} from '../../support/api';
+import { platformKey } from '../../support/keys';
 
 let db: Db;
 let call: CallApi;
@@ -23,11 +30,7 @@ async function add(body: object, key = tenant.owner_key) {
   return call('post', `${base}/members`, { key, body: { name: 'Ann', ...body } });
 }
 
-async function makePerson(role: keyof typeof rolePermissions) {
-  const { user_id } = (await add({ role })).body as { user_id: string };
-  const key = await makeKey(db, tenant.org_id, { user_id, scopes: rolePermissions[role] });
-  return { user_id, key, at: `${base}/members/${user_id}` };
-}
+const personOf = (role: Role) => makePerson({ db, call }, tenant, role);
 
 async function owners(): Promise<number> {
   const rows = await db('memberships')
@@ -37,7 +40,7 @@ async function owners(): Promise<number> {
 }
 
 test('the last owner neither goes nor becomes less, by anybody; the last but one may', async () => {
-  const [first, second] = [await makePerson('owner'), await makePerson('owner')];
+  const [first, second] = [await personOf('owner'), await personOf('owner')];
   expect((await call('delete', first.at, { key: second.key })).status).toBe(200);
   for (const key of [second.key, tenant.owner_key, await platformKey(db)]) {
     const refused = [
@@ -56,7 +59,7 @@ test('two owners who remove or lower each other at once leave one', async () => 
   for (let round = 0; round < 20; round += 1) {
     tenant = await makeTenant(db);
     base = `/v1/organizations/${tenant.org_id}`;
-    const [first, second] = [await makePerson('owner'), await makePerson('owner')];
+    const [first, second] = [await personOf('owner'), await personOf('owner')];
     const end = (by: string, at: string) =>
       round % 2
         ? call('delete', at, { key: by })
@@ -68,10 +71,10 @@ test('two owners who remove or lower each other at once leave one', async () => 
 });
 
 test('an admin who lowers or removes a member at the moment of their rise touches no owner', async () => {
-  await makePerson('owner');
-  const admin = await makePerson('admin');
+  await personOf('owner');
+  const admin = await personOf('admin');
   for (let round = 0; round < 20; round += 1) {
-    const person = await makePerson('member');
+    const person = await personOf('member');
     const rise = { key: tenant.owner_key, body: { role: 'owner' } };
     const [raised, ended] = await Promise.all([
       call('put', person.at, rise),
@@ -88,9 +91,9 @@ test('an admin who lowers or removes a member at the moment of their rise touche
 });
 
 test('a person who is removed while they act changes nothing after that', async () => {
-  await makePerson('owner');
+  await personOf('owner');
   for (let round = 0; round < 20; round += 1) {
-    const admin = await makePerson('admin');
+    const admin = await personOf('admin');
     const [added] = await Promise.all([
       add({ name: 'Accomplice', role: 'admin' }, admin.key),
       call('delete', admin.at, { key: tenant.owner_key }),
@@ -105,7 +108,7 @@ test('a person who is removed while they act changes nothing after that', async 
 
 test('a member who is removed while they join a team is in no team', async () => {
   for (let round = 0; round < 20; round += 1) {
-    const person = await makePerson('member');
+    const person = await personOf('member');
     const at = `${base}/teams/${tenant.team_id}/members`;
     const body = { user_id: person.user_id };
     await Promise.all([

@@ -85,7 +85,11 @@ test('the effective wallet is the first of user, team, organization with a posit
 test('with several teams and none named, the team is skipped', async () => {
   const tenant = await funded(10);
   const second = await organizations.createTeam(db, tenant.org_id, 'Second');
-  await members.addToTeam(db, tenant.org_id, second.id, tenant.member_id);
+  await members.addToTeam(db, {
+    org_id: tenant.org_id,
+    team_id: second.id,
+    user_id: tenant.member_id,
+  });
   await call('post', '/v1/wallets/allocate', {
     key: tenant.billing_key,
     body: { team_id: tenant.team_id, amount: 3 },

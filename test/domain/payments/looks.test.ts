@@ -2,7 +2,9 @@ import * as questions from '../../../domain/payments/questions';
 import * as payments from '../../../domain/payments/sessions';
 import * as steps from '../../../domain/payments/steps';
 import { many, one } from '../../../domain/sql';
-import { balance, completed, db, makeSession, nothing, paid, tell } from './sessions';
+import { locksAwaited } from '../../support/database';
+import { until } from '../../support/until';
+import { balance, completed, db, makeSession, nothing, paid, tell, tenant } from './sessions';
 
 const HOUR_S = 3_600;
 const DAY_S = 24 * HOUR_S;
@@ -160,4 +162,24 @@ test('people who ask at one time share a question; after its answer the next one
   // Whoever was to answer it is dead.
   await pass(id, 31);
   expect(await ask()).toBe((third as number) + 1);
+});
+
+test('a payment that its provider does not know for a day fails beside one who holds its organization, without a deadlock', async () => {
+  const id = await makeSession();
+  await steps.begin(db, id, { is_capture: true });
+  await questions.unanswered(db, id, { message: 'not found', is_gone: true });
+  await pass(id, DAY_S + 1);
+  let unanswered: Promise<void> | undefined;
+  await db.transaction(async (trx) => {
+    await many(trx, 'select from lock_organization(:org_id)', { org_id: tenant.org_id });
+    unanswered = questions.unanswered(db, id, { message: 'not found', is_gone: true });
+    await until(async () => (await locksAwaited(db)) === 1);
+    // As one who records the payment does.
+    await trx('payment_sessions').where({ id }).update({ provider_message: 'recorded' });
+  });
+  await unanswered;
+  expect(await payments.getAny(db, id)).toMatchObject({
+    status: 'failed',
+    error_code: 'provider_error',
+  });
 });

@@ -27,6 +27,26 @@ describe('the section mcp', () => {
       [{ ...row, headers: { Authorization: 'x' } }],
       'mcp.servers[0].headers: a credential is named in api_key_env',
     ],
+    // A request, with its key, goes where these say: to another server of the same address.
+    ...[
+      'Host',
+      'hOsT',
+      'X-Forwarded-Host',
+      'Forwarded',
+      'X-Original-URL',
+      'Proxy-Authorization',
+    ].map((name): [string, object[], string] => [
+      `the header ${name}`,
+      [{ ...row, headers: { [name]: 'evil.example' } }],
+      'mcp.servers[0].headers: names a header that says where a request goes',
+    ]),
+    ...['Content-Length', 'content-type', 'Transfer-Encoding', 'Connection', 'TE', 'Expect'].map(
+      (name): [string, object[], string] => [
+        `the header ${name}`,
+        [{ ...row, headers: { [name]: '3' } }],
+        'mcp.servers[0].headers: names a header that says where a request goes',
+      ],
+    ),
     ['a user in its URL', [{ ...row, url: 'http://u:p@127.0.0.1:9/mcp' }], 'mcp.servers[0].url'],
     ['an unknown key', [{ ...row, uri: 'x' }], 'mcp.servers[0].uri: there is no such key'],
     ['a name that is no path', [{ ...row, name: 'a/b' }], 'mcp.servers[0].name'],

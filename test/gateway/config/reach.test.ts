@@ -100,6 +100,19 @@ test.each([
   expect(beyondReach(settings({}, more), settings({}, more), nothing)).toEqual([]);
 });
 
+test("a key that the file names for a model's provider is none for a tool's server there", () => {
+  const server = {
+    name: 'x',
+    url: 'https://api.openai.com/v1/files',
+    api_key_env: 'TEST_MODELS_KEY',
+  };
+  const asked = settings({}, { mcp: { servers: [server] } });
+  expect(beyondReach(asked, file, nothing)).toHaveLength(1);
+  expect(beyondReach(asked, asked, nothing)).toEqual([]);
+  const listed = reachOf('', 'TEST_MODELS_KEY@https://api.openai.com');
+  expect(beyondReach(asked, file, listed)).toEqual([]);
+});
+
 test('a refusal is the same whether the variable is set or not', () => {
   const refusal = (api_key_env: string) => {
     try {

@@ -170,7 +170,8 @@ test('the control plane away while a stream ends: new calls are 503, readiness s
   expect(await streaming.body.text()).toContain('[DONE]');
   expect((await request(`${gateway.url}/readyz`)).statusCode).toBe(503);
   expect((await request(`${gateway.url}/svc/health`)).statusCode).toBe(200);
-  expect(gateway.gateway.control_plane.unsettled()).toBe(1);
+  // The stream's, and the cancel of the refused call if its reserve may have arrived.
+  expect([1, 2]).toContain(gateway.gateway.control_plane.unsettled());
   wire.set('pass');
   const charge = await lastCharge(world, org_id);
   expect(charge).toMatchObject({ status: 'settled', usage_source: 'upstream' });

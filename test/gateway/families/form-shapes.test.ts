@@ -1,4 +1,5 @@
 import type { AppError } from '../../../domain/errors';
+import { createArrivals } from '../../../gateway/call/arrivals';
 import { renamed } from '../../../gateway/families/forms';
 import type { ClientRequest } from '../../../gateway/families/request';
 import { transcriptions } from '../../../gateway/families/table';
@@ -98,7 +99,14 @@ test('the file is the file, to the byte', async () => {
   const req = Object.assign(Readable.from([form([given, model])]), {
     headers: { 'content-type': type },
   });
-  await transcriptions.read?.({ req, audio_limit_bytes: 1_000, sound: { lasts } } as never);
+  const sender = { owner: 'key', org_id: 'org', bytes_max: 1_000, orgShare: () => 1_000 };
+  const arrival = createArrivals().begin(sender);
+  await transcriptions.read?.({
+    req,
+    arrival,
+    audio_limit_bytes: 1_000,
+    sound: { lasts },
+  } as never);
   expect(Buffer.from(taken?.bytes ?? []).equals(awkward)).toBe(true);
   expect(taken).toMatchObject({ name: 'C:\\a "b".wav', type: 'audio/x' });
 });

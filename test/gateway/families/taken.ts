@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import type { AppError } from '../../../domain/errors';
+import { createArrivals } from '../../../gateway/call/arrivals';
 import type { Identified } from '../../../gateway/call/call';
 import type { Sound } from '../../../gateway/counting/sound';
 import type { Family } from '../../../gateway/families/family';
@@ -7,7 +8,14 @@ import type { ClientRequest } from '../../../gateway/families/request';
 import { readRequest } from '../../../gateway/stages/read';
 
 const BYTES_MAX = 25 * 1_048_576;
-const settings = { body_limit_bytes: BYTES_MAX, audio_limit_bytes: BYTES_MAX };
+const settings = {
+  body_limit_bytes: BYTES_MAX,
+  audio_limit_bytes: BYTES_MAX,
+  arriving_limit_bytes: BYTES_MAX,
+  identity: { mode: 'gateway_key' },
+};
+const identity = { key_id: 'key', org_id: 'org' };
+const arrivals = createArrivals();
 const sound: Pick<Sound, 'lasts'> = { lasts: async () => 1 };
 
 /**
@@ -22,7 +30,8 @@ export async function take(
   const is_ready = typeof body === 'string' || Buffer.isBuffer(body);
   const bytes = Buffer.from(is_ready ? body : JSON.stringify(body));
   const req = Object.assign(Readable.from([bytes]), { headers: { 'content-type': type } });
-  const call = { ctx: { req }, family, snapshot: { settings }, gateway: { sound } };
+  const gateway = { sound, arrivals };
+  const call = { ctx: { req }, family, snapshot: { settings }, gateway, identity };
   const { request } = await readRequest(call as unknown as Identified);
   family.input(request.body);
   family.units?.(request.body, 1);

@@ -188,7 +188,7 @@ test("an assertion that names a team of others is 403 not_team_member by its cla
     code: 'not_team_member',
     param: 'kt_team_id',
   });
-  await members.addToTeam(db, org_id, team_id, user_id);
+  await members.addToTeam(db, { org_id, team_id, user_id });
   expect((await ask()).status).toBe(200);
   expect(await lastPayer()).toMatchObject({ user_id, team_id });
 });

@@ -52,7 +52,7 @@ describe('a socket', () => {
     const client = await connected(url, key);
     await revokeLast();
     // A key is asked for again once its record is half a minute old.
-    gateway.snapshot.identifier.confirm(bearer(key)).catch(() => {});
+    gateway.snapshot.identifier.confirm({ headers: bearer(key), socket: {} }).catch(() => {});
     expect(await client.closed).toMatchObject({ code: 1008 });
     await close();
   });

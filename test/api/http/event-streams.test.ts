@@ -1,0 +1,63 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createEventStreams } from '../../../api/http/event-streams';
+import { newestPlace, type Place } from '../../../domain/event-places';
+import { type Db, many } from '../../../domain/sql';
+import { makeTenant } from '../../support/api';
+import { openTestDatabase, type TestDatabase } from '../../support/database';
+
+let database: TestDatabase;
+
+beforeAll(async () => {
+  database = await openTestDatabase();
+});
+afterAll(() => database.close());
+
+/** Far more events than one look reads. */
+const FAR = 10_000;
+/** A database that has much to do. */
+const ANSWER_MS = 30;
+
+test('a stream that resumes far back holds up none that is nearer, however many places they are at', async () => {
+  const { db } = database;
+  const { org_id } = await makeTenant(db);
+  const write = (type: string, count: number) =>
+    many(
+      db,
+      `insert into events (id, created_at, org_id, type, payload) select i.id, id_time(i.id), :org_id, :type, '{}'
+       from generate_series(1, :count) as n cross join lateral (select new_id('evt') as id, n) as i`,
+      { org_id, type, count },
+    );
+  const far = await newestPlace(db);
+  await write('request.completed', FAR);
+  const middle = await newestPlace(db);
+  await write('wallet.balance_low', 1);
+  const near = await newestPlace(db);
+  await write('wallet.balance_low', 1);
+  const slow = {
+    async raw(...given: Parameters<Db['raw']>) {
+      await sleep(ANSWER_MS);
+      return db.raw(...given);
+    },
+  } as unknown as Db;
+  const streams = createEventStreams(slow, () => false);
+  const seen = new Set<string>();
+  const leave = Object.entries({ far, middle, near }).map(([name, place]: [string, Place]) =>
+    streams.follow({
+      org_id,
+      types: new Set(['wallet.balance_low']),
+      action: undefined,
+      place,
+      show() {
+        seen.add(name);
+        return true;
+      },
+      end(error) {
+        throw error;
+      },
+    }),
+  );
+  // There is always something new to read.
+  while (!seen.has('far')) await write('wallet.balance_low', 1);
+  for (const each of leave) each();
+  expect([...seen]).toEqual(['near', 'middle', 'far']);
+});

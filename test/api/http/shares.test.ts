@@ -1,0 +1,107 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { openPools, type Pools } from '../../../api/http/pools';
+import { type Db, many } from '../../../domain/sql';
+import { type Answer, type CallApi, makeTenant, serve, type Tenant } from '../../support/api';
+import { openTestDatabase, type TestDatabase } from '../../support/database';
+import { credit } from '../../support/ledger';
+
+let database: TestDatabase;
+let db: Db;
+let pools: Pools;
+let call: CallApi;
+let closeServer: () => Promise<void>;
+let noisy: Tenant;
+let stranger: Tenant;
+
+beforeAll(async () => {
+  database = await openTestDatabase();
+  ({ db } = database);
+  pools = openPools({
+    DATABASE_URL: database.url,
+    DATABASE_POOL_MAX: 2,
+    DATABASE_PEOPLE_POOL_MAX: 4,
+  });
+  ({ call, close: closeServer } = await serve({ db, pools }));
+  [noisy, stranger] = [await makeTenant(db), await makeTenant(db)];
+  for (const { org_id, wallet_id } of [noisy, stranger])
+    await credit(db, org_id, wallet_id, 10_000_000_000n);
+});
+
+afterAll(async () => {
+  await closeServer();
+  for (const pool of Object.values(pools)) await pool.destroy();
+  await database.close();
+});
+
+function allocate({ billing_key: key, team_id }: Tenant): Promise<Answer> {
+  return call('post', '/v1/wallets/allocate', { key, body: { team_id, amount: 0.001 } });
+}
+
+/** Locks the organization's money as its own writes do, until the returned function is called. */
+async function locked({ org_id }: Tenant): Promise<() => Promise<void>> {
+  const trx = await db.transaction();
+  await many(trx, 'select lock_organization(:org_id)', { org_id });
+  return async () => void (await trx.rollback());
+}
+
+interface Pool {
+  numUsed(): number;
+  numPendingAcquires(): number;
+}
+
+function stateOf(pooled: Db): number[] {
+  const { pool } = pooled.client as { pool: Pool };
+  return [pool.numUsed(), pool.numPendingAcquires()];
+}
+
+test('writes that wait for their organization’s lock leave connections to other organizations, and are carried out in turn', async () => {
+  const unlock = await locked(noisy);
+  const writes = Array.from({ length: 40 }, () => allocate(noisy));
+  await sleep(200);
+  expect(stateOf(pools.people)).toEqual([2, 0]);
+  const others = await allocate(stranger);
+  expect(others.status).toBe(200);
+  const before = await Promise.race([...writes, 'none is answered']);
+  expect(before).toBe('none is answered');
+  await unlock();
+  const statuses = (await Promise.all(writes)).map(({ status }) => status);
+  expect(new Set(statuses)).toEqual(new Set([200]));
+  expect(stateOf(pools.people)).toEqual([0, 0]);
+});
+
+test('lists that one organization reads for long leave connections to others', async () => {
+  await many(
+    db,
+    `alter function events_before rename to events_before_really;
+     create function events_before(p_org text, text, timestamptz, timestamptz, text[], text, text, text, integer, integer)
+     returns setof scanned_event language sql as $$ select null::events, false from pg_sleep(0.3) $$`,
+  );
+  const key = noisy.owner_key;
+  const reads = Array.from({ length: 12 }, () => call('get', '/v1/events', { key }));
+  await sleep(100);
+  expect(stateOf(pools.reads)).toEqual([2, 0]);
+  const path = `/v1/organizations/${stranger.org_id}/agents`;
+  const others = await call('get', path, { key: stranger.owner_key });
+  expect(others.status).toBe(200);
+  expect(await Promise.race([...reads, 'none is answered'])).toBe('none is answered');
+  await Promise.all(reads);
+});
+
+test('an organization’s 201st request at one time is 429 with its headers; others’ and the webhooks’ are taken', async () => {
+  const unlock = await locked(noisy);
+  const writes = Array.from({ length: 205 }, () => allocate(noisy));
+  const refused = await Promise.race(writes);
+  expect(refused).toMatchObject({
+    status: 429,
+    headers: { 'retry-after': '1', 'x-ratelimit-limit': '200', 'x-ratelimit-remaining': '0' },
+    body: { error: { code: 'rate_limit_exceeded' } },
+  });
+  expect((await allocate(stranger)).status).toBe(200);
+  const webhook = await call('post', '/v1/payments/webhooks/payment_provider_b', { body: {} });
+  expect(webhook.status).toBe(401);
+  await unlock();
+  const statuses = (await Promise.all(writes)).map(({ status }) => status);
+  expect(statuses.filter((status) => status === 429)).toHaveLength(5);
+  expect(statuses.filter((status) => status === 200)).toHaveLength(200);
+  expect((await allocate(noisy)).status).toBe(200);
+});

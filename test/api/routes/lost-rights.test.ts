@@ -1,0 +1,110 @@
+import { randomUUID } from 'node:crypto';
+import * as rights from '../../../domain/people/rights';
+import { rolePermissions } from '../../../domain/people/roles';
+import { type Db, many } from '../../../domain/sql';
+import {
+  type Answer,
+  type CallApi,
+  makePerson,
+  makeTenant,
+  type Person,
+  refusal,
+  startApi,
+  type Tenant,
+} from '../../support/api';
+import { locksAwaited } from '../../support/database';
+import { makeKey } from '../../support/keys';
+import { until } from '../../support/until';
+
+let db: Db;
+let call: CallApi;
+let close: () => Promise<void>;
+let tenant: Tenant;
+let base: string;
+
+beforeAll(async () => {
+  ({ db, call, close } = await startApi());
+});
+beforeEach(async () => {
+  tenant = await makeTenant(db);
+  base = `/v1/organizations/${tenant.org_id}`;
+});
+afterAll(() => close());
+
+/** Sends a request while the organization is locked; its caller loses their role meanwhile. */
+async function demotedMeanwhile({ user_id }: Person, send: () => Promise<Answer>): Promise<Answer> {
+  const { org_id } = tenant;
+  let sent: Promise<Answer> | undefined;
+  await db.transaction(async (trx) => {
+    await many(trx, 'select from lock_organization(:org_id)', { org_id });
+    sent = send();
+    await until(async () => (await locksAwaited(db)) === 1);
+    await trx('memberships').where({ org_id, user_id }).update({ role: 'member' });
+  });
+  return sent as unknown as Promise<Answer>;
+}
+
+const team = () => `${base}/teams/${tenant.team_id}`;
+
+test.each<[string, () => Promise<[string, string, object?]>]>([
+  ['remove a member', async () => ['delete', `${base}/members/${tenant.member_id}`]],
+  [
+    "change a member's role",
+    async () => ['put', `${base}/members/${tenant.member_id}`, { role: 'member' }],
+  ],
+  ['take in a member', async () => ['post', `${base}/members`, { name: 'Ann', role: 'member' }]],
+  ['make a team', async () => ['post', `${base}/teams`, { name: 'New' }]],
+  ['archive a team', async () => ['delete', team()]],
+  ['fill a team', async () => ['post', `${team()}/members`, { user_id: tenant.member_id }]],
+  ['empty a team', async () => ['delete', `${team()}/members/${tenant.member_id}`]],
+  ['make an agent', async () => ['post', `${base}/agents`, { name: 'New' }]],
+  ['archive an agent', async () => ['delete', `${base}/agents/${tenant.agent_id}`]],
+  ['revoke a key', async () => ['delete', `/v1/tokens/${await namedKey()}`]],
+  ['rotate a key', async () => ['post', `/v1/tokens/${await namedKey()}/rotate`, {}]],
+  [
+    'issue a gateway key',
+    async () => ['post', '/v1/tokens', { name: randomUUID(), token_type: 'gateway' }],
+  ],
+])('who loses their role while they %s does not', async (_, makeRequest) => {
+  const [method, path, body] = await makeRequest();
+  const admin = await makePerson({ db, call }, tenant, 'admin');
+  const answer = await demotedMeanwhile(admin, () => call(method, path, { key: admin.key, body }));
+  expect(refusal(answer)).toEqual({ status: 403, code: 'permission_denied', param: null });
+});
+
+/** A key of no scopes, which anybody may end who makes keys. */
+async function namedKey(): Promise<string> {
+  const name = randomUUID();
+  await makeKey(db, tenant.org_id, { name });
+  return name;
+}
+
+test('a person by a JWT who is no member any more is told so, and not of a key', async () => {
+  const { user_id, at } = await makePerson({ db, call }, tenant, 'admin');
+  await call('delete', at, { key: tenant.owner_key });
+  const caller = { id: user_id, user_id, scopes: rolePermissions.admin };
+  await expect(rights.lock(db, tenant.org_id, caller, 'org:members')).rejects.toMatchObject({
+    code: 'permission_denied',
+    message: 'This person is not a member of the organization.',
+  });
+});
+
+test('a refusal to change somebody says what they have that the caller has not, and names no field', async () => {
+  const owner = await makePerson({ db, call }, tenant, 'owner');
+  const admin = await makePerson({ db, call }, tenant, 'admin');
+  const removed = await call('delete', owner.at, { key: admin.key });
+  expect(removed.body.error).toMatchObject({
+    code: 'permission_denied',
+    message:
+      'You do not have org:billing, which this member has, so you cannot change or remove them. Ask an owner.',
+    param: null,
+  });
+  const name = randomUUID();
+  await makeKey(db, tenant.org_id, { name, scopes: ['org:billing'] });
+  const revoked = await call('delete', `/v1/tokens/${name}`, { key: admin.key });
+  expect(revoked.body.error).toMatchObject({
+    message:
+      'You do not have org:billing, which this key has, so you cannot revoke or rotate it. Ask an owner.',
+    param: 'name',
+  });
+});
