@@ -230,8 +230,9 @@ async function close(db: Db, providerOf: ProviderOf, id: string, end: steps.End)
 }
 
 /**
- * Cancels what nobody is paying: a voucher may be out, or the money taken, of which we have not
- * heard. A provider that does not answer keeps nobody from it.
+ * Cancels a session that nobody is paying. The provider is asked first, as a voucher may be out or
+ * the money taken without our knowledge. If it does not answer, the session is canceled all the
+ * same.
  */
 async function cancel(db: Db, providerOf: ProviderOf, id: string): Promise<void> {
   const { status, provider_order_id } = await steps.placeOf(db, id);

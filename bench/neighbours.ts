@@ -7,7 +7,7 @@ import { openDatabase } from '../runtime/database';
 import { makeKey } from '../test/support/keys';
 import type { BenchCluster } from './cluster';
 import { chatBody, firstBytes } from './load';
-import type { Row } from './row';
+import { percentile, type Row } from './row';
 import { type Stack, startStack } from './stack';
 
 const PAST_EVENTS = 200_000;
@@ -18,7 +18,7 @@ const EVENTS_A_BATCH = 250;
 const BATCH_PAUSE_MS = 250;
 const ROUNDS = 3;
 const REQUESTS = 300;
-/** Streams have caught up by then. */
+/** The streams are open by then, and the load runs. */
 const SETTLING_MS = 2_000;
 
 /**
@@ -39,7 +39,7 @@ export async function neighbourRow(cluster: BenchCluster): Promise<Row> {
       times.beside.push(...(await calls(stack)));
       await stop();
     }
-    const p99 = { alone: percentile(times.alone), beside: percentile(times.beside) };
+    const p99 = { alone: percentile(times.alone, 0.99), beside: percentile(times.beside, 0.99) };
     const ratio = p99.beside / p99.alone;
     return {
       measure: `a stranger's priced call beside ${STREAMS} quiet streams and a noisy neighbour, p99`,
@@ -162,8 +162,4 @@ async function writeEvents(stack: Stack, { org_id }: Neighbour, dispatcher: Agen
     dispatcher,
   });
   await answer.body.dump();
-}
-
-function percentile(times: number[]): number {
-  return [...times].sort((a, b) => a - b)[Math.floor(times.length * 0.99)] ?? 0;
 }

@@ -6,3 +6,8 @@ export interface Row {
   bar?: string;
   isMet: boolean;
 }
+
+/** The number below which so much of all numbers lies: 0.99 for p99. */
+export function percentile(numbers: readonly number[], part: number): number {
+  return [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length * part)] ?? 0;
+}

@@ -11,7 +11,7 @@ import type { BenchCluster } from './cluster';
 import { residentBytes } from './cpu';
 import { cycles, seedHotWallet } from './ledger';
 import { chatBody, median } from './load';
-import type { Row } from './row';
+import { percentile, type Row } from './row';
 import { type Stack, seedKeys, startStack } from './stack';
 
 const HELD = 100;
@@ -225,8 +225,4 @@ async function waitFor1000(url: string, org_id: string): Promise<() => Promise<v
     await many(db, 'delete from ticket_waiters');
     await db.destroy();
   };
-}
-
-function percentile(numbers: number[], part: number): number {
-  return [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length * part)] ?? 0;
 }

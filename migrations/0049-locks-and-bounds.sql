@@ -66,6 +66,8 @@ begin
   insert into ticket_bounds (org_id, key_id, told_at) values (p_org_id, v_key_id, v_now) on conflict (org_id, key_id) do nothing;
   if found then
     perform append_event(p_org_id, 'cost_ticket.exceeded', jsonb_build_object('key_id', v_key_id,
-      'open_tickets', p_bound -> 'open', 'resets_at', iso_time((p_bound ->> 'resets_at')::timestamptz)));
+        'open_tickets', p_bound -> 'open', 'resets_at', iso_time((p_bound ->> 'resets_at')::timestamptz),
+        'request_id', i.request_id, 'agent_id', i.agent_id)
+      || caller(trace_of(i.request_id), i.user_id, i.key_id, i.team_id));
   end if;
 end $$;

@@ -54,3 +54,5 @@ begin
   where t.id = new.token_id and exists (select 1 from token_secrets s where s.token_id = new.token_id and s.id <> new.id);
   return null;
 end $$;
+
+comment on function changed_secrets is 'The secrets of a row that an update has changed, by name.';

@@ -262,13 +262,6 @@ create function iso_time(p_time timestamptz) returns text language sql stable as
   select to_char(p_time at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
 $$;
 
-create function append_event(p_org_id text, p_type text, p_payload jsonb)
-returns void language sql as $$
-  insert into events (id, created_at, org_id, type, agent_id, request_id, payload)
-  select e.id, id_time(e.id), p_org_id, p_type, p_payload ->> 'agent_id', p_payload ->> 'request_id', p_payload
-  from (select new_id('evt') as id) as e
-$$;
-
 -- Writes one message and tells the dispatchers, who hear it when the transaction commits.
 create function send_to_workflow(p_org_id text, p_workflow text, p_workflow_id text, p_signal text,
   p_input jsonb)
@@ -387,6 +380,32 @@ begin
     return next (e, false)::scanned_event;
   end if;
 end $$;
+
+-- What the caller of a lane says of a call: {traceparent, identity_proof_method, trace_label}, each
+-- if it is known. It stands in the setting svc.traces, for its transaction alone, under the
+-- request_id of a reserve or redeem, or the name of the hold that a settle gives.
+create function trace_of(p_name text) returns jsonb language sql stable as $$
+  select nullif(current_setting('svc.traces', true), '')::jsonb -> p_name
+$$;
+
+-- The members of an event that say whose call caused it. A caller without a proof has no identity.
+create function caller(p_trace jsonb, p_user_id text, p_key_id text, p_team_id text)
+returns jsonb language sql immutable as $$
+  select jsonb_strip_nulls(jsonb_build_object('trace_label', p_trace -> 'trace_label',
+      'identity_proof_method', p_trace -> 'identity_proof_method'))
+    || case when p_trace ->> 'identity_proof_method' = 'header_soft' or num_nonnulls(p_user_id, p_key_id) = 0 then '{}'
+      else jsonb_build_object('identity_context',
+        jsonb_build_object('user_id', p_user_id, 'key_id', p_key_id, 'team_id', p_team_id)) end
+$$;
+
+-- The label of a call has a column of its own.
+create function append_event(p_org_id text, p_type text, p_payload jsonb)
+returns void language sql as $$
+  insert into events (id, created_at, org_id, type, agent_id, request_id, trace_label, payload)
+  select e.id, id_time(e.id), p_org_id, p_type, p_payload ->> 'agent_id', p_payload ->> 'request_id', p_payload ->> 'trace_label',
+    p_payload - 'trace_label'
+  from (select new_id('evt') as id) as e
+$$;
 
 ----------------------------------------------------------------------------------------------------
 -- Wallets and the ledger
@@ -539,8 +558,8 @@ $$;
 
 -- The only place that changes a balance. Under the organization's lock it appends entries in the
 -- given order, moves each wallet once, and writes one wallet.balance_low if balance + reserved
--- crosses the threshold downwards. An entry that closes a call is nobody's, also if a person's step
--- finds a hold overdue.
+-- crosses the threshold downwards, with the call that did it. An entry that closes a call is
+-- nobody's, also if a person's step finds a hold overdue.
 create function post_entries(p_org_id text, p_entries ledger_entry[])
 returns setof wallet_transactions language plpgsql as $$
 declare
@@ -585,8 +604,9 @@ begin
       and m.after_nanos < coalesce(m.low_balance_threshold_nanos, o.low_balance_threshold_nanos)
   loop
     perform append_event(p_org_id, 'wallet.balance_low', jsonb_build_object('wallet_id', v_low.id,
-      'owner_type', v_low.owner_type, 'currency', v_low.currency, 'balance_nanos', v_low.balance_nanos::text,
-      'reserved_nanos', v_low.reserved_nanos::text, 'threshold_nanos', v_low.threshold_nanos::text));
+        'owner_type', v_low.owner_type, 'currency', v_low.currency, 'balance_nanos', v_low.balance_nanos::text,
+        'reserved_nanos', v_low.reserved_nanos::text, 'threshold_nanos', v_low.threshold_nanos::text)
+      || lowering_call(p_entries, v_low.id, v_low.before_nanos, v_low.threshold_nanos));
   end loop;
 end $$;
 
@@ -1215,39 +1235,9 @@ create type cap_verdict as (
   refused_id text,
   resets_at timestamptz,
   warnings jsonb,
-  left_after jsonb
+  left_after jsonb,
+  refused jsonb
 );
-
-create function judge_caps(i reserve_item, p_held_nanos numeric, p_now timestamptz, p_left jsonb)
-returns cap_verdict language plpgsql stable as $$
-declare
-  v cap_verdict;
-  c record;
-  v_after numeric;
-begin
-  v.left_after := '{}';
-  for c in
-    select distinct on (a.id) a.*
-    from (select i.provider as provider, i.model as model
-      union all select f ->> 'provider', f ->> 'model' from jsonb_array_elements(i.fallbacks) as f) as m
-    cross join lateral constraints_at(i.agent_id, m.provider, m.model, p_now) as a
-    order by a.id
-  loop
-    v_after := coalesce((p_left ->> c.id)::numeric, case c.constraint_type when 'cost' then c.cost_nanos else c.responses end)
-      + case c.constraint_type when 'cost' then p_held_nanos else 1 end;
-    v.left_after := v.left_after || jsonb_build_object(c.id, v_after);
-    continue when v_after <= c.max_value * case c.constraint_type when 'cost' then 1000000000 else 1 end;
-    if c.enforcement_mode = 'reject' then
-      -- The window that ends last says when a repeat may pass.
-      v.refused_id := c.id;
-      v.resets_at := greatest(v.resets_at, c.resets_at);
-    else
-      v.warnings := coalesce(v.warnings, '[]') || jsonb_build_object('id', c.id, 'constraint_type', c.constraint_type,
-        'interval', c.interval, 'max_value', c.max_value, 'resets_at', iso_time(c.resets_at));
-    end if;
-  end loop;
-  return v;
-end $$;
 
 -- The completion that a hold without a cap of its own pays for: the longest of the models that it
 -- may run on.
@@ -1555,26 +1545,6 @@ returns settlement[] language sql stable as $$
   cross join lateral (select least(told.nanos, settlement_bound(r.reservation)) as nanos offset 0) as cost
 $$;
 
--- Puts aside what closed settlements cost beyond their bound, and tells of it and of tiers and
--- regions without a price.
-create function note_settlements(p_org_id text, p_closing settlement[], p_now timestamptz)
-returns void language plpgsql as $$
-begin
-  insert into settlement_excess (org_id, reservation_id, wallet_id, currency, charged_nanos, excess_nanos, created_at)
-  select p_org_id, (s.reservation).id, (s.reservation).wallet_id, (s.reservation).currency, s.cost_nanos,
-    least(s.excess_nanos, 9000000000000000000), p_now
-  from unnest(p_closing) as s where s.excess_nanos > 0 order by s.n;
-  perform append_event(p_org_id, 'settlement.bounded', jsonb_build_object('settlement_excess_id', x.id,
-    'reservation_id', x.reservation_id, 'request_id', (s.reservation).request_id, 'agent_id', (s.reservation).agent_id,
-    'wallet_id', x.wallet_id, 'held_nanos', (s.reservation).held_nanos::text, 'charged_nanos', x.charged_nanos::text,
-    'excess_nanos', x.excess_nanos::text, 'currency', x.currency))
-  from unnest(p_closing) as s join settlement_excess x on x.reservation_id = (s.reservation).id where s.excess_nanos > 0;
-  perform append_event(p_org_id, 'settlement.tier_unpriced', jsonb_build_object('reservation_id', (s.reservation).id,
-    'request_id', (s.reservation).request_id, 'agent_id', (s.reservation).agent_id, 'provider', s.provider, 'model', s.model,
-    'service_tier', s.usage ->> 'service_tier', 'region', s.usage ->> 'region'))
-  from unnest(p_closing) as s where s.is_unpriced;
-end $$;
-
 -- The answer of a repeated settle: what the first one did, whatever a person has charged since.
 create function settled_answer(p_n integer, r reservations)
 returns lane_answer language sql stable as $$
@@ -1770,6 +1740,135 @@ returns setof reserve_fact language sql stable as $$
   order by e.n
 $$;
 
+-- The same of the call that has a hold. What its batch does not say is read from another event of
+-- the call, else from its ticket: a hold keeps neither proof nor label, as nearly all end without
+-- an event.
+create function caller_of_hold(r reservations) returns jsonb language sql stable as $$
+  select caller(coalesce(trace_of(r.id), trace_of(r.request_id),
+      (select jsonb_build_object('trace_label', e.trace_label, 'identity_proof_method', e.payload -> 'identity_proof_method')
+        from events e
+        where e.request_id = r.request_id and e.org_id = r.org_id and e.trace_label is not null
+          and e.created_at >= r.created_at - interval '1 day' and e.created_at < clock_timestamp() + interval '1 day'
+        order by e.id limit 1),
+      (select t.trace from cost_tickets t where t.id = r.cost_ticket_id)),
+    r.user_id, r.key_id, r.team_id)
+$$;
+
+-- Expires every overdue hold of an organization, each once: a settlement of +held with cost 0, and
+-- an event that says whether a call had the hold and its end was never told; what an approval held
+-- for a call that never came is not that.
+create function expire_holds(p_org_id text) returns integer language plpgsql as $$
+declare
+  v_now timestamptz;
+  v_expired reservations[];
+begin
+  perform lock_organization(p_org_id);
+  v_now := clock_timestamp();
+  with expired as (
+    update reservations r set status = 'expired', closed_at = v_now, actual_cost_nanos = 0
+    where r.org_id = p_org_id and r.status = 'open' and r.expires_at <= v_now
+    returning r.*
+  )
+  select array_agg(e::reservations order by e.expires_at, e.id) into v_expired from expired e;
+  if v_expired is null then
+    return 0;
+  end if;
+  perform from post_entries(p_org_id, (
+    select array_agg((e.wallet_id, 'settlement', e.held_nanos, -e.held_nanos, e.id, 'close', e.provider, e.model, 0,
+      null, null, 'hold expired')::ledger_entry order by e.expires_at, e.id)
+    from unnest(v_expired) as e));
+  update tokens t set held_nanos = t.held_nanos - d.held_nanos
+  from (select e.key_id, sum(e.held_nanos) as held_nanos from unnest(v_expired) as e group by e.key_id) as d
+  where t.id = d.key_id;
+  perform append_event(p_org_id, 'reservation.expired', jsonb_build_object('reservation_id', e.id,
+      'request_id', e.request_id, 'agent_id', e.agent_id, 'wallet_id', e.wallet_id, 'held_nanos', e.held_nanos::text,
+      'currency', e.currency, 'unsettled', not exists (select 1 from cost_tickets t where t.id = e.cost_ticket_id
+        and t.request_id is distinct from e.request_id))
+    || caller_of_hold(e))
+  from unnest(v_expired) as e;
+  return cardinality(v_expired);
+end $$;
+
+-- Puts aside what closed settlements cost beyond their bound, and tells of it and of tiers and
+-- regions without a price.
+create function note_settlements(p_org_id text, p_closing settlement[], p_now timestamptz)
+returns void language plpgsql as $$
+begin
+  insert into settlement_excess (org_id, reservation_id, wallet_id, currency, charged_nanos, excess_nanos, created_at)
+  select p_org_id, (s.reservation).id, (s.reservation).wallet_id, (s.reservation).currency, s.cost_nanos,
+    least(s.excess_nanos, 9000000000000000000), p_now
+  from unnest(p_closing) as s where s.excess_nanos > 0 order by s.n;
+  perform append_event(p_org_id, 'settlement.bounded', jsonb_build_object('settlement_excess_id', x.id,
+      'reservation_id', x.reservation_id, 'request_id', (s.reservation).request_id, 'agent_id', (s.reservation).agent_id,
+      'wallet_id', x.wallet_id, 'held_nanos', (s.reservation).held_nanos::text, 'charged_nanos', x.charged_nanos::text,
+      'excess_nanos', x.excess_nanos::text, 'currency', x.currency)
+    || caller_of_hold(s.reservation))
+  from unnest(p_closing) as s join settlement_excess x on x.reservation_id = (s.reservation).id where s.excess_nanos > 0;
+  perform append_event(p_org_id, 'settlement.tier_unpriced', jsonb_build_object('reservation_id', (s.reservation).id,
+      'request_id', (s.reservation).request_id, 'agent_id', (s.reservation).agent_id, 'provider', s.provider, 'model', s.model,
+      'service_tier', s.usage ->> 'service_tier', 'region', s.usage ->> 'region')
+    || caller_of_hold(s.reservation))
+  from unnest(p_closing) as s where s.is_unpriced;
+end $$;
+
+-- The call whose entry took a wallet below its threshold, as members of an event; none if a
+-- person's did. `p_before_nanos` is balance + reserved ahead of the entries.
+create function lowering_call(p_entries ledger_entry[], p_wallet_id text, p_before_nanos bigint,
+  p_threshold_nanos bigint)
+returns jsonb language sql stable as $$
+  select coalesce((
+    select jsonb_build_object('reservation_id', r.id, 'request_id', r.request_id, 'agent_id', r.agent_id) || caller_of_hold(r)
+    from (
+      select e.reservation_id, e.phase, e.n, sum(e.amount_nanos + e.reserved_nanos) over (order by e.n) as moved_nanos
+      from unnest(p_entries) with ordinality as e (wallet_id, type, amount_nanos, reserved_nanos, reservation_id, phase,
+        provider, model, actual_cost_nanos, transfer_id, payment_session_id, description, n)
+      where e.wallet_id = p_wallet_id
+    ) as c
+    join reservations r on r.id = c.reservation_id and c.phase in ('close', 'late')
+    where p_before_nanos + c.moved_nanos < p_threshold_nanos
+    order by c.n limit 1
+  ), '{}')
+$$;
+
+create function judge_caps(i reserve_item, p_held_nanos numeric, p_now timestamptz, p_left jsonb)
+returns cap_verdict language plpgsql stable as $$
+declare
+  v cap_verdict;
+  c record;
+  v_unit numeric;
+  v_needed numeric;
+  v_after numeric;
+  v_told jsonb;
+begin
+  v.left_after := '{}';
+  for c in
+    select distinct on (a.id) a.*
+    from (select i.provider as provider, i.model as model
+      union all select f ->> 'provider', f ->> 'model' from jsonb_array_elements(i.fallbacks) as f) as m
+    cross join lateral constraints_at(i.agent_id, m.provider, m.model, p_now) as a
+    order by a.id
+  loop
+    v_unit := case c.constraint_type when 'cost' then 1000000000 else 1 end;
+    v_needed := case c.constraint_type when 'cost' then p_held_nanos else 1 end;
+    v_after := coalesce((p_left ->> c.id)::numeric, case c.constraint_type when 'cost' then c.cost_nanos else c.responses end)
+      + v_needed;
+    v.left_after := v.left_after || jsonb_build_object(c.id, v_after);
+    continue when v_after <= c.max_value * v_unit;
+    v_told := jsonb_build_object('id', c.id, 'constraint_type', c.constraint_type, 'interval', c.interval,
+      'max_value', c.max_value, 'resets_at', iso_time(c.resets_at));
+    if c.enforcement_mode <> 'reject' then
+      v.warnings := coalesce(v.warnings, '[]') || v_told;
+    elsif v.refused_id is null or c.resets_at > v.resets_at then
+      -- The window that ends last says when a repeat may pass.
+      v.refused_id := c.id;
+      v.resets_at := c.resets_at;
+      v.refused := v_told || jsonb_build_object('current_value', trim_scale((v_after - v_needed) / v_unit),
+        'needed', trim_scale(v_needed / v_unit));
+    end if;
+  end loop;
+  return v;
+end $$;
+
 -- Holds the estimated cost of requests, in the given order. Invariant: one wallet pays for a hold,
 -- the first of user, team and organization whose balance covers it; the sum of holds never exceeds
 -- the money that was available; a request_id holds once; no cap on an agent is passed. Every
@@ -1790,6 +1889,7 @@ declare
   v_room bigint;
   v_code text;
   v_caps cap_verdict;
+  v_row lane_row;
   -- Balances of wallets, room of keys and counts of constraints as this batch leaves them, by id.
   v_left jsonb := '{}';
   v_made reservations[] := '{}';
@@ -1819,7 +1919,11 @@ begin
       v_code := case when v_caps.refused_id is not null then 'usage_constraint_exceeded' end;
     end if;
     if v_code is not null then
-      return next refused_reserve(f, q, v_code, v_caps.resets_at);
+      v_row := refused_reserve(f, q, v_code, v_caps.resets_at);
+      if v_caps.refused is not null then
+        v_row.warnings := jsonb_build_array(v_caps.refused || jsonb_build_object('currency', v_org.currency));
+      end if;
+      return next v_row;
       continue;
     end if;
 
@@ -1860,40 +1964,6 @@ begin
   if cardinality(v_made) > 0 then
     perform write_holds(v_org, v_made, hold_entries(v_made), v_now);
   end if;
-end $$;
-
--- Expires every overdue hold of an organization, each once: a settlement of +held with cost 0, and
--- an event that says whether a call had the hold and its end was never told; what an approval held
--- for a call that never came is not that.
-create function expire_holds(p_org_id text) returns integer language plpgsql as $$
-declare
-  v_now timestamptz;
-  v_expired reservations[];
-begin
-  perform lock_organization(p_org_id);
-  v_now := clock_timestamp();
-  with expired as (
-    update reservations r set status = 'expired', closed_at = v_now, actual_cost_nanos = 0
-    where r.org_id = p_org_id and r.status = 'open' and r.expires_at <= v_now
-    returning r.*
-  )
-  select array_agg(e::reservations order by e.expires_at, e.id) into v_expired from expired e;
-  if v_expired is null then
-    return 0;
-  end if;
-  perform from post_entries(p_org_id, (
-    select array_agg((e.wallet_id, 'settlement', e.held_nanos, -e.held_nanos, e.id, 'close', e.provider, e.model, 0,
-      null, null, 'hold expired')::ledger_entry order by e.expires_at, e.id)
-    from unnest(v_expired) as e));
-  update tokens t set held_nanos = t.held_nanos - d.held_nanos
-  from (select e.key_id, sum(e.held_nanos) as held_nanos from unnest(v_expired) as e group by e.key_id) as d
-  where t.id = d.key_id;
-  perform append_event(p_org_id, 'reservation.expired', jsonb_build_object('reservation_id', e.id,
-    'request_id', e.request_id, 'agent_id', e.agent_id, 'wallet_id', e.wallet_id, 'held_nanos', e.held_nanos::text,
-    'currency', e.currency, 'unsettled', not exists (select 1 from cost_tickets t where t.id = e.cost_ticket_id
-      and t.request_id is distinct from e.request_id)))
-  from unnest(v_expired) as e;
-  return cardinality(v_expired);
 end $$;
 
 ----------------------------------------------------------------------------------------------------
@@ -2236,6 +2306,7 @@ create table ticket_waiters (
   since timestamptz not null,
   until timestamptz not null,
   answer jsonb,
+  trace jsonb,
   constraint ticket_waiters_pkey primary key (org_id, request_id)
 ) with (fillfactor = 50);
 create index ticket_waiters_ticket on ticket_waiters (ticket_id);
@@ -2336,56 +2407,6 @@ returns jsonb language sql stable as $$
     'created_at', iso_time(t.created_at), 'expires_at', iso_time(t.expires_at))
   from fullest f
 $$;
-
--- Closes a ticket: row, event, and a signal where its workflow may be waiting; a start that is
--- still unsent is dropped instead. A verdict or a deadline that the workflow itself records needs
--- no signal.
-create function resolve_ticket(p_ticket_id text, p_status text, p_is_told boolean)
-returns void language plpgsql as $$
-declare
-  t cost_tickets;
-  v_was text := (select q.status from cost_tickets q where q.id = p_ticket_id);
-begin
-  update cost_tickets q set status = p_status, resolved_at = clock_timestamp() where q.id = p_ticket_id returning * into t;
-  perform append_event(t.org_id, 'cost_ticket.resolved', jsonb_strip_nulls(jsonb_build_object('cost_ticket_id', t.id,
-    'status', t.status, 'agent_id', t.agent_id, 'provider', t.provider, 'model', t.model, 'decided_by', t.decided_by,
-    'note', t.note, 'credited_nanos', t.credited_nanos::text, 'currency', t.currency, 'reservation_id', t.reservation_id,
-    'request_id', t.request_id)));
-  if v_was = 'open' and not p_is_told then
-    delete from outbox o where o.workflow_id = t.id and o.signal is null and o.attempts = 0;
-    if not found then
-      perform send_to_workflow(t.org_id, 'costTicket', t.id, 'resolved', jsonb_build_object('ticket_id', t.id));
-    end if;
-  end if;
-end $$;
-
--- A redeemed hold that is canceled unused gives its ticket back: the call found no slot, or its
--- client has gone.
-create function reopen_ticket() returns trigger language plpgsql as $$
-declare
-  t cost_tickets;
-begin
-  select * into t from cost_tickets q where q.id = new.cost_ticket_id and q.status = 'redeemed'
-    and q.expires_at > clock_timestamp();
-  if t.id is null or exists (select 1 from cost_tickets q where q.status = 'open'
-      and (q.org_id, q.provider, q.model, q.request_body_hash) = (t.org_id, t.provider, t.model, t.request_body_hash)
-      and (q.key_id, q.user_id, q.team_id, q.agent_id, q.session_id)
-        is not distinct from (t.key_id, t.user_id, t.team_id, t.agent_id, t.session_id)) then
-    return null;
-  end if;
-  update cost_tickets q set status = 'open', reservation_id = null, request_id = null, resolved_at = null, decided_by = null,
-    decided_at = null, note = null, credited_nanos = null, transaction_id = null
-  where q.id = t.id returning * into t;
-  perform append_event(t.org_id, 'cost_ticket.created', ticket_answer(t, '{}') || jsonb_build_object('cost_ticket_id', t.id,
-    'agent_id', t.agent_id, 'reopened', true));
-  perform send_to_workflow(t.org_id, 'costTicket', t.id, null, jsonb_build_object('ticket_id', t.id));
-  return null;
-end $$;
-
-create trigger reservations_reopen after update of status on reservations
-for each row when (new.cost_ticket_id is not null and old.status = 'open' and new.status =
-  'released' and new.outcome = 'canceled')
-execute function reopen_ticket();
 
 -- An approved ticket ends with its hold.
 create function expire_with_hold() returns trigger language plpgsql as $$
@@ -2492,18 +2513,6 @@ begin
   return case t.status when 'open' then greatest(ceil(extract(epoch from t.expires_at - clock_timestamp()) * 1000), 1) else 0 end;
 end $$;
 
--- The caller of a lane says in the setting svc.traces, for its transaction alone, which request
--- came in which trace.
-create function keep_ticket_trace() returns trigger language plpgsql as $$
-begin
-  new.trace := nullif(current_setting('svc.traces', true), '')::jsonb -> (new.reserve ->> 'request_id');
-  return new;
-end $$;
-
-create trigger keep_ticket_trace before insert on cost_tickets
-for each row
-execute function keep_ticket_trace();
-
 -- Says what a refused reserve must be covered by at today's prices, buffer included; null if it has
 -- no price any more.
 create function need_today(p_org organizations, i reserve_item)
@@ -2602,44 +2611,6 @@ returns text language sql stable as $$
       where q.org_id = p_org_id and q.owner_type = 'organization') then 'insufficient_balance' end
 $$;
 
--- Opens a ticket for a refused reserve, or finds the caller's open one for the same body; however
--- many are open.
-create function ticket_for(p_org organizations, i reserve_item, p_held_nanos bigint, p_left jsonb)
-returns jsonb language plpgsql as $$
-declare
-  v_now timestamptz := clock_timestamp();
-  v_id text := new_id('ticket');
-  t cost_tickets;
-  v_answer jsonb;
-  -- The same bytes on another route are another request, with another cost.
-  v_request text := concat_ws('#', i.request_body_hash, i.family);
-begin
-  perform ensure_wallet(p_org.id, 'user', i.user_id) where i.user_id is not null;
-  perform ensure_wallet(p_org.id, 'team', i.team_id) where i.team_id is not null;
-  for t in
-    select * from cost_tickets q
-    where q.org_id = p_org.id and q.request_body_hash = v_request and q.status = 'open' and q.expires_at <= v_now
-  loop
-    perform resolve_ticket(t.id, 'expired', false);
-  end loop;
-  insert into cost_tickets (id, org_id, key_id, user_id, team_id, agent_id, session_id, provider, model, request_body_hash,
-    estimated_cost_nanos, currency, reserve, created_at, expires_at)
-  values (v_id, p_org.id, i.key_id, i.user_id, i.team_id, i.agent_id, i.session_id, i.provider, i.model,
-    v_request, p_held_nanos, p_org.currency, jsonb_strip_nulls(to_jsonb(i)), v_now,
-    v_now + p_org.ticket_ttl_seconds * interval '1 second')
-  on conflict (org_id, key_id, user_id, team_id, agent_id, session_id, provider, model, request_body_hash)
-    where status = 'open'
-  do update set estimated_cost_nanos = excluded.estimated_cost_nanos, reserve = excluded.reserve
-  returning * into t;
-  v_answer := ticket_answer(t, p_left);
-  if t.id = v_id then
-    perform append_event(p_org.id, 'cost_ticket.created', v_answer || jsonb_build_object('cost_ticket_id', v_id,
-      'request_id', i.request_id, 'agent_id', i.agent_id));
-    perform send_to_workflow(p_org.id, 'costTicket', v_id, null, jsonb_build_object('ticket_id', v_id));
-  end if;
-  return v_answer;
-end $$;
-
 -- A refused reserve finds the caller's open ticket for the same body, or opens one if key and
 -- organization have room for it; else the answer is {exceeded}, and nothing is written but one
 -- event for many refusals.
@@ -2661,31 +2632,6 @@ begin
   end if;
   perform tell_bound(p_org.id, i, v_bound);
   return jsonb_build_object('exceeded', v_bound);
-end $$;
-
--- One ticket pays for one call: the others that waited on it wait on a new one, which people see,
--- and keep their places.
-create function move_waiters(t cost_tickets) returns void language plpgsql as $$
-declare
-  v_org organizations;
-  i reserve_item := jsonb_populate_record(null::reserve_item, t.reserve);
-  v_need numeric;
-  v_new_id text;
-begin
-  if not exists (select 1 from ticket_waiters w where w.org_id = t.org_id and w.ticket_id = t.id and w.answer is null
-      and not coalesce((w.redeem ->> 'is_brought')::boolean, false)
-      and w.request_id is distinct from (select q.request_id from cost_tickets q where q.id = t.id)
-      and w.until > clock_timestamp() - waiter_grace()) then
-    return;
-  end if;
-  select * into v_org from organizations o where o.id = t.org_id;
-  v_need := coalesce(need_today(v_org, i), t.estimated_cost_nanos);
-  -- It takes the place of the one that was redeemed.
-  v_new_id := ticket_for(v_org, i, least(v_need, 9000000000000000000)::bigint, '{}') ->> 'id';
-  update ticket_waiters w set ticket_id = v_new_id, redeem = w.redeem || jsonb_build_object('ticket_id', v_new_id)
-  where w.org_id = t.org_id and w.ticket_id = t.id and w.answer is null
-    and not coalesce((w.redeem ->> 'is_brought')::boolean, false)
-    and w.request_id is distinct from (select q.request_id from cost_tickets q where q.id = t.id);
 end $$;
 
 -- Says why a person may not have what a ticket was approved for; null if they may, or if it names
@@ -3111,6 +3057,147 @@ begin
   end loop;
 end $$;
 
+create function keep_waiter_trace() returns trigger language plpgsql as $$
+begin
+  new.trace := trace_of(new.request_id);
+  return new;
+end $$;
+
+create trigger keep_waiter_trace before insert on ticket_waiters
+for each row
+execute function keep_waiter_trace();
+
+-- A ticket keeps what is said of the call that opens it: by its reserve, or by its redeem if it has
+-- waited on another ticket.
+create function keep_ticket_trace() returns trigger language plpgsql as $$
+begin
+  new.trace := coalesce(trace_of(new.reserve ->> 'request_id'), (select w.trace from ticket_waiters w
+    where w.org_id = new.org_id and w.request_id = new.reserve ->> 'request_id'));
+  return new;
+end $$;
+
+create trigger keep_ticket_trace before insert on cost_tickets
+for each row
+execute function keep_ticket_trace();
+
+-- Closes a ticket: row, event, and a signal where its workflow may be waiting; a start that is
+-- still unsent is dropped instead. A verdict or a deadline that the workflow itself records needs
+-- no signal. The event names the call that redeemed the ticket, else the one that opened it.
+create function resolve_ticket(p_ticket_id text, p_status text, p_is_told boolean)
+returns void language plpgsql as $$
+declare
+  t cost_tickets;
+  v_was text := (select q.status from cost_tickets q where q.id = p_ticket_id);
+begin
+  update cost_tickets q set status = p_status, resolved_at = clock_timestamp() where q.id = p_ticket_id returning * into t;
+  perform append_event(t.org_id, 'cost_ticket.resolved', jsonb_strip_nulls(jsonb_build_object('cost_ticket_id', t.id,
+      'status', t.status, 'agent_id', t.agent_id, 'provider', t.provider, 'model', t.model, 'decided_by', t.decided_by,
+      'note', t.note, 'credited_nanos', t.credited_nanos::text, 'currency', t.currency, 'reservation_id', t.reservation_id,
+      'request_id', t.request_id))
+    || caller(coalesce(trace_of(t.request_id), (select w.trace from ticket_waiters w
+      where w.org_id = t.org_id and w.request_id = t.request_id), t.trace), t.user_id, t.key_id, t.team_id));
+  if v_was = 'open' and not p_is_told then
+    delete from outbox o where o.workflow_id = t.id and o.signal is null and o.attempts = 0;
+    if not found then
+      perform send_to_workflow(t.org_id, 'costTicket', t.id, 'resolved', jsonb_build_object('ticket_id', t.id));
+    end if;
+  end if;
+end $$;
+
+-- A redeemed hold that is canceled unused gives its ticket back: the call found no slot, or its
+-- client has gone.
+create function reopen_ticket() returns trigger language plpgsql as $$
+declare
+  t cost_tickets;
+begin
+  select * into t from cost_tickets q where q.id = new.cost_ticket_id and q.status = 'redeemed'
+    and q.expires_at > clock_timestamp();
+  if t.id is null or exists (select 1 from cost_tickets q where q.status = 'open'
+      and (q.org_id, q.provider, q.model, q.request_body_hash) = (t.org_id, t.provider, t.model, t.request_body_hash)
+      and (q.key_id, q.user_id, q.team_id, q.agent_id, q.session_id)
+        is not distinct from (t.key_id, t.user_id, t.team_id, t.agent_id, t.session_id)) then
+    return null;
+  end if;
+  update cost_tickets q set status = 'open', reservation_id = null, request_id = null, resolved_at = null, decided_by = null,
+    decided_at = null, note = null, credited_nanos = null, transaction_id = null
+  where q.id = t.id returning * into t;
+  perform append_event(t.org_id, 'cost_ticket.created', ticket_answer(t, '{}') || jsonb_build_object('cost_ticket_id', t.id,
+    'request_id', new.request_id, 'agent_id', t.agent_id, 'reopened', true) || caller_of_hold(new));
+  perform send_to_workflow(t.org_id, 'costTicket', t.id, null, jsonb_build_object('ticket_id', t.id));
+  return null;
+end $$;
+
+create trigger reservations_reopen after update of status on reservations
+for each row when (new.cost_ticket_id is not null and old.status = 'open' and new.status =
+  'released' and new.outcome = 'canceled')
+execute function reopen_ticket();
+
+-- Opens a ticket for a refused reserve, or finds the caller's open one for the same body; however
+-- many are open.
+create function ticket_for(p_org organizations, i reserve_item, p_held_nanos bigint, p_left jsonb)
+returns jsonb language plpgsql as $$
+declare
+  v_now timestamptz := clock_timestamp();
+  v_id text := new_id('ticket');
+  t cost_tickets;
+  v_answer jsonb;
+  -- The same bytes on another route are another request, with another cost.
+  v_request text := concat_ws('#', i.request_body_hash, i.family);
+begin
+  perform ensure_wallet(p_org.id, 'user', i.user_id) where i.user_id is not null;
+  perform ensure_wallet(p_org.id, 'team', i.team_id) where i.team_id is not null;
+  for t in
+    select * from cost_tickets q
+    where q.org_id = p_org.id and q.request_body_hash = v_request and q.status = 'open' and q.expires_at <= v_now
+  loop
+    perform resolve_ticket(t.id, 'expired', false);
+  end loop;
+  insert into cost_tickets (id, org_id, key_id, user_id, team_id, agent_id, session_id, provider, model, request_body_hash,
+    estimated_cost_nanos, currency, reserve, created_at, expires_at)
+  values (v_id, p_org.id, i.key_id, i.user_id, i.team_id, i.agent_id, i.session_id, i.provider, i.model,
+    v_request, p_held_nanos, p_org.currency, jsonb_strip_nulls(to_jsonb(i)), v_now,
+    v_now + p_org.ticket_ttl_seconds * interval '1 second')
+  on conflict (org_id, key_id, user_id, team_id, agent_id, session_id, provider, model, request_body_hash)
+    where status = 'open'
+  do update set estimated_cost_nanos = excluded.estimated_cost_nanos, reserve = excluded.reserve
+  returning * into t;
+  v_answer := ticket_answer(t, p_left);
+  if t.id = v_id then
+    perform append_event(p_org.id, 'cost_ticket.created', v_answer || jsonb_build_object('cost_ticket_id', v_id,
+      'request_id', i.request_id, 'agent_id', i.agent_id) || caller(t.trace, t.user_id, t.key_id, t.team_id));
+    perform send_to_workflow(p_org.id, 'costTicket', v_id, null, jsonb_build_object('ticket_id', v_id));
+  end if;
+  return v_answer;
+end $$;
+
+-- One ticket pays for one call: the others that waited on it wait on a new one, which people see,
+-- and keep their places. The oldest of them is the call that the new one is asked for.
+create function move_waiters(t cost_tickets) returns void language plpgsql as $$
+declare
+  v_org organizations;
+  i reserve_item := jsonb_populate_record(null::reserve_item, t.reserve);
+  v_need numeric;
+  v_new_id text;
+begin
+  select w.request_id into i.request_id from ticket_waiters w
+  where w.org_id = t.org_id and w.ticket_id = t.id and w.answer is null
+    and not coalesce((w.redeem ->> 'is_brought')::boolean, false)
+    and w.request_id is distinct from (select q.request_id from cost_tickets q where q.id = t.id)
+    and w.until > clock_timestamp() - waiter_grace()
+  order by w.since, w.request_id limit 1;
+  if not found then
+    return;
+  end if;
+  select * into v_org from organizations o where o.id = t.org_id;
+  v_need := coalesce(need_today(v_org, i), t.estimated_cost_nanos);
+  -- It takes the place of the one that was redeemed.
+  v_new_id := ticket_for(v_org, i, least(v_need, 9000000000000000000)::bigint, '{}') ->> 'id';
+  update ticket_waiters w set ticket_id = v_new_id, redeem = w.redeem || jsonb_build_object('ticket_id', v_new_id)
+  where w.org_id = t.org_id and w.ticket_id = t.id and w.answer is null
+    and not coalesce((w.redeem ->> 'is_brought')::boolean, false)
+    and w.request_id is distinct from (select q.request_id from cost_tickets q where q.id = t.id);
+end $$;
+
 -- How many cost tickets of a key or an organization may be open at one time.
 create function open_tickets_max(p_param text) returns integer language sql immutable as $$
   select case p_param when 'key_id' then 50 when 'org_id' then 500 end
@@ -3147,7 +3234,9 @@ begin
   insert into ticket_bounds (org_id, key_id, told_at) values (p_org_id, v_key_id, v_now) on conflict (org_id, key_id) do nothing;
   if found then
     perform append_event(p_org_id, 'cost_ticket.exceeded', jsonb_build_object('key_id', v_key_id,
-      'open_tickets', p_bound -> 'open', 'resets_at', iso_time((p_bound ->> 'resets_at')::timestamptz)));
+        'open_tickets', p_bound -> 'open', 'resets_at', iso_time((p_bound ->> 'resets_at')::timestamptz),
+        'request_id', i.request_id, 'agent_id', i.agent_id)
+      || caller(trace_of(i.request_id), i.user_id, i.key_id, i.team_id));
   end if;
 end $$;
 
@@ -4300,7 +4389,7 @@ create function shown_row(p_row jsonb) returns jsonb language sql immutable as $
     counted_from,config,credentials,webhook_secret,previous_webhook_secret,hash}'::text[]) as m
 $$;
 
--- The secrets and large texts of a row that an update has changed, by name.
+-- The secrets of a row that an update has changed, by name.
 create function changed_secrets(p_old jsonb, p_new jsonb)
 returns jsonb language sql immutable as $$
   select coalesce(jsonb_object_agg(name, 'changed'), '{}')

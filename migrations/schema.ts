@@ -18,12 +18,12 @@ import { declaration, inLines, parameters, plain, remark, typeName } from './wor
 const sections: readonly { title: string; files: readonly string[] }[] = [
   { title: 'Organizations, people, teams and agents', files: ['0001'] },
   { title: 'Keys', files: ['0002', '0038', '0055'] },
-  { title: 'Events and messages to workflows', files: ['0003', '0014', '0034'] },
+  { title: 'Events and messages to workflows', files: ['0003', '0014', '0034', '0048'] },
   { title: 'Wallets and the ledger', files: ['0004', '0039'] },
   { title: 'Prices', files: ['0005', '0024'] },
   {
     title: 'Reservations',
-    files: ['0006', '0011', '0020', '0022', '0025', '0026', '0037', '0047'],
+    files: ['0006', '0011', '0020', '0022', '0025', '0026', '0037', '0047', '0051'],
   },
   { title: 'Stored ids', files: ['0028'] },
   { title: 'Caps on agents', files: ['0008'] },
@@ -45,6 +45,9 @@ const elsewhere: Record<string, string> = {
   'function open_ticket': '0010',
   'function leaver_refusal': '0010',
   'function notify_waiters_of_team': '0010',
+  'function keep_waiter_trace': '0010',
+  'function caller_of_hold': '0006',
+  'function lowering_call': '0006',
 };
 
 const head = `-- The schema as it stands after the last migration, to be read. No start applies it, and nobody edits

@@ -112,7 +112,10 @@ function requireAccess({ sub, exp, iat }: JWTPayload, typ: string | undefined): 
     );
   // Nobody can be bound to a name that the database does not keep.
   if (!isKept(sub))
-    throw new AppError('permission_denied', 'This person is a member of no organization.');
+    throw new AppError(
+      'permission_denied',
+      'This person is a member of no organization. Ask an owner or admin to add them.',
+    );
 }
 
 // The errors of jose if the key set is away or broken; a failed connection is the network's own

@@ -55,7 +55,7 @@ export async function waitForNamespace(to: TemporalAddress, wanted: Wanted): Pro
   }
 }
 
-/** One try of it. */
+/** Makes the namespace and its search attributes in one try, and proves that they serve. */
 export async function prepareNamespace(to: TemporalAddress, wanted: Wanted): Promise<void> {
   const connection = await Connection.connect({ ...to, connectTimeout: '2s' });
   try {

@@ -5,6 +5,8 @@ import type { Wire } from '../../runtime/wire';
 import type { Members } from '../http/fields';
 import { id, money, time } from './shared';
 
+const proof = z.enum(['header_soft', 'gateway_key', 'signed_assertion']);
+
 export const reservation = z.strictObject({
   reservation_id: id,
   wallet_id: id,
@@ -60,6 +62,13 @@ export const costTicket = z.strictObject({
   team_id: id.nullable(),
   agent_id: id.nullable(),
   session_id: id.nullable(),
+  asked_by: z.string().describe('Agent, person or key by name, then team and organization.'),
+  identity_proof_method: proof.nullable().describe('Null where its gateway does not say.'),
+  identity_context: z
+    .strictObject({ user_id: id.nullable(), key_id: id.nullable(), team_id: id.nullable() })
+    .nullable()
+    .describe('Who asks, as events have it; null where nobody proved it.'),
+  trace_label: id.nullable().describe("The client's X-Request-Id."),
   request_body_hash: z.string(),
   waiting_calls: z.int().describe('Calls that are held on this ticket now.'),
   decided_by: id.nullable(),

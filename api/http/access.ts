@@ -156,7 +156,8 @@ async function person(
   identity: { issuer: string; subject: string },
 ): Promise<Principal> {
   const all = await members.ofIdentity(db, identity);
-  if (all.length === 0) throw denied('This person is a member of no organization.');
+  if (all.length === 0)
+    throw denied('This person is a member of no organization. Ask an owner or admin to add them.');
   const named = http.get('x-org-id');
   if (named === '' && all.length > 1) {
     throw new AppError(

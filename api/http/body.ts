@@ -4,7 +4,7 @@ import getRawBody from 'raw-body';
 import { AppError, isAppError } from '../../domain/errors';
 import { isKept } from '../../domain/texts';
 
-/** How large a body may be, and whether it comes from a gateway, whose JSON is its program's. */
+/** How large a body may be. */
 interface Bounds {
   bytes: number;
   /** How many members and items it may have; undefined: nobody counts them or compares names. */
@@ -98,7 +98,10 @@ function checkMembers(text: string, members_max: number): void {
         `A body may have at most ${members_max} members and items.`,
       );
     if (names.length > NESTING_MAX)
-      throw new AppError('invalid_request', `A body may be nested ${NESTING_MAX} levels deep.`);
+      throw new AppError(
+        'invalid_request',
+        `The body is nested too deeply: at most ${NESTING_MAX} levels of objects and lists are taken.`,
+      );
   }
 }
 
@@ -126,7 +129,10 @@ export async function readBytes(http: Context, limit: number): Promise<Buffer> {
       req.resume();
       throw new AppError('payload_too_large', `The body may have at most ${limit} bytes.`);
     }
-    throw new AppError('invalid_request', 'The body could not be read to its end.');
+    throw new AppError(
+      'invalid_request',
+      'The body could not be read to its end. Send all of it again.',
+    );
   }
   if (bytes !== undefined) return bytes;
   http.set('connection', 'close');

@@ -19,7 +19,10 @@ export function createEventPlaces() {
     const of_org = taken.get(org_id)?.all ?? 0;
     const of_key = taken.get(org_id)?.by_key.get(key) ?? 0;
     if (all >= STREAMS_MAX)
-      throw new AppError('overloaded', 'Too many event streams are open here.');
+      throw new AppError(
+        'overloaded',
+        'This API has as many event streams open as it takes. Repeat the request later, or list the events: GET /v1/events.',
+      );
     const org_max = Math.min(STREAMS_PER_ORG_MAX, fairShare(STREAMS_MAX, all - of_org));
     if (of_org >= org_max) throw fullOf(STREAMS, 'organization', { count: of_org, limit: org_max });
     const key_max = Math.min(org_max, fairShare(STREAMS_PER_ORG_MAX, of_org - of_key));
@@ -27,7 +30,7 @@ export function createEventPlaces() {
   }
 
   return {
-    /** Takes a place, or throws; returns how to give the place back. */
+    /** Takes a place, or throws. The function that it returns gives the place back. */
     take(org_id: string, key: string): () => void {
       checkRoom(org_id, key);
       const organization = taken.get(org_id) ?? { all: 0, by_key: new Map() };

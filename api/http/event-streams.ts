@@ -77,7 +77,7 @@ export function createEventStreams(db: Db, isDraining: () => boolean) {
   }
 
   return {
-    /** Takes a place for a stream of a key or person, or throws; returns how to give it back. */
+    /** Takes a place for a stream, or throws. The function that it returns gives it back. */
     takePlace: places.take,
     /** Shows all events after a follower's place as they become visible; returns how it leaves. */
     follow(follower: Follower): () => void {

@@ -11,7 +11,7 @@ import {
   isUnreachable,
   withRetry,
 } from '../../domain/sql';
-import { type Trace, traceOf } from '../../domain/trace';
+import { membersOf, type TraceMembers } from '../../domain/trace';
 import { createDeferred } from '../../runtime/deferred';
 import type { Logger } from '../../runtime/log';
 
@@ -46,8 +46,9 @@ interface ItemBody {
   /** The body as text: items share an answer only if it is equal. */
   text: string;
   body: Record<string, unknown>;
-  /** Of a reserve: its trace. */
-  trace?: Trace | undefined;
+  /** What is said of its call, and the name that the ledger finds it by. */
+  trace?: TraceMembers | undefined;
+  name: string;
   /** The stored ids that a reserve names, and those that a settle has made. */
   named?: ReturnType<typeof storedIds.namedBy>;
   made?: ReturnType<typeof storedIds.madeBy>;
@@ -122,22 +123,25 @@ function reserveOf(reserve: calls.Reserve): ItemBody {
   const id = `reserve:${reserve.request_id}`;
   const named = storedIds.namedBy(reserve);
   const text = JSON.stringify(named === undefined ? body : [body, named]);
-  return { id, text, body, trace: traceOf(reserve), named };
+  return { id, text, body, trace: membersOf(reserve), name: reserve.request_id, named };
 }
 
 /** Only equal settles share an answer: the refusal of a wrong one is nobody else's. */
 function settleOf(settle: calls.Settle): ItemBody {
   const body = reservations.settleItem(settle);
-  const { reservation_id, request_id } = settle;
-  const name = reservation_id === undefined ? `request:${request_id}` : `hold:${reservation_id}`;
+  const { reservation_id, request_id = '' } = settle;
+  const id = reservation_id === undefined ? `request:${request_id}` : `hold:${reservation_id}`;
+  const name = reservation_id ?? request_id;
   const made = storedIds.madeBy(settle);
   const text = JSON.stringify(made === undefined ? body : [body, made]);
-  return { id: `settle:${name}`, text, body, made };
+  return { id: `settle:${id}`, text, body, trace: membersOf(settle), name, made };
 }
 
 function redeemOf(redeem: calls.Redeem): ItemBody {
   const body = reservations.redeemItem(redeem);
-  return { id: `redeem:${redeem.request_id}`, text: JSON.stringify(body), body };
+  const { request_id: name } = redeem;
+  const text = JSON.stringify(body);
+  return { id: `redeem:${name}`, text, body, trace: membersOf(redeem), name };
 }
 
 function addQueue(queues: Map<string, Queue>, org_id: string): Queue {
@@ -217,7 +221,7 @@ async function commit(db: Db, org_id: string, batch: Batch): Promise<void> {
     settlements: batch.settle.map(bodyOf),
     redeems: batch.redeem.map(bodyOf),
     reserves: batch.reserve.map(bodyOf),
-    traces: tracesOf(batch.reserve),
+    traces: tracesOf(itemsOf(batch)),
     stored: storedOf(batch),
   };
   const rows = await resend(() => withRetry(() => reservations.reserveBatch(db, org_id, bodies)));
@@ -246,15 +250,11 @@ async function resend<T>(call: () => Promise<T>): Promise<T> {
   return call();
 }
 
-/** Undefined if none is traced. */
-function tracesOf(reserves: readonly Item[]): Record<string, Trace> | undefined {
-  let traces: Record<string, Trace> | undefined;
-  for (const { body, trace } of reserves) {
-    if (trace === undefined) continue;
-    traces ??= {};
-    traces[body.request_id as string] = trace;
-  }
-  return traces;
+/** Undefined if nothing is said of any of their calls. */
+function tracesOf(items: readonly Item[]): Record<string, TraceMembers> | undefined {
+  const told = items.filter(({ trace }) => trace !== undefined);
+  if (told.length === 0) return undefined;
+  return Object.fromEntries(told.map(({ name, trace }) => [name, trace as TraceMembers]));
 }
 
 /** Undefined if no item has stored ids. */

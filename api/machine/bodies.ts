@@ -26,7 +26,7 @@ const model = z.strictObject({ provider: id, model: id } satisfies Members<Price
 
 const bodyHash = z.string().regex(/^sha256:[0-9a-f]{64}$/, 'must be sha256:<64 hex digits>');
 
-// Of a call that is traced. Nobody's identity hangs on it: it is shown, never believed.
+// Nobody's identity hangs on what is said of a call: it is shown, never believed.
 const trace = {
   traceparent: z
     .string()
@@ -36,6 +36,7 @@ const trace = {
     )
     .optional(),
   identity_proof_method: z.enum(['header_soft', 'gateway_key', 'signed_assertion']).optional(),
+  trace_label: id.optional(),
 } satisfies Members<TraceMembers>;
 
 // Some providers' ids are long, as they say all that they stand for.

@@ -22,7 +22,8 @@ const help: Record<string, string> = {
     'A random id of this call. The same id again is the same call: it holds and settles once.',
   traceparent:
     'The W3C trace context of the call, where it is traced: what it causes here joins that trace.',
-  identity_proof_method: 'How the gateway knows who called; it stands on the spans of the trace.',
+  identity_proof_method:
+    'How the gateway knows who called; it stands on the spans of the trace and on the events of the call.',
   cid: 'Id of a usage constraint.',
   name: 'A name for people. Names of teams, agents and living keys are unique in their organization.',
   email: "The person's e-mail address.",

@@ -1,5 +1,5 @@
-import { AppError, type ErrorCode, tooMany } from '../errors';
-import type { NamedId, PricedModel } from './calls';
+import { AppError, type ErrorCode, type ErrorDetails, tooMany } from '../errors';
+import type { NamedId, PricedModel, Warning } from './calls';
 
 /** The columns of an answer from which `words` makes its text. */
 interface RefusedItem {
@@ -172,24 +172,46 @@ export function isBeyondTickets({ code, cost_ticket, resets_at }: RefusedReserve
 export function openTicketsExceeded({ param, resets_at }: RefusedReserve): AppError {
   const whose = param === 'key_id' ? 'key' : 'organization';
   const limit = OPEN_TICKETS_MAX[param === 'key_id' ? 'key_id' : 'org_id'];
-  return beyondTickets(
+  return usedUp(
+    'open_tickets_exceeded',
     `No wallet covers the estimated cost, and this ${whose} has ${limit} cost tickets open, which is as many as one ${whose} may have. Top up, or let somebody approve or deny some of them.`,
     { limit, resets_at: resets_at ?? new Date(), ...(param ? { param } : {}) },
   );
 }
 
-/** The same with the words and figures of a refusal that came over a wire. */
-export function beyondTickets(
+/** The constraint that refuses a hold, by the money or answers of its window. */
+export interface RefusingCap extends Warning {
+  current_value: number;
+  /** What the hold would add. */
+  needed: number;
+  currency: string;
+}
+
+/** The refusal (429) of a hold that a cap on its agent does not allow. */
+export function capExceeded({ currency, ...cap }: RefusingCap): AppError {
+  const { id, constraint_type, interval, max_value, current_value, needed, resets_at } = cap;
+  const [limit, used, more] = [max_value, current_value, needed].map(plain.format);
+  const unit = constraint_type === 'cost' ? currency : max_value === 1 ? 'answer' : 'answers';
+  return usedUp(
+    'usage_constraint_exceeded',
+    `This agent may use ${limit} ${unit} a calendar ${interval} (usage constraint ${id}): ${used} are used or held, and this request needs ${more}. Repeat it after ${resets_at}, or ask for a larger max_value: PUT /v1/agents/{id}/usage-constraints/{cid}.`,
+    { limit: max_value, resets_at: new Date(resets_at), extra: { usage_constraint: cap } },
+  );
+}
+
+const plain = new Intl.NumberFormat('en', { useGrouping: false, maximumFractionDigits: 9 });
+
+/**
+ * The refusal (429) at a limit that is used up until a time, which no client repeats by itself.
+ * Limit and time are members of the answer too: a gateway makes its own headers of them.
+ */
+export function usedUp(
+  code: ErrorCode,
   message: string,
-  { limit, resets_at, param }: { limit: number; resets_at: Date; param?: string },
+  { limit, resets_at, extra, ...details }: ErrorDetails & { limit: number; resets_at: Date },
 ): AppError {
-  return tooMany('open_tickets_exceeded', message, {
-    limit,
-    resets_at,
-    is_final: true,
-    extra: { limit, resets_at },
-    ...(param ? { param } : {}),
-  });
+  const told = { limit, resets_at, ...extra };
+  return tooMany(code, message, { ...details, limit, resets_at, is_final: true, extra: told });
 }
 
 function noPrice({ provider, model }: PricedModel): string {

@@ -1,6 +1,6 @@
 import { AppError } from '../errors';
 import { type Db, many, maybe } from '../sql';
-import type { Trace, TraceMembers } from '../trace';
+import type { TraceMembers } from '../trace';
 import type {
   Extension,
   NamedId,
@@ -12,7 +12,15 @@ import type {
   Settlement,
   Warning,
 } from './calls';
-import { isBeyondTickets, openTicketsExceeded, refusals, unknownId, words } from './refusals';
+import {
+  capExceeded,
+  isBeyondTickets,
+  openTicketsExceeded,
+  type RefusingCap,
+  refusals,
+  unknownId,
+  words,
+} from './refusals';
 import { type StoredIds, type Verdict, verdictsIn } from './stored-ids';
 
 /** One row of the SQL type `lane_row`: the answer to one item. `code` is null if it went well. */
@@ -36,7 +44,8 @@ export interface ItemAnswer {
   cost_ticket: Record<string, unknown> | null;
   /** The completion that the hold pays for. */
   max_completion_tokens: bigint | null;
-  warnings: Warning[] | null;
+  /** Of a refusal by a cap: the one that refuses. */
+  warnings: Warning[] | RefusingCap[] | null;
   /** When the window of the constraint that refused ends. */
   resets_at: Date | null;
   /** Of a reserve that names stored ids: who keeps them, or the one that is unknown. */
@@ -51,8 +60,11 @@ interface Bodies {
   settlements?: readonly object[];
   redeems?: readonly object[];
   reserves?: readonly object[];
-  /** The traces of reserves by their request_id: a ticket keeps that of the call that opened it. */
-  traces?: Record<string, Trace> | undefined;
+  /**
+   * What is said of the calls, for the events that they cause: of reserves and redeems by their
+   * request_id, of settles by the name that they give their hold.
+   */
+  traces?: Record<string, TraceMembers> | undefined;
   stored?: StoredIds | undefined;
 }
 
@@ -116,10 +128,13 @@ function withVerdicts(rows: readonly RowWithVerdicts[], reserves: number): ItemA
   return [...answers, ...refusals_of_ids];
 }
 
-/** The SQL type `reserve_item` of a reserve body. */
+/**
+ * The SQL type `reserve_item` of a reserve body. Here and below without what is said of the call: a
+ * repeat is the same item in whichever trace, and under whichever label, it comes.
+ */
 export function reserveItem(reserve: Reserve): Record<string, unknown> {
-  const { org_id: _, units, session_limits, stored_ids: _ids, ...more } = reserve;
-  const rest = untraced(more);
+  const { org_id: _, stored_ids: _ids, units, session_limits, ...more } = reserve;
+  const { traceparent: _trace, identity_proof_method: _proof, trace_label: _label, ...rest } = more;
   return {
     ...rest,
     characters: units?.characters,
@@ -138,9 +153,12 @@ export function reserveItem(reserve: Reserve): Record<string, unknown> {
 export function settleItem({
   org_id: _,
   stored_ids: _ids,
+  traceparent: _trace,
+  identity_proof_method: _proof,
+  trace_label: _label,
   ...item
 }: Settle): Record<string, unknown> {
-  return untraced(item);
+  return item;
 }
 
 /** The SQL type `redeem_item` of a redeem body. */
@@ -148,16 +166,12 @@ export function redeemItem({
   org_id: _,
   team_id: _team,
   stored_ids: _ids,
+  traceparent: _trace,
+  identity_proof_method: _proof,
+  trace_label: _label,
   ...item
 }: Redeem): Record<string, unknown> {
-  return untraced(item);
-}
-
-/** A repeat is the same item in whichever trace it comes. */
-function untraced(item: TraceMembers): Record<string, unknown> {
-  delete item.traceparent;
-  delete item.identity_proof_method;
-  return item as Record<string, unknown>;
+  return item;
 }
 
 /** The wire answer of a reserve or redeem; throws the refusal that the row carries. */
@@ -251,6 +265,8 @@ export async function adoptOrphans(db: Db, limit: number): Promise<number> {
 
 function refusal(row: ItemAnswer, asked?: PricedModel): AppError {
   const { code, cost_ticket, resets_at } = row;
+  const [cap] = row.warnings ?? [];
+  if (code === 'usage_constraint_exceeded' && cap) return capExceeded(cap as RefusingCap);
   if (code === 'stored_id_unknown') return unknownId(row.stored_id ?? undefined);
   // The caller's own credential was taken; it is the key of the request that is refused.
   const param = row.param ?? (code === 'invalid_credential' ? 'key_id' : undefined);

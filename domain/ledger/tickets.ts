@@ -1,6 +1,6 @@
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, deleteInSteps, many, maybe, one } from '../sql';
-import type { Trace } from '../trace';
+import { type Trace, type TraceMembers, traceOf as traceIn } from '../trace';
 import { answerColumns, type ItemAnswer } from './reservations';
 
 export type TicketStatus = 'open' | 'approved' | 'denied' | 'redeemed' | 'expired';
@@ -33,15 +33,25 @@ interface Ticket {
   [field: string]: unknown;
 }
 
+const askers = `
+  left join agents a on a.id = t.agent_id left join users u on u.id = t.user_id
+  left join tokens k on k.id = t.key_id left join teams m on m.id = t.team_id
+  join organizations o on o.id = t.org_id`;
+
+// The caller in words: an agent, a person or a key, then team and organization.
+const askedBy = `concat_ws(' of ', coalesce('agent ' || a.name, u.name, 'key ' || k.name), 'team ' || m.name, o.name)`;
+
 const ticketRows = `
   select ticket_answer(t, '{}') || jsonb_build_object('org_id', t.org_id, 'key_id', t.key_id, 'user_id', t.user_id,
     'team_id', t.team_id, 'agent_id', t.agent_id, 'session_id', t.session_id, 'request_body_hash', t.reserve ->> 'request_body_hash',
+    'asked_by', ${askedBy}, 'identity_proof_method', t.trace -> 'identity_proof_method',
+    'identity_context', caller(t.trace, t.user_id, t.key_id, t.team_id) -> 'identity_context', 'trace_label', t.trace -> 'trace_label',
     'waiting_calls', (select count(*) from ticket_waiters w where w.ticket_id = t.id and w.org_id = t.org_id
       and w.answer is null and w.until > clock_timestamp()),
     'decided_by', t.decided_by, 'decided_at', iso_time(t.decided_at), 'note', t.note,
     'credited_amount_nanos', t.credited_nanos::text, 'transaction_id', t.transaction_id,
     'reservation_id', t.reservation_id, 'request_id', t.request_id, 'resolved_at', iso_time(t.resolved_at)) as ticket
-  from cost_tickets t`;
+  from cost_tickets t ${askers}`;
 
 // A ticket past its deadline is expired, also before its row says so.
 const statusNow = `case when t.status in ('open', 'approved') and t.expires_at <= clock_timestamp() then 'expired' else t.status end`;
@@ -99,12 +109,12 @@ export async function statusOf(db: Db, ticket_id: string): Promise<TicketStatus 
 
 /** The trace of the call that opened it; undefined if that had none. */
 export async function traceOf(db: Db, ticket_id: string): Promise<Trace | undefined> {
-  const row = await maybe<{ trace: Trace | null }>(
+  const row = await maybe<{ trace: TraceMembers | null }>(
     db,
     'select trace from cost_tickets where id = :ticket_id',
     { ticket_id },
   );
-  return row?.trace ?? undefined;
+  return row?.trace ? traceIn(row.trace) : undefined;
 }
 
 /** True if the row is open, also past its deadline: its workflow has something to do. */
@@ -117,20 +127,17 @@ export async function isOpen(db: Db, ticket_id: string): Promise<boolean> {
   return row !== undefined;
 }
 
-// The caller, the amount, the deadline (to the minute, in UTC), and the verdict with its author: a
+// The amount, the caller, the deadline (to the minute, in UTC), and the verdict with its author: a
 // person, a key or a terminal.
 const line = `trim_scale(t.estimated_cost_nanos / 1e9::numeric) || ' ' || t.currency || ' for ' || t.model || ', asked by '
-  || concat_ws(' of ', coalesce('agent ' || a.name, u.name, 'key ' || k.name), 'team ' || m.name, o.name)
+  || ${askedBy}
   || case when t.status = 'open' then ', open until ' || replace(left(iso_time(t.expires_at), 16), 'T', ' ') || ' UTC'
     when t.status in ('redeemed', 'expired') then ', ' || t.status else '' end
   || coalesce(', ' || case t.status when 'denied' then 'denied' else 'approved' end || ' by '
     || coalesce(d.name, 'key ' || dk.name, t.decided_by) || coalesce(': ' || t.note, ''), '')`;
 
 const lineRows = `
-  from cost_tickets t
-  join organizations o on o.id = t.org_id
-  left join agents a on a.id = t.agent_id left join users u on u.id = t.user_id
-  left join tokens k on k.id = t.key_id left join teams m on m.id = t.team_id
+  from cost_tickets t ${askers}
   left join users d on d.id = t.decided_by left join tokens dk on dk.id = t.decided_by`;
 
 /** One line for operators. */

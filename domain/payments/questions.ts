@@ -1,7 +1,7 @@
 import { type Db, many, one } from '../sql';
 
-// The questions that are put to a payment's provider: who shares one, and what follows from none
-// being answered.
+// Questions to a payment's provider: all who ask at one time share one, and one that gets no answer
+// is asked again.
 
 /**
  * The number of the question that may be put to the provider now: all who ask at one time share

@@ -23,7 +23,8 @@ export const statuses = [
 
 export type SessionStatus = (typeof statuses)[number];
 
-// The state table: `payment_moves` of the database, too. `move_payment` refuses the rest.
+// The state table. `payment_moves` of the database has the same rows, and `move_payment` refuses
+// all others.
 export const moves: Record<SessionStatus, readonly SessionStatus[]> = {
   created: ['capturing', 'canceled', 'expired', 'failed'],
   capturing: ['captured', 'created', 'failed'],

@@ -80,14 +80,18 @@ export function noteTrouble({ step }: Call, trouble: object): void {
   if (status !== undefined) step?.setAttribute(STATUS, status);
 }
 
-/** By which the control plane continues the trace. */
-export function traceOf(call: Call): TraceMembers {
+/**
+ * What the control plane is told of a call: by which it continues the trace, and what its events
+ * say.
+ */
+export function membersOf(call: Call): TraceMembers {
   const span = call.step ?? call.span;
-  if (span === undefined) return none;
-  return { traceparent: traceparentOf(span), identity_proof_method: proofOf(call) };
+  return {
+    traceparent: span && traceparentOf(span),
+    identity_proof_method: proofOf(call),
+    trace_label: call.trace_label,
+  };
 }
-
-const none: TraceMembers = {};
 
 /**
  * On every span. The rest is on the call's alone, as writing names and ids is most of what a span

@@ -1,10 +1,9 @@
 import { createHmac, hkdfSync } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AppError, type ErrorCode } from '../../domain/errors';
+import { AppError } from '../../domain/errors';
 import type { GatewayEvent } from '../../domain/events';
 import type * as calls from '../../domain/ledger/calls';
 import type * as pricing from '../../domain/ledger/pricing';
-import { beyondTickets } from '../../domain/ledger/refusals';
 import type { KeyOwner, Verify } from '../../domain/people/identity';
 import type { Logger } from '../../runtime/log';
 import { API_VERSION } from '../../runtime/version';
@@ -18,6 +17,8 @@ import {
   reportConfig,
   verdictOn,
 } from './configuration';
+import { inKnownWords } from './known-words';
+import { away, refusedCall, toError, UncertainRefusal } from './refusals';
 import { errorOf, isLost, isRefusedCall, type Reply } from './replies';
 import { createSettlements, type Settlements } from './settlements';
 import { Spool } from './spool';
@@ -32,12 +33,6 @@ export type Price = Wire<pricing.Price>;
 type OrgKeyOwner = Wire<KeyOwner> & { org_id: string };
 
 type Extension = Wire<calls.Extension>;
-
-/**
- * A refusal after a try whose answer was lost: that try may hold money yet, under the same request
- * id.
- */
-export class UncertainRefusal extends AppError {}
 
 /** The machine routes of the control plane, as the gateway uses them. */
 export interface ControlPlane {
@@ -163,9 +158,10 @@ async function reserve(
   request: calls.Reserve,
 ): Promise<Reservation> {
   if (settlements.count() >= UNSETTLED_MAX) throw away();
-  let reply = await batches.send('reserve', request, RESERVE_TIMEOUT_MS);
+  const ask = (body: object) => batches.send('reserve', body, RESERVE_TIMEOUT_MS);
+  let reply = await inKnownWords(request, ask);
   const was_lost = isLost(reply);
-  if (was_lost) reply = await batches.send('reserve', request, RESERVE_TIMEOUT_MS);
+  if (was_lost) reply = await inKnownWords(request, ask);
   if (reply.status === 200) return (reply as Reply).body as unknown as Reservation;
   // A call that is short of money may wait with this id; it cancels if it does not.
   if (was_lost && reply.status === 402) throw toError(reply as Reply, UncertainRefusal);
@@ -185,7 +181,8 @@ async function redeem(
 ): Promise<Reservation | undefined> {
   const options = { timeout_ms: request.wait_ms + REDEEM_MARGIN_MS, signal };
   const path = '/v1/gateway/wallets/redeem-ticket';
-  const reply = await batches.request('POST', path, request, options);
+  const ask = (body: object) => batches.request('POST', path, body, options);
+  const reply = await inKnownWords(request, ask);
   if (reply === undefined) return undefined;
   if (reply.status === 200) return reply.body as unknown as Reservation;
   const { param, code } = errorOf(reply);
@@ -214,59 +211,6 @@ async function sendEvents(
 async function prices(batches: Batches): Promise<readonly Price[] | undefined> {
   const reply = await batches.request('GET', '/v1/model-pricing');
   return reply?.status === 200 ? (reply.body.models as Price[]) : undefined;
-}
-
-/**
- * The control plane's refusal as this gateway's own: same code, status and extras, a cost ticket
- * included.
- */
-function toError(reply: Reply, Kind: typeof AppError = AppError): AppError {
-  const {
-    code = 'internal_error',
-    message = 'Refused.',
-    param,
-    type: _,
-    ...extra
-  } = errorOf(reply);
-  const { resets_at, limit } = extra as { resets_at?: unknown; limit?: unknown };
-  if (code === 'open_tickets_exceeded' && typeof resets_at === 'string')
-    return beyondTickets(message, {
-      limit: Number(limit),
-      resets_at: new Date(resets_at),
-      ...(param ? { param } : {}),
-    });
-  return new Kind(code as ErrorCode, message, {
-    status: reply.status,
-    ...(param ? { param } : {}),
-    // The header itself stays behind if many items share one answer.
-    ...(typeof resets_at === 'string'
-      ? { retry_after: (Date.parse(resets_at) - Date.now()) / 1_000 }
-      : {}),
-    extra,
-  });
-}
-
-function refusedCall(log: Logger, reply: Reply): AppError {
-  log.error({ status: reply.status }, 'the control plane refuses this gateway: check its token');
-  return unpaid();
-}
-
-function unpaid(): AppError {
-  return new AppError(
-    'unavailable',
-    'This gateway is not set up to pay for requests. Tell its operator.',
-    {
-      retry_after: 30,
-    },
-  );
-}
-
-function away(): AppError {
-  return new AppError(
-    'unavailable',
-    'The control plane is away, so this request cannot be paid for. Repeat it shortly.',
-    { retry_after: 2 },
-  );
 }
 
 /**

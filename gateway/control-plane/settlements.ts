@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Settle, Usage } from '../../domain/ledger/calls';
 import type { Logger } from '../../runtime/log';
 import type { Batches } from './batches';
+import { inKnownWords, withoutCaller } from './known-words';
 import { errorOf, isRefusedCall, type NoReply, type Reply } from './replies';
 import type { Spool } from './spool';
 
@@ -82,7 +83,7 @@ function inOlderWords({ stored_ids: _, ...settlement }: Settle, usage: Usage): S
     seconds: usage.seconds,
     tool_calls: tool_calls + web_searches + file_searches + containers,
   };
-  return { ...settlement, usage: plain };
+  return withoutCaller({ ...settlement, usage: plain });
 }
 
 /** Repeats a settlement until it is accepted, or refused for good: that refusal is given back. */
@@ -92,7 +93,9 @@ async function deliver(
   settlement: Settle,
 ): Promise<Reply | undefined> {
   for (let attempt = 0; ; attempt += 1) {
-    const reply = await batches.send('settle', settlement, SETTLE_TIMEOUT_MS);
+    const reply = await inKnownWords(settlement, (body) =>
+      batches.send('settle', body, SETTLE_TIMEOUT_MS),
+    );
     if (reply.status === 200) return undefined;
     if (isFinal(reply)) return reply;
     const { reservation_id, request_id } = settlement;

@@ -4,9 +4,11 @@ import type { Redeem, Reserve } from '../../domain/ledger/calls';
 import type { Limited, Routed } from '../call/call';
 import type { ClientSide } from '../call/client-side';
 import type { Payment, Place } from '../call/held-calls';
+import { membersOf } from '../call/spans';
 import { HOLD_MS_MAX } from '../config/settings';
 import { shareOf } from '../config/shares';
-import { type Reservation, UncertainRefusal } from '../control-plane/client';
+import type { Reservation } from '../control-plane/client';
+import { UncertainRefusal } from '../control-plane/refusals';
 import { ownerOf } from '../identity/identifier';
 import { refuse } from './limit-answers';
 
@@ -58,7 +60,8 @@ function heldFor(
 
 /** Leaves the queue, and gives back what may be held under the request's id. */
 function cancel(call: Limited, { org_id, request_id }: { org_id: string; request_id: string }) {
-  call.gateway.control_plane.settle({ org_id, request_id, outcome: 'canceled' });
+  const members = membersOf(call);
+  call.gateway.control_plane.settle({ org_id, request_id, outcome: 'canceled', ...members });
 }
 
 function placeOf(call: Limited): Place {
@@ -156,8 +159,8 @@ function redeemOf(
   { wait_ms = 0, ...ticket }: { ticket_id: string; is_brought: boolean; wait_ms?: number },
 ): Redeem {
   const { org_id, key_id, secret_id, user_id, team_id, agent_id } = request;
-  const { request_id, request_body_hash, family, traceparent, identity_proof_method } = request;
-  const { stored_ids } = request;
+  const { request_id, request_body_hash, family, stored_ids } = request;
+  const { traceparent, identity_proof_method, trace_label } = request;
   return {
     ticket_id: ticket.ticket_id,
     is_brought: ticket.is_brought,
@@ -174,6 +177,7 @@ function redeemOf(
     stored_ids,
     traceparent,
     identity_proof_method,
+    trace_label,
   };
 }
 

@@ -10,7 +10,7 @@ import type {
   Usage,
 } from '../../domain/ledger/calls';
 import type { Funded, Limited } from '../call/call';
-import { inCallSpan, traceOf } from '../call/spans';
+import { inCallSpan, membersOf } from '../call/spans';
 import { nothing_used } from '../families/usage';
 import { emitCompleted } from './completed';
 import { confirmKey, strangerIn } from './identify';
@@ -78,7 +78,7 @@ async function requestOf(
   const { org_id, key_id, secret_id, proof } = identity;
   // Anybody can send the headers of header_soft, so the organization pays.
   const { user_id, team_id } = proof === 'header_soft' ? nobody : identity;
-  const trace = traceOf(call);
+  const { traceparent, identity_proof_method, trace_label } = membersOf(call);
   return {
     org_id,
     user_id,
@@ -100,8 +100,9 @@ async function requestOf(
     session_limits: sessionLimitsOf(call),
     stored_ids,
     request_body_hash: await bodyHash(request.raw),
-    traceparent: trace.traceparent,
-    identity_proof_method: trace.identity_proof_method,
+    traceparent,
+    identity_proof_method,
+    trace_label,
   };
 }
 
@@ -121,7 +122,7 @@ function settle(call: Funded, price: PricedModel): void {
       stored_ids: call.made_ids,
       ...servedBy(call, price),
       ...call.outcome,
-      ...traceOf(call),
+      ...membersOf(call),
     },
     heldFor(call),
   );

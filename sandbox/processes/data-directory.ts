@@ -1,5 +1,5 @@
 import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { link, mkdir, rename, rm } from 'node:fs/promises';
+import { link, mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Birth, birthOf, endLeftover, isAlive } from './leftovers';
@@ -21,6 +21,7 @@ export async function claimDirectory(data_dir: string) {
   // Root's PostgreSQL runs as a system user, who must pass through; nobody lists what is in it.
   await mkdir(data_dir, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 });
   await takeLock(lock, us);
+  await hideFromTools(data_dir);
   await endLeftovers(records);
   const processes = new Map<string, Birth>();
   return {
@@ -36,6 +37,11 @@ export async function claimDirectory(data_dir: string) {
       for (const file of [records, lock]) rmSync(file, { force: true });
     },
   };
+}
+
+/** Git, and whatever reads its rules, as lint does, passes over a data directory inside a clone. */
+async function hideFromTools(data_dir: string): Promise<void> {
+  await writeFile(path.join(data_dir, '.gitignore'), '*\n', { flag: 'wx' }).catch(isTaken);
 }
 
 /** Makes a folder of ours in the data directory, or closes it: only we may look into it. */

@@ -34,8 +34,7 @@ export function onPath(...names: string[]): string {
 }
 
 /**
- * A program that an earlier run kept, if it still is what it was, else fetched again. It is fetched
- * into a scratch folder and moves it to its place at once, so that two starts
+ * Fetches a program into a scratch folder and moves it to its place at once, so that two starts
  * cannot spoil it. If nothing can be kept there, it runs from where it was fetched to, which goes
  * with this process.
  */

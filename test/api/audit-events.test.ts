@@ -42,7 +42,8 @@ test('a change that changes nothing, and a refused one, leave no event', async (
 
 test('an event shows what was before and after: money in units, of secrets only that they changed', async () => {
   const { wallet_id } = tenant;
-  await call('put', `/v1/wallets/${wallet_id}`, owner({ low_balance_threshold: 2.5 }));
+  for (const low_balance_threshold of [6, 2.5])
+    await call('put', `/v1/wallets/${wallet_id}`, owner({ low_balance_threshold }));
   const secret = 'never_shown';
   const secrets = { secret_key: `sk_${secret}`, webhook_secret: `whsec_${secret}` };
   for (const more of [{}, secrets])

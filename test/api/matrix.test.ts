@@ -79,11 +79,14 @@ test('every route of openapi.json has a row, and no row is left over', () => {
   expect(Object.keys(rows).sort()).toEqual(operations.map(({ name }) => name).sort());
 });
 
-test.each(operations.map((one) => [one.name, one] as const))('%s', async (name, route) => {
-  const seen: (string | number)[] = [];
-  for (const caller of callers) seen.push(await statusOf(route, caller));
-  expect([name, seen.join(' ')]).toEqual([name, rows[name]]);
-});
+test.each(operations.map((one) => [one.name, one] as const))(
+  '%s answers each caller as its row says',
+  async (name, route) => {
+    const seen: (string | number)[] = [];
+    for (const caller of callers) seen.push(await statusOf(route, caller));
+    expect([name, seen.join(' ')]).toEqual([name, rows[name]]);
+  },
+);
 
 /** One call, with things of the tenant that were made for it. */
 async function statusOf(route: Route, caller: string): Promise<number> {

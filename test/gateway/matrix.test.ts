@@ -128,7 +128,7 @@ test('every route of the table has a row, and no row is left over', () => {
   expect([...rows.keys()].sort()).toEqual([...names].sort());
 });
 
-test.each(names)('%s', async (name) => {
+test.each(names)('%s answers each caller as its row says', async (name) => {
   const seen: number[] = [];
   for (const caller of callers) seen.push(await statusOf(name, keys[caller]));
   expect([name, seen.join(' ')]).toEqual([name, rows.get(name)]);

@@ -10,8 +10,8 @@ import { listen } from '../../runtime/listen';
 import { createLog } from '../../runtime/log';
 import { until } from '../support/until';
 
-// The probe gives up after a second; the rest is for a busy machine.
-const ANSWERED_WITHIN_MS = 1_500;
+// The probe gives up after a second, any other request after four; the rest is for a busy machine.
+const ANSWERED_WITHIN_MS = 3_500;
 const refused_key = JSON.stringify({
   type: 'error',
   error: { code: 'invalid_credential', message: 'No such key.', param: 'key' },
@@ -103,7 +103,7 @@ test.each(['silent', 'headers', 'body'] as const)(
     }
     const health = await ask(`${gateway.url}/svc/health`);
     expect(health.status).toBe(200);
-    expect(health.took_ms).toBeLessThan(1_500);
+    expect(health.took_ms).toBeLessThan(ANSWERED_WITHIN_MS);
     control.hang(false);
     await until(async () => (await ask(ready)).status === 200, 10_000);
     await gateway.close();

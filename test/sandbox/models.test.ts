@@ -58,7 +58,7 @@ test('an answer ends at its cap, also where it is one unbroken run of a million 
   const { choices, usage } = await say('[[fault:big-line size=1000000]]', { max_tokens: 64 });
   expect(choices[0]?.finish_reason).toBe('length');
   expect(usage?.completion_tokens).toBeLessThanOrEqual(64);
-  expect(performance.now() - began).toBeLessThan(5_000);
+  expect(performance.now() - began).toBeLessThan(20_000);
 });
 
 test('special tokens in a prompt are text', async () => {

@@ -56,7 +56,7 @@ test("all the tickets that one organization may have open do not keep another or
   }
   await burst;
   expect(performance.now() - started_at).toBeLessThan(40_000);
-  expect(waits.sort((a, b) => a - b)[2]).toBeLessThan(2_000);
+  expect(waits.sort((a, b) => a - b)[2]).toBeLessThan(5_000);
   const [row] = await many<{ parked: number }>(
     db,
     'select count(*)::int as parked from outbox where parked_at is not null',

@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 
-test('verdicts, however many at once, are recorded once; what a full workflow cannot take is told to come again', async () => {
+test('of many verdicts at once one is recorded, and who is not heard is told to come again', async () => {
   const { call } = world;
   const short = await makeShort(world, 10);
   const answers = await Promise.all(

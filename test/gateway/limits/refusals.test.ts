@@ -108,7 +108,7 @@ test('who waits longer than queue_timeout_ms is refused then', async () => {
   const took = performance.now() - began;
   expect(status).toBe(429);
   expect(took).toBeGreaterThanOrEqual(290);
-  expect(took).toBeLessThan(2_000);
+  expect(took).toBeLessThan(15_000);
   expect(Number(headers['retry-after'])).toBeGreaterThanOrEqual(1);
 });
 

@@ -77,7 +77,7 @@ describe('a batch whose calls wait for money', () => {
     const batch = [call(1, 'add'), call(2, 'echo')];
     const answer = await send(JSON.stringify(batch), { key, headers });
     expect(answer.status).toBe(403);
-    expect(performance.now() - began).toBeLessThan(5_000);
+    expect(performance.now() - began).toBeLessThan(15_000);
     await until(() => gateway.gateway.calls.size === 0);
   });
 });

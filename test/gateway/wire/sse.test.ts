@@ -72,8 +72,9 @@ test('a line of 1 MB in chunks of 1 kB is one event, and takes time that grows w
     expect(bytes.equals(whole)).toBe(true);
     return performance.now() - began;
   };
-  took(1_000_000);
-  expect(took(1_000_000)).toBeLessThan(1_000);
+  const best = (length: number) => Math.min(...[1, 2, 3].map(() => took(length)));
+  // Eight times as long; a walk of each chunk over the whole line takes 64 times as long.
+  expect(best(8_000_000)).toBeLessThan(30 * best(1_000_000) + 20);
 });
 
 test('what never ended is kept apart', () => {
