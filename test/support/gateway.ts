@@ -236,7 +236,8 @@ export async function lastEntries({ api }: World, org_id: string): Promise<Entry
   return many<Entry>(
     api.db,
     `select e.type, e.amount_nanos from wallet_transactions e
-     where e.reservation_id = (select id from reservations where org_id = :org_id order by created_at desc, id desc limit 1)
+     where e.reservation_id = (select id from reservations where org_id = :org_id and status <> 'canceled'
+       order by created_at desc, id desc limit 1)
      order by e.seq`,
     { org_id },
   );
