@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createEventStreams } from '../../../api/http/event-streams';
 import { newestPlace, type Place } from '../../../domain/event-places';
-import { type Db, many } from '../../../domain/sql';
+import { type Db, many, one } from '../../../domain/sql';
 import { makeTenant } from '../../support/api';
 import { openTestDatabase, type TestDatabase } from '../../support/database';
+import { until } from '../../support/until';
 
 let database: TestDatabase;
 
@@ -11,6 +12,16 @@ beforeAll(async () => {
   database = await openTestDatabase();
 });
 afterAll(() => database.close());
+
+/**
+ * Until all that was written so far can be read: readers stay below the oldest transaction that is
+ * open, also in the databases of other tests.
+ */
+async function untilVisible(db: Db): Promise<void> {
+  const { id } = await one<{ id: string }>(db, 'select pg_current_xact_id()::text as id');
+  const isVisible = async () => BigInt((await newestPlace(db)).transaction_id) > BigInt(id);
+  await until(isVisible, 20_000);
+}
 
 /** Far more events than one look reads. */
 const FAR = 10_000;
@@ -29,10 +40,13 @@ test('a stream that resumes far back holds up none that is nearer, however many 
     );
   const far = await newestPlace(db);
   await write('request.completed', FAR);
+  await untilVisible(db);
   const middle = await newestPlace(db);
   await write('wallet.balance_low', 1);
+  await untilVisible(db);
   const near = await newestPlace(db);
   await write('wallet.balance_low', 1);
+  await untilVisible(db);
   const slow = {
     async raw(...given: Parameters<Db['raw']>) {
       await sleep(ANSWER_MS);
