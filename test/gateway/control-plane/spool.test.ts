@@ -17,7 +17,9 @@ import { freePorts } from '../../../sandbox/processes/ports';
 import { launch, type Process } from '../../../sandbox/processes/processes';
 import { serverProgram } from '../../../sandbox/product/node-programs';
 import {
+  arrivals,
   chat,
+  forgetArrivals,
   gatewayKey,
   lastCharge,
   openHolds,
@@ -87,8 +89,11 @@ async function answeredAndDead(more: Record<string, string>) {
   const org = await makeOrg(world.api.db);
   await credit(world.api.db, org.org_id, org.org_wallet, 1_000_000_000n);
   const key = await gatewayKey(world.api, org.org_id);
-  const answering = post(`${url}/v1/chat/completions`, key, chat('Hello [[fault:slow delay=700]]'));
-  await until(async () => (await openHolds(world.api, org.org_id)) === 1);
+  const body = chat('Hello [[fault:slow delay=2000]]');
+  await forgetArrivals(world.models_url);
+  const answering = post(`${url}/v1/chat/completions`, key, body);
+  // The gateway has heard of its hold once it asks the provider.
+  await until(async () => (await arrivals(world.models_url)).length === 1);
   wire.set('cut');
   expect((await answering).status).toBe(200);
   // The call ends a moment after its last byte.
