@@ -34,3 +34,10 @@ export function cut(text: string, units_max: number): string {
 export function keepable(text: string): string {
   return isKept(text) ? text : text.replaceAll(NUL, '').replace(lone_surrogates, REPLACEMENT);
 }
+
+const loopback = /^(127\.\d+\.\d+\.\d+|localhost|\[::1\])$/;
+
+/** True for a host, as a URL names it, that is this machine: plain http is safe there. */
+export function isLoopback(hostname: string): boolean {
+  return loopback.test(hostname);
+}

@@ -2,6 +2,7 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { z } from 'zod';
 import { isSecretsKey } from '../domain/secrets';
+import { isLoopback } from '../domain/texts';
 // Every process reads its configuration, so every schema of every process uses these messages.
 import './field-messages';
 
@@ -24,9 +25,7 @@ const list = z.string().transform((text) =>
     .filter((part) => part !== ''),
 );
 const isOrigin = (text: string) => URL.canParse(text) && new URL(text).origin === text;
-const loopback = /^(127\.\d+\.\d+\.\d+|localhost|\[::1\])$/;
-const isSafeUrl = (text: string) =>
-  text.startsWith('https:') || loopback.test(new URL(text).hostname);
+const isSafeUrl = (text: string) => text.startsWith('https:') || isLoopback(new URL(text).hostname);
 const origins = list.refine((all) => all.every(isOrigin), {
   error: 'must be origins such as https://api.openai.com, separated by commas',
 });

@@ -5,13 +5,13 @@ import { fromNanos } from '../../domain/money';
 import * as paymentConfig from '../../domain/payments/config';
 import { currenciesOf, type ProviderName, providerNames } from '../../domain/payments/currencies';
 import * as paymentSettings from '../../domain/payments/settings';
+import { isLoopback } from '../../domain/texts';
 import { actingOrg, permission, platformAdmin } from '../http/access';
 import { flag, id, positiveAmount } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
 const provider = z.enum(providerNames).describe('The payment provider.');
 const scopes = z.enum(['user', 'team', 'organization']);
-const loopback = /^(127\.\d+\.\d+\.\d+|localhost|\[::1\])$/;
 
 /** An address of a server alone: over https, or over http if it is on this machine. */
 const origin = z
@@ -25,7 +25,7 @@ const origin = z
       );
     if (!URL.canParse(text)) return refuse('must be an origin such as https://example.com');
     const url = new URL(text);
-    const isPlain = url.protocol === 'http:' && loopback.test(url.hostname);
+    const isPlain = url.protocol === 'http:' && isLoopback(url.hostname);
     if (url.protocol !== 'https:' && !isPlain)
       return refuse('must begin with https://; http:// only on this machine');
     if (url.origin === text) return undefined;
