@@ -66,7 +66,7 @@ test('on SIGTERM what is in flight is finished and answered, nothing new is take
   const { db, url } = database;
   const [port = 0] = await freePorts(1);
   const { child, exit, output } = startMain({ DATABASE_URL: url, API_PORT: String(port) });
-  await until(() => output().includes('api listens'), 20_000);
+  await until(() => output().includes('api listens'));
   const call = caller(`http://127.0.0.1:${port}`);
   expect((await call('get', '/readyz')).status).toBe(200);
 

@@ -90,7 +90,8 @@ describe.each([{ stream: false }, { stream: true }])('%j', ({ stream }) => {
 
 test('200 parallel calls on a wallet that covers 20: exactly 20 are answered, 180 get a ticket, the balance is exact', async () => {
   const { db } = world.api;
-  const body = chat('Say hello. [[fault:slow delay=4000]]');
+  // Nothing is settled, and so given back, before the last call has asked.
+  const body = chat('Say hello. [[fault:slow delay=12000]]');
   const probe = await makeOrg(db);
   await credit(db, probe.org_id, probe.org_wallet, 1_000_000_000n);
   const probing = post(world.url + path, await gatewayKey(world.api, probe.org_id), body);

@@ -115,7 +115,7 @@ export async function openWorld(): Promise<World> {
   const { url } = await open();
   const close = async () => {
     for (const one_gateway of opened) await one_gateway.close();
-    await until(async () => (await openHolds(api)) === 0, 10_000);
+    await until(async () => (await openHolds(api)) === 0);
     upstream.closeAllConnections();
     await new Promise((resolve) => upstream.close(resolve));
     await api.close();

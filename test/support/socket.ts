@@ -29,11 +29,11 @@ export function connect(url: string, headers: Record<string, string>): Promise<C
     frames,
     closed,
     send: (frame) => ws.send(typeof frame === 'string' ? frame : JSON.stringify(frame)),
-    some: (wanted) => until(() => frames.some((frame) => Boolean(wanted(frame))), 10_000),
+    some: (wanted) => until(() => frames.some((frame) => Boolean(wanted(frame)))),
     async answer(last, stream_id) {
       const isOf = (frame: Frame) => stream_id === undefined || frame.stream_id === stream_id;
       const isLast = (frame: Frame) => isOf(frame) && frame.type === last;
-      await until(async () => frames.some(isLast), 10_000);
+      await until(async () => frames.some(isLast));
       const taken = frames.slice(0, frames.findIndex(isLast) + 1).filter(isOf);
       for (const frame of taken) frames.splice(frames.indexOf(frame), 1);
       return taken;

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /** Waits until the condition holds, looking every 25 ms; fails after the given time. */
 export async function until(
   condition: () => boolean | Promise<boolean>,
-  timeout_ms = 5_000,
+  timeout_ms = 20_000,
 ): Promise<void> {
   const deadline = performance.now() + timeout_ms;
   while (!(await condition())) {

@@ -84,7 +84,7 @@ test.each(['payment_provider_a', 'payment_provider_b'] as const)(
       '-d',
       JSON.stringify(body),
     ]);
-    await until(async () => (await waiting(tenant.org_id)) === 1, 10_000);
+    await until(async () => (await waiting(tenant.org_id)) === 1);
     const page = await browser.newPage();
     await page.goto(shop_url);
     await page.locator('button').first().click();
@@ -103,7 +103,7 @@ test.each(['payment_provider_a', 'payment_provider_b'] as const)(
         { wallet_id: tenant.wallet_id },
       );
     // A settlement follows its answer.
-    await until(async () => (await entries()).length === 3, 10_000);
+    await until(async () => (await entries()).length === 3);
     const types = await entries();
     expect(types.map(({ type }) => type)).toEqual(['payment_credit', 'reservation', 'settlement']);
     await page.close();

@@ -115,12 +115,12 @@ test('everything killed once in the middle of a hold: the surviving gateway stil
   await until(async () => (await Promise.all(demo().api_urls.map(isReady))).every(Boolean), 60_000);
   await drainWallet();
   const held = hold(survivor, 'held throughout');
-  await until(async () => (await openTickets()).length === 1, 20_000);
+  await until(async () => (await openTickets()).length === 1);
   const lost = hold(doomed, 'held by the killed gateway');
-  await until(async () => (await openTickets()).length === 2, 20_000);
+  await until(async () => (await openTickets()).length === 2);
   const forgotten = await hold(survivor, 'asked and left', { 'x-svc-hold-ms': '0' });
   const { id: third } = forgotten.body.cost_ticket;
-  await until(async () => (await openTickets()).length === 3, 20_000);
+  await until(async () => (await openTickets()).length === 3);
 
   const store = path.join(path.dirname(demo_file), 'temporal');
   const { pids } = demo();

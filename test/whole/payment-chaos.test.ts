@@ -129,7 +129,7 @@ async function settle(): Promise<void> {
       workflowId: `reconcile-${round}`,
       taskQueue: 'lifecycle',
     });
-    await until(isQuiet, 20_000);
+    await until(isQuiet);
   }
 }
 

@@ -217,7 +217,7 @@ test('a second start finds the keys and the ledger of the first; a start after k
 test('a start whose npm was killed stops by itself', async () => {
   const births = livingProcesses();
   npm.process.kill('SIGKILL');
-  await until(() => births.every((birth) => !isAlive(birth)), 10_000);
+  await until(() => births.every((birth) => !isAlive(birth)));
   await until(() => !existsSync(path.join(data_dir, 'start.lock')));
 });
 

@@ -68,7 +68,7 @@ test('at its deadline a ticket expires by itself, once', async () => {
     { ticket_id: short.ticket_id },
   );
   await dispatchAll();
-  await until(() => isOver(short), 15_000);
+  await until(() => isOver(short));
   expect((await show(world.call, short)).status).toBe('expired');
   expect(await eventsOf(world.db, short.org_id, 'cost_ticket.resolved')).toEqual([
     expect.objectContaining({ status: 'expired' }),

@@ -100,7 +100,7 @@ test('at its deadline a session expires by itself, once, here and at the provide
   const checkout = await createCheckout(world, tenant);
   await change(checkout, { expires_at: new Date(Date.now() + 1_000) });
   await tell(checkout);
-  await until(() => isOver(checkout), 15_000);
+  await until(() => isOver(checkout));
   const expired = await sessionOf(world, tenant, checkout);
   expect(expired).toMatchObject({ status: 'expired', error_code: 'session_expired' });
   // The provider's own news of it may have opened another run, which ends likewise.

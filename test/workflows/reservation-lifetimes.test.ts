@@ -75,15 +75,12 @@ test('an abandoned hold expires by itself, once, and the workflow that did it is
     Kind: ['reservationLifetimes'],
     Status: ['running'],
   });
-  await until(
-    async () => (await eventsOf(db, org.org_id, 'reservation.expired')).length === 1,
-    10_000,
-  );
+  await until(async () => (await eventsOf(db, org.org_id, 'reservation.expired')).length === 1);
   expect(await balance(db, org.org_wallet)).toEqual({
     balance_nanos: 100n * TOKEN,
     reserved_nanos: 0n,
   });
-  await until(async () => (await describe(org.org_id)).status.name === 'COMPLETED', 10_000);
+  await until(async () => (await describe(org.org_id)).status.name === 'COMPLETED');
   expect(await summaries(org.org_id)).toEqual(
     new Set([
       'Expire overdue holds and find the next deadline',
@@ -110,7 +107,7 @@ test('a hold made after the workflow ended wakes it again; a settled hold lets i
     const hold = await lanes.reserve(reserveBody(org.org_id, 40));
     expect(await dispatchDue(db, client, log)).toBe(1);
     await lanes.settle(settleBody(org.org_id, hold.reservation_id, 10));
-    await until(async () => (await describe(org.org_id)).status.name === 'COMPLETED', 10_000);
+    await until(async () => (await describe(org.org_id)).status.name === 'COMPLETED');
   }
   expect(await eventsOf(db, org.org_id, 'reservation.expired')).toEqual([]);
 });
@@ -132,10 +129,7 @@ test("holds whose workflow was lost with Temporal's store are adopted by reconci
   });
   expect(result).toMatchObject({ adopted: 1 });
   await dispatchDue(db, client, log);
-  await until(
-    async () => (await eventsOf(db, org.org_id, 'reservation.expired')).length === 1,
-    10_000,
-  );
+  await until(async () => (await eventsOf(db, org.org_id, 'reservation.expired')).length === 1);
 });
 
 test('a message that Temporal does not take is tried again, parked after 20 tries, and then adopted anew', async () => {

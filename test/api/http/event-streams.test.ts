@@ -20,7 +20,7 @@ afterAll(() => database.close());
 async function untilVisible(db: Db): Promise<void> {
   const { id } = await one<{ id: string }>(db, 'select pg_current_xact_id()::text as id');
   const isVisible = async () => BigInt((await newestPlace(db)).transaction_id) > BigInt(id);
-  await until(isVisible, 20_000);
+  await until(isVisible);
 }
 
 /** Far more events than one look reads. */

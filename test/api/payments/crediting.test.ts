@@ -71,10 +71,7 @@ test.each(providerNames)(
     await world.use(provider);
     const checkout = await createCheckout(world, tenant);
     await pay(checkout);
-    await until(
-      async () => (await sessionOf(world, tenant, checkout)).status === 'completed',
-      15_000,
-    );
+    await until(async () => (await sessionOf(world, tenant, checkout)).status === 'completed');
     expect(await entriesOf(checkout)).toEqual(credited);
   },
 );
@@ -92,10 +89,7 @@ test.each(providerNames)(
       ...Array.from({ length: 5 }, () => confirm(world, tenant, checkout)),
     ]);
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
-    await until(
-      async () => (await sessionOf(world, tenant, checkout)).status === 'completed',
-      15_000,
-    );
+    await until(async () => (await sessionOf(world, tenant, checkout)).status === 'completed');
     expect(await entriesOf(checkout)).toEqual(credited);
   },
 );
@@ -115,10 +109,7 @@ test('with the webhook lost and the page closed, the reconciler alone completes'
     taskQueue: 'lifecycle',
     workflowId: `r-${id}`,
   });
-  await until(
-    async () => (await sessionOf(world, tenant, checkout)).status === 'completed',
-    15_000,
-  );
+  await until(async () => (await sessionOf(world, tenant, checkout)).status === 'completed');
   expect(await entriesOf(checkout)).toEqual(credited);
 });
 

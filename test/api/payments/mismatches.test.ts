@@ -98,9 +98,9 @@ test('a refund of a mismatch that the provider fails later waits for an operator
   });
   expect(refusal(await resolve(checkout, { action: 'credit' }))).toMatchObject({ status: 409 });
   await sandbox.act(order, 'settle-refund');
-  await until(async () => (await resolutionOf(checkout)) === 'refunded', 15_000);
+  await until(async () => (await resolutionOf(checkout)) === 'refunded');
   await sandbox.act(order, 'fail-refund');
-  await until(async () => (await resolutionOf(checkout)) === null, 15_000);
+  await until(async () => (await resolutionOf(checkout)) === null);
   expect((await resolve(checkout, { action: 'credit' })).body).toMatchObject({
     status: 'completed',
     resolution: 'credited',

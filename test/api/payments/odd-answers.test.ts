@@ -124,7 +124,7 @@ test.each(['requires_action', 'requires_confirmation', 'requires_capture', 'a_ne
     expect(canceled.status).toBe(409);
     await act(checkout, 'complete-pending');
     await sandboxOf(checkout).act(checkout.provider_session_token, 'resend');
-    await until(async () => (await confirmed(checkout)).status === 'completed', 10_000);
+    await until(async () => (await confirmed(checkout)).status === 'completed');
     expect(await sessionOf(world, tenant, checkout)).toMatchObject({
       status: 'completed',
       late: false,
@@ -271,13 +271,13 @@ test('a disputed sale that is refunded in the Resolution Center is taken from th
   await confirm(world, tenant, checkout);
   const lost = async () => (await sessionOf(world, tenant, checkout)).refunded_amount;
   await act(checkout, 'open-dispute', { amount: '10.00' });
-  await until(async () => (await lost()) === 10, 10_000);
+  await until(async () => (await lost()) === 10);
   const before = (await arrivals(checkout, /[A-Z0-9]{17}$/)).length;
   await act(checkout, 'refund', { amount: '10.00' });
-  await until(async () => (await arrivals(checkout, /[A-Z0-9]{17}$/)).length > before, 10_000);
+  await until(async () => (await arrivals(checkout, /[A-Z0-9]{17}$/)).length > before);
   await act(checkout, 'lose-dispute');
   const rows = () =>
     world.db('payment_sessions').where({ id: checkout.payment_session_id }).first('disputes');
-  await until(async () => (await rows()).disputes[0].status === 'lost', 10_000);
+  await until(async () => (await rows()).disputes[0].status === 'lost');
   expect(await lost()).toBe(10);
 });

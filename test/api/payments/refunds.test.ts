@@ -94,7 +94,7 @@ test.each(providerNames)(
     const shown = { status: 'completed', refund_status: 'pending', refunded_amount: 50 };
     expect(await sessionOf(world, tenant, checkout)).toMatchObject(shown);
     await sandbox.act(order, 'fail-refund');
-    await until(async () => (await balance()) === 50, 15_000);
+    await until(async () => (await balance()) === 50);
     expect((await sessionOf(world, tenant, checkout)).refunded_amount).toBe(0);
     expect((await refund(checkout)).body).toMatchObject({
       status: 'refunded',
@@ -143,13 +143,13 @@ test.each(providerNames)(
     const order = checkout.provider_session_token;
     await spend(45_000_000_000n);
     await sandbox.act(order, 'refund', { amount: '20.00' });
-    await until(async () => (await balance()) === -15, 15_000);
+    await until(async () => (await balance()) === -15);
     expect((await sessionOf(world, tenant, checkout)).status).toBe('completed');
     await sandbox.act(order, 'open-dispute', { amount: '30.00' });
-    await until(async () => (await balance()) === -45, 15_000);
+    await until(async () => (await balance()) === -45);
     expect(refusal(await refund(checkout))).toMatchObject({ status: 409, code: 'payment_state' });
     await sandbox.act(order, 'win-dispute');
-    await until(async () => (await balance()) === -15, 15_000);
+    await until(async () => (await balance()) === -15);
     expect(await sessionOf(world, tenant, checkout)).toMatchObject({
       status: 'completed',
       refunded_amount: 20,
@@ -169,10 +169,7 @@ test.each(providerNames)(
     const sandbox = world.sandboxes[provider];
     const order = checkout.provider_session_token;
     await Promise.all([refund(checkout), sandbox.act(order, 'refund'), refund(checkout)]);
-    await until(
-      async () => (await sessionOf(world, tenant, checkout)).status === 'refunded',
-      15_000,
-    );
+    await until(async () => (await sessionOf(world, tenant, checkout)).status === 'refunded');
     expect(await balance()).toBe(0);
     expect(await refundsAt(checkout)).toHaveLength(1);
   },

@@ -135,10 +135,7 @@ test('an event that comes before its session knows its order is matched later, b
   const options = { taskQueue: 'lifecycle', workflowId: `r-${id}` };
   await world.client.workflow.execute('reconcile', options);
   expect(await stored('evt_early')).toEqual([{ status: 'sent', payment_session_id: id }]);
-  await until(
-    async () => (await sessionOf(world, tenant, checkout)).status === 'completed',
-    15_000,
-  );
+  await until(async () => (await sessionOf(world, tenant, checkout)).status === 'completed');
 });
 
 test('an event says nothing by itself: a signed "paid" for what is not paid credits nothing', async () => {
@@ -190,7 +187,7 @@ test('provider A: a tampered body, missing headers and a foreign certificate are
     }).then(({ body }) => body.dump());
   await aim(`http://127.0.0.1:${port}/`);
   await pay(checkout);
-  await until(() => caught.length > 0, 10_000);
+  await until(() => caught.length > 0);
   trap.close();
   await aim(`${world.api_url}/v1/payments/webhooks/payment_provider_a`);
   const [{ body, headers }] = caught as [(typeof caught)[0]];
@@ -216,10 +213,7 @@ test('provider A: a tampered body, missing headers and a foreign certificate are
     headers: { ...headers, 'content-type': 'application/json' },
   });
   expect([old.status, old.headers.deprecation]).toEqual([200, '@1795737600']);
-  await until(
-    async () => (await sessionOf(world, tenant, checkout)).status === 'completed',
-    15_000,
-  );
+  await until(async () => (await sessionOf(world, tenant, checkout)).status === 'completed');
 });
 
 test('a bug is 500; a secret or a provider that cannot be reached is 503, to be delivered again', async () => {

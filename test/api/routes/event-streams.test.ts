@@ -87,7 +87,7 @@ test('streams that see nothing read each foreign event once in all, and then not
   // They show what is theirs, and have read by then what came before it.
   const haveShown = async (count: number) => {
     await write(org_id, 'payment.refunded', 1);
-    await until(() => streams.every(({ types }) => types.length === count), 10_000);
+    await until(() => streams.every(({ types }) => types.length === count));
   };
   const written = await readMeanwhile(async () => {
     await write(org_id, 'request.completed', FOREIGN);
@@ -158,13 +158,13 @@ test('what a stream shows loses a right with the next heartbeat, and ends with t
   await db('tokens')
     .where({ id })
     .update({ scopes: ['org:billing'] });
-  await until(() => stream.beats > 0, 10_000);
+  await until(() => stream.beats > 0);
   await write(org_id, 'request.completed', 1);
   await write(org_id, 'wallet.balance_low', 1);
   await until(() => stream.types.length === 2);
   expect(stream.types).toEqual(['request.completed', 'wallet.balance_low']);
   await db('tokens').where({ id }).update({ revoked_at: new Date() });
-  await until(stream.has_ended, 10_000);
+  await until(stream.has_ended);
 });
 
 test('a stream whose rights cannot be read for a fault of ours ends, and the log has the fault', async () => {
@@ -173,7 +173,7 @@ test('a stream whose rights cannot be read for a fault of ours ends, and the log
   const stream = await follow(api.url, owner_key);
   await many(db, 'alter table tokens rename to tokens_elsewhere');
   try {
-    await until(stream.has_ended, 10_000);
+    await until(stream.has_ended);
   } finally {
     await many(db, 'alter table tokens_elsewhere rename to tokens');
   }

@@ -80,7 +80,7 @@ test('a reserve whose answers are all lost: 503 with Retry-After, nothing goes u
   wire.set('swallow');
   expectAway(await post(gateway.url + path, key, chat('Hello')));
   wire.set('pass');
-  await until(async () => (await openHolds(world.api, org_id)) === 0, 20_000);
+  await until(async () => (await openHolds(world.api, org_id)) === 0);
   const [, canceled] = await reservations(org_id);
   expect(canceled).toMatchObject({ status: 'released', outcome: 'canceled' });
   expect(await balance(world.api.db, org_wallet)).toEqual(before);
@@ -94,7 +94,7 @@ test('a reserve that arrives after the gateway gave it up finds a tombstone and 
   await until(() => wire.lost() >= 2);
   wire.set('pass');
   expectAway(await answering);
-  await until(async () => (await reservations(org_id)).length === 2, 15_000);
+  await until(async () => (await reservations(org_id)).length === 2);
   const before_release = wire.answered();
   wire.release();
   await until(() => wire.answered() >= before_release + 2);
@@ -122,7 +122,7 @@ test('an API that stands still for seconds leaves no hold of the calls that were
   for (const answer of await Promise.all(answering)) expectAway(answer);
   wire.set('pass');
   wire.release();
-  await until(() => gateway.gateway.control_plane.unsettled() === 0, 20_000);
+  await until(() => gateway.gateway.control_plane.unsettled() === 0);
   // Some reached it by their first try alone, the others never left the gateway.
   expect((await reservations(org_id)).length).toBeGreaterThan(20);
   expect(await openHolds(world.api, org_id)).toBe(0);
@@ -187,14 +187,15 @@ test('the control plane away while a stream ends: new calls are 503, readiness s
 test('a settlement whose answer is lost is repeated and charged once', async () => {
   const { key, org_id, org_wallet, before } = await known();
   const answering = post(gateway.url + path, key, chat('Hello [[fault:slow delay=500]]'));
-  await until(async () => (await openHolds(world.api, org_id)) === 1);
+  // Its hold has come back to the gateway, too.
+  await until(async () => (await arrivals(world.models_url)).length === 1);
   wire.set('swallow');
   expect((await answering).status).toBe(200);
   const charge = await lastCharge(world, org_id);
   await until(() => wire.lost() > 0);
   expect(gateway.gateway.control_plane.unsettled()).toBe(1);
   wire.set('pass');
-  await until(() => gateway.gateway.control_plane.unsettled() === 0, 15_000);
+  await until(() => gateway.gateway.control_plane.unsettled() === 0);
   const { balance_nanos } = await balance(world.api.db, org_wallet);
   expect(balance_nanos).toBe(before.balance_nanos - charge.actual_cost_nanos);
 });

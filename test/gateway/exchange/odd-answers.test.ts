@@ -139,5 +139,5 @@ test('a target whose trial was left by its client is tried again', async () => {
     return upstream.arrived.length > 0;
   });
   json({ choices, usage });
-  await until(async () => (await call()).status === 200, 5_000);
+  await until(async () => (await call()).status === 200);
 });

@@ -60,7 +60,7 @@ test('after 1,000 aborted and malformed requests the counter of calls under way 
     );
     await Promise.all([...cut, ...broken]);
   }
-  await until(() => gateway.gateway.calls.size === 0, 15_000);
+  await until(() => gateway.gateway.calls.size === 0);
   wire.set('late');
   const before = wire.lost();
   const two = [ask(gateway), ask(gateway)];
@@ -135,7 +135,7 @@ test('a shared limit of 10 over four gateways and a Redis is 10, not 40', async 
   const gateways = await Promise.all([1, 2, 3, 4].map(() => open(settings)));
   await until(() => gateways.every(({ gateway }) => gateway.limits.storeState() === 'up'));
   const second = new Date().getSeconds();
-  if (second > 50) await until(() => new Date().getSeconds() < 50, 15_000);
+  if (second > 50) await until(() => new Date().getSeconds() < 50);
   const asked = Array.from({ length: 40 }, (_, n) => ask(gateways[n % 4] as TestGateway));
   const answers = (await Promise.all(asked)).map(({ status }) => status);
   expect(answers.filter((status) => status === 200)).toHaveLength(10);
@@ -146,18 +146,20 @@ test('with a Redis that is silent requests keep their latency, and readiness say
   const gateway = await open({ rate_limits: { per_key: { rpm: 1_000 } }, ...shared() });
   await until(() => gateway.gateway.limits.storeState() === 'up');
   expect(await readiness(gateway)).toEqual([200, { status: 'ready', rate_limit_store: 'up' }]);
-  redis.freeze();
-  const took: number[] = [];
-  for (let n = 0; n < 15; n += 1) {
+  const took = async () => {
     const began = performance.now();
     expect((await ask(gateway)).status).toBe(200);
-    took.push(performance.now() - began);
-  }
+    return performance.now() - began;
+  };
+  let usual = Number.POSITIVE_INFINITY;
+  for (let n = 0; n < 15; n += 1) usual = Math.min(usual, await took());
+  redis.freeze();
+  for (let n = 0; n < 2; n += 1) await took();
+  // If each of them waited for the store, none would be less than 50 ms later than usual.
+  await until(async () => (await took()) < usual + 45);
   const ready = await readiness(gateway);
   redis.thaw();
   expect(ready).toEqual([200, { status: 'ready', rate_limit_store: 'down' }]);
-  // If each of them waited for the store, none would take less than 50 ms.
-  expect(Math.min(...took.slice(2))).toBeLessThan(50);
   await until(() => gateway.gateway.limits.storeState() === 'up');
 });
 

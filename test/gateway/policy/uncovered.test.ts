@@ -66,7 +66,7 @@ test('a route that no policy looks at is closed if uncovered routes are refused'
   );
   const sql = `select payload ->> 'policy' as policy, payload ->> 'rule' as rule, payload ->> 'family' as family
     from events where org_id = :org_id and type = 'request.blocked'`;
-  await until(async () => (await many(db, sql, { org_id })).length === 6, 5_000);
+  await until(async () => (await many(db, sql, { org_id })).length === 6);
   expect(await many(db, sql, { org_id })).toContainEqual({
     policy: 'policies',
     rule: 'uncovered',

@@ -14,10 +14,10 @@ describe('a socket', () => {
     const held = () => session?.ws.bufferedAmount ?? 0;
     client.ws.pause();
     for (let n = 0; n < 30_000; n += 1) client.send('{}');
-    await until(() => session?.ws.isPaused === true, 10_000);
+    await until(() => session?.ws.isPaused === true);
     expect(held()).toBeLessThan(16_000_000);
     client.ws.resume();
-    await until(() => client.frames.length === 30_000, 20_000);
+    await until(() => client.frames.length === 30_000);
     expect(held()).toBe(0);
     await close();
   }, 40_000);

@@ -36,7 +36,7 @@ async function eventsUnder(label: string, { billing_key }: Poor): Promise<Told[]
 }
 
 async function untilTold(label: string, poor: Poor, count: number): Promise<Told[]> {
-  await until(async () => (await eventsUnder(label, poor)).length === count, 10_000);
+  await until(async () => (await eventsUnder(label, poor)).length === count);
   return eventsUnder(label, poor);
 }
 
@@ -162,7 +162,7 @@ test('a hold that lapses names its caller, and the label that another event of i
       `select r.id from reservations r join events e on e.request_id = r.request_id where r.org_id = :org_id and r.status = 'open'`,
       { org_id: poor.org_id },
     );
-  await until(async () => (await held()).length === 1, 10_000);
+  await until(async () => (await held()).length === 1);
   await many(
     db,
     `update reservations set expires_at = clock_timestamp() where org_id = :org_id and status = 'open'`,

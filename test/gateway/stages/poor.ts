@@ -71,7 +71,7 @@ export async function waiting({ org_id }: Poor): Promise<number> {
 }
 
 export const untilWaiting = (poor: Poor, calls = 1) =>
-  until(async () => (await waiting(poor)) === calls, 10_000);
+  until(async () => (await waiting(poor)) === calls);
 
 export async function ticketsOf({ billing_key }: Poor) {
   return (await call('get', '/v1/cost-tickets', { key: billing_key })).body.tickets;

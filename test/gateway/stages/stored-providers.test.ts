@@ -34,7 +34,7 @@ async function ask(more: object, url: string) {
 
 async function untilStored(id: string): Promise<void> {
   const sql = 'select id from stored_ids where id = :id';
-  await until(async () => (await many(world.api.db, sql, { id })).length > 0, 5_000);
+  await until(async () => (await many(world.api.db, sql, { id })).length > 0);
 }
 
 const json = (id: string) => [

@@ -52,7 +52,7 @@ async function made(key = world.key): Promise<string> {
 
 async function untilStored(id: string): Promise<void> {
   const sql = 'select id from stored_ids where id = :id';
-  await until(async () => (await many(world.api.db, sql, { id })).length > 0, 5_000);
+  await until(async () => (await many(world.api.db, sql, { id })).length > 0);
 }
 
 test('what an answer has made is known at once to its organization, and to no other', async () => {

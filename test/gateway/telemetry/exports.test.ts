@@ -29,7 +29,7 @@ afterAll(async () => {
 /** The spans of one trace once the gateway's own has come, which ends last. */
 async function traceOf(of: { trace_id: string }, spans = 3): Promise<ReceivedSpan[]> {
   const found = () => receiver.spans.filter(({ trace_id }) => trace_id === of.trace_id);
-  await until(() => found().length >= spans, 5_000);
+  await until(() => found().length >= spans);
   return found();
 }
 
@@ -87,7 +87,7 @@ async function endureAway(how: 'refuses' | 'hangs'): Promise<void> {
   const began_at = performance.now();
   for (let at = 0; at < 20; at += 1) await ask();
   expect(performance.now() - began_at).toBeLessThan(15_000);
-  await until(() => lines.length > 0, 10_000);
+  await until(() => lines.length > 0);
   await ask();
   const stopped_at = performance.now();
   await telemetry.close();

@@ -27,7 +27,7 @@ afterAll(async () => {
 /** The spans of one trace once the gateway's own has come, which ends last. */
 async function traceOf(of: { trace_id: string }, spans = 3): Promise<ReceivedSpan[]> {
   const found = () => receiver.spans.filter(({ trace_id }) => trace_id === of.trace_id);
-  await until(() => found().length >= spans, 5_000);
+  await until(() => found().length >= spans);
   return found();
 }
 
