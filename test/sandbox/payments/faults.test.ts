@@ -34,7 +34,7 @@ async function open(): Promise<void> {
   servers = [a, b];
   url_a = `http://127.0.0.1:${await listen(a, 0)}`;
   url_b = `http://127.0.0.1:${await listen(b, 0)}`;
-  orders = new OrdersController(paypalClient(url_a, 300));
+  orders = new OrdersController(paypalClient(url_a, 1_000));
   stripe = stripeClient(url_b);
 }
 
