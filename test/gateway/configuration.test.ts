@@ -6,6 +6,7 @@ import { type Configuration, openConfiguration } from '../../gateway/configurati
 import { refusal } from '../support/api';
 import { chat, openWorld, post, type TestGateway, type World } from '../support/gateway';
 import { makeKey } from '../support/keys';
+import { openAtMinute } from '../support/limits';
 import { until } from '../support/until';
 
 const route = '/v1/chat/completions';
@@ -25,7 +26,7 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   await world.api.db('gateway_configs').delete();
-  gateway = await world.openGateway();
+  gateway = await openAtMinute(world, {});
   writeFileSync(file, JSON.stringify(configured()));
   configuration = openConfiguration(gateway.gateway, { file, poll_ms: 50 });
   gateway.configuration = configuration;
@@ -105,7 +106,7 @@ test('only the token of a service reloads', async () => {
 
 test('guesses of a token for a reload count against the limit of their address', async () => {
   const limits = { rate_limits: { ip: { enabled: true, rpm: 2, trusted_proxies: [] } } };
-  const limited = await world.openGateway({ settings: limits });
+  const limited = await openAtMinute(world, { settings: limits });
   const statuses: number[] = [];
   for (let guess = 0; guess < 3; guess += 1) {
     const answer = await request(`${limited.url}/svc/config/reload`, {

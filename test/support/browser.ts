@@ -2,6 +2,7 @@ import { accessSync, constants } from 'node:fs';
 import path from 'node:path';
 import sparticuz from '@sparticuz/chromium';
 import { type Browser, chromium } from 'playwright-core';
+import { until } from './until';
 
 /**
  * A headless Chromium: the one that CHROMIUM_PATH names, else one on the PATH, else the one of the
@@ -10,11 +11,19 @@ import { type Browser, chromium } from 'playwright-core';
 export async function openBrowser(): Promise<Browser> {
   const own = process.env.CHROMIUM_PATH ?? onPath('chromium') ?? onPath('chromium-browser');
   if (own) return chromium.launch({ executablePath: own, args: ['--no-sandbox'] });
-  return chromium.launch({
-    executablePath: await sparticuz.executablePath(),
-    // In one process the whole browser ends with its first page.
-    args: sparticuz.args.filter((arg) => arg !== '--single-process'),
+  // In one process the whole browser ends with its first page.
+  const args = sparticuz.args.filter((arg) => arg !== '--single-process');
+  let browser: Browser | undefined;
+  // Another test file's process may be unpacking the program still.
+  await until(async () => {
+    const executablePath = await sparticuz.executablePath();
+    browser = await chromium.launch({ executablePath, args }).catch((error: Error) => {
+      if (error.message.includes('ETXTBSY')) return undefined;
+      throw error;
+    });
+    return browser !== undefined;
   });
+  return browser as Browser;
 }
 
 function onPath(name: string): string | undefined {

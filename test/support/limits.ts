@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { many } from '../../domain/sql';
 import { openCounters } from '../../gateway/limits/counters';
 import { openLimits } from '../../gateway/limits/engine';
@@ -11,6 +12,12 @@ type More = Parameters<World['openGateway']>[0];
 export async function openAtMinute(world: World, more: More): Promise<TestGateway> {
   const ahead_ms = (Date.now() % 60_000) - 1_000;
   return openByClock(world, more, () => Date.now() - ahead_ms);
+}
+
+/** Waits for the next minute if this one ends soon, for a gateway whose clock cannot be given. */
+export async function awayFromMinuteEnd(): Promise<void> {
+  const left_ms = 60_000 - (Date.now() % 60_000);
+  if (left_ms < 10_000) await sleep(left_ms);
 }
 
 /** A gateway that counts by the given clock. */

@@ -12,6 +12,7 @@ import {
   type World,
 } from '../../support/gateway';
 import { makeOrg } from '../../support/ledger';
+import { openAtMinute } from '../../support/limits';
 
 let world: World;
 let path: string;
@@ -207,7 +208,7 @@ test('a key that was revoked a moment ago counts nothing', async () => {
 
 test('limits of requests apply, and those of tokens are given back', async () => {
   const settings = { rate_limits: { per_key: { rpm: 2, tpm: 100_000 } } };
-  const { url } = await world.openGateway({ settings });
+  const { url } = await openAtMinute(world, { settings });
   const key = await gatewayKey(world.api, world.org.org_id);
   const count = () => post(`${url}/v1/messages/count_tokens`, key, asked('Hi'));
   expect([(await count()).status, (await count()).status, (await count()).status]).toEqual([

@@ -4,6 +4,7 @@ import { many } from '../../../domain/sql';
 import { createMcpServer } from '../../../sandbox/tools/mcp-server';
 import { gatewayKey, openWorld, type TestGateway, type World } from '../../support/gateway';
 import { credit, makeOrg, makePrice } from '../../support/ledger';
+import { openAtMinute } from '../../support/limits';
 import { createSessionServer, serveTest, type TestServer } from '../../support/mcp';
 
 // A world whose gateway stands before two MCP servers. A test file that imports this also gets its
@@ -59,7 +60,7 @@ export async function payer(nanos = 1_000_000_000n) {
 /** The /mcp of another gateway. */
 export async function open(settings: object): Promise<string> {
   const mcp = { servers: [{ name: 'tools', url: tools.url }] };
-  return `${(await world.openGateway({ settings: { mcp, ...settings } })).url}/mcp`;
+  return `${(await openAtMinute(world, { settings: { mcp, ...settings } })).url}/mcp`;
 }
 
 export const modern = '2026-07-28';

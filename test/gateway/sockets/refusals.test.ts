@@ -2,6 +2,7 @@ import { createConnection } from 'node:net';
 import { request } from 'undici';
 import { chat, gatewayKey } from '../../support/gateway';
 import { makeOrg } from '../../support/ledger';
+import { openAtMinute } from '../../support/limits';
 import { type Client, connect, refusedUpgrade } from '../../support/socket';
 import { until } from '../../support/until';
 import { open, responds, world } from './connected';
@@ -41,7 +42,7 @@ describe('an upgrade is refused as a whole HTTP answer', () => {
   });
 
   it('where the address has asked too often, each frame counted as a request is', async () => {
-    const { url, close } = await world.openGateway({
+    const { url, close } = await openAtMinute(world, {
       settings: { rate_limits: { ip: { enabled: true, rpm: 2 } } },
     });
     const client = await connected(url);

@@ -6,6 +6,7 @@ import type { Call } from '../../../gateway/call/call';
 import { openConfiguration } from '../../../gateway/configuration';
 import { openTelemetry } from '../../../gateway/telemetry/exports';
 import { arrivals, chat, forgetArrivals, openWorld, post, type World } from '../../support/gateway';
+import { awayFromMinuteEnd } from '../../support/limits';
 import { openReceiver, type ReceivedSpan, type Receiver } from '../../support/otlp';
 import { createTrace } from '../../support/traces';
 import { until } from '../../support/until';
@@ -184,6 +185,7 @@ test('without telemetry a call has no span, and its settlement names no trace', 
 test('the four metrics have the names, types and values of the limiter', async () => {
   const rate_limits = { per_key: { rpm: 3, tpm: 100_000 } };
   const settings = { rate_limits, ...otlp({ export_rate_limit_metrics: true }) };
+  await awayFromMinuteEnd();
   const gateway = await world.openGateway({ settings });
   const statuses: number[] = [];
   for (let at = 0; at < 5; at += 1) {
