@@ -19,6 +19,7 @@ import { ticketRoutes } from './routes/tickets';
 import { tokenRoutes } from './routes/tokens';
 import { walletSettingsRoutes } from './routes/wallet-settings';
 import { walletRoutes } from './routes/wallets';
+import { workerRoutes } from './routes/workers';
 
 /** Every route of the control plane, for the app and for the OpenAPI document. */
 export const routes = [
@@ -43,4 +44,5 @@ export const routes = [
   ...eventRoutes,
   ...auditEventRoutes,
   ...operationRoutes,
+  ...workerRoutes,
 ];

@@ -1,4 +1,6 @@
-import { type Db, many } from './sql';
+import { AppError } from './errors';
+import { isMadeBefore, type Page, type PageRequest, pageOf } from './pages';
+import { type Db, many, maybe, one } from './sql';
 import { cut } from './texts';
 
 /** A message to a workflow, written in the transaction that causes it. */
@@ -75,6 +77,88 @@ export async function postponed(
     `update outbox set last_error = :reason, attempts = attempts - 1, next_at = clock_timestamp() + interval '2 seconds'
      where id = :id`,
     { id: message.id, reason: cut(reason, 500) },
+  );
+}
+
+/** What waits to be sent, and what was given up. */
+export interface OutboxCounts {
+  waiting: number;
+  /** Kept for an operator: no longer sent. */
+  parked: number;
+  /** Since when the oldest message waits; null if none does. */
+  oldest_waiting_since: Date | null;
+}
+
+export function counts(db: Db): Promise<OutboxCounts> {
+  return one<OutboxCounts>(
+    db,
+    `select count(*) filter (where parked_at is null)::int as waiting, count(*) filter (where parked_at is not null)::int as parked,
+       min(created_at) filter (where parked_at is null) as oldest_waiting_since
+     from outbox`,
+  );
+}
+
+/** A message as operators see it: without its content. */
+export interface OutboxMessage {
+  id: string;
+  org_id: string;
+  workflow: string;
+  workflow_id: string;
+  signal: string | null;
+  created_at: Date;
+  attempts: number;
+  next_at: Date;
+  parked_at: Date | null;
+  last_error: string | null;
+}
+
+const message_columns =
+  'o.id::text as id, o.org_id, o.workflow, o.workflow_id, o.signal, o.created_at, o.attempts, o.next_at, o.parked_at, o.last_error';
+
+/** Messages in the order in which they were written. */
+export function list(
+  db: Db,
+  status: 'waiting' | 'parked' | undefined,
+  window: PageRequest,
+): Promise<Page<OutboxMessage>> {
+  return pageOf(
+    db,
+    `select ${message_columns} from outbox o
+     where (:status::text is null or (o.parked_at is not null) = (:status = 'parked')) and ${isMadeBefore('o.created_at')}
+     order by o.id`,
+    { status: status ?? null },
+    window,
+  );
+}
+
+/**
+ * Sends a parked message once more; an audit event says who asked. Throws not_found if no message
+ * has the id (it may have been sent), message_not_parked if it still is sent by itself.
+ */
+export async function retry(trx: Db, id: string): Promise<OutboxMessage> {
+  // No number of digits more is an id.
+  const message = /^\d{1,18}$/.test(id)
+    ? await maybe<OutboxMessage>(
+        trx,
+        `select ${message_columns} from outbox o where o.id = :id for update`,
+        { id },
+      )
+    : undefined;
+  if (message === undefined)
+    throw new AppError('not_found', 'No message waits under this id. One that was sent is gone.');
+  if (message.parked_at === null)
+    throw new AppError('message_not_parked', 'This message is not parked: it is sent by itself.');
+  await many(
+    trx,
+    `select pg_notify('outbox', ''), write_audit_event(:org_id, 'outbox.retried', :workflow_id, null,
+       jsonb_build_object('message_id', :id::text, 'workflow', :workflow::text))`,
+    { ...message, id },
+  );
+  return one<OutboxMessage>(
+    trx,
+    `update outbox o set parked_at = null, attempts = 0, next_at = clock_timestamp() where o.id = :id
+     returning ${message_columns}`,
+    { id },
   );
 }
 

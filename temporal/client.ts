@@ -24,6 +24,7 @@ import {
   type UpdateName,
   type WorkflowName,
 } from './starts';
+import { temporalStatus } from './status';
 import { inTrace } from './traces';
 
 /** Temporal accepts a message in this time, or the caller gets 503: look and repeat. */
@@ -95,6 +96,8 @@ export function openTemporal(
     update: updater(client),
     /** The same, whose messages are part of a trace. */
     inTrace: (trace: Trace) => ({ update: updater(inTrace(client, trace)) }),
+    /** Throws if Temporal does not answer within 3 s. */
+    status: () => temporalStatus(client),
     close: () => connection.close(),
   };
 }

@@ -9,8 +9,11 @@ import {
 import * as outbox from '../domain/outbox';
 import type { Db } from '../domain/sql';
 
+export const schedule_ids = ['reconcile', 'audit'] as const;
+export type ScheduleId = (typeof schedule_ids)[number];
+
 interface Schedule {
-  id: 'reconcile' | 'audit';
+  id: ScheduleId;
   spec: ScheduleSpec;
   summary: string;
   /** Runs once as it is made. */

@@ -10,10 +10,11 @@ import { createLog, type Logger } from '../runtime/log';
 import { openProcessTracing } from '../runtime/telemetry/open';
 import { temporalAddress } from '../temporal/connection';
 import { missingParts } from '../temporal/prepare';
+import { worker_queues } from '../temporal/queues';
 import { bringSchedules, makeSchedules } from '../temporal/schedules';
 import { bundleWorkflows } from './bundle';
 import { openDispatcher } from './dispatcher';
-import { connectWorker, createWorkers, lifecycle_queues } from './run';
+import { connectWorker, createWorkers } from './run';
 import { sdkLogInto } from './sdk-log';
 
 const SCHEDULE_CHECK_MS = 15_000;
@@ -52,7 +53,7 @@ export async function main(): Promise<void> {
   const dispatcher = openDispatcher({ db, database_url: config.DATABASE_URL, client, log });
   void keepSchedules(client, db, log);
   log.info(
-    { address: config.TEMPORAL_ADDRESS, task_queues: lifecycle_queues },
+    { address: config.TEMPORAL_ADDRESS, task_queues: worker_queues.worker_lifecycle },
     'worker_lifecycle runs',
   );
   // Ends on SIGINT and SIGTERM, which the SDK's runtime handles.

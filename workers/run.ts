@@ -3,6 +3,7 @@ import { NativeConnection, type NativeConnectionOptions, Worker } from '@tempora
 import type { Activities } from '../activities';
 import type { Logger } from '../runtime/log';
 import type { Tracing } from '../runtime/telemetry/spans';
+import { worker_queues, workerIdentity } from '../temporal/queues';
 import { tracedBy } from './tracing';
 
 interface WorkerSpec {
@@ -15,13 +16,10 @@ interface WorkerSpec {
 
 const SLOTS = 200;
 
-/**
- * The task queues of worker_lifecycle: payments do not wait behind a burst of holds and tickets.
- */
-export const lifecycle_queues = ['payments', 'lifecycle'] as const;
-
+/** One worker a task queue of worker_lifecycle. */
 export function createWorkers(spec: WorkerSpec): Promise<Worker[]> {
-  return Promise.all(lifecycle_queues.map((task_queue) => createWorker(spec, task_queue)));
+  const queues = worker_queues.worker_lifecycle;
+  return Promise.all(queues.map((task_queue) => createWorker(spec, task_queue)));
 }
 
 /** One worker on one task queue. Normal activities get 5 s to end when the process must stop. */
@@ -29,6 +27,7 @@ function createWorker(spec: WorkerSpec, task_queue: string): Promise<Worker> {
   return Worker.create({
     connection: spec.connection,
     namespace: spec.namespace,
+    identity: workerIdentity('worker_lifecycle'),
     taskQueue: task_queue,
     activities: spec.activities,
     workflowBundle: { code: spec.workflow_code },

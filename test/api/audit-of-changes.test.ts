@@ -49,7 +49,7 @@ const recorded = changing.filter(({ is_recorded }) => is_recorded);
 const nameOf = (row: (typeof routes)[number]) => `${row.method} ${row.path}`;
 
 test('every route of people that changes something has a row here', () => {
-  const known = Object.keys(changesOf({ call, tenant, platform }));
+  const known = Object.keys(changesOf({ db, call, tenant, platform }));
   expect([...known, ...elsewhere].sort()).toEqual(changing.map(nameOf).sort());
   expect(recorded.map(nameOf).sort()).toEqual(known.sort());
 });
@@ -78,7 +78,7 @@ async function newest(): Promise<string> {
 test.each(recorded.map((row) => [nameOf(row), row] as const))(
   '%s leaves its audit event with who did it, and none if it is undone',
   async (name, row) => {
-    const { body, of, actions = [] } = changesOf({ call, tenant, platform })[name] ?? {};
+    const { body, of, actions = [] } = changesOf({ db, call, tenant, platform })[name] ?? {};
     const key = row.access.label === 'platform:admin' ? platform : tenant.owner_key;
     const [{ id: actor }] = (await many<{ id: string }>(
       db,

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { type Db, one } from '../../domain/sql';
 import type { CallApi, Tenant } from '../support/api';
 
 /** A change through a route of people. */
@@ -12,13 +13,14 @@ export interface Change {
 
 /** Who makes what the changes are about. */
 interface Makers {
+  db: Db;
   call: CallApi;
   tenant: Tenant;
   platform: string;
 }
 
 /** Every route of people that changes something, with a change and what is recorded of it. */
-export function changesOf({ call, tenant, platform }: Makers): Record<string, Change> {
+export function changesOf({ db, call, tenant, platform }: Makers): Record<string, Change> {
   const base = `/v1/organizations/${tenant.org_id}`;
   const unique = (label: string) => `${label} ${randomUUID()}`;
 
@@ -138,8 +140,23 @@ export function changesOf({ call, tenant, platform }: Makers): Record<string, Ch
       actions: ['payment_provider.created', 'payment_config.created'],
     },
     'put /v1/admin/gateway-config': { body: { config: {} }, actions: ['gateway_config.created'] },
+    'post /v1/admin/outbox/:id/retry': {
+      of: () => parkedMessage(db, tenant.org_id),
+      actions: ['outbox.retried'],
+    },
     'delete /v1/admin/gateway-config': { actions: ['gateway_config.created'] },
   };
+}
+
+/** A message that was given up; nobody sends it before it is due, in a year. */
+async function parkedMessage(db: Db, org_id: string): Promise<string> {
+  const { id } = await one<{ id: bigint }>(
+    db,
+    `insert into outbox (org_id, workflow, workflow_id, input, parked_at, attempts, next_at)
+     values (:org_id, 'costTicket', :workflow_id, '{}', clock_timestamp(), 20, clock_timestamp() + interval '1 year') returning id`,
+    { org_id, workflow_id: `tkt_${randomUUID()}` },
+  );
+  return String(id);
 }
 
 /** The path of a route with an id in the place of its last name, and the tenant's in the others. */

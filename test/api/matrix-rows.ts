@@ -110,6 +110,9 @@ export const rows = read(`
   get /health                                                   200 200 200 200 200 200 200 200 200 200 200
   get /readyz                                                   200 200 200 200 200 200 200 200 200 200 200
   get /v1/admin/audit                                           401 401 403 403 403 403 403 200 403 401 401
+  get /v1/admin/workers/status                                  401 401 403 403 403 403 403 200 403 401 401
+  get /v1/admin/outbox                                          401 401 403 403 403 403 403 200 403 401 401
+  post /v1/admin/outbox/:id/retry                               401 401 403 403 403 403 403 200 403 401 401
 `);
 
 function read(table: string): Record<string, string> {

@@ -120,7 +120,7 @@ interface Given {
 }
 
 async function given({ name, route }: Route): Promise<Given> {
-  const change = changesOf({ call: world.call, tenant, platform })[name];
+  const change = changesOf({ db: world.db, call: world.call, tenant, platform })[name];
   if (change !== undefined) {
     const { of, body } = change;
     return { id: await of?.(), body: typeof body === 'function' ? await body() : body };

@@ -79,7 +79,7 @@ const domain: Record<string, string> = {
   sql: 'errors',
   money: 'errors',
   pages: 'sql',
-  outbox: 'sql texts',
+  outbox: 'errors pages sql texts',
   events: 'errors sql',
   'audit-events': 'pages sql',
   'event-places': 'events sql',

@@ -1,0 +1,70 @@
+import type { OutboxCounts } from '../domain/outbox';
+import { API_VERSION, fitsWithApi } from '../runtime/version';
+import type { QueueStatus, ScheduleStatus, TemporalStatus } from './status';
+
+// A task or message that nobody has taken for so long is a worker's trouble, not a busy minute.
+const LATE_SECONDS = 60;
+// Two runs of a schedule that runs each five minutes, or each night.
+const OVERDUE_HOURS = { reconcile: 0.25, audit: 50 } as const;
+const HOUR_MS = 3_600_000;
+
+/** Plain words for an operator: what is wrong, and what to do. Empty while all is well. */
+export function problemsOf(
+  temporal: TemporalStatus | undefined,
+  { parked, oldest_waiting_since }: OutboxCounts,
+  now = Date.now(),
+): string[] {
+  const waiting_s = oldest_waiting_since ? (now - oldest_waiting_since.getTime()) / 1_000 : 0;
+  return [
+    ...(temporal === undefined
+      ? ['Temporal does not answer. Nothing is known of the workers.']
+      : []),
+    ...(temporal?.workers ?? []).flatMap(({ name, queues }) =>
+      queues.flatMap((queue) => queueProblems(name, queue)),
+    ),
+    ...(temporal?.schedules ?? []).flatMap((schedule) => scheduleProblems(schedule, now)),
+    ...(waiting_s > LATE_SECONDS
+      ? [`A message to Temporal has waited for ${Math.round(waiting_s)} s in the outbox.`]
+      : []),
+    ...(parked > 0
+      ? [
+          `${parked} messages to Temporal were given up. See GET /v1/admin/outbox?status=parked, and send one again with POST /v1/admin/outbox/{id}/retry.`,
+        ]
+      : []),
+  ];
+}
+
+function queueProblems(name: string, queue: QueueStatus): string[] {
+  const { task_queue, pollers, oldest_task_age_seconds, failed_workflows_last_day } = queue;
+  const odd = pollers.filter(({ version }) => version === null || !fitsWithApi(version));
+  return [
+    ...(pollers.length === 0
+      ? [`No ${name} polls the queue ${task_queue}. Start one: npm run start:worker.`]
+      : []),
+    ...odd.map(({ identity, version }) =>
+      version === null
+        ? `${identity} polls ${task_queue} and says no version: it is older than 1.5.`
+        : `${identity} polls ${task_queue}; API ${API_VERSION} works with workers of its own minor version and the one before, not with ${version}.`,
+    ),
+    ...(oldest_task_age_seconds > LATE_SECONDS
+      ? [`A task of ${task_queue} has waited for ${oldest_task_age_seconds} s.`]
+      : []),
+    ...(failed_workflows_last_day > 0
+      ? [`${failed_workflows_last_day} workflows of ${task_queue} failed within the last day.`]
+      : []),
+  ];
+}
+
+function scheduleProblems({ id, status, last_ended_at, last_result }: ScheduleStatus, now: number) {
+  if (status === 'missing')
+    return [`The schedule ${id} is missing. Make it: npm run admin -- prepare.`];
+  if (status === 'paused') return [`The schedule ${id} is paused.`];
+  if (last_ended_at === null) return [];
+  const hours = (now - last_ended_at.getTime()) / HOUR_MS;
+  return [
+    ...(hours > OVERDUE_HOURS[id]
+      ? [`The schedule ${id} last ended ${Math.round(hours)} hours ago.`]
+      : []),
+    ...(last_result === 'completed' ? [] : [`The last run of ${id} ended as ${last_result}.`]),
+  ];
+}

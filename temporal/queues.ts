@@ -1,0 +1,22 @@
+import { hostname } from 'node:os';
+import { API_VERSION } from '../runtime/version';
+
+/**
+ * The worker programs, each with the task queues that it polls. Payments do not wait behind a burst
+ * of holds and tickets.
+ */
+export const worker_queues = {
+  worker_lifecycle: ['payments', 'lifecycle'],
+} as const;
+
+export type WorkerName = keyof typeof worker_queues;
+
+/** How a worker names itself to Temporal: program, version and process. */
+export function workerIdentity(name: WorkerName): string {
+  return `${name} ${API_VERSION} ${process.pid}@${hostname()}`;
+}
+
+/** The version in a worker's identity; null if it is none of ours, or older than 1.5. */
+export function versionIn(identity: string): string | null {
+  return /^worker_\w+ (\d+\.\d+\.\d+) /.exec(identity)?.[1] ?? null;
+}
