@@ -70,7 +70,7 @@ declare
   v_balance_nanos bigint;
   v_seq bigint;
 begin
-  if p_item ?| '{wallet_id,cost_ticket_id,fallbacks,session_max_actions,session_max_cost_usd}'
+  if p_item ?| '{wallet_id,cost_ticket_id,fallbacks,service_tier,region,session_max_actions,session_max_cost_usd}'
       or p_item ?| '{characters,seconds,web_searches,file_searches,containers,pages,image_output_tokens}' then
     return null;
   end if;
@@ -89,8 +89,16 @@ begin
       uw.id as user_wallet_id, uw.balance_nanos - uw.kept_nanos as user_nanos,
       tw.id as team_wallet_id, tw.balance_nanos - tw.kept_nanos as team_nanos,
       ow.id as org_wallet_id, ow.balance_nanos - ow.kept_nanos as org_nanos,
-      least(k.max_budget_nanos - k.spent_nanos - k.held_nanos, cap.room_nanos, 9000000000000000000) as room_nanos,
-      is_flat(p) and knows_tier(p, i.service_tier) and knows_region(p, i.region)
+      -- The least that the key's budget and the agent's caps leave; a count of answers leaves all or nothing.
+      least(9000000000000000000, k.max_budget_nanos - k.spent_nanos - k.held_nanos, (
+        select min(case
+          when q.constraint_type = 'cost' then q.max_value * 1000000000 - coalesce(u.cost_nanos, 0)
+          when q.max_value >= coalesce(u.responses, 0) + 1 then 9000000000000000000
+          else -1 end)
+        from usage_constraints q
+        left join constraint_usage u on u.constraint_id = q.id and u.window_start = window_start(q.interval, v_now)
+        where q.agent_id = i.agent_id and q.archived_at is null and constraint_covers(q, i.provider, i.model))) as room_nanos,
+      is_flat(p)
         and (i.key_id is null or (k.org_id = p_org_id and coalesce(k.revoked_at > v_now, true) and coalesce(k.expires_at > v_now, true)))
         and (i.secret_id is null or exists (select 1 from token_secrets s where s.id = i.secret_id and s.token_id = i.key_id
           and coalesce(s.expires_at > v_now, true)))
@@ -116,15 +124,6 @@ begin
     cross join lateral (select coalesce(i.max_completion_tokens, least(p.max_output_tokens, o.default_max_completion_tokens))
       as completion_tokens) as c
     cross join lateral (select token_cost(p, i.estimated_prompt_tokens, c.completion_tokens) as nanos) as usd
-    -- The least that is left under the caps; a count of answers leaves all or nothing.
-    cross join lateral (
-      select min(case
-        when q.constraint_type = 'cost' then q.max_value * 1000000000 - coalesce(u.cost_nanos, 0)
-        when q.max_value >= coalesce(u.responses, 0) + 1 then 9000000000000000000
-        else -1 end) as room_nanos
-      from usage_constraints q
-      left join constraint_usage u on u.constraint_id = q.id and u.window_start = window_start(q.interval, v_now)
-      where q.agent_id = i.agent_id and q.archived_at is null and constraint_covers(q, i.provider, i.model)) as cap
     where o.id = p_org_id
     offset 0
   ) as f;
