@@ -1,4 +1,5 @@
 import { cpus } from 'node:os';
+import { aloneReserveRow } from './alone-reserve';
 import { type BenchCluster, startCluster } from './cluster';
 import { gatewayRows } from './gateway';
 import { growthRow } from './growth';
@@ -16,6 +17,7 @@ import { ticketRows } from './tickets';
 
 const rows: Record<string, () => Promise<Row[]>> = {
   ledger: inCluster(async (cluster) => [await ledgerRow(cluster)]),
+  reserve: inCluster(async (cluster) => [await aloneReserveRow(cluster)]),
   http: inCluster(async (cluster) => [await httpLedgerRow(cluster)]),
   gateway: inCluster(gatewayRows),
   sockets: inCluster(async (cluster) => [await socketRow(cluster)]),

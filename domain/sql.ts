@@ -12,6 +12,21 @@ export async function many<Row>(db: Db, sql: string, bindings: Bindings = {}): P
   return result.rows;
 }
 
+/**
+ * All rows of a statement that each session prepares once, under its name, and not for each call. A
+ * name stands for one text. The columns of what it selects never change: a session would go on
+ * with the old ones and fail.
+ */
+export async function prepared<Row>(
+  db: Db,
+  name: string,
+  sql: string,
+  bindings: Bindings,
+): Promise<Row[]> {
+  const statement = db.raw<{ rows: Row[] }>(sql, bindings as Record<string, Knex.RawBinding>);
+  return (await statement.options({ name })).rows;
+}
+
 /** The first row, or undefined. */
 export async function maybe<Row>(
   db: Db,

@@ -1,5 +1,5 @@
 import { AppError } from '../errors';
-import { type Db, many, maybe } from '../sql';
+import { type Db, many, maybe, prepared } from '../sql';
 import type { TraceMembers } from '../trace';
 import type {
   Extension,
@@ -23,7 +23,7 @@ import {
 } from './refusals';
 import { type StoredIds, type Verdict, verdictsIn } from './stored-ids';
 
-/** One row of the SQL type `lane_row`: the answer to one item. `code` is null if it went well. */
+/** The SQL type `item_answer`: the answer to one item. `code` is null if it went well. */
 export interface ItemAnswer {
   op: 'reserve' | 'settle' | 'redeem';
   n: number;
@@ -79,27 +79,25 @@ export async function reserveBatch(
   { settlements = [], redeems = [], reserves = [], traces, stored }: Bodies,
 ): Promise<ItemAnswer[]> {
   const bindings = {
-    ...(traces === undefined ? {} : { traces: JSON.stringify(traces) }),
     org_id,
     settlements: JSON.stringify(settlements),
     redeems: JSON.stringify(redeems),
     reserves: JSON.stringify(reserves),
+    traces: traces === undefined ? null : JSON.stringify(traces),
   };
-  // What runs after another part reads its row.
-  const traced = traces && `set_config('svc.traces', :traces, true) as c cross join lateral `;
-  const org = traces === undefined ? ':org_id' : 'case when c is not null then :org_id end';
   if (stored === undefined) {
-    return many<ItemAnswer>(
+    return prepared<ItemAnswer>(
       db,
-      `select ${answerColumns} from ${traced ?? ''}lane_3(${org}, :settlements, :redeems, :reserves) as r`,
+      'lane_4',
+      'select * from lane_4(:org_id, :settlements, :redeems, :reserves, :traces)',
       bindings,
     );
   }
   const rows = await many<RowWithVerdicts>(
     db,
     // One row carries what the batch says of ids.
-    `select ${answerColumns}, case row_number() over () when 1 then b end as verdicts from ${traced ?? ''}bind_stored_ids(${org}, :made, :named) as b
-     left join lateral lane_3(:org_id, :settlements, :redeems, reserves_of_known_ids(:reserves, b)) as r on true`,
+    `select r.*, case row_number() over () when 1 then b end as verdicts from bind_stored_ids(:org_id, :made, :named) as b
+     left join lateral lane_4(:org_id, :settlements, :redeems, reserves_of_known_ids(:reserves, b), :traces) as r on true`,
     { ...bindings, made: JSON.stringify(stored.made), named: JSON.stringify(stored.named) },
   );
   return withVerdicts(rows, reserves.length);
