@@ -1,23 +1,23 @@
 import { root } from '../runtime/root';
-import { aloneRows, pacedRow } from './alone';
+import { aloneRows, pacedRow } from './calls/alone';
+import { gatewayRows } from './calls/gateway';
+import { type Installation, openInstallation } from './calls/installation';
+import { mcpRow } from './calls/mcp';
+import { socketRow } from './calls/sockets';
+import { streamRow } from './calls/streams';
 import { type BenchCluster, startCluster } from './cluster';
 import { before, type Figures, keptFigures, machine, record, versionsOf } from './figures';
-import { gatewayRows } from './gateway';
 import { growthRow } from './growth';
 import { httpLedgerRow } from './http-ledger';
 import { idleRow } from './idle';
-import { type Installation, openInstallation } from './installation';
 import { ledgerRow } from './ledger';
 import { limitRows } from './limits';
-import { mcpRow } from './mcp';
 import { memoryRows } from './memory';
 import { neighbourRow } from './neighbours';
 import { paymentRows } from './payments';
 import { policyRow } from './policy';
 import { measured_folder } from './programs';
 import type { Row } from './row';
-import { socketRow } from './sockets';
-import { streamRow } from './streams';
 import { ticketRows } from './tickets';
 
 /** In one installation: its start costs half a minute, and none of them leaves much work behind. */

@@ -1,3 +1,5 @@
+import { pacedStreamBody, sendMany } from '../load';
+import type { Row } from '../row';
 import {
   type Installation,
   keyOf,
@@ -8,8 +10,6 @@ import {
   sumOf,
   wordsFor,
 } from './installation';
-import { pacedStreamBody, sendMany } from './load';
-import type { Row } from './row';
 
 const ROUNDS = 5;
 const STREAMS = 400;

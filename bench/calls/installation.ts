@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { BenchCluster } from './cluster';
-import { cpuMs } from './cpu';
-import { chatBody, sendMany } from './load';
-import { startPeer } from './peer';
-import { type Stack, startStack } from './stack';
+import type { BenchCluster } from '../cluster';
+import { cpuMs } from '../cpu';
+import { chatBody, sendMany } from '../load';
+import { startPeer } from '../peer';
+import { type Stack, startStack } from '../stack';
 
 /** Everything on, and beside it a public peer that only passes requests on. */
 export interface Installation {

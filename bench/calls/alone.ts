@@ -1,4 +1,7 @@
-import { openDatabase } from '../runtime/database';
+import { openDatabase } from '../../runtime/database';
+import { chatBody, firstBytes, median, sendMany } from '../load';
+import { withKoaRoute } from '../programs';
+import type { Row } from '../row';
 import {
   type Installation,
   keyOf,
@@ -9,9 +12,6 @@ import {
   sumOf,
   wordsFor,
 } from './installation';
-import { chatBody, firstBytes, median, sendMany } from './load';
-import { withKoaRoute } from './programs';
-import type { Row } from './row';
 
 const path = '/v1/chat/completions';
 const ROUNDS = 5;

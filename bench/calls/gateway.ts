@@ -1,5 +1,8 @@
 import { request } from 'undici';
-import type { Body } from '../gateway/wire/values';
+import type { Body } from '../../gateway/wire/values';
+import { chatBody, firstBytes, median, sendMany, streamBody } from '../load';
+import type { Row } from '../row';
+import type { Stack } from '../stack';
 import {
   type Installation,
   keyOf,
@@ -10,9 +13,6 @@ import {
   sumOf,
   wordsFor,
 } from './installation';
-import { chatBody, firstBytes, median, sendMany, streamBody } from './load';
-import type { Row } from './row';
-import type { Stack } from './stack';
 
 const ROUNDS = 7;
 const REQUESTS = 2_000;
