@@ -1,30 +1,23 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { request } from 'undici';
 import { stringify } from 'yaml';
-import * as members from '../domain/people/members';
-import * as organizations from '../domain/people/organizations';
-import { openDatabase } from '../runtime/database';
-import { root } from '../runtime/root';
 import { freePorts } from '../sandbox/processes/ports';
-import { gatewayToken, issueKey } from '../test/support/keys';
 import type { BenchCluster } from './cluster';
 import { seedHotWallet } from './ledger';
-
-interface Part {
-  url: string;
-  pid: number;
-}
+import { end, type Part, startScript, waitFor } from './programs';
+import { allOn, seedKeys } from './seed';
+import { startTemporal } from './temporal';
 
 export interface Stack {
   upstream: Part;
   floor: Part;
   api: Part;
   gateway: Part;
+  /** Only with everything on. */
+  worker?: { pid: number };
   gateway_key: string;
   control_plane_key: string;
   org_id: string;
@@ -34,30 +27,14 @@ export interface Stack {
 
 /**
  * Upstream, floor proxy, one API and one gateway as processes of their own, with money and keys.
- * With `everything` the gateway also limits by all six tiers and looks at the texts.
+ * With `everything` the gateway also limits by all six tiers and looks at the texts, the key has a
+ * budget and an agent with a cap, and a worker runs with a Temporal of its own.
  */
 export async function startStack(cluster: BenchCluster, everything = false): Promise<Stack> {
-  const database_url = await cluster.database(`bench_stack_${Date.now()}`);
-  const { org_id } = await seedHotWallet(database_url);
-  const keys = await seedKeys(database_url, org_id);
+  const temporal = everything ? await startTemporal() : undefined;
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-bench-gateway-'));
   const [u = 0, f = 0, a = 0, g = 0] = await freePorts(4);
   const url = (port: number) => `http://127.0.0.1:${port}`;
-  const config = path.join(folder, 'gateway.yaml');
-  const target = {
-    id: 'bench',
-    provider: 'openai',
-    shape: 'openai',
-    base_url: `${url(u)}/v1`,
-    api_key_env: 'BENCH_KEY',
-    models: ['gpt-4o-mini'],
-  };
-  // One key holds all that a row lets wait.
-  const cost_tickets = { held_max: 2_000, held_per_org_max: 2_000, held_per_key_max: 2_000 };
-  const mcp = { servers: [{ name: 'bench', url: `${url(u)}/mcp` }] };
-  const settings = { providers: { targets: [target] }, cost_tickets, mcp };
-  const more = everything ? allOn(keys.gateway_key_id) : {};
-  writeFileSync(config, stringify({ ...settings, ...more }));
   const children: ChildProcess[] = [];
   const part = async (
     script: string,
@@ -72,19 +49,22 @@ export async function startStack(cluster: BenchCluster, everything = false): Pro
   };
   const upstream = await part('bench/processes/upstream.ts', u, {});
   const floor = await part('bench/processes/floor-proxy.ts', f, { UPSTREAM_URL: url(u) });
-  const api = await part(
-    'api/main.ts',
-    a,
-    {
-      DATABASE_URL: database_url,
-      SVC_SECRETS_KEY: randomBytes(32).toString('base64'),
-      // No route that the bench calls needs Temporal.
-      TEMPORAL_ADDRESS: '127.0.0.1:1',
-      API_PORT: String(a),
-      LOG_LEVEL: 'error',
-    },
-    '/readyz',
-  );
+  // Migrated by the API, which may be that of another version.
+  const database_url = await cluster.database(`bench_stack_${Date.now()}`, { is_empty: true });
+  const control_plane_env = {
+    DATABASE_URL: database_url,
+    SVC_SECRETS_KEY: randomBytes(32).toString('base64'),
+    // No route that the bench calls needs Temporal.
+    TEMPORAL_ADDRESS: temporal?.address ?? '127.0.0.1:1',
+    LOG_LEVEL: 'error',
+  };
+  const api_env = { ...control_plane_env, API_PORT: String(a) };
+  const api = await part('api/main.ts', a, api_env, '/readyz');
+  const { org_id } = await seedHotWallet(database_url);
+  const keys = await seedKeys(database_url, org_id, 'first', everything);
+  const config = path.join(folder, 'gateway.yaml');
+  const settings = { ...settingsFor(url(u)), ...(everything ? allOn(keys.gateway_key_id) : {}) };
+  writeFileSync(config, stringify(settings));
   const gateway_env = {
     CONTROL_PLANE_URL: url(a),
     CONTROL_PLANE_TOKEN: keys.control_plane,
@@ -94,96 +74,41 @@ export async function startStack(cluster: BenchCluster, everything = false): Pro
     LOG_LEVEL: 'error',
   };
   const gateway = await part('gateway/main.ts', g, gateway_env, '/readyz');
+  const worker = temporal && startScript('workers/lifecycle.ts', control_plane_env);
+  if (worker) {
+    children.push(worker);
+    await temporal?.workersFor(['payments', 'lifecycle'], [worker]);
+  }
   return {
     upstream,
     floor,
     api,
     gateway,
+    ...(worker && { worker: { pid: worker.pid as number } }),
     gateway_key: keys.gateway,
     control_plane_key: keys.control_plane,
     org_id,
     database_url,
     async stop() {
       for (const child of children.reverse()) await end(child);
+      await temporal?.stop();
       rmSync(folder, { recursive: true, force: true });
     },
   };
 }
 
-/** Starts a TypeScript file as a process of its own. */
-export function startScript(script: string, env: Record<string, string>): ChildProcess {
-  return spawn(process.execPath, [...profiling(script), 'run.cjs', script], {
-    cwd: root,
-    env: { ...process.env, ...env },
-    stdio: ['ignore', 'ignore', 'inherit'],
-  });
-}
-
-export async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null) return;
-  const ended = new Promise((resolve) => child.once('exit', resolve));
-  child.kill('SIGTERM');
-  const timer = setTimeout(() => child.kill('SIGKILL'), 8_000);
-  await ended;
-  clearTimeout(timer);
-}
-
-/** Waits until an address answers, with 200 if that is asked. */
-export async function waitFor(url: string, is_strict: boolean): Promise<void> {
-  for (let attempt = 0; attempt < 300; attempt += 1) {
-    const status = await request(url).then(
-      async (answer) => {
-        await answer.body.dump();
-        return answer.statusCode;
-      },
-      () => 0,
-    );
-    if (status === 200 || (!is_strict && status > 0)) return;
-    await sleep(100);
-  }
-  throw new Error(`${url} did not become ready.`);
-}
-
-/** A gateway key and the gateway's own service token. */
-export async function seedKeys(url: string, org_id: string, name = 'first') {
-  const db = openDatabase(url, 1);
-  const person = { name: `Member ${name}`, role: 'member' as const };
-  const { user_id } = await members.add(db, org_id, person, true);
-  const { id: team_id } = await organizations.createTeam(db, org_id, `Team ${name}`);
-  const gateway = await issueKey(db, org_id, { token_type: 'gateway', user_id, team_id });
-  const control_plane = await gatewayToken(db);
-  await db.destroy();
-  return {
-    gateway: gateway.key,
-    gateway_key_id: gateway.id,
-    control_plane,
+/** The gateway's file: one model and one tool server at the given address. */
+function settingsFor(upstream_url: string) {
+  const target = {
+    id: 'bench',
+    provider: 'openai',
+    shape: 'openai',
+    base_url: `${upstream_url}/v1`,
+    api_key_env: 'BENCH_KEY',
+    models: ['gpt-4o-mini'],
   };
-}
-
-/** Six tiers that nobody reaches, and a pack that finds nothing. */
-function allOn(key_id: string) {
-  const scope = { rpm: 100_000_000, tpm: 100_000_000_000, max_parallel_requests: 100_000 };
-  return {
-    rate_limits: {
-      per_key: scope,
-      per_user: scope,
-      per_team: scope,
-      global: scope,
-      ip: { enabled: true, rpm: 100_000_000 },
-    },
-    consumer_groups: [{ name: 'bench', rate_limits: scope, keys: [key_id] }],
-    pack: 'bench',
-    policies: { chain: ['agent-firewall', 'dlp-filter'] },
-    policy: {
-      'agent-firewall': { tools: { deny: ['shell*'] } },
-      'dlp-filter': { blocked_terms: ['project nightfall'], detect_patterns: ['credit_card'] },
-    },
-  };
-}
-
-/** `BENCH_PROFILE=gateway/main.ts` writes a CPU profile of that process to the working folder. */
-function profiling(script: string): string[] {
-  return process.env.BENCH_PROFILE === script
-    ? ['--cpu-prof', '--cpu-prof-dir=.data/profiles']
-    : [];
+  // One key holds all that a row lets wait.
+  const cost_tickets = { held_max: 2_000, held_per_org_max: 2_000, held_per_key_max: 2_000 };
+  const mcp = { servers: [{ name: 'bench', url: `${upstream_url}/mcp` }] };
+  return { providers: { targets: [target] }, cost_tickets, mcp };
 }

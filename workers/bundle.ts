@@ -1,11 +1,15 @@
+import { execFile } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
+import { promisify } from 'node:util';
 import { cacheFolder } from '../runtime/config';
 import { root } from '../runtime/root';
 
+const run = promisify(execFile);
+
 const PREFIX = 'workflows-';
+const SCRIPT_BYTES_MAX = 64 * 1_048_576;
 
 // All folders that the bundle can be made of: lint keeps workflows to the SDK, to themselves and to
 // imports from these.
@@ -21,10 +25,9 @@ export async function bundleWorkflows(): Promise<string> {
   const earlier = await readFile(kept, 'utf8').catch(() => '');
   const [sum, script] = split(earlier);
   if (sum === hashOf(script)) return script;
-  const { code } = await bundleWorkflowCode({
-    workflowsPath: path.join(root, 'workflows/index.ts'),
-    workflowInterceptorModules: [path.join(root, 'workflows/tracing.ts')],
-    logger: new DefaultLogger('ERROR'),
+  const { stdout: code } = await run(process.execPath, ['run.cjs', 'workers/make-bundle.ts'], {
+    cwd: root,
+    maxBuffer: SCRIPT_BYTES_MAX,
   });
   await keep(kept, `${hashOf(code)}\n${code}`).catch(() => undefined);
   return code;

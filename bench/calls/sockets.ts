@@ -1,9 +1,9 @@
 import WebSocket from 'ws';
-import type { BenchCluster } from './cluster';
-import { cpuMs } from './cpu';
-import { sendMany, streamBody } from './load';
-import type { Row } from './row';
-import { type Stack, startStack } from './stack';
+import type { BenchCluster } from '../cluster';
+import { cpuMs } from '../cpu';
+import { sendMany, streamBody } from '../load';
+import type { Row } from '../row';
+import { type Stack, startStack } from '../stack';
 
 const STREAMS = 3_000;
 const WARM_UP = 2_000;

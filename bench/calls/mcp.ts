@@ -1,10 +1,10 @@
-import * as pricing from '../domain/ledger/pricing';
-import { openDatabase } from '../runtime/database';
-import type { BenchCluster } from './cluster';
-import { cpuMs } from './cpu';
-import { chatBody, sendMany } from './load';
-import type { Row } from './row';
-import { type Stack, startStack } from './stack';
+import * as pricing from '../../domain/ledger/pricing';
+import { openDatabase } from '../../runtime/database';
+import type { BenchCluster } from '../cluster';
+import { cpuMs } from '../cpu';
+import { chatBody, sendMany } from '../load';
+import type { Row } from '../row';
+import { type Stack, startStack } from '../stack';
 
 const CALLS = 4_000;
 const WARM_UP = 2_000;
