@@ -3,7 +3,8 @@ import { freePorts } from '../sandbox/processes/ports';
 import type { BenchCluster } from './cluster';
 import { seedHotWallet } from './ledger';
 import type { Row } from './row';
-import { end, seedKeys, startScript, waitFor } from './stack';
+import { seedKeys } from './seed';
+import { end, startScript, waitFor } from './stack';
 
 const SECONDS = 6;
 const ROUNDS = 2;

@@ -55,11 +55,16 @@ export async function sendMany({
 // starts.
 const PAUSE_MS = 10;
 
+interface FirstByteOptions extends Omit<LoadOptions, 'in_flight' | 'per_second'> {
+  pause_ms?: number;
+}
+
 /**
  * Milliseconds to the first byte of each of so many answers, one at a time with a pause between
  * them.
  */
-export async function firstBytes(options: Omit<LoadOptions, 'in_flight'>): Promise<number[]> {
+export async function firstBytes(options: FirstByteOptions): Promise<number[]> {
+  const { pause_ms = PAUSE_MS } = options;
   const pool = new Pool(options.url, { connections: 1 });
   const times: number[] = [];
   for (let n = 0; n < options.requests; n += 1) {
@@ -73,7 +78,7 @@ export async function firstBytes(options: Omit<LoadOptions, 'in_flight'>): Promi
     for await (const _ of answer.body) {
       if (times.length === n) times.push(performance.now() - started);
     }
-    await sleep(PAUSE_MS);
+    if (pause_ms > 0) await sleep(pause_ms);
   }
   await pool.close();
   return times;
@@ -91,3 +96,5 @@ export const chatBody = JSON.stringify({
   max_tokens: 256,
 });
 export const streamBody = JSON.stringify({ ...JSON.parse(chatBody), stream: true });
+/** Asks the bench's upstream for 20 chunks that come one by one. */
+export const pacedStreamBody = JSON.stringify({ ...JSON.parse(streamBody), user: 'paced' });

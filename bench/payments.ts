@@ -1,8 +1,4 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Connection, WithStartWorkflowOperation } from '@temporalio/client';
 import { Pool } from 'undici';
 import { putConfig } from '../domain/payments/config';
@@ -12,13 +8,13 @@ import { createSecrets } from '../domain/secrets';
 import { openDatabase } from '../runtime/database';
 import { sandboxAccessB } from '../sandbox/payments/b/provider';
 import { freePorts } from '../sandbox/processes/ports';
-import { launch } from '../sandbox/processes/processes';
-import { NAMESPACE, pollersOf, prepareTemporal } from '../sandbox/servers/temporal';
+import { NAMESPACE } from '../sandbox/servers/temporal';
 import { makeKey } from '../test/support/keys';
 import type { BenchCluster } from './cluster';
 import { median } from './load';
 import type { Row } from './row';
 import { end, startScript, waitFor } from './stack';
+import { startTemporal } from './temporal';
 
 const IN_FLIGHT = 8;
 const SECONDS = 5;
@@ -163,10 +159,9 @@ async function rate(run: (lane: number) => Promise<void>, seconds: number): Prom
 
 async function openShop(cluster: BenchCluster): Promise<Shop> {
   const database_url = await cluster.database(`bench_payments_${Date.now()}`);
-  const folder = mkdtempSync(path.join(tmpdir(), 'svc-bench-temporal-'));
-  const [t = 0, ui = 0, api = 0, provider = 0] = await freePorts(4);
-  const temporal = await launch(await prepareTemporal({ folder, port: t, ui_port: ui }));
-  const temporal_address = `127.0.0.1:${t}`;
+  const [api = 0, provider = 0] = await freePorts(2);
+  const temporal = await startTemporal();
+  const temporal_address = temporal.address;
   const SVC_SECRETS_KEY = randomBytes(32).toString('base64');
   const url = (port: number) => `http://127.0.0.1:${port}`;
   const keys = await seed(database_url, SVC_SECRETS_KEY, url(provider));
@@ -188,8 +183,7 @@ async function openShop(cluster: BenchCluster): Promise<Shop> {
   const children = scripts.map((script) => startScript(script, env));
   await waitFor(`${url(provider)}/sandbox/orders`, true);
   await waitFor(`${url(api)}/readyz`, true);
-  for (const queue of ['payments', 'bare'])
-    while ((await pollersOf({ address: temporal_address }, queue)).length === 0) await sleep(200);
+  await temporal.workersFor(['payments', 'bare'], children);
   const pools = { api: new Pool(url(api)), provider: new Pool(url(provider)) };
   const send = async (pool: Pool, at: string, body: string, headers: Record<string, string>) => {
     const answer = await pool.request({ path: at, method: 'POST', body, headers });
@@ -210,8 +204,7 @@ async function openShop(cluster: BenchCluster): Promise<Shop> {
     async stop() {
       for (const pool of Object.values(pools)) await pool.close();
       for (const child of children.reverse()) await end(child);
-      await temporal.stop(5_000);
-      rmSync(folder, { recursive: true, force: true });
+      await temporal.stop();
     },
   };
 }

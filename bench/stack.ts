@@ -6,14 +6,12 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
 import { stringify } from 'yaml';
-import * as members from '../domain/people/members';
-import * as organizations from '../domain/people/organizations';
-import { openDatabase } from '../runtime/database';
 import { root } from '../runtime/root';
 import { freePorts } from '../sandbox/processes/ports';
-import { gatewayToken, issueKey } from '../test/support/keys';
 import type { BenchCluster } from './cluster';
 import { seedHotWallet } from './ledger';
+import { allOn, seedKeys } from './seed';
+import { startTemporal } from './temporal';
 
 interface Part {
   url: string;
@@ -25,6 +23,8 @@ export interface Stack {
   floor: Part;
   api: Part;
   gateway: Part;
+  /** Only with everything on. */
+  worker?: { pid: number };
   gateway_key: string;
   control_plane_key: string;
   org_id: string;
@@ -34,12 +34,14 @@ export interface Stack {
 
 /**
  * Upstream, floor proxy, one API and one gateway as processes of their own, with money and keys.
- * With `everything` the gateway also limits by all six tiers and looks at the texts.
+ * With `everything` the gateway also limits by all six tiers and looks at the texts, the key has a
+ * budget and an agent with a cap, and a worker runs with a Temporal of its own.
  */
 export async function startStack(cluster: BenchCluster, everything = false): Promise<Stack> {
   const database_url = await cluster.database(`bench_stack_${Date.now()}`);
   const { org_id } = await seedHotWallet(database_url);
-  const keys = await seedKeys(database_url, org_id);
+  const keys = await seedKeys(database_url, org_id, 'first', everything);
+  const temporal = everything ? await startTemporal() : undefined;
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-bench-gateway-'));
   const [u = 0, f = 0, a = 0, g = 0] = await freePorts(4);
   const url = (port: number) => `http://127.0.0.1:${port}`;
@@ -72,17 +74,17 @@ export async function startStack(cluster: BenchCluster, everything = false): Pro
   };
   const upstream = await part('bench/processes/upstream.ts', u, {});
   const floor = await part('bench/processes/floor-proxy.ts', f, { UPSTREAM_URL: url(u) });
+  const control_plane_env = {
+    DATABASE_URL: database_url,
+    SVC_SECRETS_KEY: randomBytes(32).toString('base64'),
+    // No route that the bench calls needs Temporal.
+    TEMPORAL_ADDRESS: temporal?.address ?? '127.0.0.1:1',
+    LOG_LEVEL: 'error',
+  };
   const api = await part(
     'api/main.ts',
     a,
-    {
-      DATABASE_URL: database_url,
-      SVC_SECRETS_KEY: randomBytes(32).toString('base64'),
-      // No route that the bench calls needs Temporal.
-      TEMPORAL_ADDRESS: '127.0.0.1:1',
-      API_PORT: String(a),
-      LOG_LEVEL: 'error',
-    },
+    { ...control_plane_env, API_PORT: String(a) },
     '/readyz',
   );
   const gateway_env = {
@@ -94,20 +96,40 @@ export async function startStack(cluster: BenchCluster, everything = false): Pro
     LOG_LEVEL: 'error',
   };
   const gateway = await part('gateway/main.ts', g, gateway_env, '/readyz');
+  const worker = temporal && startScript('workers/lifecycle.ts', control_plane_env);
+  if (worker) {
+    children.push(worker);
+    await temporal?.workersFor(['payments', 'lifecycle'], [worker]);
+  }
   return {
     upstream,
     floor,
     api,
     gateway,
+    ...(worker && { worker: { pid: worker.pid as number } }),
     gateway_key: keys.gateway,
     control_plane_key: keys.control_plane,
     org_id,
     database_url,
     async stop() {
       for (const child of children.reverse()) await end(child);
+      await temporal?.stop();
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** Runs something beside an idle Koa server of one route. */
+export async function withKoaRoute<Result>(run: (koa: Part) => Promise<Result>): Promise<Result> {
+  const [port = 0] = await freePorts(1);
+  const child = startScript('bench/processes/koa-route.ts', { PORT: String(port) });
+  const url = `http://127.0.0.1:${port}`;
+  try {
+    await waitFor(url, true);
+    return await run({ url, pid: child.pid as number });
+  } finally {
+    await end(child);
+  }
 }
 
 /** Starts a TypeScript file as a process of its own. */
@@ -142,43 +164,6 @@ export async function waitFor(url: string, is_strict: boolean): Promise<void> {
     await sleep(100);
   }
   throw new Error(`${url} did not become ready.`);
-}
-
-/** A gateway key and the gateway's own service token. */
-export async function seedKeys(url: string, org_id: string, name = 'first') {
-  const db = openDatabase(url, 1);
-  const person = { name: `Member ${name}`, role: 'member' as const };
-  const { user_id } = await members.add(db, org_id, person, true);
-  const { id: team_id } = await organizations.createTeam(db, org_id, `Team ${name}`);
-  const gateway = await issueKey(db, org_id, { token_type: 'gateway', user_id, team_id });
-  const control_plane = await gatewayToken(db);
-  await db.destroy();
-  return {
-    gateway: gateway.key,
-    gateway_key_id: gateway.id,
-    control_plane,
-  };
-}
-
-/** Six tiers that nobody reaches, and a pack that finds nothing. */
-function allOn(key_id: string) {
-  const scope = { rpm: 100_000_000, tpm: 100_000_000_000, max_parallel_requests: 100_000 };
-  return {
-    rate_limits: {
-      per_key: scope,
-      per_user: scope,
-      per_team: scope,
-      global: scope,
-      ip: { enabled: true, rpm: 100_000_000 },
-    },
-    consumer_groups: [{ name: 'bench', rate_limits: scope, keys: [key_id] }],
-    pack: 'bench',
-    policies: { chain: ['agent-firewall', 'dlp-filter'] },
-    policy: {
-      'agent-firewall': { tools: { deny: ['shell*'] } },
-      'dlp-filter': { blocked_terms: ['project nightfall'], detect_patterns: ['credit_card'] },
-    },
-  };
 }
 
 /** `BENCH_PROFILE=gateway/main.ts` writes a CPU profile of that process to the working folder. */

@@ -12,7 +12,8 @@ import { residentBytes } from './cpu';
 import { cycles, seedHotWallet } from './ledger';
 import { chatBody, median } from './load';
 import { percentile, type Row } from './row';
-import { type Stack, seedKeys, startStack } from './stack';
+import { seedKeys } from './seed';
+import { type Stack, startStack } from './stack';
 
 const HELD = 100;
 const HELD_FOR_MEMORY = 1_000;
