@@ -1,5 +1,5 @@
 import { AppError } from '../errors';
-import { type Db, many, maybe } from '../sql';
+import { type Db, many, manyPrepared, maybe } from '../sql';
 import type { TraceMembers } from '../trace';
 import type {
   Extension,
@@ -86,8 +86,9 @@ export async function reserveBatch(
     traces: traces === undefined ? null : JSON.stringify(traces),
   };
   if (stored === undefined) {
-    return many<ItemAnswer>(
+    return manyPrepared<ItemAnswer>(
       db,
+      'lane_4',
       'select * from lane_4(:org_id, :settlements, :redeems, :reserves, :traces)',
       bindings,
     );
