@@ -3,6 +3,8 @@ import { AppError, isAppError } from '../../domain/errors';
 import type * as calls from '../../domain/ledger/calls';
 import * as reservations from '../../domain/ledger/reservations';
 import * as storedIds from '../../domain/ledger/stored-ids';
+import { invalidKey } from '../../domain/people/keys';
+import * as tokens from '../../domain/people/living-tokens';
 import {
   cannotWorkNow,
   type Db,
@@ -52,6 +54,10 @@ interface ItemBody {
   /** The stored ids that a reserve names, and those that a settle has made. */
   named?: ReturnType<typeof storedIds.namedBy>;
   made?: ReturnType<typeof storedIds.madeBy>;
+  /**
+   * The hash of the key that it came with, if nobody has looked at that key: its batch does.
+   */
+  key?: string | undefined;
 }
 
 interface Item extends ItemBody {
@@ -80,9 +86,9 @@ export function openBatches(db: Db, log: Logger) {
   async function add(op: Op, org_id: string, given: ItemBody): Promise<ItemAnswer> {
     const queue = queues.get(org_id) ?? addQueue(queues, org_id);
     const earlier = queue.byId.get(given.id);
-    if (earlier?.text === given.text) return earlier.answer;
+    if (earlier?.text === given.text && earlier.key === given.key) return earlier.answer;
     if (earlier) {
-      // The same id with another body waits its turn, so that the ledger sees two items.
+      // The same id with another body or key waits its turn, so that the ledger sees two items.
       await earlier.answer.catch(() => undefined);
       return add(op, org_id, given);
     }
@@ -106,10 +112,13 @@ export function openBatches(db: Db, log: Logger) {
   return {
     /**
      * Refusals are rows (`code`), here and below; throws only if the ledger is away or the
-     * organization's queue is full.
+     * organization's queue is full, or with `invalid_credential` if the key whose hash is given is
+     * not good any more.
      */
-    reserve: (body: calls.Reserve) => add('reserve', body.org_id, reserveOf(body)),
-    settle: (body: calls.Settle) => add('settle', body.org_id, settleOf(body)),
+    reserve: (body: calls.Reserve, key?: string) =>
+      add('reserve', body.org_id, { ...reserveOf(body), key }),
+    settle: (body: calls.Settle, key?: string) =>
+      add('settle', body.org_id, { ...settleOf(body), key }),
     redeem: (body: calls.Redeem) => add('redeem', body.org_id, redeemOf(body)),
     /** Resolves when every item is committed. */
     async close(): Promise<void> {
@@ -217,14 +226,23 @@ async function commitSingly(db: Db, org_id: string, batch: Batch): Promise<void>
 }
 
 async function commit(db: Db, org_id: string, batch: Batch): Promise<void> {
+  const keys = [...new Set(itemsOf(batch).flatMap(({ key }) => key ?? []))];
+  const stored = storedOf(batch);
+  if (keys.length > 0 && stored !== undefined) return commitConfirmed(db, org_id, batch, keys);
   const bodies = {
     settlements: batch.settle.map(bodyOf),
     redeems: batch.redeem.map(bodyOf),
     reserves: batch.reserve.map(bodyOf),
     traces: tracesOf(itemsOf(batch)),
-    stored: storedOf(batch),
   };
-  const rows = await resend(() => withRetry(() => reservations.reserveBatch(db, org_id, bodies)));
+  const rows = await resend(() =>
+    withRetry(() =>
+      keys.length > 0
+        ? reservations.reserveBatchOf(db, keys, org_id, bodies)
+        : reservations.reserveBatch(db, org_id, { ...bodies, stored }),
+    ),
+  );
+  if (rows === undefined) return commitConfirmed(db, org_id, batch, keys);
   const left = new Set(itemsOf(batch));
   for (const row of rows) {
     const item = batch[row.op][row.n - 1];
@@ -235,6 +253,33 @@ async function commit(db: Db, org_id: string, batch: Batch): Promise<void> {
   for (const item of left) {
     item.reject(new AppError('internal_error', 'The ledger did not answer this item.'));
   }
+}
+
+/**
+ * Looks at the keys by themselves, which notes their use, and commits the items of those that are
+ * good.
+ */
+async function commitConfirmed(
+  db: Db,
+  org_id: string,
+  batch: Batch,
+  keys: readonly string[],
+): Promise<void> {
+  const living = await withRetry(() => tokens.findLiving(db, keys));
+  const isGood = (item: Item): boolean => {
+    if (item.key === undefined || living.get(item.key)?.scopes.includes('control_plane')) {
+      item.key = undefined;
+      return true;
+    }
+    item.reject(invalidKey());
+    return false;
+  };
+  const good = {
+    settle: batch.settle.filter(isGood),
+    redeem: batch.redeem.filter(isGood),
+    reserve: batch.reserve.filter(isGood),
+  };
+  if (itemsOf(good).length > 0) await commit(db, org_id, good);
 }
 
 /** Repeats a call if the connection broke, so that its outcome is unknown. */

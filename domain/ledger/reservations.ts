@@ -68,23 +68,22 @@ interface Bodies {
   stored?: StoredIds | undefined;
 }
 
+/** One row, if every one of these keys is a living one of a service, whose use is noted. */
+const ofLivingKeys = `(select cast(:org_id as text) as org_id where (
+    select count(*) from token_secrets s join tokens t on t.id = s.token_id
+    where s.hash = any(:keys) and t.revoked_at is null and t.token_type = 'access' and 'control_plane' = any(t.scopes)
+      and t.user_id is null and t.last_used_at > clock_timestamp() - interval '1 minute'
+      and coalesce(t.expires_at > clock_timestamp(), true) and coalesce(s.expires_at > clock_timestamp(), true)
+  ) = cardinality(cast(:keys as text[])))`;
+
 /**
  * Commits one batch of one organization: settles, then redeems, then reserves. Answers are rows in
  * no particular order: `op` and `n` (1-based) name the item. Throws only if nothing at all was
  * written.
  */
-export async function reserveBatch(
-  db: Db,
-  org_id: string,
-  { settlements = [], redeems = [], reserves = [], traces, stored }: Bodies,
-): Promise<ItemAnswer[]> {
-  const bindings = {
-    org_id,
-    settlements: JSON.stringify(settlements),
-    redeems: JSON.stringify(redeems),
-    reserves: JSON.stringify(reserves),
-    traces: traces === undefined ? null : JSON.stringify(traces),
-  };
+export async function reserveBatch(db: Db, org_id: string, bodies: Bodies): Promise<ItemAnswer[]> {
+  const { stored, reserves = [] } = bodies;
+  const bindings = bindingsOf(org_id, bodies);
   if (stored === undefined) {
     return manyPrepared<ItemAnswer>(
       db,
@@ -101,6 +100,39 @@ export async function reserveBatch(
     { ...bindings, made: JSON.stringify(stored.made), named: JSON.stringify(stored.named) },
   );
   return withVerdicts(rows, reserves.length);
+}
+
+/**
+ * The same for a batch without stored ids, if the keys that it came with, by their hashes, are good
+ * at this moment; else nothing happens, and there is no answer.
+ */
+export async function reserveBatchOf(
+  db: Db,
+  keys: readonly string[],
+  org_id: string,
+  bodies: Omit<Bodies, 'stored'>,
+): Promise<ItemAnswer[] | undefined> {
+  const rows = await manyPrepared<ItemAnswer>(
+    db,
+    'lane_4_of_keys',
+    `select r.* from ${ofLivingKeys} as k cross join lateral lane_4(k.org_id, :settlements, :redeems, :reserves, :traces) as r`,
+    { ...bindingsOf(org_id, bodies), keys },
+  );
+  // Every item has an answer.
+  return rows.length === 0 ? undefined : rows;
+}
+
+function bindingsOf(
+  org_id: string,
+  { settlements = [], redeems = [], reserves = [], traces }: Bodies,
+) {
+  return {
+    org_id,
+    settlements: JSON.stringify(settlements),
+    redeems: JSON.stringify(redeems),
+    reserves: JSON.stringify(reserves),
+    traces: traces === undefined ? null : JSON.stringify(traces),
+  };
 }
 
 type RowWithVerdicts = Omit<ItemAnswer, 'op'> & {
