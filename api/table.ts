@@ -1,3 +1,4 @@
+import { gatewayEventRoutes } from './machine/events';
 import { gatewayConfigRoutes } from './machine/gateway-config';
 import { gatewayRoutes } from './machine/routes';
 import { paymentAdminRoutes } from './payments/admin';
@@ -41,6 +42,7 @@ export const routes = [
   ...gatewayRoutes,
   ...gatewayConfigRoutes,
   ...eventRoutes,
+  ...gatewayEventRoutes,
   ...auditEventRoutes,
   ...operationRoutes,
 ];

@@ -5,18 +5,20 @@ import { API_VERSION } from '../../runtime/version';
 import { toWire } from '../../runtime/wire';
 import { type Ctx, parse } from '../http/route';
 import { extendBody, reserveBody, settleBody } from './bodies';
+import { checkTimes } from './events';
 import { extend, reserve, settle } from './handlers';
 
 /**
  * Starts every item at once and writes each line as it is done, so that a slow organization delays
  * nobody. Resolves with the first lines; throws if the caller's key is not good any more.
  */
-export function batch(ctx: Ctx, { items }: Batch): Promise<void> {
+export function batch(ctx: Ctx, { items, events }: Batch): Promise<void> {
+  if (events !== undefined) checkTimes(events.items, 'events.items');
   const { http } = ctx;
   const { res } = http;
   // Items of one commit are done in one turn of the event loop; their lines leave in one write.
   let lines = '';
-  let left = items.length;
+  let left = items.length + (events === undefined ? 0 : 1);
   let has_ended = false;
   return new Promise((resolve, reject) => {
     const begin = () => {
@@ -39,21 +41,39 @@ export function batch(ctx: Ctx, { items }: Batch): Promise<void> {
       if (res.headersSent) res.destroy();
       else reject(error);
     };
-    for (const item of items) {
-      void answerItem(ctx, item).then((line) => {
-        left -= 1;
-        if (lines === '') setImmediate(flush);
-        lines += `${JSON.stringify(line)}\n`;
-      }, refuse);
-    }
+    const answerWith = (line: BatchLine) => {
+      left -= 1;
+      if (lines === '') setImmediate(flush);
+      lines += `${JSON.stringify(line)}\n`;
+    };
+    for (const item of items) void answerItem(ctx, item).then(answerWith, refuse);
+    // They go with items that wait by now.
+    if (events !== undefined) void answerEvents(ctx, items, events).then(answerWith, refuse);
   });
 }
 
-/** Throws only the refusal of the caller's key, to which no item is answered. */
-async function answerItem(ctx: Ctx, item: BatchItem): Promise<BatchLine> {
-  const { id } = item;
+function answerItem(ctx: Ctx, item: BatchItem): Promise<BatchLine> {
+  return lineOf(ctx, item.id, () => runItem(ctx, item));
+}
+
+/** The events go with the first item that has a transaction of its organization. */
+function answerEvents(
+  ctx: Ctx,
+  items: readonly BatchItem[],
+  { id, items: events }: NonNullable<Batch['events']>,
+): Promise<BatchLine> {
+  const { batches, principal } = ctx;
+  const carrier = items.find(({ op }) => op !== 'extend')?.body as { org_id?: unknown } | undefined;
+  return lineOf(ctx, id, async () => {
+    await batches.tell(String(carrier?.org_id), principal.unchecked_key, events);
+    return {};
+  });
+}
+
+/** Throws only the refusal of the caller's key, to which nothing is answered. */
+async function lineOf(ctx: Ctx, id: string, run: () => Promise<unknown>): Promise<BatchLine> {
   try {
-    return { id, status: 200, body: toWire(await runItem(ctx, item)) };
+    return { id, status: 200, body: toWire(await run()) };
   } catch (error) {
     await checkKey(ctx);
     const known = toRefusal(ctx.http, error, ctx.log);

@@ -56,7 +56,8 @@ export interface ItemAnswer {
 /** The columns of `lane_row` as one flat row. */
 export const answerColumns = '(r.answer).*, r.max_completion_tokens, r.warnings, r.resets_at';
 
-interface Bodies {
+/** The items of a batch, and what is said of their calls. */
+export interface Bodies {
   settlements?: readonly object[];
   redeems?: readonly object[];
   reserves?: readonly object[];
@@ -67,14 +68,6 @@ interface Bodies {
   traces?: Record<string, TraceMembers> | undefined;
   stored?: StoredIds | undefined;
 }
-
-/** One row, if every one of these keys is a living one of a service, whose use is noted. */
-const ofLivingKeys = `(select cast(:org_id as text) as org_id where (
-    select count(*) from token_secrets s join tokens t on t.id = s.token_id
-    where s.hash = any(:keys) and t.revoked_at is null and t.token_type = 'access' and 'control_plane' = any(t.scopes)
-      and t.user_id is null and t.last_used_at > clock_timestamp() - interval '1 minute'
-      and coalesce(t.expires_at > clock_timestamp(), true) and coalesce(s.expires_at > clock_timestamp(), true)
-  ) = cardinality(cast(:keys as text[])))`;
 
 /**
  * Commits one batch of one organization: settles, then redeems, then reserves. Answers are rows in
@@ -102,27 +95,8 @@ export async function reserveBatch(db: Db, org_id: string, bodies: Bodies): Prom
   return withVerdicts(rows, reserves.length);
 }
 
-/**
- * The same for a batch without stored ids, if the keys that it came with, by their hashes, are good
- * at this moment; else nothing happens, and there is no answer.
- */
-export async function reserveBatchOf(
-  db: Db,
-  keys: readonly string[],
-  org_id: string,
-  bodies: Omit<Bodies, 'stored'>,
-): Promise<ItemAnswer[] | undefined> {
-  const rows = await manyPrepared<ItemAnswer>(
-    db,
-    'lane_4_of_keys',
-    `select r.* from ${ofLivingKeys} as k cross join lateral lane_4(k.org_id, :settlements, :redeems, :reserves, :traces) as r`,
-    { ...bindingsOf(org_id, bodies), keys },
-  );
-  // Every item has an answer.
-  return rows.length === 0 ? undefined : rows;
-}
-
-function bindingsOf(
+/** The arguments of `lane_4`. */
+export function bindingsOf(
   org_id: string,
   { settlements = [], redeems = [], reserves = [], traces }: Bodies,
 ) {
