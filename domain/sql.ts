@@ -13,19 +13,18 @@ export async function many<Row>(db: Db, sql: string, bindings: Bindings = {}): P
 }
 
 /**
- * The same for a statement of every call: a session parses and plans it once, under its name. One
- * name has one text, whose columns no later migration changes.
+ * All rows of a statement that each session prepares once, under its name, and not for each call. A
+ * name stands for one text. The columns of what it selects never change: a session would go on
+ * with the old ones and fail.
  */
-export async function manyPrepared<Row>(
+export async function prepared<Row>(
   db: Db,
   name: string,
   sql: string,
   bindings: Bindings,
 ): Promise<Row[]> {
-  const { rows } = await db
-    .raw<{ rows: Row[] }>(sql, bindings as Record<string, Knex.RawBinding>)
-    .options({ name });
-  return rows;
+  const statement = db.raw<{ rows: Row[] }>(sql, bindings as Record<string, Knex.RawBinding>);
+  return (await statement.options({ name })).rows;
 }
 
 /** The first row, or undefined. */

@@ -102,8 +102,6 @@ begin
         and (i.user_id is null or i.team_id is null
           or exists (select 1 from team_members tm where tm.team_id = i.team_id and tm.user_id = i.user_id))
         and (i.agent_id is null or exists (select 1 from agents g where g.id = i.agent_id and g.org_id = p_org_id and g.archived_at is null))
-        and not exists (select 1 from reservations r where r.org_id = p_org_id and r.request_id = i.request_id)
-        and not exists (select 1 from reservations r where r.org_id = p_org_id and r.status = 'open' and r.expires_at <= v_now)
         as is_usual
     from organizations o
     join wallets ow on ow.org_id = o.id and ow.owner_type = 'organization'
@@ -127,13 +125,21 @@ begin
   if v_wallet_id is null or not v_is_usual then
     return null;
   end if;
+  if v_sweep_at <= v_now and exists (select 1 from reservations r where r.org_id = p_org_id and r.status = 'open'
+      and r.expires_at <= v_now) then
+    return null;
+  end if;
 
   insert into reservations (id, org_id, request_id, status, body_sha256, request_body_hash, wallet_id, wallet_owner_type,
     key_id, user_id, team_id, agent_id, session_id, family, provider, model, price_version_id, exchange_rate, currency,
     estimated_nanos, held_nanos, life_seconds, created_at, expires_at, max_completion_tokens)
   values (v_id, p_org_id, i.request_id, 'open', body_digest(p_item), i.request_body_hash, v_wallet_id, v_owner_type,
     i.key_id, i.user_id, i.team_id, i.agent_id, i.session_id, i.family, i.provider, i.model, v_price_version_id, v_rate,
-    v_currency, v_estimated_nanos, v_held_nanos, v_life_seconds, v_now, v_expires_at, v_completion_tokens);
+    v_currency, v_estimated_nanos, v_held_nanos, v_life_seconds, v_now, v_expires_at, v_completion_tokens)
+  on conflict (org_id, request_id) do nothing;
+  if not found then
+    return null;
+  end if;
   update wallets w set balance_nanos = w.balance_nanos - v_held_nanos, reserved_nanos = w.reserved_nanos + v_held_nanos,
     seq = w.seq + 1
   where w.id = v_wallet_id returning w.balance_nanos, w.seq into v_balance_nanos, v_seq;

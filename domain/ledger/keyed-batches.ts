@@ -1,5 +1,5 @@
 import { type GatewayEvent, insertion } from '../events';
-import { type Db, manyPrepared } from '../sql';
+import { type Db, prepared } from '../sql';
 import { type Bodies, bindingsOf, type ItemAnswer } from './reservations';
 
 /** One row, if every one of these keys is a living one of a service, whose use is noted. */
@@ -26,8 +26,8 @@ export async function reserveBatchOf(
   const given = `with k as materialized ${ofLivingKeys}`;
   const rows =
     events.length === 0
-      ? await manyPrepared<ItemAnswer>(db, 'lane_4_of_keys', `${given} ${lane}`, bindings)
-      : await manyPrepared<ItemAnswer>(
+      ? await prepared<ItemAnswer>(db, 'lane_4_of_keys', `${given} ${lane}`, bindings)
+      : await prepared<ItemAnswer>(
           db,
           'lane_4_with_events',
           `${given}, told as (${insertion('k cross join ')}) ${lane}`,

@@ -1,5 +1,5 @@
 import { AppError } from '../errors';
-import { type Db, many, manyPrepared, maybe } from '../sql';
+import { type Db, many, maybe, prepared } from '../sql';
 import type { TraceMembers } from '../trace';
 import type {
   Extension,
@@ -78,7 +78,7 @@ export async function reserveBatch(db: Db, org_id: string, bodies: Bodies): Prom
   const { stored, reserves = [] } = bodies;
   const bindings = bindingsOf(org_id, bodies);
   if (stored === undefined) {
-    return manyPrepared<ItemAnswer>(
+    return prepared<ItemAnswer>(
       db,
       'lane_4',
       'select * from lane_4(:org_id, :settlements, :redeems, :reserves, :traces)',

@@ -1,4 +1,4 @@
-import { type Db, many, manyPrepared, maybe } from '../sql';
+import { type Db, many, maybe, prepared } from '../sql';
 import { invalidKey, type TokenType } from './keys';
 import { type Permission, type Role, rolePermissions } from './roles';
 
@@ -33,7 +33,7 @@ export async function findLiving(
   db: Db,
   hashes: readonly string[],
 ): Promise<Map<string, LivingToken>> {
-  const found = await manyPrepared<FoundToken>(
+  const found = await prepared<FoundToken>(
     db,
     'living_tokens',
     `select s.hash, t.id, s.id as secret_id, t.org_id, t.token_type, t.scopes, t.user_id, t.team_id, t.agent_id,
