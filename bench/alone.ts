@@ -10,16 +10,12 @@ import {
   wordsFor,
 } from './installation';
 import { chatBody, firstBytes, median, sendMany } from './load';
+import { withKoaRoute } from './programs';
 import type { Row } from './row';
-import { withKoaRoute } from './stack';
 
 const path = '/v1/chat/completions';
 const ROUNDS = 5;
 const REQUESTS = 300;
-// Compiles the code; the first are many at once, since that is soon over.
-const WARM_UP = 4_000;
-const WARM_UP_ALONE = 600;
-const WARM_UP_IN_FLIGHT = 32;
 const PACED = { per_second: 20, requests: 100, rounds: 3, lead: 20 };
 
 /** Median milliseconds of each way, and CPU milliseconds a call. */
@@ -39,7 +35,6 @@ interface Round extends Shares {
  */
 export async function aloneRows(installation: Installation): Promise<Row[]> {
   const { stack, peer } = installation;
-  await warmUp(installation);
   const rounds = await withKoaRoute(async (koa) => {
     const committing = await openCommits(stack.database_url);
     const measured: Round[] = [];
@@ -96,7 +91,6 @@ function cpuRow(rounds: readonly Round[]): Row {
 /** A priced call each 50 ms, as ten developers make them: each wakes what has gone to sleep. */
 export async function pacedRow(installation: Installation): Promise<Row> {
   const { stack, peer } = installation;
-  await warmUp(installation);
   const rounds: (Shares & { passed: number })[] = [];
   const paced = (url: string, headers: Record<string, string>, requests: number) => () =>
     sendMany({
@@ -133,18 +127,6 @@ export async function pacedRow(installation: Installation): Promise<Row> {
     bar: 'at most 2.5 x',
     isMet: ratioOf(round) <= 2.5,
   };
-}
-
-async function warmUp({ stack, peer }: Installation): Promise<void> {
-  const load = { path, body: chatBody };
-  for (const [url, headers] of [
-    [stack.gateway.url, keyOf(stack)],
-    [peer.url, peer.headers],
-    [stack.floor.url, {}],
-  ] as const) {
-    await sendMany({ ...load, url, headers, in_flight: WARM_UP_IN_FLIGHT, requests: WARM_UP });
-    await sendMany({ ...load, url, headers, in_flight: 1, requests: WARM_UP_ALONE });
-  }
 }
 
 /** Calls one after the other: their median, and what each costs the processes. */

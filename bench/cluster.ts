@@ -17,9 +17,10 @@ export async function startCluster() {
   const [port = 0] = await freePorts(1);
   const { program, url, folder } = await prepareCluster({ data_dir, port });
   const server = await launch(program);
-  const database = async (name: string) => {
+  const database = async (name: string, { is_empty = false } = {}) => {
     const address = Object.assign(new URL(url), { pathname: `/${name}` }).toString();
     await ensureDatabase(address);
+    if (is_empty) return address;
     const db = openDatabase(address, 1);
     await migrate(db);
     await db.destroy();
@@ -28,7 +29,7 @@ export async function startCluster() {
   return {
     url: await database('svc'),
     pid: server.pid,
-    /** A fresh migrated database beside the first one. */
+    /** A fresh database beside the first one, migrated unless it is to be empty. */
     database,
     async stop() {
       await server.stop(5_000);

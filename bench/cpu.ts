@@ -8,6 +8,24 @@ export function cpuMs(pids: readonly number[]): number {
   return family(pids).reduce((sum, pid) => sum + ticks(pid), 0) * TICK_MS;
 }
 
+interface Use {
+  pid: number;
+  parent: number;
+  ms: number;
+}
+
+/** The same of a process and of each that descends from it, one by one. */
+export function cpuByProcess(root: number): Use[] {
+  const found = new Map<number, Use>();
+  const pids = readdirSync('/proc').map(Number).filter(Number.isInteger);
+  const add = (pid: number, parent: number) => {
+    found.set(pid, { pid, parent, ms: ticks(pid) * TICK_MS });
+    for (const child of pids) if (!found.has(child) && parentOf(child) === pid) add(child, pid);
+  };
+  add(root, 0);
+  return [...found.values()];
+}
+
 /** Resident memory of a process in bytes. */
 export function residentBytes(pid: number): number {
   const match = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));

@@ -2,9 +2,9 @@ import { Pool } from 'undici';
 import { freePorts } from '../sandbox/processes/ports';
 import type { BenchCluster } from './cluster';
 import { seedHotWallet } from './ledger';
+import { end, startScript, waitFor } from './programs';
 import type { Row } from './row';
 import { seedKeys } from './seed';
-import { end, startScript, waitFor } from './stack';
 
 const SECONDS = 6;
 const ROUNDS = 2;

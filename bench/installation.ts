@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BenchCluster } from './cluster';
 import { cpuMs } from './cpu';
+import { chatBody, sendMany } from './load';
 import { startPeer } from './peer';
 import { type Stack, startStack } from './stack';
 
@@ -14,9 +15,22 @@ export interface Installation {
 /** CPU milliseconds; PostgreSQL's with its children. */
 export type Shares = Record<'gateway' | 'api' | 'worker' | 'pg', number>;
 
+// Compiles the code: many at once, since that is soon over, and then one by one.
+const WARM_UP = { requests: 4_000, in_flight: 32, alone: 600 };
+
+/** Starts it, and makes calls of the usual kind until all code is compiled. */
 export async function openInstallation(cluster: BenchCluster) {
   const stack = await startStack(cluster, true);
   const peer = await startPeer(stack.upstream.url);
+  for (const [url, headers] of [
+    [stack.gateway.url, keyOf(stack)],
+    [peer.url, peer.headers],
+    [stack.floor.url, {}],
+  ] as const) {
+    const load = { path: '/v1/chat/completions', body: chatBody, url, headers };
+    await sendMany({ ...load, in_flight: WARM_UP.in_flight, requests: WARM_UP.requests });
+    await sendMany({ ...load, in_flight: 1, requests: WARM_UP.alone });
+  }
   return {
     cluster,
     stack,

@@ -1,18 +1,21 @@
-import { cpus } from 'node:os';
+import { root } from '../runtime/root';
 import { aloneRows, pacedRow } from './alone';
 import { aloneReserveRow } from './alone-reserve';
 import { type BenchCluster, startCluster } from './cluster';
+import { before, type Figures, keptFigures, machine, record, versionsOf } from './figures';
 import { gatewayRows } from './gateway';
 import { growthRow } from './growth';
 import { httpLedgerRow } from './http-ledger';
+import { idleRow } from './idle';
 import { type Installation, openInstallation } from './installation';
 import { ledgerRow } from './ledger';
 import { limitRows } from './limits';
 import { mcpRow } from './mcp';
-import { memoryRow } from './memory';
+import { memoryRows } from './memory';
 import { neighbourRow } from './neighbours';
 import { paymentRows } from './payments';
 import { policyRow } from './policy';
+import { measured_folder } from './programs';
 import type { Row } from './row';
 import { socketRow } from './sockets';
 import { streamRow } from './streams';
@@ -26,19 +29,25 @@ const shared: Record<string, (installation: Installation) => Promise<Row[]>> = {
   gateway: gatewayRows,
 };
 
-const rows: Record<string, () => Promise<Row[]>> = {
+/** Each in an installation or a process of its own that the measured folder's programs are. */
+const apart: Record<string, () => Promise<Row[]>> = {
+  sockets: inCluster(async (cluster) => [await socketRow(cluster)]),
+  mcp: inCluster(async (cluster) => [await mcpRow(cluster)]),
+  memory: inCluster(memoryRows),
+  idle: async () => [await idleRow()],
+};
+
+/** These run code of this folder in the bench's own processes. */
+const inside: Record<string, () => Promise<Row[]>> = {
   ledger: inCluster(async (cluster) => [await ledgerRow(cluster)]),
   reserve: inCluster(async (cluster) => [await aloneReserveRow(cluster)]),
   http: inCluster(async (cluster) => [await httpLedgerRow(cluster)]),
-  sockets: inCluster(async (cluster) => [await socketRow(cluster)]),
-  mcp: inCluster(async (cluster) => [await mcpRow(cluster)]),
   growth: inCluster(async (cluster) => [await growthRow(cluster)]),
   tickets: inCluster(ticketRows),
   neighbours: inCluster(async (cluster) => [await neighbourRow(cluster)]),
   payments: inCluster(paymentRows),
   policy: async () => [await policyRow()],
   limits: limitRows,
-  memory: inCluster(async (cluster) => [await memoryRow(cluster)]),
 };
 
 /**
@@ -58,37 +67,52 @@ function inCluster(measure: (cluster: BenchCluster) => Promise<Row[]>): () => Pr
 
 async function inInstallation(
   measures: readonly ((installation: Installation) => Promise<Row[]>)[],
-): Promise<Row[]> {
-  if (measures.length === 0) return [];
-  const measured = inCluster(async (cluster) => {
+  shown: (rows: readonly Row[]) => void,
+): Promise<void> {
+  if (measures.length === 0) return;
+  await inCluster(async (cluster) => {
     const installation = await openInstallation(cluster);
-    const all: Row[] = [];
     try {
-      for (const measure of measures) all.push(...(await measure(installation)));
-      return all;
+      for (const measure of measures) shown(await measure(installation));
+      return [];
     } finally {
       await installation.stop();
     }
-  });
-  return measured();
+  })();
 }
 
 export async function main(args: string[]): Promise<void> {
   const chosen = args.filter((arg) => !arg.startsWith('--'));
   const wanted = <Measure>(all: Record<string, Measure>) =>
     Object.entries(all).filter(([name]) => chosen.length === 0 || chosen.includes(name));
-  const measured = await inInstallation(wanted(shared).map(([, measure]) => measure));
-  for (const [, measure] of wanted(rows)) measured.push(...(await measure()));
-  print(measured);
+  const kept = keptFigures();
+  printHead(kept);
+  const measured: Row[] = [];
+  const shown = (found: readonly Row[]) => {
+    for (const row of found) print(kept, row);
+    measured.push(...found);
+  };
+  await inInstallation(
+    wanted(shared).map(([, measure]) => measure),
+    shown,
+  );
+  const rows = measured_folder === root ? { ...apart, ...inside } : apart;
+  for (const [, measure] of wanted(rows)) shown(await measure());
+  if (args.includes('--record')) record(measured);
   if (args.includes('--check') && measured.some((row) => !row.isMet)) process.exitCode = 1;
 }
 
-function print(measured: Row[]): void {
-  const cpu = cpus()[0]?.model ?? 'unknown processor';
-  console.log(`${new Date().toISOString()}, Node ${process.version}, ${cpus().length} x ${cpu}\n`);
-  console.log('| Measure | Figure | Ratio | Bar | |\n|---|---|---|---|---|');
-  for (const { measure, figure, ratio, bar, isMet } of measured) {
-    const met = bar === undefined ? '' : isMet ? 'met' : 'MISSED';
-    console.log(`| ${measure} | ${figure} | ${ratio?.toFixed(2) ?? ''} | ${bar ?? ''} | ${met} |`);
-  }
+function printHead(kept: Figures): void {
+  const versions = versionsOf(kept);
+  const columns = ['Measure', 'Figure', 'Ratio', ...versions, 'Bar', ''];
+  console.log(`${new Date().toISOString()}, ${machine()}\n`);
+  console.log(`| ${columns.join(' | ')} |\n${'|---'.repeat(columns.length)}|`);
+}
+
+/** As soon as it is measured, beside the versions before: the whole takes minutes. */
+function print(kept: Figures, row: Row): void {
+  const { measure, figure, ratio, bar, isMet } = row;
+  const met = bar === undefined ? '' : isMet ? 'met' : 'MISSED';
+  const cells = [measure, figure, ratio?.toFixed(2) ?? '', ...before(kept, row), bar ?? '', met];
+  console.log(`| ${cells.join(' | ')} |`);
 }

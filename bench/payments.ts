@@ -12,8 +12,8 @@ import { NAMESPACE } from '../sandbox/servers/temporal';
 import { makeKey } from '../test/support/keys';
 import type { BenchCluster } from './cluster';
 import { median } from './load';
+import { end, startScript, waitFor } from './programs';
 import type { Row } from './row';
-import { end, startScript, waitFor } from './stack';
 import { startTemporal } from './temporal';
 
 const IN_FLIGHT = 8;

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { cacheFolder } from '../runtime/config';
 import { freePorts } from '../sandbox/processes/ports';
-import { end, waitFor } from './stack';
+import { end, waitFor } from './programs';
 
 const run = promisify(execFile);
 const VERSION = '1.15.2';

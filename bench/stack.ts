@@ -1,22 +1,15 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { request } from 'undici';
 import { stringify } from 'yaml';
-import { root } from '../runtime/root';
 import { freePorts } from '../sandbox/processes/ports';
 import type { BenchCluster } from './cluster';
 import { seedHotWallet } from './ledger';
+import { end, type Part, startScript, waitFor } from './programs';
 import { allOn, seedKeys } from './seed';
 import { startTemporal } from './temporal';
-
-interface Part {
-  url: string;
-  pid: number;
-}
 
 export interface Stack {
   upstream: Part;
@@ -38,28 +31,10 @@ export interface Stack {
  * budget and an agent with a cap, and a worker runs with a Temporal of its own.
  */
 export async function startStack(cluster: BenchCluster, everything = false): Promise<Stack> {
-  const database_url = await cluster.database(`bench_stack_${Date.now()}`);
-  const { org_id } = await seedHotWallet(database_url);
-  const keys = await seedKeys(database_url, org_id, 'first', everything);
   const temporal = everything ? await startTemporal() : undefined;
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-bench-gateway-'));
   const [u = 0, f = 0, a = 0, g = 0] = await freePorts(4);
   const url = (port: number) => `http://127.0.0.1:${port}`;
-  const config = path.join(folder, 'gateway.yaml');
-  const target = {
-    id: 'bench',
-    provider: 'openai',
-    shape: 'openai',
-    base_url: `${url(u)}/v1`,
-    api_key_env: 'BENCH_KEY',
-    models: ['gpt-4o-mini'],
-  };
-  // One key holds all that a row lets wait.
-  const cost_tickets = { held_max: 2_000, held_per_org_max: 2_000, held_per_key_max: 2_000 };
-  const mcp = { servers: [{ name: 'bench', url: `${url(u)}/mcp` }] };
-  const settings = { providers: { targets: [target] }, cost_tickets, mcp };
-  const more = everything ? allOn(keys.gateway_key_id) : {};
-  writeFileSync(config, stringify({ ...settings, ...more }));
   const children: ChildProcess[] = [];
   const part = async (
     script: string,
@@ -74,6 +49,8 @@ export async function startStack(cluster: BenchCluster, everything = false): Pro
   };
   const upstream = await part('bench/processes/upstream.ts', u, {});
   const floor = await part('bench/processes/floor-proxy.ts', f, { UPSTREAM_URL: url(u) });
+  // Migrated by the API, which may be that of another version.
+  const database_url = await cluster.database(`bench_stack_${Date.now()}`, { is_empty: true });
   const control_plane_env = {
     DATABASE_URL: database_url,
     SVC_SECRETS_KEY: randomBytes(32).toString('base64'),
@@ -81,12 +58,13 @@ export async function startStack(cluster: BenchCluster, everything = false): Pro
     TEMPORAL_ADDRESS: temporal?.address ?? '127.0.0.1:1',
     LOG_LEVEL: 'error',
   };
-  const api = await part(
-    'api/main.ts',
-    a,
-    { ...control_plane_env, API_PORT: String(a) },
-    '/readyz',
-  );
+  const api_env = { ...control_plane_env, API_PORT: String(a) };
+  const api = await part('api/main.ts', a, api_env, '/readyz');
+  const { org_id } = await seedHotWallet(database_url);
+  const keys = await seedKeys(database_url, org_id, 'first', everything);
+  const config = path.join(folder, 'gateway.yaml');
+  const settings = { ...settingsFor(url(u)), ...(everything ? allOn(keys.gateway_key_id) : {}) };
+  writeFileSync(config, stringify(settings));
   const gateway_env = {
     CONTROL_PLANE_URL: url(a),
     CONTROL_PLANE_TOKEN: keys.control_plane,
@@ -119,56 +97,18 @@ export async function startStack(cluster: BenchCluster, everything = false): Pro
   };
 }
 
-/** Runs something beside an idle Koa server of one route. */
-export async function withKoaRoute<Result>(run: (koa: Part) => Promise<Result>): Promise<Result> {
-  const [port = 0] = await freePorts(1);
-  const child = startScript('bench/processes/koa-route.ts', { PORT: String(port) });
-  const url = `http://127.0.0.1:${port}`;
-  try {
-    await waitFor(url, true);
-    return await run({ url, pid: child.pid as number });
-  } finally {
-    await end(child);
-  }
-}
-
-/** Starts a TypeScript file as a process of its own. */
-export function startScript(script: string, env: Record<string, string>): ChildProcess {
-  return spawn(process.execPath, [...profiling(script), 'run.cjs', script], {
-    cwd: root,
-    env: { ...process.env, ...env },
-    stdio: ['ignore', 'ignore', 'inherit'],
-  });
-}
-
-export async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null) return;
-  const ended = new Promise((resolve) => child.once('exit', resolve));
-  child.kill('SIGTERM');
-  const timer = setTimeout(() => child.kill('SIGKILL'), 8_000);
-  await ended;
-  clearTimeout(timer);
-}
-
-/** Waits until an address answers, with 200 if that is asked. */
-export async function waitFor(url: string, is_strict: boolean): Promise<void> {
-  for (let attempt = 0; attempt < 300; attempt += 1) {
-    const status = await request(url).then(
-      async (answer) => {
-        await answer.body.dump();
-        return answer.statusCode;
-      },
-      () => 0,
-    );
-    if (status === 200 || (!is_strict && status > 0)) return;
-    await sleep(100);
-  }
-  throw new Error(`${url} did not become ready.`);
-}
-
-/** `BENCH_PROFILE=gateway/main.ts` writes a CPU profile of that process to the working folder. */
-function profiling(script: string): string[] {
-  return process.env.BENCH_PROFILE === script
-    ? ['--cpu-prof', '--cpu-prof-dir=.data/profiles']
-    : [];
+/** The gateway's file: one model and one tool server at the given address. */
+function settingsFor(upstream_url: string) {
+  const target = {
+    id: 'bench',
+    provider: 'openai',
+    shape: 'openai',
+    base_url: `${upstream_url}/v1`,
+    api_key_env: 'BENCH_KEY',
+    models: ['gpt-4o-mini'],
+  };
+  // One key holds all that a row lets wait.
+  const cost_tickets = { held_max: 2_000, held_per_org_max: 2_000, held_per_key_max: 2_000 };
+  const mcp = { servers: [{ name: 'bench', url: `${upstream_url}/mcp` }] };
+  return { providers: { targets: [target] }, cost_tickets, mcp };
 }

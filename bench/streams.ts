@@ -12,8 +12,8 @@ import { pacedStreamBody, sendMany } from './load';
 import type { Row } from './row';
 
 const ROUNDS = 5;
-const STREAMS = 800;
-const WARM_UP = 1_500;
+const STREAMS = 400;
+const WARM_UP = 1_000;
 const IN_FLIGHT = 16;
 
 type Round = Shares & { passed: number };
