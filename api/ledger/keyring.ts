@@ -60,7 +60,7 @@ export function createKeyring(db: Db) {
       if (isService(found)) services.set(key, { hash, token: found });
       return found;
     },
-    /** The key of a service, if it was good when it was checked last: whoever asks must check it. */
+    /** The key of a service that was good when it was checked last: whoever asks must check it. */
     remembered: (key: string): Remembered | undefined => services.get(key),
   };
 }

@@ -202,7 +202,12 @@ export const verifyBody = z
   });
 
 export const batchBody = z.strictObject({
-  events: z.strictObject({ id, items: gatewayEvents }).optional(),
+  events: z
+    .strictObject({ id, items: gatewayEvents })
+    .describe(
+      'Events of the gateway, written in the transaction of an item; 503 if none could take them.',
+    )
+    .optional(),
   items: z
     .array(
       z.strictObject({
