@@ -71,6 +71,8 @@ export function openBatches(db: Db, log: Logger) {
       await send(db, queue, log);
     }
     queues.delete(queue.org_id);
+    // Whose items have shared the answers of others.
+    leaveUntold(queue.told);
   }
 
   return {
