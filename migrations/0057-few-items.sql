@@ -70,11 +70,13 @@ declare
   v_balance_nanos bigint;
   v_seq bigint;
 begin
-  if p_item ?| '{wallet_id,cost_ticket_id,fallbacks,session_max_actions,session_max_cost_usd,characters,seconds,web_searches,file_searches,containers,pages,image_output_tokens}' then
+  if p_item ?| '{wallet_id,cost_ticket_id,fallbacks,session_max_actions,session_max_cost_usd}'
+      or p_item ?| '{characters,seconds,web_searches,file_searches,containers,pages,image_output_tokens}' then
     return null;
   end if;
-  select f.is_usual and f.held_nanos <= f.room_nanos,
-    f.currency, f.version_id, f.rate, f.estimated_nanos, f.held_nanos, f.completion_tokens,
+  -- What the tables know, and what it comes to. Each row is found by a key, and none is read twice.
+  select coalesce(f.is_usual and f.held_nanos <= f.room_nanos, false), f.currency, f.version_id, f.rate, f.estimated_nanos,
+    f.held_nanos, f.completion_tokens,
     case when f.user_nanos >= f.held_nanos then f.user_wallet_id when f.team_nanos >= f.held_nanos then f.team_wallet_id
       when f.org_nanos >= f.held_nanos then f.org_wallet_id end,
     case when f.user_nanos >= f.held_nanos then 'user' when f.team_nanos >= f.held_nanos then 'team' else 'organization' end,
@@ -82,12 +84,8 @@ begin
   into v_is_usual, v_currency, v_price_version_id, v_rate, v_estimated_nanos, v_held_nanos, v_completion_tokens, v_wallet_id,
     v_owner_type, v_life_seconds, v_expires_at, v_sweep_at
   from (
-    select o.currency, x.rate, o.reservation_ttl_seconds, o.lifetimes_next_at, p.version_id,
-      coalesce(i.max_completion_tokens, least(p.max_output_tokens, o.default_max_completion_tokens)) as completion_tokens,
-      ceil(token_cost(p, i.estimated_prompt_tokens, coalesce(i.max_completion_tokens, least(p.max_output_tokens,
-        o.default_max_completion_tokens))) * x.rate) as estimated_nanos,
-      amount_to_hold(token_cost(p, i.estimated_prompt_tokens, coalesce(i.max_completion_tokens, least(p.max_output_tokens,
-        o.default_max_completion_tokens))), x.rate, o.reserve_buffer_pct) as held_nanos,
+    select o.currency, x.rate, o.reservation_ttl_seconds, o.lifetimes_next_at, p.version_id, c.completion_tokens,
+      ceil(usd.nanos * x.rate) as estimated_nanos, amount_to_hold(usd.nanos, x.rate, o.reserve_buffer_pct) as held_nanos,
       uw.id as user_wallet_id, uw.balance_nanos - uw.kept_nanos as user_nanos,
       tw.id as team_wallet_id, tw.balance_nanos - tw.kept_nanos as team_nanos,
       ow.id as org_wallet_id, ow.balance_nanos - ow.kept_nanos as org_nanos,
@@ -98,35 +96,39 @@ begin
           and coalesce(s.expires_at > v_now, true)))
         and (i.user_id is null or exists (select 1 from memberships m where m.org_id = p_org_id and m.user_id = i.user_id
           and m.archived_at is null))
-        and (i.team_id is null or exists (select 1 from teams t where t.id = i.team_id and t.org_id = p_org_id and t.archived_at is null))
-        and (i.user_id is null or i.team_id is null
-          or exists (select 1 from team_members tm where tm.team_id = i.team_id and tm.user_id = i.user_id))
-        and (i.agent_id is null or exists (select 1 from agents g where g.id = i.agent_id and g.org_id = p_org_id and g.archived_at is null))
+        and (i.team_id is null or exists (select 1 from teams t where t.id = i.team_id and t.org_id = p_org_id
+          and t.archived_at is null))
+        and (i.user_id is null or i.team_id is null or exists (select 1 from team_members tm where tm.team_id = i.team_id
+          and tm.user_id = i.user_id))
+        and (i.agent_id is null or exists (select 1 from agents g where g.id = i.agent_id and g.org_id = p_org_id
+          and g.archived_at is null))
+        -- Overdue holds are given back first.
+        and not exists (select 1 from reservations r where r.org_id = p_org_id and r.status = 'open' and r.expires_at <= v_now)
         as is_usual
     from organizations o
     join wallets ow on ow.org_id = o.id and ow.owner_type = 'organization'
     left join wallets uw on uw.org_id = p_org_id and uw.owner_type = 'user' and uw.owner_user_id = i.user_id
     left join wallets tw on tw.org_id = p_org_id and tw.owner_type = 'team' and tw.owner_team_id = i.team_id
     left join tokens k on k.id = i.key_id
-    cross join lateral (select case o.currency when 'USD' then 1 else rate_of(o.currency) end as rate) as x
     join lateral (select * from model_prices q where q.provider = i.provider and q.model = i.model and q.retired_at is null
       and q.effective_from <= now() order by q.effective_from desc limit 1) as p on true
+    cross join lateral (select case o.currency when 'USD' then 1 else rate_of(o.currency) end as rate) as x
+    cross join lateral (select coalesce(i.max_completion_tokens, least(p.max_output_tokens, o.default_max_completion_tokens))
+      as completion_tokens) as c
+    cross join lateral (select token_cost(p, i.estimated_prompt_tokens, c.completion_tokens) as nanos) as usd
+    -- The least that is left under the caps; a count of answers leaves all or nothing.
     cross join lateral (
       select min(case
-        when c.constraint_type = 'cost' then c.max_value * 1000000000 - coalesce(u.cost_nanos, 0)
-        when c.max_value >= coalesce(u.responses, 0) + 1 then 9000000000000000000
+        when q.constraint_type = 'cost' then q.max_value * 1000000000 - coalesce(u.cost_nanos, 0)
+        when q.max_value >= coalesce(u.responses, 0) + 1 then 9000000000000000000
         else -1 end) as room_nanos
-      from usage_constraints c
-      left join constraint_usage u on u.constraint_id = c.id and u.window_start = window_start(c.interval, v_now)
-      where c.agent_id = i.agent_id and c.archived_at is null and constraint_covers(c, i.provider, i.model)) as cap
+      from usage_constraints q
+      left join constraint_usage u on u.constraint_id = q.id and u.window_start = window_start(q.interval, v_now)
+      where q.agent_id = i.agent_id and q.archived_at is null and constraint_covers(q, i.provider, i.model)) as cap
     where o.id = p_org_id
     offset 0
   ) as f;
   if v_wallet_id is null or not v_is_usual then
-    return null;
-  end if;
-  if v_sweep_at <= v_now and exists (select 1 from reservations r where r.org_id = p_org_id and r.status = 'open'
-      and r.expires_at <= v_now) then
     return null;
   end if;
 
@@ -216,35 +218,48 @@ end $$;
 
 -- One commit for what waits in one organization's lane: settlements first, they give money back; then the calls that have
 -- waited for it; then new ones. What comes alone goes the short way, if it is usual. `p_traces` is what is said of the calls,
--- by the names that trace_of knows.
+-- by the names that trace_of knows; the short way tells nobody.
 create function lane_4(p_org_id text, p_settlements jsonb, p_redeems jsonb, p_reserves jsonb, p_traces text)
 returns setof item_answer language plpgsql
 set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_settlements integer := jsonb_array_length(p_settlements);
+  v_redeems integer := jsonb_array_length(p_redeems);
   v_reserves integer := jsonb_array_length(p_reserves);
   a item_answer;
 begin
   perform 1 from wallets w where w.org_id = p_org_id and w.owner_type = 'organization' for no key update;
-  perform set_config('svc.traces', p_traces, true);
   if v_settlements = 1 then
     a := settle_alone(p_org_id, p_settlements -> 0);
+    if a.op is not null then
+      return next a;
+      v_settlements := 0;
+    end if;
   end if;
-  if a.op is not null then
-    return next a;
-  elsif v_settlements > 0 then
-    return query select s.*, null::bigint, null::jsonb, null::timestamptz from settle_3(p_org_id, p_settlements) as s;
+  if v_settlements > 0 or v_redeems > 0 then
+    perform set_config('svc.traces', p_traces, true);
+    if v_settlements > 0 then
+      return query select s.*, null::bigint, null::jsonb, null::timestamptz from settle_3(p_org_id, p_settlements) as s;
+    end if;
+    if v_redeems > 0 then
+      return query select (r.answer).*, r.max_completion_tokens, r.warnings, r.resets_at from redeem(p_org_id, p_redeems) as r;
+    end if;
   end if;
-  if jsonb_array_length(p_redeems) > 0 then
-    return query select (r.answer).*, r.max_completion_tokens, r.warnings, r.resets_at from redeem(p_org_id, p_redeems) as r;
-  end if;
-  a := null;
   if v_reserves = 1 then
     a := reserve_alone(p_org_id, p_reserves -> 0);
+    if a.op is not null then
+      return next a;
+      return;
+    end if;
   end if;
-  if a.op is not null then
-    return next a;
-  elsif v_reserves > 0 then
+  if v_reserves > 0 then
+    perform set_config('svc.traces', p_traces, true);
     return query select (r.answer).*, r.max_completion_tokens, r.warnings, r.resets_at from reserve_2(p_org_id, p_reserves) as r;
   end if;
 end $$;
+
+comment on function post_entries is
+'The place that changes a balance, with reserve_alone and settle_alone, which do so for one entry. Under the organization''s
+lock it appends entries in the given order, moves each wallet once, and writes one wallet.balance_low if balance + reserved
+crosses the threshold downwards, with the call that did it. An entry that closes a call is nobody''s, also if a person''s step
+finds a hold overdue.';

@@ -23,10 +23,10 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
   { title: 'Prices', files: ['0005', '0024'] },
   {
     title: 'Reservations',
-    files: ['0006', '0011', '0020', '0022', '0025', '0026', '0037', '0047', '0051'],
+    files: ['0006', '0011', '0020', '0022', '0025', '0026', '0037', '0047', '0051', '0057'],
   },
   { title: 'Stored ids', files: ['0028'] },
-  { title: 'Caps on agents', files: ['0008'] },
+  { title: 'Caps on agents', files: ['0008', '0058'] },
   {
     title: 'Cost tickets',
     files: ['0010', '0012', '0013', '0019', '0023', '0035', '0045', '0046', '0049', '0054'],

@@ -23,7 +23,7 @@ import {
 } from './refusals';
 import { type StoredIds, type Verdict, verdictsIn } from './stored-ids';
 
-/** One row of the SQL type `lane_row`: the answer to one item. `code` is null if it went well. */
+/** The SQL type `item_answer`: the answer to one item. `code` is null if it went well. */
 export interface ItemAnswer {
   op: 'reserve' | 'settle' | 'redeem';
   n: number;
