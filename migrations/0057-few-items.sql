@@ -70,11 +70,11 @@ declare
   v_balance_nanos bigint;
   v_seq bigint;
 begin
-  if p_item ?| '{wallet_id,cost_ticket_id,fallbacks,session_max_actions,session_max_cost_usd}'
+  if p_item ?| '{wallet_id,cost_ticket_id,fallbacks,service_tier,region,session_max_actions,session_max_cost_usd}'
       or p_item ?| '{characters,seconds,web_searches,file_searches,containers,pages,image_output_tokens}' then
     return null;
   end if;
-  -- What the tables know, and what it comes to. Each row is found by a key, and none is read twice.
+  -- What the tables know, and what it comes to. Each row is found by its key, however small its table was when this was planned.
   select coalesce(f.is_usual and f.held_nanos <= f.room_nanos, false), f.currency, f.version_id, f.rate, f.estimated_nanos,
     f.held_nanos, f.completion_tokens,
     case when f.user_nanos >= f.held_nanos then f.user_wallet_id when f.team_nanos >= f.held_nanos then f.team_wallet_id
@@ -89,8 +89,17 @@ begin
       uw.id as user_wallet_id, uw.balance_nanos - uw.kept_nanos as user_nanos,
       tw.id as team_wallet_id, tw.balance_nanos - tw.kept_nanos as team_nanos,
       ow.id as org_wallet_id, ow.balance_nanos - ow.kept_nanos as org_nanos,
-      least(k.max_budget_nanos - k.spent_nanos - k.held_nanos, cap.room_nanos, 9000000000000000000) as room_nanos,
-      is_flat(p) and knows_tier(p, i.service_tier) and knows_region(p, i.region)
+      -- The least that the key's budget and the agent's caps leave; a count of answers leaves all or nothing.
+      least(9000000000000000000, k.max_budget_nanos - k.spent_nanos - k.held_nanos, (
+        select min(case
+          when q.constraint_type = 'cost' then q.max_value * 1000000000 - coalesce(u.cost_nanos, 0)
+          when q.max_value >= coalesce(u.responses, 0) + 1 then 9000000000000000000
+          else -1 end)
+        from usage_constraints q
+        left join lateral (select * from constraint_usage o where o.constraint_id = q.id
+          and o.window_start = window_start(q.interval, v_now) limit 1) as u on true
+        where q.agent_id = i.agent_id and q.archived_at is null and constraint_covers(q, i.provider, i.model))) as room_nanos,
+      is_flat(p)
         and (i.key_id is null or (k.org_id = p_org_id and coalesce(k.revoked_at > v_now, true) and coalesce(k.expires_at > v_now, true)))
         and (i.secret_id is null or exists (select 1 from token_secrets s where s.id = i.secret_id and s.token_id = i.key_id
           and coalesce(s.expires_at > v_now, true)))
@@ -116,15 +125,6 @@ begin
     cross join lateral (select coalesce(i.max_completion_tokens, least(p.max_output_tokens, o.default_max_completion_tokens))
       as completion_tokens) as c
     cross join lateral (select token_cost(p, i.estimated_prompt_tokens, c.completion_tokens) as nanos) as usd
-    -- The least that is left under the caps; a count of answers leaves all or nothing.
-    cross join lateral (
-      select min(case
-        when q.constraint_type = 'cost' then q.max_value * 1000000000 - coalesce(u.cost_nanos, 0)
-        when q.max_value >= coalesce(u.responses, 0) + 1 then 9000000000000000000
-        else -1 end) as room_nanos
-      from usage_constraints q
-      left join constraint_usage u on u.constraint_id = q.id and u.window_start = window_start(q.interval, v_now)
-      where q.agent_id = i.agent_id and q.archived_at is null and constraint_covers(q, i.provider, i.model)) as cap
     where o.id = p_org_id
     offset 0
   ) as f;
@@ -171,8 +171,10 @@ declare
   v_cost_nanos bigint;
   v_entry_id text;
 begin
-  if p_item ->> 'outcome' <> 'completed' or jsonb_path_exists(v_usage - '{prompt_tokens,completion_tokens,reasoning_tokens}'::text[],
-      '$.* ? (@ > 0)') then
+  -- Tokens alone count, and of those no kind that has a price of its own.
+  if (case when p_item ->> 'outcome' = 'completed' and jsonb_typeof(v_usage) = 'object'
+      then jsonb_path_exists(v_usage - '{prompt_tokens,completion_tokens,reasoning_tokens}'::text[], '$.* ? (@ > 0)')
+      else true end) then
     return null;
   end if;
   select r.id, r.key_id, r.wallet_id, r.wallet_owner_type, r.currency, r.estimated_nanos, r.held_nanos, r.expires_at, r.provider,
@@ -185,9 +187,9 @@ begin
       and is_flat(p) and knows_tier(p, v_usage ->> 'service_tier') and knows_region(p, v_usage ->> 'region') as is_usual
   into f
   from reservations r
-  join wallets w on w.id = r.wallet_id
-  join model_prices p on p.version_id = r.price_version_id
-  join organizations o on o.id = r.org_id
+  cross join lateral (select * from wallets q where q.id = r.wallet_id limit 1) as w
+  cross join lateral (select * from model_prices q where q.version_id = r.price_version_id limit 1) as p
+  join organizations o on o.id = p_org_id
   where r.id = p_item ->> 'reservation_id';
 
   if not coalesce(f.is_usual and f.cost_nanos <= f.bound_nanos, false) or (f.cost_nanos = 0 and not f.free)

@@ -228,7 +228,7 @@ function settleOf(world: World, given: Given<typeof settle>): calls.Settle | und
     reservation_id,
     request_id,
     outcome: given.outcome,
-    usage: given.outcome === 'completed' || given.prompt > 40 ? usage(counts) : undefined,
+    usage: given.prompt > (given.outcome === 'completed' ? 4 : 40) ? usage(counts) : undefined,
     usage_source: given.source,
     ...(given.model && { provider: 'openai', model: given.model }),
   });
