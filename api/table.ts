@@ -1,3 +1,4 @@
+import { gatewayEventRoutes } from './machine/events';
 import { gatewayConfigRoutes } from './machine/gateway-config';
 import { gatewayRoutes } from './machine/routes';
 import { paymentAdminRoutes } from './payments/admin';
@@ -42,6 +43,7 @@ export const routes = [
   ...gatewayRoutes,
   ...gatewayConfigRoutes,
   ...eventRoutes,
+  ...gatewayEventRoutes,
   ...auditEventRoutes,
   ...operationRoutes,
   ...workerRoutes,

@@ -168,17 +168,18 @@ export interface GatewayEvent {
  * change nothing.
  */
 export async function record(db: Db, given: readonly GatewayEvent[]): Promise<number> {
-  const rows = await many(
-    db,
-    `insert into events (id, created_at, org_id, type, action, agent_id, request_id, trace_label, payload)
-     select g.id, id_time(g.id), g.org_id, g.type, g.action, g.agent_id, g.request_id, g.trace_label, g.payload
-     from jsonb_to_recordset(:given) as g (id text, org_id text, type text, action text, agent_id text, request_id text,
-       trace_label text, payload jsonb)
-     where g.org_id = :platform or exists (select 1 from organizations o where o.id = g.org_id)
-     on conflict do nothing returning id`,
-    { given: JSON.stringify(given), platform: PLATFORM_STREAM },
-  );
+  const rows = await many(db, insertion(), { events: JSON.stringify(given) });
   return rows.length;
+}
+
+/** The statement of it, also within another one: `sources` is what there must be rows of. */
+export function insertion(sources = ''): string {
+  return `insert into events (id, created_at, org_id, type, action, agent_id, request_id, trace_label, payload)
+     select g.id, id_time(g.id), g.org_id, g.type, g.action, g.agent_id, g.request_id, g.trace_label, g.payload
+     from ${sources}jsonb_to_recordset(:events) as g (id text, org_id text, type text, action text, agent_id text, request_id text,
+       trace_label text, payload jsonb)
+     where g.org_id = '${PLATFORM_STREAM}' or exists (select 1 from organizations o where o.id = g.org_id)
+     on conflict do nothing returning id`;
 }
 
 const DAYS_AHEAD = 7;

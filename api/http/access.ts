@@ -1,5 +1,6 @@
 import type { Context } from 'koa';
 import { AppError } from '../../domain/errors';
+import type { LivingToken } from '../../domain/people/living-tokens';
 import * as members from '../../domain/people/members';
 import * as organizations from '../../domain/people/organizations';
 import { isPlatformAdmin } from '../../domain/people/rights';
@@ -19,6 +20,8 @@ export interface Principal {
   org_id: string | null;
   user_id: string | null;
   scopes: readonly Permission[];
+  /** The hash of a key that is only remembered: what it asks for must look at it. */
+  unchecked_key?: string | undefined;
 }
 
 /** The sources against which credentials are checked. Without `jwt` only keys are accepted. */
@@ -32,6 +35,11 @@ export interface Sources {
 export interface Access {
   label: string;
   check: (http: Context, sources: Sources) => Promise<Principal>;
+  /**
+   * The caller by a key that was good before, without a look at it; for a handler that has it
+   * looked at together with what it does.
+   */
+  remembered?: (http: Context, sources: Sources) => Principal | undefined;
 }
 
 const nobody: Principal = { id: '', org_id: null, user_id: null, scopes: [] };
@@ -87,6 +95,16 @@ export const controlPlane: Access = {
   },
 };
 
+/** The same for a batch, whose items have the key looked at in their own transaction. */
+export const controlPlaneOfBatch: Access = {
+  ...controlPlane,
+  remembered: (http, { keys }) => {
+    const known = http.get('origin') ? undefined : keys.remembered(bearerOf(http) ?? '');
+    if (known === undefined) return undefined;
+    return { ...principalOf(known.token), unchecked_key: known.hash };
+  },
+};
+
 /**
  * The organization a call acts on: the caller's own, or the one a platform admin names.
  * Another organization than one's own is 404, as if it did not exist.
@@ -127,7 +145,7 @@ async function ofOrganization(http: Context, sources: Sources): Promise<Principa
 }
 
 async function authenticate(http: Context, { db, keys, jwt }: Sources): Promise<Principal> {
-  const key = /^Bearer\s+(\S+)$/i.exec(http.get('authorization'))?.[1];
+  const key = bearerOf(http);
   if (key === undefined)
     throw new AppError(
       'invalid_credential',
@@ -144,7 +162,15 @@ async function authenticate(http: Context, { db, keys, jwt }: Sources): Promise<
       'A gateway key works at the gateway; the control plane takes access keys.',
     );
   }
-  return { id: token.id, org_id: token.org_id, user_id: token.user_id, scopes: token.scopes };
+  return principalOf(token);
+}
+
+function bearerOf(http: Context): string | undefined {
+  return /^Bearer\s+(\S+)$/i.exec(http.get('authorization'))?.[1];
+}
+
+function principalOf({ id, org_id, user_id, scopes }: LivingToken): Principal {
+  return { id, org_id, user_id, scopes };
 }
 
 /**

@@ -155,7 +155,8 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
   const { pools, keyrings, jwt, buckets, shares } = connections;
   const pool = poolOf(row);
   const sources = { db: pools[pool], keys: keyrings[pool], jwt };
-  const principal = await row.access.check(http, sources);
+  const principal =
+    row.access.remembered?.(http, sources) ?? (await row.access.check(http, sources));
   addToLine(http, callerOf(principal));
   const caller = { pool, sources, principal };
   if (pool === 'machine') return answer(row, http, connections, { ...caller, db: sources.db });

@@ -1,19 +1,25 @@
-import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate } from 'node:timers/promises';
 import { AppError, isAppError } from '../../domain/errors';
+import type { GatewayEvent } from '../../domain/events';
 import type * as calls from '../../domain/ledger/calls';
 import * as reservations from '../../domain/ledger/reservations';
 import * as storedIds from '../../domain/ledger/stored-ids';
-import {
-  cannotWorkNow,
-  type Db,
-  isCanceled,
-  isTransient,
-  isUnreachable,
-  withRetry,
-} from '../../domain/sql';
-import { membersOf, type TraceMembers } from '../../domain/trace';
+import { cannotWorkNow, type Db, isCanceled } from '../../domain/sql';
+import { membersOf } from '../../domain/trace';
 import { createDeferred } from '../../runtime/deferred';
 import type { Logger } from '../../runtime/log';
+import {
+  type Batch,
+  commit,
+  commitSingly,
+  type Item,
+  type ItemBody,
+  itemsOf,
+  leaveUntold,
+  type Op,
+  type Told,
+  untold,
+} from './commits';
 
 type ItemAnswer = reservations.ItemAnswer;
 
@@ -21,48 +27,12 @@ type ItemAnswer = reservations.ItemAnswer;
 const ITEMS_MAX = 64;
 /** The most items of one organization that may wait before callers get 503. */
 const WAITING_MAX = 4_000;
-/**
- * Pauses before a batch of unknown outcome is sent again; it is the same batch, and every item has
- * an id.
- */
-const RESEND_MS = [50, 250, 1_000];
-
 export type Batches = ReturnType<typeof openBatches>;
-
-type Op = ItemAnswer['op'];
-
-/**
- * Items of each kind, in the order of the commit: who gives money back, who has waited for it, who
- * is new.
- */
-type Batch = Record<Op, Item[]>;
-
-interface ItemBody {
-  /**
-   * `reserve:<request_id>`, `redeem:<request_id>` or `settle:<id>`: a second item under it shares
-   * the first one's answer.
-   */
-  id: string;
-  /** The body as text: items share an answer only if it is equal. */
-  text: string;
-  body: Record<string, unknown>;
-  /** What is said of its call, and the name that the ledger finds it by. */
-  trace?: TraceMembers | undefined;
-  name: string;
-  /** The stored ids that a reserve names, and those that a settle has made. */
-  named?: ReturnType<typeof storedIds.namedBy>;
-  made?: ReturnType<typeof storedIds.madeBy>;
-}
-
-interface Item extends ItemBody {
-  answer: Promise<ItemAnswer>;
-  resolve: (row: ItemAnswer) => void;
-  reject: (error: unknown) => void;
-}
 
 /** The items that wait for one organization's lock. */
 interface Queue {
   org_id: string;
+  told: Told[];
   waiting: Batch;
   /** Every item without an answer, also those of the batch that is out. */
   byId: Map<string, Item>;
@@ -80,9 +50,9 @@ export function openBatches(db: Db, log: Logger) {
   async function add(op: Op, org_id: string, given: ItemBody): Promise<ItemAnswer> {
     const queue = queues.get(org_id) ?? addQueue(queues, org_id);
     const earlier = queue.byId.get(given.id);
-    if (earlier?.text === given.text) return earlier.answer;
+    if (earlier?.text === given.text && earlier.key === given.key) return earlier.answer;
     if (earlier) {
-      // The same id with another body waits its turn, so that the ledger sees two items.
+      // The same id with another body or key waits its turn, so that the ledger sees two items.
       await earlier.answer.catch(() => undefined);
       return add(op, org_id, given);
     }
@@ -101,16 +71,32 @@ export function openBatches(db: Db, log: Logger) {
       await send(db, queue, log);
     }
     queues.delete(queue.org_id);
+    // Whose items have shared the answers of others.
+    leaveUntold(queue.told);
   }
 
   return {
     /**
      * Refusals are rows (`code`), here and below; throws only if the ledger is away or the
-     * organization's queue is full.
+     * organization's queue is full, or with `invalid_credential` if the key whose hash is given is
+     * not good any more.
      */
-    reserve: (body: calls.Reserve) => add('reserve', body.org_id, reserveOf(body)),
-    settle: (body: calls.Settle) => add('settle', body.org_id, settleOf(body)),
+    reserve: (body: calls.Reserve, key?: string) =>
+      add('reserve', body.org_id, { ...reserveOf(body), key }),
+    settle: (body: calls.Settle, key?: string) =>
+      add('settle', body.org_id, { ...settleOf(body), key }),
     redeem: (body: calls.Redeem) => add('redeem', body.org_id, redeemOf(body)),
+    /**
+     * Writes events of a gateway in the transaction of the items that wait now. Throws 503 if there
+     * are none, or what they need is done apart; then no event is written.
+     */
+    tell: (org_id: string, key: string | undefined, events: readonly GatewayEvent[]) => {
+      const queue = queues.get(org_id);
+      if (queue === undefined || key === undefined) throw untold();
+      return new Promise<void>((resolve, reject) => {
+        queue.told.push({ events, key, resolve, reject });
+      });
+    },
     /** Resolves when every item is committed. */
     async close(): Promise<void> {
       while (queues.size > 0) await Promise.all([...queues.values()].map(({ running }) => running));
@@ -146,7 +132,7 @@ function redeemOf(redeem: calls.Redeem): ItemBody {
 
 function addQueue(queues: Map<string, Queue>, org_id: string): Queue {
   const waiting = { settle: [], redeem: [], reserve: [] };
-  const queue: Queue = { org_id, waiting, byId: new Map(), running: undefined };
+  const queue: Queue = { org_id, told: [], waiting, byId: new Map(), running: undefined };
   queues.set(org_id, queue);
   return queue;
 }
@@ -176,9 +162,11 @@ function enqueue(queue: Queue, op: Op, given: ItemBody): Item {
 /** Sends the next batch, and answers all its items. */
 async function send(db: Db, queue: Queue, log: Logger): Promise<void> {
   const batch = nextBatch(queue.waiting);
+  const told = queue.told.splice(0);
   try {
-    await commit(db, queue.org_id, batch);
+    await commit(db, queue.org_id, batch, told);
   } catch (error) {
+    leaveUntold(told);
     const is_hopeless = cannotWorkNow(error) && !isCanceled(error);
     if (is_hopeless || (isAppError(error) && error.code === 'unavailable')) {
       for (const item of itemsOf(batch)) item.reject(error);
@@ -201,69 +189,4 @@ function nextBatch(waiting: Batch): Batch {
     redeem: take(waiting.redeem),
     reserve: take(waiting.reserve),
   };
-}
-
-function itemsOf({ settle, redeem, reserve }: Batch): Item[] {
-  return [...settle, ...redeem, ...reserve];
-}
-
-async function commitSingly(db: Db, org_id: string, batch: Batch): Promise<void> {
-  for (const op of ['settle', 'redeem', 'reserve'] as const) {
-    for (const item of batch[op]) {
-      const alone = { settle: [], redeem: [], reserve: [], [op]: [item] };
-      await commit(db, org_id, alone).catch(item.reject);
-    }
-  }
-}
-
-async function commit(db: Db, org_id: string, batch: Batch): Promise<void> {
-  const bodies = {
-    settlements: batch.settle.map(bodyOf),
-    redeems: batch.redeem.map(bodyOf),
-    reserves: batch.reserve.map(bodyOf),
-    traces: tracesOf(itemsOf(batch)),
-    stored: storedOf(batch),
-  };
-  const rows = await resend(() => withRetry(() => reservations.reserveBatch(db, org_id, bodies)));
-  const left = new Set(itemsOf(batch));
-  for (const row of rows) {
-    const item = batch[row.op][row.n - 1];
-    item?.resolve(row);
-    if (item !== undefined) left.delete(item);
-  }
-  // Empty unless a stored function forgot an item; then its caller must not wait for ever.
-  for (const item of left) {
-    item.reject(new AppError('internal_error', 'The ledger did not answer this item.'));
-  }
-}
-
-/** Repeats a call if the connection broke, so that its outcome is unknown. */
-async function resend<T>(call: () => Promise<T>): Promise<T> {
-  for (const pause_ms of RESEND_MS) {
-    try {
-      return await call();
-    } catch (error) {
-      if (!isUnreachable(error) || isTransient(error)) throw error;
-      await sleep(pause_ms);
-    }
-  }
-  return call();
-}
-
-/** Undefined if nothing is said of any of their calls. */
-function tracesOf(items: readonly Item[]): Record<string, TraceMembers> | undefined {
-  const told = items.filter(({ trace }) => trace !== undefined);
-  if (told.length === 0) return undefined;
-  return Object.fromEntries(told.map(({ name, trace }) => [name, trace as TraceMembers]));
-}
-
-/** Undefined if no item has stored ids. */
-function storedOf({ settle, reserve }: Batch): storedIds.StoredIds | undefined {
-  const made = settle.flatMap((item) => item.made ?? []);
-  const named = reserve.flatMap((item, at) => (item.named ? { ...item.named, n: at + 1 } : []));
-  return made.length + named.length === 0 ? undefined : { made, named };
-}
-
-function bodyOf({ body }: Item): Record<string, unknown> {
-  return body;
 }

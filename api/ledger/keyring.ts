@@ -7,6 +7,12 @@ const HASHES_MAX = 10_000;
 
 export type Keyring = ReturnType<typeof createKeyring>;
 
+/** A service's key that was good when it was looked at last. */
+interface Remembered {
+  hash: string;
+  token: tokens.LivingToken;
+}
+
 interface KeyCheck {
   hash: string;
   resolve: (token: tokens.LivingToken) => void;
@@ -16,10 +22,12 @@ interface KeyCheck {
 /**
  * Checks keys against the database, never against memory: a revoked key is refused at once. Checks
  * that come while one is out go together in the next, which begins after they came, so that none is
- * answered from before its own time.
+ * answered from before its own time. What it remembers of services serves those who have the key
+ * looked at later, with what it asks for.
  */
 export function createKeyring(db: Db) {
   const hashes = new Map<string, string>();
+  const services = new Map<string, Remembered>();
   let waiting: KeyCheck[] = [];
   let is_out = false;
 
@@ -47,9 +55,19 @@ export function createKeyring(db: Db) {
         waiting.push({ hash, resolve, reject });
       });
       if (!is_out) void run();
-      return token;
+      services.delete(key);
+      const found = await token;
+      if (isService(found)) services.set(key, { hash, token: found });
+      return found;
     },
+    /** The key of a service that was good when it was checked last: whoever asks must check it. */
+    remembered: (key: string): Remembered | undefined => services.get(key),
   };
+}
+
+/** Of nobody, whose role would decide what it may do. */
+function isService({ token_type, user_id, scopes }: tokens.LivingToken): boolean {
+  return token_type === 'access' && user_id === null && scopes.includes('control_plane');
 }
 
 async function hashOf(key: string): Promise<string | undefined> {

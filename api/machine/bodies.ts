@@ -19,6 +19,7 @@ import type {
 import type { VerifyBody } from '../../domain/people/identity';
 import type { TraceMembers } from '../../domain/trace';
 import type { Members } from '../http/fields';
+import { gatewayEvents } from './events';
 
 const id = z.string().min(1).max(200);
 const count = z.int().min(0);
@@ -201,6 +202,12 @@ export const verifyBody = z
   });
 
 export const batchBody = z.strictObject({
+  events: z
+    .strictObject({ id, items: gatewayEvents })
+    .describe(
+      'Events of the gateway, written in the transaction of an item; 503 if none could take them.',
+    )
+    .optional(),
   items: z
     .array(
       z.strictObject({

@@ -24,9 +24,11 @@ export function reserve(ctx: Ctx, body: ReserveBody) {
   return ctx.tracing ? inItemSpan(ctx, 'reserve', body, reserveNow) : reserveNow(ctx, body);
 }
 
-async function reserveNow({ db, batches, http }: Ctx, body: ReserveBody): Promise<Reservation> {
+async function reserveNow(ctx: Ctx, body: ReserveBody): Promise<Reservation> {
+  const { db, batches, http, principal } = ctx;
   requireGatewayVersion(http);
-  const row = await batches.reserve({ ...body, request_id: body.request_id ?? newId('req') });
+  const reserve = { ...body, request_id: body.request_id ?? newId('req') };
+  const row = await batches.reserve(reserve, principal.unchecked_key);
   await failIfSessionSpent(db, row, body);
   return reservations.reserveAnswer(row, body);
 }
@@ -44,7 +46,7 @@ export function settle(ctx: Ctx, body: SettleBody) {
   return ctx.tracing ? inItemSpan(ctx, 'settle', body, settleNow) : settleNow(ctx, body);
 }
 
-async function settleNow({ db, batches }: Ctx, body: SettleBody): Promise<Settlement> {
+async function settleNow({ db, batches, principal }: Ctx, body: SettleBody): Promise<Settlement> {
   const { reservation_id, request_id, outcome } = body;
   if ((reservation_id === undefined) === (request_id === undefined)) {
     throw new AppError('invalid_field', 'Name either reservation_id or request_id.', {
@@ -63,7 +65,10 @@ async function settleNow({ db, batches }: Ctx, body: SettleBody): Promise<Settle
   }
   const org_id = body.org_id ?? (await reservations.orgOf(db, reservation_id as string));
   return reservations.settleAnswer(
-    await batches.settle({ ...body, org_id, usage: body.usage ?? noUsage }),
+    await batches.settle(
+      { ...body, org_id, usage: body.usage ?? noUsage },
+      principal.unchecked_key,
+    ),
   );
 }
 

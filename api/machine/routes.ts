@@ -1,5 +1,5 @@
 import * as answers from '../answers/machine';
-import { controlPlane } from '../http/access';
+import { controlPlane, controlPlaneOfBatch } from '../http/access';
 import { route } from '../http/route';
 import { batch } from './batch';
 import { batchBody, extendBody, redeemBody, reserveBody, settleBody, verifyBody } from './bodies';
@@ -47,7 +47,7 @@ export const gatewayRoutes = [
   route({
     method: 'post',
     path: '/v1/gateway/wallets/batch',
-    access: controlPlane,
+    access: controlPlaneOfBatch,
     input: batchBody,
     handler: batch,
     summary:

@@ -6,13 +6,7 @@ import { isPlatformAdmin } from '../../domain/people/rights';
 import { cannotWorkNow } from '../../domain/sql';
 import { toWire } from '../../runtime/wire';
 import * as answers from '../answers/events';
-import {
-  type Access,
-  actingOrg,
-  anyPermission,
-  controlPlane,
-  type Principal,
-} from '../http/access';
+import { type Access, actingOrg, anyPermission, type Principal } from '../http/access';
 import type { Follower } from '../http/event-streams';
 import { id, instant } from '../http/fields';
 import { type Ctx, route } from '../http/route';
@@ -35,37 +29,6 @@ const followed = z.strictObject({
   type: kind.optional(),
   action: id.optional(),
 });
-
-const gatewayEvent = z.strictObject({
-  id: z
-    .string()
-    .regex(/^evt_[0-9a-f]{32}$/, 'must be evt_ and 32 hex digits, the first 12 its time'),
-  org_id: id,
-  type: z.enum(events.gatewayTypes),
-  action: id.nullish(),
-  agent_id: id.nullish(),
-  request_id: id.nullish(),
-  trace_label: id.nullish(),
-  payload: z.record(z.string(), z.unknown()).refine(isPlain, {
-    message: 'may nest 16 levels, hold 32 kB, and no key that ends in _nanos',
-  }),
-});
-const batch = z.strictObject({ items: z.array(gatewayEvent).min(1).max(500) });
-
-/** Payloads are shown as they are: keys of money in nanos are the control plane's own. */
-function isPlain(payload: unknown): boolean {
-  return isPlainValue(payload, 0) && JSON.stringify(payload).length <= 32_768;
-}
-
-function isPlainValue(value: unknown, depth: number): boolean {
-  if (depth > 16) return false;
-  if (typeof value !== 'object' || value === null) return true;
-  for (const key of Object.keys(value)) {
-    if (key.endsWith('_nanos')) return false;
-    if (!isPlainValue((value as Record<string, unknown>)[key], depth + 1)) return false;
-  }
-  return true;
-}
 
 const seeing: Access = anyPermission('events:read', 'org:billing');
 
@@ -97,15 +60,6 @@ export const eventRoutes = [
     summary: 'One event.',
     answer: answers.event,
   }),
-  route({
-    method: 'post',
-    path: '/v1/gateway/events',
-    access: controlPlane,
-    input: batch,
-    handler: record,
-    summary: 'Events of a gateway; each id is written once.',
-    answer: answers.recorded,
-  }),
 ];
 
 async function filterOf(
@@ -135,23 +89,6 @@ async function show(ctx: Ctx, { id: event_id, org_id }: z.infer<typeof shown>) {
   if (org_id === undefined && isPlatformAdmin(principal))
     return events.get(db, event_id, { org_id: null, visible: visibleTo(principal) });
   return events.get(db, event_id, await filterOf(ctx, { org_id }));
-}
-
-// A gateway keeps unsent events for a while; one older than a week comes from a broken clock.
-const AGE_MS_MAX = 7 * 86_400_000;
-const AHEAD_MS_MAX = 60_000;
-
-async function record({ db }: Ctx, { items }: z.infer<typeof batch>) {
-  const now = Date.now();
-  for (const [at, { id: event_id }] of items.entries()) {
-    const param = `items.${at}.id`;
-    const age_ms = now - events.timeOfId(event_id, param).getTime();
-    if (age_ms <= AGE_MS_MAX && age_ms >= -AHEAD_MS_MAX) continue;
-    throw new AppError('invalid_field', `${param} names a time that is not of the last 7 days.`, {
-      param,
-    });
-  }
-  return { recorded: await events.record(db, items) };
 }
 
 const RECONNECT_MS = 2_000;

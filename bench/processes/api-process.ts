@@ -43,6 +43,7 @@ function withoutBatches(pool: Db): Batches {
   return {
     reserve: (body) => send(body.org_id, { reserves: [reservations.reserveItem(body)] }),
     settle: (body) => send(body.org_id, { settlements: [reservations.settleItem(body)] }),
+    tell: () => Promise.reject(new Error('Nobody sends events here.')),
     redeem: (body) => send(body.org_id, { redeems: [reservations.redeemItem(body)] }),
     close: async () => undefined,
   };

@@ -1,3 +1,4 @@
+import type { GatewayEvent } from '../events';
 import type { TraceMembers } from '../trace';
 
 // The contract between gateway and API: the bodies and answers of the machine routes. The gateway
@@ -226,6 +227,8 @@ export interface Extension {
 /** Many calls in one; the answer is one `BatchLine` an item, each as soon as it is there. */
 export interface Batch {
   items: BatchItem[];
+  /** Written in the transaction of an item; refused, with 503, where that cannot be. */
+  events?: { id: string; items: GatewayEvent[] } | undefined;
 }
 
 export interface BatchItem {

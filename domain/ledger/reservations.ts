@@ -56,7 +56,8 @@ export interface ItemAnswer {
 /** The columns of `lane_row` as one flat row. */
 export const answerColumns = '(r.answer).*, r.max_completion_tokens, r.warnings, r.resets_at';
 
-interface Bodies {
+/** The items of a batch, and what is said of their calls. */
+export interface Bodies {
   settlements?: readonly object[];
   redeems?: readonly object[];
   reserves?: readonly object[];
@@ -73,18 +74,9 @@ interface Bodies {
  * no particular order: `op` and `n` (1-based) name the item. Throws only if nothing at all was
  * written.
  */
-export async function reserveBatch(
-  db: Db,
-  org_id: string,
-  { settlements = [], redeems = [], reserves = [], traces, stored }: Bodies,
-): Promise<ItemAnswer[]> {
-  const bindings = {
-    org_id,
-    settlements: JSON.stringify(settlements),
-    redeems: JSON.stringify(redeems),
-    reserves: JSON.stringify(reserves),
-    traces: traces === undefined ? null : JSON.stringify(traces),
-  };
+export async function reserveBatch(db: Db, org_id: string, bodies: Bodies): Promise<ItemAnswer[]> {
+  const { stored, reserves = [] } = bodies;
+  const bindings = bindingsOf(org_id, bodies);
   if (stored === undefined) {
     return prepared<ItemAnswer>(
       db,
@@ -101,6 +93,20 @@ export async function reserveBatch(
     { ...bindings, made: JSON.stringify(stored.made), named: JSON.stringify(stored.named) },
   );
   return withVerdicts(rows, reserves.length);
+}
+
+/** The arguments of `lane_4`. */
+export function bindingsOf(
+  org_id: string,
+  { settlements = [], redeems = [], reserves = [], traces }: Bodies,
+) {
+  return {
+    org_id,
+    settlements: JSON.stringify(settlements),
+    redeems: JSON.stringify(redeems),
+    reserves: JSON.stringify(reserves),
+    traces: traces === undefined ? null : JSON.stringify(traces),
+  };
 }
 
 type RowWithVerdicts = Omit<ItemAnswer, 'op'> & {

@@ -1,4 +1,4 @@
-import { type Db, many, maybe } from '../sql';
+import { type Db, many, maybe, prepared } from '../sql';
 import { invalidKey, type TokenType } from './keys';
 import { type Permission, type Role, rolePermissions } from './roles';
 
@@ -33,8 +33,9 @@ export async function findLiving(
   db: Db,
   hashes: readonly string[],
 ): Promise<Map<string, LivingToken>> {
-  const found = await many<FoundToken>(
+  const found = await prepared<FoundToken>(
     db,
+    'living_tokens',
     `select s.hash, t.id, s.id as secret_id, t.org_id, t.token_type, t.scopes, t.user_id, t.team_id, t.agent_id,
        t.allowed_models, least(t.expires_at, s.expires_at) as expires_at, m.role,
        coalesce(t.last_used_at < clock_timestamp() - interval '1 minute', true) as is_unnoted

@@ -20,6 +20,15 @@ export interface Item {
   answer(reply: Reply): void;
 }
 
+/** Events that travel with a batch. */
+export interface Load {
+  id: string;
+  /** The list as it stands in the batch. */
+  text: string;
+  /** Called once; false: they are to go another way. */
+  answer(is_taken: boolean): void;
+}
+
 /**
  * One batch that was sent: undici calls it with the answer, which answers the items line by line.
  */
@@ -27,6 +36,7 @@ export class SentBatch implements Dispatcher.DispatchHandler {
   /** The next batch waits until this one is answered, or has been out for a while. */
   holds_next = true;
   timer: NodeJS.Timeout | undefined;
+  load: Load | undefined;
   private readonly items: Map<string, Item>;
   private readonly clock: Clock;
   private readonly onEnd: (refusal?: Reply) => void;
@@ -34,7 +44,12 @@ export class SentBatch implements Dispatcher.DispatchHandler {
   private tail = '';
   private decoder = new TextDecoder();
 
-  constructor(items: Item[], clock: Clock, onEnd: (refusal?: Reply) => void) {
+  constructor(
+    items: Item[],
+    clock: Clock,
+    { load, onEnd }: { load: Load | undefined; onEnd: (refusal?: Reply) => void },
+  ) {
+    this.load = load;
     this.items = new Map(items.map((item) => [item.id, item]));
     this.clock = clock;
     this.onEnd = onEnd;
@@ -77,11 +92,18 @@ export class SentBatch implements Dispatcher.DispatchHandler {
     this.onEnd();
   }
 
+  private answerLoad(is_taken: boolean): void {
+    this.load?.answer(is_taken);
+    this.load = undefined;
+  }
+
   private lines(text: string): void {
     for (const line of text.split('\n')) {
       const parsed = line === '' ? undefined : (parseReply(line) as BatchLine | undefined);
-      const item = parsed && this.items.get(parsed.id);
-      if (item === undefined || parsed === undefined) continue;
+      if (parsed === undefined) continue;
+      if (parsed.id === this.load?.id) this.answerLoad(parsed.status === 200);
+      const item = this.items.get(parsed.id);
+      if (item === undefined) continue;
       this.items.delete(item.id);
       item.answer({ status: parsed.status, body: parsed.body as Reply['body'] });
     }

@@ -1,6 +1,6 @@
 import { type Dispatcher, Pool } from 'undici';
 import type { BatchItem } from '../../domain/ledger/calls';
-import { type Item, SentBatch } from './batch';
+import { type Item, type Load, SentBatch } from './batch';
 import { type Clock, createClock } from './clock';
 import { type NoReply, parseReply, type Reply } from './replies';
 
@@ -26,8 +26,8 @@ interface Address {
 // longer than this, so that it delays no other.
 const HOLD_NEXT_MS = 25;
 // Settlements that travel with reserves cost the ledger no call of their own; most of a call's
-// price does not depend on how many items it has.
-const SETTLE_LINGER_MS = 5;
+// price does not depend on how many items it has. Ten people make a call each 50 ms or so.
+const SETTLE_LINGER_MS = 100;
 const BATCHES_OUT_MAX = 32;
 const ITEMS_MAX = 64;
 // Half of the control plane's limit for one body.
@@ -35,6 +35,8 @@ const BYTES_MAX = 524_288;
 const BATCH_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 2_000;
 const RESEND_MS = 100;
+// A control plane that refused a batch with events may be of the version before, for so long.
+const NO_EVENTS_MS = 60_000;
 
 /** Opens the connections over which reserves and settlements travel together. */
 export function openBatches(address: Address): Batches {
@@ -57,6 +59,8 @@ export class Batches {
   private is_paused = false;
   private is_send_due = false;
   private lingering: NodeJS.Timeout | undefined;
+  private takeEvents: (() => Omit<Load, 'id'> | undefined) | undefined;
+  private no_events_until = Number.NEGATIVE_INFINITY;
 
   constructor({ urls, headers }: Address) {
     const parsed = urls.map((url) => new URL(url));
@@ -67,10 +71,14 @@ export class Batches {
     this.headers = { ...headers, 'content-type': 'application/json' };
   }
 
+  /** From now on what this gives travels with the batches that have settlements. */
+  carryEvents(take: () => Omit<Load, 'id'> | undefined): void {
+    this.takeEvents = take;
+  }
+
   /** Sends an item with the next batch. */
   send(op: Op, body: object, timeout_ms: number): Promise<Reply | NoReply> {
-    this.last_id += 1;
-    const id = this.last_id.toString(36);
+    const id = this.nextId();
     const text = `{"id":"${id}","op":"${op}","body":${JSON.stringify(body)}}`;
     return new Promise((resolve) => {
       const timer = setTimeout(() => {
@@ -160,7 +168,9 @@ export class Batches {
   }
 
   private sendLater(): void {
-    this.lingering ??= setTimeout(() => this.sendSoon(), SETTLE_LINGER_MS);
+    // They fill a batch by themselves.
+    if (this.queue.length >= ITEMS_MAX) this.sendSoon();
+    else this.lingering ??= setTimeout(() => this.sendSoon(), SETTLE_LINGER_MS);
   }
 
   private sendNext(): void {
@@ -193,7 +203,9 @@ export class Batches {
   private sendBatch(items: Item[]): void {
     const at = this.current;
     for (const item of items) item.at = at;
-    const batch = new SentBatch(items, this.clock, (refusal) => this.ended(batch, at, refusal));
+    const load = this.loadFor(items);
+    const onEnd = (refusal?: Reply): void => this.ended(batch, at, refusal);
+    const batch = new SentBatch(items, this.clock, { load, onEnd });
     this.out += 1;
     this.holding_next += 1;
     batch.timer = setTimeout(() => {
@@ -204,11 +216,24 @@ export class Batches {
       method: 'POST',
       path: `${this.paths[at]}/v1/gateway/wallets/batch`,
       headers: this.headers,
-      body: `{"items":[${items.map(({ text }) => text).join(',')}]}`,
+      body: `{"items":[${items.map(({ text }) => text).join(',')}]${eventsIn(load)}}`,
       headersTimeout: BATCH_TIMEOUT_MS,
       bodyTimeout: BATCH_TIMEOUT_MS,
     };
     this.poolAt(at).dispatch(options, batch);
+  }
+
+  /** The waiting events, with what settles their calls. */
+  private loadFor(items: readonly Item[]): Load | undefined {
+    if (performance.now() < this.no_events_until) return undefined;
+    if (!items.some(({ is_patient }) => is_patient)) return undefined;
+    const taken = this.takeEvents?.();
+    return taken && { id: this.nextId(), ...taken };
+  }
+
+  private nextId(): string {
+    this.last_id += 1;
+    return this.last_id.toString(36);
   }
 
   private letNextGo(batch: SentBatch): void {
@@ -223,7 +248,13 @@ export class Batches {
     this.letNextGo(batch);
     this.out -= 1;
     const left = batch.unanswered();
-    if (refusal !== undefined && (left.length === 1 || isAboutSender(refusal))) {
+    const { load } = batch;
+    load?.answer(false);
+    if (refusal !== undefined && load !== undefined && !isAboutSender(refusal)) {
+      // Perhaps for the events.
+      this.no_events_until = performance.now() + NO_EVENTS_MS;
+      if (left.length > 0) this.sendBatch(left);
+    } else if (refusal !== undefined && (left.length === 1 || isAboutSender(refusal))) {
       for (const item of left) item.answer(refusal);
     } else if (refusal !== undefined) {
       // One item spoils the batch: each goes alone, so that no other is refused for it.
@@ -254,6 +285,10 @@ export class Batches {
   private poolAt(at: number): Pool {
     return this.pools[at] as Pool;
   }
+}
+
+function eventsIn(load: Load | undefined): string {
+  return load === undefined ? '' : `,"events":{"id":"${load.id}","items":${load.text}}`;
 }
 
 /** True if the whole call was refused for its sender: its credential, its scope or its version. */

@@ -8,6 +8,7 @@ import type { KeyOwner, Verify } from '../../domain/people/identity';
 import type { Logger } from '../../runtime/log';
 import { API_VERSION } from '../../runtime/version';
 import type { Wire } from '../../runtime/wire';
+import type { Load } from './batch';
 import { type Batches, openBatches } from './batches';
 import {
   askConfig,
@@ -53,6 +54,11 @@ export interface ControlPlane {
     events: readonly GatewayEvent[],
     timeout_ms: number,
   ): Promise<'taken' | 'refused' | 'away'>;
+  /**
+   * From now on `take` is asked for events to travel with settlements, and told what became of
+   * them.
+   */
+  carryEvents(take: () => Omit<Load, 'id'> | undefined): void;
   /** The configuration to run, if it is another than the one with this ETag. */
   configuration(etag: string | undefined): Promise<ConfigAnswer>;
   /** Reports the configuration that this gateway runs; false if the report did not arrive. */
@@ -106,6 +112,7 @@ export function openControlPlane(
     settle: settlements.send,
     extend: (items) => extend(batches, items),
     sendEvents: (events, timeout_ms) => sendEvents(batches, events, timeout_ms),
+    carryEvents: (take) => batches.carryEvents(take),
     configuration: (etag) => askConfig(batches, etag),
     report: (state) => reportConfig(batches, state),
     verdictOn: (other) => verdictOn(batches, { token, other }),

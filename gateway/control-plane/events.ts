@@ -3,6 +3,7 @@ import { type EventType, type GatewayEvent, PLATFORM_STREAM } from '../../domain
 import { countedIds } from '../../domain/ids';
 import type { Identity } from '../../domain/people/identity';
 import type { Logger } from '../../runtime/log';
+import type { Load } from './batch';
 import type { ControlPlane } from './client';
 
 type Type = Extract<EventType, `rate_limit.${string}` | `request.${string}`>;
@@ -29,12 +30,16 @@ export interface Subject {
 
 // The most events that the control plane takes in one call.
 const BATCH_MAX = 500;
-const LINGER_MS = 250;
+// They go with the next settlements, or by themselves.
+const LINGER_MS = 1_000;
+// The items of a batch have half of what the control plane reads; these have less than a fifth.
+const LOAD_CHARACTERS_MAX = 65_536;
+const LANDING_MS = 20;
 const REST_MS = 1_000;
 const SEND_TIMEOUT_MS = 5_000;
 const WAITING_MAX = 20_000;
 
-type Receiver = Pick<ControlPlane, 'sendEvents' | 'now'>;
+type Receiver = Pick<ControlPlane, 'sendEvents' | 'carryEvents' | 'now'>;
 
 export function openEvents(control_plane: Receiver, log: Logger): Events {
   return new Events(control_plane, log);
@@ -47,6 +52,8 @@ export class Events {
   private waiting: GatewayEvent[] = [];
   private readonly newId = countedIds('evt');
   private lost = 0;
+  /** The events that travel with settlements at present. */
+  private travelling = 0;
   private is_closing = false;
   private timer: NodeJS.Timeout | undefined;
   private sending: Promise<void> | undefined;
@@ -54,10 +61,11 @@ export class Events {
   constructor(control_plane: Receiver, log: Logger) {
     this.control_plane = control_plane;
     this.log = log;
+    control_plane.carryEvents(() => this.take());
   }
 
   emit({ identity, request_id, trace_label, agent_id }: Subject, content: EventContent): void {
-    if (this.waiting.length >= WAITING_MAX) this.makeRoom();
+    if (this.count() >= WAITING_MAX) this.makeRoom();
     this.waiting.push({
       id: this.newId(Math.floor(this.control_plane.now())),
       org_id: identity?.org_id ?? PLATFORM_STREAM,
@@ -72,9 +80,9 @@ export class Events {
     else this.sendSoon(LINGER_MS);
   }
 
-  /** The events that wait to be sent. */
+  /** The events that are not written yet, as far as is known. */
   count(): number {
-    return this.waiting.length;
+    return this.waiting.length + this.travelling;
   }
 
   /** The events that were given up because the control plane was away too long. */
@@ -88,12 +96,45 @@ export class Events {
     clearTimeout(this.timer);
     const end_at = performance.now() + within_ms;
     await Promise.race([this.sending, sleep(within_ms, undefined, { ref: false })]);
+    while (this.travelling > 0 && performance.now() < end_at) await sleep(LANDING_MS);
     while (this.waiting.length > 0 && performance.now() < end_at) {
       if (!(await this.sendBatch(end_at - performance.now()))) break;
     }
     this.lost += this.waiting.length;
     if (this.lost > 0) this.log.warn({ events: this.lost }, 'events were lost');
     this.waiting = [];
+  }
+
+  /** Gives the waiting events to a batch that leaves now, unless they are on their way. */
+  private take(): Omit<Load, 'id'> | undefined {
+    if (this.waiting.length === 0 || this.sending !== undefined || this.is_closing)
+      return undefined;
+    const texts: string[] = [];
+    let characters = 0;
+    for (const event of this.waiting) {
+      const text = JSON.stringify(event);
+      characters += text.length;
+      if (characters > LOAD_CHARACTERS_MAX || texts.length === BATCH_MAX) break;
+      texts.push(text);
+    }
+    if (texts.length === 0) return undefined;
+    const events = this.waiting.splice(0, texts.length);
+    this.travelling += events.length;
+    if (this.waiting.length === 0) this.stopTimer();
+    return {
+      text: `[${texts.join(',')}]`,
+      answer: (is_taken) => {
+        this.travelling -= events.length;
+        if (is_taken) return;
+        this.waiting.unshift(...events);
+        this.sendSoon(0);
+      },
+    };
+  }
+
+  private stopTimer(): void {
+    clearTimeout(this.timer);
+    this.timer = undefined;
   }
 
   private sendSoon(delay_ms: number): void {

@@ -87,7 +87,7 @@ const domain: Record<string, string> = {
   shares: '',
   'stored-answers': 'errors sql',
   people: 'digest errors pages sql trace',
-  ledger: 'audit-events errors ids money pages secrets sql trace',
+  ledger: 'audit-events errors events ids money pages secrets sql trace',
   payments: 'audit-events errors ledger money pages secrets sql',
 };
 

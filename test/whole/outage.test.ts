@@ -188,7 +188,13 @@ test('a fault in one item of a batch is logged with the id that its answer asks 
   const lines: Record<string, unknown>[] = [];
   const log = pino({ base: null }, { write: (text) => void lines.push(JSON.parse(text)) });
   const fault = () => Promise.reject(new Error('a fault of the ledger'));
-  const broken = { reserve: fault, settle: fault, redeem: fault, close: async () => undefined };
+  const broken = {
+    reserve: fault,
+    settle: fault,
+    redeem: fault,
+    tell: fault,
+    close: async () => undefined,
+  };
   const served = await serve({ db, log, batches: broken });
   const items = [{ id: '1', op: 'reserve', body: reserveBody(tenant.org_id, 1_000) }];
   const { text } = await served.call('post', '/v1/gateway/wallets/batch', {
