@@ -237,6 +237,7 @@ function deeper(value: unknown): unknown {
 
 // The object that `/v1/<noun>/{id}` names.
 const nouns: Record<string, string> = {
+  outbox: 'Id of a message: GET /v1/admin/outbox.',
   wallets: 'Id of the wallet: GET /v1/wallets.',
   organizations: 'Id of the organization.',
   'model-pricing': 'Id of the price: GET /v1/admin/model-pricing.',
