@@ -125,7 +125,7 @@ const usage = {
 
 type Caller = Awaited<ReturnType<typeof seedCaller>>;
 
-/** A key with a budget, a user, a team and an agent with one cap, in an organization with money. */
+/** A key with a budget, its user and team, and an agent with one cap; the organization pays. */
 async function seedCaller(url: string) {
   const { org_id } = await seedHotWallet(url);
   const db = openDatabase(url, 1);

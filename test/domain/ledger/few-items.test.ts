@@ -134,7 +134,7 @@ const settle = fc.record({
     fc.constantFrom({ cached_tokens: 1 }, { web_searches: 2 }, { completion_tokens: 9_000_000 }),
     6,
   ),
-  tier: seldom(fc.constantFrom('default', 'flex', 'odd'), 3),
+  tier: seldom(fc.constantFrom('default', 'default', 'flex', 'odd'), 5),
   outcome: often<'completed' | 'failed' | 'canceled'>(['completed'], ['failed', 'canceled']),
   by: often<'id' | 'request' | 'nothing known'>(['id'], ['request', 'nothing known']),
   model: seldom(fc.constantFrom('plain', 'fees'), 5),
@@ -206,7 +206,7 @@ function reserveOf(world: World, given: Given<typeof reserve>): calls.Reserve {
 
 /** One of the last holds: few of the others are open. */
 function picked({ holds }: World, number: number) {
-  return holds[holds.length - 1 - (number % Math.min(holds.length || 1, 5))];
+  return holds[holds.length - 1 - (number % Math.min(holds.length || 1, 3))];
 }
 
 function settleOf(world: World, given: Given<typeof settle>): calls.Settle | undefined {
@@ -285,8 +285,8 @@ test('one item alone is answered and written as any batch would, whatever it is'
     },
   );
   const limits = { interruptAfterTimeLimit: 90_000, markInterruptAsFailure: false };
-  await fc.assert(property, { numRuns: 16, endOnFailure: true, ...limits });
+  await fc.assert(property, { numRuns: 30, endOnFailure: true, ...limits });
   // Both functions for one item did a part of it.
-  expect(shortWays.settle).toBeGreaterThan(20);
-  expect(shortWays.reserve).toBeGreaterThan(20);
+  expect(shortWays.settle).toBeGreaterThan(10);
+  expect(shortWays.reserve).toBeGreaterThan(10);
 }, 120_000);
