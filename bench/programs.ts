@@ -32,12 +32,22 @@ export async function withKoaRoute<Result>(run: (koa: Part) => Promise<Result>):
 
 /** Starts a TypeScript file as a process of its own. */
 export function startScript(script: string, env: Record<string, string>): ChildProcess {
-  return spawn(process.execPath, [...profiling(script), 'run.cjs', script], {
+  const child = spawn(process.execPath, [...profiling(script), 'run.cjs', script], {
     cwd: script.startsWith('bench/') ? root : measured_folder,
     env: { ...process.env, ...env },
     stdio: ['ignore', 'ignore', 'inherit'],
   });
+  running.add(child);
+  child.once('exit', () => running.delete(child));
+  return child;
 }
+
+const running = new Set<ChildProcess>();
+// None outlives a bench that fails, or that somebody stops.
+process.once('exit', () => {
+  for (const child of running) child.kill();
+});
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
 
 export async function end(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null) return;

@@ -16,7 +16,7 @@ import {
 
 const ROUNDS = 7;
 const REQUESTS = 2_000;
-const WARM_UP = 8_000;
+const WARM_UP = 3_000;
 const IN_FLIGHT = 32;
 const STREAMS = 600;
 const TURN = 30;
