@@ -30,6 +30,10 @@ export async function prepared<Row>(
   const session = (await client.acquireConnection()) as Session;
   try {
     return (await session.query({ name, text, values })).rows as Row[];
+  } catch (error) {
+    // The pool lets go of a session that it finds marked so.
+    if (isStale(error)) session.__knex__disposed = error;
+    throw error;
   } finally {
     await client.releaseConnection(session);
   }
@@ -37,6 +41,7 @@ export async function prepared<Row>(
 
 /** A connection of the driver. */
 interface Session {
+  __knex__disposed?: unknown;
   query(statement: { name: string; text: string; values: unknown[] }): Promise<{
     rows: unknown[];
   }>;
@@ -114,7 +119,16 @@ const transient = new Set(['40001', '40P01', '55P03']);
 
 /** True if PostgreSQL undid the statement for a reason that passes. */
 export function isTransient(error: unknown): boolean {
-  return transient.has((error as { code?: string }).code ?? '');
+  return transient.has((error as { code?: string }).code ?? '') || isStale(error);
+}
+
+/**
+ * True if a session has lost what it prepared, or a migration has made it another: nothing was run,
+ * and it will never be in this session.
+ */
+function isStale(error: unknown): boolean {
+  const { code, message } = error as { code?: string; message?: string };
+  return code === '26000' || (code === '0A000' && /cached plan/.test(message ?? ''));
 }
 
 // Node's connection errors, PostgreSQL's class 08 and 57P0x (shutdown, crash), and the pool's

@@ -179,3 +179,20 @@ test('a late settle is bounded as one in time, and a batch goes on beside it', a
     { status: 'settled', actual_cost_nanos: 7n * TOKEN },
   ]);
 });
+
+test.each([9_050_000_000n, 9_300_000_000n])(
+  'a cost of %d units is refused where a hundred holds are more than an amount may be',
+  async (units) => {
+    // The wallet is below its threshold already, so that the settlement has nobody to tell.
+    const columns = { low_balance_threshold_nanos: `${3_000_000_000n * UNIT}` };
+    const org = await makeFundedOrg(db, 2_000_000_000_000_000, columns);
+    await makePrice(db, { model: `dear-${units}`, input_per_1m: 1_000_000_000, output_per_1m: 0 });
+    const hold = await lanes.reserve(reserveBody(org.org_id, 100_000, { model: `dear-${units}` }));
+    const settled = await lanes.settle(
+      settleBody(org.org_id, hold.reservation_id, Number(units / 1_000n)),
+    );
+    expect(settled).toMatchObject({ code: 'amount_too_large' });
+    const { balance_nanos, reserved_nanos } = await balance(db, org.org_wallet);
+    expect([balance_nanos, reserved_nanos]).toEqual([1_900_000_000n * UNIT, 100_000_000n * UNIT]);
+  },
+);

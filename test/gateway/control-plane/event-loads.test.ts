@@ -8,11 +8,17 @@ import { until } from '../../support/until';
 
 interface Told {
   id: string;
+  type?: string;
 }
 
 /** A control plane that takes every item; `takes` says what it does with events in a batch. */
-async function openPlane(takes: 'events' | 'none' | 'nothing unknown') {
-  const seen = { batches: 0, travelled: [] as Told[], alone: [] as Told[] };
+async function openPlane(takes: 'events' | 'none' | 'nothing unknown' | 'its time') {
+  const seen = {
+    batches: 0,
+    travelled: [] as Told[],
+    alone: [] as Told[],
+    held: [] as (() => void)[],
+  };
   const server = createServer(async (req, res) => {
     const body = (await json(req)) as { items: Told[]; events?: { id: string; items: Told[] } };
     if (req.url === '/v1/gateway/events') {
@@ -27,9 +33,11 @@ async function openPlane(takes: 'events' | 'none' | 'nothing unknown') {
       return;
     }
     const line = (id: string, status: number) => `${JSON.stringify({ id, status, body: {} })}\n`;
+    if (takes === 'its time') await new Promise<void>((resolve) => seen.held.push(resolve));
     for (const { id } of body.items) res.write(line(id, 200));
-    if (events !== undefined && takes === 'events') seen.travelled.push(...events.items);
-    res.end(events === undefined ? '' : line(events.id, takes === 'events' ? 200 : 503));
+    const is_taken = takes !== 'none';
+    if (events !== undefined && is_taken) seen.travelled.push(...events.items);
+    res.end(events === undefined ? '' : line(events.id, is_taken ? 200 : 503));
   });
   const url = `http://127.0.0.1:${await listen(server, 0)}`;
   const log = createLog('test', 'silent');
@@ -78,5 +86,19 @@ test('an event of a call that settles nothing goes by itself', async () => {
   events.emit(subject, { type: 'rate_limit.exceeded', action: 'rate_limited', payload: {} });
   await until(async () => events.count() === 0);
   expect([seen.batches, seen.alone.length]).toEqual([0, 1]);
+  await close();
+});
+
+test('a batch that is not answered holds up no other event at the end, and what it took is told as lost', async () => {
+  const { seen, control_plane, events, close } = await openPlane('its time');
+  events.emit(subject, { type: 'rate_limit.checked', payload: {} });
+  control_plane.settle({ org_id: 'org_1', request_id: 'req_1', outcome: 'canceled' });
+  await until(async () => seen.batches === 1);
+  events.emit(subject, { type: 'request.completed', payload: {} });
+  await events.close(300);
+  expect(seen.alone.map(({ type }) => type)).toEqual(['request.completed']);
+  expect(events.dropped()).toBe(1);
+  for (const goOn of seen.held) goOn();
+  await until(async () => control_plane.unsettled() === 0);
   await close();
 });
