@@ -10,7 +10,7 @@ export interface Item {
   id: string;
   /** The item as it stands in the batch; written once. */
   text: string;
-  /** Nobody waits for it: it may wait for a reserve to travel with. */
+  /** Nobody waits for a settlement: it may wait for a reserve to travel with. */
   is_patient: boolean;
   /** False once its time is up: then nobody waits and it is not sent again. */
   is_live: boolean;

@@ -76,13 +76,8 @@ export class Batches {
     this.takeEvents = take;
   }
 
-  /** Sends an item with the next batch; a settlement may wait for one, unless it is said not to. */
-  send(
-    op: Op,
-    body: object,
-    timeout_ms: number,
-    is_patient = op === 'settle',
-  ): Promise<Reply | NoReply> {
+  /** Sends an item with the next batch. */
+  send(op: Op, body: object, timeout_ms: number): Promise<Reply | NoReply> {
     const id = this.nextId();
     const text = `{"id":"${id}","op":"${op}","body":${JSON.stringify(body)}}`;
     return new Promise((resolve) => {
@@ -98,8 +93,16 @@ export class Batches {
         item.is_live = false;
         resolve(reply);
       };
-      const sent = { is_live: true, was_sent: false, at: undefined };
-      const item: Item = { id, text, is_patient, answer, ...sent };
+      const is_patient = op === 'settle';
+      const item: Item = {
+        id,
+        text,
+        is_patient,
+        is_live: true,
+        was_sent: false,
+        at: undefined,
+        answer,
+      };
       this.queue.push(item);
       if (is_patient) this.sendLater();
       else this.sendSoon();

@@ -45,10 +45,9 @@ export interface ControlPlane {
   redeem(request: calls.Redeem, signal: AbortSignal): Promise<Reservation | undefined>;
   /**
    * Returns at once; the settlement is repeated until it is accepted. If its usage is refused, the
-   * estimate is charged in its place: an answer is never free. One that is patient, as all are that
-   * do not say otherwise, may wait for others to travel with.
+   * estimate is charged in its place: an answer is never free.
    */
-  settle(settlement: calls.Settle, estimate?: calls.Usage, is_patient?: boolean): void;
+  settle(settlement: calls.Settle, estimate?: calls.Usage): void;
   extend(items: calls.Extend['items']): Promise<Extension[]>;
   /** Sends events of this gateway; those that were sent before change nothing. */
   sendEvents(

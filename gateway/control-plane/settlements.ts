@@ -18,12 +18,8 @@ const TAKE_OVER_MS = 15_000;
 /** With a spool a settlement that this process cannot send is sent by the next one. */
 export function createSettlements(batches: Batches, log: Logger, spool?: Spool) {
   let unsettled = 0;
-  const settle = async (
-    settlement: Settle,
-    estimate: Usage | undefined,
-    is_patient: boolean,
-  ): Promise<void> => {
-    const refusal = await deliver(batches, log, settlement, is_patient);
+  const settle = async (settlement: Settle, estimate: Usage | undefined): Promise<void> => {
+    const refusal = await deliver(batches, log, settlement);
     if (refusal === undefined) return;
     const { outcome, usage } = settlement;
     if (refusal.status === 422 && outcome === 'failed' && usage !== undefined) {
@@ -47,14 +43,11 @@ export function createSettlements(batches: Batches, log: Logger, spool?: Spool) 
     const last = await deliver(batches, log, plain);
     if (last !== undefined) logLost(log, plain, last, settlement.usage);
   };
-  /**
-   * Returns at once. `estimate` is what the hold was made for; a settlement that is not patient
-   * leaves now, as the next call may need what it gives back.
-   */
-  const send = (settlement: Settle, estimate?: Usage, is_patient = true): void => {
+  /** Returns at once. `estimate` is what the hold was made for. */
+  const send = (settlement: Settle, estimate?: Usage): void => {
     unsettled += 1;
     const forget = spool?.keep([settlement, estimate]);
-    void settle(settlement, estimate, is_patient).finally(() => {
+    void settle(settlement, estimate).finally(() => {
       unsettled -= 1;
       forget?.();
     });
@@ -98,11 +91,10 @@ async function deliver(
   batches: Batches,
   log: Logger,
   settlement: Settle,
-  is_patient = true,
 ): Promise<Reply | undefined> {
   for (let attempt = 0; ; attempt += 1) {
     const reply = await inKnownWords(settlement, (body) =>
-      batches.send('settle', body, SETTLE_TIMEOUT_MS, is_patient),
+      batches.send('settle', body, SETTLE_TIMEOUT_MS),
     );
     if (reply.status === 200) return undefined;
     if (isFinal(reply)) return reply;

@@ -125,8 +125,6 @@ function settle(call: Funded, price: PricedModel): void {
       ...membersOf(call),
     },
     heldFor(call),
-    // Without room for another such call the next one needs what this gives back.
-    call.reservation.balance_after >= call.reservation.reserved_amount,
   );
 }
 
