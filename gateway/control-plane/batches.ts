@@ -26,8 +26,9 @@ interface Address {
 // longer than this, so that it delays no other.
 const HOLD_NEXT_MS = 25;
 // Settlements that travel with reserves cost the ledger no call of their own; most of a call's
-// price does not depend on how many items it has. Ten people make a call each 50 ms or so.
-const SETTLE_LINGER_MS = 100;
+// price does not depend on how many items it has. No longer: whoever has their answer finds its cost
+// in the balance, and the next call, at whichever gateway, may need what the settlement gives back.
+const SETTLE_LINGER_MS = 5;
 const BATCHES_OUT_MAX = 32;
 const ITEMS_MAX = 64;
 // Half of the control plane's limit for one body.
