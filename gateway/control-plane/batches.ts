@@ -26,8 +26,8 @@ interface Address {
 // longer than this, so that it delays no other.
 const HOLD_NEXT_MS = 25;
 // Settlements that travel with reserves cost the ledger no call of their own; most of a call's
-// price does not depend on how many items it has. No longer: whoever has their answer finds its cost
-// in the balance, and the next call, at whichever gateway, may need what the settlement gives back.
+// price does not depend on how many items it has. No longer: whoever has their answer finds its
+// cost in the balance, and the next call, at whichever gateway, may need what comes back.
 const SETTLE_LINGER_MS = 5;
 const BATCHES_OUT_MAX = 32;
 const ITEMS_MAX = 64;

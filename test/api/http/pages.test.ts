@@ -98,6 +98,7 @@ const listed: Record<string, { path: () => string; table: string; key: () => str
     '/v1/admin/gateway-config/versions',
     'gateway_configs',
   ),
+  '/v1/admin/outbox': adminList('/v1/admin/outbox', 'outbox'),
   '/v1/audit-events': ownList(() => '/v1/audit-events', 'audit_events'),
 };
 

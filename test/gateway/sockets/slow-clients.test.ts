@@ -80,7 +80,7 @@ describe('a client that reads slowly but steadily', () => {
 
   it('is cut where it reads no more', async () => {
     const { url, sockets, close } = await world.openGateway({
-      settings: { sockets: { ping_ms: 100 } },
+      settings: { sockets: { ping_ms: 400 } },
     });
     const client = await connected(path, { url });
     client.send(responds('Much. [[fault:big-line size=12000000]]', { max_output_tokens: 900_000 }));
