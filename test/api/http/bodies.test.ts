@@ -38,9 +38,10 @@ test.each([
   ['1,900 scopes', scopes(1_900), 422],
   ['30,000 levels', `{"scopes":${'['.repeat(15_000)}${']'.repeat(15_000)}}`, 400],
 ])('a body of %s costs less than it costs to parse one of 1 MB', async (_name, body, status) => {
-  await post(body);
   const large = names(100_000);
   const parsed = await costOf(() => JSON.parse(large));
+  // A connection that rested for that long may be on its way to its end.
+  await post(body).catch(() => undefined);
   // The client of this test is in the same process, so its part is in the figure.
   const cost = await costOf(async () => expect((await post(body)).status).toBe(status));
   expect(cost).toBeLessThan(parsed);
