@@ -31,7 +31,7 @@ test('of one organization two verdicts are under way at one time, the others fol
   const { db, call } = world;
   const first = await makeShort(world, 10);
   const shorts: Short[] = [first];
-  while (shorts.length < 12) shorts.push(await makeShort(world, 10, {}, first));
+  while (shorts.length < 6) shorts.push(await makeShort(world, 10, {}, first));
   const stranger = await makeShort(world, 10);
   const trx = await db.transaction();
   await many(trx, 'select lock_organization(:org_id)', { org_id: first.org_id });
