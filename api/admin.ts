@@ -150,9 +150,9 @@ async function runOutbox(db: Db, [verb]: string[]): Promise<number> {
     print(`${await outbox.unpark(db)} messages are sent once more.`);
     return 0;
   }
-  const given_up = await outbox.parked(db, LISTED_MAX);
+  const { rows: given_up } = await outbox.list(db, 'parked', { page: 1, per_page: LISTED_MAX });
   for (const { id, workflow, workflow_id, parked_at, last_error } of given_up)
-    print(`${id}  ${workflow} ${workflow_id}  since ${parked_at.toISOString()}: ${last_error}`);
+    print(`${id}  ${workflow} ${workflow_id}  since ${parked_at?.toISOString()}: ${last_error}`);
   if (given_up.length === 0) print('No message was given up.');
   return 0;
 }

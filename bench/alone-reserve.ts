@@ -1,20 +1,18 @@
 import { randomUUID } from 'node:crypto';
-import * as constraints from '../domain/ledger/constraints';
+import { sha256 } from '../domain/digest';
+import { reserveBatchOf } from '../domain/ledger/keyed-batches';
 import * as reservations from '../domain/ledger/reservations';
-import * as members from '../domain/people/members';
-import * as organizations from '../domain/people/organizations';
 import { type Db, many } from '../domain/sql';
 import { openDatabase } from '../runtime/database';
-import { issueKey } from '../test/support/keys';
 import type { BenchCluster } from './cluster';
 import { seedHotWallet } from './ledger';
 import { median } from './load';
 import type { Row } from './row';
+import { seedKeys } from './seed';
 
 const ROUNDS = 5;
 const TURNS = 200;
 const WARM_UP = 300;
-const BUDGET_NANOS = 1_000_000_000_000_000n;
 
 /**
  * One call's reserve with nothing else in flight, as the gateway sends it with everything on,
@@ -56,6 +54,7 @@ async function turns(db: Db, caller: Caller, count: number): Promise<Times> {
     times[name].push(performance.now() - started);
     return answer;
   };
+  await noteUse(db, caller);
   for (let n = 0; n < count; n += 1) {
     await timed('update', () =>
       many(db, 'update bench_row set n = n + 1 where id = :id', { id: 1 }),
@@ -76,11 +75,11 @@ interface Step {
 
 /** Sends a settle, a reserve or both in one; the id of the new hold. Throws on a refusal. */
 async function send(db: Db, caller: Caller, { settle, isLast }: Step = {}): Promise<string> {
-  const { org_id, ...identity } = caller;
+  const { identity, keys } = caller;
+  const { org_id } = identity;
   const request_id = randomUUID();
   const said = { identity_proof_method: 'gateway_key' } as const;
   const reserve = reservations.reserveItem({
-    org_id,
     ...identity,
     request_id,
     family: 'chat.completions',
@@ -99,11 +98,12 @@ async function send(db: Db, caller: Caller, { settle, isLast }: Step = {}): Prom
       usage,
       usage_source: 'upstream',
     });
-  const rows = await reservations.reserveBatch(db, org_id, {
+  const rows = await reserveBatchOf(db, { keys }, org_id, {
     settlements: settlement ? [settlement] : [],
     reserves: isLast ? [] : [reserve],
     traces: { ...(settle && { [settle]: said }), ...(isLast ? {} : { [request_id]: said }) },
   });
+  if (rows === undefined) throw new Error("The gateway's key was not taken.");
   const refused = rows.find(({ code }) => code !== null);
   if (refused) throw new Error(`The ledger refused: ${refused.code}.`);
   return rows.find(({ op }) => op === 'reserve')?.reservation_id ?? '';
@@ -125,37 +125,18 @@ const usage = {
 
 type Caller = Awaited<ReturnType<typeof seedCaller>>;
 
-/** A key with a budget, its user and team, and an agent with one cap; the organization pays. */
+/** Everything on; the organization pays. `keys` are the hashes of the gateway's own key. */
 async function seedCaller(url: string) {
   const { org_id } = await seedHotWallet(url);
-  const db = openDatabase(url, 1);
-  const { user_id } = await members.add(db, org_id, { name: 'Caller', role: 'member' }, true);
-  const { id: team_id } = await organizations.createTeam(db, org_id, 'Callers');
-  await members.addToTeam(db, { org_id, team_id, user_id });
-  const { id: agent_id } = await organizations.createAgent(db, org_id, 'Agent');
-  await constraints.create(
+  const { caller, control_plane } = await seedKeys(url, org_id, 'caller', true);
+  return { identity: { org_id, ...caller }, keys: [await sha256(control_plane)] };
+}
+
+/** The use of a key is noted once a minute, and only one that is noted needs no look of its own. */
+function noteUse(db: Db, { keys }: Caller) {
+  return many(
     db,
-    { org_id, agent_id },
-    {
-      constraint_type: 'cost',
-      provider: 'openai',
-      model_pattern: '*',
-      max_value: 1_000_000,
-      interval: 'month',
-      enforcement_mode: 'reject',
-    },
+    `update tokens t set last_used_at = clock_timestamp() from token_secrets s where s.token_id = t.id and s.hash = any(:keys)`,
+    { keys },
   );
-  const key = await issueKey(db, org_id, {
-    token_type: 'gateway',
-    user_id,
-    team_id,
-    max_budget_nanos: BUDGET_NANOS,
-  });
-  const [secret] = await many<{ id: string }>(
-    db,
-    'select id from token_secrets where token_id = :id',
-    { id: key.id },
-  );
-  await db.destroy();
-  return { org_id, user_id, team_id, agent_id, key_id: key.id, secret_id: secret?.id };
 }

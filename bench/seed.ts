@@ -28,6 +28,14 @@ export async function seedKeys(url: string, org_id: string, name = 'first', ever
     gateway: gateway.key,
     gateway_key_id: gateway.id,
     control_plane: control_plane.key,
+    /** Whose calls those of the gateway key are, as its reserves say it. */
+    caller: {
+      user_id,
+      team_id,
+      ...('agent_id' in bounds ? { agent_id: bounds.agent_id } : {}),
+      key_id: gateway.id,
+      secret_id: gateway.secret_id,
+    },
   };
 }
 
@@ -37,8 +45,8 @@ async function issue(db: Knex, token_type: TokenType, owner: object) {
   const [{ id }] = await db('tokens').insert(row).returning('id');
   const key = await newKey(token_type);
   const secret = { token_id: id, hash: await sha256(key), prefix: key.slice(0, 12) };
-  await db('token_secrets').insert(secret);
-  return { id: id as string, key };
+  const [made] = await db('token_secrets').insert(secret).returning('id');
+  return { id: id as string, secret_id: made.id as string, key };
 }
 
 async function cappedAgent(db: Knex, org_id: string): Promise<string> {

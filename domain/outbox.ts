@@ -162,24 +162,6 @@ export async function retry(trx: Db, id: string): Promise<OutboxMessage> {
   );
 }
 
-/** Messages that were given up, oldest first: kept for an operator to look at. */
-export function parked(db: Db, limit: number): Promise<Parked[]> {
-  return many<Parked>(
-    db,
-    `select o.id::text as id, o.workflow, o.workflow_id, o.parked_at, o.last_error
-     from outbox o where o.parked_at is not null order by o.id limit :limit`,
-    { limit },
-  );
-}
-
-interface Parked {
-  id: string;
-  workflow: string;
-  workflow_id: string;
-  parked_at: Date;
-  last_error: string | null;
-}
-
 /** Sends all parked messages once more; how many. */
 export async function unpark(db: Db): Promise<number> {
   const rows = await many(

@@ -192,7 +192,8 @@ begin
   join organizations o on o.id = p_org_id
   where r.id = p_item ->> 'reservation_id';
 
-  if not coalesce(f.is_usual and f.cost_nanos <= f.bound_nanos, false) or (f.cost_nanos = 0 and not f.free)
+  if not coalesce(f.is_usual and f.cost_nanos <= least(f.bound_nanos, 9000000000000000000), false)
+      or (f.cost_nanos = 0 and not f.free)
       or f.balance_nanos::numeric + f.held_nanos - f.cost_nanos < -9000000000000000000
       or (f.balance_nanos + f.reserved_nanos >= f.threshold_nanos
         and f.balance_nanos + f.reserved_nanos - f.cost_nanos < f.threshold_nanos) then

@@ -2139,50 +2139,6 @@ begin
     null, null, v_balance_nanos, null, v_expires_at, null, v_completion_tokens, null, null)::item_answer;
 end $$;
 
--- One commit for what waits in one organization's lane: settlements first, they give money back;
--- then the calls that have waited for it; then new ones. What comes alone goes the short way, if it
--- is usual. `p_traces` is what is said of the calls, by the names that trace_of knows; the short
--- way tells nobody.
-create function lane_4(p_org_id text, p_settlements jsonb, p_redeems jsonb, p_reserves jsonb,
-  p_traces text)
-returns setof item_answer language plpgsql
-set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
-declare
-  v_settlements integer := jsonb_array_length(p_settlements);
-  v_redeems integer := jsonb_array_length(p_redeems);
-  v_reserves integer := jsonb_array_length(p_reserves);
-  a item_answer;
-begin
-  perform 1 from wallets w where w.org_id = p_org_id and w.owner_type = 'organization' for no key update;
-  if v_settlements = 1 then
-    a := settle_alone(p_org_id, p_settlements -> 0);
-    if a.op is not null then
-      return next a;
-      v_settlements := 0;
-    end if;
-  end if;
-  if v_settlements > 0 or v_redeems > 0 then
-    perform set_config('svc.traces', p_traces, true);
-    if v_settlements > 0 then
-      return query select s.*, null::bigint, null::jsonb, null::timestamptz from settle_3(p_org_id, p_settlements) as s;
-    end if;
-    if v_redeems > 0 then
-      return query select (r.answer).*, r.max_completion_tokens, r.warnings, r.resets_at from redeem(p_org_id, p_redeems) as r;
-    end if;
-  end if;
-  if v_reserves = 1 then
-    a := reserve_alone(p_org_id, p_reserves -> 0);
-    if a.op is not null then
-      return next a;
-      return;
-    end if;
-  end if;
-  if v_reserves > 0 then
-    perform set_config('svc.traces', p_traces, true);
-    return query select (r.answer).*, r.max_completion_tokens, r.warnings, r.resets_at from reserve_2(p_org_id, p_reserves) as r;
-  end if;
-end $$;
-
 -- Settles one item likewise: settle_3 would close an open hold with it, at the model that was held
 -- for, within its bound, and tell nobody. Null, and nothing is written, if that is not sure.
 create function settle_alone(p_org_id text, p_item jsonb)
@@ -2240,6 +2196,50 @@ begin
   return ('settle', 1, null, null, f.id, 'settled', f.wallet_id, f.wallet_owner_type, f.currency, f.estimated_nanos, f.held_nanos,
     v_cost_nanos, greatest(f.held_nanos - v_cost_nanos, 0), f.balance_nanos + f.held_nanos - v_cost_nanos, v_entry_id,
     f.expires_at, null, null, null, null)::item_answer;
+end $$;
+
+-- One commit for what waits in one organization's lane: settlements first, they give money back;
+-- then the calls that have waited for it; then new ones. What comes alone goes the short way, if it
+-- is usual. `p_traces` is what is said of the calls, by the names that trace_of knows; the short
+-- way tells nobody.
+create function lane_4(p_org_id text, p_settlements jsonb, p_redeems jsonb, p_reserves jsonb,
+  p_traces text)
+returns setof item_answer language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_settlements integer := jsonb_array_length(p_settlements);
+  v_redeems integer := jsonb_array_length(p_redeems);
+  v_reserves integer := jsonb_array_length(p_reserves);
+  a item_answer;
+begin
+  perform 1 from wallets w where w.org_id = p_org_id and w.owner_type = 'organization' for no key update;
+  if v_settlements = 1 then
+    a := settle_alone(p_org_id, p_settlements -> 0);
+    if a.op is not null then
+      return next a;
+      v_settlements := 0;
+    end if;
+  end if;
+  if v_settlements > 0 or v_redeems > 0 then
+    perform set_config('svc.traces', p_traces, true);
+    if v_settlements > 0 then
+      return query select s.*, null::bigint, null::jsonb, null::timestamptz from settle_3(p_org_id, p_settlements) as s;
+    end if;
+    if v_redeems > 0 then
+      return query select (r.answer).*, r.max_completion_tokens, r.warnings, r.resets_at from redeem(p_org_id, p_redeems) as r;
+    end if;
+  end if;
+  if v_reserves = 1 then
+    a := reserve_alone(p_org_id, p_reserves -> 0);
+    if a.op is not null then
+      return next a;
+      return;
+    end if;
+  end if;
+  if v_reserves > 0 then
+    perform set_config('svc.traces', p_traces, true);
+    return query select (r.answer).*, r.max_completion_tokens, r.warnings, r.resets_at from reserve_2(p_org_id, p_reserves) as r;
+  end if;
 end $$;
 
 ----------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
   { title: 'Prices', files: ['0005', '0024'] },
   {
     title: 'Reservations',
-    files: ['0006', '0011', '0020', '0022', '0025', '0026', '0037', '0047', '0051', '0057', '0060'],
+    files: ['0006', '0011', '0020', '0022', '0025', '0026', '0037', '0047', '0051', '0057'],
   },
   { title: 'Stored ids', files: ['0028'] },
   { title: 'Caps on agents', files: ['0008', '0058'] },

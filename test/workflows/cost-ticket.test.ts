@@ -204,7 +204,7 @@ test('no message is given up while Temporal is away, however long; one that it r
     },
   );
   await dispatchAll();
-  expect(await outbox.parked(db, 10)).toMatchObject([
+  expect((await outbox.list(db, 'parked', { page: 1, per_page: 10 })).rows).toMatchObject([
     { workflow_id: short.ticket_id, workflow: 'unheardOf' },
   ]);
   await many(db, "update outbox set workflow = 'costTicket' where workflow_id = :id", {
