@@ -122,15 +122,20 @@ export class Events {
     const events = this.waiting.splice(0, texts.length);
     this.travelling += events.length;
     if (this.waiting.length === 0) this.stopTimer();
-    return {
-      text: `[${texts.join(',')}]`,
-      answer: (is_taken) => {
-        this.travelling -= events.length;
-        if (is_taken) return;
-        this.waiting.unshift(...events);
-        this.sendSoon(0);
-      },
+    let is_answered = false;
+    const answer = (is_taken: boolean): void => {
+      if (is_answered) return;
+      is_answered = true;
+      clearTimeout(timer);
+      this.travelling -= events.length;
+      if (is_taken) return;
+      this.waiting.unshift(...events);
+      this.sendSoon(0);
     };
+    // One organization's lock may hold the batch up; all the others' events do not wait for it.
+    // What is written by both ways is written once.
+    const timer = setTimeout(() => answer(false), LINGER_MS);
+    return { text: `[${texts.join(',')}]`, answer };
   }
 
   private stopTimer(): void {

@@ -102,3 +102,15 @@ test('a batch that is not answered holds up no other event at the end, and what 
   await until(async () => control_plane.unsettled() === 0);
   await close();
 });
+
+test('events whose batch is held up go by themselves within a second', async () => {
+  const { seen, control_plane, events, close } = await openPlane('its time');
+  events.emit(subject, { type: 'rate_limit.checked', payload: {} });
+  control_plane.settle({ org_id: 'org_1', request_id: 'req_1', outcome: 'canceled' });
+  await until(() => events.count() === 0);
+  expect([seen.batches, seen.travelled.length, seen.alone.length]).toEqual([1, 0, 1]);
+  for (const goOn of seen.held) goOn();
+  await until(() => control_plane.unsettled() === 0);
+  expect(events.count()).toBe(0);
+  await close();
+});
