@@ -127,6 +127,8 @@ export class SharedStore {
     });
     if (isUndecided(answer)) {
       for (const question of asked) this.leave(question);
+      // The others read what was reported of these questions: it must be gone before they ask again.
+      this.flushSoon();
       return this.admit(checks, this.now());
     }
     const refused = checks[Number(answer[1]) - 1];
