@@ -1,7 +1,9 @@
 import type { Process } from '../../sandbox/processes/processes';
+import { type Document, narrowed } from '../api/openapi/narrower';
+import { released } from '../api/openapi/released';
 import { until } from '../support/until';
 import { ask, openTickets, requireCalls, requireOneBill } from './calls';
-import { checkOutPrevious, current, packagesOf, type Release } from './releases';
+import { checkOutPrevious, current, openApiOf, packagesOf, type Release } from './releases';
 import {
   type CompatWorld,
   callerOf,
@@ -47,6 +49,12 @@ test('the two sides are two versions, and what runs the one before has the packa
   expect((await healthOf(new_api)).version).toBe(current.version);
   expect(current.version).not.toBe(previous.version);
   expect(packagesOf(current)).toMatchObject(packagesOf(previous));
+});
+
+test('what the tests compare routes with is what the version before says of itself', () => {
+  const said = openApiOf(previous) as Document;
+  expect(narrowed(said, released())).toEqual([]);
+  expect(narrowed(released(), said)).toEqual([]);
 });
 
 test('an API of the version before works on the schema of this one', async () => {
