@@ -38,6 +38,16 @@ export function claim(db: Db, limit: number): Promise<Message[]> {
   );
 }
 
+/** Milliseconds until a message is due that is not parked; undefined if none waits. */
+export async function nextDueIn(db: Db): Promise<number | undefined> {
+  const { left_ms } = await one<{ left_ms: number | null }>(
+    db,
+    `select (extract(epoch from min(next_at) - clock_timestamp()) * 1000)::float8 as left_ms
+     from outbox where parked_at is null`,
+  );
+  return left_ms === null ? undefined : Math.max(0, left_ms);
+}
+
 /** The message has arrived. */
 export async function done(db: Db, id: bigint): Promise<void> {
   await many(db, 'delete from outbox where id = :id', { id });
