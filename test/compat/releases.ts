@@ -29,12 +29,15 @@ const ARCHIVE_BYTES_MAX = 256 * 1_048_576;
  */
 export function checkOutPrevious(): Release & { remove: () => void } {
   const { commit, version, constant_in, written } = PREVIOUS;
-  const known = spawnSync('git', ['cat-file', '-e', `${commit}^{commit}`], { cwd: root });
-  if (known.status !== 0)
-    throw new Error(
-      `The commit ${commit}, which counts as ${version}, is not in this clone, and without it nothing ` +
-        `can be compared. Fetch the whole history: git fetch --unshallow. ${known.stderr}`,
-    );
+  if (!isKnown(commit)) {
+    // A shallow clone: the rest of the history is where it came from.
+    const fetched = spawnSync('git', ['fetch', '--quiet', '--unshallow'], { cwd: root });
+    if (!isKnown(commit))
+      throw new Error(
+        `The commit ${commit}, which counts as ${version}, is not in this clone, and without it nothing ` +
+          `can be compared. Fetch the whole history: git fetch --unshallow. ${fetched.stderr}`,
+      );
+  }
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-previous-'));
   const archive = execFileSync('git', ['archive', commit], {
     cwd: root,
@@ -48,6 +51,10 @@ export function checkOutPrevious(): Release & { remove: () => void } {
   writeFileSync(file, text.replace(written, written.replace('1.5.0', version)));
   symlinkSync(path.join(root, 'node_modules'), path.join(folder, 'node_modules'));
   return { version, folder, remove: () => rmSync(folder, { recursive: true, force: true }) };
+}
+
+function isKnown(commit: string): boolean {
+  return spawnSync('git', ['cat-file', '-e', `${commit}^{commit}`], { cwd: root }).status === 0;
 }
 
 /** The packages that a release needs to run, with their exact versions. */
