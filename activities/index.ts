@@ -13,7 +13,10 @@ import * as paymentSteps from '../domain/payments/steps';
 import type { Secrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
 import * as storedAnswers from '../domain/stored-answers';
+import { createTargetOf } from '../exports/open';
 import { createProviderOf } from '../payment-providers/configured';
+import { createExportSteps } from './exports';
+import { withLife } from './life';
 import { createPaymentSteps } from './payments';
 
 interface Dependencies {
@@ -21,6 +24,8 @@ interface Dependencies {
   secrets: Secrets;
   /** Hosts where payment providers may be, beside their own. */
   payment_hosts: readonly string[];
+  /** The folder of exports, if this process has one: EXPORT_DIR. */
+  export_dir?: string | undefined;
   /** Until then a verdict or a cancellation may come from an API that does not sign yet. */
   accept_unsigned_until?: Date | undefined;
 }
@@ -37,6 +42,7 @@ export function createActivities({
   db,
   secrets,
   payment_hosts,
+  export_dir,
   accept_unsigned_until,
 }: Dependencies) {
   /** Refuses what no API signed: whoever reaches Temporal can send a message. */
@@ -48,6 +54,7 @@ export function createActivities({
   const steps = createPaymentSteps(db, createProviderOf(db, secrets, payment_hosts));
   return {
     ...paymentActivities(db, steps),
+    ...exportActivities(createExportSteps(db, createTargetOf(db, { dir: export_dir }))),
     /** Ends a session at its buyer's wish, which an API has signed. */
     cancelPayment: (wish: cancellation.Cancellation) =>
       refusable(async () => {
@@ -132,6 +139,25 @@ function paymentActivities(db: Db, steps: ReturnType<typeof createPaymentSteps>)
   };
 }
 
+/** The steps of exports: those that take long give signs of life, and hear that they are to stop. */
+function exportActivities(steps: ReturnType<typeof createExportSteps>) {
+  return {
+    beginExport: behindBorder(steps.beginExport),
+    writeExportPart: behindBorder((part: { export_id: string; n: number }) =>
+      withLife((life) => steps.writeExportPart(part, life)),
+    ),
+    finishExport: behindBorder((ref: { export_id: string }) =>
+      withLife((life) => steps.finishExport(ref, life)),
+    ),
+    failExport: behindBorder(steps.failExport),
+    clearExport: behindBorder((ref: { export_id: string }) =>
+      withLife(() => steps.clearExport(ref)),
+    ),
+    expireExports: behindBorder(steps.expireExports),
+    adoptOrphanExports: behindBorder(steps.adoptOrphanExports),
+  };
+}
+
 function notSigned(): AppError {
   return new AppError(
     'verdict_not_signed',
@@ -164,6 +190,13 @@ async function refusable<T>(run: () => Promise<T>): Promise<T> {
         details: [{ status, ...details }],
       });
     }
+    // Another try may succeed; if none does, the workflow knows why.
+    if (isAppError(error) && error.code !== 'internal_error')
+      throw ApplicationFailure.create({
+        message: error.message,
+        type: error.code,
+        nonRetryable: error.code === 'ledger_broken',
+      });
     throw error;
   }
 }

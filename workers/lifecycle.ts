@@ -45,7 +45,13 @@ export async function main(): Promise<void> {
       'unsigned verdicts on tickets are recorded: whoever reaches Temporal can make money',
     );
   const secrets = createSecrets(config.SVC_SECRETS_KEY);
-  const activities = createActivities({ db, secrets, payment_hosts, accept_unsigned_until });
+  const activities = createActivities({
+    db,
+    secrets,
+    payment_hosts,
+    export_dir: config.EXPORT_DIR,
+    accept_unsigned_until,
+  });
   const namespace = config.TEMPORAL_NAMESPACE;
   const tracing = await openProcessTracing('worker_lifecycle', config, log);
   const parts = { connection, namespace, activities, workflow_code, tracing };
