@@ -11,6 +11,7 @@ import { auditEventRoutes } from './routes/audit-events';
 import { constraintRoutes } from './routes/constraints';
 import { eventRoutes } from './routes/events';
 import { excessRoutes } from './routes/excess';
+import { exportRoutes } from './routes/exports';
 import { memberRoutes } from './routes/members';
 import { operationRoutes } from './routes/operations';
 import { organizationRoutes } from './routes/organizations';
@@ -47,4 +48,5 @@ export const routes = [
   ...auditEventRoutes,
   ...operationRoutes,
   ...workerRoutes,
+  ...exportRoutes,
 ];

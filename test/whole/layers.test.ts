@@ -13,11 +13,12 @@ const house: Record<string, string> = {
   runtime: 'domain',
   'payment-providers': 'domain runtime',
   migrations: 'runtime',
-  activities: 'domain payment-providers',
+  exports: 'domain',
+  activities: 'domain exports payment-providers',
   workflows: 'activities domain', // Types only: the bundle's own test says so.
   temporal: 'domain runtime workflows', // Of workflows only types.
   gateway: 'domain runtime',
-  api: 'domain migrations payment-providers runtime temporal',
+  api: 'domain exports migrations payment-providers runtime temporal',
   workers: 'activities domain runtime temporal workflows',
   sandbox: 'domain gateway/config migrations runtime temporal',
   bench: 'api domain gateway migrations runtime sandbox temporal',
@@ -88,6 +89,7 @@ const domain: Record<string, string> = {
   'stored-answers': 'errors sql',
   people: 'digest errors pages sql trace',
   ledger: 'audit-events errors events ids money pages secrets sql trace',
+  exports: 'errors money pages sql',
   payments: 'audit-events errors ledger money pages secrets sql',
 };
 
