@@ -19,7 +19,7 @@ import { createExportSteps } from './exports';
 import { withLife } from './life';
 import { createPaymentSteps } from './payments';
 
-interface Dependencies {
+export interface Dependencies {
   db: Db;
   secrets: Secrets;
   /** Hosts where payment providers may be, beside their own. */
@@ -32,7 +32,18 @@ interface Dependencies {
 
 const BROKEN_SHOWN_MAX = 50;
 
-export type Activities = ReturnType<typeof createActivities>;
+/**
+ * The activities of each worker program, by what it is given. A program offers its own alone, so
+ * that a task on the wrong queue fails where it is seen.
+ */
+export const activities_of = {
+  worker_lifecycle: createActivities,
+  worker_export: createExportActivities,
+  worker_config: () => ({}),
+};
+
+export type Activities = ReturnType<typeof createActivities> &
+  ReturnType<typeof createExportActivities>;
 
 /**
  * The activities: their names, as workflows call them, and their domain functions. Each is one
@@ -42,7 +53,6 @@ export function createActivities({
   db,
   secrets,
   payment_hosts,
-  export_dir,
   accept_unsigned_until,
 }: Dependencies) {
   /** Refuses what no API signed: whoever reaches Temporal can send a message. */
@@ -54,7 +64,6 @@ export function createActivities({
   const steps = createPaymentSteps(db, createProviderOf(db, secrets, payment_hosts));
   return {
     ...paymentActivities(db, steps),
-    ...exportActivities(createExportSteps(db, createTargetOf(db, { dir: export_dir }))),
     /** Ends a session at its buyer's wish, which an API has signed. */
     cancelPayment: (wish: cancellation.Cancellation) =>
       refusable(async () => {
@@ -117,6 +126,32 @@ export function createActivities({
   };
 }
 
+/**
+ * The activities of worker_export. Those that take long give signs of life, and hear that they are
+ * to stop.
+ */
+export function createExportActivities({
+  db,
+  export_dir,
+}: Pick<Dependencies, 'db' | 'export_dir'>) {
+  const steps = createExportSteps(db, createTargetOf(db, { dir: export_dir }));
+  return {
+    beginExport: behindBorder(steps.beginExport),
+    writeExportPart: behindBorder((part: { export_id: string; n: number }) =>
+      withLife((life) => steps.writeExportPart(part, life)),
+    ),
+    finishExport: behindBorder((ref: { export_id: string }) =>
+      withLife((life) => steps.finishExport(ref, life)),
+    ),
+    failExport: behindBorder(steps.failExport),
+    clearExport: behindBorder((ref: { export_id: string }) =>
+      withLife(() => steps.clearExport(ref)),
+    ),
+    expireExports: behindBorder(steps.expireExports),
+    adoptOrphanExports: behindBorder(steps.adoptOrphanExports),
+  };
+}
+
 /** The steps of payments, each behind the error border. */
 function paymentActivities(db: Db, steps: ReturnType<typeof createPaymentSteps>) {
   return {
@@ -136,25 +171,6 @@ function paymentActivities(db: Db, steps: ReturnType<typeof createPaymentSteps>)
           left -= left > 0 ? await adopt(db, left) : 0;
         return limit - left;
       }),
-  };
-}
-
-/** The steps of exports: those that take long give signs of life, and hear that they are to stop. */
-function exportActivities(steps: ReturnType<typeof createExportSteps>) {
-  return {
-    beginExport: behindBorder(steps.beginExport),
-    writeExportPart: behindBorder((part: { export_id: string; n: number }) =>
-      withLife((life) => steps.writeExportPart(part, life)),
-    ),
-    finishExport: behindBorder((ref: { export_id: string }) =>
-      withLife((life) => steps.finishExport(ref, life)),
-    ),
-    failExport: behindBorder(steps.failExport),
-    clearExport: behindBorder((ref: { export_id: string }) =>
-      withLife(() => steps.clearExport(ref)),
-    ),
-    expireExports: behindBorder(steps.expireExports),
-    adoptOrphanExports: behindBorder(steps.adoptOrphanExports),
   };
 }
 

@@ -88,7 +88,7 @@ export async function startProduct(context: Context): Promise<Product> {
     pids: {
       apis: apis.map(pidOf),
       gateways: gateways.map(pidOf),
-      worker_lifecycle: pidOf(worker),
+      ...workerPids(pidOf(worker)),
       temporal: temporal.server?.pid ?? null,
       postgres: database.server?.pid ?? null,
     },
@@ -220,6 +220,7 @@ async function startServices(
         SVC_SECRETS_KEY: secretsKey(options),
         PAYMENT_HOSTS: paymentHosts(options),
         PAYMENT_CA_FILES: authorities,
+        EXPORT_DIR: exportFolder(options),
         ...temporalEnv(temporalAddress(options, ports), options),
         API_PORT: String(port),
         API_HOST: options.API_HOST,
@@ -253,6 +254,7 @@ async function startServices(
   ]);
 }
 
+/** The three worker programs in one process: another Node with the SDK costs 100 MB. */
 async function startWorker(
   { options, stack }: Context,
   temporal: Temporal,
@@ -262,19 +264,25 @@ async function startWorker(
   const db = openDatabase(database.url, 1, 'svc start');
   await prepare(to, NAMESPACE, db).finally(() => db.destroy());
   const program = workerProgram({
-    name: 'worker_lifecycle',
-    script: 'workers/lifecycle.ts',
+    name: 'workers',
+    script: 'workers/main.ts',
     process_name: 'worker',
     env: {
       DATABASE_URL: database.url,
       SVC_SECRETS_KEY: secretsKey(options),
       PAYMENT_HOSTS: paymentHosts(options),
+      EXPORT_DIR: exportFolder(options),
       ...temporalEnv(temporal.address, options),
     },
     to,
     task_queue: 'lifecycle',
   });
   return stack.run('services', program);
+}
+
+/** All parts are on this machine, so the API and the workers share it. */
+function exportFolder({ DATA_DIR }: StartOptions): string {
+  return path.resolve(DATA_DIR, 'exports');
 }
 
 /** The sandbox's providers are on this machine. */
@@ -284,6 +292,10 @@ function paymentHosts({ PAYMENT_HOSTS }: StartOptions): string {
 
 function numbered(name: string, index: number, all: number[]): string {
   return all.length === 1 ? name : `${name}-${index + 1}`;
+}
+
+function workerPids(pid: number) {
+  return { worker_lifecycle: pid, worker_export: pid, worker_config: pid };
 }
 
 function pidOf({ pid }: Kept): number {

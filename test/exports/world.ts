@@ -2,14 +2,15 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import { NativeConnection, Worker } from '@temporalio/worker';
+import { NativeConnection } from '@temporalio/worker';
 import { request } from 'undici';
-import { createActivities } from '../../activities';
+import { activities_of } from '../../activities';
 import { audit } from '../../domain/ledger/audit';
 import type { Db } from '../../domain/sql';
 import { markFolder } from '../../exports/folder';
 import { bundleWorkflows } from '../../workers/bundle';
-import { type Answer, type CallApi, payment_hosts, secrets, serve } from '../support/api';
+import { createWorkers } from '../../workers/run';
+import { type Answer, type CallApi, serve } from '../support/api';
 import { openTestDatabase } from '../support/database';
 import { gatewayToken, platformKey } from '../support/keys';
 import { makePrice } from '../support/ledger';
@@ -42,17 +43,17 @@ export async function openExportWorld(): Promise<ExportWorld> {
   const connection = await NativeConnection.connect({ address });
   const running = new Set<() => Promise<void>>();
   const startExporter = async ({ dir: export_dir = dir } = {}) => {
-    const exporter = await Worker.create({
+    const [exporter] = await createWorkers({
+      name: 'worker_export',
       connection,
       namespace,
-      taskQueue: 'export',
-      activities: createActivities({ db, secrets, payment_hosts, export_dir }),
-      workflowBundle: { code: await bundleWorkflows() },
+      activities: activities_of.worker_export({ db, export_dir }),
+      workflow_code: await bundleWorkflows(),
     });
-    const done = exporter.run();
+    const done = exporter?.run();
     const stop = async () => {
       if (!running.delete(stop)) return;
-      exporter.shutdown();
+      exporter?.shutdown();
       await done;
     };
     running.add(stop);

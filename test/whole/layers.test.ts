@@ -19,7 +19,7 @@ const house: Record<string, string> = {
   temporal: 'domain runtime workflows', // Of workflows only types.
   gateway: 'domain runtime',
   api: 'domain exports migrations payment-providers runtime temporal',
-  workers: 'activities domain runtime temporal workflows',
+  workers: 'activities domain exports runtime temporal workflows',
   sandbox: 'domain gateway/config migrations runtime temporal',
   bench: 'api domain gateway migrations runtime sandbox temporal',
 };
