@@ -1,7 +1,7 @@
 import { Context } from '@temporalio/activity';
 import type { Life } from './exports';
 
-const BEAT_MS = 5_000;
+const BEAT_MS = 2_000;
 
 /**
  * Runs a step that takes long: Temporal hears that its worker lives, and the step that it is to

@@ -43,7 +43,7 @@ const { clearExport } = proxyActivities<Activities>({
 // file anew. One that cannot be written after so many tries ends the export.
 const { writeExportPart, finishExport } = proxyActivities<Activities>({
   startToCloseTimeout: '6 hours',
-  heartbeatTimeout: '20 seconds',
+  heartbeatTimeout: '10 seconds',
   retry: { maximumInterval: '1 minute', maximumAttempts: 8 },
   cancellationType: 'WAIT_CANCELLATION_COMPLETED',
 });

@@ -220,7 +220,7 @@ async function startServices(
         SVC_SECRETS_KEY: secretsKey(options),
         PAYMENT_HOSTS: paymentHosts(options),
         PAYMENT_CA_FILES: authorities,
-        EXPORT_DIR: exportFolder(options),
+        EXPORT_DIR: path.resolve(options.DATA_DIR, 'exports'),
         ...temporalEnv(temporalAddress(options, ports), options),
         API_PORT: String(port),
         API_HOST: options.API_HOST,
@@ -271,18 +271,13 @@ async function startWorker(
       DATABASE_URL: database.url,
       SVC_SECRETS_KEY: secretsKey(options),
       PAYMENT_HOSTS: paymentHosts(options),
-      EXPORT_DIR: exportFolder(options),
+      EXPORT_DIR: path.resolve(options.DATA_DIR, 'exports'),
       ...temporalEnv(temporal.address, options),
     },
     to,
     task_queue: 'lifecycle',
   });
   return stack.run('services', program);
-}
-
-/** All parts are on this machine, so the API and the workers share it. */
-function exportFolder({ DATA_DIR }: StartOptions): string {
-  return path.resolve(DATA_DIR, 'exports');
 }
 
 /** The sandbox's providers are on this machine. */
