@@ -5,7 +5,7 @@ import { fileName, folderOf, manifestText } from '../domain/exports/manifest';
 import { type Part, pagesOf } from '../domain/exports/parts';
 import * as steps from '../domain/exports/steps';
 import { type Db, withRetry } from '../domain/sql';
-import type { TargetOf } from '../exports/open';
+import { atTarget, type TargetOf } from '../exports/open';
 import type { ExportTarget } from '../exports/target';
 import { digestOf, writePart, writeText } from '../exports/write';
 
@@ -25,6 +25,8 @@ export interface Life {
   attempt: string;
   /** Throws once the step is to stop. */
   requireLife: () => void;
+  /** Aborted then. */
+  signal: AbortSignal;
 }
 
 const FULL =
@@ -71,11 +73,18 @@ export function createExportSteps(db: Db, targetOf: TargetOf) {
       await clear(db, targetOf, await steps.placeOf(db, export_id));
     },
 
-    /** Deletes the files of exports past their time; how many exports. */
-    async expireExports({ limit }: { limit: number }): Promise<number> {
+    /**
+     * Deletes the files of exports past their time; how many exports were tried, and which of them
+     * failed: the store of one keeps the files of no other.
+     */
+    async expireExports({ limit }: { limit: number }) {
       const due = await steps.toClear(db, limit);
-      for (const place of due) await clear(db, targetOf, place);
-      return due.length;
+      const failed: string[] = [];
+      for (const place of due)
+        await clear(db, targetOf, place).catch((error) =>
+          failed.push(`${place.export_id}: ${error}`),
+        );
+      return { tried: due.length, failed };
     },
 
     /** How many exports that nobody works on were given their workflow again. */
@@ -96,7 +105,7 @@ async function writeFile(db: Db, targetOf: TargetOf, part: Part, life: Life): Pr
     life.requireLife();
     if (!(await steps.progress(db, { export_id, n, rows }))) throw new Stopped();
   };
-  await published(await targetOf(place), { name, attempt: life.attempt }, async (file) => {
+  await published(await targetOf(place), { name, ...life }, async (file) => {
     const { format } = place;
     const pages = pagesOf(db, part);
     const made = await writePart({ file, format, columns: columnsOf(kind), pages, onPage });
@@ -108,7 +117,7 @@ async function writeManifest(
   db: Db,
   targetOf: TargetOf,
   export_id: string,
-  { attempt }: Life,
+  life: Life,
 ): Promise<void> {
   const left = await steps.unwritten(db, export_id);
   if (left.length > 0) throw new Error(`${left.length} files of ${export_id} are not written.`);
@@ -116,7 +125,7 @@ async function writeManifest(
   const text = manifestText(made, await exports.filesOf(db, export_id));
   const name = `${folderOf(made)}/${fileName({ kind: 'manifest', day: null }, made.format)}`;
   const target = await targetOf(await steps.placeOf(db, export_id));
-  await published(target, { name, attempt }, async (file) => {
+  await published(target, { name, ...life }, async (file) => {
     await writeText(file, text);
     const written = { rows: 0, first_id: null, last_id: null, sums: [], ...(await digestOf(file)) };
     return { ...written, record: () => steps.written(db, { export_id, n: 0 }, written) };
@@ -127,27 +136,29 @@ async function writeManifest(
 type Drafted = Pick<steps.Written, 'sha256'> & { record: () => Promise<unknown> };
 
 /** Writes a draft, gives it its name and records it; a draft that is not published is deleted. */
-async function published(
+function published(
   target: ExportTarget,
-  { name, attempt }: { name: string; attempt: string },
+  { name, attempt, signal }: Life & { name: string },
   write: (draft: string) => Promise<Drafted>,
 ): Promise<void> {
-  const draft = await target.draft(name, attempt);
-  try {
-    const { sha256, record } = await write(draft);
-    if (sha256 !== null) await target.publish(draft, name, sha256);
-    await record();
-  } catch (error) {
-    if (!(error instanceof Stopped)) throw known(error);
-  } finally {
-    await target.discard(draft);
-  }
+  return atTarget(target, async () => {
+    const draft = await target.draft(name, attempt);
+    try {
+      const { sha256, record } = await write(draft);
+      if (sha256 !== null) await target.publish(draft, name, sha256, signal);
+      await record();
+    } catch (error) {
+      if (!(error instanceof Stopped)) throw known(error);
+    } finally {
+      await target.discard(draft);
+    }
+  });
 }
 
 async function clear(db: Db, targetOf: TargetOf, place: steps.Place): Promise<void> {
   if (!['failed', 'canceled', 'expired'].includes(place.status)) return;
-  const target = await targetOf(place);
-  await target.clear(folderOf({ ...place, id: place.export_id }));
+  const folder = folderOf({ ...place, id: place.export_id });
+  await atTarget(await targetOf(place), (target) => target.clear(folder));
   await steps.cleared(db, place.export_id);
 }
 

@@ -26,6 +26,8 @@ export interface Dependencies {
   payment_hosts: readonly string[];
   /** The folder of exports, if this process has one: EXPORT_DIR. */
   export_dir?: string | undefined;
+  /** The object stores that exports may go to: EXPORT_S3_ORIGINS. */
+  s3_origins?: readonly string[] | undefined;
   /** Until then a verdict or a cancellation may come from an API that does not sign yet. */
   accept_unsigned_until?: Date | undefined;
 }
@@ -130,11 +132,9 @@ export function createActivities({
  * The activities of worker_export. Those that take long give signs of life, and hear that they are
  * to stop.
  */
-export function createExportActivities({
-  db,
-  export_dir,
-}: Pick<Dependencies, 'db' | 'export_dir'>) {
-  const steps = createExportSteps(db, createTargetOf(db, { dir: export_dir }));
+export function createExportActivities({ db, secrets, export_dir, s3_origins }: Dependencies) {
+  const means = { dir: export_dir, origins: s3_origins ?? [], secrets };
+  const steps = createExportSteps(db, createTargetOf(db, means));
   return {
     beginExport: behindBorder(steps.beginExport),
     writeExportPart: behindBorder((part: { export_id: string; n: number }) =>

@@ -21,6 +21,7 @@ type Made =
   | 'shares'
   | 'providerOf'
   | 'exportTargetOf'
+  | 's3_origins'
   | 'event_streams'
   | 'log';
 
@@ -30,11 +31,13 @@ export type Given = Omit<Connections, Made> & {
   requests_per_minute?: number | undefined;
   /** The folder of exports: EXPORT_DIR. */
   export_dir?: string | undefined;
+  /** The object stores that exports may go to: EXPORT_S3_ORIGINS. */
+  s3_origins?: readonly string[] | undefined;
 };
 
 /** The control plane as a Koa application. */
 export function createApp(
-  { requests_per_minute = 0, export_dir, ...connections }: Given,
+  { requests_per_minute = 0, export_dir, s3_origins = [], ...connections }: Given,
   log: Logger,
 ): Koa {
   const app = new Koa();
@@ -62,7 +65,8 @@ export function createApp(
     providerOf: createProviderOf(pools.people, secrets, connections.payment_hosts, {
       authorities: connections.payment_authorities ?? [],
     }),
-    exportTargetOf: createTargetOf(pools.people, { dir: export_dir }),
+    s3_origins,
+    exportTargetOf: createTargetOf(pools.people, { dir: export_dir, origins: s3_origins, secrets }),
     event_streams: createEventStreams(pools.reads, isDraining),
     log,
   };

@@ -41,9 +41,10 @@ export async function main(): Promise<void> {
   const { REQUESTS_PER_MINUTE: requests_per_minute, PAYMENT_HOSTS: payment_hosts } = config;
   const payment_authorities = authoritiesOf(config.PAYMENT_CA_FILES);
   const payments = { payment_hosts, payment_authorities };
-  const { EXPORT_DIR: export_dir } = config;
+  const { EXPORT_DIR: export_dir, EXPORT_S3_ORIGINS: s3_origins } = config;
+  const exports = { export_dir, s3_origins };
   const app = createApp(
-    { ...opened, ...payments, export_dir, requests_per_minute, jwt: jwtOf(config) },
+    { ...opened, ...payments, ...exports, requests_per_minute, jwt: jwtOf(config) },
     log,
   );
   const server = createApiServer(app);

@@ -11,6 +11,7 @@ import { auditEventRoutes } from './routes/audit-events';
 import { constraintRoutes } from './routes/constraints';
 import { eventRoutes } from './routes/events';
 import { excessRoutes } from './routes/excess';
+import { exportDestinationRoutes } from './routes/export-destinations';
 import { exportRoutes } from './routes/exports';
 import { memberRoutes } from './routes/members';
 import { operationRoutes } from './routes/operations';
@@ -49,4 +50,5 @@ export const routes = [
   ...operationRoutes,
   ...workerRoutes,
   ...exportRoutes,
+  ...exportDestinationRoutes,
 ];

@@ -76,6 +76,7 @@ const statuses = {
   overloaded: 503,
   export_dir_not_shared: 503,
   export_target_full: 503,
+  export_target_failed: 503,
   unavailable: 503,
 } as const;
 

@@ -46,6 +46,7 @@ export function openFolder({ db, dir }: Folder): ExportTarget {
       });
       return { body: createReadStream('', { fd: handle, ...range }) };
     },
+    close: () => undefined,
   };
 }
 

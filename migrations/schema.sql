@@ -4675,7 +4675,11 @@ create table exports (
   cleared_at timestamptz,
   error_code text,
   error_message text,
-  constraint exports_check check (to_time > from_time)
+  destination_id text references export_destinations,
+  -- When its files were last tried to be deleted: one store that refuses keeps no others waiting.
+  clear_tried_at timestamptz,
+  constraint exports_check check (to_time > from_time),
+  constraint exports_check1 check ((target = 's3') = (destination_id is not null))
 );
 create index exports_org on exports (org_id, id desc);
 -- One at a time.
@@ -4729,6 +4733,24 @@ create table export_folder (
   is_one boolean primary key default true check (is_one),
   marker text not null
 );
+
+create table export_destinations (
+  id text primary key,
+  -- Null: the platform's.
+  org_id text references organizations,
+  -- An origin, which the operator has listed. It is never changed: another one is another
+  -- destination, with credentials of its own.
+  endpoint text not null,
+  region text not null,
+  bucket text not null,
+  -- Ciphertext by name, bound to this row (domain/secrets.ts).
+  credentials jsonb not null,
+  created_by text not null,
+  created_at timestamptz not null default clock_timestamp(),
+  -- No new export goes there; those that did are still read and deleted.
+  archived_at timestamptz
+);
+create index export_destinations_org on export_destinations (org_id, id desc);
 
 -- The number of a wallet's newest entry that was written before a moment, between two bounds.
 -- Entries of a wallet are written in the order of their numbers; if a clock was set back, days
@@ -4886,6 +4908,10 @@ execute function record_change('agent', 'id');
 create trigger exchange_rates_record after insert or delete or update on exchange_rates
 for each row
 execute function record_change('exchange_rate', 'currency');
+
+create trigger export_destinations_record after insert or delete or update on export_destinations
+for each row
+execute function record_change('export_destination', 'id');
 
 create trigger gateway_configs_record after insert or delete or update on gateway_configs
 for each row

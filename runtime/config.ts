@@ -78,6 +78,7 @@ const variables = {
       PAYMENT_HOSTS: hosts.default([]),
       PAYMENT_CA_FILES: list.default([]),
       EXPORT_DIR: folder,
+      EXPORT_S3_ORIGINS: origins.default([]),
       API_PORT: port.default(8080),
       API_HOST: host,
       DATABASE_POOL_MAX: z.coerce.number().int().min(1).max(200).default(10),
@@ -118,6 +119,7 @@ const variables = {
     SVC_SECRETS_KEY: secrets_key,
     PAYMENT_HOSTS: hosts.default([]),
     EXPORT_DIR: folder,
+    EXPORT_S3_ORIGINS: origins.default([]),
     WORKER_PORT: port.optional(),
     // While an API of before 1.5 is rolled back to: it does not sign the verdicts of tickets.
     ACCEPT_UNSIGNED_VERDICTS_UNTIL: z.iso

@@ -40,11 +40,11 @@ const { clearExport } = proxyActivities<Activities>({
   summary: 'Delete what was written',
 });
 // A file takes as long as it takes; a worker that is silent has died, and another one writes the
-// file anew. One that cannot be written after so many tries ends the export.
+// file anew, however often. An error that stays ends the export: the step says so.
 const { writeExportPart, finishExport } = proxyActivities<Activities>({
   startToCloseTimeout: '6 hours',
   heartbeatTimeout: '10 seconds',
-  retry: { maximumInterval: '1 minute', maximumAttempts: 8 },
+  retry: { maximumInterval: '10 seconds' },
   cancellationType: 'WAIT_CANCELLATION_COMPLETED',
 });
 

@@ -14,9 +14,15 @@ const { expireExports } = proxyActivities<Activities>({
 const PAGE = 50;
 
 /** On a schedule: takes up exports that were left, and deletes files past their time. */
-export async function exportUpkeep(): Promise<{ adopted: number; expired: number }> {
+export async function exportUpkeep() {
   const adopted = await adoptOrphanExports({ limit: PAGE });
   let expired = 0;
-  for (let page = PAGE; page === PAGE; expired += page) page = await expireExports({ limit: PAGE });
-  return { adopted, expired };
+  const failed: string[] = [];
+  for (let page = PAGE; page === PAGE; ) {
+    const cleared = await expireExports({ limit: PAGE });
+    page = cleared.tried;
+    expired += cleared.tried - cleared.failed.length;
+    failed.push(...cleared.failed);
+  }
+  return { adopted, expired, failed };
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Destination } from '../../domain/exports/destinations';
 import { type Export, type ExportFile, formats } from '../../domain/exports/exports';
 import { kind_names } from '../../domain/exports/kinds';
 import type { Sum } from '../../domain/exports/parts';
@@ -23,7 +24,8 @@ const members = {
   format: z.enum(formats),
   from: time,
   to: time.describe('The first moment that is no longer in it.'),
-  target: z.enum(['folder', 's3']),
+  target: z.enum(['folder', 's3']).describe('s3: the bucket of destination_id.'),
+  destination_id: id.nullable(),
   status: z.enum(['queued', 'running', 'completed', 'failed', 'canceled', 'expired']),
   parts_done: z.int().describe('Files that are written.'),
   parts_total: z.int().describe('Files to write: one for each kind and day, and the manifest.'),
@@ -37,6 +39,17 @@ const members = {
   error_code: z.string().nullable(),
   error_message: z.string().nullable(),
 } satisfies Members<Wire<Export>>;
+
+/** A bucket that exports may go to. */
+export const destination = z.strictObject({
+  id,
+  org_id: id.nullable().describe("Null: the platform's."),
+  endpoint: z.url(),
+  region: z.string(),
+  bucket: z.string(),
+  created_by: id,
+  created_at: time,
+} satisfies Members<Wire<Destination>>);
 
 /** An export, as it stands in lists. */
 export const exported = z.strictObject(members);

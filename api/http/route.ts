@@ -39,6 +39,8 @@ export interface Ctx {
   payment_hosts: readonly string[];
   /** Where files of exports are. */
   exportTargetOf: TargetOf;
+  /** The object stores that exports may go to: EXPORT_S3_ORIGINS. */
+  s3_origins: readonly string[];
   event_streams: EventStreams;
   /** True once the process stops. */
   isDraining: () => boolean;
@@ -139,6 +141,7 @@ export interface Connections extends Pick<Sources, 'jwt'> {
   /** Who may sign the certificates of webhooks, beside public authorities: `PAYMENT_CA_FILES`. */
   payment_authorities?: readonly X509Certificate[] | undefined;
   exportTargetOf: TargetOf;
+  s3_origins: readonly string[];
   event_streams: EventStreams;
   isDraining: () => boolean;
   tracing?: Tracing | undefined;
@@ -203,6 +206,7 @@ async function answer(
     providerOf: connections.providerOf,
     payment_hosts: connections.payment_hosts,
     exportTargetOf: connections.exportTargetOf,
+    s3_origins: connections.s3_origins,
     event_streams: connections.event_streams,
     isDraining: connections.isDraining,
     tracing,

@@ -138,6 +138,13 @@ export const bodies: Record<string, object> = {
     started_at: '2027-01-31T00:00:00Z',
   },
   'post /v1/exports': period,
+  'post /v1/export-destinations': {
+    endpoint: 'https://s3.eu-central-1.amazonaws.com',
+    region: 'eu-central-1',
+    bucket: 'acme-exports',
+    access_key_id: 'AKIA...',
+    secret_access_key: 'as-the-store-shows-it',
+  },
   'post /v1/admin/exports': period,
   'post /v1/gateway/keys/verify': { key: 'svc_gk_...' },
   'post /v1/gateway/wallets/reserve': reserve,

@@ -215,6 +215,7 @@ const help: Record<string, string> = {
   from: 'From this time on.',
   to: 'Before this time, which must not lie in the future; at most 13 months after from.',
   format: 'jsonl and csv are compressed with gzip.',
+  bucket: 'Name of the bucket.',
   n: 'Number of the file; 0 is the manifest.',
 };
 
@@ -243,6 +244,7 @@ function deeper(value: unknown): unknown {
 
 // The object that `/v1/<noun>/{id}` names.
 const nouns: Record<string, string> = {
+  'export-destinations': 'Id of the destination: GET /v1/export-destinations.',
   exports: 'Id of the export: GET /v1/exports.',
   outbox: 'Id of a message: GET /v1/admin/outbox.',
   wallets: 'Id of the wallet: GET /v1/wallets.',

@@ -1,12 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { AppError } from '../../domain/errors';
+import * as destinations from '../../domain/exports/destinations';
 import * as exports from '../../domain/exports/exports';
 import { event_kinds, kind_names } from '../../domain/exports/kinds';
 import * as making from '../../domain/exports/making';
 import { fileName, folderOf } from '../../domain/exports/manifest';
 import { isPlatformAdmin } from '../../domain/people/rights';
 import type { Db } from '../../domain/sql';
+import { atTarget } from '../../exports/open';
 import * as answers from '../answers/exports';
 import * as shared from '../answers/shared';
 import { actingOrg, ownOrg, type Principal, permission, platformAdmin } from '../http/access';
@@ -28,6 +30,9 @@ const wanted = {
   from: instant,
   to: instant.describe('The first moment that is no longer in it; not in the future.'),
   format: z.enum(exports.formats).default('jsonl'),
+  destination_id: id
+    .optional()
+    .describe('The bucket to write to; absent: the folder of this installation.'),
 };
 const wantedOfOrg = z.strictObject({ org_id: id.optional(), ...wanted });
 const wantedOfAll = z.strictObject(wanted);
@@ -116,14 +121,22 @@ async function make(ctx: Ctx, { org_id: given, ...period }: z.infer<typeof wante
 async function makeFor(ctx: Ctx, org_id: string | null, given: z.infer<typeof wantedOfAll>) {
   const { db, principal } = ctx;
   requireRights(principal, given.kinds);
-  const target = 'folder' as const;
-  await (await ctx.exportTargetOf({ target, org_id })).check();
+  const { destination_id = null, ...period } = given;
+  if (destination_id !== null) await destinations.requireUsable(db, destination_id, org_id);
+  const place = { target: targetNamed(destination_id), org_id, destination_id };
+  await atTarget(await ctx.exportTargetOf(place), (target) => target.check());
   const moment = await making.momentNow(db);
-  making.requirePeriod(given, moment.now);
+  making.requirePeriod(period, moment.now);
   await settled(db, moment);
   const { id: key, user_id } = principal;
   const by = { created_by: user_id ?? key, created_with: key === user_id ? null : key };
-  return once(ctx, org_id, (trx) => making.create(trx, { org_id, target, ...given, ...by }));
+  return once(ctx, org_id, (trx) =>
+    making.create(trx, { org_id, destination_id, ...period, ...by }),
+  );
+}
+
+function targetNamed(destination_id: string | null): 'folder' | 's3' {
+  return destination_id === null ? 'folder' : 's3';
 }
 
 const SETTLED_MS_MAX = 5_000;
@@ -195,18 +208,23 @@ async function getFile(
     throw new AppError('not_found', 'This day has no rows, and so no file.', { param: 'n' });
   const name = fileName(file, found.format);
   const content_type = kind === 'manifest' ? 'application/json' : content_types[found.format];
-  const target = await exportTargetOf(found);
   const at = `${folderOf(found)}/${name}`;
-  const asked = offerFile(http, { name, content_type, bytes: Number(bytes), sha256 });
-  if (asked.status === 304) {
-    http.status = 304;
-    http.body = null;
-    return;
-  }
-  const got = await target.read(at, asked.status === 206 ? asked.range : undefined);
-  if ('url' in got) return http.redirect(got.url);
-  http.status = asked.status;
-  http.body = got.body;
+  return atTarget(await exportTargetOf(found), async (target) => {
+    if (found.target === 's3') {
+      const got = await target.read(at);
+      if ('url' in got) http.redirect(got.url);
+      return;
+    }
+    const asked = offerFile(http, { name, content_type, bytes: Number(bytes), sha256 });
+    if (asked.status === 304) {
+      http.status = 304;
+      http.body = null;
+      return;
+    }
+    const got = await target.read(at, asked.status === 206 ? asked.range : undefined);
+    http.status = asked.status;
+    if ('body' in got) http.body = got.body;
+  });
 }
 
 /** Refuses an export whose files are not all there. */

@@ -30,6 +30,8 @@ export interface Export {
   /** The first moment that is no longer in it. */
   to: Date;
   target: 'folder' | 's3';
+  /** The bucket of target s3. */
+  destination_id: string | null;
   status: ExportStatus;
   parts_done: number;
   /** Files to write, the manifest too. */
@@ -44,6 +46,11 @@ export interface Export {
   expires_at: Date | null;
   error_code: string | null;
   error_message: string | null;
+}
+
+/** True while it waits or is written. */
+export function isUnderWay({ status }: Pick<Export, 'status'>): boolean {
+  return status === 'queued' || status === 'running';
 }
 
 /** A file of an export. */
@@ -63,7 +70,7 @@ export interface ExportFile {
 }
 
 export const exportColumns = `
-  x.id, x.org_id, x.kinds, x.format, x.from_time as "from", x.to_time as "to", x.target, x.status, f.parts_done, f.parts_total,
+  x.id, x.org_id, x.kinds, x.format, x.from_time as "from", x.to_time as "to", x.target, x.destination_id, x.status, f.parts_done, f.parts_total,
   f.rows, f.bytes, x.created_at, x.created_by, x.started_at, x.ended_at, x.expires_at, x.error_code, x.error_message`;
 
 export const exportRows = `select ${exportColumns} from exports x cross join lateral (

@@ -12,7 +12,8 @@ export interface NewExport {
   format: Format;
   from: Date;
   to: Date;
-  target: 'folder' | 's3';
+  /** The bucket that its files go to; null: the folder of the installation. */
+  destination_id: string | null;
   created_by: string;
   created_with: string | null;
 }
@@ -105,8 +106,9 @@ function fixing(kinds: readonly KindName[]): string {
   const copied = copied_kinds.filter((kind) => kinds.includes(kind));
   return `
     with made as (
-      insert into exports (id, org_id, kinds, format, from_time, to_time, target, below, created_by, created_with)
-      values (:export_id, :org_id, :kinds, :format, :from, :to, :target, pg_snapshot_xmin(pg_current_snapshot()), :created_by,
+      insert into exports (id, org_id, kinds, format, from_time, to_time, target, destination_id, below, created_by, created_with)
+      values (:export_id, :org_id, :kinds, :format, :from, :to,
+        case when :destination_id::text is null then 'folder' else 's3' end, :destination_id, pg_snapshot_xmin(pg_current_snapshot()), :created_by,
         :created_with)
     ), bounds as (
       insert into export_wallets (export_id, wallet_id, org_id, from_seq, to_seq)

@@ -17,7 +17,12 @@ export function fileName({ kind, day }: Pick<ExportFile, 'kind' | 'day'>, format
 
 /** The folder of an export's files, below that of its organization. */
 export function folderOf({ org_id, id }: { org_id: string | null; id: string }): string {
-  return `${org_id === null ? 'platform' : `org/${org_id}`}/${id}`;
+  return `${ownerFolder(org_id)}/${id}`;
+}
+
+/** The folder of all exports of an organization, or of the platform (null). */
+export function ownerFolder(org_id: string | null): string {
+  return org_id === null ? 'platform' : `org/${org_id}`;
 }
 
 /**

@@ -44,7 +44,9 @@ const ENTRIES = 50_000;
 
 type Found = Record<string, string | null>;
 
-/** The rows of a statement, a page at a time. Throws `ledger_broken` if a wallet does not add up. */
+/**
+ * The rows of a statement, a page at a time. Throws `ledger_broken` if a wallet does not add up.
+ */
 export async function* statementRows(
   db: Db,
   { export_id }: { export_id: string },

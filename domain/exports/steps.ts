@@ -146,6 +146,8 @@ export interface Place {
   org_id: string | null;
   format: exports.Format;
   target: 'folder' | 's3';
+  /** The bucket of target s3. */
+  destination_id: string | null;
   status: exports.ExportStatus;
 }
 
@@ -153,7 +155,7 @@ export interface Place {
 export function placeOf(db: Db, export_id: string): Promise<Place> {
   return one<Place>(
     db,
-    'select id as export_id, org_id, format, target, status from exports where id = :export_id',
+    'select id as export_id, org_id, format, target, destination_id, status from exports where id = :export_id',
     { export_id },
     'No export',
   );
@@ -167,10 +169,13 @@ export async function toClear(db: Db, limit: number): Promise<Place[]> {
     db,
     `update exports set status = 'expired' where status = 'completed' and expires_at <= clock_timestamp()`,
   );
+  // Whose files could not be deleted is left alone for an hour, so that it keeps no others waiting.
   return many<Place>(
     db,
-    `select id as export_id, org_id, format, target, status from exports
-     where cleared_at is null and status in ('failed', 'canceled', 'expired') order by id limit :limit`,
+    `update exports x set clear_tried_at = clock_timestamp()
+     from (select q.id from exports q where q.cleared_at is null and q.status in ('failed', 'canceled', 'expired')
+         and coalesce(q.clear_tried_at < clock_timestamp() - interval '1 hour', true) order by q.id limit :limit) as due
+     where x.id = due.id returning x.id as export_id, x.org_id, x.format, x.target, x.destination_id, x.status`,
     { limit },
   );
 }

@@ -172,6 +172,14 @@ const bodies: Record<string, () => Promise<object>> = {
   'post /v1/admin/settlement-excess/:id': async () => ({ action: 'drop' }),
   'post /v1/exports': async () => period,
   'post /v1/admin/exports': async () => period,
+  // No object store is listed here.
+  'post /v1/export-destinations': async () => ({
+    endpoint: 'https://s3.example.com',
+    region: 'eu-central-1',
+    bucket: 'acme',
+    access_key_id: 'unknown',
+    secret_access_key: 'unknown',
+  }),
   'post /v1/gateway/wallets/reserve': async () => reserveBody(tenant.org_id, 1),
 };
 

@@ -6,7 +6,7 @@ import { moves } from '../../domain/exports/exports';
 import * as steps from '../../domain/exports/steps';
 import { many } from '../../domain/sql';
 import { createTargetOf } from '../../exports/open';
-import { makeTenant, type Tenant } from '../support/api';
+import { makeTenant, secrets, type Tenant } from '../support/api';
 import { until } from '../support/until';
 import { download, type ExportWorld, ended, filesBelow, openExportWorld } from './world';
 
@@ -149,13 +149,17 @@ test('a full disk is said, and tried again; what was written before stays good',
     .where({ export_id: id, kind: 'events' })
     .orderBy('n', 'desc')
     .first();
-  const targetOf = createTargetOf(db, { dir });
+  const targetOf = createTargetOf(db, { dir, origins: [], secrets });
   const full = async () => ({
-    ...(await targetOf({ target: 'folder', org_id: tenant.org_id })),
+    ...(await targetOf({ target: 'folder', org_id: tenant.org_id, destination_id: null })),
     draft: async () => '/dev/full',
     discard: async () => undefined,
   });
-  const life = { attempt: '1', requireLife: () => undefined };
+  const life = {
+    attempt: '1',
+    requireLife: () => undefined,
+    signal: AbortSignal.timeout(60_000),
+  };
   const parts = await steps.unwritten(db, id);
   const written = createExportSteps(db, full).writeExportPart({ export_id: id, n }, life);
   await expect(written).rejects.toMatchObject({

@@ -10,7 +10,7 @@ import type { Db } from '../../domain/sql';
 import { markFolder } from '../../exports/folder';
 import { bundleWorkflows } from '../../workers/bundle';
 import { createWorkers } from '../../workers/run';
-import { type Answer, type CallApi, serve } from '../support/api';
+import { type Answer, type CallApi, payment_hosts, secrets, serve } from '../support/api';
 import { openTestDatabase } from '../support/database';
 import { gatewayToken, platformKey } from '../support/keys';
 import { makePrice } from '../support/ledger';
@@ -31,12 +31,12 @@ export interface ExportWorld extends TestWorker {
 }
 
 /** An API and workers over one database and one folder; closing proves the ledger. */
-export async function openExportWorld(): Promise<ExportWorld> {
+export async function openExportWorld(s3_origins: string[] = []): Promise<ExportWorld> {
   const { db, close: dropDatabase } = await openTestDatabase(20);
   const dir = await mkdtemp(path.join(tmpdir(), 'svc-exports-'));
   const worker = await openWorker(db);
   const { namespace, temporal } = worker;
-  const api = await serve({ db, temporal, export_dir: dir });
+  const api = await serve({ db, temporal, export_dir: dir, s3_origins });
   await makePrice(db);
   await markFolder({ db, dir });
   const address = process.env.TEST_TEMPORAL_ADDRESS as string;
@@ -47,7 +47,13 @@ export async function openExportWorld(): Promise<ExportWorld> {
       name: 'worker_export',
       connection,
       namespace,
-      activities: activities_of.worker_export({ db, export_dir }),
+      activities: activities_of.worker_export({
+        db,
+        secrets,
+        payment_hosts,
+        export_dir,
+        s3_origins,
+      }),
       workflow_code: await bundleWorkflows(),
     });
     const done = exporter?.run();

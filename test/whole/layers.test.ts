@@ -13,7 +13,7 @@ const house: Record<string, string> = {
   runtime: 'domain',
   'payment-providers': 'domain runtime',
   migrations: 'runtime',
-  exports: 'domain',
+  exports: 'domain runtime',
   activities: 'domain exports payment-providers',
   workflows: 'activities domain', // Types only: the bundle's own test says so.
   temporal: 'domain runtime workflows', // Of workflows only types.
@@ -65,7 +65,8 @@ const api: Record<string, string> = {
   openapi: 'http table',
   app: 'http ledger openapi table',
   main: 'app http ledger',
-  admin: '',
+  'admin-exports': '',
+  admin: 'admin-exports',
 };
 
 /** The rooms of the domain. */
@@ -89,7 +90,7 @@ const domain: Record<string, string> = {
   'stored-answers': 'errors sql',
   people: 'digest errors pages sql trace',
   ledger: 'audit-events errors events ids money pages secrets sql trace',
-  exports: 'errors money pages sql',
+  exports: 'errors ids money pages secrets sql',
   payments: 'audit-events errors ledger money pages secrets sql',
 };
 

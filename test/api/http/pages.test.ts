@@ -101,6 +101,7 @@ const listed: Record<string, { path: () => string; table: string; key: () => str
   '/v1/admin/outbox': adminList('/v1/admin/outbox', 'outbox'),
   '/v1/exports': ownList(() => '/v1/exports', 'exports'),
   '/v1/admin/exports': adminList('/v1/admin/exports', 'exports'),
+  '/v1/export-destinations': ownList(() => '/v1/export-destinations', 'export_destinations'),
   '/v1/audit-events': ownList(() => '/v1/audit-events', 'audit_events'),
 };
 
@@ -149,9 +150,23 @@ async function addExports(): Promise<void> {
     });
 }
 
+async function addDestinations(): Promise<void> {
+  for (let n = 0; n < 7; n += 1)
+    await db('export_destinations').insert({
+      id: `dest_${n}`,
+      org_id: tenant.org_id,
+      endpoint: 'https://s3.example.com',
+      region: 'eu-central-1',
+      bucket: `acme-${n}`,
+      credentials: {},
+      created_by: tenant.member_id,
+    });
+}
+
 test('pages of three as of the newest time that a list shows repeat no row and skip none', async () => {
   await addSessions();
   await addExports();
+  await addDestinations();
   const seen: Record<string, number> = {};
   for (const [name, { path, table, key }] of Object.entries(listed)) {
     // What a client read as the newest `created_at`: milliseconds.
