@@ -3,6 +3,7 @@ import * as exports from '../domain/exports/exports';
 import { columnsOf } from '../domain/exports/kinds';
 import { fileName, folderOf, manifestText } from '../domain/exports/manifest';
 import { type Part, pagesOf } from '../domain/exports/parts';
+import * as schedules from '../domain/exports/schedules';
 import * as steps from '../domain/exports/steps';
 import { type Db, withRetry } from '../domain/sql';
 import { atTarget, type TargetOf } from '../exports/open';
@@ -86,6 +87,9 @@ export function createExportSteps(db: Db, targetOf: TargetOf) {
         );
       return { tried: due.length, failed };
     },
+
+    /** How many exports of schedules were made. */
+    runExportSchedules: ({ limit }: { limit: number }) => schedules.run(db, limit),
 
     /** How many exports that nobody works on were given their workflow again. */
     adoptOrphanExports: ({ limit }: { limit: number }) => steps.adoptOrphans(db, limit),

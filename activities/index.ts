@@ -149,6 +149,7 @@ export function createExportActivities({ db, secrets, export_dir, s3_origins }: 
     ),
     expireExports: behindBorder(steps.expireExports),
     adoptOrphanExports: behindBorder(steps.adoptOrphanExports),
+    runExportSchedules: behindBorder(steps.runExportSchedules),
   };
 }
 

@@ -12,6 +12,7 @@ import { constraintRoutes } from './routes/constraints';
 import { eventRoutes } from './routes/events';
 import { excessRoutes } from './routes/excess';
 import { exportDestinationRoutes } from './routes/export-destinations';
+import { exportScheduleRoutes } from './routes/export-schedules';
 import { exportRoutes } from './routes/exports';
 import { memberRoutes } from './routes/members';
 import { operationRoutes } from './routes/operations';
@@ -51,4 +52,5 @@ export const routes = [
   ...workerRoutes,
   ...exportRoutes,
   ...exportDestinationRoutes,
+  ...exportScheduleRoutes,
 ];

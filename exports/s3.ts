@@ -14,6 +14,7 @@ import { Upload } from '@aws-sdk/lib-storage';
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
 import { AppError } from '../domain/errors';
 import type { OpenDestination } from '../domain/exports/destinations';
+import { quietObjectStores } from '../runtime/config';
 import { agentsFor } from './s3-network';
 import type { ExportTarget } from './target';
 
@@ -21,6 +22,8 @@ const URL_SECONDS = 300;
 const PART_BYTES = 16 * 1_048_576;
 const CONNECT_MS = 5_000;
 const ANSWER_MS = 60_000;
+
+quietObjectStores();
 
 interface Store {
   destination: OpenDestination;

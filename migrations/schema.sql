@@ -4658,8 +4658,8 @@ create table exports (
   target text not null default 'folder' check (target in ('folder', 's3')),
   status text not null default 'queued'
     check (status in ('queued', 'running', 'completed', 'failed', 'canceled', 'expired')),
-  -- Of events and the audit log it holds what transactions below this one wrote.
-  below xid8 not null,
+  -- Of events and the audit log it holds what could be seen then.
+  snapshot pg_snapshot not null,
   -- When its bounds were fixed.
   created_at timestamptz not null default clock_timestamp(),
   -- The person, or the key that stands for nobody; and the key, if there was one.
@@ -4678,12 +4678,14 @@ create table exports (
   destination_id text references export_destinations,
   -- When its files were last tried to be deleted: one store that refuses keeps no others waiting.
   clear_tried_at timestamptz,
+  schedule_id text references export_schedules,
   constraint exports_check check (to_time > from_time),
   constraint exports_check1 check ((target = 's3') = (destination_id is not null))
 );
 create index exports_org on exports (org_id, id desc);
 -- One at a time.
 create unique index exports_running on exports (coalesce(org_id, '')) where status = 'running';
+create index exports_schedule on exports (schedule_id, id desc) where schedule_id is not null;
 create index exports_to_clear on exports (id)
 where cleared_at is null and (status in ('failed', 'canceled', 'expired'));
 create index exports_to_expire on exports (expires_at) where status = 'completed';
@@ -4751,6 +4753,28 @@ create table export_destinations (
   archived_at timestamptz
 );
 create index export_destinations_org on export_destinations (org_id, id desc);
+
+create table export_schedules (
+  id text primary key default new_id('sched'),
+  -- Null: of all organizations.
+  org_id text references organizations,
+  kinds text[] not null check (cardinality(kinds) > 0),
+  format text not null check (format in ('jsonl', 'csv', 'parquet')),
+  every text not null check (every in ('day', 'month')),
+  -- A window is exported so long after its end.
+  lag_minutes integer not null check (lag_minutes >= 15 and lag_minutes <= 10080),
+  destination_id text references export_destinations,
+  -- The window that is exported next, or now. It moves on once its export is completed: one that
+  -- failed is repeated.
+  window_from timestamptz not null,
+  -- Who made it, and with which key: it falls with their rights.
+  created_by text not null,
+  created_with text,
+  created_at timestamptz not null default clock_timestamp(),
+  ended_at timestamptz,
+  ended_reason text
+);
+create index export_schedules_org on export_schedules (org_id, id desc);
 
 -- The number of a wallet's newest entry that was written before a moment, between two bounds.
 -- Entries of a wallet are written in the order of their numbers; if a clock was set back, days
@@ -4912,6 +4936,11 @@ execute function record_change('exchange_rate', 'currency');
 create trigger export_destinations_record after insert or delete or update on export_destinations
 for each row
 execute function record_change('export_destination', 'id');
+
+create trigger export_schedules_record after insert or delete or update of kinds, format, every,
+  lag_minutes, destination_id, ended_at on export_schedules
+for each row
+execute function record_change('export_schedule', 'id');
 
 create trigger gateway_configs_record after insert or delete or update on gateway_configs
 for each row

@@ -256,3 +256,11 @@ export function namedVariable(name: string): string | undefined {
 export function cacheFolder(): string {
   return path.join(process.env.XDG_CACHE_HOME || path.join(homedir(), '.cache'), 'svc');
 }
+
+/**
+ * The client of object stores warns of the age of Node, as text between the lines of the log: not
+ * in this process.
+ */
+export function quietObjectStores(): void {
+  process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED = 'true';
+}

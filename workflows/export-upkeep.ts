@@ -6,6 +6,10 @@ const { adoptOrphanExports } = proxyActivities<Activities>({
   ...patient,
   summary: 'Give exports that nobody works on their workflow again',
 });
+const { runExportSchedules } = proxyActivities<Activities>({
+  ...patient,
+  summary: 'Make the exports of schedules whose window is over',
+});
 const { expireExports } = proxyActivities<Activities>({
   ...patient,
   summary: 'Delete the files of exports past their time, a page at a time',
@@ -13,9 +17,13 @@ const { expireExports } = proxyActivities<Activities>({
 
 const PAGE = 50;
 
-/** On a schedule: takes up exports that were left, and deletes files past their time. */
+/**
+ * On a schedule: takes up exports that were left, makes those of schedules, and deletes files past
+ * their time.
+ */
 export async function exportUpkeep() {
   const adopted = await adoptOrphanExports({ limit: PAGE });
+  const scheduled = await runExportSchedules({ limit: PAGE });
   let expired = 0;
   const failed: string[] = [];
   for (let page = PAGE; page === PAGE; ) {
@@ -24,5 +32,5 @@ export async function exportUpkeep() {
     expired += cleared.tried - cleared.failed.length;
     failed.push(...cleared.failed);
   }
-  return { adopted, expired, failed };
+  return { adopted, scheduled, expired, failed };
 }

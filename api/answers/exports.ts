@@ -3,6 +3,7 @@ import type { Destination } from '../../domain/exports/destinations';
 import { type Export, type ExportFile, formats } from '../../domain/exports/exports';
 import { kind_names } from '../../domain/exports/kinds';
 import type { Sum } from '../../domain/exports/parts';
+import type { ExportSchedule } from '../../domain/exports/schedules';
 import type { Wire } from '../../runtime/wire';
 import type { Members } from '../http/fields';
 import { id, time } from './shared';
@@ -17,6 +18,8 @@ const sum = z.strictObject({
   amount: z.number().nullable().describe('The files have it exactly, as text.'),
 } satisfies Members<WireSum>);
 
+const status = z.enum(['queued', 'running', 'completed', 'failed', 'canceled', 'expired']);
+
 const members = {
   id,
   org_id: id.nullable().describe('Null: of all organizations.'),
@@ -26,7 +29,8 @@ const members = {
   to: time.describe('The first moment that is no longer in it.'),
   target: z.enum(['folder', 's3']).describe('s3: the bucket of destination_id.'),
   destination_id: id.nullable(),
-  status: z.enum(['queued', 'running', 'completed', 'failed', 'canceled', 'expired']),
+  schedule_id: id.nullable().describe('The schedule that made it.'),
+  status,
   parts_done: z.int().describe('Files that are written.'),
   parts_total: z.int().describe('Files to write: one for each kind and day, and the manifest.'),
   rows: z.int().describe('Rows that are written by now.'),
@@ -50,6 +54,25 @@ export const destination = z.strictObject({
   created_by: id,
   created_at: time,
 } satisfies Members<Wire<Destination>>);
+
+/** Exports of one day or month after the other. */
+export const schedule = z.strictObject({
+  id,
+  org_id: id.nullable().describe('Null: of all organizations.'),
+  kinds: z.array(z.enum(kind_names)),
+  format: z.enum(formats),
+  every: z.enum(['day', 'month']),
+  lag_minutes: z.int(),
+  destination_id: id.nullable(),
+  window_from: time.describe('The window that is exported next, or now, begins here.'),
+  next_at: time.describe('When that is due.'),
+  last_export_id: id.nullable(),
+  last_status: status.nullable(),
+  created_by: id,
+  created_at: time,
+  ended_at: time.nullable(),
+  ended_reason: z.string().nullable().describe('Why it ended by itself.'),
+} satisfies Members<Wire<ExportSchedule>>);
 
 /** An export, as it stands in lists. */
 export const exported = z.strictObject(members);

@@ -146,6 +146,7 @@ export const bodies: Record<string, object> = {
     secret_access_key: 'as-the-store-shows-it',
   },
   'post /v1/admin/exports': period,
+  'post /v1/export-schedules': { kinds: ['statement', 'requests'], every: 'month', format: 'csv' },
   'post /v1/gateway/keys/verify': { key: 'svc_gk_...' },
   'post /v1/gateway/wallets/reserve': reserve,
   'post /v1/gateway/wallets/settle': settle,

@@ -1,15 +1,15 @@
 import { z } from 'zod';
 import * as destinations from '../../domain/exports/destinations';
 import { ownerFolder } from '../../domain/exports/manifest';
-import { isPlatformAdmin } from '../../domain/people/rights';
 import { atTarget } from '../../exports/open';
 import { openStore } from '../../exports/s3';
 import * as answers from '../answers/exports';
 import * as shared from '../answers/shared';
-import { actingOrg, ownOrg, permission } from '../http/access';
+import { ownOrg, permission } from '../http/access';
 import { inName } from '../http/acting';
 import { id, page } from '../http/fields';
 import { type Ctx, route } from '../http/route';
+import { exportOwner } from './export-rights';
 
 const isOrigin = (text: string) => URL.canParse(text) && new URL(text).origin === text;
 const credential = z.string().regex(/^[\x21-\x7e]{3,200}$/, 'must be as the store shows it');
@@ -64,15 +64,9 @@ export const exportDestinationRoutes = [
   }),
 ];
 
-/** The organization that is meant; null: the platform, if its admin names none. */
-async function ownerOf({ db, principal }: Ctx, named: string | undefined): Promise<string | null> {
-  if (isPlatformAdmin(principal) && named === undefined) return null;
-  return actingOrg(db, principal, named);
-}
-
 async function make(ctx: Ctx, { org_id: named, ...given }: z.infer<typeof made>) {
   const { principal, secrets, s3_origins: origins } = ctx;
-  const org_id = await ownerOf(ctx, named);
+  const org_id = await exportOwner(ctx, named);
   const store = openStore({ destination: given, origins, probe_folder: ownerFolder(org_id) });
   await atTarget(store, (target) => target.check());
   const created_by = principal.user_id ?? principal.id;
@@ -80,6 +74,6 @@ async function make(ctx: Ctx, { org_id: named, ...given }: z.infer<typeof made>)
 }
 
 async function list(ctx: Ctx, { org_id: named, ...window }: z.infer<typeof listed>) {
-  const { rows, ...rest } = await destinations.list(ctx.db, await ownerOf(ctx, named), window);
+  const { rows, ...rest } = await destinations.list(ctx.db, await exportOwner(ctx, named), window);
   return { destinations: rows, ...rest };
 }

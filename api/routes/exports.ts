@@ -3,10 +3,8 @@ import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import * as destinations from '../../domain/exports/destinations';
 import * as exports from '../../domain/exports/exports';
-import { event_kinds, kind_names } from '../../domain/exports/kinds';
 import * as making from '../../domain/exports/making';
 import { fileName, folderOf } from '../../domain/exports/manifest';
-import { isPlatformAdmin } from '../../domain/people/rights';
 import type { Db } from '../../domain/sql';
 import { atTarget } from '../../exports/open';
 import * as answers from '../answers/exports';
@@ -16,17 +14,14 @@ import { id, instant, page } from '../http/fields';
 import { offerFile } from '../http/files';
 import { once } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
+import { kindsField, makerOf, requireKinds } from './export-rights';
 
 const status = z
   .enum(['queued', 'running', 'completed', 'failed', 'canceled', 'expired'])
   .optional();
 
 const wanted = {
-  kinds: z
-    .array(z.enum(kind_names))
-    .min(1)
-    .max(kind_names.length)
-    .refine((all) => new Set(all).size === all.length, 'must name each kind once'),
+  kinds: kindsField,
   from: instant,
   to: instant.describe('The first moment that is no longer in it; not in the future.'),
   format: z.enum(exports.formats).default('jsonl'),
@@ -120,7 +115,7 @@ async function make(ctx: Ctx, { org_id: given, ...period }: z.infer<typeof wante
 
 async function makeFor(ctx: Ctx, org_id: string | null, given: z.infer<typeof wantedOfAll>) {
   const { db, principal } = ctx;
-  requireRights(principal, given.kinds);
+  requireKinds(principal, given.kinds);
   const { destination_id = null, ...period } = given;
   if (destination_id !== null) await destinations.requireUsable(db, destination_id, org_id);
   const place = { target: targetNamed(destination_id), org_id, destination_id };
@@ -128,8 +123,7 @@ async function makeFor(ctx: Ctx, org_id: string | null, given: z.infer<typeof wa
   const moment = await making.momentNow(db);
   making.requirePeriod(period, moment.now);
   await settled(db, moment);
-  const { id: key, user_id } = principal;
-  const by = { created_by: user_id ?? key, created_with: key === user_id ? null : key };
+  const by = makerOf(principal);
   return once(ctx, org_id, (trx) =>
     making.create(trx, { org_id, destination_id, ...period, ...by }),
   );
@@ -152,20 +146,6 @@ async function settled(db: Db, moment: making.Moment): Promise<void> {
       });
     await sleep(LOOK_MS);
   }
-}
-
-/** Refuses kinds that the caller may not read: asked as an export is made, and at each file. */
-function requireRights(principal: Principal, kinds: readonly string[]): void {
-  const kind = kinds.find((one) => event_kinds.includes(one));
-  const may = isPlatformAdmin(principal) || principal.scopes.includes('events:read');
-  if (kind === undefined || may) return;
-  throw new AppError(
-    'permission_denied',
-    `To export ${kind} you need the permission events:read.`,
-    {
-      param: 'kinds',
-    },
-  );
 }
 
 /** Whose exports a caller reaches by their id; undefined: all of them. */
@@ -200,7 +180,7 @@ async function getFile(
   input: z.infer<typeof namedFile>,
 ) {
   const found = await exports.get(db, input.id, reachOf(principal));
-  requireRights(principal, found.kinds);
+  requireKinds(principal, found.kinds);
   requireFiles(found);
   const file = await exports.fileOf(db, found.id, input.n);
   const { sha256, bytes, kind } = file;

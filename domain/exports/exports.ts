@@ -32,6 +32,8 @@ export interface Export {
   target: 'folder' | 's3';
   /** The bucket of target s3. */
   destination_id: string | null;
+  /** The schedule that made it. */
+  schedule_id: string | null;
   status: ExportStatus;
   parts_done: number;
   /** Files to write, the manifest too. */
@@ -70,7 +72,7 @@ export interface ExportFile {
 }
 
 export const exportColumns = `
-  x.id, x.org_id, x.kinds, x.format, x.from_time as "from", x.to_time as "to", x.target, x.destination_id, x.status, f.parts_done, f.parts_total,
+  x.id, x.org_id, x.kinds, x.format, x.from_time as "from", x.to_time as "to", x.target, x.destination_id, x.schedule_id, x.status, f.parts_done, f.parts_total,
   f.rows, f.bytes, x.created_at, x.created_by, x.started_at, x.ended_at, x.expires_at, x.error_code, x.error_message`;
 
 export const exportRows = `select ${exportColumns} from exports x cross join lateral (

@@ -16,6 +16,8 @@ export interface NewExport {
   destination_id: string | null;
   created_by: string;
   created_with: string | null;
+  /** The schedule that makes it, if one does. */
+  schedule_id?: string | undefined;
 }
 
 const MONTHS_MAX = 13;
@@ -55,13 +57,16 @@ export function momentNow(db: Db): Promise<Moment> {
 }
 
 /**
- * True once every transaction of before a moment has ended: what they wrote is visible, and nothing
- * that is written later bears an earlier time.
+ * True once every transaction of this database that began to write before a moment has ended: what
+ * they wrote is visible, and nothing that is written later bears an earlier time.
  */
 export async function isSettled(db: Db, { transaction_id }: Moment): Promise<boolean> {
+  // A session's number has 32 bits, so it is its distance from now that says which is older.
   const { is_settled } = await one<{ is_settled: boolean }>(
     db,
-    'select pg_snapshot_xmin(pg_current_snapshot()) >= :transaction_id::xid8 as is_settled',
+    `select not exists (select 1 from pg_stat_activity a where a.datname = current_database()
+       and a.backend_xid is not null and a.pid <> pg_backend_pid() and age(a.backend_xid) > age(:transaction_id::xid8::xid)
+     ) as is_settled`,
     { transaction_id },
   );
   return is_settled;
@@ -91,6 +96,7 @@ export async function create(trx: Db, given: NewExport): Promise<Export> {
   const parts = partsOf(given);
   await many(trx, fixing(kinds), {
     ...given,
+    schedule_id: given.schedule_id ?? null,
     export_id: id,
     kinds: [...kinds],
     has_ledger: kinds.some((kind) => ledger_kinds.includes(kind)),
@@ -106,10 +112,11 @@ function fixing(kinds: readonly KindName[]): string {
   const copied = copied_kinds.filter((kind) => kinds.includes(kind));
   return `
     with made as (
-      insert into exports (id, org_id, kinds, format, from_time, to_time, target, destination_id, below, created_by, created_with)
+      insert into exports (id, org_id, kinds, format, from_time, to_time, target, destination_id, snapshot, created_by, created_with,
+        schedule_id)
       values (:export_id, :org_id, :kinds, :format, :from, :to,
-        case when :destination_id::text is null then 'folder' else 's3' end, :destination_id, pg_snapshot_xmin(pg_current_snapshot()), :created_by,
-        :created_with)
+        case when :destination_id::text is null then 'folder' else 's3' end, :destination_id, pg_current_snapshot(), :created_by,
+        :created_with, :schedule_id)
     ), bounds as (
       insert into export_wallets (export_id, wallet_id, org_id, from_seq, to_seq)
       select :export_id, w.id, w.org_id, seq_before(w.id, :from, 0, w.seq), seq_before(w.id, :to, 0, w.seq)

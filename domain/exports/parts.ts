@@ -14,7 +14,8 @@ export interface Part {
   /** Its time, half open. */
   from: Date;
   to: Date;
-  below: string;
+  /** Which transactions' events belong to it. */
+  snapshot: string;
 }
 
 /** A sum of a file: amounts of one currency and type, or their number alone. */

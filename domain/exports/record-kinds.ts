@@ -127,7 +127,7 @@ function visiblePage(selected: readonly Selected[], table: string, prefix: strin
     where (:org_id::text is null or ${of}.org_id = :org_id) and ${of}.created_at >= :from and ${of}.created_at < :to
       and ${of}.id > greatest(:after, '${prefix}_' ||
         lpad(to_hex(((extract(epoch from :from::timestamptz) - 60) * 1000)::bigint), 12, '0'))
-      and ${of}.transaction_id < :below::xid8
+      and pg_visible_in_snapshot(${of}.transaction_id, :snapshot::pg_snapshot)
     order by ${of}.id limit :limit`;
 }
 

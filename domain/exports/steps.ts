@@ -27,7 +27,7 @@ export async function unwritten(db: Db, export_id: string): Promise<number[]> {
 export async function partOf(db: Db, export_id: string, n: number): Promise<Part | undefined> {
   return maybe<Part>(
     db,
-    `select x.id as export_id, x.org_id, f.n, f.kind, f.day::text as day, x.below::text as below,
+    `select x.id as export_id, x.org_id, f.n, f.kind, f.day::text as day, x.snapshot::text as snapshot,
        greatest(x.from_time, coalesce(f.day::timestamp at time zone 'UTC', x.from_time)) as "from",
        least(x.to_time, coalesce((f.day + 1)::timestamp at time zone 'UTC', x.to_time)) as "to"
      from exports x join export_files f on f.export_id = x.id
@@ -85,10 +85,12 @@ export async function written(
 
 /** The end of an export whose manifest is written: its event, and the start of the next one. */
 export function complete(db: Db, export_id: string): Promise<void> {
+  // What a schedule brings to a bucket stays there: it is its owner who deletes it.
   return end(
     db,
     export_id,
-    `status = 'completed', expires_at = clock_timestamp() + interval '${DAYS_KEPT} days'`,
+    `status = 'completed', expires_at = case when target = 'folder' or schedule_id is null
+       then clock_timestamp() + interval '${DAYS_KEPT} days' end`,
   );
 }
 

@@ -21,7 +21,7 @@ const house: Record<string, string> = {
   api: 'domain exports migrations payment-providers runtime temporal',
   workers: 'activities domain exports runtime temporal workflows',
   sandbox: 'domain gateway/config migrations runtime temporal',
-  bench: 'api domain gateway migrations runtime sandbox temporal',
+  bench: 'activities api domain exports gateway migrations runtime sandbox temporal',
 };
 
 /** The rooms of the gateway, lowest first. */
@@ -90,7 +90,7 @@ const domain: Record<string, string> = {
   'stored-answers': 'errors sql',
   people: 'digest errors pages sql trace',
   ledger: 'audit-events errors events ids money pages secrets sql trace',
-  exports: 'errors ids money pages secrets sql',
+  exports: 'errors ids money pages people secrets sql',
   payments: 'audit-events errors ledger money pages secrets sql',
 };
 

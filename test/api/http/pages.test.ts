@@ -101,6 +101,7 @@ const listed: Record<string, { path: () => string; table: string; key: () => str
   '/v1/admin/outbox': adminList('/v1/admin/outbox', 'outbox'),
   '/v1/exports': ownList(() => '/v1/exports', 'exports'),
   '/v1/admin/exports': adminList('/v1/admin/exports', 'exports'),
+  '/v1/export-schedules': ownList(() => '/v1/export-schedules', 'export_schedules'),
   '/v1/export-destinations': ownList(() => '/v1/export-destinations', 'export_destinations'),
   '/v1/audit-events': ownList(() => '/v1/audit-events', 'audit_events'),
 };
@@ -145,13 +146,22 @@ async function addExports(): Promise<void> {
       from_time: '2026-06-01',
       to_time: '2026-06-02',
       status: 'canceled',
-      below: '1',
+      snapshot: '1:1:',
       created_by: tenant.member_id,
     });
 }
 
 async function addDestinations(): Promise<void> {
-  for (let n = 0; n < 7; n += 1)
+  for (let n = 0; n < 7; n += 1) {
+    await db('export_schedules').insert({
+      org_id: tenant.org_id,
+      kinds: ['ledger'],
+      format: 'csv',
+      every: 'day',
+      lag_minutes: 60,
+      window_from: new Date(),
+      created_by: tenant.member_id,
+    });
     await db('export_destinations').insert({
       id: `dest_${n}`,
       org_id: tenant.org_id,
@@ -161,6 +171,7 @@ async function addDestinations(): Promise<void> {
       credentials: {},
       created_by: tenant.member_id,
     });
+  }
 }
 
 test('pages of three as of the newest time that a list shows repeat no row and skip none', async () => {

@@ -19,8 +19,3 @@ create index export_destinations_org on export_destinations (org_id, id desc);
 
 create trigger export_destinations_record after insert or delete or update on export_destinations for each row
 execute function record_change('export_destination', 'id');
-
-alter table exports add column destination_id text references export_destinations;
-alter table exports add check ((target = 's3') = (destination_id is not null));
--- When its files were last tried to be deleted: one store that refuses keeps no others waiting.
-alter table exports add column clear_tried_at timestamptz;

@@ -11,10 +11,13 @@ create table exports (
   from_time timestamptz not null,
   to_time timestamptz not null,
   target text not null default 'folder' check (target in ('folder', 's3')),
+  -- The bucket of target s3.
+  destination_id text references export_destinations,
+  schedule_id text references export_schedules,
   status text not null default 'queued'
     check (status in ('queued', 'running', 'completed', 'failed', 'canceled', 'expired')),
-  -- Of events and the audit log it holds what transactions below this one wrote.
-  below xid8 not null,
+  -- Of events and the audit log it holds what could be seen then.
+  snapshot pg_snapshot not null,
   -- When its bounds were fixed.
   created_at timestamptz not null default clock_timestamp(),
   -- The person, or the key that stands for nobody; and the key, if there was one.
@@ -28,11 +31,14 @@ create table exports (
   expires_at timestamptz,
   -- When its files, whole or in part, were deleted.
   cleared_at timestamptz,
+  -- When its files were last tried to be deleted: one store that refuses keeps no others waiting.
+  clear_tried_at timestamptz,
   error_code text,
   error_message text,
-  check (to_time > from_time)
+  check (to_time > from_time and (target = 's3') = (destination_id is not null))
 );
 create index exports_org on exports (org_id, id desc);
+create index exports_schedule on exports (schedule_id, id desc) where schedule_id is not null;
 -- One at a time.
 create unique index exports_running on exports (coalesce(org_id, '')) where status = 'running';
 create index exports_unfinished on exports (status, id) where status in ('queued', 'running');
