@@ -31,7 +31,7 @@ export interface Life {
 }
 
 const FULL =
-  'There is no room for the files of this export. Make some where EXPORT_DIR is, then ask for it again.';
+  'There is no room for the files of this export on the disk of worker_export. Make some, then ask for it again.';
 
 /** The steps of exports. Each can be run again at any time: a file that is written stays so. */
 export function createExportSteps(db: Db, targetOf: TargetOf) {

@@ -76,7 +76,8 @@ async function seedEntries(db: Db, org_id: string): Promise<Date> {
   );
   await many(
     db,
-    'update wallets set seq = :rows, balance_nanos = :rows::bigint * 1000001, created_at = created_at - interval '2 days' where org_id = :org_id',
+    `update wallets set seq = :rows, balance_nanos = :rows::bigint * 1000001, created_at = created_at - interval '2 days'
+     where org_id = :org_id`,
     { org_id, rows: ROWS },
   );
   await many(db, 'vacuum analyze wallet_transactions');

@@ -5,6 +5,7 @@ import path from 'node:path';
 import { AppError } from '../domain/errors';
 import { folderMarker, knownMarker } from '../domain/exports/steps';
 import type { Db } from '../domain/sql';
+import { draftIn, FOLDER_MODE } from './drafts';
 import type { ExportTarget } from './target';
 
 /** The file that tells the folder apart from another one of the same path. */
@@ -23,9 +24,7 @@ export function openFolder({ db, dir }: Folder): ExportTarget {
     check: () => requireShared({ db, dir }),
     async draft(name, attempt) {
       await markFolder({ db, dir });
-      const file = at(name);
-      await mkdir(path.dirname(file), { recursive: true });
-      return path.join(path.dirname(file), `.${path.basename(file)}.${attempt}`);
+      return draftIn(path.dirname(at(name)), path.basename(name), attempt);
     },
     async publish(draft, name) {
       await rename(draft, at(name));
@@ -68,7 +67,7 @@ function notShared(message: string): AppError {
 export async function markFolder({ db, dir }: Folder): Promise<void> {
   const file = path.join(required(dir), MARKER);
   if ((await knownMarker(db)) === undefined) {
-    await mkdir(path.dirname(file), { recursive: true });
+    await mkdir(path.dirname(file), { recursive: true, mode: FOLDER_MODE });
     // Another worker may be as fast; its text stays.
     await writeFile(file, randomUUID(), { flag: 'wx', flush: true }).catch(unlessThere);
     await folderMarker(db, await readFile(file, 'utf8'));

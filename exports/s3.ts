@@ -1,5 +1,5 @@
 import { createReadStream } from 'node:fs';
-import { mkdir, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import {
@@ -15,6 +15,7 @@ import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
 import { AppError } from '../domain/errors';
 import type { OpenDestination } from '../domain/exports/destinations';
 import { quietObjectStores } from '../runtime/config';
+import { draftIn } from './drafts';
 import { agentsFor } from './s3-network';
 import type { ExportTarget } from './target';
 
@@ -65,11 +66,8 @@ export function openStore({ destination, origins, probe_folder }: Store): Export
         await client.send(new DeleteObjectCommand(probe));
       });
     },
-    async draft(name, attempt) {
-      const folder = path.join(tmpdir(), 'svc-export-drafts');
-      await mkdir(folder, { recursive: true, mode: 0o700 });
-      return path.join(folder, `${name.replaceAll('/', '-')}.${attempt}`);
-    },
+    draft: (name, attempt) =>
+      draftIn(path.join(tmpdir(), 'svc-export-drafts'), name.replaceAll('/', '-'), attempt),
     async publish(draft, name, sha256, signal) {
       const upload = new Upload({
         client,

@@ -4642,9 +4642,48 @@ $$;
 -- Exports
 ----------------------------------------------------------------------------------------------------
 
--- Exports: a period of an organization, or of the platform, written into files. What a file holds
--- is fixed as the export is made, in one snapshot: a part that is written again is the same, byte
--- for byte.
+-- Object stores that exports are written to: a bucket of an organization, or of the platform, with
+-- credentials of its own.
+
+create table export_destinations (
+  id text primary key,
+  -- Null: the platform's.
+  org_id text references organizations,
+  -- An origin, which the operator has listed. It is never changed: another one is another
+  -- destination, with credentials of its own.
+  endpoint text not null,
+  region text not null,
+  bucket text not null,
+  -- Ciphertext by name, bound to this row (domain/secrets.ts).
+  credentials jsonb not null,
+  created_by text not null,
+  created_at timestamptz not null default clock_timestamp(),
+  -- No new export goes there; those that did are still read and deleted.
+  archived_at timestamptz
+);
+create index export_destinations_org on export_destinations (org_id, id desc);
+
+create table export_schedules (
+  id text primary key default new_id('sched'),
+  -- Null: of all organizations.
+  org_id text references organizations,
+  kinds text[] not null check (cardinality(kinds) > 0),
+  format text not null check (format in ('jsonl', 'csv', 'parquet')),
+  every text not null check (every in ('day', 'month')),
+  -- A window is exported so long after its end.
+  lag_minutes integer not null check (lag_minutes >= 15 and lag_minutes <= 10080),
+  destination_id text references export_destinations,
+  -- The window that is exported next, or now. It moves on once its export is completed: one that
+  -- failed is repeated.
+  window_from timestamptz not null,
+  -- Who made it, and with which key: it falls with their rights.
+  created_by text not null,
+  created_with text,
+  created_at timestamptz not null default clock_timestamp(),
+  ended_at timestamptz,
+  ended_reason text
+);
+create index export_schedules_org on export_schedules (org_id, id desc);
 
 create table exports (
   id text primary key default new_id('exp'),
@@ -4656,6 +4695,9 @@ create table exports (
   from_time timestamptz not null,
   to_time timestamptz not null,
   target text not null default 'folder' check (target in ('folder', 's3')),
+  -- The bucket of target s3.
+  destination_id text references export_destinations,
+  schedule_id text references export_schedules,
   status text not null default 'queued'
     check (status in ('queued', 'running', 'completed', 'failed', 'canceled', 'expired')),
   -- Of events and the audit log it holds what could be seen then.
@@ -4673,14 +4715,12 @@ create table exports (
   expires_at timestamptz,
   -- When its files, whole or in part, were deleted.
   cleared_at timestamptz,
-  error_code text,
-  error_message text,
-  destination_id text references export_destinations,
   -- When its files were last tried to be deleted: one store that refuses keeps no others waiting.
   clear_tried_at timestamptz,
-  schedule_id text references export_schedules,
-  constraint exports_check check (to_time > from_time),
-  constraint exports_check1 check ((target = 's3') = (destination_id is not null))
+  error_code text,
+  error_message text,
+  constraint exports_check check (to_time > from_time and (target = 's3') = (destination_id is not
+    null))
 );
 create index exports_org on exports (org_id, id desc);
 -- One at a time.
@@ -4735,46 +4775,6 @@ create table export_folder (
   is_one boolean primary key default true check (is_one),
   marker text not null
 );
-
-create table export_destinations (
-  id text primary key,
-  -- Null: the platform's.
-  org_id text references organizations,
-  -- An origin, which the operator has listed. It is never changed: another one is another
-  -- destination, with credentials of its own.
-  endpoint text not null,
-  region text not null,
-  bucket text not null,
-  -- Ciphertext by name, bound to this row (domain/secrets.ts).
-  credentials jsonb not null,
-  created_by text not null,
-  created_at timestamptz not null default clock_timestamp(),
-  -- No new export goes there; those that did are still read and deleted.
-  archived_at timestamptz
-);
-create index export_destinations_org on export_destinations (org_id, id desc);
-
-create table export_schedules (
-  id text primary key default new_id('sched'),
-  -- Null: of all organizations.
-  org_id text references organizations,
-  kinds text[] not null check (cardinality(kinds) > 0),
-  format text not null check (format in ('jsonl', 'csv', 'parquet')),
-  every text not null check (every in ('day', 'month')),
-  -- A window is exported so long after its end.
-  lag_minutes integer not null check (lag_minutes >= 15 and lag_minutes <= 10080),
-  destination_id text references export_destinations,
-  -- The window that is exported next, or now. It moves on once its export is completed: one that
-  -- failed is repeated.
-  window_from timestamptz not null,
-  -- Who made it, and with which key: it falls with their rights.
-  created_by text not null,
-  created_with text,
-  created_at timestamptz not null default clock_timestamp(),
-  ended_at timestamptz,
-  ended_reason text
-);
-create index export_schedules_org on export_schedules (org_id, id desc);
 
 -- The number of a wallet's newest entry that was written before a moment, between two bounds.
 -- Entries of a wallet are written in the order of their numbers; if a clock was set back, days

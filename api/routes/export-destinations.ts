@@ -57,8 +57,9 @@ export const exportDestinationRoutes = [
     path: '/v1/export-destinations/:id',
     access: billing,
     input: z.strictObject({ id }),
-    handler: (ctx: Ctx, input) =>
-      inName(ctx, (trx) => destinations.archive(trx, input.id, ownOrg(ctx.principal) ?? undefined)),
+    handler: ({ db, principal }: Ctx, input) =>
+      destinations.archive(db, input.id, ownOrg(principal) ?? undefined),
+    is_recorded: true,
     summary: 'Write no new export to this bucket; what is there stays for its time.',
     answer: answers.destination,
   }),
@@ -70,6 +71,7 @@ async function make(ctx: Ctx, { org_id: named, ...given }: z.infer<typeof made>)
   const store = openStore({ destination: given, origins, probe_folder: ownerFolder(org_id) });
   await atTarget(store, (target) => target.check());
   const created_by = principal.user_id ?? principal.id;
+  // Only now: no connection is held while the store is asked.
   return inName(ctx, (trx) => destinations.create(trx, secrets, { ...given, org_id, created_by }));
 }
 

@@ -5,7 +5,6 @@ import * as schedules from '../../domain/exports/schedules';
 import * as answers from '../answers/exports';
 import * as shared from '../answers/shared';
 import { ownOrg, permission } from '../http/access';
-import { inName } from '../http/acting';
 import { id, instant, page } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 import { exportOwner, kindsField, makerOf, requireKinds } from './export-rights';
@@ -33,6 +32,7 @@ export const exportScheduleRoutes = [
     access: billing,
     input: made,
     handler: make,
+    is_recorded: true,
     status: 201,
     summary: 'Export each day or month once it is over; a window that failed is repeated.',
     answer: answers.schedule,
@@ -51,8 +51,9 @@ export const exportScheduleRoutes = [
     path: '/v1/export-schedules/:id',
     access: billing,
     input: z.strictObject({ id }),
-    handler: (ctx: Ctx, input) =>
-      inName(ctx, (trx) => schedules.end(trx, input.id, ownOrg(ctx.principal) ?? undefined)),
+    handler: ({ db, principal }: Ctx, input) =>
+      schedules.end(db, input.id, ownOrg(principal) ?? undefined),
+    is_recorded: true,
     summary: 'End a schedule; exports that it has made go on.',
     answer: answers.schedule,
   }),
@@ -65,7 +66,7 @@ async function make(ctx: Ctx, { org_id: named, from, ...given }: z.infer<typeof 
   const { destination_id = null } = given;
   if (destination_id !== null) await destinations.requireUsable(db, destination_id, org_id);
   const wanted = { ...given, org_id, destination_id, from: from ?? new Date() };
-  return inName(ctx, (trx) => schedules.make(trx, { ...wanted, ...makerOf(principal) }));
+  return schedules.make(db, { ...wanted, ...makerOf(principal) });
 }
 
 async function list(ctx: Ctx, { org_id: named, ...window }: z.infer<typeof listed>) {

@@ -23,6 +23,8 @@ export interface NewExport {
 const MONTHS_MAX = 13;
 /** Beside the one that runs. */
 const QUEUED_MAX = 5;
+/** Completed ones of an organization whose files are in the folder that all share. */
+const KEPT_MAX = 50;
 const DAY_MS = 86_400_000;
 
 const ledger_kinds: readonly string[] = ['ledger', 'requests', 'statement'] satisfies KindName[];
@@ -92,6 +94,7 @@ export async function create(trx: Db, given: NewExport): Promise<Export> {
       `${queued} exports wait here already, and no more may. Wait for one to end, or cancel one.`,
       { limit: QUEUED_MAX, resets_at: new Date(Date.now() + 60_000), is_final: true },
     );
+  if (given.destination_id === null) await requireRoom(trx, org_id);
   const { id } = await one<{ id: string }>(trx, 'select new_id(:prefix) as id', { prefix: 'exp' });
   const parts = partsOf(given);
   await many(trx, fixing(kinds), {
@@ -105,6 +108,22 @@ export async function create(trx: Db, given: NewExport): Promise<Export> {
   });
   await startNext(trx, org_id);
   return get(trx, id, org_id);
+}
+
+/** Refuses one more export whose files the shared folder would keep: the disk is everybody's. */
+async function requireRoom(trx: Db, org_id: string | null): Promise<void> {
+  const { kept, next } = await one<{ kept: number; next: Date }>(
+    trx,
+    `select count(*)::int as kept, min(expires_at) as next from exports
+     where org_id is not distinct from :org_id and status = 'completed' and target = 'folder'`,
+    { org_id },
+  );
+  if (kept < KEPT_MAX) return;
+  throw tooMany(
+    'exports_exceeded',
+    `The files of ${kept} exports are kept here, and no more may. The oldest are deleted on ${next.toISOString()}; a bucket of your own has no such bound.`,
+    { limit: KEPT_MAX, resets_at: next, is_final: true },
+  );
 }
 
 /** The statement that makes the rows of an export. */

@@ -36,7 +36,7 @@ const window_to = `s.window_from + ('1 ' || s.every)::interval`;
 const scheduleRows = `
   select s.id, s.org_id, s.kinds, s.format, s.every, s.lag_minutes, s.destination_id, s.window_from,
     ${window_to} + s.lag_minutes * interval '1 minute' as next_at, x.id as last_export_id, x.status as last_status,
-    s.created_by, s.created_at, s.ended_at, s.ended_reason
+    s.created_by, s.created_at, s.archived_at as ended_at, s.ended_reason
   from export_schedules s
   left join lateral (select q.id, q.status from exports q where q.schedule_id = s.id order by q.id desc limit 1) as x on true`;
 
@@ -91,8 +91,8 @@ export async function end(
 ): Promise<ExportSchedule> {
   await one(
     trx,
-    `update export_schedules s set ended_at = clock_timestamp()
-     where s.id = :id and (:is_any or s.org_id is not distinct from :org_id) and s.ended_at is null returning s.id`,
+    `update export_schedules s set archived_at = clock_timestamp()
+     where s.id = :id and (:is_any or s.org_id is not distinct from :org_id) and s.archived_at is null returning s.id`,
     { id, org_id: org_id ?? null, is_any: org_id === undefined },
     'No schedule',
   );
@@ -120,7 +120,7 @@ export async function run(db: Db, limit: number): Promise<number> {
     `select s.id from export_schedules s
      left join lateral (select q.status, q.to_time, q.ended_at from exports q where q.schedule_id = s.id
        order by q.id desc limit 1) as x on true
-     where s.ended_at is null and (${window_to} + s.lag_minutes * interval '1 minute' <= clock_timestamp())
+     where s.archived_at is null and (${window_to} + s.lag_minutes * interval '1 minute' <= clock_timestamp())
        and (x.status is null or x.status in ('completed', 'expired')
          or (x.status in ('failed', 'canceled') and x.ended_at < clock_timestamp() - ${PAUSE}))
      order by s.window_from, s.id limit :limit`,
@@ -139,7 +139,7 @@ async function runOne(db: Db, id: string): Promise<boolean> {
       `select s.*, s.window_from as "from", ${window_to} as "to",
          not exists (select 1 from pg_stat_activity a where a.datname = current_database() and a.pid <> pg_backend_pid()
            and a.backend_xid is not null and a.xact_start < ${window_to}) as is_past
-       from export_schedules s where s.id = :id and s.ended_at is null for update skip locked`,
+       from export_schedules s where s.id = :id and s.archived_at is null for update skip locked`,
       { id },
     );
     // Somebody else runs it, or something of that time is still being written.
@@ -209,7 +209,7 @@ async function fall(trx: Db, { id, org_id, kinds }: Due): Promise<void> {
   const error_code: ErrorCode = 'permission_denied';
   await many(
     trx,
-    `update export_schedules set ended_at = clock_timestamp(), ended_reason = 'Its maker may no longer export this.'
+    `update export_schedules set archived_at = clock_timestamp(), ended_reason = 'Its maker may no longer export this.'
      where id = :id
      returning append_event(coalesce(org_id, 'platform'), 'export.failed', :payload::jsonb)`,
     { id, org_id, payload: JSON.stringify({ schedule_id: id, kinds, error_code }) },

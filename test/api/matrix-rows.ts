@@ -125,7 +125,7 @@ export const rows = read(`
   get /v1/export-schedules                                      401 401 403 403 200 200 404 200 403 401 401
   delete /v1/export-schedules/:id                               401 401 403 403 200 200 404 200 403 401 401
   get /v1/export-destinations                                   401 401 403 403 200 200 404 200 403 401 401
-  delete /v1/export-destinations/:id                            401 401 403 403 404 404 404 404 403 401 401
+  delete /v1/export-destinations/:id                            401 401 403 403 200 200 404 200 403 401 401
 `);
 
 function read(table: string): Record<string, string> {

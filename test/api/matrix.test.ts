@@ -139,7 +139,6 @@ async function given({ name, route }: Route): Promise<Given> {
     [/reservations\/:id/, async () => reservation_id],
     [/events\/:id/, newestEvent],
     [/exports\/:id$/, newExport],
-    [/export-schedules\/:id/, newSchedule],
     [/files\/:n/, async () => '0'],
     [/tokens\/:name/, newKey],
     [/:provider$/, async () => 'payment_provider_b'],
@@ -173,7 +172,6 @@ const bodies: Record<string, () => Promise<object>> = {
   'post /v1/admin/settlement-excess/:id': async () => ({ action: 'drop' }),
   'post /v1/exports': async () => period,
   'post /v1/admin/exports': async () => period,
-  'post /v1/export-schedules': async () => ({ kinds: ['ledger'], every: 'day' }),
   // No object store is listed here.
   'post /v1/export-destinations': async () => ({
     endpoint: 'https://s3.example.com',
@@ -199,22 +197,6 @@ async function newExport(): Promise<string> {
       to_time: period.to,
       status: 'canceled',
       snapshot: '1:1:',
-      created_by: tenant.member_id,
-    })
-    .returning('id');
-  return made.id;
-}
-
-async function newSchedule(): Promise<string> {
-  const [made] = await world
-    .db('export_schedules')
-    .insert({
-      org_id: tenant.org_id,
-      kinds: ['ledger'],
-      format: 'csv',
-      every: 'day',
-      lag_minutes: 60,
-      window_from: period.from,
       created_by: tenant.member_id,
     })
     .returning('id');

@@ -91,6 +91,7 @@ async function requireSame(id: string): Promise<void> {
   expect(done).toMatchObject({ status: 'completed', error_code: null });
   expect(sumsOf(done)).toEqual(expected);
   const files = (await filesBelow(world.dir)).filter((name) => name.includes(id));
+  expect(files.filter((name) => path.basename(name).startsWith('.'))).toEqual([]);
   expect(files.filter((name) => name.endsWith('manifest.json'))).toHaveLength(1);
   const manifest = files.find((name) => name.endsWith('manifest.json')) as string;
   const { files: named } = JSON.parse(await readFile(path.join(world.dir, manifest), 'utf8'));
