@@ -69,7 +69,7 @@ async function seedEntries(db: Db, org_id: string): Promise<Date> {
     db,
     `insert into wallet_transactions (id, wallet_id, org_id, seq, type, amount_nanos, balance_after_nanos, provider, model, description,
        created_at)
-     select 'txn_' || md5(n::text), w.id, w.org_id, n, 'credit', 1000001, n * 1000001, 'openai', 'gpt-4o-mini', 'entry ' || n,
+     select 'txn_' || md5(n::text), w.id, w.org_id, n, 'credit', 1000001, n::bigint * 1000001, 'openai', 'gpt-4o-mini', 'entry ' || n,
        date_trunc('day', clock_timestamp(), 'UTC') - interval '1 day' + n * interval '1 millisecond'
      from wallets w cross join generate_series(1, :rows) as n where w.org_id = :org_id`,
     { org_id, rows: ROWS },

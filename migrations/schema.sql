@@ -4680,7 +4680,8 @@ create table export_schedules (
   created_by text not null,
   created_with text,
   created_at timestamptz not null default clock_timestamp(),
-  ended_at timestamptz,
+  archived_at timestamptz,
+  -- Why it ended by itself.
   ended_reason text
 );
 create index export_schedules_org on export_schedules (org_id, id desc);
@@ -4938,7 +4939,7 @@ for each row
 execute function record_change('export_destination', 'id');
 
 create trigger export_schedules_record after insert or delete or update of kinds, format, every,
-  lag_minutes, destination_id, ended_at on export_schedules
+  lag_minutes, destination_id, archived_at on export_schedules
 for each row
 execute function record_change('export_schedule', 'id');
 

@@ -85,13 +85,17 @@ async function write(ref: ExportRef): Promise<ExportStatus> {
 
 /** The end of an export that is not completed. */
 async function end(ref: ExportRef, error: unknown): Promise<ExportStatus> {
-  const cause = error instanceof ActivityFailure ? error.cause : undefined;
-  const failed = await failExport({
-    ...ref,
-    code: (cause instanceof ApplicationFailure ? cause.type : undefined) ?? 'internal_error',
-    message: cause?.message ?? '',
-  });
+  const failed = await failExport({ ...ref, ...reasonOf(error) });
   setCurrentDetails(failed.summary);
   if (failed.status !== 'completed') await clearExport(ref);
   return failed.status;
+}
+
+/** Why it ends; if its row says that it was canceled, that stays. */
+function reasonOf(error: unknown): { code: string; message: string } {
+  if (isCancellation(error))
+    return { code: 'request_canceled', message: 'This export was canceled in Temporal.' };
+  const { cause } = error as ActivityFailure;
+  const code = cause instanceof ApplicationFailure ? cause.type : undefined;
+  return { code: code ?? 'internal_error', message: cause?.message ?? '' };
 }
