@@ -5,7 +5,6 @@ import type { Place } from '../domain/exports/steps';
 import type { Secrets } from '../domain/secrets';
 import type { Db } from '../domain/sql';
 import { openFolder } from './folder';
-import { openStore } from './s3';
 import type { ExportTarget } from './target';
 
 /** Finds where the files of an export go, or are. */
@@ -28,6 +27,8 @@ export function createTargetOf(db: Db, { dir, origins, secrets }: Means): Target
     if (target === 'folder') return folder;
     if (destination_id === null) throw new AppError('not_found', 'This export has no destination.');
     const destination = await destinations.open(db, secrets, destination_id);
+    // Loaded when it is needed: it takes as much memory as all else of the process.
+    const { openStore } = await import('./s3.ts');
     return openStore({ destination, origins, probe_folder: ownerFolder(org_id) });
   };
 }

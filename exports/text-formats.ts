@@ -1,12 +1,9 @@
 import type { Column, Row } from '../domain/exports/columns';
 
-/** Lines of a page of rows. */
-export type Lines = (rows: readonly Row[]) => string;
-
-/** A text format: its first line if it has one, and its rows. */
+/** A text format: its first line if it has one, and the line of a row. */
 export interface TextFormat {
   head: (columns: readonly Column[]) => string;
-  lines: (columns: readonly Column[]) => Lines;
+  lineOf: (columns: readonly Column[]) => (row: Row) => string;
 }
 
 /** JSON values that stand in a line as they are. */
@@ -15,28 +12,31 @@ const bare: readonly string[] = ['integer', 'json'];
 /** JSON Lines: an object a row. Amounts are text: JSON's numbers are doubles to most readers. */
 export const jsonl: TextFormat = {
   head: () => '',
-  lines(columns) {
-    const cells = columns.map(({ name, type }, index) => ({
-      before: `${index === 0 ? '{' : ','}${JSON.stringify(name)}:`,
-      isBare: bare.includes(type),
-      isText: type === 'text',
-    }));
-    return (rows) => {
-      let text = '';
-      for (const row of rows) {
-        for (const [index, { before, isBare, isText }] of cells.entries()) {
-          const value = row[index];
-          text += before;
-          if (value === null || value === undefined) text += 'null';
-          else if (isBare) text += value;
-          else text += isText ? JSON.stringify(value) : `"${value}"`;
-        }
-        text += '}\n';
+  lineOf(columns) {
+    const before = columns.map(
+      ({ name }, index) => `${index === 0 ? '{' : ','}${JSON.stringify(name)}:`,
+    );
+    const of_null = before.map((text) => `${text}null`);
+    const isBare = columns.map(({ type }) => bare.includes(type));
+    return (row) => {
+      let line = '';
+      for (let index = 0; index < before.length; index += 1) {
+        const value = row[index] ?? null;
+        if (value === null) line += of_null[index];
+        else line += before[index] + (isBare[index] ? value : quoted(value));
       }
-      return text;
+      return `${line}}\n`;
     };
   },
 };
+
+// What JSON.stringify writes in another way than it stands.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.
+const escaped = /["\\\u0000-\u001f\ud800-\udfff]/;
+
+function quoted(value: string): string {
+  return escaped.test(value) ? JSON.stringify(value) : `"${value}"`;
+}
 
 /** A spreadsheet takes such a text for a formula; an apostrophe makes it text. */
 const formula = /^[=+\-@\t\r]/;
@@ -48,16 +48,13 @@ const special = /[",\r\n]/;
  */
 export const csv: TextFormat = {
   head: (columns) => `${columns.map(({ name }) => name).join(',')}\r\n`,
-  lines(columns) {
+  lineOf(columns) {
     const isText = columns.map(({ type }) => type === 'text' || type === 'json');
-    return (rows) => {
-      let text = '';
-      for (const row of rows) {
-        for (let index = 0; index < isText.length; index += 1)
-          text += (index === 0 ? '' : ',') + cell(row[index] ?? null, isText[index] === true);
-        text += '\r\n';
-      }
-      return text;
+    return (row) => {
+      let line = '';
+      for (let index = 0; index < isText.length; index += 1)
+        line += (index === 0 ? '' : ',') + cell(row[index] ?? null, isText[index] === true);
+      return `${line}\r\n`;
     };
   },
 };

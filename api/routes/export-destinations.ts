@@ -2,7 +2,6 @@ import { z } from 'zod';
 import * as destinations from '../../domain/exports/destinations';
 import { ownerFolder } from '../../domain/exports/manifest';
 import { atTarget } from '../../exports/open';
-import { openStore } from '../../exports/s3';
 import * as answers from '../answers/exports';
 import * as shared from '../answers/shared';
 import { ownOrg, permission } from '../http/access';
@@ -68,6 +67,7 @@ export const exportDestinationRoutes = [
 async function make(ctx: Ctx, { org_id: named, ...given }: z.infer<typeof made>) {
   const { principal, secrets, s3_origins: origins } = ctx;
   const org_id = await exportOwner(ctx, named);
+  const { openStore } = await import('../../exports/s3.ts');
   const store = openStore({ destination: given, origins, probe_folder: ownerFolder(org_id) });
   await atTarget(store, (target) => target.check());
   const created_by = principal.user_id ?? principal.id;

@@ -1,5 +1,3 @@
-import { decimalText } from '../money';
-
 /** What a column holds. A row's values are text or null, whatever the type. */
 export type ColumnType = 'text' | 'time' | 'integer' | 'decimal' | 'nanos' | 'json';
 
@@ -27,6 +25,8 @@ export interface DailyKind {
    * empty) and `limit`.
    */
   page: string;
+  /** It selects copies: one column, an object of the others. */
+  is_copied?: boolean;
   /** The columns that the manifest sums by, and the amount that it sums. */
   sums: { currency?: string; type: string; amount?: string };
 }
@@ -61,13 +61,23 @@ export function fileColumns(selected: readonly Column[]): Column[] {
   );
 }
 
-/** A row of a file from one of a statement. */
-export function fileRow(selected: readonly Column[], found: Record<string, string | null>): Row {
+/** A row of a file from one of a statement, whose values stand in the order of the columns. */
+export function fileRow(selected: readonly Column[], found: Row): Row {
   const row: Row = [];
-  for (const { name, type } of selected) {
-    const value = found[name] ?? null;
-    if (type === 'nanos') row.push(value === null ? null : decimalText(BigInt(value)));
+  for (let index = 0; index < selected.length; index += 1) {
+    const value = found[index] ?? null;
+    if (selected[index]?.type === 'nanos') row.push(value === null ? null : decimalOf(value));
     row.push(value);
   }
   return row;
+}
+
+/** The exact decimal text of digits of nanos: as decimalText of money, without a number. */
+export function decimalOf(nanos: string): string {
+  const sign = nanos[0] === '-' ? '-' : '';
+  const digits = nanos.slice(sign.length).padStart(10, '0');
+  let end = digits.length;
+  const point = end - 9;
+  while (end > point && digits.charCodeAt(end - 1) === 48) end -= 1;
+  return sign + digits.slice(0, point) + (end > point ? `.${digits.slice(point, end)}` : '');
 }

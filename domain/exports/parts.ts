@@ -1,5 +1,5 @@
-import { type Db, many } from '../sql';
-import { fileRow, type Row } from './columns';
+import { type Db, texts } from '../sql';
+import { type DailyKind, fileRow, type Row } from './columns';
 import { dailyKind, type KindName } from './kinds';
 import { statementRows, statementSums } from './statement';
 
@@ -37,64 +37,89 @@ export interface PartPage {
 /** Rows of one page: each is a transaction of its own, so that no snapshot is held for long. */
 export const PAGE_ROWS = 5_000;
 
-type Found = Record<string, string | null>;
-
 /** The pages of a part in their order; the same each time, whatever was written meanwhile. */
-export async function* pagesOf(
+export function pagesOf(db: Db, part: Part, page_rows = PAGE_ROWS): AsyncGenerator<PartPage> {
+  const kind = dailyKind(part.kind);
+  return kind === undefined ? statementPages(db, part) : dailyPages(db, part, kind, page_rows);
+}
+
+async function* statementPages(db: Db, part: Part): AsyncGenerator<PartPage> {
+  for await (const { rows, found } of statementRows(db, part)) {
+    const [first, last] = [found[0]?.wallet_id ?? null, found.at(-1)?.wallet_id ?? null];
+    const sums = addUp(
+      found.flatMap((one) =>
+        statementSums.map((type) => ({
+          currency: one.currency ?? null,
+          type,
+          rows: 1,
+          amount_nanos: one[`${type}_nanos`] ?? '0',
+        })),
+      ),
+    );
+    yield { rows, first_id: first, last_id: last, sums };
+  }
+}
+
+/** While a page is written the next one is read. */
+async function* dailyPages(
   db: Db,
   part: Part,
-  page_rows = PAGE_ROWS,
+  { selected, key, page, sums, is_copied }: DailyKind,
+  page_rows: number,
 ): AsyncGenerator<PartPage> {
-  const kind = dailyKind(part.kind);
-  if (kind === undefined) {
-    for await (const { rows, found } of statementRows(db, part)) {
-      const sums = found.flatMap(statementSumsOf);
-      yield {
-        rows,
-        first_id: idOf(found[0], 'wallet_id'),
-        last_id: idOf(found.at(-1), 'wallet_id'),
-        sums,
-      };
-    }
-    return;
-  }
-  const { selected, key, page, sums } = kind;
-  const id = selected[0]?.name ?? 'id';
-  for (let after: Found | undefined, more = true; more; ) {
-    const read = await many<Found & { row?: Found }>(db, page, {
-      ...part,
-      after: idOf(after, key[0]) ?? '',
-      after_2: idOf(after, key[1]) ?? '',
-      limit: page_rows,
-    });
-    const found = read.map((one) => one.row ?? one);
-    after = found.at(-1);
-    more = found.length === page_rows;
-    if (after === undefined) return;
+  const at = (name: string | undefined) => selected.findIndex((column) => column.name === name);
+  const [key_at, key_2_at] = [at(key[0]), at(key[1])];
+  const places = { currency: at(sums.currency), type: at(sums.type), amount: at(sums.amount) };
+  const read = async (last: Row | undefined): Promise<Row[]> => {
+    const after = { after: last?.[key_at] ?? '', after_2: last?.[key_2_at] ?? '' };
+    const found = await texts(db, page, { ...part, ...after, limit: page_rows });
+    return is_copied ? found.map(([row]) => copied(row ?? '{}')) : found;
+  };
+  const copied = (row: string): Row => {
+    const values = JSON.parse(row) as Record<string, string | null>;
+    return selected.map(({ name }) => values[name] ?? null);
+  };
+  for (let reading: Promise<Row[]> | undefined = read(undefined); reading !== undefined; ) {
+    const found: Row[] = await reading;
+    const last = found.at(-1);
+    if (last === undefined) return;
+    reading = found.length === page_rows ? read(last) : undefined;
+    // Its error is met when the page is asked for, if it ever is.
+    reading?.catch(() => undefined);
     yield {
       rows: found.map((one) => fileRow(selected, one)),
-      first_id: idOf(found[0], id),
-      last_id: idOf(after, id),
-      sums: found.map((one) => ({
-        currency: idOf(one, sums.currency),
-        type: one[sums.type] ?? '',
-        rows: 1,
-        amount_nanos: idOf(one, sums.amount),
-      })),
+      first_id: found[0]?.[0] ?? null,
+      last_id: last[0] ?? null,
+      sums: sumsOf(found, places),
     };
   }
 }
 
-function idOf(found: Found | undefined, name: string | undefined): string | null {
-  return (name === undefined ? undefined : found?.[name]) ?? null;
+interface Places {
+  currency: number;
+  type: number;
+  amount: number;
 }
 
-function statementSumsOf(found: Found): Sum[] {
-  return statementSums.map((type) => ({
-    currency: found.currency ?? null,
-    type,
-    rows: 1,
-    amount_nanos: found[`${type}_nanos`] ?? '0',
+function sumsOf(found: readonly Row[], { currency, type, amount }: Places): Sum[] {
+  const totals = new Map<string, Sum & { total: bigint }>();
+  for (const row of found) {
+    const name = `${row[currency] ?? ''} ${row[type] ?? ''}`;
+    let sum = totals.get(name);
+    if (sum === undefined) {
+      const of = { currency: row[currency] ?? null, type: row[type] ?? '' };
+      sum = { ...of, rows: 0, amount_nanos: null, total: 0n };
+      totals.set(name, sum);
+    }
+    sum.rows += 1;
+    const nanos = row[amount];
+    if (nanos === null || nanos === undefined) continue;
+    sum.total += BigInt(nanos);
+    sum.amount_nanos = '';
+  }
+  return [...totals.values()].map(({ total, ...sum }) => ({
+    ...sum,
+    amount_nanos: sum.amount_nanos === null ? null : String(total),
   }));
 }
 

@@ -71,6 +71,7 @@ export const tickets: DailyKind = {
   selected: ticket,
   key: ['id'],
   page: copiedPage('tickets'),
+  is_copied: true,
   sums: { currency: 'currency', type: 'status', amount: 'estimated_cost_nanos' },
 };
 
@@ -105,6 +106,7 @@ export const payments: DailyKind = {
   selected: payment,
   key: ['id'],
   page: copiedPage('payments'),
+  is_copied: true,
   sums: { currency: 'currency', type: 'status', amount: 'amount_nanos' },
 };
 

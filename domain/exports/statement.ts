@@ -64,8 +64,15 @@ export async function* statementRows(
     for (const one of wallets) found.push({ ...one, ...(await sumsOf(db, one)) });
     after = wallets.at(-1)?.wallet_id ?? after;
     more = wallets.length === WALLETS;
-    if (found.length > 0) yield { rows: found.map((one) => fileRow(statementColumns, one)), found };
+    if (found.length > 0) yield { rows: found.map(rowOf), found };
   }
+}
+
+function rowOf(found: Found): Row {
+  return fileRow(
+    statementColumns,
+    statementColumns.map(({ name }) => found[name] ?? null),
+  );
 }
 
 /** What each type of entry came to, and what calls cost; as they add up, or not at all. */

@@ -4,8 +4,15 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
-import { type Column, fileColumns, fileRow, type Row } from '../../domain/exports/columns';
+import {
+  type Column,
+  decimalOf,
+  fileColumns,
+  fileRow,
+  type Row,
+} from '../../domain/exports/columns';
 import { addUp, type PartPage } from '../../domain/exports/parts';
+import { decimalText } from '../../domain/money';
 import { writePart } from '../../exports/write';
 
 // What a file holds is what the rows say, in each format, and the same rows make the same bytes.
@@ -29,14 +36,8 @@ const selected: Column[] = [
 const columns = fileColumns(selected);
 
 function row(n: number, note: string | null, amount_nanos: string | null): Row {
-  return fileRow(selected, {
-    id: `id_${n}`,
-    created_at: '2027-01-31T23:59:59.999Z',
-    seq: String(n),
-    note,
-    payload: `{"n": ${n}}`,
-    amount_nanos,
-  });
+  const at = '2027-01-31T23:59:59.999Z';
+  return fileRow(selected, [`id_${n}`, at, String(n), note, `{"n": ${n}}`, amount_nanos]);
 }
 
 async function* pagesOf(...pages: Row[][]): AsyncGenerator<PartPage> {
@@ -171,4 +172,20 @@ test('sums of one currency and type are one, exactly, in one order', () => {
     { currency: 'USD', type: 'b', rows: 2, amount_nanos: '-9007199254740993000000002' },
   ]);
   expect(addUp([...sums].reverse())).toEqual(addUp(sums));
+});
+
+test('the decimals of files are those of money, whatever the amount', () => {
+  const amounts = [
+    '0',
+    '1',
+    '-1',
+    '10',
+    '999999999',
+    '1000000000',
+    '-1000000000',
+    '1500000000',
+    big,
+  ];
+  for (const nanos of [...amounts, '9000000000000000000', '-100', '123456789012345678'])
+    expect([nanos, decimalOf(nanos)]).toEqual([nanos, decimalText(BigInt(nanos))]);
 });
