@@ -41,7 +41,12 @@ export async function main(): Promise<void> {
   const { REQUESTS_PER_MINUTE: requests_per_minute, PAYMENT_HOSTS: payment_hosts } = config;
   const payment_authorities = authoritiesOf(config.PAYMENT_CA_FILES);
   const payments = { payment_hosts, payment_authorities };
-  const app = createApp({ ...opened, ...payments, requests_per_minute, jwt: jwtOf(config) }, log);
+  const { EXPORT_DIR: export_dir, EXPORT_S3_ORIGINS: s3_origins } = config;
+  const exports = { export_dir, s3_origins };
+  const app = createApp(
+    { ...opened, ...payments, ...exports, requests_per_minute, jwt: jwtOf(config) },
+    log,
+  );
   const server = createApiServer(app);
   const port = await listen(server, config.API_PORT, { host: config.API_HOST, name: 'API' });
   log.info({ port }, 'api listens');

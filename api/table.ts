@@ -11,6 +11,9 @@ import { auditEventRoutes } from './routes/audit-events';
 import { constraintRoutes } from './routes/constraints';
 import { eventRoutes } from './routes/events';
 import { excessRoutes } from './routes/excess';
+import { exportDestinationRoutes } from './routes/export-destinations';
+import { exportScheduleRoutes } from './routes/export-schedules';
+import { exportRoutes } from './routes/exports';
 import { memberRoutes } from './routes/members';
 import { operationRoutes } from './routes/operations';
 import { organizationRoutes } from './routes/organizations';
@@ -47,4 +50,7 @@ export const routes = [
   ...auditEventRoutes,
   ...operationRoutes,
   ...workerRoutes,
+  ...exportRoutes,
+  ...exportDestinationRoutes,
+  ...exportScheduleRoutes,
 ];

@@ -7,6 +7,7 @@ import { mcpRow } from './calls/mcp';
 import { socketRow } from './calls/sockets';
 import { streamRow } from './calls/streams';
 import { type BenchCluster, startCluster } from './cluster';
+import { exportRows } from './exports';
 import { before, type Figures, keptFigures, machine, record, versionsOf } from './figures';
 import { growthRow } from './growth';
 import { httpLedgerRow } from './http-ledger';
@@ -44,6 +45,7 @@ const inside: Record<string, () => Promise<Row[]>> = {
   http: inCluster(async (cluster) => [await httpLedgerRow(cluster)]),
   growth: inCluster(async (cluster) => [await growthRow(cluster)]),
   tickets: inCluster(ticketRows),
+  exports: inCluster(exportRows),
   neighbours: inCluster(async (cluster) => [await neighbourRow(cluster)]),
   payments: inCluster(paymentRows),
   policy: async () => [await policyRow()],

@@ -27,6 +27,8 @@ export const types = [
   'settlement.bounded',
   'settlement.tier_unpriced',
   'key.issued',
+  'export.completed',
+  'export.failed',
 ] as const;
 
 /**
@@ -42,7 +44,7 @@ export type EventType = (typeof types)[number];
  * inbox.
  */
 export const billingTypes = types.filter((type) =>
-  /^(cost_ticket|wallet|payment|reservation|settlement|key)\./.test(type),
+  /^(cost_ticket|wallet|payment|reservation|settlement|key|export)\./.test(type),
 );
 
 export interface Event {

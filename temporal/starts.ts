@@ -3,6 +3,7 @@ import {
   TypedSearchAttributes,
   type UpdateDefinition,
 } from '@temporalio/common';
+import * as exports from '../domain/exports/exports';
 import * as tickets from '../domain/ledger/tickets';
 import * as refunds from '../domain/payments/refunds';
 import * as payments from '../domain/payments/steps';
@@ -17,6 +18,7 @@ interface UpdatesOf {
   costTicket: typeof workflows.decide;
   paymentSession: typeof workflows.approval | typeof workflows.confirm | typeof workflows.cancel;
   paymentRefund: typeof workflows.refundResult;
+  exportJob: never;
 }
 
 /** The type name of a workflow, as the worker exports it. */
@@ -43,7 +45,7 @@ export interface Start<W extends string = string> {
 }
 
 interface Kind {
-  task_queue: 'lifecycle' | 'payments';
+  task_queue: 'lifecycle' | 'payments' | 'export';
   /** The line that operators read in the Temporal page. */
   summary: (db: Db, start: Start) => Promise<string>;
   /** False if the row is closed, so that a start that has waited its turn need not be sent. */
@@ -72,6 +74,11 @@ const kinds: Record<WorkflowName, Kind> = {
     task_queue: 'payments',
     summary: (db, { workflow_id }) => refunds.summary(db, workflow_id),
     is_wanted: (db, { workflow_id }) => refunds.isPending(db, workflow_id),
+  },
+  exportJob: {
+    task_queue: 'export',
+    summary: (db, { workflow_id }) => exports.summary(db, workflow_id),
+    is_wanted: (db, { workflow_id }) => exports.isUnfinished(db, workflow_id),
   },
 };
 

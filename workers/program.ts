@@ -81,6 +81,8 @@ async function runProgram(program: Program, shared: Shared): Promise<void> {
     db,
     secrets: createSecrets(config.SVC_SECRETS_KEY),
     payment_hosts: config.PAYMENT_HOSTS,
+    export_dir: config.EXPORT_DIR,
+    s3_origins: config.EXPORT_S3_ORIGINS,
     accept_unsigned_until: config.ACCEPT_UNSIGNED_VERDICTS_UNTIL,
   });
   const tracing = await openProcessTracing(name, config, log);

@@ -1,6 +1,8 @@
 // Every workflow by its type name. Names are wire contracts: histories hold them.
 export { audit } from './audit';
 export { costTicket, decide, resolved } from './cost-ticket';
+export { canceled, exportJob } from './export-job';
+export { exportUpkeep } from './export-upkeep';
 export { paymentRefund, refundResult } from './payment-refund';
 export { approval, cancel, confirm, paymentSession, providerEvent } from './payment-session';
 export { reconcile } from './reconcile';
