@@ -1,5 +1,4 @@
-import { createHash } from 'node:crypto';
-import type { Settings } from '../config/settings';
+import { hashOf, type Settings } from '../config/settings';
 import type { ControlPlane } from '../control-plane/client';
 import { createIdentifier, type Identifier } from '../identity/identifier';
 import type { Identities } from '../identity/memory';
@@ -43,7 +42,7 @@ export function openSnapshot(
   const from = (head: Parameters<typeof addressOf>[0]) => counted(addressOf(head, limits.address));
   const proofs = { control_plane, addressOf: from };
   return {
-    version: versionOf(settings),
+    version: hashOf(settings),
     settings,
     providers: openProviders(settings),
     mcp: openMcpServers(settings),
@@ -76,8 +75,4 @@ export function retire(snapshot: Snapshot): void {
 /** Ends the connections to providers and MCP servers. */
 export async function closeSnapshot({ providers, mcp }: Snapshot): Promise<void> {
   await Promise.all([providers.close(), mcp.close()]);
-}
-
-function versionOf(settings: Settings): string {
-  return createHash('sha256').update(JSON.stringify(settings)).digest('hex').slice(0, 16);
 }
