@@ -14,7 +14,8 @@ type IdPrefix =
   | 'evt'
   | 'pay'
   | 'ref'
-  | 'req';
+  | 'req'
+  | 'rollout';
 
 /**
  * A time-ordered id: prefix, 12 hex digits of milliseconds since 1970, 20 hex digits of a random

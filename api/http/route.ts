@@ -18,6 +18,7 @@ import type { Access, Principal, Sources } from './access';
 import { inName } from './acting';
 import { LARGE, OF_MACHINES, readJson, requireText, SMALL } from './body';
 import type { createBuckets } from './buckets';
+import type { ConfigWatch } from './config-watch';
 import type { EventStreams } from './event-streams';
 import { type PoolName, type Pools, poolOf } from './pools';
 import type { Shares } from './shares';
@@ -37,6 +38,7 @@ export interface Ctx {
   /** Hosts where payment providers may be, beside their own: `PAYMENT_HOSTS`. */
   payment_hosts: readonly string[];
   event_streams: EventStreams;
+  config_watch: ConfigWatch;
   /** True once the process stops. */
   isDraining: () => boolean;
   /** Absent if traces are off. */
@@ -136,6 +138,7 @@ export interface Connections extends Pick<Sources, 'jwt'> {
   /** Who may sign the certificates of webhooks, beside public authorities: `PAYMENT_CA_FILES`. */
   payment_authorities?: readonly X509Certificate[] | undefined;
   event_streams: EventStreams;
+  config_watch: ConfigWatch;
   isDraining: () => boolean;
   tracing?: Tracing | undefined;
   log: Logger;
@@ -199,6 +202,7 @@ async function answer(
     providerOf: connections.providerOf,
     payment_hosts: connections.payment_hosts,
     event_streams: connections.event_streams,
+    config_watch: connections.config_watch,
     isDraining: connections.isDraining,
     tracing,
     log,

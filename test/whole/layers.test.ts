@@ -17,7 +17,7 @@ const house: Record<string, string> = {
   workflows: 'activities domain', // Types only: the bundle's own test says so.
   temporal: 'domain runtime workflows', // Of workflows only types.
   gateway: 'domain runtime',
-  api: 'domain migrations payment-providers runtime temporal',
+  api: 'domain gateway/config migrations payment-providers runtime temporal',
   workers: 'activities domain runtime temporal workflows',
   sandbox: 'domain gateway/config migrations runtime temporal',
   bench: 'api domain gateway migrations runtime sandbox temporal',
@@ -83,7 +83,7 @@ const domain: Record<string, string> = {
   events: 'errors sql',
   'audit-events': 'pages sql',
   'event-places': 'events sql',
-  'gateway-config': 'pages sql',
+  gateways: 'errors ids pages sql',
   shares: '',
   'stored-answers': 'errors sql',
   people: 'digest errors pages sql trace',
