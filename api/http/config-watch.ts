@@ -6,8 +6,6 @@ import type { Logger } from '../../runtime/log';
 
 /** While gateways wait, what they are to run is looked at this often, once for all of them. */
 const LOOK_MS = 400;
-/** What was read so lately is not read again for one more question. */
-const FRESH_MS = 100;
 /** Versions never change; those of a few rollouts are kept as text. */
 const TEXTS_MAX = 8;
 
@@ -46,20 +44,15 @@ export function createConfigWatch(
 ) {
   const waiters = new Set<Waiter>();
   const texts = new Map<number, string>();
-  let last: { at: number; assignments: Promise<Assignments> } | undefined;
+  const look = sharedRead(() => readAssignments(db));
   let is_running = false;
 
-  const look = (fresh_ms: number): Promise<Assignments> => {
-    if (last === undefined || performance.now() - last.at > fresh_ms)
-      last = { at: performance.now(), assignments: readAssignments(db) };
-    return last.assignments;
-  };
   const run = async (): Promise<void> => {
     is_running = true;
     while (waiters.size > 0) {
       await sleep(LOOK_MS, undefined, { ref: false });
       if (isDraining()) for (const { wake } of waiters) wake();
-      const assignments = await look(0).catch((error) => {
+      const assignments = await look().catch((error) => {
         // They wait on while the database is away; anything else is a bug.
         if (!cannotWorkNow(error))
           log.error({ err: error }, 'the configurations of gateways were not read');
@@ -88,12 +81,12 @@ export function createConfigWatch(
         gone,
       }: { known: number | null | undefined; wait_ms: number; gone: AbortSignal },
     ): Promise<Desired> {
-      const now = desiredOf(await look(FRESH_MS), asking);
+      const now = desiredOf(await look(), asking);
       if (wait_ms === 0 || now.version !== known || isDraining()) return now;
       const woken = waitIn(waiters, { asking, known: now }, wait_ms, gone);
       if (!is_running) void run();
       await woken;
-      return desiredOf(await look(FRESH_MS), asking);
+      return desiredOf(await look(), asking);
     },
     /** A version as JSON text, `{"version": 7, "config": {...}}`. */
     async textOf(version: number): Promise<string> {
@@ -106,6 +99,24 @@ export function createConfigWatch(
       texts.set(version, text);
       return text;
     },
+  };
+}
+
+/**
+ * One read at a time: those who ask while one is out share the next, so that none is answered from
+ * before its own time.
+ */
+function sharedRead<T>(read: () => Promise<T>): () => Promise<T> {
+  let out: Promise<unknown> = Promise.resolve();
+  let next: Promise<T> | undefined;
+  return () => {
+    next ??= out.then(() => {
+      const now = read();
+      out = now.catch(() => undefined);
+      next = undefined;
+      return now;
+    });
+    return next;
   };
 }
 

@@ -1,3 +1,4 @@
+import type { Counts } from '../../domain/gateways/fleet';
 import { hashOf, type Settings } from '../config/settings';
 import type { ControlPlane } from '../control-plane/client';
 import { createIdentifier, type Identifier } from '../identity/identifier';
@@ -26,8 +27,10 @@ export interface Snapshot {
   refused_identifier: Identifier;
   policies: Policies;
   limits: LimitRules;
-  /** The calls that began with it. */
+  /** The calls that began with it and go on. */
   calls: number;
+  /** How those ended that began with it and are over. */
+  counts: Counts;
   /** Another one has taken its place: it closes with its last call. */
   is_replaced: boolean;
 }
@@ -51,6 +54,7 @@ export function openSnapshot(
     policies: createPolicies(settings),
     limits,
     calls: 0,
+    counts: { finished: 0, own_5xx: 0, upstream_5xx: 0, refused: 0, lost_reports: 0 },
     is_replaced: false,
   };
 }
