@@ -16,7 +16,7 @@ import * as storedAnswers from '../domain/stored-answers';
 import { createProviderOf } from '../payment-providers/configured';
 import { createPaymentSteps } from './payments';
 
-interface Dependencies {
+export interface Dependencies {
   db: Db;
   secrets: Secrets;
   /** Hosts where payment providers may be, beside their own. */
@@ -26,6 +26,16 @@ interface Dependencies {
 }
 
 const BROKEN_SHOWN_MAX = 50;
+
+/**
+ * The activities of each worker program, by what it is given. A program offers its own alone, so
+ * that a task on the wrong queue fails where it is seen.
+ */
+export const activities_of = {
+  worker_lifecycle: createActivities,
+  worker_export: () => ({}),
+  worker_config: () => ({}),
+};
 
 export type Activities = ReturnType<typeof createActivities>;
 

@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { stringify } from 'yaml';
@@ -11,6 +11,11 @@ import { seedHotWallet } from './ledger';
 import { end, measured_folder, type Part, startScript, waitFor } from './programs';
 import { allOn, seedKeys } from './seed';
 import { startTemporal } from './temporal';
+
+// All three programs in one process, as npm start runs them; versions before 1.5 have one.
+const workers_script = ['workers/main.ts', 'workers/lifecycle.ts'].find((script) =>
+  existsSync(path.join(measured_folder, script)),
+) as string;
 
 export interface Stack {
   upstream: Part;
@@ -75,7 +80,7 @@ export async function startStack(cluster: BenchCluster, everything = false): Pro
     LOG_LEVEL: 'error',
   };
   const gateway = await part('gateway/main.ts', g, gateway_env, '/readyz');
-  const worker = temporal && startScript('workers/lifecycle.ts', control_plane_env);
+  const worker = temporal && startScript(workers_script, control_plane_env);
   if (worker) {
     children.push(worker);
     await temporal?.workersFor(['payments', 'lifecycle'], [worker]);

@@ -1,5 +1,6 @@
 import type { OutboxCounts } from '../domain/outbox';
 import { API_VERSION, fitsWithApi } from '../runtime/version';
+import type { WorkerName } from './queues';
 import type { QueueStatus, ScheduleStatus, TemporalStatus } from './status';
 
 // A task or message that nobody has taken for so long is a worker's trouble, not a busy minute.
@@ -34,12 +35,14 @@ export function problemsOf(
   ];
 }
 
-function queueProblems(name: string, queue: QueueStatus): string[] {
+function queueProblems(name: WorkerName, queue: QueueStatus): string[] {
   const { task_queue, pollers, oldest_task_age_seconds, failed_workflows_last_day } = queue;
   const odd = pollers.filter(({ version }) => version === null || !fitsWithApi(version));
   return [
     ...(pollers.length === 0
-      ? [`No ${name} polls the queue ${task_queue}. Start one: npm run start:worker.`]
+      ? [
+          `No ${name} polls the queue ${task_queue}. Start one: npm run start:worker -- ${name.replace('worker_', '')}.`,
+        ]
       : []),
     ...odd.map(({ identity, version }) =>
       version === null

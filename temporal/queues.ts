@@ -7,9 +7,12 @@ import { API_VERSION } from '../runtime/version';
  */
 export const worker_queues = {
   worker_lifecycle: ['payments', 'lifecycle'],
+  worker_export: ['export'],
+  worker_config: ['config'],
 } as const;
 
 export type WorkerName = keyof typeof worker_queues;
+export type TaskQueue = (typeof worker_queues)[WorkerName][number];
 
 /** How a worker names itself to Temporal: program, version and process. */
 export function workerIdentity(name: WorkerName): string {

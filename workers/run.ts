@@ -1,44 +1,78 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { NativeConnection, type NativeConnectionOptions, Worker } from '@temporalio/worker';
-import type { Activities } from '../activities';
+import {
+  NativeConnection,
+  type NativeConnectionOptions,
+  Worker,
+  type WorkerOptions,
+} from '@temporalio/worker';
 import type { Logger } from '../runtime/log';
 import type { Tracing } from '../runtime/telemetry/spans';
-import { worker_queues, workerIdentity } from '../temporal/queues';
+import { type TaskQueue, type WorkerName, worker_queues, workerIdentity } from '../temporal/queues';
 import { tracedBy } from './tracing';
 
 interface WorkerSpec {
+  /** worker_lifecycle, if none is named. */
+  name?: WorkerName;
   connection: NativeConnection;
   namespace: string;
-  activities: Activities;
+  activities: object;
   workflow_code: string;
   tracing?: Tracing | undefined;
 }
 
 const SLOTS = 200;
 
-/** One worker a task queue of worker_lifecycle. */
-export function createWorkers(spec: WorkerSpec): Promise<Worker[]> {
-  const queues = worker_queues.worker_lifecycle;
-  return Promise.all(queues.map((task_queue) => createWorker(spec, task_queue)));
-}
+// A slow payment provider holds a task and its local activity; it must not hold up other people's
+// payments. A step that is under way gets 5 s to end when the process must stop.
+const many: Partial<WorkerOptions> = {
+  maxConcurrentWorkflowTaskExecutions: SLOTS,
+  maxConcurrentLocalActivityExecutions: SLOTS,
+  shutdownGraceTime: '5 seconds',
+};
 
-/** One worker on one task queue. Normal activities get 5 s to end when the process must stop. */
-function createWorker(spec: WorkerSpec, task_queue: string): Promise<Worker> {
-  return Worker.create({
-    connection: spec.connection,
-    namespace: spec.namespace,
-    identity: workerIdentity('worker_lifecycle'),
-    taskQueue: task_queue,
-    activities: spec.activities,
-    workflowBundle: { code: spec.workflow_code },
-    ...tracedBy(spec.tracing),
-    // A slow payment provider holds a task and its local activity; it must not hold up other
-    // people's payments.
-    maxConcurrentWorkflowTaskExecutions: SLOTS,
-    maxConcurrentLocalActivityExecutions: SLOTS,
-    shutdownGraceTime: '5 seconds',
-    shutdownForceTime: '7 seconds',
-  });
+// Few and long. One that is under way is canceled as soon as the process must stop, so that another
+// worker goes on with it; what it has done stands in its heartbeat.
+const few: Partial<WorkerOptions> = {
+  maxConcurrentWorkflowTaskExecutions: 8,
+  maxConcurrentLocalActivityExecutions: 8,
+  maxConcurrentActivityTaskExecutions: 8,
+  maxCachedWorkflows: 32,
+  workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 2 },
+  activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 1 },
+  shutdownGraceTime: 0,
+};
+
+const sizes: Record<TaskQueue, Partial<WorkerOptions>> = {
+  payments: many,
+  lifecycle: many,
+  export: few,
+  config: few,
+};
+
+/** One worker of the SDK for each task queue of a worker program. */
+export function createWorkers({
+  name = 'worker_lifecycle',
+  connection,
+  namespace,
+  activities,
+  workflow_code,
+  tracing,
+}: WorkerSpec): Promise<Worker[]> {
+  return Promise.all(
+    worker_queues[name].map((task_queue) =>
+      Worker.create({
+        connection,
+        namespace,
+        identity: workerIdentity(name),
+        taskQueue: task_queue,
+        activities,
+        workflowBundle: { code: workflow_code },
+        ...tracedBy(tracing),
+        ...sizes[task_queue],
+        shutdownForceTime: '7 seconds',
+      }),
+    ),
+  );
 }
 
 /** Connects to Temporal; while it is away, tries again for ever with a pause, and says so once. */

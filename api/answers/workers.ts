@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { OutboxCounts, OutboxMessage } from '../../domain/outbox';
 import type { Wire } from '../../runtime/wire';
+import { type WorkerName, worker_queues } from '../../temporal/queues';
 import type { ScheduleStatus, WorkerStatus } from '../../temporal/status';
 import type { Members } from '../http/fields';
 import { id, time } from './shared';
@@ -20,12 +21,14 @@ const queue = z.strictObject({
   failed_workflows_last_day: z.int().describe('Failed, timed out or terminated.'),
 } satisfies Members<Wire<WorkerStatus['queues'][number]>>);
 
+const worker_names = Object.keys(worker_queues) as WorkerName[];
+
 export const workersStatus = z.strictObject({
   status: z.enum(['ok', 'degraded']).describe('degraded: problems says why.'),
   problems: z.array(z.string()).describe('What is wrong and what to do, in words.'),
   temporal: z.enum(['up', 'away']),
   workers: z
-    .array(z.strictObject({ name: z.enum(['worker_lifecycle']), queues: z.array(queue) }))
+    .array(z.strictObject({ name: z.enum(worker_names), queues: z.array(queue) }))
     .describe('Empty while Temporal is away.'),
   schedules: z.array(
     z.strictObject({

@@ -24,12 +24,15 @@ export interface LimitStats {
 
 const SWEEP_MS = 30_000;
 
-export function openCounters(
-  log: Logger,
-  clock: () => number = Date.now,
-  sweep_ms = SWEEP_MS,
-): Counters {
-  return new Counters(log, clock, sweep_ms);
+interface Times {
+  clock?: () => number;
+  sweep_ms?: number | undefined;
+  /** How long an answer of the shared store is waited for. */
+  patience_ms?: number | undefined;
+}
+
+export function openCounters(log: Logger, times: Times = {}): Counters {
+  return new Counters(log, times);
 }
 
 /** The counters of all limits, here and in the shared store. They outlive a configuration. */
@@ -37,6 +40,7 @@ export class Counters {
   private readonly log: Logger;
   private readonly clock: () => number;
   private readonly buckets = createBuckets();
+  private readonly patience_ms: number | undefined;
   private readonly sweeping: NodeJS.Timeout;
   private allowed = 0;
   private rejected = 0;
@@ -44,9 +48,10 @@ export class Counters {
   private settings: StoreSettings | undefined;
   private store: SharedStore | undefined;
 
-  constructor(log: Logger, clock: () => number, sweep_ms: number) {
+  constructor(log: Logger, { clock = Date.now, sweep_ms = SWEEP_MS, patience_ms }: Times) {
     this.log = log;
     this.clock = clock;
+    this.patience_ms = patience_ms;
     this.sweeping = setInterval(() => this.buckets.sweep(this.now()), sweep_ms).unref();
   }
 
@@ -64,6 +69,7 @@ export class Counters {
         log: this.log,
         clock: this.clock,
         buckets: this.buckets,
+        patience_ms: this.patience_ms,
       });
   }
 

@@ -20,11 +20,13 @@ const CLOCK_MS = 10_000;
 export class StoreClient {
   private readonly redis: Redis;
   private readonly clock: () => number;
+  private readonly patience_ms: number;
   private ahead_ms = 0;
   private clock_at = 0;
 
-  constructor(url: string, clock: () => number) {
+  constructor(url: string, clock: () => number, patience_ms = PATIENCE_MS) {
     this.clock = clock;
+    this.patience_ms = patience_ms;
     this.redis = new Redis(url, {
       // A command that cannot be sent now fails now, and none is sent twice.
       enableOfflineQueue: false,
@@ -64,7 +66,7 @@ export class StoreClient {
   /** Asks what the store's clock says. Throws if the store does not answer in time. */
   async readClock(): Promise<void> {
     const sent_at = this.clock();
-    const [seconds, micros] = await within(PATIENCE_MS, this.redis.time());
+    const [seconds, micros] = await within(this.patience_ms, this.redis.time());
     const heard_at = this.clock();
     const store_ms = Number(seconds) * 1_000 + Number(micros) / 1_000;
     this.ahead_ms = store_ms - (sent_at + heard_at) / 2;
@@ -73,12 +75,12 @@ export class StoreClient {
 
   /** Runs the script. Throws if the store does not answer in time. */
   run(keys: readonly string[], args: readonly (string | number)[]): Promise<(string | number)[]> {
-    return within(PATIENCE_MS, this.redis.checkLimits(keys.length, ...keys, ...args));
+    return within(this.patience_ms, this.redis.checkLimits(keys.length, ...keys, ...args));
   }
 
   /** Waits for something of the store, as long as for an answer of it. */
   within<T>(promise: Promise<T>): Promise<T> {
-    return within(PATIENCE_MS, promise);
+    return within(this.patience_ms, promise);
   }
 
   close(): void {

@@ -69,14 +69,19 @@ export class SharedStore {
 
   constructor(
     settings: StoreSettings,
-    given: { log: Logger; clock: () => number; buckets: Pick<Buckets, 'all' | 'leases'> },
+    given: {
+      log: Logger;
+      clock: () => number;
+      buckets: Pick<Buckets, 'all' | 'leases'>;
+      patience_ms?: number | undefined;
+    },
   ) {
     this.settings = settings;
     this.warm_up_ms = Math.min(settings.sync_interval_ms * WARM_UP_INTERVALS, WARM_UP_MS_MAX);
     this.log = given.log;
     this.clock = given.clock;
     this.buckets = given.buckets;
-    this.client = new StoreClient(settings.url, given.clock);
+    this.client = new StoreClient(settings.url, given.clock, given.patience_ms);
     this.client.onReady(() => void this.probe());
     this.client.onError((error) => this.fail(error));
     this.timers.push(

@@ -11,7 +11,10 @@ export interface Demo extends Omit<Seeded, 'wallet_id' | 'models'> {
   pids: {
     apis: number[];
     gateways: number[];
+    /** The worker programs, which run in one process. */
     worker_lifecycle: number | null;
+    worker_export: number | null;
+    worker_config: number | null;
     /** Null if somebody else's server is used. */
     temporal: number | null;
     postgres: number | null;

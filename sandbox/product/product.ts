@@ -88,7 +88,7 @@ export async function startProduct(context: Context): Promise<Product> {
     pids: {
       apis: apis.map(pidOf),
       gateways: gateways.map(pidOf),
-      worker_lifecycle: pidOf(worker),
+      ...workerPids(pidOf(worker)),
       temporal: temporal.server?.pid ?? null,
       postgres: database.server?.pid ?? null,
     },
@@ -253,6 +253,7 @@ async function startServices(
   ]);
 }
 
+/** The three worker programs in one process: another Node with the SDK costs 100 MB. */
 async function startWorker(
   { options, stack }: Context,
   temporal: Temporal,
@@ -262,8 +263,8 @@ async function startWorker(
   const db = openDatabase(database.url, 1, 'svc start');
   await prepare(to, NAMESPACE, db).finally(() => db.destroy());
   const program = workerProgram({
-    name: 'worker_lifecycle',
-    script: 'workers/lifecycle.ts',
+    name: 'workers',
+    script: 'workers/main.ts',
     process_name: 'worker',
     env: {
       DATABASE_URL: database.url,
@@ -284,6 +285,10 @@ function paymentHosts({ PAYMENT_HOSTS }: StartOptions): string {
 
 function numbered(name: string, index: number, all: number[]): string {
   return all.length === 1 ? name : `${name}-${index + 1}`;
+}
+
+function workerPids(pid: number) {
+  return { worker_lifecycle: pid, worker_export: pid, worker_config: pid };
 }
 
 function pidOf({ pid }: Kept): number {

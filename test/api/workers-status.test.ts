@@ -14,6 +14,34 @@ beforeAll(async () => {
   key = await platformKey(world.db);
 });
 
+/** The workers in the order of the answer, each with so many pollers of its first queue. */
+async function pollers(): Promise<[string, number][]> {
+  const { workers } = (await status()).body;
+  return workers.map((worker: { name: string; queues: { pollers: object[] }[] }) => [
+    worker.name,
+    worker.queues[0]?.pollers.length,
+  ]);
+}
+
+test('a worker program that nobody started is named, with what starts it', async () => {
+  await until(async () => (await pollers())[0]?.[1] === 1);
+  expect((await status()).body).toMatchObject({
+    status: 'degraded',
+    problems: expect.arrayContaining([
+      'No worker_export polls the queue export. Start one: npm run start:worker -- export.',
+      'No worker_config polls the queue config. Start one: npm run start:worker -- config.',
+    ]),
+  });
+  await world.runAlso('worker_export');
+  await world.runAlso('worker_config');
+  await until(async () => (await pollers()).every(([, count]) => count === 1));
+  expect(await pollers()).toEqual([
+    ['worker_lifecycle', 1],
+    ['worker_export', 1],
+    ['worker_config', 1],
+  ]);
+});
+
 afterAll(() => world.close());
 
 const status = () => world.call('get', '/v1/admin/workers/status', { key });
@@ -36,11 +64,11 @@ test('says what each queue’s pollers are, when the schedules ran, and that all
     return reconcile?.last_result === 'completed' && body.workers[0].queues[1].pollers.length === 1;
   });
   const { status: code, body } = await status();
-  const poller = {
-    identity: expect.stringMatching(/^worker_lifecycle 1\.5\.0 \d+@/),
+  const poller = (name: string) => ({
+    identity: expect.stringMatching(new RegExp(`^${name} 1\\.5\\.0 \\d+@`)),
     version: API_VERSION,
     last_seen_at: expect.any(String),
-  };
+  });
   const queue = { backlog: 0, oldest_task_age_seconds: 0, failed_workflows_last_day: 0 };
   expect([code, body]).toMatchObject([
     200,
@@ -52,9 +80,22 @@ test('says what each queue’s pollers are, when the schedules ran, and that all
         {
           name: 'worker_lifecycle',
           queues: [
-            { ...queue, task_queue: 'payments', pollers: [poller], running_workflows: 0 },
-            { ...queue, task_queue: 'lifecycle', pollers: [poller] },
+            {
+              ...queue,
+              task_queue: 'payments',
+              pollers: [poller('worker_lifecycle')],
+              running_workflows: 0,
+            },
+            { ...queue, task_queue: 'lifecycle', pollers: [poller('worker_lifecycle')] },
           ],
+        },
+        {
+          name: 'worker_export',
+          queues: [{ ...queue, task_queue: 'export', pollers: [poller('worker_export')] }],
+        },
+        {
+          name: 'worker_config',
+          queues: [{ ...queue, task_queue: 'config', pollers: [poller('worker_config')] }],
         },
       ],
       schedules: [

@@ -113,7 +113,8 @@ const tables: readonly [from: string, order: string][] = [
   ['wallets t where t.org_id = :org_id', 't.id'],
   ['tokens t where t.org_id = :org_id', 't.id'],
   ['organizations t where t.id = :org_id', 't.id'],
-  ['events t where t.org_id = :org_id', 't.id'],
+  // Ids of one millisecond are in no order.
+  ['events t where t.org_id = :org_id', 't.type, t.request_id, t.payload::text, t.id'],
   ['outbox t where t.org_id = :org_id', 't.id'],
   ['cost_tickets t where t.org_id = :org_id', 't.created_at, t.id'],
   ['settlement_excess t where t.org_id = :org_id', 't.reservation_id'],

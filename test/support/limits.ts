@@ -30,7 +30,7 @@ export async function openByClock(
   const { gateway } = opened;
   await gateway.limits.close();
   const log = createLog('test', 'silent');
-  gateway.limits = openLimits(log, openCounters(log, clock));
+  gateway.limits = openLimits(log, openCounters(log, { clock }));
   gateway.limits.use(gateway.snapshot.limits);
   return opened;
 }

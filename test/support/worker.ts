@@ -1,14 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { Client, Connection } from '@temporalio/client';
 import { IllegalStateError } from '@temporalio/common';
-import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
-import { createActivities } from '../../activities';
+import { DefaultLogger, NativeConnection, Runtime, type Worker } from '@temporalio/worker';
+import { activities_of } from '../../activities';
 import type { Db } from '../../domain/sql';
 import { createLog } from '../../runtime/log';
 import type { Tracing } from '../../runtime/telemetry/spans';
 import { useTemporal } from '../../sandbox/servers/temporal';
 import { openTemporal, type Temporal } from '../../temporal/client';
 import { dispatchDue } from '../../temporal/outbox';
+import type { WorkerName } from '../../temporal/queues';
 import { bundleWorkflows } from '../../workers/bundle';
 import { createWorkers } from '../../workers/run';
 import { payment_hosts, secrets } from './api';
@@ -18,6 +19,8 @@ installRuntime();
 
 export interface TestWorker {
   namespace: string;
+  /** Runs a further worker program beside it, until the test's worker is closed. */
+  runAlso: (name: WorkerName) => Promise<void>;
   client: Client;
   /** The client with which an API over the same database sends its updates. */
   temporal: Temporal;
@@ -40,20 +43,28 @@ export async function openWorker(
   const connection = await NativeConnection.connect({ address });
   const client = new Client({ connection: await Connection.connect({ address }), namespace });
   const workflow_code = await bundleWorkflows();
-  const activities = createActivities({ db, secrets, payment_hosts });
-  const parts = { connection, namespace, activities, workflow_code, tracing };
-  const workers = await createWorkers(parts);
-  const running = Promise.all(workers.map((worker) => worker.run()));
+  const parts = { connection, namespace, workflow_code, tracing };
+  const workers: Worker[] = [];
+  const running: Promise<void>[] = [];
+  const run = async (name: WorkerName, activities: object) => {
+    const started = await createWorkers({ ...parts, name, activities });
+    workers.push(...started);
+    running.push(...started.map((worker) => worker.run()));
+  };
+  const given = { db, secrets, payment_hosts };
+  const runAlso = (name: WorkerName) => run(name, activities_of[name](given));
+  await runAlso('worker_lifecycle');
   const temporal = openTemporal({ address, namespace }, db);
   const log = createLog('test', 'fatal');
   const close = async () => {
     for (const worker of workers) worker.shutdown();
-    await running;
+    await Promise.all(running);
     await temporal.close();
     await client.connection.close();
     await connection.close();
   };
-  return { namespace, client, temporal, dispatch: () => dispatchDue(db, client, log), close };
+  const dispatch = () => dispatchDue(db, client, log);
+  return { namespace, runAlso, client, temporal, dispatch, close };
 }
 
 /** True if nothing of a workflow is under way: it waits for a timer or a signal, or is over. */
@@ -79,7 +90,7 @@ export async function restOf(client: Client, id: string): Promise<number> {
 }
 
 // The files of one Jest worker share packages, and Temporal's runtime with them.
-function installRuntime(): void {
+export function installRuntime(): void {
   try {
     Runtime.install({ logger: new DefaultLogger('ERROR') });
   } catch (error) {

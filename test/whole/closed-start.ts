@@ -7,9 +7,9 @@ import type { Demo } from '../../sandbox/demo/facts';
  * looks into the data directory.
  */
 export function requireClosed({ pids, data_dir }: { pids: Demo['pids']; data_dir: string }): void {
-  const { apis, gateways, worker_lifecycle, ...servers } = pids;
+  const { apis, gateways, worker_lifecycle, temporal, postgres } = pids;
   const environment = (pid: number | null) => readFileSync(`/proc/${pid}/environ`, 'utf8');
-  const outside = [...gateways, ...Object.values(servers)];
+  const outside = [...gateways, temporal, postgres];
   for (const pid of [...apis, worker_lifecycle, ...outside])
     expect(environment(pid)).not.toContain('SOME_SECRET');
   for (const pid of outside) expect(environment(pid)).not.toMatch(/SVC_SECRETS_KEY|DATABASE_URL/);

@@ -175,7 +175,7 @@ test('a gateway, an API and a worker that are killed run again, and demo.json an
   expect(readDemo().keys).toEqual(first.keys);
   expect(await status(`${first.gateway_urls[1]}/readyz`)).toBe(200);
   expect(await status(`${first.api_url}/readyz`)).toBe(200);
-  for (const name of ['gateway-2', 'api', 'worker_lifecycle']) {
+  for (const name of ['gateway-2', 'api', 'workers']) {
     expect(npm.output()).toContain(`${name} ended by SIGKILL; starting it again`);
   }
 });

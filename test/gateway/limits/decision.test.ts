@@ -135,7 +135,7 @@ test('nothing is decided for a caller whom no tier knows', async () => {
 
 test('a count that has drained meanwhile is not given back twice', async () => {
   let now = 1_000_000;
-  const counters = openCounters(createLog('test', 'silent'), () => now);
+  const counters = openCounters(createLog('test', 'silent'), { clock: () => now });
   const rules = rulesOf({ rate_limits: { ip: { enabled: true, rpm: 1, burst: 1 } } });
   const check = () => counters.check(rules.ip?.rule as never, '203.0.113.9', 1, 1);
   const first = check();
@@ -155,7 +155,7 @@ test('a count that has drained meanwhile is not given back twice', async () => {
 
 test('what is carried into the next minute goes back with a refusal', async () => {
   let now = 60_000 * 100 + 59_000;
-  const counters = openCounters(createLog('test', 'silent'), () => now);
+  const counters = openCounters(createLog('test', 'silent'), { clock: () => now });
   const rules = rulesOf({ rate_limits: { ip: { enabled: true, rpm: 10, burst: 10 } } });
   const check = () => counters.check(rules.ip?.rule as never, '203.0.113.9', 1, 1);
   for (let n = 0; n < 15; n += 1) expect(counters.countHere(check())).toBe(true);

@@ -13,7 +13,7 @@ let limits: Counters;
 afterEach(() => limits.close());
 
 function open(sweep_ms?: number): void {
-  limits = openCounters(createLog('test', 'silent'), Date.now, sweep_ms);
+  limits = openCounters(createLog('test', 'silent'), { sweep_ms });
 }
 
 function rule(name: string, limit: number, more: Partial<Rule> = {}): Rule {

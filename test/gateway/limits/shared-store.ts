@@ -30,10 +30,16 @@ afterEach(async () => {
 });
 afterAll(() => redis.close());
 
+// A busy machine is no outage: what a store that is away costs has tests of its own.
+let patience_ms: number | undefined = 10_000;
+export function usePatienceOfProduct(): void {
+  patience_ms = undefined;
+}
+
 /** The counters of one gateway, over the shared store. */
 export async function open(more: Partial<StoreSettings> = {}): Promise<Counters> {
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) });
-  const limits = openCounters(log);
+  const limits = openCounters(log, { patience_ms });
   opened.push(limits);
   const store = { url: redis.url, key_prefix: prefix, sync_interval_ms: 100, local_fallback: true };
   limits.use({ store: { ...store, ...more } });

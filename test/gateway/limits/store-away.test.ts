@@ -11,7 +11,10 @@ import {
   prefix,
   redis,
   rule,
+  usePatienceOfProduct,
 } from './shared-store';
+
+beforeAll(usePatienceOfProduct);
 
 test('a frozen store costs one wait of 50 ms, then nothing; the log has one line for each change', async () => {
   const limits = await open();
