@@ -1,6 +1,7 @@
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import { AppError, isAppError } from '../domain/errors';
 import * as events from '../domain/events';
+import * as fleet from '../domain/gateways/fleet';
 import { audit } from '../domain/ledger/audit';
 import * as reservations from '../domain/ledger/reservations';
 import * as storedIds from '../domain/ledger/stored-ids';
@@ -14,6 +15,7 @@ import type { Secrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
 import * as storedAnswers from '../domain/stored-answers';
 import { createProviderOf } from '../payment-providers/configured';
+import { createConfigActivities } from './config-rollout';
 import { createPaymentSteps } from './payments';
 
 export interface Dependencies {
@@ -34,9 +36,10 @@ const BROKEN_SHOWN_MAX = 50;
 export const activities_of = {
   worker_lifecycle: createActivities,
   worker_export: () => ({}),
-  worker_config: () => ({}),
+  worker_config: createConfigActivities,
 };
 
+export type { ConfigActivities } from './config-rollout';
 export type Activities = ReturnType<typeof createActivities>;
 
 /**
@@ -105,6 +108,8 @@ export function createActivities({
     },
     /** The partitions of events: those of the next days made, those past 90 days dropped. */
     keepEventPartitions: () => refusable(() => events.keepPartitions(db)),
+    /** How many gateways fell silent without a word and were told of. */
+    noteSilentGateways: () => refusable(() => withRetry(() => fleet.noteSilent(db))),
     /**
      * Answers under an Idempotency-Key are kept 7 days, the places of calls that waited an hour,
      * stored ids 30 days after their last use.

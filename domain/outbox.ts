@@ -174,7 +174,7 @@ export async function unpark(db: Db): Promise<number> {
 
 /**
  * Starts the workflows of all unfinished rows again, for when Temporal has lost them: open holds,
- * open tickets, payments and refunds under way.
+ * open tickets, payments and refunds under way, rollouts of configurations.
  */
 export async function resendUnfinished(db: Db): Promise<number> {
   const rows = await many(
@@ -192,6 +192,9 @@ export async function resendUnfinished(db: Db): Promise<number> {
        union all
        select r.org_id, 'paymentRefund', r.id, null, jsonb_build_object('payment_refund_id', r.id)
        from payment_refunds r where r.status = 'pending'
+       union all
+       select 'platform', 'configRollout', c.id, 'wake', jsonb_build_object('rollout_id', c.id)
+       from config_rollouts c where c.status in ('running', 'paused')
      ) as u
      where not exists (select 1 from outbox b where b.workflow_id = u.workflow_id and b.parked_at is null)`,
   );

@@ -3,6 +3,7 @@ import {
   TypedSearchAttributes,
   type UpdateDefinition,
 } from '@temporalio/common';
+import * as rollouts from '../domain/gateways/rollouts';
 import * as tickets from '../domain/ledger/tickets';
 import * as refunds from '../domain/payments/refunds';
 import * as payments from '../domain/payments/steps';
@@ -10,6 +11,7 @@ import * as organizations from '../domain/people/organizations';
 import type { Db } from '../domain/sql';
 import { cut } from '../domain/texts';
 import type * as workflows from '../workflows';
+import type { TaskQueue } from './queues';
 
 /** The workflows that run for a row, each with the updates that it takes. */
 interface UpdatesOf {
@@ -17,6 +19,7 @@ interface UpdatesOf {
   costTicket: typeof workflows.decide;
   paymentSession: typeof workflows.approval | typeof workflows.confirm | typeof workflows.cancel;
   paymentRefund: typeof workflows.refundResult;
+  configRollout: never;
 }
 
 /** The type name of a workflow, as the worker exports it. */
@@ -43,7 +46,7 @@ export interface Start<W extends string = string> {
 }
 
 interface Kind {
-  task_queue: 'lifecycle' | 'payments';
+  task_queue: TaskQueue;
   /** The line that operators read in the Temporal page. */
   summary: (db: Db, start: Start) => Promise<string>;
   /** False if the row is closed, so that a start that has waited its turn need not be sent. */
@@ -72,6 +75,11 @@ const kinds: Record<WorkflowName, Kind> = {
     task_queue: 'payments',
     summary: (db, { workflow_id }) => refunds.summary(db, workflow_id),
     is_wanted: (db, { workflow_id }) => refunds.isPending(db, workflow_id),
+  },
+  configRollout: {
+    task_queue: 'config',
+    summary: (db, { workflow_id }) => rollouts.summary(db, workflow_id),
+    is_wanted: (db, { workflow_id }) => rollouts.isUnfinished(db, workflow_id),
   },
 };
 

@@ -1,5 +1,6 @@
 // Every workflow by its type name. Names are wire contracts: histories hold them.
 export { audit } from './audit';
+export { configRollout, wakeRollout } from './config-rollout';
 export { costTicket, decide, resolved } from './cost-ticket';
 export { paymentRefund, refundResult } from './payment-refund';
 export { approval, cancel, confirm, paymentSession, providerEvent } from './payment-session';

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { DEFAULT_GROUP } from '../../domain/gateways/assignments';
+import * as changes from '../../domain/gateways/rollout-changes';
 import * as rollouts from '../../domain/gateways/rollouts';
 import * as answers from '../answers/gateways';
 import * as shared from '../answers/shared';
@@ -100,14 +101,14 @@ export const configRolloutRoutes = [
   action('promote', 'Move all gateways now, without soak and gates.'),
 ];
 
-function action(what: rollouts.RolloutAction, summary: string) {
+function action(what: changes.RolloutAction, summary: string) {
   return route({
     method: 'post',
     path: `/v1/admin/config-rollouts/:id/${what}`,
     access: platformAdmin,
     input: named,
     is_recorded: true,
-    handler: async ({ db }: Ctx, input) => shownRollout(await rollouts.act(db, input.id, what)),
+    handler: async ({ db }: Ctx, input) => shownRollout(await changes.act(db, input.id, what)),
     summary,
     answer: answers.rollout,
   });
@@ -117,7 +118,7 @@ async function create({ db, principal }: Ctx, given: z.infer<typeof newRollout>)
   const by = principal.user_id ?? principal.id;
   const note = given.note ?? null;
   return shownRollout(
-    await rollouts.create(db, { version: given.version, ...rulesOf(given), note, by }),
+    await changes.create(db, { version: given.version, ...rulesOf(given), note, by }),
   );
 }
 
@@ -134,7 +135,7 @@ async function show({ db }: Ctx, given: z.infer<typeof named>) {
 /** How a rollout is to go, without what is rolled out. */
 export function rulesOf(
   given: Omit<z.infer<typeof newRollout>, 'version' | 'note'>,
-): Omit<rollouts.NewRollout, 'version' | 'note' | 'by'> {
+): Omit<changes.NewRollout, 'version' | 'note' | 'by'> {
   const { group, stages, soak_s, max_wait_s, apply_s, max_error_ratio } = given;
   return { group, stages, soak_s, max_wait_s, apply_s, max_error_ratio };
 }

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import * as configs from '../../domain/gateways/configs';
 import * as fleet from '../../domain/gateways/fleet';
-import * as rollouts from '../../domain/gateways/rollouts';
+import * as rollouts from '../../domain/gateways/rollout-changes';
 import { checkConfig, hashOf } from '../../gateway/config/settings';
 import { API_VERSION, fitsWithApi } from '../../runtime/version';
 import * as answers from '../answers/gateways';

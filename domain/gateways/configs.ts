@@ -9,7 +9,7 @@ export interface GatewayConfig {
   config: Record<string, unknown> | null;
   /** Names it by its content, as gateways do; null for versions of before 1.5. */
   config_hash: string | null;
-  /** What it changes of the version before, the first 200 places; null for versions of before 1.5. */
+  /** What it changes of the version before, the first 200 places; null before 1.5. */
   changes: Change[] | null;
   change_count: number | null;
   /** True if gateways get it by rollouts only. */

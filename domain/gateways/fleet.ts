@@ -63,7 +63,7 @@ const columns = `g.id, g.host, g.software_version, g.group_name, g.config_versio
 // A process that says nothing for so long has ended: they report every minute at least.
 const ENDED_MINUTES = 5;
 const KEPT_DAYS = 1;
-/** Three of the intervals in which gateways report; those of the version before take longer ones. */
+/** Three of the intervals in which gateways report; longer ones of the version before. */
 const SILENT_S = 60;
 const SILENT_BEFORE_S = 180;
 /** A gateway that is to run another version has so long to do it. */

@@ -42,8 +42,8 @@ export function together(all: readonly Counts[]): Window {
   };
 }
 
-// What is compared, in which words, and how many times the ratio is allowed: who calls which gateway
-// matters more for refusals.
+// What is compared, in which words, and how many times the ratio is allowed: who calls which
+// gateway matters more for refusals.
 const kinds = [
   ['own_5xx', 'errors of the gateway itself', 1],
   ['upstream_5xx', 'failures of providers', 1],
@@ -52,9 +52,9 @@ const kinds = [
 
 /**
  * Why the gateways that were moved did worse than the others, in words; undefined if they did not.
- * They may fail `max_error_ratio` more of their calls, and refuse five times that. Fewer calls than are needed for
- * a judgement are taken for that many, so that a few bad ones condemn nobody and many do at once.
- * Where no other gateway has finished a call, none of its calls counts as bad.
+ * They may fail `max_error_ratio` more of their calls, and refuse five times that. Fewer calls than
+ * are needed for a judgement are taken for that many, so that a few bad ones condemn nobody and
+ * many do at once. Where no other gateway has finished a call, none of its calls counts as bad.
  */
 export function verdictOn(
   moved: readonly Counts[],

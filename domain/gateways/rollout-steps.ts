@@ -1,12 +1,20 @@
 import { type Db, many, maybe, one } from '../sql';
 import { lockConfigs } from './configs';
 import { CALLS_MIN, targetOf, together, verdictOn } from './gates';
+import { tell } from './rollout-changes';
 import { GroupView, type RolloutRow } from './rollout-view';
 import * as words from './rollout-words';
-import { livingGateways, movedBy, type Rollout, rollout_columns, tell } from './rollouts';
+import {
+  livingGateways,
+  movedBy,
+  type Rollout,
+  type RolloutStatus,
+  rollout_columns,
+} from './rollouts';
 
 /** How a rollout stands after a step. */
 export interface StepResult {
+  status: RolloutStatus;
   /** Nothing more will happen. */
   is_over: boolean;
   /** After so long the next step may find something to do; null: only a person can go on. */
@@ -34,7 +42,13 @@ export function step(db: Db, id: string): Promise<StepResult> {
       { id },
     );
     if (row === undefined)
-      return { is_over: true, wait_ms: null, summary: 'Its row is gone.', waits_for: '' };
+      return {
+        status: 'aborted',
+        is_over: true,
+        wait_ms: null,
+        summary: 'Its row is gone.',
+        waits_for: '',
+      };
     if (row.ended_at !== null) return over(row, (await movedBy(trx, id)).length);
     const view = await GroupView.read(trx, row);
     return new Step(trx, row, view).run();
@@ -42,7 +56,9 @@ export function step(db: Db, id: string): Promise<StepResult> {
 }
 
 function over(rollout: Rollout, moved: number): StepResult {
-  return { is_over: true, wait_ms: null, summary: words.ended(rollout, moved), waits_for: '' };
+  const { status } = rollout;
+  const summary = words.ended(rollout, moved);
+  return { status, is_over: true, wait_ms: null, summary, waits_for: '' };
 }
 
 /** One step of one rollout. */
@@ -99,7 +115,7 @@ class Step {
 
   private waitFor(hosts: readonly string[], summary: string): StepResult {
     const waits_for = `Until ${hosts.length === 1 ? hosts[0] : `${hosts.length} gateways`} reports version ${this.row.version}`;
-    return { is_over: false, wait_ms: APPLY_LOOK_MS, summary, waits_for };
+    return { status: 'running', is_over: false, wait_ms: APPLY_LOOK_MS, summary, waits_for };
   }
 
   /** Waits out the soak, then goes on; too little traffic for a judgement pauses. */
@@ -117,6 +133,7 @@ class Step {
     const wait_ms =
       left_s > 0 ? Math.min(SOAK_LOOK_MS, Math.max(100, left_s * 1_000)) : APPLY_LOOK_MS;
     return {
+      status: 'running',
       is_over: false,
       wait_ms,
       summary: words.soaks(row, together(windows), view.control(), least),
@@ -214,6 +231,7 @@ class Step {
 
   private paused(rollout: Rollout): StepResult {
     return {
+      status: 'paused',
       is_over: false,
       wait_ms: null,
       summary: words.paused(rollout, this.view.moved.length),

@@ -17,7 +17,7 @@ export interface ConfigQuestion {
   /** The gateway and its group, as it reports itself. */
   id: string;
   group: string;
-  /** Of the configuration that it has; NO_CONFIG_ETAG for none, undefined for any answer at once. */
+  /** Of what it has: NO_CONFIG_ETAG for nothing, undefined for any answer at once. */
   etag: string | undefined;
   /** How long the answer may wait for another one. */
   wait_ms: number;
