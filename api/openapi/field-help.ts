@@ -41,6 +41,7 @@ const help: Record<string, string> = {
   has_more: 'There is a further page.',
   status: 'The state it is in.',
   type: 'The kind.',
+  group: 'The GATEWAY_GROUP of gateways; default if they name none.',
   // Events.
   action: 'What the event did, as its kind names it.',
   since: 'From this time on.',
@@ -238,6 +239,7 @@ function deeper(value: unknown): unknown {
 // The object that `/v1/<noun>/{id}` names.
 const nouns: Record<string, string> = {
   outbox: 'Id of a message: GET /v1/admin/outbox.',
+  'config-rollouts': 'Id of the rollout: GET /v1/admin/config-rollouts.',
   wallets: 'Id of the wallet: GET /v1/wallets.',
   organizations: 'Id of the organization.',
   'model-pricing': 'Id of the price: GET /v1/admin/model-pricing.',

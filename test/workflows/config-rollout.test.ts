@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { many } from '../../domain/sql';
-import { EXTRA_VARIABLE, type Fleet, openFlaky, openFleet, openLoad } from '../support/fleet';
 import { openWorld, type World } from '../support/gateway';
 import { makeKey } from '../support/keys';
 import { until } from '../support/until';
 import { openWorker, type TestWorker } from '../support/worker';
+import { EXTRA_VARIABLE, type Fleet, openFlaky, openFleet, openLoad } from './fleet';
 
 jest.setTimeout(120_000);
 

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
 import { type Configuration, openConfiguration } from '../../gateway/configuration';
 import { listen } from '../../runtime/listen';
-import { chat, post, type TestGateway, type World } from './gateway';
+import { chat, post, type TestGateway, type World } from '../support/gateway';
 
 /** Gateways of one group over one control plane, each with a file of its own. */
 export interface Fleet {
