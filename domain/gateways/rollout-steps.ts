@@ -79,6 +79,8 @@ class Step {
       return this.end('superseded', 'superseded', 'A version for all gateways took its place.');
     await view.keepLook(trx);
     if (row.status === 'paused') return this.paused(row);
+    const is_waiting = view.hasGateways() && !view.is_heard && !view.isQuiet();
+    if (is_waiting) return this.waitForReports();
     if (row.stage === 0) return this.moveOn(1);
     const failure = view.failureOfMoved() ?? this.failureOfGate();
     if (failure !== undefined) return this.end('rolled_back', ...failure);
@@ -111,6 +113,13 @@ class Step {
     if (row.applied_at === null || row.soak_s === 0 || row.is_promoted) return undefined;
     const reason = verdictOn(view.windowsOfMoved(), view.control(), row.max_error_ratio);
     return reason === undefined ? undefined : ['gate_failed', `${words.capital(reason)}.`];
+  }
+
+  /** Nothing is judged, and nothing moved, while the control plane hears of nobody. */
+  private waitForReports(): StepResult {
+    const summary = words.unheard(this.row, this.view.moved.length);
+    const waits_for = 'Until reports of gateways arrive';
+    return { status: 'running', is_over: false, wait_ms: APPLY_LOOK_MS, summary, waits_for };
   }
 
   private waitFor(hosts: readonly string[], summary: string): StepResult {

@@ -43,6 +43,8 @@ export class GroupView {
   readonly moved: readonly MovedGateway[];
   private readonly row: RolloutRow;
   private readonly members: ReadonlyMap<string, Member>;
+  /** True while reports arrive, of whichever gateway of the group. */
+  readonly is_heard: boolean;
   private readonly reports_since: Date | null;
 
   private constructor(row: RolloutRow, members: Member[], moved: MovedGateway[]) {
@@ -51,10 +53,10 @@ export class GroupView {
     this.moved = moved.filter(
       ({ gateway_id }) => this.members.get(gateway_id)?.is_draining === false,
     );
-    const arrive = this.ageOf(this.newestReport()) < GAP_S;
+    this.is_heard = this.ageOf(this.newestReport()) < GAP_S;
     const was_looked_at = row.stepped_at !== null && this.ageOf(row.stepped_at) < 2 * GAP_S;
     const before = was_looked_at ? row.reports_since : null;
-    this.reports_since = arrive ? (before ?? row.now) : null;
+    this.reports_since = this.is_heard ? (before ?? row.now) : null;
   }
 
   static async read(trx: Db, row: RolloutRow): Promise<GroupView> {
@@ -83,9 +85,19 @@ export class GroupView {
       const failure = this.failureOf(moved);
       if (failure !== undefined) return failure;
     }
-    if (this.moved.length > 0 && this.ageOf(this.newestReport()) > row.max_wait_s)
+    if (this.moved.length > 0 && this.isQuiet())
       return ['no_reports', `No gateway of the group has reported for ${row.max_wait_s} s.`];
     return undefined;
+  }
+
+  /** True if nothing has been heard for longer than it may wait. */
+  isQuiet(): boolean {
+    return this.ageOf(this.newestReport()) > this.row.max_wait_s;
+  }
+
+  /** True if gateways are known that have not said that they stop. */
+  hasGateways(): boolean {
+    return this.members.size > 0;
   }
 
   /** The hosts of moved gateways that do not run the version yet. */

@@ -17,6 +17,10 @@ export function waitsFor(rollout: Rollout, moved: number, hosts: readonly string
   return `${head(rollout, moved)}. Waits for ${hosts.join(', ')} to report version ${rollout.version}.`;
 }
 
+export function unheard(rollout: Rollout, moved: number): string {
+  return `${head(rollout, moved)}. No gateway of the group reports at present; nothing is judged without reports.`;
+}
+
 /** `least` is how many calls the least busy of the moved gateways has finished. */
 export function soaks(
   rollout: Rollout,

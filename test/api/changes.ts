@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Db, one } from '../../domain/sql';
 import type { CallApi, Tenant } from '../support/api';
-import { makeRollout, plainConfig, reportGateway, stagedVersion } from './gateways';
+import { makeRollout, plainConfig, reportGateway, stagedVersion } from './gateways/making';
 
 /** A change through a route of people. */
 export interface Change {

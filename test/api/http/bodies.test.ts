@@ -9,7 +9,7 @@ import {
   type TestApi,
 } from '../../support/api';
 import { gatewayToken, platformKey } from '../../support/keys';
-import { plainConfig } from '../gateways';
+import { plainConfig } from '../gateways/making';
 
 let api: TestApi;
 let call: CallApi;

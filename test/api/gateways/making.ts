@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import * as configs from '../../domain/gateways/configs';
-import * as fleet from '../../domain/gateways/fleet';
-import { act, create } from '../../domain/gateways/rollout-changes';
-import type { Db } from '../../domain/sql';
-import { API_VERSION } from '../../runtime/version';
+import * as configs from '../../../domain/gateways/configs';
+import * as fleet from '../../../domain/gateways/fleet';
+import { act, create } from '../../../domain/gateways/rollout-changes';
+import type { Db } from '../../../domain/sql';
+import { API_VERSION } from '../../../runtime/version';
 
 /** A configuration that every gateway could run, but for its environment. */
 export function plainConfig(more: object = {}): Record<string, unknown> {
