@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { many } from '../../domain/sql';
+import { serve } from '../support/api';
 import { openWorld, type World } from '../support/gateway';
 import { makeKey } from '../support/keys';
 import { until } from '../support/until';
@@ -45,8 +46,8 @@ async function call(method: string, path: string, body?: object): Promise<Body> 
   return answer.body;
 }
 
-async function gateways(): Promise<Body[]> {
-  return (await call('get', '/v1/admin/gateways?group=edge')).gateways;
+async function gateways(group = 'edge'): Promise<Body[]> {
+  return (await call('get', `/v1/admin/gateways?group=${group}`)).gateways;
 }
 
 /** Which versions run, and how often each. */
@@ -192,4 +193,23 @@ test('the way back to an older version takes no soak, and no call fails under lo
   await sleep(500);
   await load.stop();
   expect(Object.keys(load.take())).toEqual(['200']);
+});
+
+test('an API that dies in mid-stage is made up for by another one; the rollout goes on', async () => {
+  const dying = await serve({ db: world.api.db });
+  const api_urls = [dying.url, world.api.url];
+  const others = await openFleet(world, { count: 3, group: 'kill', api_urls });
+  await until(async () => (await gateways('kill')).length === 3);
+  const load = openLoad(world, () => others.gateways.map(({ url }) => url));
+  const config = others.configured({ body_limit_bytes: 32_768 });
+  const rules = { group: 'kill', stages: [1, '100%'], soak_s: 3 };
+  const made = await rollOut(config, rules);
+  await until(async () => (await rollout(made.id)).applied_at !== null);
+  await dying.close();
+  expect(await ended(made.id)).toMatchObject({ status: 'completed', stage: 2 });
+  await until(async () => (await gateways('kill')).every(({ drift }) => drift === 'in_sync'));
+  await load.stop();
+  expect(Object.keys(load.take())).toEqual(['200']);
+  await others.close();
+  expect(await gateways('kill')).toEqual([]);
 });

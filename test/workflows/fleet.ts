@@ -22,7 +22,12 @@ export const EXTRA_VARIABLE = 'TEST_EXTRA_KEY';
 /** Opens so many; those named in `lacking` may not use TEST_EXTRA_KEY. */
 export async function openFleet(
   world: World,
-  { count, group, lacking = [] }: { count: number; group: string; lacking?: number[] },
+  {
+    count,
+    group,
+    lacking = [],
+    api_urls = [world.api.url],
+  }: { count: number; group: string; lacking?: number[]; api_urls?: string[] },
 ): Promise<Fleet> {
   process.env[EXTRA_VARIABLE] = 'extra-secret';
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-fleet-'));
@@ -47,7 +52,7 @@ export async function openFleet(
   });
   const gateways: Fleet['gateways'] = [];
   for (let at = 0; at < count; at += 1) {
-    const opened = await world.openGateway({ settings: configured() });
+    const opened = await world.openGateway({ settings: configured(), api_urls });
     const file = path.join(folder, `${at}.yaml`);
     writeFileSync(file, JSON.stringify(configured()));
     const variables = lacking.includes(at) ? [] : [{ name: EXTRA_VARIABLE, origin }];
