@@ -4,7 +4,6 @@ import { conventions } from '../runtime/conventions';
 import type { Logger } from '../runtime/log';
 import { API_VERSION } from '../runtime/version';
 import { createBuckets } from './http/buckets';
-import { createConfigWatch } from './http/config-watch';
 import { createEventStreams } from './http/event-streams';
 import { type Connections, mount } from './http/route';
 import { createShares } from './http/shares';
@@ -15,14 +14,7 @@ import { routes } from './table';
 
 const gone = /^(ECONNRESET|EPIPE|ECONNABORTED|HPE_\w+)$/;
 
-type Made =
-  | 'buckets'
-  | 'keyrings'
-  | 'shares'
-  | 'providerOf'
-  | 'event_streams'
-  | 'config_watch'
-  | 'log';
+type Made = 'buckets' | 'keyrings' | 'shares' | 'providerOf' | 'event_streams' | 'log';
 
 /** What the application does not make for itself. */
 export type Given = Omit<Connections, Made> & {
@@ -58,7 +50,6 @@ export function createApp({ requests_per_minute = 0, ...connections }: Given, lo
       authorities: connections.payment_authorities ?? [],
     }),
     event_streams: createEventStreams(pools.reads, isDraining),
-    config_watch: createConfigWatch(pools.machine, { isDraining }, log),
     log,
   };
   app.use(mount(routes, { ...connections, ...made }).routes());

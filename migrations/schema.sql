@@ -4581,6 +4581,28 @@ create table config_rollout_gateways (
     config_rollouts(id) on delete cascade
 );
 
+-- What gateways are to run may have changed: APIs whose gateways wait for that look.
+create function notify_configs() returns trigger language plpgsql as $$
+begin
+  perform pg_notify('configs', '');
+  return null;
+end $$;
+
+create trigger config_rollout_gateways_notify after insert or delete on config_rollout_gateways for
+  each statement
+execute function notify_configs();
+
+create trigger config_rollouts_notify after insert or delete or update of status on config_rollouts
+  for each statement
+execute function notify_configs();
+
+create trigger gateway_configs_notify after insert or delete on gateway_configs for each statement
+execute function notify_configs();
+
+create trigger gateway_groups_notify after insert or delete or update on gateway_groups for each
+  statement
+execute function notify_configs();
+
 ----------------------------------------------------------------------------------------------------
 -- The proof
 ----------------------------------------------------------------------------------------------------

@@ -1,11 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type Assignments, readAssignments, versionFor } from '../../domain/gateways/assignments';
 import * as configs from '../../domain/gateways/configs';
-import { cannotWorkNow, type Db } from '../../domain/sql';
+import type { Db } from '../../domain/sql';
 import type { Logger } from '../../runtime/log';
+import { openListener } from '../../runtime/notices';
 
-/** While gateways wait, what they are to run is looked at this often, once for all of them. */
-const LOOK_MS = 400;
 /** Versions never change; those of a few rollouts are kept as text. */
 const TEXTS_MAX = 8;
 
@@ -30,43 +28,43 @@ interface Waiter {
   wake: () => void;
 }
 
+interface WatchParts {
+  db: Db;
+  database_url: string;
+  log: Logger;
+}
+
 /** Says what gateways are to run, and wakes those that wait once that changes. */
-export type ConfigWatch = ReturnType<typeof createConfigWatch>;
+export type ConfigWatch = ReturnType<typeof openConfigWatch>;
 
 /**
- * One look for all that wait at this process; none holds a connection to the database, and none
- * looks while nobody waits.
+ * The questions for configurations that wait at this process. PostgreSQL notifies of a change, which
+ * is then read once for all of them; none of them holds a connection, and none costs anything while
+ * nothing changes. A notice that is lost is made up for at the end of each wait.
  */
-export function createConfigWatch(
-  db: Db,
-  { isDraining }: { isDraining: () => boolean },
-  log: Logger,
-) {
+export function openConfigWatch({ db, database_url, log }: WatchParts) {
   const waiters = new Set<Waiter>();
   const texts = new Map<number, string>();
   const look = sharedRead(() => readAssignments(db));
-  let is_running = false;
+  /** How many notices came. */
+  let notices = 0;
+  let is_closing = false;
 
-  const run = async (): Promise<void> => {
-    is_running = true;
-    while (waiters.size > 0) {
-      await sleep(LOOK_MS, undefined, { ref: false });
-      if (isDraining()) for (const { wake } of waiters) wake();
-      const assignments = await look().catch((error) => {
-        // They wait on while the database is away; anything else is a bug.
-        if (!cannotWorkNow(error))
-          log.error({ err: error }, 'the configurations of gateways were not read');
-        return undefined;
-      });
-      if (assignments === undefined) continue;
-      for (const { asking, known, wake } of waiters) {
-        const desired = desiredOf(assignments, asking);
-        if (desired.version !== known.version || desired.is_in_rollout !== known.is_in_rollout)
-          wake();
-      }
+  const wakeChanged = async (): Promise<void> => {
+    if (waiters.size === 0) return;
+    const assignments = await look();
+    for (const { asking, known, wake } of waiters) {
+      const desired = desiredOf(assignments, asking);
+      if (desired.version !== known.version || desired.is_in_rollout !== known.is_in_rollout)
+        wake();
     }
-    is_running = false;
   };
+  const listener = openListener({ database_url, channel: 'configs', log }, () => {
+    notices += 1;
+    wakeChanged().catch((error) => {
+      log.warn({ err: error }, 'what gateways are to run could not be read');
+    });
+  });
 
   return {
     /**
@@ -81,12 +79,22 @@ export function createConfigWatch(
         gone,
       }: { known: number | null | undefined; wait_ms: number; gone: AbortSignal },
     ): Promise<Desired> {
-      const now = desiredOf(await look(), asking);
-      if (wait_ms === 0 || now.version !== known || isDraining()) return now;
-      const woken = waitIn(waiters, { asking, known: now }, wait_ms, gone);
-      if (!is_running) void run();
-      await woken;
+      let now: Desired;
+      // A notice that came while this was read may be of something later than what was read.
+      let seen: number;
+      do {
+        seen = notices;
+        now = desiredOf(await look(), asking);
+      } while (seen !== notices);
+      if (wait_ms === 0 || now.version !== known || is_closing) return now;
+      await waitIn(waiters, { asking, known: now }, wait_ms, gone);
       return desiredOf(await look(), asking);
+    },
+    /** Ends every wait with the answer of now; further questions no longer wait. */
+    async close(): Promise<void> {
+      is_closing = true;
+      for (const { wake } of waiters) wake();
+      await listener.close();
     },
     /** A version as JSON text, `{"version": 7, "config": {...}}`. */
     async textOf(version: number): Promise<string> {
