@@ -184,7 +184,7 @@ export async function unpark(db: Db): Promise<number> {
 
 /**
  * Starts the workflows of all unfinished rows again, for when Temporal has lost them: open holds,
- * open tickets, payments, refunds and exports under way.
+ * open tickets, payments, refunds and exports under way, rollouts of configurations.
  */
 export async function resendUnfinished(db: Db): Promise<number> {
   const rows = await many(
@@ -205,6 +205,9 @@ export async function resendUnfinished(db: Db): Promise<number> {
        union all
        select coalesce(x.org_id, 'platform'), 'exportJob', x.id, null, jsonb_build_object('export_id', x.id)
        from exports x where x.status = 'running'
+       union all
+       select 'platform', 'configRollout', c.id, 'wake', jsonb_build_object('rollout_id', c.id)
+       from config_rollouts c where c.status in ('running', 'paused')
      ) as u
      where not exists (select 1 from outbox b where b.workflow_id = u.workflow_id and b.parked_at is null)`,
   );

@@ -30,6 +30,7 @@ export async function main(): Promise<void> {
   const gateway = await openGateway({ settings, control_plane, log, sample_ratio });
   const configuration = openConfiguration(gateway, {
     file: config.GATEWAY_CONFIG,
+    group: config.GATEWAY_GROUP,
     reach: { origins: config.GATEWAY_ORIGINS, variables: config.GATEWAY_SECRET_ENVS },
   });
   const server = createServer(createApp(gateway, configuration).callback());
@@ -46,10 +47,12 @@ export async function main(): Promise<void> {
   const stop = async (signal: string): Promise<void> => {
     if (gateway.is_draining) return;
     log.info({ signal, calls: gateway.calls.size }, 'the gateway drains');
-    await drain(gateway, sockets);
+    const drained = drain(gateway, sockets);
+    configuration.report();
+    await drained;
     server.close();
     server.closeAllConnections();
-    configuration.close();
+    await configuration.close();
     await closeGateway(gateway);
     log.info({ unsettled: control_plane.unsettled() }, 'the gateway stops');
     process.exit(0);
