@@ -74,7 +74,7 @@ interface Step {
 }
 
 /** Sends a settle, a reserve or both in one; the id of the new hold. Throws on a refusal. */
-async function send(db: Db, caller: Caller, { settle, isLast }: Step = {}): Promise<string> {
+export async function send(db: Db, caller: Caller, { settle, isLast }: Step = {}): Promise<string> {
   const { identity, keys } = caller;
   const { org_id } = identity;
   const request_id = randomUUID();
@@ -125,6 +125,11 @@ const usage = {
 
 type Caller = Awaited<ReturnType<typeof seedCaller>>;
 
+/** Whom a reserve is for, by the gateway's own key and what is known of the caller's. */
+export async function callerOf(control_plane_key: string, owner: object): Promise<Caller> {
+  return { identity: owner as Caller['identity'], keys: [await sha256(control_plane_key)] };
+}
+
 /** Everything on; the organization pays. `keys` are the hashes of the gateway's own key. */
 async function seedCaller(url: string) {
   const { org_id } = await seedHotWallet(url);
@@ -133,7 +138,7 @@ async function seedCaller(url: string) {
 }
 
 /** The use of a key is noted once a minute, and only one that is noted needs no look of its own. */
-function noteUse(db: Db, { keys }: Caller) {
+export function noteUse(db: Db, { keys }: Caller) {
   return many(
     db,
     `update tokens t set last_used_at = clock_timestamp() from token_secrets s where s.token_id = t.id and s.hash = any(:keys)`,

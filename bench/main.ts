@@ -4,6 +4,7 @@ import { aloneRows, pacedRow } from './calls/alone';
 import { gatewayRows } from './calls/gateway';
 import { type Installation, openInstallation } from './calls/installation';
 import { mcpRow } from './calls/mcp';
+import { partsRows } from './calls/parts';
 import { socketRow } from './calls/sockets';
 import { streamRow } from './calls/streams';
 import { type BenchCluster, startCluster } from './cluster';
@@ -28,6 +29,7 @@ const shared: Record<string, (installation: Installation) => Promise<Row[]>> = {
   paced: async (installation) => [await pacedRow(installation)],
   streams: async (installation) => [await streamRow(installation)],
   gateway: gatewayRows,
+  parts: partsRows,
 };
 
 /** Each in an installation or a process of its own that the measured folder's programs are. */

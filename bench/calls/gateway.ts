@@ -131,14 +131,9 @@ async function firstByteRow(stack: Stack): Promise<Row> {
 }
 
 /** Reserves of the same key through the same batch route as the gateway's. */
-async function reserveTimes(stack: Stack, requests: number): Promise<number[]> {
+export async function reserveTimes(stack: Stack, requests: number): Promise<number[]> {
   const headers = { authorization: `Bearer ${stack.control_plane_key}` };
-  const verified = await request(`${stack.api.url}/v1/gateway/keys/verify`, {
-    method: 'POST',
-    headers: { ...headers, 'content-type': 'application/json' },
-    body: JSON.stringify({ key: stack.gateway_key }),
-  });
-  const { allowed_models: _, expires_at: __, ...owner } = (await verified.body.json()) as Body;
+  const owner = await ownerOf(stack);
   const reserve = {
     ...owner,
     family: 'chat.completions',
@@ -172,4 +167,18 @@ async function cpuPerRequest<Name extends string>(
   });
   const each = Object.entries<number>(spent).map(([name, ms]) => [name, ms / requests]);
   return { ...Object.fromEntries(each), per_second: (requests * 1_000) / elapsed_ms };
+}
+
+/** Whose key it is, as the gateway learns it. */
+export async function ownerOf(stack: Stack): Promise<Body> {
+  const verified = await request(`${stack.api.url}/v1/gateway/keys/verify`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${stack.control_plane_key}`,
+      'content-type': 'application/json',
+    },
+    body: JSON.stringify({ key: stack.gateway_key }),
+  });
+  const { allowed_models: _, expires_at: __, ...owner } = (await verified.body.json()) as Body;
+  return owner;
 }
