@@ -18,6 +18,9 @@
  *
  * Known limit: a gateway that dies keeps its slots of calls under way for half a minute.
  *
+ * What a gateway has counted holds its requests that are under way, also those that are refused in
+ * the end. So a request that does not pass writes nothing, lest others be refused for it.
+ *
  * The script decides on one request against all its counters, in one step of the store. Levels
  * (token buckets) are kept whole, and each gateway says at which it knew them last.
  *
@@ -79,7 +82,7 @@ for n = 2, #KEYS do
   local a = 3 + (n - 2) * 10
   local plan = {
     key = KEYS[n], kind = ARGV[a + 1], step = tonumber(ARGV[a + 4]), many = tonumber(ARGV[a + 5]),
-    before = ARGV[a + 6], after = ARGV[a + 7], ahead = ARGV[a + 8],
+    before = ARGV[a + 6], after = ARGV[a + 7], ahead = ARGV[a + 8], need = tonumber(ARGV[a + 3]),
   }
   local used
   if plan.kind == 'slots' then
@@ -99,8 +102,7 @@ for n = 2, #KEYS do
     answer[#answer + 1] = -1
   end
   answer[#answer + 1] = 0
-  local need = tonumber(ARGV[a + 3])
-  if refused == 0 and need and used + need > tonumber(ARGV[a + 2]) then refused = n - 1 end
+  if refused == 0 and plan.need and used + plan.need > tonumber(ARGV[a + 2]) then refused = n - 1 end
   plans[#plans + 1] = plan
 end
 
@@ -111,7 +113,9 @@ for n, plan in ipairs(plans) do
       text = plan.granted and plan.ahead or plan.after
       if plan.granted then answer[3 * n] = 1 end
     end
-    if text == '' then
+    if refused ~= 0 and plan.need then
+      -- Its next report says what it has counted.
+    elseif text == '' then
       redis.call('HDEL', plan.key, me)
     else
       redis.call('HSET', plan.key, me, text)

@@ -1,5 +1,5 @@
 import type { Counters } from '../../../gateway/limits/counters';
-import type { StoreClient } from '../../../gateway/limits/store-client';
+import { StoreClient } from '../../../gateway/limits/store-client';
 import { fixedWindow, leases, slidingWindow, tokenBucket } from '../../../gateway/limits/windows';
 import { until } from '../../support/until';
 import { ask, counted, EDGELESS_MS, four, open, passes, prefix, redis, rule } from './shared-store';
@@ -19,6 +19,22 @@ test.each([
   ['number of calls under way', rule(10, { window: leases(), limit_type: 'parallel' })],
 ])('a shared %s is exact over four gateways', async (_, shared) => {
   expect(await passes(await four(), 80, shared)).toBe(10);
+});
+
+test('a request that does not pass leaves nothing of those under way beside it in the store', async () => {
+  const client = new StoreClient(redis.url, Date.now);
+  await until(() => client.isConnected());
+  const slot = Math.floor(Date.now() / EDGELESS_MS);
+  const ask = async (epoch_ms: number) => {
+    await redis.client.set(`${prefix}epoch`, `somebody:${epoch_ms}`);
+    const counter = ['slots', 10, 1, EDGELESS_MS, 1, `${slot}:19`, `${slot}:20`, '', 0, 0];
+    const keys = [`${prefix}epoch`, `${prefix}test:`];
+    return (await client.run(keys, [Date.now(), 'first', 300, ...counter]))[1];
+  };
+  // Refused, and not decided yet.
+  expect([await ask(0), await ask(Date.now())]).toEqual([1, -1]);
+  client.close();
+  expect(await passes([await open()], 20, rule(10))).toBe(10);
 });
 
 test('a larger shared limit is counted here while there is room, and exactly where it is near', async () => {
