@@ -1,6 +1,7 @@
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import { AppError, isAppError } from '../domain/errors';
 import * as events from '../domain/events';
+import * as fleet from '../domain/gateways/fleet';
 import { audit } from '../domain/ledger/audit';
 import * as reservations from '../domain/ledger/reservations';
 import * as storedIds from '../domain/ledger/stored-ids';
@@ -15,6 +16,7 @@ import { type Db, withRetry } from '../domain/sql';
 import * as storedAnswers from '../domain/stored-answers';
 import { createTargetOf } from '../exports/open';
 import { createProviderOf } from '../payment-providers/configured';
+import { createConfigActivities } from './config-rollout';
 import { createExportSteps } from './exports';
 import { withLife } from './life';
 import { createPaymentSteps } from './payments';
@@ -41,9 +43,10 @@ const BROKEN_SHOWN_MAX = 50;
 export const activities_of = {
   worker_lifecycle: createActivities,
   worker_export: createExportActivities,
-  worker_config: () => ({}),
+  worker_config: createConfigActivities,
 };
 
+export type { ConfigActivities } from './config-rollout';
 export type Activities = ReturnType<typeof createActivities> &
   ReturnType<typeof createExportActivities>;
 
@@ -113,6 +116,8 @@ export function createActivities({
     },
     /** The partitions of events: those of the next days made, those past 90 days dropped. */
     keepEventPartitions: () => refusable(() => events.keepPartitions(db)),
+    /** How many gateways fell silent without a word and were told of. */
+    noteSilentGateways: () => refusable(() => withRetry(() => fleet.noteSilent(db))),
     /**
      * Answers under an Idempotency-Key are kept 7 days, the places of calls that waited an hour,
      * stored ids 30 days after their last use.

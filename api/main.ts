@@ -4,15 +4,16 @@ import { createSecrets } from '../domain/secrets';
 import { type Db, isUnreachable } from '../domain/sql';
 import { migrate } from '../migrations';
 import { authoritiesOf } from '../payment-providers/certificates';
-import { tuneCollector } from '../runtime/collector';
 import { loadConfig, temporalVariables } from '../runtime/config';
 import { createJwtVerifier } from '../runtime/jwt';
 import { listen } from '../runtime/listen';
 import { createLog, type Logger } from '../runtime/log';
 import { openProcessTracing } from '../runtime/telemetry/open';
+import { tuneV8 } from '../runtime/v8';
 import { openTemporal } from '../temporal/client';
 import { temporalAddress } from '../temporal/connection';
 import { createApp } from './app';
+import { openConfigWatch } from './http/config-watch';
 import { openPools } from './http/pools';
 import { openBatches } from './ledger/batches';
 import { openWaiters } from './ledger/waiters';
@@ -22,7 +23,7 @@ const REQUEST_MS = 30_000;
 
 /** The control plane: migrates, listens, and drains on SIGTERM and SIGINT. */
 export async function main(): Promise<void> {
-  tuneCollector();
+  tuneV8();
   const config = loadConfig('api');
   const log = createLog('api', config.LOG_LEVEL);
   const pools = openPools(config);
@@ -32,21 +33,25 @@ export async function main(): Promise<void> {
   const batches = openBatches(pools.machine, log);
   const { DATABASE_URL: database_url, TEMPORAL_NAMESPACE: namespace } = config;
   const waiters = openWaiters({ db: pools.machine, batches, database_url, log });
+  const config_watch = openConfigWatch({ db: pools.machine, database_url, log });
   const temporal = openTemporal({ ...temporalAddress(temporalVariables()), namespace }, db);
   const secrets = createSecrets(config.SVC_SECRETS_KEY);
   const tracing = await openProcessTracing('api', config, log);
   let is_draining = false;
   const isDraining = () => is_draining;
-  const opened = { db, pools, batches, waiters, temporal, secrets, tracing, isDraining };
-  const { REQUESTS_PER_MINUTE: requests_per_minute, PAYMENT_HOSTS: payment_hosts } = config;
-  const payment_authorities = authoritiesOf(config.PAYMENT_CA_FILES);
-  const payments = { payment_hosts, payment_authorities };
-  const { EXPORT_DIR: export_dir, EXPORT_S3_ORIGINS: s3_origins } = config;
-  const exports = { export_dir, s3_origins };
-  const app = createApp(
-    { ...opened, ...payments, ...exports, requests_per_minute, jwt: jwtOf(config) },
-    log,
-  );
+  const opened = {
+    db,
+    pools,
+    batches,
+    waiters,
+    config_watch,
+    temporal,
+    secrets,
+    tracing,
+    isDraining,
+  };
+  const chosen = chosenIn(config);
+  const app = createApp({ ...opened, ...chosen, jwt: jwtOf(config) }, log);
   const server = createApiServer(app);
   const port = await listen(server, config.API_PORT, { host: config.API_HOST, name: 'API' });
   log.info({ port }, 'api listens');
@@ -54,7 +59,7 @@ export async function main(): Promise<void> {
   const stop = async () => {
     if (is_draining) return;
     is_draining = true;
-    await waiters.close();
+    await Promise.all([waiters.close(), config_watch.close()]);
     server.close();
     server.closeIdleConnections();
     const timer = setInterval(() => server.closeIdleConnections(), 100);
@@ -80,6 +85,17 @@ function createApiServer(app: ReturnType<typeof createApp>) {
   // The longest that a request may take to arrive, whoever sends it.
   server.requestTimeout = REQUEST_MS;
   return server;
+}
+
+/** What the app takes of the configuration as it is. */
+function chosenIn(config: ReturnType<typeof loadConfig<'api'>>) {
+  return {
+    requests_per_minute: config.REQUESTS_PER_MINUTE,
+    payment_hosts: config.PAYMENT_HOSTS,
+    payment_authorities: authoritiesOf(config.PAYMENT_CA_FILES),
+    export_dir: config.EXPORT_DIR,
+    s3_origins: config.EXPORT_S3_ORIGINS,
+  };
 }
 
 function jwtOf(config: ReturnType<typeof loadConfig<'api'>>) {

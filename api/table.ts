@@ -8,12 +8,14 @@ import { paymentSettingsRoutes } from './payments/settings';
 import { webhookRoutes } from './payments/webhooks';
 import { agentRoutes } from './routes/agents';
 import { auditEventRoutes } from './routes/audit-events';
+import { configRolloutRoutes } from './routes/config-rollouts';
 import { constraintRoutes } from './routes/constraints';
 import { eventRoutes } from './routes/events';
 import { excessRoutes } from './routes/excess';
 import { exportDestinationRoutes } from './routes/export-destinations';
 import { exportScheduleRoutes } from './routes/export-schedules';
 import { exportRoutes } from './routes/exports';
+import { gatewayRoutesOfAdmins } from './routes/gateways';
 import { memberRoutes } from './routes/members';
 import { operationRoutes } from './routes/operations';
 import { organizationRoutes } from './routes/organizations';
@@ -44,6 +46,8 @@ export const routes = [
   ...webhookRoutes,
   ...legacyPaymentRoutes,
   ...gatewayRoutes,
+  ...gatewayRoutesOfAdmins,
+  ...configRolloutRoutes,
   ...gatewayConfigRoutes,
   ...eventRoutes,
   ...gatewayEventRoutes,

@@ -41,6 +41,7 @@ const statuses = {
   currency_not_supported: 409,
   payment_state: 409,
   message_not_parked: 409,
+  rollout_state: 409,
   credit_spent: 409,
   refund_refused: 409,
   export_state: 409,

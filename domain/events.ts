@@ -29,6 +29,17 @@ export const types = [
   'key.issued',
   'export.completed',
   'export.failed',
+  'config.rollout_started',
+  'config.rollout_stage_began',
+  'config.rollout_paused',
+  'config.rollout_resumed',
+  'config.rollout_promoted',
+  'config.rollout_completed',
+  'config.rollout_rolled_back',
+  'config.rollout_aborted',
+  'config.rollout_superseded',
+  'gateway.config_rejected',
+  'gateway.silent',
 ] as const;
 
 /**

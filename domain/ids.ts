@@ -15,7 +15,8 @@ type IdPrefix =
   | 'pay'
   | 'dest'
   | 'ref'
-  | 'req';
+  | 'req'
+  | 'rollout';
 
 /**
  * A time-ordered id: prefix, 12 hex digits of milliseconds since 1970, 20 hex digits of a random

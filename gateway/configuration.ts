@@ -1,4 +1,3 @@
-import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../domain/errors';
 import { ConfigError } from '../runtime/config';
@@ -9,6 +8,13 @@ import { openSnapshot } from './call/snapshot';
 import type { Reach } from './config/reach';
 import { loadSettings, parseGiven, type Settings } from './config/settings';
 import type { ControlPlane } from './control-plane/client';
+import {
+  type ConfigAnswer,
+  type ConfigQuestion,
+  type Heard,
+  NO_CONFIG_ETAG,
+} from './control-plane/configuration';
+import { type Identified, Reports } from './reports';
 
 /** Reads the gateway's configuration, and changes it while calls are under way. */
 export interface Configuration {
@@ -17,7 +23,10 @@ export interface Configuration {
    * `invalid_configuration` says what is wrong.
    */
   reload(): Promise<Reloaded>;
-  close(): void;
+  /** Tells the control plane at once how this gateway stands. */
+  report(): void;
+  /** Ends the questions, and says that this gateway stops. */
+  close(): Promise<void>;
 }
 
 interface Reloaded {
@@ -28,8 +37,12 @@ interface Reloaded {
   source: 'file' | 'control_plane';
 }
 
+/** Between questions to a control plane that is away, or lets no question wait. */
 const POLL_MS = 5_000;
-const REPORT_MS = 60_000;
+/** Less than what balancers end as silent. */
+const WAIT_MS = 25_000;
+/** Before the next question, if one that might have waited was answered at once without news. */
+const REST_MS = 500;
 const ERROR_MAX_CHARACTERS = 2_000;
 
 /** What the control plane has, and what was last said to it. */
@@ -40,93 +53,138 @@ interface Polled {
   error: string | null;
 }
 
+const nothing_polled: Polled = {
+  etag: undefined,
+  version: null,
+  refused_version: null,
+  error: null,
+};
+
+interface Options {
+  file: string;
+  group?: string;
+  reach?: Reach;
+  poll_ms?: number;
+  wait_ms?: number;
+}
+
 /**
  * The configuration of a gateway: its file, until the control plane has one, which is then asked
  * for all the time.
  */
-export function openConfiguration(
-  gateway: Gateway,
-  {
-    file,
-    reach = { origins: [], variables: [] },
-    poll_ms = POLL_MS,
-  }: { file: string; reach?: Reach; poll_ms?: number },
-): Configuration {
-  const { control_plane, log } = gateway;
-  const id = crypto.randomUUID();
-  const started_at = new Date();
-  const polled: Polled = { etag: undefined, version: null, refused_version: null, error: null };
-  const over = new AbortController();
-  const inTurn = oneByOne();
-  const own = openFile(file);
-  const takeOrGoBack = async (etag: string | undefined) => {
-    const heard = await take(gateway, { etag, reach, file: own.last() }, polled);
-    if (heard !== 'none') return heard;
-    if (polled.version !== null) {
-      // A file that cannot be run leaves what runs, and what is said of it, as they are.
-      await adopt(gateway, openSnapshot(own.read(), gateway));
-      gateway.log.info('the control plane has no configuration any more: the file runs');
+export function openConfiguration(gateway: Gateway, options: Options): Configuration {
+  const configured = new Configured(gateway, options);
+  void configured.pollOn();
+  return configured;
+}
+
+class Configured implements Configuration {
+  private readonly gateway: Gateway;
+  private readonly named: Identified;
+  private readonly reach: Reach;
+  private readonly poll_ms: number;
+  private readonly wait_ms: number;
+  private readonly own: ReturnType<typeof openFile>;
+  private readonly polled: Polled = { ...nothing_polled };
+  private readonly over = new AbortController();
+  private readonly inTurn = oneByOne();
+  private readonly reports: Reports;
+  /** Counts the reloads: what was asked before one is no news after it. */
+  private reloads = 0;
+
+  constructor(gateway: Gateway, { file, group = 'default', reach, poll_ms, wait_ms }: Options) {
+    this.gateway = gateway;
+    this.named = { id: crypto.randomUUID(), group };
+    this.reach = reach ?? { origins: [], variables: [] };
+    this.poll_ms = poll_ms ?? POLL_MS;
+    this.wait_ms = wait_ms ?? WAIT_MS;
+    this.own = openFile(file);
+    this.reports = new Reports(gateway, this.named, () => this.polled);
+  }
+
+  async reload(): Promise<Reloaded> {
+    const { gateway, polled } = this;
+    const previous_config_hash = gateway.snapshot.version;
+    await this.inTurn(() => this.readAgain());
+    this.report();
+    const config_hash = gateway.snapshot.version;
+    gateway.log.info({ config_hash, config_version: polled.version }, 'reloaded');
+    return {
+      config_hash,
+      previous_config_hash,
+      config_version: polled.version,
+      source: polled.version === null ? 'file' : 'control_plane',
+    };
+  }
+
+  report(): void {
+    this.reports.tellChange();
+  }
+
+  close(): Promise<void> {
+    this.over.abort();
+    return this.reports.close();
+  }
+
+  /** Asks for as long as the process runs. */
+  async pollOn(): Promise<void> {
+    const { signal } = this.over;
+    while (!signal.aborted) {
+      const pause_ms = await this.poll().catch((error) => {
+        this.gateway.log.error({ err: error }, 'the configuration poll failed');
+        return jittered(this.poll_ms);
+      });
+      if (pause_ms > 0)
+        await sleep(pause_ms, undefined, { signal, ref: false }).catch(() => undefined);
     }
-    // What it refused is gone too.
-    Object.assign(polled, { etag: undefined, version: null, refused_version: null, error: null });
-    return heard;
-  };
-  // The file too if another configuration runs: what that may name rests on it.
-  const readAgain = async (settings = own.read()): Promise<void> => {
-    const heard = await takeOrGoBack(undefined);
-    if (heard === 'away' && polled.version !== null) throw notRead();
+  }
+
+  /** Asks once, and answers how long to wait before the next question. */
+  private async poll(): Promise<number> {
+    const { over, polled, wait_ms, reloads } = this;
+    const asked_at = performance.now();
+    const question = { etag: polled.etag, wait_ms, signal: over.signal };
+    const { answer, can_wait, report_ms } = await this.ask(question);
+    if (over.signal.aborted) return 0;
+    await this.inTurn(async () => {
+      if (reloads === this.reloads) await this.take(answer);
+    });
+    this.reports.every(report_ms);
+    this.report();
+    if (answer === 'away' || !can_wait) return jittered(this.poll_ms);
+    const is_news = typeof answer !== 'string';
+    const has_waited = performance.now() - asked_at > REST_MS;
+    return is_news || has_waited ? 0 : jittered(REST_MS);
+  }
+
+  /** The file too if another configuration runs: what that may name rests on it. */
+  private async readAgain(): Promise<void> {
+    const { gateway, polled } = this;
+    const settings = this.own.read();
+    this.reloads += 1;
+    const { answer } = await this.ask({ etag: undefined, wait_ms: 0 });
+    await this.take(answer);
+    if (answer === 'away' && polled.version !== null) throw notRead();
     if (polled.error !== null) throw invalid(polled.error);
     // The control plane's stands above the file.
     if (polled.version === null) await adopt(gateway, openSnapshot(settings, gateway));
-  };
-  let reported = '';
-  let report_at = 0;
-  const report = async (): Promise<void> => {
-    const state = { id, started_at, ...stateOf(gateway, polled) };
-    const text = JSON.stringify(state);
-    if (text === reported && performance.now() < report_at) return;
-    if (!(await control_plane.report(state))) return;
-    reported = text;
-    report_at = performance.now() + REPORT_MS;
-  };
-  const poll = async (): Promise<void> => {
-    await inTurn(() => takeOrGoBack(polled.etag));
-    await report();
-  };
-  const pollOn = async (): Promise<void> => {
-    while (!over.signal.aborted) {
-      await poll().catch((error) => log.error({ err: error }, 'the configuration poll failed'));
-      await sleep(poll_ms, undefined, { signal: over.signal, ref: false }).catch(() => undefined);
-    }
-  };
-  void pollOn();
-  return {
-    async reload() {
-      const previous_config_hash = gateway.snapshot.version;
-      await inTurn(() => readAgain());
-      void report().catch(() => undefined);
-      const config_hash = gateway.snapshot.version;
-      gateway.log.info({ config_hash, config_version: polled.version }, 'reloaded');
-      return {
-        config_hash,
-        previous_config_hash,
-        config_version: polled.version,
-        source: polled.version === null ? 'file' : 'control_plane',
-      };
-    },
-    close: () => over.abort(),
-  };
+  }
+
+  private ask(question: Pick<ConfigQuestion, 'etag' | 'wait_ms' | 'signal'>): Promise<Heard> {
+    return this.gateway.control_plane.configuration({ ...this.named, ...question });
+  }
+
+  private async take(answer: ConfigAnswer): Promise<void> {
+    const { gateway, own, reach, polled } = this;
+    if (answer === 'none') await goBack(gateway, own, polled);
+    else if (typeof answer !== 'string')
+      await takeUp(gateway, answer, { reach, file: own.last() }, polled);
+  }
 }
 
-/** What the control plane is told of this gateway's configuration. */
-function stateOf({ snapshot }: Gateway, { version, refused_version, error }: Polled) {
-  return {
-    host: hostname(),
-    config_hash: snapshot.version,
-    config_version: version,
-    refused_version,
-    error,
-  };
+/** So that gateways which were started together do not ask together. */
+function jittered(ms: number): number {
+  return ms * (0.8 + 0.4 * Math.random());
 }
 
 /** Runs one after the other, so that an older answer never follows a newer one. */
@@ -139,28 +197,40 @@ function oneByOne() {
   };
 }
 
-/** Asks the control plane, and adopts its configuration if that is new and good. */
-async function take(
+/** The control plane has no configuration: the file runs. */
+async function goBack(
   gateway: Gateway,
-  { etag, reach, file }: Pick<Polled, 'etag'> & { reach: Reach; file: Settings },
+  own: ReturnType<typeof openFile>,
   polled: Polled,
-): Promise<'heard' | 'none' | 'away'> {
-  const answer = await gateway.control_plane.configuration(etag);
-  if (answer === 'same') return 'heard';
-  if (typeof answer === 'string') return answer;
-  polled.etag = answer.etag;
+): Promise<void> {
+  if (polled.version !== null) {
+    // A file that cannot be run leaves what runs, and what is said of it, as they are.
+    await adopt(gateway, openSnapshot(own.read(), gateway));
+    gateway.log.info('the control plane has no configuration any more: the file runs');
+  }
+  // What it refused is gone too.
+  Object.assign(polled, nothing_polled, { etag: NO_CONFIG_ETAG });
+}
+
+/** Adopts a configuration of the control plane if it is good. */
+async function takeUp(
+  gateway: Gateway,
+  { etag, version, config }: Exclude<ConfigAnswer, string>,
+  { reach, file }: { reach: Reach; file: Settings },
+  polled: Polled,
+): Promise<void> {
+  polled.etag = etag;
   try {
-    const settings = parseGiven(answer.config, `version ${answer.version}`, { file, reach });
+    const settings = parseGiven(config, `version ${version}`, { file, reach });
     await adopt(gateway, openSnapshot(settings, gateway));
-    Object.assign(polled, { version: answer.version, refused_version: null, error: null });
-    gateway.log.info({ version: answer.version }, "the control plane's configuration runs");
+    Object.assign(polled, { version, refused_version: null, error: null });
+    gateway.log.info({ version }, "the control plane's configuration runs");
   } catch (error) {
     const { message } = error as Error;
-    polled.refused_version = answer.version;
+    polled.refused_version = version;
     polled.error = message.slice(0, ERROR_MAX_CHARACTERS);
-    gateway.log.error({ version: answer.version }, `a configuration was refused: ${message}`);
+    gateway.log.error({ version }, `a configuration was refused: ${message}`);
   }
-  return 'heard';
 }
 
 /** The file, and what it said when it was last read: the control plane's reach rests on it. */

@@ -1,9 +1,9 @@
 import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { tuneCollector } from '../runtime/collector';
 import { loadConfig } from '../runtime/config';
 import { listen } from '../runtime/listen';
 import { createLog } from '../runtime/log';
+import { tuneV8 } from '../runtime/v8';
 import { createApp } from './app';
 import type { Gateway } from './call/call';
 import { loadSettings } from './config/settings';
@@ -19,7 +19,7 @@ const KEEP_ALIVE_MS = 65_000;
 const START_MS = 5_000;
 
 export async function main(): Promise<void> {
-  tuneCollector({ is_bounded: true });
+  tuneV8({ is_bounded: true });
   const config = loadConfig('gateway');
   const settings = loadSettings(config.GATEWAY_CONFIG);
   const log = createLog('gateway', config.LOG_LEVEL);
@@ -30,6 +30,7 @@ export async function main(): Promise<void> {
   const gateway = await openGateway({ settings, control_plane, log, sample_ratio });
   const configuration = openConfiguration(gateway, {
     file: config.GATEWAY_CONFIG,
+    group: config.GATEWAY_GROUP,
     reach: { origins: config.GATEWAY_ORIGINS, variables: config.GATEWAY_SECRET_ENVS },
   });
   const server = createServer(createApp(gateway, configuration).callback());
@@ -46,10 +47,12 @@ export async function main(): Promise<void> {
   const stop = async (signal: string): Promise<void> => {
     if (gateway.is_draining) return;
     log.info({ signal, calls: gateway.calls.size }, 'the gateway drains');
-    await drain(gateway, sockets);
+    const drained = drain(gateway, sockets);
+    configuration.report();
+    await drained;
     server.close();
     server.closeAllConnections();
-    configuration.close();
+    await configuration.close();
     await closeGateway(gateway);
     log.info({ unsettled: control_plane.unsettled() }, 'the gateway stops');
     process.exit(0);

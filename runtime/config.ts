@@ -103,6 +103,11 @@ const variables = {
     GATEWAY_CONFIG: z.string().min(1),
     GATEWAY_PORT: port.default(8081),
     GATEWAY_HOST: host,
+    // Configurations reach the gateways of one group in stages.
+    GATEWAY_GROUP: z
+      .string()
+      .regex(/^[\w.-]{1,100}$/, 'may have letters, digits, and _ . - only, 100 at most')
+      .default('default'),
     // What a configuration of the control plane may name, beside what stands in the file.
     GATEWAY_ORIGINS: origins.default([]),
     GATEWAY_SECRET_ENVS: bound_variables.default([]),

@@ -5,7 +5,7 @@ const RETRY_MS = 1_000;
 
 interface Channel {
   database_url: string;
-  channel: 'outbox' | 'tickets' | 'events';
+  channel: 'outbox' | 'tickets' | 'events' | 'configs';
   log: Logger;
 }
 

@@ -43,7 +43,10 @@ export function createRequestLog(log: Logger): (ctx: Served) => () => void {
   return (ctx) => {
     if (!lines.isLevelEnabled('info') || unlogged.has(ctx.path)) return noLine;
     const began = performance.now();
-    const write = () => lines.info(lineOf(ctx, performance.now() - began), 'request');
+    const write = () => {
+      if (ctx.state.is_routine === true && ctx.res.statusCode < 400) return;
+      lines.info(lineOf(ctx, performance.now() - began), 'request');
+    };
     return () => {
       if (ctx.res.closed) write();
       else ctx.res.once('close', write);
@@ -54,6 +57,11 @@ export function createRequestLog(log: Logger): (ctx: Served) => () => void {
 /** Adds to the line of a request. */
 export function addToLine(ctx: Pick<Served, 'state'>, more: Logged): void {
   ctx.state.logged = Object.assign(ctx.state.logged ?? {}, more);
+}
+
+/** A request that comes all the time by itself: if it is answered well, it has no line. */
+export function markRoutine(ctx: Pick<Served, 'state'>): void {
+  ctx.state.is_routine = true;
 }
 
 // nginx's status for a request whose client went before its answer began.

@@ -1,5 +1,5 @@
 import type { OutboxCounts } from '../domain/outbox';
-import { API_VERSION, fitsWithApi } from '../runtime/version';
+import { fitsWithApi, unfitWords } from '../runtime/version';
 import type { WorkerName } from './queues';
 import type { QueueStatus, ScheduleStatus, TemporalStatus } from './status';
 
@@ -47,7 +47,7 @@ function queueProblems(name: WorkerName, queue: QueueStatus): string[] {
     ...odd.map(({ identity, version }) =>
       version === null
         ? `${identity} polls ${task_queue} and says no version: it is older than 1.5.`
-        : `${identity} polls ${task_queue}; API ${API_VERSION} works with workers of its own minor version and the one before, not with ${version}.`,
+        : `${identity} polls ${task_queue}. ${unfitWords('workers', version)}`,
     ),
     ...(oldest_task_age_seconds > LATE_SECONDS
       ? [`A task of ${task_queue} has waited for ${oldest_task_age_seconds} s.`]

@@ -4,6 +4,7 @@ import {
   type UpdateDefinition,
 } from '@temporalio/common';
 import * as exports from '../domain/exports/exports';
+import * as rollouts from '../domain/gateways/rollouts';
 import * as tickets from '../domain/ledger/tickets';
 import * as refunds from '../domain/payments/refunds';
 import * as payments from '../domain/payments/steps';
@@ -11,6 +12,7 @@ import * as organizations from '../domain/people/organizations';
 import type { Db } from '../domain/sql';
 import { cut } from '../domain/texts';
 import type * as workflows from '../workflows';
+import type { TaskQueue } from './queues';
 
 /** The workflows that run for a row, each with the updates that it takes. */
 interface UpdatesOf {
@@ -19,6 +21,7 @@ interface UpdatesOf {
   paymentSession: typeof workflows.approval | typeof workflows.confirm | typeof workflows.cancel;
   paymentRefund: typeof workflows.refundResult;
   exportJob: never;
+  configRollout: never;
 }
 
 /** The type name of a workflow, as the worker exports it. */
@@ -45,7 +48,7 @@ export interface Start<W extends string = string> {
 }
 
 interface Kind {
-  task_queue: 'lifecycle' | 'payments' | 'export';
+  task_queue: TaskQueue;
   /** The line that operators read in the Temporal page. */
   summary: (db: Db, start: Start) => Promise<string>;
   /** False if the row is closed, so that a start that has waited its turn need not be sent. */
@@ -79,6 +82,11 @@ const kinds: Record<WorkflowName, Kind> = {
     task_queue: 'export',
     summary: (db, { workflow_id }) => exports.summary(db, workflow_id),
     is_wanted: (db, { workflow_id }) => exports.isUnfinished(db, workflow_id),
+  },
+  configRollout: {
+    task_queue: 'config',
+    summary: (db, { workflow_id }) => rollouts.summary(db, workflow_id),
+    is_wanted: (db, { workflow_id }) => rollouts.isUnfinished(db, workflow_id),
   },
 };
 

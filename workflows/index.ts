@@ -1,5 +1,6 @@
 // Every workflow by its type name. Names are wire contracts: histories hold them.
 export { audit } from './audit';
+export { configRollout, wakeRollout } from './config-rollout';
 export { costTicket, decide, resolved } from './cost-ticket';
 export { canceled, exportJob } from './export-job';
 export { exportUpkeep } from './export-upkeep';

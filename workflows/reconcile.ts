@@ -18,6 +18,10 @@ const { keepEventPartitions } = proxyActivities<Activities>({
   ...patient,
   summary: 'Make the event partitions of the next 7 days, drop those past 90 days',
 });
+const { noteSilentGateways } = proxyActivities<Activities>({
+  ...patient,
+  summary: 'Tell of gateways that fell silent without a word',
+});
 const { forgetStoredAnswers } = proxyActivities<Activities>({
   ...patient,
   summary: 'Forget answers kept under an Idempotency-Key for over 7 days',
@@ -34,6 +38,7 @@ export async function reconcile(): Promise<{ adopted: number; forgotten: number 
   if (patched('tickets')) adopted += await adoptAll(adoptOrphanTickets);
   if (patched('payments')) adopted += await adoptAll(adoptDuePayments);
   if (patched('event-partitions')) await keepEventPartitions();
+  if (patched('silent-gateways')) await noteSilentGateways();
   const forgotten = await forgetStoredAnswers();
   return { adopted, forgotten };
 }

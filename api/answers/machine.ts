@@ -111,37 +111,3 @@ export const keyOwner = z.strictObject({
   allowed_models: z.array(z.string()).nullable(),
   expires_at: time.nullable(),
 } satisfies Members<Wire<KeyOwner>>);
-
-export const gatewayConfigVersion = z.strictObject({
-  version: z.int(),
-  config: z
-    .record(z.string(), z.unknown())
-    .nullable()
-    .describe('Null where gateways run their own files.'),
-  note: z.string().nullable(),
-  created_by: id,
-  created_at: time,
-});
-
-export const polledConfig = gatewayConfigVersion.pick({ version: true, config: true });
-
-export const gatewayConfig = z.strictObject({
-  version: z.int().nullable().describe('Null where gateways run their own files.'),
-  config: z.record(z.string(), z.unknown()).nullable(),
-  note: z.string().nullable().optional(),
-  created_by: id.optional(),
-  created_at: time.optional(),
-  gateways: z.array(
-    z.strictObject({
-      id,
-      host: z.string(),
-      software_version: z.string().nullable(),
-      config_version: z.int().nullable().describe('Null where it runs its own file.'),
-      config_hash: z.string().describe('Names the running configuration by its content.'),
-      refused_version: z.int().nullable(),
-      error: z.string().nullable().describe('Why it refused that version.'),
-      started_at: time,
-      seen_at: time,
-    }),
-  ),
-});

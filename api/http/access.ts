@@ -7,7 +7,7 @@ import { isPlatformAdmin } from '../../domain/people/rights';
 import { type Permission, rolePermissions } from '../../domain/people/roles';
 import type { Db } from '../../domain/sql';
 import type { VerifyJwt } from '../../runtime/jwt';
-import { fitsWithApi } from '../../runtime/version';
+import { fitsWithApi, unfitWords } from '../../runtime/version';
 import type { Keyring } from '../ledger/keyring';
 
 /**
@@ -218,8 +218,5 @@ function denied(message: string): AppError {
 export function requireGatewayVersion(http: Context): void {
   const version = http.get('x-svc-gateway-version');
   if (version === '' || fitsWithApi(version)) return;
-  throw new AppError(
-    'version_not_supported',
-    `API 1.5 works with gateways 1.4 and 1.5, not with ${version}.`,
-  );
+  throw new AppError('version_not_supported', unfitWords('gateways', version));
 }

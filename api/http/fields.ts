@@ -16,6 +16,10 @@ export const providerId = z.string().min(1).max(255);
 export const text = z.string().max(1_000);
 export const name = z.string().trim().min(1, 'must not be empty').max(200);
 export const flag = z.boolean();
+/** A group of gateways: their GATEWAY_GROUP. */
+export const gatewayGroup = z
+  .string()
+  .regex(/^[\w.-]{1,100}$/, 'may have letters, digits, and _ . - only, 100 at most');
 
 export const paymentProvider = z.enum(providerNames).describe('The payment provider.');
 

@@ -19,6 +19,7 @@ import type { Access, Principal, Sources } from './access';
 import { inName } from './acting';
 import { LARGE, OF_MACHINES, readJson, requireText, SMALL } from './body';
 import type { createBuckets } from './buckets';
+import type { ConfigWatch } from './config-watch';
 import type { EventStreams } from './event-streams';
 import { type PoolName, type Pools, poolOf } from './pools';
 import type { Shares } from './shares';
@@ -42,6 +43,7 @@ export interface Ctx {
   /** The object stores that exports may go to: EXPORT_S3_ORIGINS. */
   s3_origins: readonly string[];
   event_streams: EventStreams;
+  config_watch: ConfigWatch;
   /** True once the process stops. */
   isDraining: () => boolean;
   /** Absent if traces are off. */
@@ -143,6 +145,7 @@ export interface Connections extends Pick<Sources, 'jwt'> {
   exportTargetOf: TargetOf;
   s3_origins: readonly string[];
   event_streams: EventStreams;
+  config_watch: ConfigWatch;
   isDraining: () => boolean;
   tracing?: Tracing | undefined;
   log: Logger;
@@ -208,6 +211,7 @@ async function answer(
     exportTargetOf: connections.exportTargetOf,
     s3_origins: connections.s3_origins,
     event_streams: connections.event_streams,
+    config_watch: connections.config_watch,
     isDraining: connections.isDraining,
     tracing,
     log,

@@ -1,27 +1,33 @@
 import { z } from 'zod';
 import { AppError } from '../../domain/errors';
-import * as configs from '../../domain/gateway-config';
-import * as answers from '../answers/machine';
+import { DEFAULT_GROUP } from '../../domain/gateways/assignments';
+import * as fleet from '../../domain/gateways/fleet';
+import { markRoutine } from '../../runtime/request-log';
+import * as answers from '../answers/gateways';
 import * as shared from '../answers/shared';
-import { controlPlane, platformAdmin } from '../http/access';
+import { controlPlane } from '../http/access';
 import { answerUnlessKnown } from '../http/etags';
-import { id, instant, page } from '../http/fields';
+import { gatewayGroup, id, instant } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
-const CONFIG_MAX_CHARACTERS = 1_000_000;
+/** No longer: balancers end what is silent for 30 s. */
+const WAIT_MS_MAX = 25_000;
+/** How often a gateway reports; and while a rollout goes on in its group. */
+const REPORT_MS = 20_000;
+const REPORT_IN_ROLLOUT_MS = 2_000;
 
-const nothing = z.strictObject({});
-const paged = z.strictObject(page);
-const change = z.strictObject({
-  config: z
-    .record(z.string(), z.unknown())
-    .refine((config) => JSON.stringify(config).length <= CONFIG_MAX_CHARACTERS, {
-      message: `may have at most ${CONFIG_MAX_CHARACTERS} characters`,
-    })
-    .describe(
-      "A whole configuration, as in the gateway's YAML file. Secrets are named by environment variable.",
-    ),
-  note: z.string().trim().max(500).optional(),
+const count = z.int().min(0);
+
+const polling = z.strictObject({
+  gateway_id: id.optional().describe('As in its reports; absent: no rollout moves it.'),
+  group: gatewayGroup.default(DEFAULT_GROUP).describe('GATEWAY_GROUP of the gateway.'),
+  wait_ms: z.coerce
+    .number<number>()
+    .int()
+    .min(0)
+    .max(WAIT_MS_MAX)
+    .default(0)
+    .describe('How long the answer may wait for another version than that of If-None-Match.'),
 });
 const report = z.strictObject({
   id: z.string().min(1).max(200).describe('Made by the gateway when it starts.'),
@@ -31,56 +37,35 @@ const report = z.strictObject({
   refused_version: z.int().min(1).nullable().describe('The newest version that it refused.'),
   error: z.string().max(10_000).nullable().describe('Why it refused that version.'),
   started_at: instant.describe('When its process began.'),
+  group: gatewayGroup.optional().describe('GATEWAY_GROUP; absent: it takes part in no rollout.'),
+  state: z
+    .enum(['running', 'draining', 'stopped'])
+    .optional()
+    .describe('stopped is its last report: it leaves the list.'),
+  in_flight: count.optional().describe('Calls under way.'),
+  held: count.optional().describe('Those of them that wait for money.'),
+  counts: z
+    .strictObject({
+      finished: count.describe('Calls that have ended.'),
+      own_5xx: count.describe('Answers of 5xx that it made itself.'),
+      upstream_5xx: count.describe('Answers of 5xx after a provider failed.'),
+      refused: count.describe('Answers of 4xx that it made itself, but for want of money.'),
+      lost_reports: count.describe('Reports that did not arrive.'),
+    })
+    .optional()
+    .describe('Of the calls that began with what it runs, since it took that up.'),
 });
 
+/** What gateways ask for and report, each by itself. */
 export const gatewayConfigRoutes = [
-  route({
-    method: 'get',
-    path: '/v1/admin/gateway-config',
-    access: platformAdmin,
-    input: nothing,
-    handler: show,
-    summary: 'The configuration that gateways are to run, and what each of them runs.',
-    answer: answers.gatewayConfig,
-  }),
-  route({
-    method: 'put',
-    path: '/v1/admin/gateway-config',
-    access: platformAdmin,
-    input: change,
-    is_large: true,
-    handler: put,
-    is_recorded: true,
-    summary:
-      'Give gateways another configuration, in place of their file. Each takes it within seconds, or keeps its own and says why.',
-    answer: answers.gatewayConfigVersion,
-  }),
-  route({
-    method: 'delete',
-    path: '/v1/admin/gateway-config',
-    access: platformAdmin,
-    input: nothing,
-    handler: remove,
-    is_recorded: true,
-    summary: 'Send gateways back to their own files.',
-    answer: answers.gatewayConfigVersion,
-  }),
-  route({
-    method: 'get',
-    path: '/v1/admin/gateway-config/versions',
-    access: platformAdmin,
-    input: paged,
-    handler: versions,
-    summary: 'All versions, newest first. Going back is putting an old one again.',
-    answer: shared.list({ versions: answers.gatewayConfigVersion }),
-  }),
   route({
     method: 'get',
     path: '/v1/gateway/config',
     access: controlPlane,
-    input: nothing,
+    input: polling,
     handler: poll,
-    summary: 'What a gateway is to run. Carries an ETag; 404 where it runs its own file.',
+    summary:
+      'What a gateway is to run. Carries an ETag; 404 where it runs its own file, whose ETag is "none". With wait_ms the answer waits for a change.',
     answer: answers.polledConfig,
   }),
   route({
@@ -89,61 +74,57 @@ export const gatewayConfigRoutes = [
     access: controlPlane,
     input: report,
     handler: note,
-    summary: 'What a gateway runs.',
+    summary: 'What a gateway runs, and how its calls end.',
     answer: shared.nothing,
   }),
 ];
 
-async function show({ db }: Ctx) {
-  const current = await configs.current(db);
-  if (current === undefined) return { version: null, config: null, gateways: await states(db) };
-  return { ...shown(current), gateways: await states(db) };
-}
-
-async function put({ db, principal }: Ctx, { config, note: why }: z.infer<typeof change>) {
-  const by = principal.user_id ?? principal.id;
-  return shown(await configs.put(db, { config, note: why ?? null, by }));
-}
-
-async function remove({ db, principal }: Ctx) {
-  const by = principal.user_id ?? principal.id;
-  return shown(await configs.put(db, { config: null, note: null, by }));
-}
-
-async function versions({ db }: Ctx, window: z.infer<typeof paged>) {
-  const { rows, ...envelope } = await configs.versions(db, window);
-  return { versions: rows.map(shown), ...envelope };
-}
-
-async function poll({ db, http }: Ctx) {
-  const current = await configs.current(db);
-  if (current === undefined || current.config === null)
+async function poll({ config_watch, http }: Ctx, input: z.infer<typeof polling>) {
+  const { gateway_id, wait_ms } = input;
+  const gone = new AbortController();
+  const leave = () => gone.abort();
+  http.res.once('close', leave);
+  const asking = { id: gateway_id ?? null, group: input.group };
+  const waiting = { known: knownTo(http.get('if-none-match')), wait_ms, gone: gone.signal };
+  const desired = await config_watch.desired(asking, waiting);
+  http.res.removeListener('close', leave);
+  markRoutine(http);
+  http.set('x-svc-report-ms', String(desired.is_in_rollout ? REPORT_IN_ROLLOUT_MS : REPORT_MS));
+  if (desired.version === null)
     throw new AppError('not_found', 'Gateways run their own files: PUT /v1/admin/gateway-config.');
-  const { version, config } = shown(current);
   http.type = 'json';
-  answerUnlessKnown(http, String(version), JSON.stringify({ version, config }));
+  const text = await config_watch.textOf(desired.version);
+  answerUnlessKnown(http, String(desired.version), text);
+}
+
+/** The version that the gateway has; null for its own file, undefined if it does not say. */
+function knownTo(if_none_match: string): number | null | undefined {
+  const [, tag] = /^(?:W\/)?"(\d{1,15}|none)"$/.exec(if_none_match) ?? [];
+  if (tag === undefined) return undefined;
+  return tag === 'none' ? null : Number(tag);
 }
 
 async function note({ db, http }: Ctx, given: z.infer<typeof report>) {
-  const software_version = http.get('x-svc-gateway-version') || null;
+  markRoutine(http);
+  if (given.state === 'stopped') {
+    await fleet.forget(db, given.id);
+    return {};
+  }
   const { config_version, refused_version } = given;
-  await configs.report(db, {
-    ...given,
-    software_version,
+  await fleet.report(db, {
+    id: given.id,
+    host: given.host,
+    software_version: http.get('x-svc-gateway-version') || null,
+    group_name: given.group ?? null,
     config_version: config_version === null ? null : BigInt(config_version),
+    config_hash: given.config_hash,
     refused_version: refused_version === null ? null : BigInt(refused_version),
+    error: given.error,
+    is_draining: given.state === 'draining',
+    in_flight: given.in_flight ?? 0,
+    held: given.held ?? 0,
+    counts: given.counts ?? null,
+    started_at: given.started_at,
   });
   return {};
-}
-
-async function states(db: Ctx['db']) {
-  return (await configs.running(db)).map((state) => ({
-    ...state,
-    config_version: state.config_version === null ? null : Number(state.config_version),
-    refused_version: state.refused_version === null ? null : Number(state.refused_version),
-  }));
-}
-
-function shown({ version, ...row }: configs.GatewayConfig) {
-  return { version: Number(version), ...row };
 }

@@ -128,6 +128,7 @@ export const bodies: Record<string, object> = {
     },
     note: 'Without gpt-4o',
   },
+  'post /v1/admin/config-rollouts': { version: 7, stages: [1, '25%', '100%'], soak_s: 60 },
   'post /v1/gateway/config/report': {
     id: 'a random id',
     host: 'gateway-1',
@@ -136,6 +137,11 @@ export const bodies: Record<string, object> = {
     refused_version: null,
     error: null,
     started_at: '2027-01-31T00:00:00Z',
+    group: 'default',
+    state: 'running',
+    in_flight: 2,
+    held: 0,
+    counts: { finished: 812, own_5xx: 0, upstream_5xx: 1, refused: 3, lost_reports: 0 },
   },
   'post /v1/exports': period,
   'post /v1/export-destinations': {

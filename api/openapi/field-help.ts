@@ -41,6 +41,7 @@ const help: Record<string, string> = {
   has_more: 'There is a further page.',
   status: 'The state it is in.',
   type: 'The kind.',
+  group: 'The GATEWAY_GROUP of gateways; default if they name none.',
   // Events.
   action: 'What the event did, as its kind names it.',
   since: 'From this time on.',
@@ -250,6 +251,7 @@ const nouns: Record<string, string> = {
   'export-destinations': 'Id of the destination: GET /v1/export-destinations.',
   exports: 'Id of the export: GET /v1/exports.',
   outbox: 'Id of a message: GET /v1/admin/outbox.',
+  'config-rollouts': 'Id of the rollout: GET /v1/admin/config-rollouts.',
   wallets: 'Id of the wallet: GET /v1/wallets.',
   organizations: 'Id of the organization.',
   'model-pricing': 'Id of the price: GET /v1/admin/model-pricing.',

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import { createApp } from '../../api/app';
+import { openConfigWatch } from '../../api/http/config-watch';
 import { type Batches, openBatches } from '../../api/ledger/batches';
 import { openWaiters } from '../../api/ledger/waiters';
 import * as reservations from '../../domain/ledger/reservations';
@@ -17,6 +18,7 @@ const db = openDatabase(database_url, 10, 'bench-api');
 const log = createLog('bench-api', 'error');
 const batches = process.env.BATCHES === 'off' ? withoutBatches(db) : openBatches(db, log);
 const waiters = openWaiters({ db, batches, database_url, log });
+const config_watch = openConfigWatch({ db, database_url, log });
 // No route that the bench calls needs Temporal.
 const temporal = openTemporal({ address: '127.0.0.1:1', namespace: 'svc' }, db);
 const secrets = createSecrets(randomBytes(32).toString('base64'));
@@ -26,6 +28,7 @@ const app = createApp(
     pools: { people: db, reads: db, machine: db },
     batches,
     waiters,
+    config_watch,
     temporal,
     secrets,
     isDraining,

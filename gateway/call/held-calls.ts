@@ -33,6 +33,8 @@ export interface HeldCalls {
   end(call: object): void;
   /** Ends every wait: each call is answered with its ticket. */
   endAll(): void;
+  /** How many wait. */
+  count(): number;
 }
 
 export function createHeldCalls(): HeldCalls {
@@ -65,6 +67,7 @@ export function createHeldCalls(): HeldCalls {
     endAll() {
       for (const over of waits.values()) over.abort();
     },
+    count: () => waits.size,
   };
 }
 

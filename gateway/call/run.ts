@@ -1,6 +1,7 @@
 import { newId } from '../../domain/ids';
 import { addToLine } from '../../runtime/request-log';
 import type { Begun, Call, Pipeline } from './call';
+import { countEnd } from './counts';
 import { enter, leave, type Snapshot } from './snapshot';
 import { beginCall, endCall, failCall, traceIdIn } from './spans';
 
@@ -49,6 +50,7 @@ export async function runCall(
   } finally {
     for (const end of ends.reverse()) end();
     gateway.calls.delete(call);
+    countEnd(call);
     leave(call.snapshot);
     endCall(call);
     addToLine(ctx, lineOf(call));

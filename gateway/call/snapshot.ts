@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto';
-import type { Settings } from '../config/settings';
+import type { Counts } from '../../domain/gateways/fleet';
+import { hashOf, type Settings } from '../config/settings';
 import type { ControlPlane } from '../control-plane/client';
 import { createIdentifier, type Identifier } from '../identity/identifier';
 import type { Identities } from '../identity/memory';
@@ -27,8 +27,10 @@ export interface Snapshot {
   refused_identifier: Identifier;
   policies: Policies;
   limits: LimitRules;
-  /** The calls that began with it. */
+  /** The calls that began with it and go on. */
   calls: number;
+  /** How those ended that began with it and are over. */
+  counts: Counts;
   /** Another one has taken its place: it closes with its last call. */
   is_replaced: boolean;
 }
@@ -43,7 +45,7 @@ export function openSnapshot(
   const from = (head: Parameters<typeof addressOf>[0]) => counted(addressOf(head, limits.address));
   const proofs = { control_plane, addressOf: from };
   return {
-    version: versionOf(settings),
+    version: hashOf(settings),
     settings,
     providers: openProviders(settings),
     mcp: openMcpServers(settings),
@@ -52,6 +54,7 @@ export function openSnapshot(
     policies: createPolicies(settings),
     limits,
     calls: 0,
+    counts: { finished: 0, own_5xx: 0, upstream_5xx: 0, refused: 0, lost_reports: 0 },
     is_replaced: false,
   };
 }
@@ -76,8 +79,4 @@ export function retire(snapshot: Snapshot): void {
 /** Ends the connections to providers and MCP servers. */
 export async function closeSnapshot({ providers, mcp }: Snapshot): Promise<void> {
   await Promise.all([providers.close(), mcp.close()]);
-}
-
-function versionOf(settings: Settings): string {
-  return createHash('sha256').update(JSON.stringify(settings)).digest('hex').slice(0, 16);
 }

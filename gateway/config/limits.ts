@@ -120,7 +120,10 @@ export const limitSections = {
 const sections = z.strictObject(limitSections);
 export type LimitSettings = z.infer<typeof sections>;
 
-/** The problem of sections that do not fit each other, with the path of the key. */
+/**
+ * The problem of sections that do not fit each other, with the path of the key. Looks at no
+ * variable.
+ */
 export function limitProblem(settings: LimitSettings & PackLimited): string | undefined {
   return (
     groupProblem(settings.consumer_groups, settings.rate_limit_profiles) ??
@@ -147,12 +150,23 @@ function storeProblem({
     if (window_seconds * 1_000 === shared.window_ms) continue;
     return `distributed_rate_limit.window_ms: ${shared.window_ms} is not ${section}.window_seconds, which is ${window_seconds} s.`;
   }
-  const path = 'distributed_rate_limit.store_url_env';
+  if (shared.store_url_env !== undefined) return undefined;
+  return `${STORE_PATH}: is needed where enabled is true.`;
+}
+
+const STORE_PATH = 'distributed_rate_limit.store_url_env';
+
+/** What is wrong with the variable that names the shared store, on this machine. */
+export function storeValueProblem({
+  distributed_rate_limit: shared,
+}: Pick<LimitSettings, 'distributed_rate_limit'>): string | undefined {
+  if (!shared.enabled || shared.store_url_env === undefined) return undefined;
   const url = storeUrl(shared);
-  if (url === '') return `${path}: the environment variable ${shared.store_url_env} is not set.`;
+  if (url === '')
+    return `${STORE_PATH}: the environment variable ${shared.store_url_env} is not set.`;
   // Its value may hold a password, so it is not repeated.
   if (!/^rediss?:\/\/\S+$/.test(url) || !URL.canParse(url)) {
-    return `${path}: the environment variable ${shared.store_url_env} holds no URL of a Redis (redis://host:6379).`;
+    return `${STORE_PATH}: the environment variable ${shared.store_url_env} holds no URL of a Redis (redis://host:6379).`;
   }
   return undefined;
 }

@@ -1,15 +1,16 @@
+import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { parseDocument } from 'yaml';
 import { z } from 'zod';
 import { ConfigError } from '../../runtime/config';
 import { identitySettings } from './identity';
-import { limitProblem, limitSections } from './limits';
+import { limitProblem, limitSections, storeValueProblem } from './limits';
 import { mcpSettings } from './mcp';
 import { packName, policiesSettings, policyProblem, policySettings } from './policies';
 import { beyondReach, keptVariables, type Reach } from './reach';
 import { orgShare } from './shares';
 import { socketSettings } from './sockets';
-import { observabilitySettings, telemetryProblem } from './telemetry';
+import { endpointValueProblem, observabilitySettings, telemetryProblem } from './telemetry';
 import {
   circuitBreaker,
   fallback,
@@ -125,10 +126,32 @@ export function parseGiven(
   return checked(settings, name);
 }
 
+/** A key of a configuration that is wrong: `providers.targets[0].weight`, and why. */
+export interface Problem {
+  path: string;
+  message: string;
+}
+
+/**
+ * All that can be said of a configuration without the environment of a gateway: its settings if it
+ * is good, else what is wrong with it. Which variables are set, it neither asks nor tells.
+ */
+export function checkConfig(
+  config: object,
+): { settings: Settings; problems: [] } | { settings?: never; problems: Problem[] } {
+  const parsed = settingsSchema.safeParse(config);
+  if (!parsed.success) return { problems: parsed.error.issues.flatMap(described) };
+  const { data: settings } = parsed;
+  const problems = [...keptVariables(settings), ...contradictions(settings)].map(problemOf);
+  return problems.length > 0 ? { problems } : { settings, problems: [] };
+}
+
 function shaped(text: string, file: string): Settings {
   const parsed = settingsSchema.safeParse(yaml(text, file) ?? {});
   if (!parsed.success) {
-    const problems = parsed.error.issues.flatMap(described);
+    const problems = parsed.error.issues
+      .flatMap(described)
+      .map(({ path, message }) => `  ${path}: ${message}`);
     throw new ConfigError(`${file} is not a gateway configuration:\n${problems.join('\n')}`);
   }
   const problems = keptVariables(parsed.data);
@@ -137,10 +160,22 @@ function shaped(text: string, file: string): Settings {
 }
 
 function checked(settings: Settings, file: string): Settings {
-  const checks = [repeatedId, missingKeys, unservedModel, policyProblem, limitProblem];
-  const problems = [...checks, telemetryProblem].flatMap((check) => check(settings) ?? []);
+  const values = [missingKeys, storeValueProblem, endpointValueProblem];
+  const unset = values.flatMap((check) => check(settings) ?? []);
+  const problems = [...contradictions(settings), ...unset];
   if (problems.length > 0) throw new ConfigError(`${file}: ${problems.join('\n  ')}`);
   return settings;
+}
+
+/** What does not fit together, a line each. */
+function contradictions(settings: Settings): string[] {
+  const checks = [repeatedId, unservedModel, policyProblem, limitProblem, telemetryProblem];
+  return checks.flatMap((check) => check(settings) ?? []);
+}
+
+function problemOf(line: string): Problem {
+  const end = line.indexOf(': ');
+  return { path: line.slice(0, end), message: line.slice(end + 2) };
 }
 
 function yaml(text: string, file: string): unknown {
@@ -155,12 +190,30 @@ function yaml(text: string, file: string): unknown {
   }
 }
 
-function described(issue: z.core.$ZodIssue): string[] {
-  if (issue.code !== 'unrecognized_keys') return [`  ${pathOf(issue.path)}: ${issue.message}`];
-  return issue.keys.map((key) => `  ${pathOf([...issue.path, key])}: there is no such key`);
+function described(issue: z.core.$ZodIssue): Problem[] {
+  const { path, message } = issue;
+  if (issue.code !== 'unrecognized_keys') return [{ path: pathOf(path), message }];
+  return issue.keys.map((key) => ({
+    path: pathOf([...path, key]),
+    message: 'there is no such key',
+  }));
 }
 
 function pathOf(path: PropertyKey[]): string {
   const text = path.map((part) => (typeof part === 'number' ? `[${part}]` : `.${String(part)}`));
   return text.join('').replace(/^\./, '') || '(top)';
+}
+
+/** Names a configuration by its content, as gateways report it: 16 hexadecimal digits. */
+export function hashOf(settings: Settings): string {
+  return createHash('sha256').update(stable(settings)).digest('hex').slice(0, 16);
+}
+
+/** JSON whose names are sorted: the database keeps the order of no object. */
+function stable(settings: Settings): string {
+  return JSON.stringify(settings, (_, value: unknown) =>
+    value !== null && typeof value === 'object' && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : value,
+  );
 }

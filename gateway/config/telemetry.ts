@@ -16,20 +16,27 @@ export const observabilitySettings = z.strictObject({
 
 export type OtlpSettings = z.infer<typeof observabilitySettings>['otlp'];
 
-/** The problem of the named address, with the path of the key. */
-export function telemetryProblem({
-  observability: { otlp },
-}: {
+const ENDPOINT_PATH = 'observability.otlp.endpoint_env';
+
+interface Observed {
   observability: z.infer<typeof observabilitySettings>;
-}): string | undefined {
-  if (!otlp.enabled) return undefined;
-  const path = 'observability.otlp.endpoint_env';
-  if (otlp.endpoint_env === undefined) return `${path}: is needed where enabled is true.`;
+}
+
+/** The problem of the section, with the path of the key. Looks at no variable. */
+export function telemetryProblem({ observability: { otlp } }: Observed): string | undefined {
+  if (!otlp.enabled || otlp.endpoint_env !== undefined) return undefined;
+  return `${ENDPOINT_PATH}: is needed where enabled is true.`;
+}
+
+/** What is wrong with the variable that holds the receiver's address, on this machine. */
+export function endpointValueProblem({ observability: { otlp } }: Observed): string | undefined {
+  if (!otlp.enabled || otlp.endpoint_env === undefined) return undefined;
   const url = endpointOf(otlp);
-  if (url === '') return `${path}: the environment variable ${otlp.endpoint_env} is not set.`;
+  if (url === '')
+    return `${ENDPOINT_PATH}: the environment variable ${otlp.endpoint_env} is not set.`;
   // Its value may hold a password, so it is not repeated.
   if (!/^https?:\/\//.test(url) || !URL.canParse(url)) {
-    return `${path}: the environment variable ${otlp.endpoint_env} holds no http address.`;
+    return `${ENDPOINT_PATH}: the environment variable ${otlp.endpoint_env} holds no http address.`;
   }
   return undefined;
 }

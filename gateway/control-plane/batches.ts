@@ -155,7 +155,8 @@ export class Batches {
     });
     this.clock.set(answer.headers.date);
     const text = await answer.body.text();
-    return { status: answer.statusCode, body: parseReply(text) ?? {} };
+    const { statusCode: status } = answer;
+    return { status, body: parseReply(text) ?? {}, headers: answer.headers };
   }
 
   /** All that arrived in one turn of the event loop leaves together. */

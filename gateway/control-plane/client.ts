@@ -11,11 +11,12 @@ import type { Wire } from '../../runtime/wire';
 import type { Load } from './batch';
 import { type Batches, openBatches } from './batches';
 import {
-  askConfig,
-  type ConfigAnswer,
+  type ConfigQuestion,
+  type GatewayReport,
+  type Heard,
   isSameToken,
+  openConfigRoutes,
   type ReloadRight,
-  reportConfig,
   verdictOn,
 } from './configuration';
 import { inKnownWords } from './known-words';
@@ -59,10 +60,10 @@ export interface ControlPlane {
    * them.
    */
   carryEvents(take: () => Omit<Load, 'id'> | undefined): void;
-  /** The configuration to run, if it is another than the one with this ETag. */
-  configuration(etag: string | undefined): Promise<ConfigAnswer>;
-  /** Reports the configuration that this gateway runs; false if the report did not arrive. */
-  report(state: object): Promise<boolean>;
+  /** The configuration to run, if it is another than the one with the question's ETag. */
+  configuration(question: ConfigQuestion): Promise<Heard>;
+  /** Says what this gateway runs and does; false if the report did not arrive. */
+  report(state: GatewayReport): Promise<boolean>;
   verdictOn(token: string): Promise<ReloadRight>;
   /** The price list, at worst that of a while ago; undefined if there never was one. */
   prices(): Promise<readonly Price[] | undefined>;
@@ -104,6 +105,7 @@ export function openControlPlane(
   const settlements = createSettlements(batches, log, spool);
   // A key for this use alone: what it signs tells nothing of the token.
   const session_key = new Uint8Array(hkdfSync('sha256', token, '', 'svc mcp session v1', 32));
+  const configs = openConfigRoutes(batches);
   const ready = cached(READY_FRESH_MS, () => isReady(batches, log));
   return {
     verify: (key) => verify(batches, log, key),
@@ -113,8 +115,8 @@ export function openControlPlane(
     extend: (items) => extend(batches, items),
     sendEvents: (events, timeout_ms) => sendEvents(batches, events, timeout_ms),
     carryEvents: (take) => batches.carryEvents(take),
-    configuration: (etag) => askConfig(batches, etag),
-    report: (state) => reportConfig(batches, state),
+    configuration: configs.ask,
+    report: configs.report,
     verdictOn: (other) => verdictOn(batches, { token, other }),
     isOwnToken: (other) => isSameToken(token, other),
     prices: cached(PRICES_FRESH_MS, () => prices(batches)),

@@ -5,6 +5,8 @@ export interface Reply extends Omit<BatchLine, 'id'> {
   body: Record<string, unknown>;
   /** An earlier try of the same request got no answer. */
   after_loss?: boolean;
+  /** Of a request that is no batch. */
+  headers?: Readonly<Record<string, string | string[] | undefined>>;
 }
 
 /** An item without an answer in time. `was_sent`: the control plane may have acted on it. */

@@ -1,5 +1,6 @@
 import { isAppError } from '../../domain/errors';
 import type { Funded } from '../call/call';
+import { answeredStatus } from '../call/counts';
 import type { EventContent } from '../control-plane/events';
 
 /**
@@ -28,19 +29,11 @@ function completed(call: Funded): EventContent {
       usage_source: outcome.usage_source ?? null,
       prompt_tokens: outcome.usage?.prompt_tokens ?? 0,
       completion_tokens: outcome.usage?.completion_tokens ?? 0,
-      status: statusOf(call),
+      status: answeredStatus(call),
       error_code: isAppError(failure) ? failure.code : provider_code,
       provider_status: provider_failure?.status ?? null,
       provider_code,
       duration_ms: Math.round(performance.now() - began_at),
     },
   };
-}
-
-/** The status that the client gets; null if it left without one. An error is written later. */
-function statusOf({ ctx, failure, client_is_gone }: Funded): number | null {
-  if (ctx.res.headersSent) return ctx.res.statusCode;
-  if (client_is_gone) return null;
-  if (failure !== undefined) return isAppError(failure) ? failure.status : 500;
-  return ctx.body === undefined ? null : ctx.status;
 }

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import * as configs from '../../domain/gateway-config';
+import * as configs from '../../domain/gateways/configs';
 import { createSecrets } from '../../domain/secrets';
 import { placesOf } from '../../gateway/config/reach';
 import { loadSettings } from '../../gateway/config/settings';

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Db, one } from '../../domain/sql';
 import type { CallApi, Tenant } from '../support/api';
+import { makeRollout, plainConfig, reportGateway, stagedVersion } from './gateways/making';
 
 /** A change through a route of people. */
 export interface Change {
@@ -139,7 +140,33 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
       body: { payment_provider_b: provider, active_provider: 'payment_provider_b' },
       actions: ['payment_provider.created', 'payment_config.created'],
     },
-    'put /v1/admin/gateway-config': { body: { config: {} }, actions: ['gateway_config.created'] },
+    'put /v1/admin/gateway-config': {
+      body: { config: plainConfig() },
+      actions: ['gateway_config.created'],
+    },
+    'post /v1/admin/config-rollouts': {
+      body: async () => {
+        await reportGateway(db);
+        return { version: await stagedVersion(db) };
+      },
+      actions: ['config_rollout.created'],
+    },
+    'post /v1/admin/config-rollouts/:id/pause': {
+      of: () => makeRollout(db),
+      actions: ['config_rollout.paused'],
+    },
+    'post /v1/admin/config-rollouts/:id/resume': {
+      of: () => makeRollout(db, true),
+      actions: ['config_rollout.resumed'],
+    },
+    'post /v1/admin/config-rollouts/:id/abort': {
+      of: () => makeRollout(db),
+      actions: ['config_rollout.aborted'],
+    },
+    'post /v1/admin/config-rollouts/:id/promote': {
+      of: () => makeRollout(db),
+      actions: ['config_rollout.promoted'],
+    },
     'post /v1/admin/outbox/:id/retry': {
       of: () => parkedMessage(db, tenant.org_id),
       actions: ['outbox.retried'],

@@ -100,6 +100,14 @@ export const rows = read(`
   put /v1/admin/gateway-config                                  401 401 403 403 403 403 403 200 403 401 401
   delete /v1/admin/gateway-config                               401 401 403 403 403 403 403 200 403 401 401
   get /v1/admin/gateway-config/versions                         401 401 403 403 403 403 403 200 403 401 401
+  get /v1/admin/gateways                                        401 401 403 403 403 403 403 200 403 401 401
+  post /v1/admin/config-rollouts                                401 401 403 403 403 403 403 201 403 401 401
+  get /v1/admin/config-rollouts                                 401 401 403 403 403 403 403 200 403 401 401
+  get /v1/admin/config-rollouts/:id                             401 401 403 403 403 403 403 404 403 401 401
+  post /v1/admin/config-rollouts/:id/pause                      401 401 403 403 403 403 403 200 403 401 401
+  post /v1/admin/config-rollouts/:id/resume                     401 401 403 403 403 403 403 200 403 401 401
+  post /v1/admin/config-rollouts/:id/abort                      401 401 403 403 403 403 403 200 403 401 401
+  post /v1/admin/config-rollouts/:id/promote                    401 401 403 403 403 403 403 200 403 401 401
   get /v1/gateway/config                                        401 401 403 403 403 403 403 403 404 401 401
   post /v1/gateway/config/report                                401 401 403 403 403 403 403 403 422 401 401
   get /v1/events                                                401 401 403 200 200 200 404 200 403 401 401

@@ -3,6 +3,7 @@ import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
 import { createApp, type Given } from '../../api/app';
+import { openConfigWatch } from '../../api/http/config-watch';
 import { openBatches } from '../../api/ledger/batches';
 import { openWaiters } from '../../api/ledger/waiters';
 import { routes } from '../../api/table';
@@ -75,18 +76,19 @@ export async function serve(
   const database_url: string = db.client.config.connection.connectionString;
   const batches = openBatches(db, log);
   const waiters = openWaiters({ db, batches, database_url, log });
+  const config_watch = openConfigWatch({ db, database_url, log });
   const temporal = openTemporal({ address: temporal_address, namespace: 'svc' }, db);
   const isDraining = () => false;
   const payment_authorities = [new X509Certificate((await processAuthority()).cert)];
   const pools = { people: db, reads: db, machine: db };
-  const made = { pools, batches, waiters, temporal, secrets, isDraining };
+  const made = { pools, batches, waiters, config_watch, temporal, secrets, isDraining };
   const server = createServer(
     createApp({ ...made, payment_hosts, payment_authorities, ...connections }, log).callback(),
   );
   const url = `http://127.0.0.1:${await listen(server, 0)}`;
   const close = async () => {
     const closed = new Promise((resolve) => server.close(resolve));
-    await waiters.close();
+    await Promise.all([waiters.close(), config_watch.close()]);
     // Answers that were just given still leave.
     await sleep(20);
     server.closeAllConnections();

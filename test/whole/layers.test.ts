@@ -18,7 +18,7 @@ const house: Record<string, string> = {
   workflows: 'activities domain', // Types only: the bundle's own test says so.
   temporal: 'domain runtime workflows', // Of workflows only types.
   gateway: 'domain runtime',
-  api: 'domain exports migrations payment-providers runtime temporal',
+  api: 'domain exports gateway/config migrations payment-providers runtime temporal',
   workers: 'activities domain exports runtime temporal workflows',
   sandbox: 'domain gateway/config migrations runtime temporal',
   bench: 'activities api domain exports gateway migrations runtime sandbox temporal',
@@ -46,7 +46,8 @@ const gateway: Record<string, string> = {
   routes: 'call config families mcp models pipeline sockets stages',
   'family-table': 'config families routes sockets',
   adopt: 'call counting families stages',
-  configuration: 'adopt call config control-plane',
+  reports: 'call',
+  configuration: 'adopt call config control-plane reports',
   notices: 'call control-plane',
   gateway: 'adopt call config control-plane counting identity limits sockets telemetry',
   app: 'call configuration routes stages',
@@ -85,7 +86,7 @@ const domain: Record<string, string> = {
   events: 'errors sql',
   'audit-events': 'pages sql',
   'event-places': 'events sql',
-  'gateway-config': 'pages sql',
+  gateways: 'errors ids pages sql',
   shares: '',
   'stored-answers': 'errors sql',
   people: 'digest errors pages sql trace',

@@ -12,9 +12,12 @@ test.each(names)('the stored history %s replays on the workflows of today', asyn
   expect(await replay(await storedHistory(name), name)).toBeUndefined();
 });
 
-test('a history in which the workflow did something else is refused', async () => {
-  const history = await storedHistory('reservation-lifetimes-expires-and-ends');
-  const text = JSON.stringify(history).replaceAll('"expireHolds"', '"somethingElse"');
+test.each([
+  ['reservation-lifetimes-expires-and-ends', 'expireHolds'],
+  ['config-rollout-completed', 'stepRollout'],
+])('a history in which %s did something else than %s is refused', async (name, activity) => {
+  const history = await storedHistory(name);
+  const text = JSON.stringify(history).replaceAll(`"${activity}"`, '"somethingElse"');
   expect(text).not.toBe(JSON.stringify(history));
   expect(await replay(JSON.parse(text), 'wrong')).toMatchObject({
     name: 'DeterminismViolationError',

@@ -9,6 +9,7 @@ import {
   type TestApi,
 } from '../../support/api';
 import { gatewayToken, platformKey } from '../../support/keys';
+import { plainConfig } from '../gateways/making';
 
 let api: TestApi;
 let call: CallApi;
@@ -76,7 +77,11 @@ test('bodies of people may have 64 kB, a whole configuration and those of gatewa
   const long = 'x'.repeat(70_000);
   expect((await post(JSON.stringify({ name: long }))).status).toBe(413);
   const platform = await platformKey(api.db);
-  const body = { config: { note: long } };
+  const body = {
+    config: plainConfig({
+      model_groups: [{ name: 'a', description: long, models: ['gpt-4o-mini'] }],
+    }),
+  };
   const config = await call('put', '/v1/admin/gateway-config', { key: platform, body });
   expect(config.status).toBe(200);
   const key = await gatewayToken(api.db);

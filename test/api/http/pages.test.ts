@@ -98,6 +98,7 @@ const listed: Record<string, { path: () => string; table: string; key: () => str
     '/v1/admin/gateway-config/versions',
     'gateway_configs',
   ),
+  '/v1/admin/config-rollouts': adminList('/v1/admin/config-rollouts', 'config_rollouts'),
   '/v1/admin/outbox': adminList('/v1/admin/outbox', 'outbox'),
   '/v1/exports': ownList(() => '/v1/exports', 'exports'),
   '/v1/admin/exports': adminList('/v1/admin/exports', 'exports'),
@@ -201,6 +202,7 @@ test('pages of three as of the newest time that a list shows repeat no row and s
   }
   const empty = Object.keys(seen).filter((name) => (seen[name] ?? 0) < 4);
   expect(empty.sort()).toEqual([
+    '/v1/admin/config-rollouts',
     '/v1/admin/gateway-config/versions',
     '/v1/admin/settlement-excess',
     '/v1/cost-tickets',

@@ -252,7 +252,7 @@ test('a reload turns traces on and off', async () => {
     expect(await isTraced()).toBe(false);
     expect(admin.telemetry.tracing).toBeUndefined();
   } finally {
-    configuration.close();
+    await configuration.close();
     rmSync(folder, { recursive: true });
   }
 });

@@ -1,0 +1,157 @@
+import { type Assignments, readAssignments, versionFor } from '../../domain/gateways/assignments';
+import * as configs from '../../domain/gateways/configs';
+import type { Db } from '../../domain/sql';
+import type { Logger } from '../../runtime/log';
+import { openListener } from '../../runtime/notices';
+
+/** Versions never change; those of a few rollouts are kept as text. */
+const TEXTS_MAX = 8;
+
+/** A gateway as it asks for its configuration. */
+export interface Asking {
+  /** Null for one of the version before, which no rollout moves. */
+  id: string | null;
+  group: string;
+}
+
+/** What a gateway is to run. */
+export interface Desired {
+  /** Null: its own file. */
+  version: number | null;
+  /** True while a rollout goes on in its group: then it reports often. */
+  is_in_rollout: boolean;
+}
+
+interface Waiter {
+  asking: Asking;
+  known: Desired;
+  wake: () => void;
+}
+
+interface WatchParts {
+  db: Db;
+  database_url: string;
+  log: Logger;
+}
+
+/** Says what gateways are to run, and wakes those that wait once that changes. */
+export type ConfigWatch = ReturnType<typeof openConfigWatch>;
+
+/**
+ * The questions for configurations that wait at this process. PostgreSQL notifies of a change, which
+ * is then read once for all of them; none of them holds a connection, and none costs anything while
+ * nothing changes. A notice that is lost is made up for at the end of each wait.
+ */
+export function openConfigWatch({ db, database_url, log }: WatchParts) {
+  const waiters = new Set<Waiter>();
+  const texts = new Map<number, string>();
+  const look = sharedRead(() => readAssignments(db));
+  /** How many notices came. */
+  let notices = 0;
+  let is_closing = false;
+
+  const wakeChanged = async (): Promise<void> => {
+    if (waiters.size === 0) return;
+    const assignments = await look();
+    for (const { asking, known, wake } of waiters) {
+      const desired = desiredOf(assignments, asking);
+      if (desired.version !== known.version || desired.is_in_rollout !== known.is_in_rollout)
+        wake();
+    }
+  };
+  const listener = openListener({ database_url, channel: 'configs', log }, () => {
+    notices += 1;
+    wakeChanged().catch((error) => {
+      log.warn({ err: error }, 'what gateways are to run could not be read');
+    });
+  });
+
+  return {
+    /**
+     * What a gateway is to run: at once if that is another version than it knows, else after a
+     * change or the wait.
+     */
+    async desired(
+      asking: Asking,
+      {
+        known,
+        wait_ms,
+        gone,
+      }: { known: number | null | undefined; wait_ms: number; gone: AbortSignal },
+    ): Promise<Desired> {
+      let now: Desired;
+      // A notice that came while this was read may be of something later than what was read.
+      let seen: number;
+      do {
+        seen = notices;
+        now = desiredOf(await look(), asking);
+      } while (seen !== notices);
+      if (wait_ms === 0 || now.version !== known || is_closing) return now;
+      await waitIn(waiters, { asking, known: now }, wait_ms, gone);
+      return desiredOf(await look(), asking);
+    },
+    /** Ends every wait with the answer of now; further questions no longer wait. */
+    async close(): Promise<void> {
+      is_closing = true;
+      for (const { wake } of waiters) wake();
+      await listener.close();
+    },
+    /** A version as JSON text, `{"version": 7, "config": {...}}`. */
+    async textOf(version: number): Promise<string> {
+      const known = texts.get(version);
+      if (known !== undefined) return known;
+      const row = await configs.find(db, version);
+      const text = JSON.stringify({ version, config: row?.config ?? null });
+      const [oldest] = texts.keys();
+      if (texts.size >= TEXTS_MAX && oldest !== undefined) texts.delete(oldest);
+      texts.set(version, text);
+      return text;
+    },
+  };
+}
+
+/**
+ * One read at a time: those who ask while one is out share the next, so that none is answered from
+ * before its own time.
+ */
+function sharedRead<T>(read: () => Promise<T>): () => Promise<T> {
+  let out: Promise<unknown> = Promise.resolve();
+  let next: Promise<T> | undefined;
+  return () => {
+    next ??= out.then(() => {
+      const now = read();
+      out = now.catch(() => undefined);
+      next = undefined;
+      return now;
+    });
+    return next;
+  };
+}
+
+/** Resolves when the waiter is woken, after its time, or when its gateway has gone. */
+function waitIn(
+  waiters: Set<Waiter>,
+  { asking, known }: Pick<Waiter, 'asking' | 'known'>,
+  wait_ms: number,
+  gone: AbortSignal,
+): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer);
+      gone.removeEventListener('abort', end);
+      waiters.delete(waiter);
+      resolve();
+    };
+    const timer = setTimeout(end, wait_ms);
+    const waiter: Waiter = { asking, known, wake: end };
+    gone.addEventListener('abort', end);
+    waiters.add(waiter);
+  });
+}
+
+function desiredOf(assignments: Assignments, asking: Asking): Desired {
+  return {
+    version: versionFor(assignments, asking),
+    is_in_rollout: Object.hasOwn(assignments.rollouts, asking.group),
+  };
+}

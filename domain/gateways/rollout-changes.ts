@@ -1,0 +1,182 @@
+import { AppError } from '../errors';
+import { newId } from '../ids';
+import { type Db, many, maybe, one } from '../sql';
+import { readAssignments, versionOfGroup } from './assignments';
+import { find, lockConfigs } from './configs';
+import { type Stage, stagesProblem } from './gates';
+import { get, livingGateways, type Rollout, rollout_columns } from './rollouts';
+
+/** A rollout that somebody asks for. */
+export interface NewRollout {
+  version: number;
+  group: string;
+  /** Absent: 1, 25 % and all; all at once for a version that is older than what the group runs. */
+  stages?: Stage[] | undefined;
+  /** Absent: 60 s; none for a version that is older than what the group runs. */
+  soak_s?: number | undefined;
+  max_wait_s: number;
+  apply_s: number;
+  max_error_ratio: number;
+  note: string | null;
+  by: string;
+}
+
+const SOAK_S = 60;
+/**
+ * Starts a rollout in the transaction; its workflow begins when that commits. One that goes on in
+ * the same group is superseded. Throws not_found if there is no such version, invalid_field if it
+ * is none of a configuration, the group has no living gateway, or the stages cannot be.
+ */
+export async function create(trx: Db, given: NewRollout): Promise<Rollout> {
+  await lockConfigs(trx);
+  const config = await find(trx, given.version);
+  if (config === undefined)
+    throw new AppError('not_found', `No configuration has the version ${given.version}.`, {
+      param: 'version',
+    });
+  if (config.config === null)
+    throw invalid(
+      'version',
+      `Version ${given.version} sends gateways back to their own files: DELETE /v1/admin/gateway-config does that for all of them.`,
+    );
+  const living = await livingGateways(trx, given.group);
+  if (living.length === 0)
+    throw invalid(
+      'group',
+      `The group ${given.group} has no gateway that is alive and in rollouts.`,
+    );
+  const before = versionOfGroup(await readAssignments(trx), given.group);
+  const is_back = before !== null && given.version < before;
+  const stages = given.stages ?? (is_back ? ['100%'] : [1, '25%', '100%']);
+  const problem = stagesProblem(stages, living.length);
+  if (problem !== undefined) throw invalid('stages', `stages ${problem}.`);
+  await supersede(trx, given.group, `A rollout of version ${given.version} took its place.`);
+  const made = await one<Rollout>(
+    trx,
+    `insert into config_rollouts as r (id, group_name, version, from_version, as_of_version, stages, soak_s, max_wait_s, apply_s,
+       max_error_ratio, note, created_by)
+     values (:id, :group, :version, :before, (select max(c.version) from gateway_configs c), :stages, :soak_s, :max_wait_s, :apply_s,
+       :max_error_ratio, :note, :by)
+     returning ${rollout_columns}`,
+    {
+      ...given,
+      id: newId('rollout'),
+      before,
+      stages: JSON.stringify(stages),
+      soak_s: given.soak_s ?? (is_back ? 0 : SOAK_S),
+    },
+  );
+  await note(trx, made, 'created');
+  await tell(trx, made, 'started');
+  await wake(trx, made.id);
+  return made;
+}
+
+/** Ends what goes on in a group, or in all, as something newer takes its place. */
+export async function supersede(trx: Db, group: string | null, reason: string): Promise<void> {
+  const ended = await many<Rollout>(
+    trx,
+    `update config_rollouts r set status = 'superseded', reason_code = 'superseded', reason = :reason, ended_at = clock_timestamp()
+     where r.status in ('running', 'paused') and (:group::text is null or r.group_name = :group) returning ${rollout_columns}`,
+    { group, reason },
+  );
+  for (const rollout of ended) {
+    await tell(trx, rollout, 'superseded');
+    await wake(trx, rollout.id);
+  }
+}
+
+export type RolloutAction = 'pause' | 'resume' | 'abort' | 'promote';
+
+// What each action may be done to, what it makes of it, and how that is told of.
+const actions = {
+  pause: {
+    from: ['running'],
+    set: `status = 'paused', reason_code = 'paused_by_person', reason = 'Somebody paused it.'`,
+    told: 'paused',
+  },
+  // The soak of its stage begins again.
+  resume: {
+    from: ['paused'],
+    set: `status = 'running', reason_code = null, reason = null,
+      applied_at = case when r.applied_at is not null then clock_timestamp() end`,
+    told: 'resumed',
+  },
+  abort: {
+    from: ['running', 'paused'],
+    set: `status = 'aborted', reason_code = 'aborted_by_person', ended_at = clock_timestamp(),
+      reason = 'Somebody aborted it; the gateways that were moved return.'`,
+    told: 'aborted',
+  },
+  promote: {
+    from: ['running', 'paused'],
+    set: `status = 'running', reason_code = null, reason = null, is_promoted = true`,
+    told: 'promoted',
+  },
+} as const;
+
+/**
+ * Pauses, resumes, aborts or promotes a rollout in the transaction. An abort returns all gateways
+ * that were moved in this one step, whether Temporal answers or not. Throws rollout_state if it is
+ * not in a state for that.
+ */
+export async function act(trx: Db, id: string, action: RolloutAction): Promise<Rollout> {
+  const { from, set, told } = actions[action];
+  await lockConfigs(trx);
+  const changed = await maybe<Rollout>(
+    trx,
+    `update config_rollouts r set ${set} where r.id = :id and r.status = any(:from) returning ${rollout_columns}`,
+    { id, from: [...from] },
+  );
+  if (changed === undefined) {
+    const { status } = await get(trx, id);
+    throw new AppError('rollout_state', `A rollout that is ${status} cannot be: ${action}.`);
+  }
+  await note(trx, changed, told);
+  await tell(trx, changed, told);
+  await wake(trx, id);
+  return changed;
+}
+
+/** An event for the platform's admins: `config.rollout_paused`. */
+export async function tell(trx: Db, rollout: Rollout, what: string): Promise<void> {
+  const { id, group_name, version, from_version, status, stage, stages, reason_code, reason } =
+    rollout;
+  const payload = {
+    rollout_id: id,
+    group: group_name,
+    version: Number(version),
+    from_version: from_version === null ? null : Number(from_version),
+    status,
+    stage,
+    stages,
+    reason_code,
+    reason,
+  };
+  await many(trx, `select append_event('platform', :type, :payload::jsonb)`, {
+    type: `config.rollout_${what}`,
+    payload: JSON.stringify(payload),
+  });
+}
+
+async function note(trx: Db, rollout: Rollout, what: string): Promise<void> {
+  const { id, group_name: group, version, stage, status } = rollout;
+  await many(trx, 'select write_audit_event(null, :action, :id, null, :after::jsonb)', {
+    id,
+    action: `config_rollout.${what}`,
+    after: JSON.stringify({ group, version: Number(version), stage, status }),
+  });
+}
+
+/** Its workflow looks at the row once the transaction commits; one that has ended begins anew. */
+async function wake(trx: Db, id: string): Promise<void> {
+  await many(
+    trx,
+    `select send_to_workflow('platform', 'configRollout', :id, 'wake', jsonb_build_object('rollout_id', :id::text))`,
+    { id },
+  );
+}
+
+function invalid(param: string, message: string): AppError {
+  return new AppError('invalid_field', message, { param });
+}

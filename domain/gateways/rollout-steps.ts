@@ -1,0 +1,250 @@
+import { type Db, many, maybe, one } from '../sql';
+import { lockConfigs } from './configs';
+import { CALLS_MIN, targetOf, together, verdictOn } from './gates';
+import { tell } from './rollout-changes';
+import { GroupView, type RolloutRow } from './rollout-view';
+import * as words from './rollout-words';
+import {
+  livingGateways,
+  movedBy,
+  type Rollout,
+  type RolloutStatus,
+  rollout_columns,
+} from './rollouts';
+
+/** How a rollout stands after a step. */
+export interface StepResult {
+  status: RolloutStatus;
+  /** Nothing more will happen. */
+  is_over: boolean;
+  /** After so long the next step may find something to do; null: only a person can go on. */
+  wait_ms: number | null;
+  /** What it does, in sentences. */
+  summary: string;
+  /** What is waited for, in a few words. */
+  waits_for: string;
+}
+
+const APPLY_LOOK_MS = 1_000;
+const SOAK_LOOK_MS = 5_000;
+
+/**
+ * Takes a rollout as far as it can go now. Running it again changes nothing that was done. All that
+ * it does is in one transaction, in turn with other changes of configurations.
+ */
+export function step(db: Db, id: string): Promise<StepResult> {
+  return db.transaction(async (trx) => {
+    await lockConfigs(trx);
+    const row = await maybe<RolloutRow>(
+      trx,
+      `select ${rollout_columns}, r.as_of_version, r.baselines, r.reports_since, r.stepped_at, clock_timestamp() as now
+       from config_rollouts r where r.id = :id for update`,
+      { id },
+    );
+    if (row === undefined)
+      return {
+        status: 'aborted',
+        is_over: true,
+        wait_ms: null,
+        summary: 'Its row is gone.',
+        waits_for: '',
+      };
+    if (row.ended_at !== null) return over(row, (await movedBy(trx, id)).length);
+    const view = await GroupView.read(trx, row);
+    return new Step(trx, row, view).run();
+  });
+}
+
+function over(rollout: Rollout, moved: number): StepResult {
+  const { status } = rollout;
+  const summary = words.ended(rollout, moved);
+  return { status, is_over: true, wait_ms: null, summary, waits_for: '' };
+}
+
+/** One step of one rollout. */
+class Step {
+  private readonly trx: Db;
+  private readonly row: RolloutRow;
+  private readonly view: GroupView;
+
+  constructor(trx: Db, row: RolloutRow, view: GroupView) {
+    this.trx = trx;
+    this.row = row;
+    this.view = view;
+  }
+
+  async run(): Promise<StepResult> {
+    const { trx, row, view } = this;
+    if (await this.isSuperseded())
+      return this.end('superseded', 'superseded', 'A version for all gateways took its place.');
+    await view.keepLook(trx);
+    if (row.status === 'paused') return this.paused(row);
+    const is_waiting = view.hasGateways() && !view.is_heard && !view.isQuiet();
+    if (is_waiting) return this.waitForReports();
+    if (row.stage === 0) return this.moveOn(1);
+    const failure = view.failureOfMoved() ?? this.failureOfGate();
+    if (failure !== undefined) return this.end('rolled_back', ...failure);
+    if (row.applied_at === null) {
+      const hosts = view.notApplied();
+      if (hosts.length > 0)
+        return this.waitFor(hosts, words.waitsFor(row, view.moved.length, hosts));
+      await many(trx, 'update config_rollouts set applied_at = clock_timestamp() where id = :id', {
+        id: row.id,
+      });
+      row.applied_at = row.now;
+    }
+    if (row.soak_s === 0 || row.is_promoted) return this.moveOn(row.stage + 1);
+    return this.soak(row.applied_at);
+  }
+
+  /** An API of the version before knows no rollouts: what it puts is for all. */
+  private async isSuperseded(): Promise<boolean> {
+    const newer = await maybe(
+      this.trx,
+      'select 1 from gateway_configs c where not c.is_staged and c.version > :as_of limit 1',
+      { as_of: this.row.as_of_version },
+    );
+    return newer !== undefined;
+  }
+
+  /** Without soak there is no gate; and a stage that is not applied has nothing to be judged by. */
+  private failureOfGate(): [code: string, reason: string] | undefined {
+    const { row, view } = this;
+    if (row.applied_at === null || row.soak_s === 0 || row.is_promoted) return undefined;
+    const reason = verdictOn(view.windowsOfMoved(), view.control(), row.max_error_ratio);
+    return reason === undefined ? undefined : ['gate_failed', `${words.capital(reason)}.`];
+  }
+
+  /** Nothing is judged, and nothing moved, while the control plane hears of nobody. */
+  private waitForReports(): StepResult {
+    const summary = words.unheard(this.row, this.view.moved.length);
+    const waits_for = 'Until reports of gateways arrive';
+    return { status: 'running', is_over: false, wait_ms: APPLY_LOOK_MS, summary, waits_for };
+  }
+
+  private waitFor(hosts: readonly string[], summary: string): StepResult {
+    const waits_for = `Until ${hosts.length === 1 ? hosts[0] : `${hosts.length} gateways`} reports version ${this.row.version}`;
+    return { status: 'running', is_over: false, wait_ms: APPLY_LOOK_MS, summary, waits_for };
+  }
+
+  /** Waits out the soak, then goes on; too little traffic for a judgement pauses. */
+  private async soak(applied_at: Date): Promise<StepResult> {
+    const { row, view } = this;
+    const windows = view.windowsOfMoved();
+    // All that were moved have stopped since: others take their place.
+    if (windows.length === 0) return this.moveOn(row.stage);
+    const least = Math.min(...windows.map(({ finished }) => finished));
+    const soaked_s = (row.now.getTime() - applied_at.getTime()) / 1_000;
+    const left_s = row.soak_s - soaked_s;
+    if (left_s <= 0 && least >= CALLS_MIN) return this.moveOn(row.stage + 1);
+    if (left_s <= -row.max_wait_s)
+      return this.pause('too_little_traffic', words.tooLittle(least, soaked_s));
+    const wait_ms =
+      left_s > 0 ? Math.min(SOAK_LOOK_MS, Math.max(100, left_s * 1_000)) : APPLY_LOOK_MS;
+    return {
+      status: 'running',
+      is_over: false,
+      wait_ms,
+      summary: words.soaks(row, together(windows), view.control(), least),
+      waits_for:
+        left_s > 0 ? 'Until the soak is over' : `Until each has finished ${CALLS_MIN} calls`,
+    };
+  }
+
+  /** Begins the next stage, from this one on, that moves something; or completes. */
+  private async moveOn(from: number): Promise<StepResult> {
+    const { trx, row, view } = this;
+    const living = await livingGateways(trx, row.group_name);
+    if (living.length === 0)
+      return this.pause('no_gateways', 'No gateway of the group is alive. Resume when one is.');
+    const moved = new Set(view.moved.map(({ gateway_id }) => gateway_id));
+    const unmoved = living.filter(({ id }) => !moved.has(id));
+    for (let stage = from; stage <= row.stages.length; stage += 1) {
+      const is_last = stage === row.stages.length || row.is_promoted;
+      const target = is_last
+        ? living.length
+        : targetOf(row.stages[stage - 1] ?? '100%', living.length);
+      const next = unmoved.slice(0, Math.max(0, target - (living.length - unmoved.length)));
+      // What moves nobody is one with the stage before it.
+      if (next.length > 0) return this.begin(is_last ? row.stages.length : stage, next);
+    }
+    return this.complete();
+  }
+
+  private async begin(stage: number, next: { id: string; host: string }[]): Promise<StepResult> {
+    const { trx, row, view } = this;
+    await many(
+      trx,
+      `insert into config_rollout_gateways (rollout_id, gateway_id, host, stage)
+       select :id, g.id, g.host, :stage from jsonb_to_recordset(:next) as g (id text, host text)
+       on conflict do nothing`,
+      { id: row.id, stage, next: JSON.stringify(next) },
+    );
+    const changed = await one<Rollout>(
+      trx,
+      `update config_rollouts r set stage = :stage, stage_began_at = clock_timestamp(), applied_at = null, baselines = :baselines,
+         control = :control
+       where r.id = :id returning ${rollout_columns}`,
+      {
+        id: row.id,
+        stage,
+        baselines: JSON.stringify(view.baselines()),
+        control: JSON.stringify(view.control() ?? null),
+      },
+    );
+    await tell(trx, changed, 'stage_began');
+    const hosts = next.map(({ host }) => host);
+    return this.waitFor(hosts, words.moves(changed, view.moved.length + next.length, hosts));
+  }
+
+  private async complete(): Promise<StepResult> {
+    const { trx, row } = this;
+    await many(
+      trx,
+      `insert into gateway_groups as g (name, version, as_of_version)
+       values (:group, :version, (select max(c.version) from gateway_configs c))
+       on conflict (name) do update set version = excluded.version, as_of_version = excluded.as_of_version,
+         changed_at = clock_timestamp()`,
+      { group: row.group_name, version: row.version },
+    );
+    return this.end('completed', null, null);
+  }
+
+  private async end(
+    status: 'completed' | 'rolled_back' | 'superseded',
+    code: string | null,
+    reason: string | null,
+  ): Promise<StepResult> {
+    const ended = await this.set(
+      `status = '${status}', ended_at = clock_timestamp()`,
+      code,
+      reason,
+    );
+    await tell(this.trx, ended, status);
+    return over(ended, this.view.moved.length);
+  }
+
+  private async pause(code: string, reason: string): Promise<StepResult> {
+    const paused = await this.set(`status = 'paused'`, code, reason);
+    await tell(this.trx, paused, 'paused');
+    return this.paused(paused);
+  }
+
+  private set(set: string, code: string | null, reason: string | null): Promise<Rollout> {
+    return one<Rollout>(
+      this.trx,
+      `update config_rollouts r set ${set}, reason_code = :code, reason = :reason where r.id = :id returning ${rollout_columns}`,
+      { id: this.row.id, code, reason },
+    );
+  }
+
+  private paused(rollout: Rollout): StepResult {
+    return {
+      status: 'paused',
+      is_over: false,
+      wait_ms: null,
+      summary: words.paused(rollout, this.view.moved.length),
+      waits_for: 'Until somebody resumes, promotes or aborts it',
+    };
+  }
+}

@@ -1,0 +1,180 @@
+import { type Db, many } from '../sql';
+import type { Counts, GatewayState } from './fleet';
+import { no_counts, since, together, type Window } from './gates';
+import { ALIVE_S, type MovedGateway, movedBy, type Rollout } from './rollouts';
+
+/** A row as its steps need it. */
+export type RolloutRow = Rollout & {
+  /** The newest version as it began. */
+  as_of_version: bigint;
+  baselines: Record<string, Baseline>;
+  /** Since when reports arrive without a gap, as far as the steps have seen. */
+  reports_since: Date | null;
+  stepped_at: Date | null;
+  now: Date;
+};
+
+/** What a gateway had counted, of which version, as a stage began. */
+interface Baseline {
+  version: number | null;
+  counts: Counts;
+}
+
+type Member = Pick<
+  GatewayState,
+  | 'id'
+  | 'host'
+  | 'config_version'
+  | 'refused_version'
+  | 'error'
+  | 'counts'
+  | 'is_draining'
+  | 'seen_at'
+>;
+
+/** A moved gateway is silent after so long; all report every 2 s while a rollout goes on. */
+const SILENT_S = 20;
+/** Without a report for so long, from whomever, reports do not arrive at all. */
+const GAP_S = 10;
+
+/** The gateways of a rollout's group at one moment. */
+export class GroupView {
+  /** Those that the rollout has moved and that have not stopped since. */
+  readonly moved: readonly MovedGateway[];
+  private readonly row: RolloutRow;
+  private readonly members: ReadonlyMap<string, Member>;
+  /** True while reports arrive, of whichever gateway of the group. */
+  readonly is_heard: boolean;
+  private readonly reports_since: Date | null;
+
+  private constructor(row: RolloutRow, members: Member[], moved: MovedGateway[]) {
+    this.row = row;
+    this.members = new Map(members.map((member) => [member.id, member]));
+    this.moved = moved.filter(
+      ({ gateway_id }) => this.members.get(gateway_id)?.is_draining === false,
+    );
+    this.is_heard = this.ageOf(this.newestReport()) < GAP_S;
+    const was_looked_at = row.stepped_at !== null && this.ageOf(row.stepped_at) < 2 * GAP_S;
+    const before = was_looked_at ? row.reports_since : null;
+    this.reports_since = this.is_heard ? (before ?? row.now) : null;
+  }
+
+  static async read(trx: Db, row: RolloutRow): Promise<GroupView> {
+    const members = await many<Member>(
+      trx,
+      `select g.id, g.host, g.config_version, g.refused_version, g.error, g.counts, g.is_draining, g.seen_at
+       from gateways g where g.group_name = :group`,
+      { group: row.group_name },
+    );
+    return new GroupView(row, members, await movedBy(trx, row.id));
+  }
+
+  /** Keeps for the next step since when reports arrive. */
+  async keepLook(trx: Db): Promise<void> {
+    await many(
+      trx,
+      'update config_rollouts set reports_since = :since, stepped_at = :now where id = :id',
+      { id: this.row.id, since: this.reports_since, now: this.row.now },
+    );
+  }
+
+  /** A refusal, a silence, or a version that is not taken up; undefined if all is well. */
+  failureOfMoved(): [code: string, reason: string] | undefined {
+    const { row } = this;
+    for (const moved of this.moved) {
+      const failure = this.failureOf(moved);
+      if (failure !== undefined) return failure;
+    }
+    if (this.moved.length > 0 && this.isQuiet())
+      return ['no_reports', `No gateway of the group has reported for ${row.max_wait_s} s.`];
+    return undefined;
+  }
+
+  /** True if nothing has been heard for longer than it may wait. */
+  isQuiet(): boolean {
+    return this.ageOf(this.newestReport()) > this.row.max_wait_s;
+  }
+
+  /** True if gateways are known that have not said that they stop. */
+  hasGateways(): boolean {
+    return this.members.size > 0;
+  }
+
+  /** The hosts of moved gateways that do not run the version yet. */
+  notApplied(): string[] {
+    const isBehind = ({ gateway_id }: MovedGateway) =>
+      this.members.get(gateway_id)?.config_version !== this.row.version;
+    return this.moved.filter(isBehind).map(({ host }) => host);
+  }
+
+  /** What each moved gateway has done in this stage. */
+  windowsOfMoved(): Counts[] {
+    return this.moved.map(({ gateway_id }) => this.windowOf(gateway_id));
+  }
+
+  /** What the others have done in this stage; in the last one in which there were some. */
+  control(): Window | undefined {
+    const moved = new Set(this.moved.map(({ gateway_id }) => gateway_id));
+    const others = [...this.members.values()].filter(
+      ({ id, seen_at }) => !moved.has(id) && this.ageOf(seen_at) < ALIVE_S,
+    );
+    const window = together(others.map(({ id }) => this.windowOf(id)));
+    return window.finished > 0 ? window : (this.row.control ?? undefined);
+  }
+
+  /** The counts of all, with which a stage begins. */
+  baselines(): Record<string, Baseline> {
+    const baselineOf = (member: Member): Baseline => ({
+      version: versionOf(member),
+      counts: member.counts ?? no_counts,
+    });
+    return Object.fromEntries([...this.members].map(([id, member]) => [id, baselineOf(member)]));
+  }
+
+  private failureOf({
+    gateway_id,
+    host,
+    moved_at,
+  }: MovedGateway): [code: string, reason: string] | undefined {
+    const { version, apply_s } = this.row;
+    const member = this.members.get(gateway_id) as Member;
+    const name = `Gateway ${host} (${gateway_id})`;
+    // A refusal from before it was moved may be of another try.
+    if (member.refused_version === version && member.seen_at > moved_at)
+      return ['gateway_rejected', `${name} rejected version ${version}: ${member.error}`];
+    // While the reports of others arrive: a silence that all share is no gateway's fault.
+    if (this.secondsOfReports(member.seen_at) > SILENT_S)
+      return ['gateway_silent', `${name} fell silent after it was moved.`];
+    const is_behind = member.config_version !== version;
+    if (is_behind && this.secondsOfReports(moved_at) > apply_s)
+      return ['not_applied', `${name} did not take up version ${version} within ${apply_s} s.`];
+    return undefined;
+  }
+
+  /** For how long reports have arrived without a gap since a moment. */
+  private secondsOfReports(moment: Date): number {
+    if (this.reports_since === null) return 0;
+    return Math.min(this.ageOf(moment), this.ageOf(this.reports_since));
+  }
+
+  private newestReport(): Date {
+    const times = [...this.members.values()].map(({ seen_at }) => seen_at.getTime());
+    return new Date(Math.max(0, ...times));
+  }
+
+  private ageOf(moment: Date): number {
+    return (this.row.now.getTime() - moment.getTime()) / 1_000;
+  }
+
+  private windowOf(id: string): Counts {
+    const member = this.members.get(id);
+    const then = this.row.baselines[id];
+    // Its counts begin anew with another configuration.
+    const is_same = member !== undefined && then?.version === versionOf(member);
+    return since(member?.counts ?? no_counts, is_same ? then?.counts : undefined);
+  }
+}
+
+function versionOf({ config_version }: Pick<Member, 'config_version'>): number | null {
+  return config_version === null ? null : Number(config_version);
+}

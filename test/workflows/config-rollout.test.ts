@@ -1,0 +1,215 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { many } from '../../domain/sql';
+import { serve } from '../support/api';
+import { openWorld, type World } from '../support/gateway';
+import { makeKey } from '../support/keys';
+import { until } from '../support/until';
+import { openWorker, type TestWorker } from '../support/worker';
+import { EXTRA_VARIABLE, type Fleet, openFlaky, openFleet, openLoad } from './fleet';
+
+jest.setTimeout(120_000);
+
+let world: World;
+let worker: TestWorker;
+let admin: string;
+let fleet: Fleet;
+let flaky: Awaited<ReturnType<typeof openFlaky>>;
+let sending: NodeJS.Timeout;
+
+beforeAll(async () => {
+  world = await openWorld();
+  worker = await openWorker(world.api.db);
+  await worker.runAlso('worker_config');
+  admin = await makeKey(world.api.db, null, { scopes: ['platform:admin'] });
+  sending = setInterval(() => void worker.dispatch(), 100);
+  flaky = await openFlaky(world.models_url, 10);
+  fleet = await openFleet(world, { count: 5, group: 'edge', lacking: [3] });
+  await until(async () => (await gateways()).length === 5);
+});
+afterAll(async () => {
+  clearInterval(sending);
+  await fleet.close();
+  await worker.close();
+  await flaky.close();
+  await world.close();
+});
+
+// biome-ignore lint/suspicious/noExplicitAny: the answers of routes, as the tests read them.
+type Body = any;
+
+async function call(method: string, path: string, body?: object): Promise<Body> {
+  const given = { key: admin, ...(body && { body }) };
+  const answer = await world.api.call(method, path, given);
+  expect({ path, status: answer.status, body: answer.body }).toMatchObject({
+    status: path === '/v1/admin/config-rollouts' && method === 'post' ? 201 : 200,
+  });
+  return answer.body;
+}
+
+async function gateways(group = 'edge'): Promise<Body[]> {
+  return (await call('get', `/v1/admin/gateways?group=${group}`)).gateways;
+}
+
+/** Which versions run, and how often each. */
+async function versions(): Promise<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  for (const { config_version } of await gateways())
+    counts[config_version] = (counts[config_version] ?? 0) + 1;
+  return counts;
+}
+
+/** Puts a configuration to be rolled out; the rollout's id and the version. */
+async function rollOut(config: object, rollout: object = {}): Promise<Body> {
+  const rules = { group: 'edge', soak_s: 1, ...rollout };
+  const put = await call('put', '/v1/admin/gateway-config', { config, rollout: rules });
+  return { ...put.rollout, version: put.version };
+}
+
+const rollout = (id: string) => call('get', `/v1/admin/config-rollouts/${id}`);
+
+async function ended(id: string, timeout_ms = 60_000): Promise<Body> {
+  await until(async () => (await rollout(id)).ended_at !== null, timeout_ms);
+  await until(async () => {
+    const { status } = await worker.client.workflow.getHandle(id).describe();
+    return status.name === 'COMPLETED';
+  });
+  return rollout(id);
+}
+
+async function detailsOf(id: string): Promise<string> {
+  const handle = worker.client.workflow.getHandle(id);
+  return String(await handle.result());
+}
+
+async function events(id: string): Promise<string[]> {
+  const rows = await many<{ type: string }>(
+    world.api.db,
+    `select e.type from events e where e.org_id = 'platform' and e.payload ->> 'rollout_id' = :id order by e.id`,
+    { id },
+  );
+  return rows.map(({ type }) => type.replace('config.rollout_', ''));
+}
+
+const urls = () => fleet.gateways.map(({ url }) => url);
+
+test('a good configuration reaches all gateways stage by stage, and the group keeps it', async () => {
+  const load = openLoad(world, urls);
+  const made = await rollOut(fleet.configured({ body_limit_bytes: 2_048 }));
+  await until(async () => (await rollout(made.id)).stage >= 1);
+  const after_first = await rollout(made.id);
+  expect(after_first.gateways).toHaveLength(1);
+  const done = await ended(made.id);
+  expect(done).toMatchObject({ status: 'completed', stage: 3, reason: null });
+  // 1, then 25% of five gateways, which are two.
+  expect(done.gateways.map(({ stage }: Body) => stage)).toEqual([1, 2, 3, 3, 3]);
+  await until(async () => (await gateways()).every(({ drift }) => drift === 'in_sync'));
+  expect(await versions()).toEqual({ [made.version]: 5 });
+  await load.stop();
+  expect(Object.keys(load.take())).toEqual(['200']);
+  expect(await events(made.id)).toEqual([
+    'started',
+    'stage_began',
+    'stage_began',
+    'stage_began',
+    'completed',
+  ]);
+  expect(await detailsOf(made.id)).toBe(
+    `Version ${made.version} to the group edge: stage 3 of 3, 5 gateways moved. Completed: all gateways of the group run version ${made.version}.`,
+  );
+});
+
+test('one that answers 500 to one call in ten leaves the one gateway that it reached by itself', async () => {
+  const before = await versions();
+  const load = openLoad(world, urls);
+  const target = { base_url: `${flaky.url}/v1`, api_key_env: undefined };
+  const bad = await rollOut(fleet.configured({}, target), { soak_s: 30 });
+  const done = await ended(bad.id);
+  expect(done).toMatchObject({ status: 'rolled_back', reason_code: 'gate_failed', stage: 1 });
+  expect(done.reason).toMatch(
+    /ended in failures of providers \(\d+\.\d %\), against 0\.0 % elsewhere/,
+  );
+  expect(done.gateways).toHaveLength(1);
+  await until(async () => (await versions())[bad.version] === undefined);
+  load.take();
+  // Nobody's call fails because of the return, or after it.
+  await sleep(1_000);
+  await load.stop();
+  expect(Object.keys(load.take())).toEqual(['200']);
+  expect(await versions()).toEqual(before);
+  expect(await detailsOf(bad.id)).toContain('All that were moved return to version');
+});
+
+test('a variable that one gateway lacks is a rejection of that gateway alone, and stops there', async () => {
+  const before = await versions();
+  const asking = fleet.configured({}, { api_key_env: EXTRA_VARIABLE });
+  const made = await rollOut(asking, { stages: ['100%'], soak_s: 0 });
+  const done = await ended(made.id);
+  expect(done).toMatchObject({ status: 'rolled_back', reason_code: 'gateway_rejected' });
+  expect(done.reason).toContain(`cannot use ${EXTRA_VARIABLE} here`);
+  await until(async () => JSON.stringify(await versions()) === JSON.stringify(before));
+  const rejected = await many<{ payload: { version: number } }>(
+    world.api.db,
+    `select e.payload from events e where e.type = 'gateway.config_rejected' and (e.payload ->> 'version')::int = :version`,
+    { version: made.version },
+  );
+  expect(rejected).toHaveLength(1);
+});
+
+test('an abort in mid-stage returns what was moved at once', async () => {
+  const before = await versions();
+  const made = await rollOut(fleet.configured({ body_limit_bytes: 4_096 }), { soak_s: 300 });
+  await until(async () => (await versions())[made.version] === 1);
+  await call('post', `/v1/admin/config-rollouts/${made.id}/abort`);
+  const aborted_at = performance.now();
+  await until(async () => (await versions())[made.version] === undefined);
+  expect(performance.now() - aborted_at).toBeLessThan(3_000);
+  expect(await ended(made.id)).toMatchObject({ status: 'aborted' });
+  expect(await versions()).toEqual(before);
+});
+
+test('without traffic it pauses, and goes on, is promoted, or is superseded by a newer one', async () => {
+  const quiet = await rollOut(fleet.configured({ body_limit_bytes: 8_192 }), { max_wait_s: 1 });
+  await until(async () => (await rollout(quiet.id)).status === 'paused');
+  expect(await rollout(quiet.id)).toMatchObject({ reason_code: 'too_little_traffic', stage: 1 });
+  const newer = await rollOut(fleet.configured({ body_limit_bytes: 16_384 }), { max_wait_s: 600 });
+  expect(await ended(quiet.id)).toMatchObject({ status: 'superseded' });
+  await until(async () => (await rollout(newer.id)).applied_at !== null);
+  await call('post', `/v1/admin/config-rollouts/${newer.id}/pause`);
+  await call('post', `/v1/admin/config-rollouts/${newer.id}/resume`);
+  await call('post', `/v1/admin/config-rollouts/${newer.id}/promote`);
+  expect(await ended(newer.id)).toMatchObject({ status: 'completed', is_promoted: true });
+  await until(async () => (await versions())[newer.version] === 5);
+});
+
+test('the way back to an older version takes no soak, and no call fails under load', async () => {
+  const load = openLoad(world, urls);
+  const { versions: made } = await call('get', '/v1/admin/gateway-config/versions');
+  const [{ version: now }] = made;
+  const oldest = made.at(-1).version;
+  const back = await call('post', '/v1/admin/config-rollouts', { version: oldest, group: 'edge' });
+  expect(back).toMatchObject({ from_version: now, stages: ['100%'], soak_s: 0 });
+  expect(await ended(back.id)).toMatchObject({ status: 'completed' });
+  await until(async () => (await versions())[oldest] === 5);
+  await sleep(500);
+  await load.stop();
+  expect(Object.keys(load.take())).toEqual(['200']);
+});
+
+test('an API that dies in mid-stage is made up for by another one; the rollout goes on', async () => {
+  const dying = await serve({ db: world.api.db });
+  const api_urls = [dying.url, world.api.url];
+  const others = await openFleet(world, { count: 3, group: 'kill', api_urls });
+  await until(async () => (await gateways('kill')).length === 3);
+  const load = openLoad(world, () => others.gateways.map(({ url }) => url));
+  const config = others.configured({ body_limit_bytes: 32_768 });
+  const rules = { group: 'kill', stages: [1, '100%'], soak_s: 3 };
+  const made = await rollOut(config, rules);
+  await until(async () => (await rollout(made.id)).applied_at !== null);
+  await dying.close();
+  expect(await ended(made.id)).toMatchObject({ status: 'completed', stage: 2 });
+  await until(async () => (await gateways('kill')).every(({ drift }) => drift === 'in_sync'));
+  await load.stop();
+  expect(Object.keys(load.take())).toEqual(['200']);
+  await others.close();
+  expect(await gateways('kill')).toEqual([]);
+});
