@@ -30,6 +30,9 @@ export interface Life {
   signal: AbortSignal;
 }
 
+/** Each note is a commit, which takes as long as some pages. */
+const NOTE_MS = 500;
+
 const FULL =
   'There is no room for the files of this export on the disk of worker_export. Make some, then ask for it again.';
 
@@ -105,8 +108,11 @@ async function writeFile(db: Db, targetOf: TargetOf, part: Part, life: Life): Pr
   const { export_id, n, kind } = part;
   const place = await steps.placeOf(db, export_id);
   const name = `${folderOf({ ...part, id: export_id })}/${fileName(part, place.format)}`;
+  let noted_at = Number.NEGATIVE_INFINITY;
   const onPage = async (rows: number) => {
     life.requireLife();
+    if (performance.now() - noted_at < NOTE_MS) return;
+    noted_at = performance.now();
     if (!(await steps.progress(db, { export_id, n, rows }))) throw new Stopped();
   };
   await published(await targetOf(place), { name, ...life }, async (file) => {

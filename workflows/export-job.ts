@@ -79,7 +79,7 @@ async function write(ref: ExportRef): Promise<ExportStatus> {
   const finished = await finishExport(ref);
   setCurrentDetails(finished.summary);
   // Canceled or failed since: nothing was finished.
-  if (finished.status === 'canceled' || finished.status === 'failed') await clearExport(ref);
+  if (finished.status === 'canceled' || finished.status === 'failed') await clear(ref);
   return finished.status;
 }
 
@@ -87,8 +87,17 @@ async function write(ref: ExportRef): Promise<ExportStatus> {
 async function end(ref: ExportRef, error: unknown): Promise<ExportStatus> {
   const failed = await failExport({ ...ref, ...reasonOf(error) });
   setCurrentDetails(failed.summary);
-  if (failed.status !== 'completed') await clearExport(ref);
+  if (failed.status !== 'completed') await clear(ref);
   return failed.status;
+}
+
+/** A store that refuses to delete is asked again by exportUpkeep: it is no fault of a worker. */
+async function clear(ref: ExportRef): Promise<void> {
+  try {
+    await clearExport(ref);
+  } catch (error) {
+    if (!(error instanceof ActivityFailure)) throw error;
+  }
 }
 
 /** Why it ends; if its row says that it was canceled, that stays. */

@@ -35,7 +35,7 @@ export interface PartPage {
 }
 
 /** Rows of one page: each is a transaction of its own, so that no snapshot is held for long. */
-export const PAGE_ROWS = 5_000;
+export const PAGE_ROWS = 2_500;
 
 /** The pages of a part in their order; the same each time, whatever was written meanwhile. */
 export function pagesOf(db: Db, part: Part, page_rows = PAGE_ROWS): AsyncGenerator<PartPage> {

@@ -149,6 +149,8 @@ test('credentials that are revoked are said as the next export is made; one that
   const failed = await ended(world, tenant.owner_key, running.body.id);
   expect(failed).toMatchObject({ status: 'failed', error_code: 'export_target_refused' });
   expect(failed.error_message).toContain('does not let these credentials write');
+  // A bucket that refuses is no fault of a worker.
+  expect(await world.client.workflow.getHandle(running.body.id).result()).toBe('failed');
   await exporter.stop();
 });
 

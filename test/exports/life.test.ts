@@ -78,7 +78,7 @@ test('a completed export has its event, its manifest last, and nothing beside it
 });
 
 test('an export that is canceled in the middle of a file stops within seconds and leaves no file', async () => {
-  await addEvents(400_000);
+  await addEvents(150_000);
   const exporter = await world.startExporter();
   const id = await ask(['audit_log', 'events']);
   await world.dispatch();
@@ -86,7 +86,7 @@ test('an export that is canceled in the middle of a file stops within seconds an
   await until(async () => {
     const { body } = await world.call('get', `/v1/exports/${id}`, { key });
     const events = body.files.filter((one: { kind: string }) => one.kind === 'events');
-    return events.some((one: { rows: number }) => one.rows >= 5_000);
+    return events.some((one: { rows: number }) => one.rows > 0);
   });
   const folder = path.join(world.dir, 'org', tenant.org_id, id);
   expect(existsSync(folder)).toBe(true);
