@@ -8,6 +8,7 @@ import { socketRow } from './calls/sockets';
 import { streamRow } from './calls/streams';
 import { type BenchCluster, startCluster } from './cluster';
 import { before, type Figures, keptFigures, machine, record, versionsOf } from './figures';
+import { gatewayPollRow } from './gateway-polls';
 import { growthRow } from './growth';
 import { httpLedgerRow } from './http-ledger';
 import { idleRow } from './idle';
@@ -46,6 +47,7 @@ const inside: Record<string, () => Promise<Row[]>> = {
   tickets: inCluster(ticketRows),
   neighbours: inCluster(async (cluster) => [await neighbourRow(cluster)]),
   payments: inCluster(paymentRows),
+  'gateway-polls': inCluster(async (cluster) => [await gatewayPollRow(cluster)]),
   policy: async () => [await policyRow()],
   limits: limitRows,
 };
