@@ -1,5 +1,7 @@
 module.exports = {
   testMatch: ['<rootDir>/test/**/*.test.ts'],
+  // They are those of npm run test:long.
+  testPathIgnorePatterns: ['/node_modules/', '<rootDir>/test/compat/', '<rootDir>/test/long/'],
   testEnvironment: '<rootDir>/test/support/jest/realm/environment.cjs',
   runtime: '<rootDir>/test/support/jest/realm/runtime.cjs',
   testSequencer: '<rootDir>/test/support/jest/slow-first.cjs',

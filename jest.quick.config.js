@@ -1,6 +1,7 @@
 module.exports = {
   ...require('./jest.config.js'),
-  testPathIgnorePatterns: require('./test/support/jest/slow-tests.cjs').slow.map(
-    (end) => `${end}$`,
-  ),
+  testPathIgnorePatterns: [
+    ...require('./jest.config.js').testPathIgnorePatterns,
+    ...require('./test/support/jest/slow-tests.cjs').slow.map((end) => `${end}$`),
+  ],
 };

@@ -11,7 +11,7 @@ const { buildSync } = require('esbuild');
 const { dependencies, devDependencies } = require('./package.json');
 
 // Packages of ES modules only, which Node requires from 22.12 on and not from 22.0, become a part of the script.
-const es_modules = ['jose'];
+const es_modules = ['hyparquet-writer', 'jose'];
 const packages = Object.keys({ ...dependencies, ...devDependencies });
 
 const [node, , file = '', ...given] = process.argv;

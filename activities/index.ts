@@ -14,8 +14,11 @@ import * as paymentSteps from '../domain/payments/steps';
 import type { Secrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
 import * as storedAnswers from '../domain/stored-answers';
+import { createTargetOf } from '../exports/open';
 import { createProviderOf } from '../payment-providers/configured';
 import { createConfigActivities } from './config-rollout';
+import { createExportSteps } from './exports';
+import { withLife } from './life';
 import { createPaymentSteps } from './payments';
 
 export interface Dependencies {
@@ -23,6 +26,10 @@ export interface Dependencies {
   secrets: Secrets;
   /** Hosts where payment providers may be, beside their own. */
   payment_hosts: readonly string[];
+  /** The folder of exports, if this process has one: EXPORT_DIR. */
+  export_dir?: string | undefined;
+  /** The object stores that exports may go to: EXPORT_S3_ORIGINS. */
+  s3_origins?: readonly string[] | undefined;
   /** Until then a verdict or a cancellation may come from an API that does not sign yet. */
   accept_unsigned_until?: Date | undefined;
 }
@@ -35,12 +42,13 @@ const BROKEN_SHOWN_MAX = 50;
  */
 export const activities_of = {
   worker_lifecycle: createActivities,
-  worker_export: () => ({}),
+  worker_export: createExportActivities,
   worker_config: createConfigActivities,
 };
 
 export type { ConfigActivities } from './config-rollout';
-export type Activities = ReturnType<typeof createActivities>;
+export type Activities = ReturnType<typeof createActivities> &
+  ReturnType<typeof createExportActivities>;
 
 /**
  * The activities: their names, as workflows call them, and their domain functions. Each is one
@@ -125,6 +133,31 @@ export function createActivities({
   };
 }
 
+/**
+ * The activities of worker_export. Those that take long give signs of life, and hear that they are
+ * to stop.
+ */
+export function createExportActivities({ db, secrets, export_dir, s3_origins }: Dependencies) {
+  const means = { dir: export_dir, origins: s3_origins ?? [], secrets };
+  const steps = createExportSteps(db, createTargetOf(db, means));
+  return {
+    beginExport: behindBorder(steps.beginExport),
+    writeExportPart: behindBorder((part: { export_id: string; n: number }) =>
+      withLife((life) => steps.writeExportPart(part, life)),
+    ),
+    finishExport: behindBorder((ref: { export_id: string }) =>
+      withLife((life) => steps.finishExport(ref, life)),
+    ),
+    failExport: behindBorder(steps.failExport),
+    clearExport: behindBorder((ref: { export_id: string }) =>
+      withLife(() => steps.clearExport(ref)),
+    ),
+    expireExports: behindBorder(steps.expireExports),
+    adoptOrphanExports: behindBorder(steps.adoptOrphanExports),
+    runExportSchedules: behindBorder(steps.runExportSchedules),
+  };
+}
+
 /** The steps of payments, each behind the error border. */
 function paymentActivities(db: Db, steps: ReturnType<typeof createPaymentSteps>) {
   return {
@@ -179,6 +212,13 @@ async function refusable<T>(run: () => Promise<T>): Promise<T> {
         details: [{ status, ...details }],
       });
     }
+    // Another try may succeed; if none does, the workflow knows why.
+    if (isAppError(error) && error.code !== 'internal_error')
+      throw ApplicationFailure.create({
+        message: error.message,
+        type: error.code,
+        nonRetryable: error.code === 'ledger_broken',
+      });
     throw error;
   }
 }

@@ -15,6 +15,7 @@ import { ConfigError, loadConfig, temporalVariables } from '../runtime/config';
 import { openDatabase } from '../runtime/database';
 import { temporalAddress } from '../temporal/connection';
 import { prepare } from '../temporal/prepare';
+import { runExports } from './admin-exports';
 
 const commands: Record<string, { words: string; run: Command }> = {
   bootstrap: {
@@ -41,6 +42,11 @@ const commands: Record<string, { words: string; run: Command }> = {
   outbox: {
     words: 'list the messages to Temporal that were given up; "outbox resend" sends them once more',
     run: runOutbox,
+  },
+  exports: {
+    words:
+      'list the newest exports with a bar of their files; "exports <id>" follows one to its end',
+    run: (db, args) => runExports(db, args, print),
   },
 };
 

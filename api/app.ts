@@ -1,4 +1,5 @@
 import Koa from 'koa';
+import { createTargetOf } from '../exports/open';
 import { createProviderOf } from '../payment-providers/configured';
 import { conventions } from '../runtime/conventions';
 import type { Logger } from '../runtime/log';
@@ -14,16 +15,31 @@ import { routes } from './table';
 
 const gone = /^(ECONNRESET|EPIPE|ECONNABORTED|HPE_\w+)$/;
 
-type Made = 'buckets' | 'keyrings' | 'shares' | 'providerOf' | 'event_streams' | 'log';
+type Made =
+  | 'buckets'
+  | 'keyrings'
+  | 'shares'
+  | 'providerOf'
+  | 'exportTargetOf'
+  | 's3_origins'
+  | 'event_streams'
+  | 'log';
 
 /** What the application does not make for itself. */
 export type Given = Omit<Connections, Made> & {
   /** Of one key or person; 0: as many as come. */
   requests_per_minute?: number | undefined;
+  /** The folder of exports: EXPORT_DIR. */
+  export_dir?: string | undefined;
+  /** The object stores that exports may go to: EXPORT_S3_ORIGINS. */
+  s3_origins?: readonly string[] | undefined;
 };
 
 /** The control plane as a Koa application. */
-export function createApp({ requests_per_minute = 0, ...connections }: Given, log: Logger): Koa {
+export function createApp(
+  { requests_per_minute = 0, export_dir, s3_origins = [], ...connections }: Given,
+  log: Logger,
+): Koa {
   const app = new Koa();
   app.on('error', (error) => {
     // What a route throws does not come here: this is the client's connection, which it broke off.
@@ -49,6 +65,8 @@ export function createApp({ requests_per_minute = 0, ...connections }: Given, lo
     providerOf: createProviderOf(pools.people, secrets, connections.payment_hosts, {
       authorities: connections.payment_authorities ?? [],
     }),
+    s3_origins,
+    exportTargetOf: createTargetOf(pools.people, { dir: export_dir, origins: s3_origins, secrets }),
     event_streams: createEventStreams(pools.reads, isDraining),
     log,
   };

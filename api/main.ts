@@ -4,12 +4,12 @@ import { createSecrets } from '../domain/secrets';
 import { type Db, isUnreachable } from '../domain/sql';
 import { migrate } from '../migrations';
 import { authoritiesOf } from '../payment-providers/certificates';
-import { tuneCollector } from '../runtime/collector';
 import { loadConfig, temporalVariables } from '../runtime/config';
 import { createJwtVerifier } from '../runtime/jwt';
 import { listen } from '../runtime/listen';
 import { createLog, type Logger } from '../runtime/log';
 import { openProcessTracing } from '../runtime/telemetry/open';
+import { tuneV8 } from '../runtime/v8';
 import { openTemporal } from '../temporal/client';
 import { temporalAddress } from '../temporal/connection';
 import { createApp } from './app';
@@ -23,7 +23,7 @@ const REQUEST_MS = 30_000;
 
 /** The control plane: migrates, listens, and drains on SIGTERM and SIGINT. */
 export async function main(): Promise<void> {
-  tuneCollector();
+  tuneV8();
   const config = loadConfig('api');
   const log = createLog('api', config.LOG_LEVEL);
   const pools = openPools(config);
@@ -93,6 +93,8 @@ function chosenIn(config: ReturnType<typeof loadConfig<'api'>>) {
     requests_per_minute: config.REQUESTS_PER_MINUTE,
     payment_hosts: config.PAYMENT_HOSTS,
     payment_authorities: authoritiesOf(config.PAYMENT_CA_FILES),
+    export_dir: config.EXPORT_DIR,
+    s3_origins: config.EXPORT_S3_ORIGINS,
   };
 }
 

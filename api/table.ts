@@ -12,6 +12,9 @@ import { configRolloutRoutes } from './routes/config-rollouts';
 import { constraintRoutes } from './routes/constraints';
 import { eventRoutes } from './routes/events';
 import { excessRoutes } from './routes/excess';
+import { exportDestinationRoutes } from './routes/export-destinations';
+import { exportScheduleRoutes } from './routes/export-schedules';
+import { exportRoutes } from './routes/exports';
 import { gatewayRoutesOfAdmins } from './routes/gateways';
 import { memberRoutes } from './routes/members';
 import { operationRoutes } from './routes/operations';
@@ -51,4 +54,7 @@ export const routes = [
   ...auditEventRoutes,
   ...operationRoutes,
   ...workerRoutes,
+  ...exportRoutes,
+  ...exportDestinationRoutes,
+  ...exportScheduleRoutes,
 ];

@@ -2,13 +2,14 @@ import { root } from '../runtime/root';
 import { aloneReserveRow } from './alone-reserve';
 import { aloneRows, pacedRow } from './calls/alone';
 import { gatewayRows } from './calls/gateway';
+import { gatewayPollRow } from './calls/gateway-polls';
 import { type Installation, openInstallation } from './calls/installation';
 import { mcpRow } from './calls/mcp';
 import { socketRow } from './calls/sockets';
 import { streamRow } from './calls/streams';
 import { type BenchCluster, startCluster } from './cluster';
+import { exportRows } from './exports';
 import { before, type Figures, keptFigures, machine, record, versionsOf } from './figures';
-import { gatewayPollRow } from './gateway-polls';
 import { growthRow } from './growth';
 import { httpLedgerRow } from './http-ledger';
 import { idleRow } from './idle';
@@ -45,6 +46,7 @@ const inside: Record<string, () => Promise<Row[]>> = {
   http: inCluster(async (cluster) => [await httpLedgerRow(cluster)]),
   growth: inCluster(async (cluster) => [await growthRow(cluster)]),
   tickets: inCluster(ticketRows),
+  exports: inCluster(exportRows),
   neighbours: inCluster(async (cluster) => [await neighbourRow(cluster)]),
   payments: inCluster(paymentRows),
   'gateway-polls': inCluster(async (cluster) => [await gatewayPollRow(cluster)]),

@@ -6,6 +6,7 @@ import path from 'node:path';
 import { stringify } from 'yaml';
 import { root } from '../runtime/root';
 import { freePorts } from '../sandbox/processes/ports';
+import { few_heaps } from '../sandbox/product/node-programs';
 import type { BenchCluster } from './cluster';
 import { seedHotWallet } from './ledger';
 import { end, measured_folder, type Part, startScript, waitFor } from './programs';
@@ -80,7 +81,7 @@ export async function startStack(cluster: BenchCluster, everything = false): Pro
     LOG_LEVEL: 'error',
   };
   const gateway = await part('gateway/main.ts', g, gateway_env, '/readyz');
-  const worker = temporal && startScript(workers_script, control_plane_env);
+  const worker = temporal && startScript(workers_script, { ...few_heaps, ...control_plane_env });
   if (worker) {
     children.push(worker);
     await temporal?.workersFor(['payments', 'lifecycle'], [worker]);

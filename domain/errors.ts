@@ -44,9 +44,13 @@ const statuses = {
   rollout_state: 409,
   credit_spent: 409,
   refund_refused: 409,
+  export_state: 409,
+  export_not_written: 409,
   ticket_expired: 410,
+  export_expired: 410,
   payload_too_large: 413,
   unsupported_media_type: 415,
+  range_not_satisfiable: 416,
   invalid_field: 422,
   unknown_field: 422,
   invalid_configuration: 422,
@@ -54,6 +58,7 @@ const statuses = {
   idempotency_key_reused: 422,
   model_not_priced: 422,
   exchange_rate_missing: 422,
+  export_target_refused: 422,
   org_required: 422,
   session_id_mismatch: 422,
   upgrade_required: 426,
@@ -61,21 +66,31 @@ const statuses = {
   rate_limit_exceeded: 429,
   open_tickets_exceeded: 429,
   open_checkouts_exceeded: 429,
+  exports_exceeded: 429,
   usage_constraint_exceeded: 429,
   websocket_stream_limit_reached: 429,
   internal_error: 500,
+  ledger_broken: 500,
   upstream_failed: 502,
   provider_error: 502,
   upstream_timeout: 502,
   overloaded: 503,
+  export_dir_not_shared: 503,
+  export_target_full: 503,
+  export_target_failed: 503,
   unavailable: 503,
 } as const;
 
 export type ErrorCode = keyof typeof statuses;
 
+/** True for a code of this table. */
+export function isErrorCode(code: string): code is ErrorCode {
+  return Object.hasOwn(statuses, code);
+}
+
 /** The status of an error of which only the code is known. */
 export function statusOf(code: string): number {
-  return Object.hasOwn(statuses, code) ? statuses[code as ErrorCode] : statuses.internal_error;
+  return isErrorCode(code) ? statuses[code] : statuses.internal_error;
 }
 
 export interface ErrorDetails {

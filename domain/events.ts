@@ -27,6 +27,8 @@ export const types = [
   'settlement.bounded',
   'settlement.tier_unpriced',
   'key.issued',
+  'export.completed',
+  'export.failed',
   'config.rollout_started',
   'config.rollout_stage_began',
   'config.rollout_paused',
@@ -53,7 +55,7 @@ export type EventType = (typeof types)[number];
  * inbox.
  */
 export const billingTypes = types.filter((type) =>
-  /^(cost_ticket|wallet|payment|reservation|settlement|key)\./.test(type),
+  /^(cost_ticket|wallet|payment|reservation|settlement|key|export)\./.test(type),
 );
 
 export interface Event {

@@ -13,6 +13,7 @@ type IdPrefix =
   | 'ticket'
   | 'evt'
   | 'pay'
+  | 'dest'
   | 'ref'
   | 'req'
   | 'rollout';

@@ -38,6 +38,16 @@ export function claim(db: Db, limit: number): Promise<Message[]> {
   );
 }
 
+/** Milliseconds until a message is due that is not parked; undefined if none waits. */
+export async function nextDueIn(db: Db): Promise<number | undefined> {
+  const { left_ms } = await one<{ left_ms: number | null }>(
+    db,
+    `select (extract(epoch from min(next_at) - clock_timestamp()) * 1000)::float8 as left_ms
+     from outbox where parked_at is null`,
+  );
+  return left_ms === null ? undefined : Math.max(0, left_ms);
+}
+
 /** The message has arrived. */
 export async function done(db: Db, id: bigint): Promise<void> {
   await many(db, 'delete from outbox where id = :id', { id });
@@ -174,7 +184,7 @@ export async function unpark(db: Db): Promise<number> {
 
 /**
  * Starts the workflows of all unfinished rows again, for when Temporal has lost them: open holds,
- * open tickets, payments and refunds under way, rollouts of configurations.
+ * open tickets, payments, refunds and exports under way, rollouts of configurations.
  */
 export async function resendUnfinished(db: Db): Promise<number> {
   const rows = await many(
@@ -192,6 +202,9 @@ export async function resendUnfinished(db: Db): Promise<number> {
        union all
        select r.org_id, 'paymentRefund', r.id, null, jsonb_build_object('payment_refund_id', r.id)
        from payment_refunds r where r.status = 'pending'
+       union all
+       select coalesce(x.org_id, 'platform'), 'exportJob', x.id, null, jsonb_build_object('export_id', x.id)
+       from exports x where x.status = 'running'
        union all
        select 'platform', 'configRollout', c.id, 'wake', jsonb_build_object('rollout_id', c.id)
        from config_rollouts c where c.status in ('running', 'paused')

@@ -1,9 +1,9 @@
 import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { tuneCollector } from '../runtime/collector';
 import { loadConfig } from '../runtime/config';
 import { listen } from '../runtime/listen';
 import { createLog } from '../runtime/log';
+import { tuneV8 } from '../runtime/v8';
 import { createApp } from './app';
 import type { Gateway } from './call/call';
 import { loadSettings } from './config/settings';
@@ -19,7 +19,7 @@ const KEEP_ALIVE_MS = 65_000;
 const START_MS = 5_000;
 
 export async function main(): Promise<void> {
-  tuneCollector({ is_bounded: true });
+  tuneV8({ is_bounded: true });
   const config = loadConfig('gateway');
   const settings = loadSettings(config.GATEWAY_CONFIG);
   const log = createLog('gateway', config.LOG_LEVEL);

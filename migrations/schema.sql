@@ -4750,6 +4750,186 @@ returns table(check_name text, wallet_id text, detail text) language sql stable 
 $$;
 
 ----------------------------------------------------------------------------------------------------
+-- Exports
+----------------------------------------------------------------------------------------------------
+
+-- Object stores that exports are written to: a bucket of an organization, or of the platform, with
+-- credentials of its own.
+
+create table export_destinations (
+  id text primary key,
+  -- Null: the platform's.
+  org_id text references organizations,
+  -- An origin, which the operator has listed. It is never changed: another one is another
+  -- destination, with credentials of its own.
+  endpoint text not null,
+  region text not null,
+  bucket text not null,
+  -- Ciphertext by name, bound to this row (domain/secrets.ts).
+  credentials jsonb not null,
+  created_by text not null,
+  created_at timestamptz not null default clock_timestamp(),
+  -- No new export goes there; those that did are still read and deleted.
+  archived_at timestamptz
+);
+create index export_destinations_org on export_destinations (org_id, id desc);
+
+create table export_schedules (
+  id text primary key default new_id('sched'),
+  -- Null: of all organizations.
+  org_id text references organizations,
+  kinds text[] not null check (cardinality(kinds) > 0),
+  format text not null check (format in ('jsonl', 'csv', 'parquet')),
+  every text not null check (every in ('day', 'month')),
+  -- A window is exported so long after its end.
+  lag_minutes integer not null check (lag_minutes >= 15 and lag_minutes <= 10080),
+  destination_id text references export_destinations,
+  -- The window that is exported next, or now. It moves on once its export is completed: one that
+  -- failed is repeated.
+  window_from timestamptz not null,
+  -- Who made it, and with which key: it falls with their rights.
+  created_by text not null,
+  created_with text,
+  created_at timestamptz not null default clock_timestamp(),
+  archived_at timestamptz,
+  -- Why it ended by itself.
+  ended_reason text
+);
+create index export_schedules_org on export_schedules (org_id, id desc);
+
+create table exports (
+  id text primary key default new_id('exp'),
+  -- Null: of all organizations.
+  org_id text references organizations,
+  kinds text[] not null check (cardinality(kinds) > 0),
+  format text not null check (format in ('jsonl', 'csv', 'parquet')),
+  -- The period, half open.
+  from_time timestamptz not null,
+  to_time timestamptz not null,
+  target text not null default 'folder' check (target in ('folder', 's3')),
+  -- The bucket of target s3.
+  destination_id text references export_destinations,
+  schedule_id text references export_schedules,
+  status text not null default 'queued'
+    check (status in ('queued', 'running', 'completed', 'failed', 'canceled', 'expired')),
+  -- Of events and the audit log it holds what could be seen then.
+  snapshot pg_snapshot not null,
+  -- When its bounds were fixed.
+  created_at timestamptz not null default clock_timestamp(),
+  -- The person, or the key that stands for nobody; and the key, if there was one.
+  created_by text not null,
+  created_with text,
+  started_at timestamptz,
+  -- The last sign of life of its worker.
+  progressed_at timestamptz,
+  ended_at timestamptz,
+  -- When its files are deleted; null until it is completed.
+  expires_at timestamptz,
+  -- When its files, whole or in part, were deleted.
+  cleared_at timestamptz,
+  -- When its files were last tried to be deleted: one store that refuses keeps no others waiting.
+  clear_tried_at timestamptz,
+  error_code text,
+  error_message text,
+  constraint exports_check check (to_time > from_time and (target = 's3') = (destination_id is not
+    null))
+);
+create index exports_org on exports (org_id, id desc);
+-- One at a time.
+create unique index exports_running on exports (coalesce(org_id, '')) where status = 'running';
+create index exports_schedule on exports (schedule_id, id desc) where schedule_id is not null;
+create index exports_to_clear on exports (id)
+where cleared_at is null and (status in ('failed', 'canceled', 'expired'));
+create index exports_to_expire on exports (expires_at) where status = 'completed';
+create index exports_unfinished on exports (status, id) where status in ('queued', 'running');
+
+-- The files of an export, also those that are yet to be written. Number 0 is the manifest.
+create table export_files (
+  export_id text not null references exports,
+  n integer not null,
+  kind text not null,
+  -- Null: of the whole period.
+  day date,
+  -- The rows so far; after `written_at` all of them. A part without rows has no file.
+  rows bigint not null default 0,
+  bytes bigint,
+  sha256 text,
+  first_id text,
+  last_id text,
+  -- [{currency, type, rows, amount_nanos}]
+  sums jsonb,
+  written_at timestamptz,
+  constraint export_files_pkey primary key (export_id, n)
+);
+
+-- The entries of each wallet that belong to an export: those after `from_seq`, up to `to_seq`.
+create table export_wallets (
+  export_id text not null references exports,
+  wallet_id text not null,
+  org_id text not null,
+  from_seq bigint not null,
+  to_seq bigint not null,
+  constraint export_wallets_pkey primary key (export_id, wallet_id)
+);
+
+-- Rows that go on changing, as they stood when the export was made; gone once it has ended.
+create table export_rows (
+  export_id text not null,
+  kind text not null,
+  day date not null,
+  id text not null,
+  "row" jsonb not null,
+  constraint export_rows_pkey primary key (export_id, kind, day, id)
+);
+
+-- What identifies the folder that the API and the workers share: the text of its marker file.
+create table export_folder (
+  is_one boolean primary key default true check (is_one),
+  marker text not null
+);
+
+-- The number of a wallet's newest entry that was written before a moment, between two bounds.
+-- Entries of a wallet are written in the order of their numbers; if a clock was set back, days
+-- still share their bounds, so that each entry is of one day.
+create function seq_before(p_wallet_id text, p_time timestamptz, p_low bigint, p_high bigint)
+returns bigint language plpgsql stable as $$
+declare
+  v_low bigint := p_low;
+  v_high bigint := p_high;
+  v_middle bigint;
+begin
+  while v_low < v_high loop
+    v_middle := v_low + (v_high - v_low + 1) / 2;
+    if (select t.created_at < p_time from wallet_transactions t where t.wallet_id = p_wallet_id and t.seq = v_middle) then
+      v_low := v_middle;
+    else
+      v_high := v_middle - 1;
+    end if;
+  end loop;
+  return v_low;
+end $$;
+
+-- Exports of one organization are moved one after the other.
+create function lock_exports(p_org_id text) returns void language sql as $$
+  select pg_advisory_xact_lock(hashtextextended('exports of ' || coalesce(p_org_id, ''), 0))
+$$;
+
+-- Starts the oldest export that waits, unless one runs; its id. The caller holds lock_exports.
+create function start_next_export(p_org_id text) returns text language plpgsql as $$
+declare
+  v_id text;
+begin
+  update exports x set status = 'running', started_at = clock_timestamp(), progressed_at = clock_timestamp()
+  where x.id = (select q.id from exports q where q.org_id is not distinct from p_org_id and q.status = 'queued' order by q.id limit 1)
+    and not exists (select 1 from exports r where r.org_id is not distinct from p_org_id and r.status = 'running')
+  returning x.id into v_id;
+  if v_id is not null then
+    perform send_to_workflow(coalesce(p_org_id, 'platform'), 'exportJob', v_id, null, jsonb_build_object('export_id', v_id));
+  end if;
+  return v_id;
+end $$;
+
+----------------------------------------------------------------------------------------------------
 -- Who changed what
 ----------------------------------------------------------------------------------------------------
 
@@ -4772,7 +4952,10 @@ create table audit_events (
   -- What was changed; of a secret only that it was. Null: there was nothing before, or is nothing
   -- after.
   before jsonb,
-  after jsonb
+  after jsonb,
+  -- By it an export leaves out what is committed after its making. Events of before belong to this
+  -- migration's transaction.
+  transaction_id xid8 not null default pg_current_xact_id()
 );
 create index audit_events_org on audit_events (org_id, id desc);
 
@@ -4861,6 +5044,15 @@ execute function record_change('agent', 'id');
 create trigger exchange_rates_record after insert or delete or update on exchange_rates
 for each row
 execute function record_change('exchange_rate', 'currency');
+
+create trigger export_destinations_record after insert or delete or update on export_destinations
+for each row
+execute function record_change('export_destination', 'id');
+
+create trigger export_schedules_record after insert or delete or update of kinds, format, every,
+  lag_minutes, destination_id, archived_at on export_schedules
+for each row
+execute function record_change('export_schedule', 'id');
 
 create trigger gateway_configs_record after insert or delete or update on gateway_configs
 for each row

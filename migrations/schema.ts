@@ -35,6 +35,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
   { title: 'Refunds', files: ['0017', '0032'] },
   { title: 'Gateways', files: ['0018', '0066'] },
   { title: 'The proof', files: ['0007'] },
+  { title: 'Exports', files: ['0061', '0062', '0063'] },
   { title: 'Who changed what', files: ['0040', '0050'] },
   { title: 'Money for owners who are there', files: ['0041'] },
 ];

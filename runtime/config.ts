@@ -62,6 +62,8 @@ const tracing = {
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
   OTEL_TRACES_SAMPLER_ARG: z.coerce.number().min(0).max(1).optional(),
 };
+// Where files of exports go: one folder that the API and worker_export share.
+const folder = z.string().min(1).optional();
 const level = z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace']).default('info');
 
 // One row a variable: its type, and its default if one is safe. Addresses and secrets are never
@@ -75,6 +77,8 @@ const variables = {
       SVC_SECRETS_KEY: secrets_key,
       PAYMENT_HOSTS: hosts.default([]),
       PAYMENT_CA_FILES: list.default([]),
+      EXPORT_DIR: folder,
+      EXPORT_S3_ORIGINS: origins.default([]),
       API_PORT: port.default(8080),
       API_HOST: host,
       DATABASE_POOL_MAX: z.coerce.number().int().min(1).max(200).default(10),
@@ -119,6 +123,8 @@ const variables = {
     TEMPORAL_NAMESPACE: z.string().min(1).default('svc'),
     SVC_SECRETS_KEY: secrets_key,
     PAYMENT_HOSTS: hosts.default([]),
+    EXPORT_DIR: folder,
+    EXPORT_S3_ORIGINS: origins.default([]),
     WORKER_PORT: port.optional(),
     // While an API of before 1.5 is rolled back to: it does not sign the verdicts of tickets.
     ACCEPT_UNSIGNED_VERDICTS_UNTIL: z.iso
@@ -254,4 +260,12 @@ export function namedVariable(name: string): string | undefined {
  */
 export function cacheFolder(): string {
   return path.join(process.env.XDG_CACHE_HOME || path.join(homedir(), '.cache'), 'svc');
+}
+
+/**
+ * The client of object stores warns of the age of Node, as text between the lines of the log: not
+ * in this process.
+ */
+export function quietObjectStores(): void {
+  process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED = 'true';
 }

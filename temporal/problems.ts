@@ -1,12 +1,12 @@
 import type { OutboxCounts } from '../domain/outbox';
-import { API_VERSION, fitsWithApi } from '../runtime/version';
+import { fitsWithApi, unfitWords } from '../runtime/version';
 import type { WorkerName } from './queues';
 import type { QueueStatus, ScheduleStatus, TemporalStatus } from './status';
 
 // A task or message that nobody has taken for so long is a worker's trouble, not a busy minute.
 const LATE_SECONDS = 60;
 // Two runs of a schedule that runs each five minutes, or each night.
-const OVERDUE_HOURS = { reconcile: 0.25, audit: 50 } as const;
+const OVERDUE_HOURS = { reconcile: 0.25, audit: 50, exportUpkeep: 0.25 } as const;
 const HOUR_MS = 3_600_000;
 
 /** Plain words for an operator: what is wrong, and what to do. Empty while all is well. */
@@ -47,7 +47,7 @@ function queueProblems(name: WorkerName, queue: QueueStatus): string[] {
     ...odd.map(({ identity, version }) =>
       version === null
         ? `${identity} polls ${task_queue} and says no version: it is older than 1.5.`
-        : `${identity} polls ${task_queue}; API ${API_VERSION} works with workers of its own minor version and the one before, not with ${version}.`,
+        : `${identity} polls ${task_queue}. ${unfitWords('workers', version)}`,
     ),
     ...(oldest_task_age_seconds > LATE_SECONDS
       ? [`A task of ${task_queue} has waited for ${oldest_task_age_seconds} s.`]

@@ -9,12 +9,13 @@ import {
 import * as outbox from '../domain/outbox';
 import type { Db } from '../domain/sql';
 
-export const schedule_ids = ['reconcile', 'audit'] as const;
+export const schedule_ids = ['reconcile', 'audit', 'exportUpkeep'] as const;
 export type ScheduleId = (typeof schedule_ids)[number];
 
 interface Schedule {
   id: ScheduleId;
   spec: ScheduleSpec;
+  task_queue: 'lifecycle' | 'export';
   summary: string;
   /** Runs once as it is made. */
   at_once: boolean;
@@ -23,6 +24,7 @@ interface Schedule {
 const audit: Schedule = {
   id: 'audit',
   spec: { calendars: [{ hour: 3, minute: 30 }] },
+  task_queue: 'lifecycle',
   summary: 'Proves the whole ledger, each night at 03:30 UTC',
   at_once: false,
 };
@@ -30,8 +32,17 @@ const audit: Schedule = {
 const reconcile: Schedule = {
   id: 'reconcile',
   spec: { intervals: [{ every: '5 minutes' }] },
+  task_queue: 'lifecycle',
   summary: 'Gives orphan holds, tickets and payments their workflow again, forgets old answers',
   at_once: true,
+};
+
+const exportUpkeep: Schedule = {
+  id: 'exportUpkeep',
+  spec: { intervals: [{ every: '5 minutes' }] },
+  task_queue: 'export',
+  summary: 'Deletes files of exports past their time, gives orphan exports their workflow again',
+  at_once: false,
 };
 
 /**
@@ -41,6 +52,7 @@ const reconcile: Schedule = {
  */
 export async function makeSchedules(client: Client, db: Db): Promise<number> {
   await make(client, audit);
+  await make(client, exportUpkeep);
   if (await isThere(client, reconcile)) return 0;
   const count = await outbox.resendUnfinished(db);
   await make(client, reconcile);
@@ -53,7 +65,7 @@ export async function makeSchedules(client: Client, db: Db): Promise<number> {
  */
 export async function bringSchedules(client: Client, db: Db): Promise<number> {
   const count = await makeSchedules(client, db);
-  for (const schedule of [audit, reconcile]) {
+  for (const schedule of [audit, reconcile, exportUpkeep]) {
     const { spec, policies, action } = definition(schedule);
     await client.schedule
       .getHandle(schedule.id)
@@ -79,7 +91,7 @@ async function isThere(client: Client, { id }: Schedule): Promise<boolean> {
 }
 
 /** A schedule runs the workflow of its own name. */
-function definition({ id, spec, summary, at_once }: Schedule) {
+function definition({ id, spec, task_queue, summary, at_once }: Schedule) {
   return {
     scheduleId: id,
     spec,
@@ -88,7 +100,7 @@ function definition({ id, spec, summary, at_once }: Schedule) {
       type: 'startWorkflow',
       workflowType: id,
       workflowId: id,
-      taskQueue: 'lifecycle',
+      taskQueue: task_queue,
       staticSummary: summary,
     },
     state: { triggerImmediately: at_once },

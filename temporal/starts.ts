@@ -3,6 +3,7 @@ import {
   TypedSearchAttributes,
   type UpdateDefinition,
 } from '@temporalio/common';
+import * as exports from '../domain/exports/exports';
 import * as rollouts from '../domain/gateways/rollouts';
 import * as tickets from '../domain/ledger/tickets';
 import * as refunds from '../domain/payments/refunds';
@@ -19,6 +20,7 @@ interface UpdatesOf {
   costTicket: typeof workflows.decide;
   paymentSession: typeof workflows.approval | typeof workflows.confirm | typeof workflows.cancel;
   paymentRefund: typeof workflows.refundResult;
+  exportJob: never;
   configRollout: never;
 }
 
@@ -75,6 +77,11 @@ const kinds: Record<WorkflowName, Kind> = {
     task_queue: 'payments',
     summary: (db, { workflow_id }) => refunds.summary(db, workflow_id),
     is_wanted: (db, { workflow_id }) => refunds.isPending(db, workflow_id),
+  },
+  exportJob: {
+    task_queue: 'export',
+    summary: (db, { workflow_id }) => exports.summary(db, workflow_id),
+    is_wanted: (db, { workflow_id }) => exports.isUnfinished(db, workflow_id),
   },
   configRollout: {
     task_queue: 'config',

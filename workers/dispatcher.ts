@@ -1,11 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import type { Knex } from 'knex';
+import { nextDueIn } from '../domain/outbox';
 import type { Logger } from '../runtime/log';
 import { openListener } from '../runtime/notices';
 import { dispatchDue, SEND_PACE_MS } from '../temporal/outbox';
 
-const SWEEP_MS = 1_000;
+// Beside the notices, which say of each message that is new. What waits to be sent again is due at
+// a time that is known.
+const SWEEP_MS = 5_000;
+const RETRY_MS = 1_000;
 
 interface DispatcherParts {
   db: Knex;
@@ -23,19 +27,27 @@ export function openDispatcher({ db, database_url, client, log }: DispatcherPart
   let pausing = new AbortController();
   const wakeUp = () => pausing.abort();
   const listener = openListener({ database_url, channel: 'outbox', log }, wakeUp);
-  const pause = (ms: number) => {
-    pausing = new AbortController();
-    return sleep(ms, undefined, { signal: pausing.signal }).catch(() => undefined);
+  const pause = (ms: number, { signal }: AbortController) =>
+    sleep(ms, undefined, { signal }).catch(() => undefined);
+  /** Milliseconds until there may be more to send. */
+  const sendDue = async () => {
+    try {
+      const sent = await dispatchDue(db, client, log);
+      // A notice cuts the sweep's pause short, never the pace: a burst must not flood Temporal.
+      await sleep(sent * SEND_PACE_MS);
+      if (sent > 0) return 0;
+      const left_ms = (await nextDueIn(db)) ?? SWEEP_MS;
+      return Math.min(SWEEP_MS, Math.max(SEND_PACE_MS, left_ms));
+    } catch (error) {
+      log.warn({ err: error }, 'the outbox could not be read');
+      return RETRY_MS;
+    }
   };
   const running = (async () => {
     while (!is_closing) {
-      const sent = await dispatchDue(db, client, log).catch((error) => {
-        log.warn({ err: error }, 'the outbox could not be read');
-        return 0;
-      });
-      // A notice cuts the sweep's pause short, never the pace: a burst must not flood Temporal.
-      await sleep(sent * SEND_PACE_MS);
-      await pause(sent > 0 ? 0 : SWEEP_MS);
+      // From here on a notice cuts the pause that comes: what it tells of may be read too late now.
+      pausing = new AbortController();
+      await pause(await sendDue(), pausing);
     }
   })();
   return {

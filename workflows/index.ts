@@ -2,6 +2,8 @@
 export { audit } from './audit';
 export { configRollout, wakeRollout } from './config-rollout';
 export { costTicket, decide, resolved } from './cost-ticket';
+export { canceled, exportJob } from './export-job';
+export { exportUpkeep } from './export-upkeep';
 export { paymentRefund, refundResult } from './payment-refund';
 export { approval, cancel, confirm, paymentSession, providerEvent } from './payment-session';
 export { reconcile } from './reconcile';

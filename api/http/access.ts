@@ -7,7 +7,7 @@ import { isPlatformAdmin } from '../../domain/people/rights';
 import { type Permission, rolePermissions } from '../../domain/people/roles';
 import type { Db } from '../../domain/sql';
 import type { VerifyJwt } from '../../runtime/jwt';
-import { fitsWithApi } from '../../runtime/version';
+import { fitsWithApi, unfitWords } from '../../runtime/version';
 import type { Keyring } from '../ledger/keyring';
 
 /**
@@ -95,7 +95,7 @@ export const controlPlane: Access = {
   },
 };
 
-/** The same for a batch, whose items have the key looked at in their own transaction. */
+/** The same for what has the key looked at itself: a batch in its own transaction. */
 export const controlPlaneOfBatch: Access = {
   ...controlPlane,
   remembered: (http, { keys }) => {
@@ -218,8 +218,5 @@ function denied(message: string): AppError {
 export function requireGatewayVersion(http: Context): void {
   const version = http.get('x-svc-gateway-version');
   if (version === '' || fitsWithApi(version)) return;
-  throw new AppError(
-    'version_not_supported',
-    `API 1.5 works with gateways 1.4 and 1.5, not with ${version}.`,
-  );
+  throw new AppError('version_not_supported', unfitWords('gateways', version));
 }

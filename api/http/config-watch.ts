@@ -48,9 +48,9 @@ interface WatchParts {
 export type ConfigWatch = ReturnType<typeof openConfigWatch>;
 
 /**
- * The questions for configurations that wait at this process. PostgreSQL notifies of a change, which
- * is then read once for all of them; none of them holds a connection, and none costs anything while
- * nothing changes. A notice that is lost is made up for at the end of each wait.
+ * The questions for configurations that wait at this process. PostgreSQL notifies of a change,
+ * which is then read once for all of them; none of them holds a connection, and none costs anything
+ * while nothing changes. A notice that is lost is made up for at the end of each wait.
  */
 export function openConfigWatch({ db, database_url, log }: WatchParts) {
   const waiters = new Set<Waiter>();

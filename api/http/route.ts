@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import type { Secrets } from '../../domain/secrets';
 import { type Db, withRetry } from '../../domain/sql';
+import type { TargetOf } from '../../exports/open';
 import type { ProviderOf } from '../../payment-providers/configured';
 import type { Logger } from '../../runtime/log';
 import { addToLine } from '../../runtime/request-log';
@@ -37,6 +38,10 @@ export interface Ctx {
   providerOf: ProviderOf;
   /** Hosts where payment providers may be, beside their own: `PAYMENT_HOSTS`. */
   payment_hosts: readonly string[];
+  /** Where files of exports are. */
+  exportTargetOf: TargetOf;
+  /** The object stores that exports may go to: EXPORT_S3_ORIGINS. */
+  s3_origins: readonly string[];
   event_streams: EventStreams;
   config_watch: ConfigWatch;
   /** True once the process stops. */
@@ -137,6 +142,8 @@ export interface Connections extends Pick<Sources, 'jwt'> {
   payment_hosts: readonly string[];
   /** Who may sign the certificates of webhooks, beside public authorities: `PAYMENT_CA_FILES`. */
   payment_authorities?: readonly X509Certificate[] | undefined;
+  exportTargetOf: TargetOf;
+  s3_origins: readonly string[];
   event_streams: EventStreams;
   config_watch: ConfigWatch;
   isDraining: () => boolean;
@@ -201,6 +208,8 @@ async function answer(
     secrets,
     providerOf: connections.providerOf,
     payment_hosts: connections.payment_hosts,
+    exportTargetOf: connections.exportTargetOf,
+    s3_origins: connections.s3_origins,
     event_streams: connections.event_streams,
     config_watch: connections.config_watch,
     isDraining: connections.isDraining,

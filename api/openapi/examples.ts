@@ -27,6 +27,13 @@ const pages = {
 };
 const payment_session_id = 'pay_01a220a951b74a2a9f5d5c6a01dad19e';
 
+const period = {
+  kinds: ['statement', 'ledger', 'requests'],
+  from: '2026-06-01',
+  to: '2026-07-01',
+  format: 'csv',
+};
+
 /** By field, for routes that need no more than their required ones. */
 export const values: Record<string, unknown> = {
   org_id,
@@ -136,6 +143,16 @@ export const bodies: Record<string, object> = {
     held: 0,
     counts: { finished: 812, own_5xx: 0, upstream_5xx: 1, refused: 3, lost_reports: 0 },
   },
+  'post /v1/exports': period,
+  'post /v1/export-destinations': {
+    endpoint: 'https://s3.eu-central-1.amazonaws.com',
+    region: 'eu-central-1',
+    bucket: 'acme-exports',
+    access_key_id: 'AKIA...',
+    secret_access_key: 'as-the-store-shows-it',
+  },
+  'post /v1/admin/exports': period,
+  'post /v1/export-schedules': { kinds: ['statement', 'requests'], every: 'month', format: 'csv' },
   'post /v1/gateway/keys/verify': { key: 'svc_gk_...' },
   'post /v1/gateway/wallets/reserve': reserve,
   'post /v1/gateway/wallets/settle': settle,

@@ -211,6 +211,15 @@ const help: Record<string, string> = {
   body: 'What that route takes.',
   cost: 'What it cost, in organization currency.',
   responses: 'How many answers it was.',
+  // Exports.
+  kinds: 'What to write; events and audit_log need events:read too.',
+  from: 'From this time on.',
+  to: 'Before this time, which must not lie in the future; at most 13 months after from.',
+  format: 'jsonl and csv are compressed with gzip.',
+  bucket: 'Name of the bucket.',
+  every: 'How long its windows are.',
+  lag_minutes: 'Each window is exported so long after its end.',
+  n: 'Number of the file; 0 is the manifest.',
 };
 
 /** The same schema with a description for each field that has none, at every depth. */
@@ -238,6 +247,9 @@ function deeper(value: unknown): unknown {
 
 // The object that `/v1/<noun>/{id}` names.
 const nouns: Record<string, string> = {
+  'export-schedules': 'Id of the schedule: GET /v1/export-schedules.',
+  'export-destinations': 'Id of the destination: GET /v1/export-destinations.',
+  exports: 'Id of the export: GET /v1/exports.',
   outbox: 'Id of a message: GET /v1/admin/outbox.',
   'config-rollouts': 'Id of the rollout: GET /v1/admin/config-rollouts.',
   wallets: 'Id of the wallet: GET /v1/wallets.',

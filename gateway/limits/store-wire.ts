@@ -9,6 +9,15 @@ const NEAR = 0.2;
 // used, so that the limit is never exceeded.
 const AHEAD = 0.05;
 
+// So many sync intervals after the store was emptied, each gateway has reported again.
+const WARM_UP_INTERVALS = 3;
+const WARM_UP_MS_MAX = 1_000;
+
+/** How long a store that was emptied decides nothing. */
+export function warmUpMs(sync_interval_ms: number): number {
+  return Math.min(sync_interval_ms * WARM_UP_INTERVALS, WARM_UP_MS_MAX);
+}
+
 type Answer = readonly (string | number)[];
 const MEMBERS = 3;
 

@@ -19,6 +19,7 @@ import {
   takeAnswer,
   takeBack,
   takeOthers,
+  warmUpMs,
   wasGranted,
 } from './store-wire';
 import { slotOf } from './windows';
@@ -31,15 +32,19 @@ export interface StoreSettings {
   local_fallback: boolean;
 }
 
+interface Given {
+  log: Logger;
+  clock: () => number;
+  buckets: Pick<Buckets, 'all' | 'leases'>;
+  patience_ms?: number | undefined;
+}
+
 export type StoreState = 'opening' | 'up' | 'down';
 
 const PROBE_MS = 250;
 // How often the leases of calls under way are reported again.
 const RENEW_MS = 5_000;
 const CHUNK = 100;
-// So many sync intervals after the store was emptied, each gateway has reported again.
-const WARM_UP_INTERVALS = 3;
-const WARM_UP_MS_MAX = 1_000;
 
 /** The shared counters, in a Redis; store-script.ts states the algorithm and its limits. */
 export class SharedStore {
@@ -50,7 +55,7 @@ export class SharedStore {
   private readonly log: Logger;
   private readonly clock: () => number;
   /** The live counters, for when the store has lost its own. */
-  private readonly buckets: Pick<Buckets, 'all' | 'leases'>;
+  private readonly buckets: Given['buckets'];
   private readonly dirty = new Set<Bucket>();
   /** Counters that may count more than was reported. */
   private readonly ahead = new Set<Bucket>();
@@ -67,17 +72,9 @@ export class SharedStore {
   private flushed = Promise.resolve();
   private renew_at = 0;
 
-  constructor(
-    settings: StoreSettings,
-    given: {
-      log: Logger;
-      clock: () => number;
-      buckets: Pick<Buckets, 'all' | 'leases'>;
-      patience_ms?: number | undefined;
-    },
-  ) {
+  constructor(settings: StoreSettings, given: Given) {
     this.settings = settings;
-    this.warm_up_ms = Math.min(settings.sync_interval_ms * WARM_UP_INTERVALS, WARM_UP_MS_MAX);
+    this.warm_up_ms = warmUpMs(settings.sync_interval_ms);
     this.log = given.log;
     this.clock = given.clock;
     this.buckets = given.buckets;
@@ -132,7 +129,7 @@ export class SharedStore {
     });
     if (isUndecided(answer)) {
       for (const question of asked) this.leave(question);
-      // The others read what was reported of these questions: it must be gone before they ask again.
+      // What was reported of these questions must be gone before the others ask again.
       this.flushSoon();
       return this.admit(checks, this.now());
     }

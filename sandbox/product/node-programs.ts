@@ -23,6 +23,12 @@ export function serverProgram({ ready_url, ...script }: Script & { ready_url: st
   return nodeProgram(script, () => isOk(ready_url));
 }
 
+/**
+ * Memory that many threads have freed stays with the C library, by heaps of each. Two heaps are
+ * enough for the SDK's threads, and a worker is 36 MB smaller.
+ */
+export const few_heaps = { MALLOC_ARENA_MAX: '2' };
+
 /** A Temporal worker of ours, ready when the server has seen it ask for work. */
 export function workerProgram(
   script: Script & { to: TemporalAddress; task_queue: string },
@@ -36,7 +42,8 @@ export function workerProgram(
   const prepare = async () => {
     before = new Set(await pollersOf(to, task_queue).catch(() => []));
   };
-  return { ...nodeProgram(script, fresh), prepare };
+  const program = nodeProgram({ ...script, env: { ...few_heaps, ...script.env } }, fresh);
+  return { ...program, prepare };
 }
 
 /** True if an address answers 200. */

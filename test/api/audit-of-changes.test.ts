@@ -40,6 +40,11 @@ const elsewhere = [
   'post /v1/payments/capture-order',
   'post /v1/admin/payments/refund',
   'post /v1/admin/payments/:id/resolve',
+  // An export says itself who made it; a destination is recorded after its probe.
+  'post /v1/exports',
+  'post /v1/admin/exports',
+  'delete /v1/exports/:id',
+  'post /v1/export-destinations',
 ];
 
 const changing = routes.filter(

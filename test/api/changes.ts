@@ -172,7 +172,29 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
       actions: ['outbox.retried'],
     },
     'delete /v1/admin/gateway-config': { actions: ['gateway_config.created'] },
+    'post /v1/export-schedules': { body: schedule, actions: ['export_schedule.created'] },
+    'delete /v1/export-schedules/:id': {
+      of: () => made('/v1/export-schedules', schedule),
+      actions: ['export_schedule.ended'],
+    },
+    'delete /v1/export-destinations/:id': {
+      of: () => destination(db, tenant.org_id),
+      actions: ['export_destination.ended'],
+    },
   };
+}
+
+const schedule = { kinds: ['ledger'], every: 'day' };
+
+/** A bucket that nobody writes to. */
+async function destination(db: Db, org_id: string): Promise<string> {
+  const id = `dest_${randomUUID()}`;
+  await db('export_destinations').insert({
+    ...{ id, org_id, endpoint: 'https://s3.example.com', region: 'eu-central-1', bucket: 'acme' },
+    credentials: {},
+    created_by: 'key_x',
+  });
+  return id;
 }
 
 /** A message that was given up; nobody sends it before it is due, in a year. */

@@ -121,6 +121,19 @@ export const rows = read(`
   get /v1/admin/workers/status                                  401 401 403 403 403 403 403 200 403 401 401
   get /v1/admin/outbox                                          401 401 403 403 403 403 403 200 403 401 401
   post /v1/admin/outbox/:id/retry                               401 401 403 403 403 403 403 200 403 401 401
+  post /v1/exports                                              401 401 403 403 201 201 404 201 403 401 401
+  get /v1/exports                                               401 401 403 403 200 200 404 200 403 401 401
+  post /v1/admin/exports                                        401 401 403 403 403 403 403 201 403 401 401
+  get /v1/admin/exports                                         401 401 403 403 403 403 403 200 403 401 401
+  get /v1/exports/:id                                           401 401 403 403 200 200 404 200 403 401 401
+  delete /v1/exports/:id                                        401 401 403 403 200 200 404 200 403 401 401
+  get /v1/exports/:id/files/:n                                  401 401 403 403 404 404 404 404 403 401 401
+  post /v1/export-destinations                                  401 401 403 403 422 422 404 422 403 401 401
+  post /v1/export-schedules                                     401 401 403 403 201 201 404 201 403 401 401
+  get /v1/export-schedules                                      401 401 403 403 200 200 404 200 403 401 401
+  delete /v1/export-schedules/:id                               401 401 403 403 200 200 404 200 403 401 401
+  get /v1/export-destinations                                   401 401 403 403 200 200 404 200 403 401 401
+  delete /v1/export-destinations/:id                            401 401 403 403 200 200 404 200 403 401 401
 `);
 
 function read(table: string): Record<string, string> {

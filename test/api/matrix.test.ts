@@ -1,9 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { request } from 'undici';
 import { type Permission, rolePermissions } from '../../domain/people/roles';
 import * as tokens from '../../domain/people/tokens';
+import { markFolder } from '../../exports/folder';
 import { root } from '../../runtime/root';
 import { makeTenant, serve, type Tenant } from '../support/api';
 import { makeKey, platformKey } from '../support/keys';
@@ -37,12 +40,15 @@ let close: () => Promise<void>;
 let tenant: Tenant;
 let platform: string;
 let reservation_id: string;
+let export_dir: string;
 const keys: Record<string, string | undefined> = {};
 
 beforeAll(async () => {
   world = await openTicketWorld();
   const { db, temporal } = world;
-  ({ url, close } = await serve({ db, temporal }));
+  export_dir = await mkdtemp(path.join(tmpdir(), 'svc-matrix-'));
+  await markFolder({ db, dir: export_dir });
+  ({ url, close } = await serve({ db, temporal, export_dir }));
   tenant = await makeTenant(db);
   const { org_id, member_id: user_id } = tenant;
   const other = await makeTenant(db);
@@ -73,6 +79,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await close();
   await world.close();
+  await rm(export_dir, { recursive: true });
 });
 
 test('every route of openapi.json has a row, and no row is left over', () => {
@@ -131,6 +138,8 @@ async function given({ name, route }: Route): Promise<Given> {
     [/payments\/(sessions\/)?:id/, newSession],
     [/reservations\/:id/, async () => reservation_id],
     [/events\/:id/, newestEvent],
+    [/exports\/:id$/, newExport],
+    [/files\/:n/, async () => '0'],
     [/tokens\/:name/, newKey],
     [/:provider$/, async () => 'payment_provider_b'],
   ];
@@ -161,8 +170,38 @@ const bodies: Record<string, () => Promise<object>> = {
   }),
   'post /v1/admin/payments/:id/resolve': async () => ({ action: 'close', reason: 'test' }),
   'post /v1/admin/settlement-excess/:id': async () => ({ action: 'drop' }),
+  'post /v1/exports': async () => period,
+  'post /v1/admin/exports': async () => period,
+  // No object store is listed here.
+  'post /v1/export-destinations': async () => ({
+    endpoint: 'https://s3.example.com',
+    region: 'eu-central-1',
+    bucket: 'acme',
+    access_key_id: 'unknown',
+    secret_access_key: 'unknown',
+  }),
   'post /v1/gateway/wallets/reserve': async () => reserveBody(tenant.org_id, 1),
 };
+
+const period = { kinds: ['ledger'], from: '2026-06-01', to: '2026-06-02' };
+
+/** An export of the tenant that was canceled. */
+async function newExport(): Promise<string> {
+  const [made] = await world
+    .db('exports')
+    .insert({
+      org_id: tenant.org_id,
+      kinds: ['ledger'],
+      format: 'csv',
+      from_time: period.from,
+      to_time: period.to,
+      status: 'canceled',
+      snapshot: '1:1:',
+      created_by: tenant.member_id,
+    })
+    .returning('id');
+  return made.id;
+}
 
 async function newTicket(): Promise<string> {
   const poor = { team_id: undefined, estimated_prompt_tokens: 9_000_000_000 };

@@ -13,14 +13,15 @@ const house: Record<string, string> = {
   runtime: 'domain',
   'payment-providers': 'domain runtime',
   migrations: 'runtime',
-  activities: 'domain payment-providers',
+  exports: 'domain runtime',
+  activities: 'domain exports payment-providers',
   workflows: 'activities domain', // Types only: the bundle's own test says so.
   temporal: 'domain runtime workflows', // Of workflows only types.
   gateway: 'domain runtime',
-  api: 'domain gateway/config migrations payment-providers runtime temporal',
-  workers: 'activities domain runtime temporal workflows',
+  api: 'domain exports gateway/config migrations payment-providers runtime temporal',
+  workers: 'activities domain exports runtime temporal workflows',
   sandbox: 'domain gateway/config migrations runtime temporal',
-  bench: 'api domain gateway migrations runtime sandbox temporal',
+  bench: 'activities api domain exports gateway migrations runtime sandbox temporal',
 };
 
 /** The rooms of the gateway, lowest first. */
@@ -65,7 +66,8 @@ const api: Record<string, string> = {
   openapi: 'http table',
   app: 'http ledger openapi table',
   main: 'app http ledger',
-  admin: '',
+  'admin-exports': '',
+  admin: 'admin-exports',
 };
 
 /** The rooms of the domain. */
@@ -89,6 +91,7 @@ const domain: Record<string, string> = {
   'stored-answers': 'errors sql',
   people: 'digest errors pages sql trace',
   ledger: 'audit-events errors events ids money pages secrets sql trace',
+  exports: 'errors ids money pages people secrets sql',
   payments: 'audit-events errors ledger money pages secrets sql',
 };
 

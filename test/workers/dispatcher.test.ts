@@ -63,3 +63,35 @@ test("all the tickets that one organization may have open do not keep another or
   );
   expect(row?.parked).toBe(0);
 }, 120_000);
+
+test('a message that was not taken goes again once it is due, and one that comes meanwhile goes at once', async () => {
+  const { db, client } = world;
+  const tenant = await makeTenant(db);
+  const isStarted = (id: string) =>
+    client.workflow
+      .getHandle(id)
+      .describe()
+      .then(
+        () => true,
+        () => false,
+      );
+  const { ticket_id } = await makeShort(world, 10, {}, tenant);
+  await until(() => isStarted(ticket_id));
+  // As a try that failed leaves it: no notice says when its pause is over.
+  const [late] = await many<{ id: bigint }>(
+    db,
+    `insert into outbox (org_id, workflow, workflow_id, input, attempts, next_at)
+     values (:org_id, 'costTicket', :ticket_id, jsonb_build_object('ticket_id', :ticket_id::text), 1,
+       clock_timestamp() + interval '700 milliseconds')
+     returning id`,
+    { org_id: tenant.org_id, ticket_id },
+  );
+  const other = await makeShort(world, 10, {}, tenant);
+  const since = performance.now();
+  await until(() => isStarted(other.ticket_id));
+  const isGone = async () =>
+    (await many(db, 'select 1 from outbox where id = :id', { id: late?.id })).length === 0;
+  await until(isGone);
+  // Well before the next sweep.
+  expect(performance.now() - since).toBeLessThan(3_000);
+});

@@ -100,6 +100,10 @@ const listed: Record<string, { path: () => string; table: string; key: () => str
   ),
   '/v1/admin/config-rollouts': adminList('/v1/admin/config-rollouts', 'config_rollouts'),
   '/v1/admin/outbox': adminList('/v1/admin/outbox', 'outbox'),
+  '/v1/exports': ownList(() => '/v1/exports', 'exports'),
+  '/v1/admin/exports': adminList('/v1/admin/exports', 'exports'),
+  '/v1/export-schedules': ownList(() => '/v1/export-schedules', 'export_schedules'),
+  '/v1/export-destinations': ownList(() => '/v1/export-destinations', 'export_destinations'),
   '/v1/audit-events': ownList(() => '/v1/audit-events', 'audit_events'),
 };
 
@@ -134,8 +138,47 @@ async function addSessions(): Promise<void> {
     });
 }
 
+async function addExports(): Promise<void> {
+  for (let n = 0; n < 7; n += 1)
+    await db('exports').insert({
+      org_id: tenant.org_id,
+      kinds: ['ledger'],
+      format: 'csv',
+      from_time: '2026-06-01',
+      to_time: '2026-06-02',
+      status: 'canceled',
+      snapshot: '1:1:',
+      created_by: tenant.member_id,
+    });
+}
+
+async function addDestinations(): Promise<void> {
+  for (let n = 0; n < 7; n += 1) {
+    await db('export_schedules').insert({
+      org_id: tenant.org_id,
+      kinds: ['ledger'],
+      format: 'csv',
+      every: 'day',
+      lag_minutes: 60,
+      window_from: new Date(),
+      created_by: tenant.member_id,
+    });
+    await db('export_destinations').insert({
+      id: `dest_${n}`,
+      org_id: tenant.org_id,
+      endpoint: 'https://s3.example.com',
+      region: 'eu-central-1',
+      bucket: `acme-${n}`,
+      credentials: {},
+      created_by: tenant.member_id,
+    });
+  }
+}
+
 test('pages of three as of the newest time that a list shows repeat no row and skip none', async () => {
   await addSessions();
+  await addExports();
+  await addDestinations();
   const seen: Record<string, number> = {};
   for (const [name, { path, table, key }] of Object.entries(listed)) {
     // What a client read as the newest `created_at`: milliseconds.

@@ -1,15 +1,15 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
-import * as configs from '../domain/gateways/configs';
-import { openDatabase } from '../runtime/database';
-import { freePorts } from '../sandbox/processes/ports';
-import type { BenchCluster } from './cluster';
-import { cpuMs } from './cpu';
-import { seedHotWallet } from './ledger';
-import { end, startScript, waitFor } from './programs';
-import type { Row } from './row';
-import { seedKeys } from './seed';
+import * as configs from '../../domain/gateways/configs';
+import { openDatabase } from '../../runtime/database';
+import { freePorts } from '../../sandbox/processes/ports';
+import type { BenchCluster } from '../cluster';
+import { cpuMs } from '../cpu';
+import { seedHotWallet } from '../ledger';
+import { end, startScript, waitFor } from '../programs';
+import type { Row } from '../row';
+import { seedKeys } from '../seed';
 
 const GATEWAYS = 200;
 const WAIT_MS = 25_000;

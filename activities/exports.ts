@@ -1,0 +1,176 @@
+import { AppError, isErrorCode } from '../domain/errors';
+import * as exports from '../domain/exports/exports';
+import { columnsOf } from '../domain/exports/kinds';
+import { fileName, folderOf, manifestText } from '../domain/exports/manifest';
+import { type Part, pagesOf } from '../domain/exports/parts';
+import * as schedules from '../domain/exports/schedules';
+import * as steps from '../domain/exports/steps';
+import { type Db, withRetry } from '../domain/sql';
+import { atTarget, type TargetOf } from '../exports/open';
+import type { ExportTarget } from '../exports/target';
+import { digestOf, writePart, writeText } from '../exports/write';
+
+interface Ref {
+  export_id: string;
+}
+
+/** How an export stands, and the line that operators read. */
+export interface ExportProgress {
+  status: exports.ExportStatus;
+  summary: string;
+}
+
+/** What a step hears from whoever runs it. */
+export interface Life {
+  /** Distinct for each try of a step: two of them never write one draft. */
+  attempt: string;
+  /** Throws once the step is to stop. */
+  requireLife: () => void;
+  /** Aborted then. */
+  signal: AbortSignal;
+}
+
+const FULL =
+  'There is no room for the files of this export on the disk of worker_export. Make some, then ask for it again.';
+
+/** The steps of exports. Each can be run again at any time: a file that is written stays so. */
+export function createExportSteps(db: Db, targetOf: TargetOf) {
+  return {
+    /** The numbers of the files that are yet to be written. */
+    async beginExport({ export_id }: Ref) {
+      const parts = await steps.unwritten(db, export_id);
+      return { parts, ...(await progressOf(db, export_id)) };
+    },
+
+    /** Writes a file, unless it is written or its export has ended. */
+    async writeExportPart({ export_id, n }: Ref & { n: number }, life: Life) {
+      const part = await steps.partOf(db, export_id, n);
+      if (part !== undefined) await writeFile(db, targetOf, part, life);
+      return progressOf(db, export_id);
+    },
+
+    /** Writes the manifest, and with it ends the export. */
+    async finishExport({ export_id }: Ref, life: Life): Promise<ExportProgress> {
+      const { status } = await steps.placeOf(db, export_id);
+      if (status === 'running') {
+        await writeManifest(db, targetOf, export_id, life);
+        await withRetry(() => steps.complete(db, export_id));
+      }
+      return progressOf(db, export_id);
+    },
+
+    /** Records that an export failed, and why, unless it has ended already. */
+    async failExport({ export_id, code, message }: Ref & { code: string; message: string }) {
+      // What is no error of ours is a bug, and none of its words are shown.
+      const reason = isErrorCode(code)
+        ? { code, message }
+        : { code: 'internal_error' as const, message: 'Something unexpected went wrong.' };
+      await withRetry(() => steps.fail(db, export_id, reason));
+      return progressOf(db, export_id);
+    },
+
+    /** Deletes the files of an export that has ended without being completed. */
+    async clearExport({ export_id }: Ref): Promise<void> {
+      await clear(db, targetOf, await steps.placeOf(db, export_id));
+    },
+
+    /**
+     * Deletes the files of exports past their time; how many exports were tried, and which of them
+     * failed: the store of one keeps the files of no other.
+     */
+    async expireExports({ limit }: { limit: number }) {
+      const due = await steps.toClear(db, limit);
+      const failed: string[] = [];
+      for (const place of due)
+        await clear(db, targetOf, place).catch((error) =>
+          failed.push(`${place.export_id}: ${error}`),
+        );
+      return { tried: due.length, failed };
+    },
+
+    /** How many exports of schedules were made. */
+    runExportSchedules: ({ limit }: { limit: number }) => schedules.run(db, limit),
+
+    /** How many exports that nobody works on were given their workflow again. */
+    adoptOrphanExports: ({ limit }: { limit: number }) => steps.adoptOrphans(db, limit),
+  };
+}
+
+async function progressOf(db: Db, export_id: string): Promise<ExportProgress> {
+  const { status } = await exports.get(db, export_id, undefined);
+  return { status, summary: await exports.summary(db, export_id) };
+}
+
+async function writeFile(db: Db, targetOf: TargetOf, part: Part, life: Life): Promise<void> {
+  const { export_id, n, kind } = part;
+  const place = await steps.placeOf(db, export_id);
+  const name = `${folderOf({ ...part, id: export_id })}/${fileName(part, place.format)}`;
+  const onPage = async (rows: number) => {
+    life.requireLife();
+    if (!(await steps.progress(db, { export_id, n, rows }))) throw new Stopped();
+  };
+  await published(await targetOf(place), { name, ...life }, async (file) => {
+    const { format } = place;
+    const pages = pagesOf(db, part);
+    const made = await writePart({ file, format, columns: columnsOf(kind), pages, onPage });
+    return { ...made, record: () => steps.written(db, part, made) };
+  });
+}
+
+async function writeManifest(
+  db: Db,
+  targetOf: TargetOf,
+  export_id: string,
+  life: Life,
+): Promise<void> {
+  const left = await steps.unwritten(db, export_id);
+  if (left.length > 0) throw new Error(`${left.length} files of ${export_id} are not written.`);
+  const made = await exports.get(db, export_id, undefined);
+  const text = manifestText(made, await exports.filesOf(db, export_id));
+  const name = `${folderOf(made)}/${fileName({ kind: 'manifest', day: null }, made.format)}`;
+  const target = await targetOf(await steps.placeOf(db, export_id));
+  await published(target, { name, ...life }, async (file) => {
+    await writeText(file, text);
+    const written = { rows: 0, first_id: null, last_id: null, sums: [], ...(await digestOf(file)) };
+    return { ...written, record: () => steps.written(db, { export_id, n: 0 }, written) };
+  });
+}
+
+/** What was written to a draft; `record` notes it once it has its name. */
+type Drafted = Pick<steps.Written, 'sha256'> & { record: () => Promise<unknown> };
+
+/** Writes a draft, gives it its name and records it; a draft that is not published is deleted. */
+function published(
+  target: ExportTarget,
+  { name, attempt, signal }: Life & { name: string },
+  write: (draft: string) => Promise<Drafted>,
+): Promise<void> {
+  return atTarget(target, async () => {
+    const draft = await target.draft(name, attempt);
+    try {
+      const { sha256, record } = await write(draft);
+      if (sha256 !== null) await target.publish(draft, name, sha256, signal);
+      await record();
+    } catch (error) {
+      if (!(error instanceof Stopped)) throw known(error);
+    } finally {
+      await target.discard(draft);
+    }
+  });
+}
+
+async function clear(db: Db, targetOf: TargetOf, place: steps.Place): Promise<void> {
+  if (!['failed', 'canceled', 'expired'].includes(place.status)) return;
+  const folder = folderOf({ ...place, id: place.export_id });
+  await atTarget(await targetOf(place), (target) => target.clear(folder));
+  await steps.cleared(db, place.export_id);
+}
+
+/** The export ended while a file of it was written. */
+class Stopped extends Error {}
+
+/** A full disk in words; another error as it is. */
+function known(error: unknown): unknown {
+  const is_full = ['ENOSPC', 'EDQUOT'].includes((error as { code?: string }).code ?? '');
+  return is_full ? new AppError('export_target_full', FULL) : error;
+}

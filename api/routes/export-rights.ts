@@ -1,0 +1,41 @@
+import { z } from 'zod';
+import { AppError } from '../../domain/errors';
+import { event_kinds, kind_names } from '../../domain/exports/kinds';
+import { isPlatformAdmin } from '../../domain/people/rights';
+import { actingOrg, type Principal } from '../http/access';
+import type { Ctx } from '../http/route';
+
+/** What to export: each kind once. */
+export const kindsField = z
+  .array(z.enum(kind_names))
+  .min(1)
+  .max(kind_names.length)
+  .refine((all) => new Set(all).size === all.length, 'must name each kind once');
+
+/** Refuses kinds that the caller may not read: asked as an export is made, and at each file. */
+export function requireKinds(principal: Principal, kinds: readonly string[]): void {
+  const kind = kinds.find((one) => event_kinds.includes(one));
+  const may = isPlatformAdmin(principal) || principal.scopes.includes('events:read');
+  if (kind === undefined || may) return;
+  throw new AppError(
+    'permission_denied',
+    `To export ${kind} you need the permission events:read.`,
+    {
+      param: 'kinds',
+    },
+  );
+}
+
+/** The organization that is meant; null: the platform, if its admin names none. */
+export async function exportOwner(
+  { db, principal }: Pick<Ctx, 'db' | 'principal'>,
+  named: string | undefined,
+): Promise<string | null> {
+  if (isPlatformAdmin(principal) && named === undefined) return null;
+  return actingOrg(db, principal, named);
+}
+
+/** Who makes something: the person, or the key that stands for nobody; and the key. */
+export function makerOf({ id, user_id }: Principal) {
+  return { created_by: user_id ?? id, created_with: id === user_id ? null : id };
+}

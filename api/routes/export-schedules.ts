@@ -1,0 +1,75 @@
+import { z } from 'zod';
+import * as destinations from '../../domain/exports/destinations';
+import { formats } from '../../domain/exports/exports';
+import * as schedules from '../../domain/exports/schedules';
+import * as answers from '../answers/exports';
+import * as shared from '../answers/shared';
+import { ownOrg, permission } from '../http/access';
+import { id, instant, page } from '../http/fields';
+import { type Ctx, route } from '../http/route';
+import { exportOwner, kindsField, makerOf, requireKinds } from './export-rights';
+
+const made = z.strictObject({
+  org_id: id.optional(),
+  kinds: kindsField,
+  format: z.enum(formats).default('jsonl'),
+  every: z.enum(['day', 'month']),
+  lag_minutes: z.int().min(15).max(10_080).default(60),
+  destination_id: id
+    .optional()
+    .describe('The bucket to write to; absent: the folder of this installation.'),
+  from: instant
+    .optional()
+    .describe('The first window is the day or month of this time; absent: the present one.'),
+});
+const listed = z.strictObject({ org_id: id.optional(), ...page });
+const billing = permission('org:billing');
+
+export const exportScheduleRoutes = [
+  route({
+    method: 'post',
+    path: '/v1/export-schedules',
+    access: billing,
+    input: made,
+    handler: make,
+    is_recorded: true,
+    status: 201,
+    summary: 'Export each day or month once it is over; a window that failed is repeated.',
+    answer: answers.schedule,
+  }),
+  route({
+    method: 'get',
+    path: '/v1/export-schedules',
+    access: billing,
+    input: listed,
+    handler: list,
+    summary: 'Schedules of exports, newest first, also those that have ended.',
+    answer: shared.list({ schedules: answers.schedule }),
+  }),
+  route({
+    method: 'delete',
+    path: '/v1/export-schedules/:id',
+    access: billing,
+    input: z.strictObject({ id }),
+    handler: ({ db, principal }: Ctx, input) =>
+      schedules.end(db, input.id, ownOrg(principal) ?? undefined),
+    is_recorded: true,
+    summary: 'End a schedule; exports that it has made go on.',
+    answer: answers.schedule,
+  }),
+];
+
+async function make(ctx: Ctx, { org_id: named, from, ...given }: z.infer<typeof made>) {
+  const { db, principal } = ctx;
+  const org_id = await exportOwner(ctx, named);
+  requireKinds(principal, given.kinds);
+  const { destination_id = null } = given;
+  if (destination_id !== null) await destinations.requireUsable(db, destination_id, org_id);
+  const wanted = { ...given, org_id, destination_id, from: from ?? new Date() };
+  return schedules.make(db, { ...wanted, ...makerOf(principal) });
+}
+
+async function list(ctx: Ctx, { org_id: named, ...window }: z.infer<typeof listed>) {
+  const { rows, ...rest } = await schedules.list(ctx.db, await exportOwner(ctx, named), window);
+  return { schedules: rows, ...rest };
+}

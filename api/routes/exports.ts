@@ -1,0 +1,218 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
+import { AppError } from '../../domain/errors';
+import * as destinations from '../../domain/exports/destinations';
+import * as exports from '../../domain/exports/exports';
+import * as making from '../../domain/exports/making';
+import { fileName, folderOf } from '../../domain/exports/manifest';
+import type { Db } from '../../domain/sql';
+import { atTarget } from '../../exports/open';
+import * as answers from '../answers/exports';
+import * as shared from '../answers/shared';
+import { actingOrg, ownOrg, type Principal, permission, platformAdmin } from '../http/access';
+import { id, instant, page } from '../http/fields';
+import { offerFile } from '../http/files';
+import { once } from '../http/idempotency';
+import { type Ctx, route } from '../http/route';
+import { kindsField, makerOf, requireKinds } from './export-rights';
+
+const status = z
+  .enum(['queued', 'running', 'completed', 'failed', 'canceled', 'expired'])
+  .optional();
+
+const wanted = {
+  kinds: kindsField,
+  from: instant,
+  to: instant.describe('The first moment that is no longer in it; not in the future.'),
+  format: z.enum(exports.formats).default('jsonl'),
+  destination_id: id
+    .optional()
+    .describe('The bucket to write to; absent: the folder of this installation.'),
+};
+const wantedOfOrg = z.strictObject({ org_id: id.optional(), ...wanted });
+const wantedOfAll = z.strictObject(wanted);
+const listed = z.strictObject({ org_id: id.optional(), status, ...page });
+const named = z.strictObject({ id });
+const namedFile = z.strictObject({ id, n: z.coerce.number<number>().int().min(0).max(100_000) });
+
+const billing = permission('org:billing');
+
+export const exportRoutes = [
+  route({
+    method: 'post',
+    path: '/v1/exports',
+    access: billing,
+    input: wantedOfOrg,
+    handler: make,
+    is_idempotent: true,
+    status: 201,
+    summary:
+      'Have a period written into files: ledger, requests, events, payments, tickets, a closing statement, the audit log. Its bounds are fixed now.',
+    answer: answers.exported,
+  }),
+  route({
+    method: 'get',
+    path: '/v1/exports',
+    access: billing,
+    input: listed,
+    handler: list,
+    summary: "The organization's exports, newest first.",
+    answer: shared.list({ exports: answers.exported }),
+  }),
+  route({
+    method: 'post',
+    path: '/v1/admin/exports',
+    access: platformAdmin,
+    input: wantedOfAll,
+    handler: (ctx: Ctx, given) => makeFor(ctx, null, given),
+    is_idempotent: true,
+    status: 201,
+    summary: 'The same of all organizations.',
+    answer: answers.exported,
+  }),
+  route({
+    method: 'get',
+    path: '/v1/admin/exports',
+    access: platformAdmin,
+    input: listed,
+    handler: ({ db }: Ctx, { org_id, status: of, ...window }) =>
+      listedOf(exports.list(db, { org_id, status: of }, window)),
+    summary: 'Exports of all organizations and of the platform, newest first.',
+    answer: shared.list({ exports: answers.exported }),
+  }),
+  route({
+    method: 'get',
+    path: '/v1/exports/:id',
+    access: billing,
+    input: named,
+    handler: get,
+    summary: 'One export with its files, as far as they are written.',
+    answer: answers.exportedWithFiles,
+  }),
+  route({
+    method: 'delete',
+    path: '/v1/exports/:id',
+    access: billing,
+    input: named,
+    handler: ({ db, principal }: Ctx, input) => exports.cancel(db, input.id, reachOf(principal)),
+    summary: 'Cancel an export; what was written is deleted.',
+    answer: answers.exported,
+  }),
+  route({
+    method: 'get',
+    path: '/v1/exports/:id/files/:n',
+    access: billing,
+    input: namedFile,
+    handler: getFile,
+    summary:
+      'The bytes of a file of a completed export; a Range is answered, the ETag is its SHA-256.',
+  }),
+];
+
+async function make(ctx: Ctx, { org_id: given, ...period }: z.infer<typeof wantedOfOrg>) {
+  return makeFor(ctx, await actingOrg(ctx.db, ctx.principal, given), period);
+}
+
+async function makeFor(ctx: Ctx, org_id: string | null, given: z.infer<typeof wantedOfAll>) {
+  const { db, principal } = ctx;
+  requireKinds(principal, given.kinds);
+  const { destination_id = null, ...period } = given;
+  if (destination_id !== null) await destinations.requireUsable(db, destination_id, org_id);
+  const place = { target: targetNamed(destination_id), org_id, destination_id };
+  await atTarget(await ctx.exportTargetOf(place), (target) => target.check());
+  const moment = await making.momentNow(db);
+  making.requirePeriod(period, moment.now);
+  await settled(db, moment);
+  const by = makerOf(principal);
+  return once(ctx, org_id, (trx) =>
+    making.create(trx, { org_id, destination_id, ...period, ...by }),
+  );
+}
+
+function targetNamed(destination_id: string | null): 'folder' | 's3' {
+  return destination_id === null ? 'folder' : 's3';
+}
+
+const SETTLED_MS_MAX = 5_000;
+const LOOK_MS = 50;
+
+/** Waits until everything that bears a time before a moment can be seen; 503 after 5 s. */
+async function settled(db: Db, moment: making.Moment): Promise<void> {
+  const until = Date.now() + SETTLED_MS_MAX;
+  while (!(await making.isSettled(db, moment))) {
+    if (Date.now() > until)
+      throw new AppError('unavailable', 'Something is still being written. Ask again.', {
+        retry_after: 5,
+      });
+    await sleep(LOOK_MS);
+  }
+}
+
+/** Whose exports a caller reaches by their id; undefined: all of them. */
+function reachOf(principal: Principal): string | undefined {
+  return ownOrg(principal) ?? undefined;
+}
+
+async function list({ db, principal }: Ctx, input: z.infer<typeof listed>) {
+  const { org_id: given, status: of, ...window } = input;
+  const org_id = await actingOrg(db, principal, given);
+  return listedOf(exports.list(db, { org_id, status: of }, window));
+}
+
+async function listedOf(page: ReturnType<typeof exports.list>) {
+  const { rows, ...rest } = await page;
+  return { exports: rows, ...rest };
+}
+
+async function get({ db, principal }: Ctx, input: z.infer<typeof named>) {
+  const found = await exports.get(db, input.id, reachOf(principal));
+  return { ...found, files: await exports.filesOf(db, found.id) };
+}
+
+const content_types = {
+  jsonl: 'application/gzip',
+  csv: 'application/gzip',
+  parquet: 'application/vnd.apache.parquet',
+};
+
+async function getFile(
+  { db, principal, http, exportTargetOf }: Ctx,
+  input: z.infer<typeof namedFile>,
+) {
+  const found = await exports.get(db, input.id, reachOf(principal));
+  requireKinds(principal, found.kinds);
+  requireFiles(found);
+  const file = await exports.fileOf(db, found.id, input.n);
+  const { sha256, bytes, kind } = file;
+  if (sha256 === null || bytes === null)
+    throw new AppError('not_found', 'This day has no rows, and so no file.', { param: 'n' });
+  const name = fileName(file, found.format);
+  const content_type = kind === 'manifest' ? 'application/json' : content_types[found.format];
+  const at = `${folderOf(found)}/${name}`;
+  return atTarget(await exportTargetOf(found), async (target) => {
+    if (found.target === 's3') {
+      const got = await target.read(at);
+      if ('url' in got) http.redirect(got.url);
+      return;
+    }
+    const asked = offerFile(http, { name, content_type, bytes: Number(bytes), sha256 });
+    if (asked.status === 304) {
+      http.status = 304;
+      http.body = null;
+      return;
+    }
+    const got = await target.read(at, asked.status === 206 ? asked.range : undefined);
+    http.status = asked.status;
+    if ('body' in got) http.body = got.body;
+  });
+}
+
+/** Refuses an export whose files are not all there. */
+function requireFiles({ status: of }: exports.Export): void {
+  if (of === 'completed') return;
+  if (of === 'expired')
+    throw new AppError('export_expired', 'The files of this export are deleted. Ask for it again.');
+  if (of === 'queued' || of === 'running')
+    throw new AppError('export_not_written', 'This export is not completed yet.');
+  throw new AppError('export_state', `This export is ${of}: it has no files.`);
+}

@@ -1,0 +1,83 @@
+/** What a column holds. A row's values are text or null, whatever the type. */
+export type ColumnType = 'text' | 'time' | 'integer' | 'decimal' | 'nanos' | 'json';
+
+/** A column of an exported file. */
+export interface Column {
+  name: string;
+  type: ColumnType;
+}
+
+/** A row: a text or null for each column. Nanos and integers are digits, JSON is JSON text. */
+export type Row = (string | null)[];
+
+/** A column as a statement selects it. */
+export interface Selected extends Column {
+  sql: string;
+}
+
+/** A kind that is read in pages, a file for each UTC day. */
+export interface DailyKind {
+  selected: readonly Selected[];
+  /** The columns that order the rows; a page goes on after their values in the last row. */
+  key: readonly [string] | readonly [string, string];
+  /**
+   * The statement of a page. Its bindings: the part's, `after` and `after_2` (values of the key, or
+   * empty) and `limit`.
+   */
+  page: string;
+  /** It selects copies: one column, an object of the others. */
+  is_copied?: boolean;
+  /** The columns that the manifest sums by, and the amount that it sums. */
+  sums: { currency?: string; type: string; amount?: string };
+}
+
+/** Columns from triples of name, type and SQL expression. */
+export function columns(given: readonly (readonly [string, ColumnType, string])[]): Selected[] {
+  return given.map(([name, type, sql]) => ({ name, type, sql }));
+}
+
+/** The select list of columns, each as text. */
+export function selectList(selected: readonly Selected[]): string {
+  return selected
+    .map(
+      ({ name, type, sql }) =>
+        `${type === 'time' ? `iso_time(${sql})` : `(${sql})::text`} as ${name}`,
+    )
+    .join(', ');
+}
+
+/**
+ * The columns of a file: before each amount in nanos stands the same amount as an exact decimal of
+ * major units, under the name without `_nanos`.
+ */
+export function fileColumns(selected: readonly Column[]): Column[] {
+  return selected.flatMap<Column>(({ name, type }) =>
+    type === 'nanos'
+      ? [
+          { name: name.replace(/_nanos$/, ''), type: 'decimal' },
+          { name, type },
+        ]
+      : [{ name, type }],
+  );
+}
+
+/** A row of a file from one of a statement, whose values stand in the order of the columns. */
+export function fileRow(selected: readonly Column[], found: Row): Row {
+  const row: Row = [];
+  for (let index = 0; index < selected.length; index += 1) {
+    const value = found[index] ?? null;
+    if (selected[index]?.type === 'nanos') row.push(value === null ? null : decimalOf(value));
+    row.push(value);
+  }
+  return row;
+}
+
+/** The exact decimal text of digits of nanos: as decimalText of money, without a number. */
+export function decimalOf(nanos: string): string {
+  const sign = nanos[0] === '-' ? '-' : '';
+  const digits = nanos.slice(sign.length).padStart(10, '0');
+  let end = digits.length;
+  const point = end - 9;
+  while (end > point && digits.charCodeAt(end - 1) === 48) end -= 1;
+  return sign + digits.slice(0, point) + (end > point ? `.${digits.slice(point, end)}` : '');
+}

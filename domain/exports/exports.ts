@@ -1,0 +1,191 @@
+import { AppError } from '../errors';
+import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
+import { type Db, many, one } from '../sql';
+import type { KindName } from './kinds';
+import type { Sum } from './parts';
+
+export const formats = ['jsonl', 'csv', 'parquet'] as const;
+export type Format = (typeof formats)[number];
+
+export type ExportStatus = 'queued' | 'running' | 'completed' | 'failed' | 'canceled' | 'expired';
+
+/** The state table: which status follows which. */
+export const moves: Record<ExportStatus, readonly ExportStatus[]> = {
+  queued: ['running', 'canceled'],
+  running: ['completed', 'failed', 'canceled'],
+  completed: ['expired'],
+  failed: [],
+  canceled: [],
+  expired: [],
+};
+
+/** An export as people see it. */
+export interface Export {
+  id: string;
+  /** Null: of all organizations. */
+  org_id: string | null;
+  kinds: KindName[];
+  format: Format;
+  from: Date;
+  /** The first moment that is no longer in it. */
+  to: Date;
+  target: 'folder' | 's3';
+  /** The bucket of target s3. */
+  destination_id: string | null;
+  /** The schedule that made it. */
+  schedule_id: string | null;
+  status: ExportStatus;
+  parts_done: number;
+  /** Files to write, the manifest too. */
+  parts_total: number;
+  /** Rows that are written by now. */
+  rows: bigint;
+  bytes: bigint;
+  created_at: Date;
+  created_by: string;
+  started_at: Date | null;
+  ended_at: Date | null;
+  expires_at: Date | null;
+  error_code: string | null;
+  error_message: string | null;
+}
+
+/** True while it waits or is written. */
+export function isUnderWay({ status }: Pick<Export, 'status'>): boolean {
+  return status === 'queued' || status === 'running';
+}
+
+/** A file of an export. */
+export interface ExportFile {
+  n: number;
+  kind: KindName | 'manifest';
+  /** Null: of the whole period. */
+  day: string | null;
+  rows: bigint;
+  /** Null until it is written, and of a part without rows. */
+  bytes: bigint | null;
+  sha256: string | null;
+  first_id: string | null;
+  last_id: string | null;
+  sums: Sum[] | null;
+  written_at: Date | null;
+}
+
+export const exportColumns = `
+  x.id, x.org_id, x.kinds, x.format, x.from_time as "from", x.to_time as "to", x.target, x.destination_id, x.schedule_id, x.status, f.parts_done, f.parts_total,
+  f.rows, f.bytes, x.created_at, x.created_by, x.started_at, x.ended_at, x.expires_at, x.error_code, x.error_message`;
+
+export const exportRows = `select ${exportColumns} from exports x cross join lateral (
+  select count(*) filter (where q.written_at is not null)::int as parts_done, count(*)::int as parts_total,
+    coalesce(sum(q.rows), 0)::bigint as rows, coalesce(sum(q.bytes), 0)::bigint as bytes
+  from export_files q where q.export_id = x.id) as f`;
+
+/** Whose exports: of an organization, of the platform (null), or of all (undefined). */
+interface Owned {
+  org_id: string | null | undefined;
+}
+
+const own = '(:is_any or x.org_id is not distinct from :org_id)';
+
+function ownerOf({ org_id }: Owned) {
+  return { org_id: org_id ?? null, is_any: org_id === undefined };
+}
+
+/** Exports, newest first. */
+export function list(
+  db: Db,
+  { org_id, status }: Owned & { status?: ExportStatus | undefined },
+  window: PageRequest,
+): Promise<Page<Export>> {
+  return pageOf<Export>(
+    db,
+    `${exportRows} where ${own} and (:status::text is null or x.status = :status) and ${isMadeBefore('x.created_at')}
+     order by x.id desc`,
+    { ...ownerOf({ org_id }), status: status ?? null },
+    window,
+  );
+}
+
+/** One export, of any organization if `org_id` is undefined; `not_found` if it is another's. */
+export function get(db: Db, id: string, org_id: string | null | undefined): Promise<Export> {
+  return one<Export>(
+    db,
+    `${exportRows} where x.id = :id and ${own}`,
+    { id, ...ownerOf({ org_id }) },
+    'No export',
+  );
+}
+
+const fileRows = `
+  select f.n, f.kind, f.day::text as day, f.rows, f.bytes, f.sha256, f.first_id, f.last_id, f.sums, f.written_at
+  from export_files f where f.export_id = :id`;
+
+/** The files of an export by their numbers, the manifest first. */
+export function filesOf(db: Db, id: string): Promise<ExportFile[]> {
+  return many<ExportFile>(db, `${fileRows} order by f.n`, { id });
+}
+
+/** One file of an export; `not_found` if it has none of this number. */
+export function fileOf(db: Db, id: string, n: number): Promise<ExportFile> {
+  return one<ExportFile>(db, `${fileRows} and f.n = :n`, { id, n }, 'No file');
+}
+
+/**
+ * Ends an export at somebody's wish. Its worker is told, and deletes what it has written. Throws
+ * `not_found`, or `export_state` if it has ended otherwise; one that is canceled already stays so.
+ */
+export function cancel(db: Db, id: string, org_id: string | null | undefined): Promise<Export> {
+  return db.transaction(async (trx) => {
+    const { org_id: owner } = await get(trx, id, org_id);
+    await lock(trx, owner);
+    const canceled = await many(
+      trx,
+      `update exports set status = 'canceled', ended_at = clock_timestamp()
+       where id = :id and status in ('queued', 'running')
+       returning send_to_workflow(coalesce(org_id, 'platform'), 'exportJob', id, 'canceled', jsonb_build_object('export_id', id))`,
+      { id },
+    );
+    if (canceled.length > 0) await startNext(trx, owner);
+    const now = await get(trx, id, org_id);
+    if (now.status !== 'canceled')
+      throw new AppError(
+        'export_state',
+        `This export is ${now.status}: there is nothing to cancel.`,
+      );
+    return now;
+  });
+}
+
+/** Takes the lock by which exports of one organization are moved one after the other. */
+export async function lock(trx: Db, org_id: string | null): Promise<void> {
+  await many(trx, 'select lock_exports(:org_id)', { org_id });
+}
+
+/** Starts the oldest export that waits, unless one runs. The caller holds the lock. */
+export async function startNext(trx: Db, org_id: string | null): Promise<void> {
+  await many(trx, 'select start_next_export(:org_id)', { org_id });
+}
+
+/** The line that operators read of an export. */
+export async function summary(db: Db, id: string): Promise<string> {
+  const { org_id, kinds, from, to, status, parts_done, parts_total, rows } = await get(
+    db,
+    id,
+    undefined,
+  );
+  const whose = org_id ?? 'all organizations';
+  return (
+    `Export of ${kinds.join(', ')} of ${whose}, ${from.toISOString()} to ${to.toISOString()}: ${status}, ` +
+    `${parts_done} of ${parts_total} files, ${rows} rows`
+  );
+}
+
+/** True while a worker has something to do for it: to write, or to delete what was written. */
+export async function isUnfinished(db: Db, id: string): Promise<boolean> {
+  const found = await many(
+    db,
+    `select 1 from exports where id = :id and (status = 'running' or (status in ('canceled', 'failed') and cleared_at is null))`,
+    { id },
+  );
+  return found.length > 0;
+}

@@ -1,0 +1,159 @@
+import { AppError, tooMany } from '../errors';
+import { type Db, many, one } from '../sql';
+import { type Export, type Format, get, lock, startNext } from './exports';
+import { copied_kinds, dailyKind, type KindName } from './kinds';
+import { copies } from './record-kinds';
+
+/** What to export, and for whom. */
+export interface NewExport {
+  /** Null: all organizations. */
+  org_id: string | null;
+  kinds: readonly KindName[];
+  format: Format;
+  from: Date;
+  to: Date;
+  /** The bucket that its files go to; null: the folder of the installation. */
+  destination_id: string | null;
+  created_by: string;
+  created_with: string | null;
+  /** The schedule that makes it, if one does. */
+  schedule_id?: string | undefined;
+}
+
+const MONTHS_MAX = 13;
+/** Beside the one that runs. */
+const QUEUED_MAX = 5;
+/** Completed ones of an organization whose files are in the folder that all share. */
+const KEPT_MAX = 50;
+const DAY_MS = 86_400_000;
+
+const ledger_kinds: readonly string[] = ['ledger', 'requests', 'statement'] satisfies KindName[];
+
+/**
+ * Refuses a period that is none: it ends before it begins, in the future, or after over 13 months.
+ * `now` is the database's time.
+ */
+export function requirePeriod({ from, to }: { from: Date; to: Date }, now: Date): void {
+  if (to <= from) throw wrong('to', 'must be after from');
+  if (to > now) throw wrong('to', `must not lie in the future: it is ${now.toISOString()} here`);
+  const last = new Date(from);
+  last.setUTCMonth(last.getUTCMonth() + MONTHS_MAX);
+  if (to > last) throw wrong('to', `must be at most ${MONTHS_MAX} months after from`);
+}
+
+function wrong(param: string, message: string): AppError {
+  return new AppError('invalid_field', `${param} ${message}.`, { param });
+}
+
+/** A moment of the database, and the first transaction that had not begun by then. */
+export interface Moment {
+  now: Date;
+  transaction_id: string;
+}
+
+export function momentNow(db: Db): Promise<Moment> {
+  return one<Moment>(
+    db,
+    `select clock_timestamp() as now, pg_snapshot_xmax(pg_current_snapshot())::text as transaction_id`,
+  );
+}
+
+/**
+ * True once every transaction of this database that began to write before a moment has ended: what
+ * they wrote is visible, and nothing that is written later bears an earlier time.
+ */
+export async function isSettled(db: Db, { transaction_id }: Moment): Promise<boolean> {
+  // A session's number has 32 bits, so it is its distance from now that says which is older.
+  const { is_settled } = await one<{ is_settled: boolean }>(
+    db,
+    `select not exists (select 1 from pg_stat_activity a where a.datname = current_database()
+       and a.backend_xid is not null and a.pid <> pg_backend_pid() and age(a.backend_xid) > age(:transaction_id::xid8::xid)
+     ) as is_settled`,
+    { transaction_id },
+  );
+  return is_settled;
+}
+
+/**
+ * Makes an export in the given transaction and fixes what it holds: one statement, which sees one
+ * snapshot, notes of each wallet from which entry to which, which transactions' events belong to
+ * it, and copies rows that go on changing. It starts at once unless another one runs. Throws
+ * `exports_exceeded` (429).
+ */
+export async function create(trx: Db, given: NewExport): Promise<Export> {
+  const { org_id, kinds } = given;
+  await lock(trx, org_id);
+  const { queued } = await one<{ queued: number }>(
+    trx,
+    `select count(*)::int as queued from exports where org_id is not distinct from :org_id and status = 'queued'`,
+    { org_id },
+  );
+  if (queued >= QUEUED_MAX)
+    throw tooMany(
+      'exports_exceeded',
+      `${queued} exports wait here already, and no more may. Wait for one to end, or cancel one.`,
+      { limit: QUEUED_MAX, resets_at: new Date(Date.now() + 60_000), is_final: true },
+    );
+  if (given.destination_id === null) await requireRoom(trx, org_id);
+  const { id } = await one<{ id: string }>(trx, 'select new_id(:prefix) as id', { prefix: 'exp' });
+  const parts = partsOf(given);
+  await many(trx, fixing(kinds), {
+    ...given,
+    schedule_id: given.schedule_id ?? null,
+    export_id: id,
+    kinds: [...kinds],
+    has_ledger: kinds.some((kind) => ledger_kinds.includes(kind)),
+    part_kinds: parts.map(({ kind }) => kind),
+    part_days: parts.map(({ day }) => day),
+  });
+  await startNext(trx, org_id);
+  return get(trx, id, org_id);
+}
+
+/** Refuses one more export whose files the shared folder would keep: the disk is everybody's. */
+async function requireRoom(trx: Db, org_id: string | null): Promise<void> {
+  const { kept, next } = await one<{ kept: number; next: Date }>(
+    trx,
+    `select count(*)::int as kept, min(expires_at) as next from exports
+     where org_id is not distinct from :org_id and status = 'completed' and target = 'folder'`,
+    { org_id },
+  );
+  if (kept < KEPT_MAX) return;
+  throw tooMany(
+    'exports_exceeded',
+    `The files of ${kept} exports are kept here, and no more may. The oldest are deleted on ${next.toISOString()}; a bucket of your own has no such bound.`,
+    { limit: KEPT_MAX, resets_at: next, is_final: true },
+  );
+}
+
+/** The statement that makes the rows of an export. */
+function fixing(kinds: readonly KindName[]): string {
+  const copied = copied_kinds.filter((kind) => kinds.includes(kind));
+  return `
+    with made as (
+      insert into exports (id, org_id, kinds, format, from_time, to_time, target, destination_id, snapshot, created_by, created_with,
+        schedule_id)
+      values (:export_id, :org_id, :kinds, :format, :from, :to,
+        case when :destination_id::text is null then 'folder' else 's3' end, :destination_id, pg_current_snapshot(), :created_by,
+        :created_with, :schedule_id)
+    ), bounds as (
+      insert into export_wallets (export_id, wallet_id, org_id, from_seq, to_seq)
+      select :export_id, w.id, w.org_id, seq_before(w.id, :from, 0, w.seq), seq_before(w.id, :to, 0, w.seq)
+      from wallets w where :has_ledger and (:org_id::text is null or w.org_id = :org_id) and w.created_at < :to
+    ), ${copied.map((kind) => `copied_${kind} as (${copies[kind]}), `).join('')} manifest as (
+      insert into export_files (export_id, n, kind) values (:export_id, 0, 'manifest')
+    )
+    insert into export_files (export_id, n, kind, day)
+    select :export_id, p.n, p.kind, p.day
+    from unnest(:part_kinds::text[], :part_days::date[]) with ordinality as p (kind, day, n)`;
+}
+
+/** A file for each kind and UTC day, or one of the whole period. */
+function partsOf({ kinds, from, to }: NewExport): { kind: KindName; day: string | null }[] {
+  const days: string[] = [];
+  for (let day = from.getTime() - (from.getTime() % DAY_MS); day < to.getTime(); day += DAY_MS)
+    days.push(new Date(day).toISOString().slice(0, 10));
+  return kinds.flatMap<{ kind: KindName; day: string | null }>((kind) =>
+    dailyKind(kind) === undefined ? [{ kind, day: null }] : days.map((day) => ({ kind, day })),
+  );
+}

@@ -1,0 +1,148 @@
+import { columns, type DailyKind, type Selected, selectList } from './columns';
+
+const event = columns([
+  ['id', 'text', 'e.id'],
+  ['org_id', 'text', 'e.org_id'],
+  ['type', 'text', 'e.type'],
+  ['action', 'text', 'e.action'],
+  ['agent_id', 'text', 'e.agent_id'],
+  ['request_id', 'text', 'e.request_id'],
+  ['trace_label', 'text', 'e.trace_label'],
+  ['created_at', 'time', 'e.created_at'],
+  ['payload', 'json', 'e.payload'],
+]);
+
+/** The events that were visible as the export was made. */
+export const events: DailyKind = {
+  selected: event,
+  key: ['id'],
+  page: visiblePage(event, 'events e', 'evt'),
+  sums: { type: 'type' },
+};
+
+const audit_event = columns([
+  ['id', 'text', 'a.id'],
+  ['org_id', 'text', 'a.org_id'],
+  ['created_at', 'time', 'a.created_at'],
+  ['actor', 'text', 'a.actor'],
+  ['key_id', 'text', 'a.key_id'],
+  ['request_id', 'text', 'a.request_id'],
+  ['action', 'text', 'a.action'],
+  ['object_id', 'text', 'a.object_id'],
+  ['before', 'json', 'a.before'],
+  ['after', 'json', 'a.after'],
+]);
+
+/** Who changed what. */
+export const auditLog: DailyKind = {
+  selected: audit_event,
+  key: ['id'],
+  page: visiblePage(audit_event, 'audit_events a', 'aud'),
+  sums: { type: 'action' },
+};
+
+const ticket = columns([
+  ['id', 'text', 't.id'],
+  ['org_id', 'text', 't.org_id'],
+  ['status', 'text', 't.status'],
+  ['created_at', 'time', 't.created_at'],
+  ['expires_at', 'time', 't.expires_at'],
+  ['resolved_at', 'time', 't.resolved_at'],
+  ['decided_at', 'time', 't.decided_at'],
+  ['decided_by', 'text', 't.decided_by'],
+  ['note', 'text', 't.note'],
+  ['provider', 'text', 't.provider'],
+  ['model', 'text', 't.model'],
+  ['key_id', 'text', 't.key_id'],
+  ['user_id', 'text', 't.user_id'],
+  ['team_id', 'text', 't.team_id'],
+  ['agent_id', 'text', 't.agent_id'],
+  ['session_id', 'text', 't.session_id'],
+  ['request_id', 'text', 't.request_id'],
+  ['reservation_id', 'text', 't.reservation_id'],
+  ['transaction_id', 'text', 't.transaction_id'],
+  ['currency', 'text', 't.currency'],
+  ['estimated_cost_nanos', 'nanos', 't.estimated_cost_nanos'],
+  ['credited_nanos', 'nanos', 't.credited_nanos'],
+]);
+
+/** Cost tickets that were opened in the period, as they stood when the export was made. */
+export const tickets: DailyKind = {
+  selected: ticket,
+  key: ['id'],
+  page: copiedPage('tickets'),
+  is_copied: true,
+  sums: { currency: 'currency', type: 'status', amount: 'estimated_cost_nanos' },
+};
+
+const payment = columns([
+  ['id', 'text', 't.id'],
+  ['org_id', 'text', 't.org_id'],
+  ['status', 'text', 't.status'],
+  ['created_at', 'time', 't.created_at'],
+  ['updated_at', 'time', 't.updated_at'],
+  ['expires_at', 'time', 't.expires_at'],
+  ['user_id', 'text', 't.user_id'],
+  ['created_by', 'text', 't.created_by'],
+  ['provider', 'text', 't.provider'],
+  ['surface', 'text', 't.surface'],
+  ['provider_order_id', 'text', 't.provider_order_id'],
+  ['provider_capture_id', 'text', 't.provider_capture_id'],
+  ['target_wallet_owner_type', 'text', 't.target_wallet_owner_type'],
+  ['wallet_id', 'text', 't.wallet_id'],
+  ['transaction_id', 'text', 't.wallet_transaction_id'],
+  ['late', 'text', 't.is_late'],
+  ['error_code', 'text', 't.error_code'],
+  ['currency', 'text', 't.currency'],
+  ['amount_nanos', 'nanos', 't.amount_nanos'],
+  ['credited_nanos', 'nanos', 't.credited_nanos'],
+  ['refunded_nanos', 'nanos', 't.debited_nanos'],
+  ['captured_currency', 'text', 't.captured_currency'],
+  ['captured_nanos', 'nanos', 't.captured_nanos'],
+]);
+
+/** Payment sessions that were made in the period, as they stood when the export was made. */
+export const payments: DailyKind = {
+  selected: payment,
+  key: ['id'],
+  page: copiedPage('payments'),
+  is_copied: true,
+  sums: { currency: 'currency', type: 'status', amount: 'amount_nanos' },
+};
+
+/**
+ * The statements that copy rows that go on changing. Bindings: export_id, org_id, from and to.
+ */
+export const copies = {
+  payments: copy('payments', payment, 'payment_sessions'),
+  tickets: copy('tickets', ticket, 'cost_tickets'),
+} as const;
+
+/**
+ * Rows that are never changed, and of which those count that could be seen as the export was made.
+ * An id begins with its time, so the search for a day starts a minute before it.
+ */
+function visiblePage(selected: readonly Selected[], table: string, prefix: string): string {
+  const of = table.split(' ')[1];
+  return `
+    select ${selectList(selected)} from ${table}
+    where (:org_id::text is null or ${of}.org_id = :org_id) and ${of}.created_at >= :from and ${of}.created_at < :to
+      and ${of}.id > greatest(:after, '${prefix}_' ||
+        lpad(to_hex(((extract(epoch from :from::timestamptz) - 60) * 1000)::bigint), 12, '0'))
+      and pg_visible_in_snapshot(${of}.transaction_id, :snapshot::pg_snapshot)
+    order by ${of}.id limit :limit`;
+}
+
+function copiedPage(kind: string): string {
+  return `
+    select r.row from export_rows r
+    where r.export_id = :export_id and r.kind = '${kind}' and r.day = :day and r.id > :after order by r.id limit :limit`;
+}
+
+function copy(kind: string, selected: readonly Selected[], table: string): string {
+  return `
+    insert into export_rows (export_id, kind, day, id, row)
+    select :export_id, '${kind}', (t.created_at at time zone 'UTC')::date, t.id, to_jsonb(c)
+    from ${table} t cross join lateral (select ${selectList(selected)}) as c
+    where (:org_id::text is null or t.org_id = :org_id) and t.created_at >= :from and t.created_at < :to`;
+}

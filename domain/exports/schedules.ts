@@ -1,0 +1,217 @@
+import { type ErrorCode, isAppError } from '../errors';
+import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
+import { type Permission, type Role, rolePermissions } from '../people/roles';
+import { type Db, many, maybe, one } from '../sql';
+import type { ExportStatus, Format } from './exports';
+import { event_kinds, type KindName } from './kinds';
+import { create } from './making';
+
+export type Every = 'day' | 'month';
+
+/** Exports of one day or month after the other. */
+export interface ExportSchedule {
+  id: string;
+  /** Null: of all organizations. */
+  org_id: string | null;
+  kinds: KindName[];
+  format: Format;
+  every: Every;
+  lag_minutes: number;
+  destination_id: string | null;
+  /** Where the window begins that is exported next, or now. */
+  window_from: Date;
+  /** When that is due. */
+  next_at: Date;
+  last_export_id: string | null;
+  last_status: ExportStatus | null;
+  created_by: string;
+  created_at: Date;
+  ended_at: Date | null;
+  /** Why it ended by itself. */
+  ended_reason: string | null;
+}
+
+const window_to = `s.window_from + ('1 ' || s.every)::interval`;
+
+const scheduleRows = `
+  select s.id, s.org_id, s.kinds, s.format, s.every, s.lag_minutes, s.destination_id, s.window_from,
+    ${window_to} + s.lag_minutes * interval '1 minute' as next_at, x.id as last_export_id, x.status as last_status,
+    s.created_by, s.created_at, s.archived_at as ended_at, s.ended_reason
+  from export_schedules s
+  left join lateral (select q.id, q.status from exports q where q.schedule_id = s.id order by q.id desc limit 1) as x on true`;
+
+/** Schedules, newest first, also those that have ended. */
+export function list(
+  db: Db,
+  org_id: string | null,
+  window: PageRequest,
+): Promise<Page<ExportSchedule>> {
+  return pageOf(
+    db,
+    `${scheduleRows} where s.org_id is not distinct from :org_id and ${isMadeBefore('s.created_at')} order by s.id desc`,
+    { org_id },
+    window,
+  );
+}
+
+function get(db: Db, id: string): Promise<ExportSchedule> {
+  return one<ExportSchedule>(db, `${scheduleRows} where s.id = :id`, { id }, 'No schedule');
+}
+
+export interface NewSchedule {
+  org_id: string | null;
+  kinds: readonly KindName[];
+  format: Format;
+  every: Every;
+  lag_minutes: number;
+  destination_id: string | null;
+  /** In its day or month the first window begins. */
+  from: Date;
+  created_by: string;
+  created_with: string | null;
+}
+
+export async function make(trx: Db, given: NewSchedule): Promise<ExportSchedule> {
+  const { id } = await one<{ id: string }>(
+    trx,
+    `insert into export_schedules (org_id, kinds, format, every, lag_minutes, destination_id, window_from, created_by, created_with)
+     values (:org_id, :kinds, :format, :every, :lag_minutes, :destination_id, date_trunc(:every, :from::timestamptz, 'UTC'),
+       :created_by, :created_with)
+     returning id`,
+    { ...given, kinds: [...given.kinds] },
+  );
+  return get(trx, id);
+}
+
+/** Ends a schedule at somebody's wish; exports that it has made go on. */
+export async function end(
+  trx: Db,
+  id: string,
+  org_id: string | null | undefined,
+): Promise<ExportSchedule> {
+  await one(
+    trx,
+    `update export_schedules s set archived_at = clock_timestamp()
+     where s.id = :id and (:is_any or s.org_id is not distinct from :org_id) and s.archived_at is null returning s.id`,
+    { id, org_id: org_id ?? null, is_any: org_id === undefined },
+    'No schedule',
+  );
+  return get(trx, id);
+}
+
+interface Due extends NewSchedule {
+  id: string;
+  to: Date;
+  is_past: boolean;
+  last_status: ExportStatus | null;
+  last_to: Date | null;
+}
+
+/** A window whose export failed is tried again after so long. */
+const PAUSE = `interval '1 hour'`;
+
+/**
+ * Makes the exports of windows that are due, one of a schedule at a time; how many. One whose maker
+ * may no longer have it ends.
+ */
+export async function run(db: Db, limit: number): Promise<number> {
+  const ids = await many<{ id: string }>(
+    db,
+    `select s.id from export_schedules s
+     left join lateral (select q.status, q.to_time, q.ended_at from exports q where q.schedule_id = s.id
+       order by q.id desc limit 1) as x on true
+     where s.archived_at is null and (${window_to} + s.lag_minutes * interval '1 minute' <= clock_timestamp())
+       and (x.status is null or x.status in ('completed', 'expired')
+         or (x.status in ('failed', 'canceled') and x.ended_at < clock_timestamp() - ${PAUSE}))
+     order by s.window_from, s.id limit :limit`,
+    { limit },
+  );
+  let made = 0;
+  for (const { id } of ids) if (await runOne(db, id)) made += 1;
+  return made;
+}
+
+/** True if an export was made. */
+async function runOne(db: Db, id: string): Promise<boolean> {
+  return db.transaction(async (trx) => {
+    const due = await maybe<Due>(
+      trx,
+      `select s.*, s.window_from as "from", ${window_to} as "to",
+         not exists (select 1 from pg_stat_activity a where a.datname = current_database() and a.pid <> pg_backend_pid()
+           and a.backend_xid is not null and a.xact_start < ${window_to}) as is_past
+       from export_schedules s where s.id = :id and s.archived_at is null for update skip locked`,
+      { id },
+    );
+    // Somebody else runs it, or something of that time is still being written.
+    if (due === undefined || !due.is_past) return false;
+    const last = await maybe<{ status: ExportStatus; to: Date }>(
+      trx,
+      'select status, to_time as "to" from exports where schedule_id = :id order by id desc limit 1',
+      { id },
+    );
+    if (last?.status === 'queued' || last?.status === 'running') return false;
+    const is_done = last?.status === 'completed' || last?.status === 'expired';
+    if (is_done && last.to.getTime() === due.to.getTime()) {
+      await many(trx, `update export_schedules s set window_from = ${window_to} where s.id = :id`, {
+        id,
+      });
+      return false;
+    }
+    if (!(await mayHave(trx, due))) {
+      await fall(trx, due);
+      return false;
+    }
+    return attempted(trx, due);
+  });
+}
+
+/** Makes the export of a window; not now, if too many of its organization wait. */
+async function attempted(trx: Db, { id, kinds, from, to, ...due }: Due): Promise<boolean> {
+  try {
+    const { org_id, format, destination_id, created_by, created_with } = due;
+    const wanted = { org_id, kinds, format, from, to, destination_id, created_by, created_with };
+    await trx.transaction((inner) => create(inner, { ...wanted, schedule_id: id }));
+    return true;
+  } catch (error) {
+    if (isAppError(error) && error.code === 'exports_exceeded') return false;
+    throw error;
+  }
+}
+
+/** True if whoever made the schedule could make this export by themselves now. */
+async function mayHave(
+  trx: Db,
+  { org_id, kinds, created_by, created_with }: Due,
+): Promise<boolean> {
+  const found = await one<{ scopes: Permission[] | null; is_person: boolean; role: Role | null }>(
+    trx,
+    `select (select k.scopes from tokens k where k.id = :created_with and k.revoked_at is null
+         and coalesce(k.expires_at > clock_timestamp(), true)) as scopes,
+       exists (select 1 from users u where u.id = :created_by) as is_person,
+       (select m.role from memberships m where m.org_id = :org_id and m.user_id = :created_by and m.archived_at is null) as role`,
+    { org_id, created_by, created_with },
+  );
+  const { scopes, is_person, role } = found;
+  if (created_with !== null && scopes === null) return false;
+  if (scopes?.includes('platform:admin')) return true;
+  if (org_id === null) return false;
+  const wanted: Permission[] = ['org:billing'];
+  if (kinds.some((kind) => event_kinds.includes(kind))) wanted.push('events:read');
+  return wanted.every(
+    (scope) =>
+      (scopes === null || scopes.includes(scope)) &&
+      (!is_person || (role !== null && rolePermissions[role].includes(scope))),
+  );
+}
+
+/** The end of a schedule whose maker may not export any more, with an event that says so. */
+async function fall(trx: Db, { id, org_id, kinds }: Due): Promise<void> {
+  const error_code: ErrorCode = 'permission_denied';
+  await many(
+    trx,
+    `update export_schedules set archived_at = clock_timestamp(), ended_reason = 'Its maker may no longer export this.'
+     where id = :id
+     returning append_event(coalesce(org_id, 'platform'), 'export.failed', :payload::jsonb)`,
+    { id, org_id, payload: JSON.stringify({ schedule_id: id, kinds, error_code }) },
+  );
+}

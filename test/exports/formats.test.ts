@@ -1,0 +1,191 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { gunzipSync } from 'node:zlib';
+import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
+import {
+  type Column,
+  decimalOf,
+  fileColumns,
+  fileRow,
+  type Row,
+} from '../../domain/exports/columns';
+import { addUp, type PartPage } from '../../domain/exports/parts';
+import { decimalText } from '../../domain/money';
+import { writePart } from '../../exports/write';
+
+// What a file holds is what the rows say, in each format, and the same rows make the same bytes.
+
+let dir: string;
+
+beforeAll(async () => {
+  dir = await mkdtemp(path.join(tmpdir(), 'svc-formats-'));
+});
+
+afterAll(() => rm(dir, { recursive: true }));
+
+const selected: Column[] = [
+  { name: 'id', type: 'text' },
+  { name: 'created_at', type: 'time' },
+  { name: 'seq', type: 'integer' },
+  { name: 'note', type: 'text' },
+  { name: 'payload', type: 'json' },
+  { name: 'amount_nanos', type: 'nanos' },
+];
+const columns = fileColumns(selected);
+
+function row(n: number, note: string | null, amount_nanos: string | null): Row {
+  const at = '2027-01-31T23:59:59.999Z';
+  return fileRow(selected, [`id_${n}`, at, String(n), note, `{"n": ${n}}`, amount_nanos]);
+}
+
+async function* pagesOf(...pages: Row[][]): AsyncGenerator<PartPage> {
+  for (const rows of pages)
+    yield { rows, first_id: rows[0]?.[0] ?? null, last_id: rows.at(-1)?.[0] ?? null, sums: [] };
+}
+
+async function write(format: 'jsonl' | 'csv' | 'parquet', ...pages: Row[][]) {
+  const file = path.join(dir, randomUUID());
+  const onPage = async () => undefined;
+  const written = await writePart({ file, format, columns, pages: pagesOf(...pages), onPage });
+  return { file, written };
+}
+
+const big = '-9007199254740993000000001';
+
+test('amounts stand as exact text beside nanos, above what a double can say too', async () => {
+  const { file, written } = await write('jsonl', [row(1, 'a "b"\n', big), row(2, null, null)]);
+  const lines = gunzipSync(await readFile(file))
+    .toString()
+    .trimEnd()
+    .split('\n');
+  expect(lines.map((line) => JSON.parse(line))).toEqual([
+    {
+      id: 'id_1',
+      created_at: '2027-01-31T23:59:59.999Z',
+      seq: 1,
+      note: 'a "b"\n',
+      payload: { n: 1 },
+      amount: '-9007199254740993.000000001',
+      amount_nanos: big,
+    },
+    expect.objectContaining({ note: null, amount: null, amount_nanos: null }),
+  ]);
+  expect(written).toMatchObject({ rows: 2, first_id: 'id_1', last_id: 'id_2' });
+});
+
+test.each([
+  ['=1+1', "'=1+1"],
+  ['+1', "'+1"],
+  ['-1', "'-1"],
+  ['@SUM(A1)', "'@SUM(A1)"],
+  ['\t=1', "'\t=1"],
+  ['\r=1', `"'\r=1"`],
+  ['=cmd|"/c calc"!A1', `"'=cmd|""/c calc""!A1"`],
+  ['a,b', '"a,b"'],
+  ['line\nbreak', '"line\nbreak"'],
+  ['', '""'],
+  ['plain - text', 'plain - text'],
+])('a CSV cell of %j is %j: no spreadsheet runs it', async (note, cell) => {
+  const { file } = await write('csv', [row(1, note, '-5')]);
+  const text = gunzipSync(await readFile(file)).toString();
+  expect(text).toBe(
+    'id,created_at,seq,note,payload,amount,amount_nanos\r\n' +
+      `id_1,2027-01-31T23:59:59.999Z,1,${cell},"{""n"": 1}",-0.000000005,-5\r\n`,
+  );
+});
+
+test('null is an empty CSV cell, which an empty text is not', async () => {
+  const { file } = await write('csv', [row(1, null, null)]);
+  const [, line] = gunzipSync(await readFile(file))
+    .toString()
+    .split('\r\n');
+  expect(line).toBe('id_1,2027-01-31T23:59:59.999Z,1,,"{""n"": 1}",,');
+});
+
+test('a Parquet file is read back as it was written, over several groups of rows', async () => {
+  const rows = Array.from({ length: 45_000 }, (_, n) =>
+    row(n, n % 3 === 0 ? null : `note ${n}`, n % 5 === 0 ? null : String(n * 1_000_003)),
+  );
+  const pages = Array.from({ length: 9 }, (_, n) => rows.slice(n * 5_000, (n + 1) * 5_000));
+  const { file, written } = await write('parquet', ...pages);
+  expect(written.rows).toBe(45_000);
+  const read = await parquetReadObjects({ file: await asyncBufferFromFile(file) });
+  expect(read).toHaveLength(45_000);
+  for (const n of [0, 1, 19_999, 20_000, 44_999])
+    expect(read[n]).toEqual({
+      id: `id_${n}`,
+      created_at: new Date('2027-01-31T23:59:59.999Z'),
+      seq: BigInt(n),
+      note: n % 3 === 0 ? null : `note ${n}`,
+      payload: `{"n": ${n}}`,
+      amount: rows[n]?.[5] ?? null,
+      amount_nanos: n % 5 === 0 ? null : BigInt(n * 1_000_003),
+    });
+});
+
+test.each(['jsonl', 'csv', 'parquet'] as const)(
+  'the same rows make the same bytes of %s, and the time of writing is not among them',
+  async (format) => {
+    const rows = Array.from({ length: 3_000 }, (_, n) => row(n, `note ${n % 7}`, String(n)));
+    const first = await write(format, rows);
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    const second = await write(format, rows);
+    expect(second.written).toEqual(first.written);
+    expect(await readFile(second.file)).toEqual(await readFile(first.file));
+  },
+);
+
+test('without rows there is no file', async () => {
+  const { file, written } = await write('csv');
+  expect(written).toMatchObject({ rows: 0, bytes: null, sha256: null });
+  expect(await readdir(dir)).not.toContain(path.basename(file));
+});
+
+test.each(['jsonl', 'csv', 'parquet'] as const)(
+  'a disk that is full fails the writing of %s; no part of it counts as written',
+  async (format) => {
+    const rows = Array.from({ length: 20_000 }, () => row(1, randomUUID(), '1'));
+    const onPage = async () => undefined;
+    const writing = writePart({ file: '/dev/full', format, columns, pages: pagesOf(rows), onPage });
+    await expect(writing).rejects.toMatchObject({ code: 'ENOSPC' });
+  },
+);
+
+test('sums of one currency and type are one, exactly, in one order', () => {
+  const sum = (currency: string | null, type: string, amount_nanos: string | null) => ({
+    currency,
+    type,
+    rows: 1,
+    amount_nanos,
+  });
+  const sums = [
+    sum('USD', 'b', big),
+    sum('EUR', 'a', '1'),
+    sum('USD', 'b', '-1'),
+    sum(null, 'c', null),
+  ];
+  expect(addUp(sums)).toEqual([
+    { ...sum(null, 'c', null) },
+    { ...sum('EUR', 'a', '1') },
+    { currency: 'USD', type: 'b', rows: 2, amount_nanos: '-9007199254740993000000002' },
+  ]);
+  expect(addUp([...sums].reverse())).toEqual(addUp(sums));
+});
+
+test('the decimals of files are those of money, whatever the amount', () => {
+  const amounts = [
+    '0',
+    '1',
+    '-1',
+    '10',
+    '999999999',
+    '1000000000',
+    '-1000000000',
+    '1500000000',
+    big,
+  ];
+  for (const nanos of [...amounts, '9000000000000000000', '-100', '123456789012345678'])
+    expect([nanos, decimalOf(nanos)]).toEqual([nanos, decimalText(BigInt(nanos))]);
+});

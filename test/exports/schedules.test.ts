@@ -1,0 +1,173 @@
+import * as schedules from '../../domain/exports/schedules';
+import * as steps from '../../domain/exports/steps';
+import * as tokens from '../../domain/people/tokens';
+import { many } from '../../domain/sql';
+import { makePerson, makeTenant, refusal, type Tenant } from '../support/api';
+import { makeKey } from '../support/keys';
+import { until } from '../support/until';
+import { type ExportWorld, ended, openExportWorld } from './world';
+
+// Exports of one day or month after the other: each window once, none skipped, as long as their
+// maker may have them.
+
+let world: ExportWorld;
+let tenant: Tenant;
+
+beforeAll(async () => {
+  world = await openExportWorld();
+});
+
+beforeEach(async () => {
+  tenant = await makeTenant(world.db);
+});
+
+afterAll(() => world.close());
+
+const DAY_MS = 86_400_000;
+const today = Date.now() - (Date.now() % DAY_MS);
+const day = (ago: number) => new Date(today - ago * DAY_MS);
+
+async function schedule(more: object = {}, key = tenant.owner_key) {
+  const body = { kinds: ['ledger'], every: 'day', lag_minutes: 15, from: day(3), ...more };
+  return world.call('post', '/v1/export-schedules', { key, body });
+}
+
+/** Runs the schedules of this tenant until no more is made; the exports' windows, oldest first. */
+async function windowsOf(schedule_id: string) {
+  const rows = await world.db('exports').where({ schedule_id }).orderBy('id');
+  return rows.map(({ from_time, status }) => [from_time.toISOString(), status]);
+}
+
+async function run(): Promise<void> {
+  // Other transactions of these days must have ended.
+  await until(async () => {
+    await schedules.run(world.db, 50);
+    const waiting = await many(
+      world.db,
+      `select 1 from pg_stat_activity where datname = current_database() and backend_xid is not null and pid <> pg_backend_pid()`,
+    );
+    return waiting.length === 0;
+  });
+  await schedules.run(world.db, 50);
+}
+
+async function newest(schedule_id: string) {
+  return world.db('exports').where({ schedule_id }).orderBy('id', 'desc').first();
+}
+
+/** Ends the running export of a schedule without a worker. */
+async function endAs(schedule_id: string, status: 'completed' | 'failed'): Promise<void> {
+  const { id } = await newest(schedule_id);
+  if (status === 'completed') await steps.complete(world.db, id);
+  else await steps.fail(world.db, id, { code: 'export_target_failed', message: 'away' });
+}
+
+test('each day is exported once, in order; the present one is not', async () => {
+  const { id } = (await schedule()).body;
+  for (let ago = 3; ago > 0; ago -= 1) {
+    await run();
+    await run();
+    expect(await newest(id)).toMatchObject({ from_time: day(ago), to_time: day(ago - 1) });
+    await endAs(id, 'completed');
+  }
+  await run();
+  await run();
+  const late = Date.now() < today + 15 * 60_000;
+  expect(await windowsOf(id)).toHaveLength(late ? 2 : 3);
+  const { body } = await world.call('get', '/v1/export-schedules', { key: tenant.owner_key });
+  expect(body.schedules).toMatchObject([{ id, window_from: day(late ? 1 : 0).toISOString() }]);
+});
+
+test('a window that failed is repeated after an hour, and the next one waits for it', async () => {
+  const { db } = world;
+  const { id } = (await schedule()).body;
+  await run();
+  await endAs(id, 'failed');
+  await run();
+  expect(await windowsOf(id)).toEqual([[day(3).toISOString(), 'failed']]);
+  await db('exports')
+    .where({ schedule_id: id })
+    .update({ ended_at: new Date(Date.now() - 3_601_000) });
+  await run();
+  expect(await windowsOf(id)).toEqual([
+    [day(3).toISOString(), 'failed'],
+    [day(3).toISOString(), 'running'],
+  ]);
+  await endAs(id, 'completed');
+  await run();
+  await run();
+  expect((await windowsOf(id)).at(-1)).toEqual([day(2).toISOString(), 'running']);
+});
+
+test('months are whole months, and runners at once make one export', async () => {
+  const from = new Date(
+    Date.UTC(new Date(today).getUTCFullYear(), new Date(today).getUTCMonth() - 1, 9),
+  );
+  const { id } = (await schedule({ every: 'month', from })).body;
+  await run();
+  await Promise.all(Array.from({ length: 8 }, () => schedules.run(world.db, 50)));
+  const rows = await world.db('exports').where({ schedule_id: id });
+  expect(rows).toHaveLength(1);
+  expect(rows[0].from_time.getUTCDate()).toBe(1);
+  expect(rows[0].to_time.toISOString().slice(8)).toBe('01T00:00:00.000Z');
+});
+
+test('a schedule falls with the key that made it, and with the role of its person', async () => {
+  const { db, call } = world;
+  const { org_id } = tenant;
+  const key = await makeKey(db, org_id, { scopes: ['org:billing'], name: 'accountant' });
+  const of_key = (await schedule({}, key)).body.id;
+  await tokens.revoke(db, org_id, 'accountant');
+  const person = await makePerson({ db, call }, tenant, 'billing_admin');
+  const of_person = (await schedule({}, person.key)).body.id;
+  const demoted = await call('put', person.at, { key: tenant.owner_key, body: { role: 'member' } });
+  expect(demoted.status).toBe(200);
+  await run();
+  for (const id of [of_key, of_person]) {
+    const [row] = await db('export_schedules').where({ id });
+    expect(row.ended_reason).toContain('may no longer');
+    expect(await windowsOf(id)).toEqual([]);
+  }
+  const events = await db('events').where({ org_id, type: 'export.failed' });
+  expect(events.map(({ payload }) => payload.schedule_id).sort()).toEqual(
+    [of_key, of_person].sort(),
+  );
+});
+
+test('what a schedule may be: rights, bounds, and nobody else’s', async () => {
+  const other = await makeTenant(world.db);
+  const made = await schedule();
+  expect(refusal(await schedule({ kinds: ['events'] }, tenant.billing_key))).toMatchObject({
+    status: 403,
+  });
+  expect(refusal(await schedule({ lag_minutes: 1 }))).toMatchObject({
+    status: 422,
+    param: 'lag_minutes',
+  });
+  expect(refusal(await schedule({ every: 'hour' }))).toMatchObject({ status: 422, param: 'every' });
+  expect(refusal(await schedule({ destination_id: 'dest_x' }))).toMatchObject({ status: 404 });
+  const path = `/v1/export-schedules/${made.body.id}`;
+  expect((await world.call('delete', path, { key: other.owner_key })).status).toBe(404);
+  const ended_one = await world.call('delete', path, { key: tenant.owner_key });
+  expect(ended_one.body.ended_at).not.toBe(null);
+  await run();
+  expect(await windowsOf(made.body.id)).toEqual([]);
+  const platforms = await schedule({}, world.platform);
+  expect(platforms.body.org_id).toBe(null);
+  await run();
+  expect(await windowsOf(platforms.body.id)).toHaveLength(1);
+});
+
+test('the upkeep makes the exports of schedules, and its worker writes them', async () => {
+  const { id } = (await schedule({ kinds: ['statement', 'audit_log'], from: day(1) })).body;
+  const exporter = await world.startExporter();
+  const run_as = { taskQueue: 'export', workflowId: `upkeep-${id}` };
+  await until(async () => {
+    await world.client.workflow.execute('exportUpkeep', run_as);
+    return (await newest(id)) !== undefined;
+  });
+  const { id: export_id } = await newest(id);
+  const done = await ended(world, tenant.owner_key, export_id);
+  expect(done).toMatchObject({ status: 'completed', schedule_id: id });
+  await exporter.stop();
+});
