@@ -2,6 +2,7 @@ import { root } from '../runtime/root';
 import { aloneReserveRow } from './alone-reserve';
 import { aloneRows, pacedRow } from './calls/alone';
 import { gatewayRows } from './calls/gateway';
+import { gatewayPollRow } from './calls/gateway-polls';
 import { type Installation, openInstallation } from './calls/installation';
 import { mcpRow } from './calls/mcp';
 import { partsRows } from './calls/parts';
@@ -50,6 +51,7 @@ const inside: Record<string, () => Promise<Row[]>> = {
   exports: inCluster(exportRows),
   neighbours: inCluster(async (cluster) => [await neighbourRow(cluster)]),
   payments: inCluster(paymentRows),
+  'gateway-polls': inCluster(async (cluster) => [await gatewayPollRow(cluster)]),
   policy: async () => [await policyRow()],
   limits: limitRows,
 };

@@ -44,7 +44,7 @@ export function createRequestLog(log: Logger): (ctx: Served) => () => void {
     if (!lines.isLevelEnabled('info') || unlogged.has(ctx.path)) return noLine;
     const began = performance.now();
     const write = () => {
-      if (ctx.state.is_routine === true && ctx.res.statusCode < 400) return;
+      if (ctx.state.is_routine === true && ctx.res.statusCode < 500) return;
       lines.info(lineOf(ctx, performance.now() - began), 'request');
     };
     return () => {
@@ -59,7 +59,7 @@ export function addToLine(ctx: Pick<Served, 'state'>, more: Logged): void {
   ctx.state.logged = Object.assign(ctx.state.logged ?? {}, more);
 }
 
-/** A request that comes all the time by itself: if it is answered well, it has no line. */
+/** A request that comes all the time by itself: it has no line, unless it fails (5xx). */
 export function markRoutine(ctx: Pick<Served, 'state'>): void {
   ctx.state.is_routine = true;
 }

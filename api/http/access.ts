@@ -95,7 +95,7 @@ export const controlPlane: Access = {
   },
 };
 
-/** The same for a batch, whose items have the key looked at in their own transaction. */
+/** The same for what has the key looked at itself: a batch in its own transaction. */
 export const controlPlaneOfBatch: Access = {
   ...controlPlane,
   remembered: (http, { keys }) => {

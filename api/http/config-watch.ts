@@ -4,6 +4,8 @@ import type { Db } from '../../domain/sql';
 import type { Logger } from '../../runtime/log';
 import { openListener } from '../../runtime/notices';
 
+/** What was read is read again after so long, though no notice came: it may have been lost. */
+const KEPT_MS = 5_000;
 /** Versions never change; those of a few rollouts are kept as text. */
 const TEXTS_MAX = 8;
 
@@ -28,6 +30,14 @@ interface Waiter {
   wake: () => void;
 }
 
+/** What a gateway has, and how long it waits for something else. */
+interface Wait {
+  /** Null: its own file; undefined if it does not say. */
+  known: number | null | undefined;
+  wait_ms: number;
+  gone: AbortSignal;
+}
+
 interface WatchParts {
   db: Db;
   database_url: string;
@@ -44,15 +54,14 @@ export type ConfigWatch = ReturnType<typeof openConfigWatch>;
  */
 export function openConfigWatch({ db, database_url, log }: WatchParts) {
   const waiters = new Set<Waiter>();
-  const texts = new Map<number, string>();
-  const look = sharedRead(() => readAssignments(db));
-  /** How many notices came. */
-  let notices = 0;
+  const textOf = createTexts(db);
+  const assigned = createAssigned(db);
   let is_closing = false;
 
   const wakeChanged = async (): Promise<void> => {
+    assigned.notice();
     if (waiters.size === 0) return;
-    const assignments = await look();
+    const assignments = await assigned.read();
     for (const { asking, known, wake } of waiters) {
       const desired = desiredOf(assignments, asking);
       if (desired.version !== known.version || desired.is_in_rollout !== known.is_in_rollout)
@@ -60,7 +69,6 @@ export function openConfigWatch({ db, database_url, log }: WatchParts) {
     }
   };
   const listener = openListener({ database_url, channel: 'configs', log }, () => {
-    notices += 1;
     wakeChanged().catch((error) => {
       log.warn({ err: error }, 'what gateways are to run could not be read');
     });
@@ -71,42 +79,66 @@ export function openConfigWatch({ db, database_url, log }: WatchParts) {
      * What a gateway is to run: at once if that is another version than it knows, else after a
      * change or the wait.
      */
-    async desired(
-      asking: Asking,
-      {
-        known,
-        wait_ms,
-        gone,
-      }: { known: number | null | undefined; wait_ms: number; gone: AbortSignal },
-    ): Promise<Desired> {
-      let now: Desired;
-      // A notice that came while this was read may be of something later than what was read.
-      let seen: number;
-      do {
-        seen = notices;
-        now = desiredOf(await look(), asking);
-      } while (seen !== notices);
+    async desired(asking: Asking, { known, wait_ms, gone }: Wait): Promise<Desired> {
+      const read = wait_ms === 0 ? assigned.read : assigned.readUnlessKnown;
+      const now = desiredOf(await read(), asking);
       if (wait_ms === 0 || now.version !== known || is_closing) return now;
       await waitIn(waiters, { asking, known: now }, wait_ms, gone);
-      return desiredOf(await look(), asking);
+      return desiredOf(await assigned.readUnlessKnown(), asking);
     },
+    /** A version as JSON text, `{"version": 7, "config": {...}}`. */
+    textOf,
     /** Ends every wait with the answer of now; further questions no longer wait. */
     async close(): Promise<void> {
       is_closing = true;
       for (const { wake } of waiters) wake();
       await listener.close();
     },
-    /** A version as JSON text, `{"version": 7, "config": {...}}`. */
-    async textOf(version: number): Promise<string> {
-      const known = texts.get(version);
-      if (known !== undefined) return known;
-      const row = await configs.find(db, version);
-      const text = JSON.stringify({ version, config: row?.config ?? null });
-      const [oldest] = texts.keys();
-      if (texts.size >= TEXTS_MAX && oldest !== undefined) texts.delete(oldest);
-      texts.set(version, text);
-      return text;
+  };
+}
+
+/** What all gateways are to run, as it was read last. */
+function createAssigned(db: Db) {
+  const readOnce = sharedRead(() => readAssignments(db));
+  /** How many notices came. */
+  let notices = 0;
+  let kept: { assignments: Assignments; notices: number; read_at: number } | undefined;
+  const read = async (): Promise<Assignments> => {
+    for (;;) {
+      const before = notices;
+      const assignments = await readOnce();
+      // A notice that came while this was read may be of something later than what was read.
+      if (before !== notices) continue;
+      kept = { assignments, notices, read_at: performance.now() };
+      return assignments;
+    }
+  };
+  return {
+    /** Something has changed. */
+    notice: (): void => {
+      notices += 1;
     },
+    read,
+    /** The same without a read, unless a notice came since the last one, or may have been lost. */
+    readUnlessKnown: async (): Promise<Assignments> => {
+      const is_new = kept?.notices === notices && performance.now() - kept.read_at < KEPT_MS;
+      return is_new && kept !== undefined ? kept.assignments : read();
+    },
+  };
+}
+
+/** The texts of versions. */
+function createTexts(db: Db): (version: number) => Promise<string> {
+  const texts = new Map<number, string>();
+  return async (version) => {
+    const known = texts.get(version);
+    if (known !== undefined) return known;
+    const row = await configs.find(db, version);
+    const text = JSON.stringify({ version, config: row?.config ?? null });
+    const [oldest] = texts.keys();
+    if (texts.size >= TEXTS_MAX && oldest !== undefined) texts.delete(oldest);
+    texts.set(version, text);
+    return text;
   };
 }
 

@@ -5,7 +5,7 @@ import * as fleet from '../../domain/gateways/fleet';
 import { markRoutine } from '../../runtime/request-log';
 import * as answers from '../answers/gateways';
 import * as shared from '../answers/shared';
-import { controlPlane } from '../http/access';
+import { controlPlane, controlPlaneOfBatch } from '../http/access';
 import { answerUnlessKnown } from '../http/etags';
 import { gatewayGroup, id, instant } from '../http/fields';
 import { type Ctx, route } from '../http/route';
@@ -61,7 +61,8 @@ export const gatewayConfigRoutes = [
   route({
     method: 'get',
     path: '/v1/gateway/config',
-    access: controlPlane,
+    // The key is looked at when there is something to give away: an idle fleet asks all the time.
+    access: controlPlaneOfBatch,
     input: polling,
     handler: poll,
     summary:
@@ -79,15 +80,18 @@ export const gatewayConfigRoutes = [
   }),
 ];
 
-async function poll({ config_watch, http }: Ctx, input: z.infer<typeof polling>) {
+async function poll(ctx: Ctx, input: z.infer<typeof polling>) {
+  const { config_watch, http, principal } = ctx;
   const { gateway_id, wait_ms } = input;
   const gone = new AbortController();
   const leave = () => gone.abort();
   http.res.once('close', leave);
   const asking = { id: gateway_id ?? null, group: input.group };
-  const waiting = { known: knownTo(http.get('if-none-match')), wait_ms, gone: gone.signal };
-  const desired = await config_watch.desired(asking, waiting);
+  const known = knownTo(http.get('if-none-match'));
+  const desired = await config_watch.desired(asking, { known, wait_ms, gone: gone.signal });
   http.res.removeListener('close', leave);
+  const is_news = wait_ms === 0 || desired.version !== known;
+  if (is_news && principal.unchecked_key !== undefined) await ctx.principalNow();
   markRoutine(http);
   http.set('x-svc-report-ms', String(desired.is_in_rollout ? REPORT_IN_ROLLOUT_MS : REPORT_MS));
   if (desired.version === null)

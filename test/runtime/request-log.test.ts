@@ -5,7 +5,7 @@ import { request } from 'undici';
 import { AppError } from '../../domain/errors';
 import { conventions } from '../../runtime/conventions';
 import { listen } from '../../runtime/listen';
-import { addToLine } from '../../runtime/request-log';
+import { addToLine, markRoutine } from '../../runtime/request-log';
 import { until } from '../support/until';
 
 let lines: Record<string, unknown>[] = [];
@@ -26,6 +26,11 @@ beforeAll(async () => {
     if (ctx.path === '/things/7') {
       addToLine(ctx, { route: '/things/:id', org_id: 'org_1', key_id: 'key_1' });
       ctx.body = { secret: 'in the body' };
+    }
+    if (ctx.path.startsWith('/routine')) {
+      markRoutine(ctx);
+      ctx.status = Number(ctx.path.slice('/routine/'.length));
+      ctx.body = 'told';
     }
     if (ctx.path === '/foreign') throw new AppError('FromElsewhere' as 'not_found', 'Words.');
     if (ctx.path === '/refused') throw new AppError('not_found', 'Nothing is here.');
@@ -119,4 +124,11 @@ test('health checks leave no line', async () => {
   await ask('/things/7');
   await until(() => lines.length > 0);
   expect(lines).toMatchObject([{ route: '/things/:id' }]);
+});
+
+test('what comes all the time by itself has a line only if it fails', async () => {
+  for (const status of [200, 404, 503])
+    await (await request(`${url}/routine/${status}`)).body.dump();
+  await until(() => lines.length > 0);
+  expect(lines.map(({ status }) => status)).toEqual([503]);
 });

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hashOf, parseSettings } from '../../../gateway/config/settings';
 import { refusal, startApi, type TestApi } from '../../support/api';
-import { gatewayToken, platformKey } from '../../support/keys';
+import { gatewayToken, issueKey, platformKey } from '../../support/keys';
 import { until } from '../../support/until';
 import { makeRollout, plainConfig, reportGateway } from './making';
 
@@ -199,4 +199,18 @@ test('each gateway shows how it stands to what it is to run', async () => {
     const list = await api.call('get', `/v1/admin/gateways?group=${group_name}`, { key: admin });
     return list.body.gateways.length === 6;
   });
+});
+
+test('a key that was revoked gets no configuration, and nothing more after its next report', async () => {
+  const { version } = (await put({ config: plainConfig() })).body;
+  const { id, key } = await issueKey(api.db, null, { scopes: ['control_plane'] });
+  const ask = (known: string, wait_ms: number) =>
+    api.call('get', `/v1/gateway/config?wait_ms=${wait_ms}`, {
+      key,
+      headers: { 'if-none-match': known },
+    });
+  expect((await ask(`"${version}"`, 50)).status).toBe(304);
+  await api.db('tokens').where({ id }).update({ revoked_at: new Date() });
+  expect((await ask('"1"', 1_000)).status).toBe(401);
+  expect((await ask(`"${version}"`, 50)).status).toBe(401);
 });

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { readAssignments, versionFor } from '../../../domain/gateways/assignments';
 import * as configs from '../../../domain/gateways/configs';
-import { type Counts, noteSilent } from '../../../domain/gateways/fleet';
+import type { Counts } from '../../../domain/gateways/fleet';
 import { no_counts } from '../../../domain/gateways/gates';
 import { act, create, supersede } from '../../../domain/gateways/rollout-changes';
 import { step } from '../../../domain/gateways/rollout-steps';
@@ -278,30 +278,4 @@ test('an abort and a step at one time end in one state, and nothing is moved aft
   expect(result).toMatchObject({ is_over: true, status: 'aborted' });
   expect(await moved(rollout)).toHaveLength(count);
   for (const id of gateways) expect(await desired(id)).not.toBe(Number(rollout.version));
-});
-
-test('a gateway that falls silent without a word is told of once, and again after it came back', async () => {
-  const [id] = gateways as [string];
-  const silence = () =>
-    many(
-      db,
-      `update gateways set seen_at = clock_timestamp() - interval '70 seconds' where id = :id`,
-      { id },
-    );
-  const told = async () =>
-    (
-      await many(
-        db,
-        `select 1 from events e where e.type = 'gateway.silent' and e.payload ->> 'gateway_id' = :id`,
-        { id },
-      )
-    ).length;
-  await silence();
-  await noteSilent(db);
-  await noteSilent(db);
-  expect(await told()).toBe(1);
-  await reportGateway(db, { id, group_name: group });
-  await silence();
-  await noteSilent(db);
-  expect(await told()).toBe(2);
 });
