@@ -65,6 +65,7 @@ const api: Record<string, string> = {
   app: 'http ledger openapi table',
   main: 'app http ledger',
   admin: '',
+  verify: '',
 };
 
 /** The rooms of the domain. */
