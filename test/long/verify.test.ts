@@ -5,11 +5,13 @@ import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
+import { Client, Connection } from '@temporalio/client';
 import { type Db, many, one } from '../../domain/sql';
 import { openDatabase } from '../../runtime/database';
 import { listen } from '../../runtime/listen';
 import { root } from '../../runtime/root';
 import type { Demo } from '../../sandbox/demo/facts';
+import { NAMESPACE } from '../../sandbox/servers/temporal';
 import { until } from '../support/until';
 import { npmStart, type Started } from '../whole/npm-start';
 
@@ -155,6 +157,21 @@ const faults: Fault[] = [
       ),
   ],
   [
+    'a schedule that a person paused',
+    ['workers', /^The schedule audit is paused\.$/],
+    async () => {
+      const connection = await Connection.connect({ address: demo.temporal_address });
+      const schedule = new Client({ connection, namespace: NAMESPACE }).schedule;
+      await schedule.getHandle('audit').pause();
+      try {
+        return await verify();
+      } finally {
+        await schedule.getHandle('audit').unpause();
+        await connection.close();
+      }
+    },
+  ],
+  [
     'a message that was given up',
     ['outbox', /^1 messages to Temporal were given up/],
     async () =>
@@ -194,23 +211,6 @@ test.each(faults)('%s is red, with a sentence', async (_, [check, words], seed) 
   const { code, ok, failed } = await seed();
   expect([code, ok]).toEqual([1, false]);
   expect(failed).toContainEqual([check, expect.stringMatching(words)]);
-});
-
-test('workers that are gone are red, and green once they run again', async () => {
-  const pid = demo.pids.worker_lifecycle as number;
-  process.kill(pid, 'SIGSTOP');
-  try {
-    // A poller is believed to live for 90 s after its last request.
-    await until(async () => {
-      const { failed } = await verify();
-      return failed.some(
-        ([check, words]) => check === 'workers' && words.includes('No worker_lifecycle polls'),
-      );
-    }, 150_000);
-  } finally {
-    process.kill(pid, 'SIGCONT');
-  }
-  await until(async () => (await verify()).ok, 60_000);
 });
 
 test('without an address and without npm start the usage is said', async () => {
