@@ -41,6 +41,10 @@ async function ready({ apis, gateways }: Deployment): Promise<string> {
 
 async function versions(deployment: Deployment): Promise<string> {
   const { apis, gateways } = deployment;
+  const [first] = new Set(apis.map(({ version }) => version));
+  const odd = apis.find(({ version }) => version !== first);
+  if (odd)
+    throw new Fault(`APIs are of two versions, ${first} and ${odd.version}: end the upgrade.`);
   for (const api of apis) {
     const row = rowOf(api.version);
     if (row === undefined || row.status === 'end of life')
@@ -53,10 +57,6 @@ async function versions(deployment: Deployment): Promise<string> {
         );
     }
   }
-  const [first] = new Set(apis.map(({ version }) => version));
-  const odd = apis.find(({ version }) => version !== first);
-  if (odd)
-    throw new Fault(`APIs are of two versions, ${first} and ${odd.version}: end the upgrade.`);
   const of = [...new Set(gateways.map(({ version }) => version))].join(' and ');
   return `API ${first} with gateways ${of}`;
 }
