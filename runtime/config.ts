@@ -141,6 +141,13 @@ const variables = {
     TEMPORAL_NAMESPACE: z.string().min(1).default('svc'),
     DATA_DIR: z.string().min(1).default('.data'),
   }),
+  // Of a deployment that is looked at from outside; beside `npm start` its demo.json has all.
+  verify: z.object({
+    VERIFY_PLATFORM_KEY: z.string().min(1).optional(),
+    VERIFY_GATEWAY_KEY: z.string().min(1).optional(),
+    DATABASE_URL: z.string().min(1).optional(),
+    DATA_DIR: z.string().min(1).default('.data'),
+  }),
   // The variables of `npm start`; a port that is not named has a default in
   // sandbox/processes/addresses.ts.
   product: z.object({

@@ -53,6 +53,12 @@ export function gatewayConfig(options: StartOptions, ports: Ports, seeded: Seede
       models: [...message_models],
     },
   ];
+  // What npm run verify sends, to see that a block is one and is told of.
+  const blocked = {
+    pack: 'demo',
+    policies: { chain: ['dlp-filter'] },
+    policy: { 'dlp-filter': { stages: ['input'], blocked_terms: ['svc verify: block this'] } },
+  };
   const mcp = { servers: [{ name: 'sandbox', url: mcpUrl(ports) }] };
   // Stopping has little time: streams under way are cut and settled while the control plane still
   // runs.
@@ -67,7 +73,7 @@ export function gatewayConfig(options: StartOptions, ports: Ports, seeded: Seede
   const file = path.resolve(options.DATA_DIR, 'gateway.yaml');
   writeFileSync(
     file,
-    `# ${note}\n${stringify({ providers: { targets }, mcp, timeouts, ...telemetry })}`,
+    `# ${note}\n${stringify({ providers: { targets }, mcp, timeouts, ...blocked, ...telemetry })}`,
   );
   return file;
 }

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { parse, stringify } from 'yaml';
 import { many } from '../../domain/sql';
 import { openDatabase } from '../../runtime/database';
 import { root } from '../../runtime/root';
@@ -76,7 +77,7 @@ test.each(shelled)(
     try {
       if (file !== 'README.md') await setVariables(shell);
       for (const block of blocksOf(file)) {
-        if (block.mark !== undefined) await reload(`${written}${block.text}`);
+        if (block.mark !== undefined) await reload(withBlock(written, block.text));
         if (!['sh', 'console'].includes(block.language)) continue;
         for (const step of stepsOf(block)) {
           if (file === 'README.md') await untilSettled();
@@ -139,6 +140,11 @@ function isKept({ command, promised }: RecipeStep, printed: string): boolean {
   if (promised === '') return true;
   if (!has_jq && isFiltered(command)) return printed.trim() !== '';
   return keeps(promised, printed);
+}
+
+/** The gateway's file with the sections of a recipe, each in place of its own. */
+function withBlock(written: string, block: string): string {
+  return stringify({ ...parse(written), ...parse(block) });
 }
 
 /** Gives the gateways another configuration, early in a minute: limits count by it. */

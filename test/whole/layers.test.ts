@@ -68,6 +68,7 @@ const api: Record<string, string> = {
   main: 'app http ledger',
   'admin-exports': '',
   admin: 'admin-exports',
+  verify: '',
 };
 
 /** The rooms of the domain. */

@@ -154,6 +154,13 @@ test('each request is a line in the log files of gateway and API, and none on th
   expect(npm.output()).toContain(path.join(data_dir, 'logs'));
 });
 
+test('npm run verify finds that all of it works', async () => {
+  const command = `DATA_DIR=${data_dir} npm run -s verify -- --json`;
+  const { ok, checks } = JSON.parse(await shell(command));
+  expect(checks.filter(({ status }: { status: string }) => status !== 'passed')).toEqual([]);
+  expect([ok, checks.length]).toEqual([true, 12]);
+});
+
 test('a second npm start on the same data directory is refused, and disturbs nothing', async () => {
   const second = npmStart(data_dir);
   await second.ended;

@@ -1,0 +1,151 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { many } from '../../domain/sql';
+import { migrationNames } from '../../migrations/files';
+import { openDatabase } from '../../runtime/database';
+import { rowOf } from '../../runtime/version';
+import { ask, Fault, NotChecked, read } from './client';
+import type { Deployment } from './deployment';
+import { cancelAHold } from './hold';
+
+/** One question about a deployment: words for what is good, a Fault for what is not. */
+export interface Check {
+  name: string;
+  run: (deployment: Deployment) => Promise<string>;
+}
+
+/** In the order in which they are asked: what stands on others comes after them. */
+export const checks: readonly Check[] = [
+  { name: 'ready', run: ready },
+  { name: 'versions', run: versions },
+  { name: 'schema', run: schema },
+  { name: 'workers', run: workers },
+  { name: 'outbox', run: outbox },
+  { name: 'policy', run: policy },
+  { name: 'hold', run: cancelAHold },
+  { name: 'audit', run: audit },
+];
+
+const EVENT_MS = 10_000;
+const LOOK_MS = 200;
+
+/** The first API answers what all of them would: they share the database. */
+function at({ apis }: Deployment, path: string): string {
+  return `${apis[0]?.url}${path}`;
+}
+
+async function ready({ apis, gateways }: Deployment): Promise<string> {
+  for (const { url } of [...apis, ...gateways]) await read('GET', `${url}/readyz`);
+  return `${apis.length} APIs and ${gateways.length} gateways are ready`;
+}
+
+async function versions(deployment: Deployment): Promise<string> {
+  const { apis, gateways } = deployment;
+  const [first] = new Set(apis.map(({ version }) => version));
+  const odd = apis.find(({ version }) => version !== first);
+  if (odd)
+    throw new Fault(`APIs are of two versions, ${first} and ${odd.version}: end the upgrade.`);
+  for (const api of apis) {
+    const row = rowOf(api.version);
+    if (row === undefined || row.status === 'end of life')
+      throw new Fault(`The API at ${api.url} is ${api.version}, which is not supported any more.`);
+    const fits = (version: string) => row.gateways.some((one) => version.startsWith(`${one}.`));
+    for (const gateway of gateways) {
+      if (!fits(gateway.version))
+        throw new Fault(
+          `The gateway at ${gateway.url} is ${gateway.version}; API ${api.version} works with ${row.gateways.join(' and ')}.`,
+        );
+    }
+  }
+  const of = [...new Set(gateways.map(({ version }) => version))].join(' and ');
+  return `API ${first} with gateways ${of}`;
+}
+
+/** An API migrates before it listens; a database that was restored since may lack some again. */
+async function schema({ database_url }: Deployment): Promise<string> {
+  if (database_url === undefined)
+    throw new NotChecked('DATABASE_URL is not set, so the migrations were not compared.');
+  const db = openDatabase(database_url, 1, 'verify');
+  try {
+    const rows = await many<{ name: string }>(db, 'select name from knex_migrations').catch(
+      (error) => {
+        throw new Fault(`The database does not say its migrations: ${error.message}`);
+      },
+    );
+    const applied = new Set(rows.map(({ name }) => name));
+    const pending = (await migrationNames()).filter((name) => !applied.has(name));
+    if (pending.length > 0)
+      throw new Fault(
+        `${pending.length} migrations are pending, the first is ${pending[0]}: start an API of this version.`,
+      );
+    return `${applied.size} migrations, none is pending`;
+  } finally {
+    await db.destroy();
+  }
+}
+
+async function workers(deployment: Deployment): Promise<string> {
+  const { platform_key: key } = deployment;
+  const status = await read('GET', at(deployment, '/v1/admin/workers/status'), { key });
+  // What was given up has a row of its own.
+  const problems = status.problems.filter((words: string) => !words.includes('given up'));
+  if (problems.length > 0) throw new Fault(problems.join(' '));
+  const named = status.workers.map(({ name }: { name: string }) => name).join(', ');
+  return `${named} poll, and the schedules run`;
+}
+
+async function outbox(deployment: Deployment): Promise<string> {
+  const { platform_key: key } = deployment;
+  const status = await read('GET', at(deployment, '/v1/admin/workers/status'), { key });
+  const { parked, waiting } = status.outbox;
+  if (parked > 0)
+    throw new Fault(
+      `${parked} messages to Temporal were given up: GET /v1/admin/outbox?status=parked.`,
+    );
+  return `none was given up, ${waiting} on their way`;
+}
+
+/** What policy must block is 409 at each gateway, costs nothing, and is among the events. */
+async function policy(deployment: Deployment): Promise<string> {
+  const { gateways, gateway_key, platform_key: key, blocked_text, probe } = deployment;
+  const { org_id } = await probe.owner();
+  for (const { url } of gateways) {
+    const label = `verify-${randomUUID()}`;
+    const since = new Date(Date.now() - 60_000).toISOString();
+    const { data } = await read('GET', `${url}/v1/models`, { key: gateway_key });
+    if (data.length === 0) throw new Fault(`The gateway at ${url} serves this key no model.`);
+    const answer = await ask('POST', `${url}/v1/chat/completions`, {
+      key: gateway_key,
+      headers: { 'x-request-id': label, 'x-svc-hold-ms': '0' },
+      body: {
+        model: data[0].id,
+        max_tokens: 1,
+        messages: [{ role: 'user', content: blocked_text }],
+      },
+    });
+    if (answer.status !== 409)
+      throw new Fault(
+        `The gateway at ${url} answers ${answer.status} to ${JSON.stringify(blocked_text)}, which policy must block with 409. Another text: --blocked TEXT.`,
+      );
+    const list = at(deployment, `/v1/events?org_id=${org_id}&type=request.blocked&since=${since}`);
+    const until = performance.now() + EVENT_MS;
+    for (;;) {
+      const { events } = await read('GET', list, { key });
+      if (JSON.stringify(events).includes(label)) break;
+      if (performance.now() > until)
+        throw new Fault(
+          `The block at ${url} is not among the events after ${EVENT_MS / 1_000} s: they do not flow.`,
+        );
+      await sleep(LOOK_MS);
+    }
+  }
+  return `blocked with 409 at ${gateways.length} gateways, and among the events`;
+}
+
+async function audit(deployment: Deployment): Promise<string> {
+  const { platform_key: key } = deployment;
+  const { broken } = await read('GET', at(deployment, '/v1/admin/audit'), { key });
+  const [first] = broken;
+  if (first) throw new Fault(`The ledger is broken in ${broken.length} places: ${first.detail}`);
+  return 'the ledger is whole';
+}

@@ -1,0 +1,49 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { Fault, read } from './client';
+import type { Deployment } from './deployment';
+import { NAME } from './probe';
+
+/** A hold and its cancel: two entries that add up to nothing, and the wallet is as it was. */
+export async function cancelAHold({ apis, platform_key, probe }: Deployment): Promise<string> {
+  const api_url = apis[0]?.url;
+  const key = await probe.controlPlaneKey();
+  const { org_id, key_id, user_id, team_id, agent_id } = await probe.owner();
+  const { models } = await read('GET', `${api_url}/v1/admin/model-pricing`, { key: platform_key });
+  const price = models.find(isPlain);
+  if (price === undefined) throw new Fault('No model has a price by tokens, so nothing is held.');
+  const request_id = `${NAME}-${randomUUID()}`;
+  const hold = await read('POST', `${api_url}/v1/gateway/wallets/reserve`, {
+    key,
+    body: {
+      ...{ org_id, key_id, user_id, team_id, agent_id, request_id },
+      ...{ provider: price.provider, model: price.model },
+      ...{ estimated_prompt_tokens: 1_000, max_completion_tokens: 1 },
+      request_body_hash: `sha256:${createHash('sha256').update(request_id).digest('hex')}`,
+      trace_label: request_id,
+    },
+  });
+  const { reservation_id, wallet_id } = hold;
+  await read('POST', `${api_url}/v1/gateway/wallets/settle`, {
+    key,
+    body: { org_id, reservation_id, outcome: 'canceled' },
+  });
+  const list = `${api_url}/v1/admin/wallets/${wallet_id}/transactions?per_page=200`;
+  const { transactions } = await read('GET', list, { key: platform_key });
+  const own = transactions.filter((entry: Entry) => entry.reservation_id === reservation_id);
+  const sum = own.reduce((all: number, { amount }: Entry) => all + amount, 0);
+  if (own.length !== 2 || sum !== 0)
+    throw new Fault(
+      `The canceled hold ${reservation_id} left ${own.length} entries that add up to ${sum}, not two that add up to 0.`,
+    );
+  return `a hold of ${hold.reserved_amount} ${hold.currency} and its cancel left nothing`;
+}
+
+interface Entry {
+  reservation_id: string | null;
+  amount: number;
+}
+
+/** A price of one model by tokens. */
+function isPlain({ model, input_per_1m }: { model: string; input_per_1m?: number | null }) {
+  return !model.includes('*') && (input_per_1m ?? 0) > 0;
+}

@@ -1,0 +1,149 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { ConfigError, loadConfig } from '../../runtime/config';
+import { checks } from './checks';
+import { Fault, NotChecked } from './client';
+import { type Deployment, type Place, placeAt } from './deployment';
+import { openProbe } from './probe';
+
+const CHECK_MS = 25_000;
+/** What the policy of npm start's gateways blocks. */
+const BLOCKED_TEXT = 'svc verify: block this';
+const USAGE =
+  'Usage: npm run verify -- [URL of each API and gateway ...] [--blocked TEXT] [--json], with ' +
+  'VERIFY_PLATFORM_KEY (an access key with platform:admin) and VERIFY_GATEWAY_KEY (a gateway key). ' +
+  'Without a URL, the npm start that runs on DATA_DIR.';
+
+interface Found {
+  check: string;
+  status: 'passed' | 'failed' | 'not checked';
+  words: string;
+  ms: number;
+}
+
+/**
+ * `npm run verify`: looks at a deployment as its clients see it, and says of each part whether it
+ * works; exits 1 if one does not. What it writes is named verify, and taken back.
+ */
+export async function main(args: string[]): Promise<void> {
+  const { urls, is_json, ...given } = read(args);
+  const found: Found[] = [];
+  const places: Place[] = [];
+  for (const url of urls) {
+    const health = await timed('health', async () => {
+      const place = await placeAt(url);
+      places.push(place);
+      return `${url} is the ${place.kind} ${place.version}`;
+    });
+    found.push(health);
+  }
+  const apis = places.filter(({ kind }) => kind === 'api');
+  const gateways = places.filter(({ kind }) => kind === 'gateway');
+  if (apis[0] === undefined || gateways.length === 0) {
+    const words = `Name at least one API and one gateway: ${apis.length} and ${gateways.length} answer.`;
+    found.push({ check: 'deployment', status: 'failed', words, ms: 0 });
+  } else {
+    const probe = openProbe(apis[0].url, given.platform_key, given.gateway_key);
+    const deployment: Deployment = { apis, gateways, probe, ...given };
+    for (const { name, run } of checks) found.push(await timed(name, () => run(deployment)));
+    const left = await timed('clean-up', async () => {
+      await probe.close();
+      return 'nothing of this is left';
+    });
+    found.push(left);
+  }
+  print(is_json ? JSON.stringify(summaryOf(found)) : tableOf(found));
+  process.exitCode = summaryOf(found).ok ? 0 : 1;
+}
+
+type Given = Pick<Deployment, 'platform_key' | 'gateway_key' | 'blocked_text' | 'database_url'> & {
+  urls: string[];
+  is_json: boolean;
+};
+
+function read(args: string[]): Given {
+  const options = { blocked: { type: 'string' }, json: { type: 'boolean' } } as const;
+  const { values, positionals } = parsed(() =>
+    parseArgs({ args, options, allowPositionals: true }),
+  );
+  const config = loadConfig('verify');
+  const demo = positionals.length === 0 ? demoIn(config.DATA_DIR) : undefined;
+  const urls = demo ? [...demo.api_urls, ...demo.gateway_urls] : positionals;
+  const platform_key = config.VERIFY_PLATFORM_KEY ?? demo?.keys.platform_admin;
+  const gateway_key = config.VERIFY_GATEWAY_KEY ?? demo?.keys.gateway;
+  if (urls.length === 0 || !urls.every((url) => URL.canParse(url)) || !platform_key || !gateway_key)
+    throw new ConfigError(USAGE);
+  return {
+    urls: urls.map((url) => url.replace(/\/+$/, '')),
+    is_json: values.json ?? false,
+    platform_key,
+    gateway_key,
+    blocked_text: values.blocked ?? BLOCKED_TEXT,
+    database_url: config.DATABASE_URL ?? demo?.database_url,
+  };
+}
+
+function parsed<Result>(parse: () => Result): Result {
+  try {
+    return parse();
+  } catch (error) {
+    throw new ConfigError(`${(error as Error).message}\n${USAGE}`);
+  }
+}
+
+interface Demo {
+  api_urls: string[];
+  gateway_urls: string[];
+  database_url: string;
+  keys: { platform_admin: string; gateway: string };
+}
+
+/** What the `npm start` that runs on DATA_DIR says of itself; undefined if none runs. */
+function demoIn(data_dir: string): Demo | undefined {
+  try {
+    return JSON.parse(readFileSync(path.join(data_dir, 'demo.json'), 'utf8'));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Runs a check to its words; one that hangs is a fault as well, and one that breaks is ours. */
+async function timed(check: string, run: () => Promise<string>): Promise<Found> {
+  const since = performance.now();
+  const found = (status: Found['status'], words: string): Found => {
+    return { check, status, words, ms: Math.round(performance.now() - since) };
+  };
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const words = `This check had no end within ${CHECK_MS / 1_000} s.`;
+    timer = setTimeout(() => reject(new Fault(words)), CHECK_MS);
+  });
+  try {
+    return found('passed', await Promise.race([run(), late]));
+  } catch (error) {
+    if (error instanceof NotChecked) return found('not checked', error.message);
+    if (error instanceof Fault) return found('failed', error.message);
+    return found('failed', `The check itself broke: ${(error as Error).stack}`);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function summaryOf(found: readonly Found[]) {
+  return { ok: found.every(({ status }) => status !== 'failed'), checks: found };
+}
+
+function tableOf(found: readonly Found[]): string {
+  const width = Math.max(...found.map(({ check }) => check.length));
+  const rows = found.map(
+    ({ check, status, words }) => `${status.padEnd(11)}  ${check.padEnd(width)}  ${words}`,
+  );
+  const failed = found.filter(({ status }) => status === 'failed').length;
+  const end = failed === 0 ? 'All is well.' : `${failed} of ${found.length} failed.`;
+  return [...rows, end].join('\n');
+}
+
+function print(text: string): void {
+  process.stdout.write(`${text}\n`);
+}

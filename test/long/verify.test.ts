@@ -1,0 +1,219 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { text } from 'node:stream/consumers';
+import { Client, Connection } from '@temporalio/client';
+import { type Db, many, one } from '../../domain/sql';
+import { openDatabase } from '../../runtime/database';
+import { listen } from '../../runtime/listen';
+import { root } from '../../runtime/root';
+import type { Demo } from '../../sandbox/demo/facts';
+import { NAMESPACE } from '../../sandbox/servers/temporal';
+import { until } from '../support/until';
+import { npmStart, type Started } from '../whole/npm-start';
+
+const data_dir = mkdtempSync(path.join(tmpdir(), 'svc-verify-'));
+// PostgreSQL's system user must enter it if the tests run as root.
+chmodSync(data_dir, 0o755);
+
+let npm: Started;
+let demo: Demo;
+let db: Db & { destroy: () => Promise<void> };
+const servers: Server[] = [];
+
+beforeAll(async () => {
+  npm = npmStart(data_dir, { GATEWAYS: '1' });
+  const file = path.join(data_dir, 'demo.json');
+  await until(() => existsSync(file), 90_000);
+  demo = JSON.parse(readFileSync(file, 'utf8'));
+  db = openDatabase(demo.database_url, 2, 'test');
+}, 120_000);
+
+afterAll(async () => {
+  for (const server of servers) server.close();
+  await db?.destroy();
+  npm.process.kill('SIGTERM');
+  await npm.ended;
+  rmSync(data_dir, { recursive: true, force: true });
+}, 60_000);
+
+interface Verified {
+  code: number | null;
+  ok: boolean;
+  /** Of what failed: the check and its words. */
+  failed: [string, string][];
+}
+
+async function verify(args: string[] = [], env: Record<string, string> = {}): Promise<Verified> {
+  const all = ['run.cjs', 'api/verify/main.ts', ...args, '--json'];
+  const child = spawn(process.execPath, all, {
+    cwd: root,
+    env: { ...process.env, DATA_DIR: data_dir, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const [out, words, [code]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'close') as Promise<[number]>,
+  ]);
+  if (out === '') throw new Error(words);
+  const { ok, checks } = JSON.parse(out);
+  const failed = checks.filter((one: { status: string }) => one.status === 'failed');
+  return {
+    code,
+    ok,
+    failed: failed.map(({ check, words }: { check: string; words: string }) => [check, words]),
+  };
+}
+
+/** The arguments and variables with which a terminal elsewhere names the deployment. */
+const elsewhere = (...more: string[]): [string[], Record<string, string>] => [
+  [demo.api_url, demo.gateway_url, ...more],
+  {
+    VERIFY_PLATFORM_KEY: demo.keys.platform_admin,
+    VERIFY_GATEWAY_KEY: demo.keys.gateway,
+  },
+];
+
+/** A server that says of itself what it is told to. */
+async function pretender(answers: Record<string, [number, object]>): Promise<string> {
+  const server = createServer((req, res) => {
+    const [status, body] = answers[req.url ?? ''] ?? [404, {}];
+    res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  });
+  servers.push(server);
+  return `http://127.0.0.1:${await listen(server, 0)}`;
+}
+
+const health = (version: string): [number, object] => [200, { status: 'ok', version }];
+
+test('a running npm start is well, within a minute, and nothing of the look is left', async () => {
+  const since = performance.now();
+  expect(await verify()).toEqual({ code: 0, ok: true, failed: [] });
+  expect(performance.now() - since).toBeLessThan(60_000);
+  expect(await verify(...elsewhere())).toEqual({ code: 0, ok: true, failed: [] });
+  const keys = "select 1 from tokens where name like 'verify %' and revoked_at is null";
+  expect(await many(db, keys)).toEqual([]);
+});
+
+type Fault = [name: string, expected: [string, RegExp], seed: () => Promise<Verified>];
+
+/** What a change of the database leads to; it is undone. */
+async function changed(statement: string, undo: string): Promise<Verified> {
+  await many(db, statement);
+  try {
+    return await verify();
+  } finally {
+    await many(db, undo);
+  }
+}
+
+const faults: Fault[] = [
+  [
+    'an address where nothing listens',
+    ['health', /127\.0\.0\.1:1\/svc\/health has no answer/],
+    async () => verify(...elsewhere('http://127.0.0.1:1')),
+  ],
+  [
+    'an address of something else',
+    ['health', /is neither an API nor a gateway/],
+    async () => verify(...elsewhere(demo.sandbox.models_url)),
+  ],
+  [
+    'a process that is not ready',
+    ['ready', /\/readyz answers 503: It is stopping\./],
+    async () => {
+      const stopping: [number, object] = [503, { error: { message: 'It is stopping.' } }];
+      const url = await pretender({ '/svc/health': health('1.5.0'), '/readyz': stopping });
+      return verify(...elsewhere(url));
+    },
+  ],
+  [
+    'a gateway that is too old',
+    ['versions', /is 1\.3\.9; API 1\.5\.0 works with 1\.4 and 1\.5\./],
+    async () => {
+      const url = await pretender({ '/svc/health': health('1.3.9'), '/readyz': [200, {}] });
+      return verify(...elsewhere(url));
+    },
+  ],
+  [
+    'an upgrade that was left halfway',
+    ['versions', /APIs are of two versions, 1\.5\.0 and 1\.4\.0/],
+    async () => {
+      const url = await pretender({ '/health': health('1.4.0'), '/readyz': [200, {}] });
+      return verify(...elsewhere(url));
+    },
+  ],
+  [
+    'a migration that is missing',
+    ['schema', /^1 migrations are pending, the first is 0059-owners-of-wallets\.sql/],
+    async () =>
+      changed(
+        `update knex_migrations set name = name || '.gone' where name = '0059-owners-of-wallets.sql'`,
+        `update knex_migrations set name = replace(name, '.gone', '')`,
+      ),
+  ],
+  [
+    'a schedule that a person paused',
+    ['workers', /^The schedule audit is paused\.$/],
+    async () => {
+      const connection = await Connection.connect({ address: demo.temporal_address });
+      const schedule = new Client({ connection, namespace: NAMESPACE }).schedule;
+      await schedule.getHandle('audit').pause();
+      try {
+        return await verify();
+      } finally {
+        await schedule.getHandle('audit').unpause();
+        await connection.close();
+      }
+    },
+  ],
+  [
+    'a message that was given up',
+    ['outbox', /^1 messages to Temporal were given up/],
+    async () =>
+      changed(
+        `insert into outbox (org_id, workflow, workflow_id, input, parked_at, attempts)
+         values ('org_1', 'costTicket', 'tkt_verify', '{}', clock_timestamp(), 20)`,
+        `delete from outbox where workflow_id = 'tkt_verify'`,
+      ),
+  ],
+  [
+    'a policy that lets pass what it must block',
+    ['policy', /answers 200 to "good morning", which policy must block with 409/],
+    async () => verify(['--blocked', 'good morning']),
+  ],
+  [
+    'a ledger that is broken',
+    ['audit', /^The ledger is broken in \d+ places/],
+    async () => {
+      const { wallet_id } = await one<{ wallet_id: string }>(
+        db,
+        `select id as wallet_id from wallets where org_id = '${demo.organization_id}' and owner_type = 'organization'`,
+      );
+      return changed(
+        `update wallets set balance_nanos = balance_nanos + 1 where id = '${wallet_id}'`,
+        `update wallets set balance_nanos = balance_nanos - 1 where id = '${wallet_id}'`,
+      );
+    },
+  ],
+  [
+    'a key of nobody',
+    ['workers', /workers\/status answers 401/],
+    async () => verify([], { VERIFY_PLATFORM_KEY: 'svc_ak_of_nobody' }),
+  ],
+];
+
+test.each(faults)('%s is red, with a sentence', async (_, [check, words], seed) => {
+  const { code, ok, failed } = await seed();
+  expect([code, ok]).toEqual([1, false]);
+  expect(failed).toContainEqual([check, expect.stringMatching(words)]);
+});
+
+test('without an address and without npm start the usage is said', async () => {
+  const nowhere = { DATA_DIR: path.join(data_dir, 'nowhere') };
+  await expect(verify([], nowhere)).rejects.toThrow(/^Usage: npm run verify/);
+});
