@@ -7,7 +7,10 @@ import { until } from '../support/until';
 import { openWorker, type TestWorker } from '../support/worker';
 import { EXTRA_VARIABLE, type Fleet, openFlaky, openFleet, openLoad } from './fleet';
 
-jest.setTimeout(120_000);
+jest.setTimeout(240_000);
+
+// A stage is a dozen steps of a workflow, and the machine may be busy.
+const STAGE_MS = 60_000;
 
 let world: World;
 let worker: TestWorker;
@@ -24,7 +27,7 @@ beforeAll(async () => {
   sending = setInterval(() => void worker.dispatch(), 100);
   flaky = await openFlaky(world.models_url, 10);
   fleet = await openFleet(world, { count: 5, group: 'edge', lacking: [3] });
-  await until(async () => (await gateways()).length === 5);
+  await until(async () => (await gateways()).length === 5, STAGE_MS);
 });
 afterAll(async () => {
   clearInterval(sending);
@@ -95,14 +98,14 @@ const urls = () => fleet.gateways.map(({ url }) => url);
 test('a good configuration reaches all gateways stage by stage, and the group keeps it', async () => {
   const load = openLoad(world, urls);
   const made = await rollOut(fleet.configured({ body_limit_bytes: 2_048 }));
-  await until(async () => (await rollout(made.id)).stage >= 1);
+  await until(async () => (await rollout(made.id)).stage >= 1, STAGE_MS);
   const after_first = await rollout(made.id);
   expect(after_first.gateways).toHaveLength(1);
   const done = await ended(made.id);
   expect(done).toMatchObject({ status: 'completed', stage: 3, reason: null });
   // 1, then 25% of five gateways, which are two.
   expect(done.gateways.map(({ stage }: Body) => stage)).toEqual([1, 2, 3, 3, 3]);
-  await until(async () => (await gateways()).every(({ drift }) => drift === 'in_sync'));
+  await until(async () => (await gateways()).every(({ drift }) => drift === 'in_sync'), STAGE_MS);
   expect(await versions()).toEqual({ [made.version]: 5 });
   await load.stop();
   expect(Object.keys(load.take())).toEqual(['200']);
@@ -129,7 +132,7 @@ test('one that answers 500 to one call in ten leaves the one gateway that it rea
     /ended in failures of providers \(\d+\.\d %\), against 0\.0 % elsewhere/,
   );
   expect(done.gateways).toHaveLength(1);
-  await until(async () => (await versions())[bad.version] === undefined);
+  await until(async () => (await versions())[bad.version] === undefined, STAGE_MS);
   load.take();
   // Nobody's call fails because of the return, or after it.
   await sleep(1_000);
@@ -146,7 +149,7 @@ test('a variable that one gateway lacks is a rejection of that gateway alone, an
   const done = await ended(made.id);
   expect(done).toMatchObject({ status: 'rolled_back', reason_code: 'gateway_rejected' });
   expect(done.reason).toContain(`cannot use ${EXTRA_VARIABLE} here`);
-  await until(async () => JSON.stringify(await versions()) === JSON.stringify(before));
+  await until(async () => JSON.stringify(await versions()) === JSON.stringify(before), STAGE_MS);
   const rejected = await many<{ payload: { version: number } }>(
     world.api.db,
     `select e.payload from events e where e.type = 'gateway.config_rejected' and (e.payload ->> 'version')::int = :version`,
@@ -158,10 +161,10 @@ test('a variable that one gateway lacks is a rejection of that gateway alone, an
 test('an abort in mid-stage returns what was moved at once', async () => {
   const before = await versions();
   const made = await rollOut(fleet.configured({ body_limit_bytes: 4_096 }), { soak_s: 300 });
-  await until(async () => (await versions())[made.version] === 1);
+  await until(async () => (await versions())[made.version] === 1, STAGE_MS);
   await call('post', `/v1/admin/config-rollouts/${made.id}/abort`);
   const aborted_at = performance.now();
-  await until(async () => (await versions())[made.version] === undefined);
+  await until(async () => (await versions())[made.version] === undefined, STAGE_MS);
   expect(performance.now() - aborted_at).toBeLessThan(3_000);
   expect(await ended(made.id)).toMatchObject({ status: 'aborted' });
   expect(await versions()).toEqual(before);
@@ -169,16 +172,16 @@ test('an abort in mid-stage returns what was moved at once', async () => {
 
 test('without traffic it pauses, and goes on, is promoted, or is superseded by a newer one', async () => {
   const quiet = await rollOut(fleet.configured({ body_limit_bytes: 8_192 }), { max_wait_s: 1 });
-  await until(async () => (await rollout(quiet.id)).status === 'paused');
+  await until(async () => (await rollout(quiet.id)).status === 'paused', STAGE_MS);
   expect(await rollout(quiet.id)).toMatchObject({ reason_code: 'too_little_traffic', stage: 1 });
   const newer = await rollOut(fleet.configured({ body_limit_bytes: 16_384 }), { max_wait_s: 600 });
   expect(await ended(quiet.id)).toMatchObject({ status: 'superseded' });
-  await until(async () => (await rollout(newer.id)).applied_at !== null);
+  await until(async () => (await rollout(newer.id)).applied_at !== null, STAGE_MS);
   await call('post', `/v1/admin/config-rollouts/${newer.id}/pause`);
   await call('post', `/v1/admin/config-rollouts/${newer.id}/resume`);
   await call('post', `/v1/admin/config-rollouts/${newer.id}/promote`);
   expect(await ended(newer.id)).toMatchObject({ status: 'completed', is_promoted: true });
-  await until(async () => (await versions())[newer.version] === 5);
+  await until(async () => (await versions())[newer.version] === 5, STAGE_MS);
 });
 
 test('the way back to an older version takes no soak, and no call fails under load', async () => {
@@ -189,7 +192,7 @@ test('the way back to an older version takes no soak, and no call fails under lo
   const back = await call('post', '/v1/admin/config-rollouts', { version: oldest, group: 'edge' });
   expect(back).toMatchObject({ from_version: now, stages: ['100%'], soak_s: 0 });
   expect(await ended(back.id)).toMatchObject({ status: 'completed' });
-  await until(async () => (await versions())[oldest] === 5);
+  await until(async () => (await versions())[oldest] === 5, STAGE_MS);
   await sleep(500);
   await load.stop();
   expect(Object.keys(load.take())).toEqual(['200']);
@@ -199,15 +202,18 @@ test('an API that dies in mid-stage is made up for by another one; the rollout g
   const dying = await serve({ db: world.api.db });
   const api_urls = [dying.url, world.api.url];
   const others = await openFleet(world, { count: 3, group: 'kill', api_urls });
-  await until(async () => (await gateways('kill')).length === 3);
+  await until(async () => (await gateways('kill')).length === 3, STAGE_MS);
   const load = openLoad(world, () => others.gateways.map(({ url }) => url));
   const config = others.configured({ body_limit_bytes: 32_768 });
   const rules = { group: 'kill', stages: [1, '100%'], soak_s: 3 };
   const made = await rollOut(config, rules);
-  await until(async () => (await rollout(made.id)).applied_at !== null);
+  await until(async () => (await rollout(made.id)).applied_at !== null, STAGE_MS);
   await dying.close();
   expect(await ended(made.id)).toMatchObject({ status: 'completed', stage: 2 });
-  await until(async () => (await gateways('kill')).every(({ drift }) => drift === 'in_sync'));
+  await until(
+    async () => (await gateways('kill')).every(({ drift }) => drift === 'in_sync'),
+    STAGE_MS,
+  );
   await load.stop();
   expect(Object.keys(load.take())).toEqual(['200']);
   await others.close();
