@@ -92,7 +92,8 @@ export class GroupView {
 
   /** True if nothing has been heard for longer than it may wait. */
   isQuiet(): boolean {
-    return this.ageOf(this.newestReport()) > this.row.max_wait_s;
+    // Reports are 2 s apart, so a shorter wait says nothing of silence.
+    return this.ageOf(this.newestReport()) > Math.max(this.row.max_wait_s, SILENT_S);
   }
 
   /** True if gateways are known that have not said that they stop. */
