@@ -7,6 +7,7 @@ import { rowOf } from '../../runtime/version';
 import { ask, Fault, NotChecked, read } from './client';
 import type { Deployment } from './deployment';
 import { cancelAHold } from './hold';
+import { exportAStatement } from './statement';
 
 /** One question about a deployment: words for what is good, a Fault for what is not. */
 export interface Check {
@@ -21,12 +22,15 @@ export const checks: readonly Check[] = [
   { name: 'schema', run: schema },
   { name: 'workers', run: workers },
   { name: 'outbox', run: outbox },
+  { name: 'fleet', run: fleet },
   { name: 'policy', run: policy },
   { name: 'hold', run: cancelAHold },
   { name: 'audit', run: audit },
+  { name: 'export', run: exportAStatement },
 ];
 
 const EVENT_MS = 10_000;
+const APPLY_MS = 10_000;
 const LOOK_MS = 200;
 
 /** The first API answers what all of them would: they share the database. */
@@ -103,6 +107,22 @@ async function outbox(deployment: Deployment): Promise<string> {
       `${parked} messages to Temporal were given up: GET /v1/admin/outbox?status=parked.`,
     );
   return `none was given up, ${waiting} on their way`;
+}
+
+/** Every gateway that reports runs what it is to run. */
+async function fleet(deployment: Deployment): Promise<string> {
+  const { platform_key: key } = deployment;
+  const until = performance.now() + APPLY_MS;
+  for (;;) {
+    const { gateways } = await read('GET', at(deployment, '/v1/admin/gateways'), { key });
+    const odd = gateways.find(({ drift }: { drift: string }) => drift !== 'in_sync');
+    if (odd === undefined) return `${gateways.length} gateways run what they are to run`;
+    if (odd.drift !== 'applying' || performance.now() > until)
+      throw new Fault(
+        `The gateway ${odd.id} on ${odd.host} is ${odd.drift}: ${odd.error ?? 'see GET /v1/admin/gateways.'}`,
+      );
+    await sleep(LOOK_MS);
+  }
 }
 
 /** What policy must block is 409 at each gateway, costs nothing, and is among the events. */

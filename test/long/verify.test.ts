@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -180,6 +180,29 @@ const faults: Fault[] = [
          values ('org_1', 'costTicket', 'tkt_verify', '{}', clock_timestamp(), 20)`,
         `delete from outbox where workflow_id = 'tkt_verify'`,
       ),
+  ],
+  [
+    'a gateway of a version that does not fit',
+    ['fleet', /is unsupported/],
+    async () =>
+      changed(
+        `insert into gateways (id, host, software_version, config_hash, started_at)
+         values ('old', 'elsewhere', '1.2.0', 'any', clock_timestamp())`,
+        `delete from gateways where id = 'old'`,
+      ),
+  ],
+  [
+    'a folder of exports that is not the one of the worker',
+    ['export', /answers 503/],
+    async () => {
+      const mark = path.join(data_dir, 'exports', '.svc-exports');
+      renameSync(mark, `${mark}.gone`);
+      try {
+        return await verify();
+      } finally {
+        renameSync(`${mark}.gone`, mark);
+      }
+    },
   ],
   [
     'a policy that lets pass what it must block',

@@ -1,0 +1,67 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ask, Fault, NotChecked, read } from './client';
+import type { Deployment } from './deployment';
+
+const HOUR_MS = 3_600_000;
+// What the clocks of this terminal and of the database may differ by.
+const SKEW_MS = 2_000;
+const EXPORT_MS = 20_000;
+const LOOK_MS = 200;
+
+interface Sum {
+  currency: string | null;
+  type: string;
+  amount_nanos: string | null;
+}
+
+/**
+ * The closing statement of the last hour of the gateway key's organization is written, and its
+ * manifest adds up: what wallets had and what their entries came to is what they have. The export
+ * stays until it expires.
+ */
+export async function exportAStatement({ apis, platform_key: key, probe }: Deployment) {
+  const url = `${apis[0]?.url}/v1/exports`;
+  const { org_id } = await probe.owner();
+  const to = Date.now() - SKEW_MS;
+  const period = { from: new Date(to - HOUR_MS).toISOString(), to: new Date(to).toISOString() };
+  const body = { org_id, kinds: ['statement'], ...period };
+  const asked = await ask('POST', url, { key, body });
+  if (asked.body?.error?.code === 'exports_exceeded')
+    throw new NotChecked(asked.body.error.message);
+  if (asked.status !== 201)
+    throw new Fault(`POST ${url} answers ${asked.status}: ${asked.body?.error?.message}`);
+  const { id } = asked.body;
+  await untilCompleted(`${url}/${id}`, key);
+  const { files } = await read('GET', `${url}/${id}/files/0`, { key });
+  const sums: Sum[] = files.flatMap((file: { sums: Sum[] | null }) => file.sums ?? []);
+  for (const [currency, left] of leftOver(sums)) {
+    if (left !== 0n)
+      throw new Fault(
+        `The statement ${id} does not add up: ${left} nanos of ${currency} are left.`,
+      );
+  }
+  return `the statement ${id} of the last hour is written and adds up`;
+}
+
+async function untilCompleted(url: string, key: string): Promise<void> {
+  for (const until = performance.now() + EXPORT_MS; ; await sleep(LOOK_MS)) {
+    const { status, error_message } = await read('GET', url, { key });
+    if (status === 'completed') return;
+    if (status === 'failed') throw new Fault(`${url} has failed: ${error_message}`);
+    if (performance.now() > until)
+      throw new Fault(
+        `${url} is ${status} after ${EXPORT_MS / 1_000} s: does worker_export run, with the EXPORT_DIR of the API?`,
+      );
+  }
+}
+
+/** Opening and entries less closing in nanos, by currency. */
+function leftOver(sums: readonly Sum[]): Map<string | null, bigint> {
+  const left = new Map<string | null, bigint>();
+  for (const { currency, type, amount_nanos } of sums) {
+    if (type === 'cost') continue;
+    const nanos = BigInt(amount_nanos ?? 0);
+    left.set(currency, (left.get(currency) ?? 0n) + (type === 'closing' ? -nanos : nanos));
+  }
+  return left;
+}
