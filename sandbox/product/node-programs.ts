@@ -25,7 +25,7 @@ export function serverProgram({ ready_url, ...script }: Script & { ready_url: st
 
 /**
  * Memory that many threads have freed stays with the C library, by heaps of each. Two heaps are
- * enough for the SDK's threads, and a worker is 36 MB smaller.
+ * enough for the SDK's threads, and leave a worker smaller.
  */
 export const few_heaps = { MALLOC_ARENA_MAX: '2' };
 
