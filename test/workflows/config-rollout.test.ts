@@ -7,7 +7,7 @@ import { until } from '../support/until';
 import { openWorker, type TestWorker } from '../support/worker';
 import { EXTRA_VARIABLE, type Fleet, openFlaky, openFleet, openLoad } from './fleet';
 
-jest.setTimeout(240_000);
+jest.setTimeout(400_000);
 
 // A stage is a dozen steps of a workflow, and the machine may be busy.
 const STAGE_MS = 60_000;
@@ -70,7 +70,7 @@ async function rollOut(config: object, rollout: object = {}): Promise<Body> {
 
 const rollout = (id: string) => call('get', `/v1/admin/config-rollouts/${id}`);
 
-async function ended(id: string, timeout_ms = 60_000): Promise<Body> {
+async function ended(id: string, timeout_ms = 3 * STAGE_MS): Promise<Body> {
   await until(async () => (await rollout(id)).ended_at !== null, timeout_ms);
   await until(async () => {
     const { status } = await worker.client.workflow.getHandle(id).describe();
