@@ -213,6 +213,9 @@ function requireFiles({ status: of }: exports.Export): void {
   if (of === 'expired')
     throw new AppError('export_expired', 'The files of this export are deleted. Ask for it again.');
   if (of === 'queued' || of === 'running')
-    throw new AppError('export_not_written', 'This export is not completed yet.');
+    throw new AppError(
+      'export_not_written',
+      'This export is not completed yet. GET /v1/exports/{id} says how far it is.',
+    );
   throw new AppError('export_state', `This export is ${of}: it has no files.`);
 }

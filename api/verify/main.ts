@@ -3,7 +3,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { ConfigError, loadConfig } from '../../runtime/config';
 import { checks } from './checks';
-import { Fault, NotChecked } from './client';
+import { counted, Fault, NotChecked } from './client';
 import { type Deployment, type Place, placeAt } from './deployment';
 import { openProbe } from './probe';
 
@@ -44,7 +44,7 @@ export async function main(args: string[]): Promise<void> {
   const apis = places.filter(({ kind }) => kind === 'api');
   const gateways = places.filter(({ kind }) => kind === 'gateway');
   if (apis[0] === undefined || gateways.length === 0) {
-    const words = `Name at least one API and one gateway: ${apis.length} and ${gateways.length} answer.`;
+    const words = `The rest needs one API and one gateway at least; of the addresses named, ${counted(apis.length, 'API')} and ${counted(gateways.length, 'gateway')} answer.`;
     found.push({ check: 'deployment', status: 'failed', words, ms: 0 });
   } else {
     const probe = openProbe(apis[0].url, given.platform_key, given.gateway_key);
@@ -78,8 +78,15 @@ function read(args: string[]): Given {
   const urls = demo ? [...demo.api_urls, ...demo.gateway_urls] : positionals;
   const platform_key = config.VERIFY_PLATFORM_KEY ?? demo?.keys.platform_admin;
   const gateway_key = config.VERIFY_GATEWAY_KEY ?? demo?.keys.gateway;
-  if (urls.length === 0 || !urls.every((url) => URL.canParse(url)) || !platform_key || !gateway_key)
-    throw new ConfigError(USAGE);
+  if (urls.length === 0)
+    throw new ConfigError(
+      `No npm start runs on ${config.DATA_DIR}, and no URL is given.\n${USAGE}`,
+    );
+  const odd = urls.find((url) => !/^https?:\/\//.test(url) || !URL.canParse(url));
+  if (odd !== undefined)
+    throw new ConfigError(`${odd} is no address such as http://127.0.0.1:8080.\n${USAGE}`);
+  if (!platform_key) throw new ConfigError(`VERIFY_PLATFORM_KEY is not set.\n${USAGE}`);
+  if (!gateway_key) throw new ConfigError(`VERIFY_GATEWAY_KEY is not set.\n${USAGE}`);
   return {
     urls: urls.map((url) => url.replace(/\/+$/, '')),
     is_json: values.json ?? false,
@@ -146,7 +153,9 @@ function tableOf(found: readonly Found[]): string {
     ({ check, status, words }) => `${status.padEnd(11)}  ${check.padEnd(width)}  ${words}`,
   );
   const failed = found.filter(({ status }) => status === 'failed').length;
-  const end = failed === 0 ? 'All is well.' : `${failed} of ${found.length} failed.`;
+  const unseen = found.filter(({ status }) => status === 'not checked').length;
+  const well = unseen === 0 ? 'All is well.' : `All is well but for ${unseen} not checked.`;
+  const end = failed === 0 ? well : `${failed} of ${found.length} failed.`;
   return [...rows, end].join('\n');
 }
 

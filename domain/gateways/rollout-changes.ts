@@ -43,7 +43,7 @@ export async function create(trx: Db, given: NewRollout): Promise<Rollout> {
   if (living.length === 0)
     throw invalid(
       'group',
-      `The group ${given.group} has no gateway that is alive and in rollouts.`,
+      `The group ${given.group} has no living gateway of 1.5 or later. GET /v1/admin/gateways shows the group of each.`,
     );
   const before = versionOfGroup(await readAssignments(trx), given.group);
   const is_back = before !== null && given.version < before;

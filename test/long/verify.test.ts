@@ -158,7 +158,7 @@ const faults: Fault[] = [
   ],
   [
     'a schedule that a person paused',
-    ['workers', /^The schedule audit is paused\.$/],
+    ['workers', /^The schedule audit is paused\. Unpause it in the Temporal page\.$/],
     async () => {
       const connection = await Connection.connect({ address: demo.temporal_address });
       const schedule = new Client({ connection, namespace: NAMESPACE }).schedule;
@@ -228,6 +228,16 @@ const faults: Fault[] = [
     ['workers', /workers\/status answers 401/],
     async () => verify([], { VERIFY_PLATFORM_KEY: 'svc_ak_of_nobody' }),
   ],
+  [
+    'an access key that is no platform admin',
+    ['keys', /^VERIFY_PLATFORM_KEY must be an access key with platform:admin: /],
+    async () => verify([], { VERIFY_PLATFORM_KEY: demo.keys.billing_admin }),
+  ],
+  [
+    'a gateway key of nobody',
+    ['keys', /^VERIFY_GATEWAY_KEY must be a gateway key of this API: .* answers 401: /],
+    async () => verify([], { VERIFY_GATEWAY_KEY: 'svc_gk_of_nobody' }),
+  ],
 ];
 
 test.each(faults)('%s is red, with a sentence', async (_, [check, words], seed) => {
@@ -238,5 +248,15 @@ test.each(faults)('%s is red, with a sentence', async (_, [check, words], seed) 
 
 test('without an address and without npm start the usage is said', async () => {
   const nowhere = { DATA_DIR: path.join(data_dir, 'nowhere') };
-  await expect(verify([], nowhere)).rejects.toThrow(/^Usage: npm run verify/);
+  await expect(verify([], nowhere)).rejects.toThrow(
+    /^No npm start runs on .*\nUsage: npm run verify/,
+  );
+});
+
+test('what is wrong with the command is said before the usage', async () => {
+  const [addresses, keys] = elsewhere();
+  const { VERIFY_GATEWAY_KEY: _, ...platform } = keys;
+  await expect(verify(['nonsense'], keys)).rejects.toThrow(/^nonsense is no address/);
+  await expect(verify(addresses, platform)).rejects.toThrow(/^VERIFY_GATEWAY_KEY is not set\./);
+  await expect(verify(addresses, {})).rejects.toThrow(/^VERIFY_PLATFORM_KEY is not set\./);
 });
