@@ -4556,6 +4556,8 @@ create table config_rollouts (
   -- Since when reports arrive without a gap, as far as the steps have seen.
   reports_since timestamptz,
   stepped_at timestamptz,
+  -- When its workflow was last asked for because no step had been taken for long.
+  adopted_at timestamptz,
   note text,
   created_by text not null,
   created_at timestamptz not null default clock_timestamp(),
