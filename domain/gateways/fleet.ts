@@ -153,10 +153,10 @@ export async function report(db: Db, given: Report): Promise<void> {
        insert into gateways as g (${fields})
        values (${fields.replaceAll(/\w+/g, ':$&')})
        on conflict (id) do update set ${updates}, seen_at = clock_timestamp(), silent_at = null
-       returning g.refused_version
+       returning g.refused_version, g.group_name
      )
      select append_event('platform', 'gateway.config_rejected', jsonb_build_object('gateway_id', :id::text, 'host', :host::text,
-       'group', coalesce(:group_name, '${DEFAULT_GROUP}'), 'version', n.refused_version, 'error', :error::text))
+       'group', coalesce(n.group_name, '${DEFAULT_GROUP}'), 'version', n.refused_version, 'error', :error::text))
      from now n left join before b on true
      where n.refused_version is not null and n.refused_version is distinct from b.refused_version`,
     { ...given, counts: given.counts && JSON.stringify(given.counts) },
@@ -166,7 +166,12 @@ export async function report(db: Db, given: Report): Promise<void> {
 const updates = fields
   .split(/,\s+/)
   .filter((name) => name !== 'id' && name !== 'started_at')
-  .map((name) => `${name} = excluded.${name}`)
+  // One that has told its group stays in it: a new gateway may have to speak in older words.
+  .map((name) =>
+    name === 'group_name'
+      ? 'group_name = coalesce(excluded.group_name, g.group_name)'
+      : `${name} = excluded.${name}`,
+  )
   .join(', ');
 
 /** Forgets a gateway that says that it stops. */
