@@ -154,9 +154,11 @@ export function createExportActivities({ db, secrets, export_dir, s3_origins }: 
     ),
     failExport: behindBorder(steps.failExport),
     clearExport: behindBorder((ref: { export_id: string }) =>
-      withLife(() => steps.clearExport(ref)),
+      withLife((life) => steps.clearExport(ref, life)),
     ),
-    expireExports: behindBorder(steps.expireExports),
+    expireExports: behindBorder((page: { limit: number }) =>
+      withLife((life) => steps.expireExports(page, life)),
+    ),
     adoptOrphanExports: behindBorder(steps.adoptOrphanExports),
     runExportSchedules: behindBorder(steps.runExportSchedules),
   };

@@ -3,6 +3,7 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import {
+  AbortMultipartUploadCommand,
   DeleteObjectCommand,
   DeleteObjectsCommand,
   GetObjectCommand,
@@ -22,7 +23,20 @@ import type { ExportTarget } from './target';
 const URL_SECONDS = 300;
 const PART_BYTES = 16 * 1_048_576;
 const CONNECT_MS = 5_000;
-const ANSWER_MS = 60_000;
+
+/** How long a store may be silent, in milliseconds. */
+export interface Patience {
+  /** Until it has answered a question: a probe, a page of a list, a deletion. */
+  ask_ms: number;
+  /** Until it has taken and answered a part of a file. */
+  send_ms: number;
+}
+
+const usual: Patience = { ask_ms: 15_000, send_ms: 60_000 };
+
+const silent = () => undefined;
+/** What went wrong is in the error; the client's own lines would stand between those of the log. */
+const quiet = { debug: silent, info: silent, warn: silent, error: silent };
 
 quietObjectStores();
 
@@ -38,7 +52,10 @@ interface Store {
  * The files of exports in a bucket. A file is written beside this process first: what is sent is
  * whole, and it has its name in the bucket once all of it is there.
  */
-export function openStore({ destination, origins, probe_folder }: Store): ExportTarget {
+export function openStore(
+  { destination, origins, probe_folder }: Store,
+  { ask_ms, send_ms } = usual,
+): ExportTarget {
   const { endpoint, region, bucket: Bucket, access_key_id, secret_access_key } = destination;
   requireListed(endpoint, origins);
   const client = new S3Client({
@@ -55,22 +72,29 @@ export function openStore({ destination, origins, probe_folder }: Store): Export
     requestHandler: {
       ...agentsFor(endpoint),
       connectionTimeout: CONNECT_MS,
-      requestTimeout: ANSWER_MS,
+      // Of a request whole; without the second it is a line in the log and no end.
+      requestTimeout: send_ms,
+      throwOnRequestTimeout: true,
+      // Of an answer that breaks off.
+      socketTimeout: send_ms,
+      logger: quiet,
     },
+    logger: quiet,
   });
   return {
     async check() {
       const probe = { Bucket, Key: `${probe_folder}/.svc-probe` };
+      const within = { abortSignal: AbortSignal.timeout(ask_ms) };
       await explained(destination, async () => {
-        await client.send(new PutObjectCommand({ ...probe, Body: 'svc' }));
-        await client.send(new DeleteObjectCommand(probe));
+        await client.send(new PutObjectCommand({ ...probe, Body: 'svc' }), within);
+        await client.send(new DeleteObjectCommand(probe), within);
       });
     },
     draft: (name, attempt) =>
       draftIn(path.join(tmpdir(), 'svc-export-drafts'), name.replaceAll('/', '-'), attempt),
     async publish(draft, name, sha256, signal) {
       const upload = new Upload({
-        client,
+        client: stoppable(client, ask_ms, signal),
         params: { Bucket, Key: name, Body: createReadStream(draft), Metadata: { sha256 } },
         partSize: PART_BYTES,
         queueSize: 2,
@@ -79,13 +103,18 @@ export function openStore({ destination, origins, probe_folder }: Store): Export
       const stop = () => void upload.abort();
       signal?.addEventListener('abort', stop, { once: true });
       try {
-        await explained(destination, () => upload.done());
+        signal?.throwIfAborted();
+        await explained(destination, () => upload.done(), signal);
       } finally {
         signal?.removeEventListener('abort', stop);
       }
     },
     discard: (draft) => rm(draft, { force: true }),
-    clear: (folder) => explained(destination, () => deleteAll(client, Bucket, `${folder}/`)),
+    clear(folder, signal) {
+      const within = () => ({ abortSignal: either(signal, AbortSignal.timeout(ask_ms)) });
+      const at = { client, Bucket, Prefix: `${folder}/`, within };
+      return explained(destination, () => deleteAll(at), signal);
+    },
     async read(name) {
       const command = new GetObjectCommand({ Bucket, Key: name });
       return { url: await getSignedUrl(client, command, { expiresIn: URL_SECONDS }) };
@@ -94,14 +123,39 @@ export function openStore({ destination, origins, probe_folder }: Store): Export
   };
 }
 
-async function deleteAll(client: S3Client, Bucket: string, Prefix: string): Promise<void> {
+function either(signal: AbortSignal | undefined, other: AbortSignal): AbortSignal {
+  return signal === undefined ? other : AbortSignal.any([signal, other]);
+}
+
+/**
+ * The client as an upload uses it: each of its calls ends with the signal, but for the one by which
+ * the store forgets the parts that it has.
+ */
+function stoppable(client: S3Client, ask_ms: number, signal: AbortSignal | undefined): S3Client {
+  const send = (command: PutObjectCommand | AbortMultipartUploadCommand) => {
+    const is_last = command instanceof AbortMultipartUploadCommand;
+    const abortSignal = is_last ? AbortSignal.timeout(ask_ms) : signal;
+    // One of the many that it sends; the answer is the upload's own.
+    return client.send(command as PutObjectCommand, abortSignal && { abortSignal });
+  };
+  return Object.create(client, { send: { value: send } });
+}
+
+interface Deletion {
+  client: S3Client;
+  Bucket: string;
+  Prefix: string;
+  /** How long each request may take. */
+  within: () => { abortSignal: AbortSignal };
+}
+
+async function deleteAll({ client, Bucket, Prefix, within }: Deletion): Promise<void> {
   for (;;) {
-    const { Contents = [] } = await client.send(new ListObjectsV2Command({ Bucket, Prefix }));
-    if (Contents.length === 0) return;
-    const Objects = Contents.map(({ Key }) => ({ Key }));
-    const { Errors = [] } = await client.send(
-      new DeleteObjectsCommand({ Bucket, Delete: { Objects, Quiet: true } }),
-    );
+    const listed = await client.send(new ListObjectsV2Command({ Bucket, Prefix }), within());
+    if (listed.Contents === undefined || listed.Contents.length === 0) return;
+    const Delete = { Objects: listed.Contents.map(({ Key }) => ({ Key })), Quiet: true };
+    const deletion = new DeleteObjectsCommand({ Bucket, Delete });
+    const { Errors = [] } = await client.send(deletion, within());
     if (Errors.length > 0) throw Object.assign(new Error(), { name: Errors[0]?.Code ?? 'Error' });
   }
 }
@@ -130,17 +184,25 @@ const by_name: Record<string, [param: string, words: string]> = {
 };
 
 /** Runs a call to the store; its refusal in words that the owner of the bucket can act on. */
-async function explained<T>(at: OpenDestination, run: () => Promise<T>): Promise<T> {
+async function explained<T>(
+  at: OpenDestination,
+  run: () => Promise<T>,
+  signal?: AbortSignal,
+): Promise<T> {
   try {
     return await run();
   } catch (error) {
     const { name, $metadata } = error as { name: string; $metadata?: { httpStatusCode?: number } };
     const [param, words] = by_name[name] ?? [];
+    // It was not the store's fault: its worker stops, or nobody wants it any more.
+    if (signal?.aborted && signal.reason?.name !== 'TimeoutError') throw signal.reason;
     const where = `${at.endpoint} (bucket ${at.bucket}, region ${at.region})`;
     if (param !== undefined) throw refused(`${where} ${words}.`, param);
     // A time-out, a fault of the store: another try may succeed.
     const status = $metadata?.httpStatusCode;
-    const what = status === undefined ? 'cannot be reached' : `answered ${status} (${name})`;
+    const is_silent = name === 'TimeoutError' || name === 'AbortError';
+    const unanswered = is_silent ? 'does not answer in time' : 'cannot be reached';
+    const what = status === undefined ? unanswered : `answered ${status} (${name})`;
     throw new AppError('export_target_failed', `${where} ${what}.`);
   }
 }

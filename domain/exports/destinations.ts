@@ -78,12 +78,15 @@ export function archive(
   );
 }
 
-/** Throws `not_found` unless new exports of this organization, or of the platform, may go there. */
+/**
+ * Throws `not_found` unless new exports of this organization, or of the platform, may go there. In
+ * a transaction it stays so until that ends: whoever takes it out of use waits.
+ */
 export async function requireUsable(db: Db, id: string, org_id: string | null): Promise<void> {
   const found = await many(
     db,
     `select 1 from export_destinations d
-     where d.id = :id and d.org_id is not distinct from :org_id and d.archived_at is null`,
+     where d.id = :id and d.org_id is not distinct from :org_id and d.archived_at is null for share`,
     { id, org_id },
   );
   if (found.length === 0)

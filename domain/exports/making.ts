@@ -1,5 +1,6 @@
 import { AppError, tooMany } from '../errors';
 import { type Db, many, one } from '../sql';
+import { requireUsable } from './destinations';
 import { type Export, type Format, get, lock, startNext } from './exports';
 import { copied_kinds, dailyKind, type KindName } from './kinds';
 import { copies } from './record-kinds';
@@ -78,7 +79,7 @@ export async function isSettled(db: Db, { transaction_id }: Moment): Promise<boo
  * Makes an export in the given transaction and fixes what it holds: one statement, which sees one
  * snapshot, notes of each wallet from which entry to which, which transactions' events belong to
  * it, and copies rows that go on changing. It starts at once unless another one runs. Throws
- * `exports_exceeded` (429).
+ * `exports_exceeded` (429), or `not_found` if its bucket is out of use.
  */
 export async function create(trx: Db, given: NewExport): Promise<Export> {
   const { org_id, kinds } = given;
@@ -95,6 +96,7 @@ export async function create(trx: Db, given: NewExport): Promise<Export> {
       { limit: QUEUED_MAX, resets_at: new Date(Date.now() + 60_000), is_final: true },
     );
   if (given.destination_id === null) await requireRoom(trx, org_id);
+  else await requireUsable(trx, given.destination_id, org_id);
   const { id } = await one<{ id: string }>(trx, 'select new_id(:prefix) as id', { prefix: 'exp' });
   const parts = partsOf(given);
   await many(trx, fixing(kinds), {

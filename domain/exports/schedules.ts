@@ -112,7 +112,7 @@ const PAUSE = `interval '1 hour'`;
 
 /**
  * Makes the exports of windows that are due, one of a schedule at a time; how many. One whose maker
- * may no longer have it ends.
+ * may no longer have it, or whose bucket is out of use, ends.
  */
 export async function run(db: Db, limit: number): Promise<number> {
   const ids = await many<{ id: string }>(
@@ -158,7 +158,10 @@ async function runOne(db: Db, id: string): Promise<boolean> {
       return false;
     }
     if (!(await mayHave(trx, due))) {
-      await fall(trx, due);
+      await fall(trx, due, {
+        error_code: 'permission_denied',
+        reason: 'Its maker may no longer export this.',
+      });
       return false;
     }
     return attempted(trx, due);
@@ -166,15 +169,22 @@ async function runOne(db: Db, id: string): Promise<boolean> {
 }
 
 /** Makes the export of a window; not now, if too many of its organization wait. */
-async function attempted(trx: Db, { id, kinds, from, to, ...due }: Due): Promise<boolean> {
+async function attempted(trx: Db, due: Due): Promise<boolean> {
   try {
+    const { id, kinds, from, to } = due;
     const { org_id, format, destination_id, created_by, created_with } = due;
     const wanted = { org_id, kinds, format, from, to, destination_id, created_by, created_with };
     await trx.transaction((inner) => create(inner, { ...wanted, schedule_id: id }));
     return true;
   } catch (error) {
-    if (isAppError(error) && error.code === 'exports_exceeded') return false;
-    throw error;
+    if (!isAppError(error)) throw error;
+    if (error.code === 'exports_exceeded') return false;
+    if (error.code !== 'not_found' || error.details.param !== 'destination_id') throw error;
+    await fall(trx, due, {
+      error_code: 'export_target_refused',
+      reason: 'Its destination is out of use.',
+    });
+    return false;
   }
 }
 
@@ -204,14 +214,16 @@ async function mayHave(
   );
 }
 
-/** The end of a schedule whose maker may not export any more, with an event that says so. */
-async function fall(trx: Db, { id, org_id, kinds }: Due): Promise<void> {
-  const error_code: ErrorCode = 'permission_denied';
+/** The end of a schedule that can make nothing any more, with an event that says so. */
+async function fall(
+  trx: Db,
+  { id, kinds }: Due,
+  { error_code, reason }: { error_code: ErrorCode; reason: string },
+): Promise<void> {
   await many(
     trx,
-    `update export_schedules set archived_at = clock_timestamp(), ended_reason = 'Its maker may no longer export this.'
-     where id = :id
+    `update export_schedules set archived_at = clock_timestamp(), ended_reason = :reason where id = :id
      returning append_event(coalesce(org_id, 'platform'), 'export.failed', :payload::jsonb)`,
-    { id, org_id, payload: JSON.stringify({ schedule_id: id, kinds, error_code }) },
+    { id, reason, payload: JSON.stringify({ schedule_id: id, kinds, error_code }) },
   );
 }

@@ -1,8 +1,11 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import * as destinations from '../../domain/exports/destinations';
+import * as making from '../../domain/exports/making';
 import * as schedules from '../../domain/exports/schedules';
 import * as steps from '../../domain/exports/steps';
 import * as tokens from '../../domain/people/tokens';
 import { many } from '../../domain/sql';
-import { makePerson, makeTenant, refusal, type Tenant } from '../support/api';
+import { makePerson, makeTenant, refusal, secrets, type Tenant } from '../support/api';
 import { makeKey } from '../support/keys';
 import { until } from '../support/until';
 import { type ExportWorld, ended, openExportWorld } from './world';
@@ -132,6 +135,49 @@ test('a schedule falls with the key that made it, and with the role of its perso
   expect(events.map(({ payload }) => payload.schedule_id).sort()).toEqual(
     [of_key, of_person].sort(),
   );
+});
+
+test('a schedule ends with its bucket: nothing more is written there', async () => {
+  const { db } = world;
+  const { org_id } = tenant;
+  const where = { endpoint: 'https://s3.example.com', region: 'a', bucket: 'b' };
+  const named = { ...where, access_key_id: 'AKIA', secret_access_key: 's', created_by: 'owner' };
+  const bucket = await destinations.create(db, secrets, { ...named, org_id });
+  const { id } = (await schedule({ destination_id: bucket.id })).body;
+  await run();
+  await endAs(id, 'completed');
+  await destinations.archive(db, bucket.id, org_id);
+  await run();
+  await run();
+  expect(await windowsOf(id)).toHaveLength(1);
+  const { body } = await world.call('get', '/v1/export-schedules', { key: tenant.owner_key });
+  expect(body.schedules).toMatchObject([{ id, ended_reason: 'Its destination is out of use.' }]);
+  expect(body.schedules[0].ended_at).not.toBe(null);
+  const [event] = await db('events').where({ org_id, type: 'export.failed' });
+  expect(event.payload).toMatchObject({ schedule_id: id, error_code: 'export_target_refused' });
+});
+
+test('a bucket stays in use until an export that is being made for it is there', async () => {
+  const { db } = world;
+  const { org_id } = tenant;
+  const where = { endpoint: 'https://s3.example.com', region: 'a', bucket: 'b' };
+  const named = { ...where, access_key_id: 'AKIA', secret_access_key: 's', created_by: 'owner' };
+  const { id: destination_id } = await destinations.create(db, secrets, { ...named, org_id });
+  const period = { from: day(2), to: day(1), created_by: 'owner', created_with: null };
+  const wanted = { org_id, kinds: ['ledger'], format: 'jsonl', destination_id, ...period } as const;
+  let archived = false;
+  let archiving: Promise<void> | undefined;
+  await db.transaction(async (trx) => {
+    await making.create(trx, wanted);
+    archiving = destinations.archive(db, destination_id, org_id).then(() => {
+      archived = true;
+    });
+    await sleep(200);
+    expect(archived).toBe(false);
+  });
+  await archiving;
+  const later = db.transaction((trx) => making.create(trx, wanted));
+  await expect(later).rejects.toMatchObject({ code: 'not_found' });
 });
 
 test('what a schedule may be: rights, bounds, and nobody else’s', async () => {
