@@ -11,7 +11,7 @@ import * as answers from '../answers/exports';
 import * as shared from '../answers/shared';
 import { actingOrg, ownOrg, type Principal, permission, platformAdmin } from '../http/access';
 import { id, instant, page } from '../http/fields';
-import { offerFile } from '../http/files';
+import { askedOf, describeFile } from '../http/files';
 import { once } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 import { kindsField, makerOf, requireKinds } from './export-rights';
@@ -195,14 +195,15 @@ async function getFile(
       if ('url' in got) http.redirect(got.url);
       return;
     }
-    const asked = offerFile(http, { name, content_type, bytes: Number(bytes), sha256 });
+    const offered = { name, content_type, bytes: Number(bytes), sha256 };
+    const asked = askedOf(http, offered);
     if (asked.status === 304) {
-      http.status = 304;
       http.body = null;
+      describeFile(http, offered, asked);
       return;
     }
     const got = await target.read(at, asked.status === 206 ? asked.range : undefined);
-    http.status = asked.status;
+    describeFile(http, offered, asked);
     if ('body' in got) http.body = got.body;
   });
 }

@@ -30,6 +30,7 @@ test.each([
   ['is empty', { from: '2026-06-01', to: '2026-06-01' }, 'to'],
   ['ends in the future', { to: new Date(Date.now() + HOUR_MS) }, 'to'],
   ['is over 13 months', { from: '2025-05-01', to: '2026-06-02' }, 'to'],
+  ['is over 13 months to a shorter one', { from: '2024-01-31', to: '2025-03-01' }, 'to'],
   ['begins at no time', { from: 'yesterday' }, 'from'],
 ])('a period that %s is refused with its field', async (_, body, param) => {
   const answer = await ask(body);
@@ -112,6 +113,24 @@ test('the same Idempotency-Key is the same export', async () => {
   expect((await world.call('get', '/v1/exports', { key })).body.total).toBe(1);
 });
 
+test('one too many is not kept under its Idempotency-Key: asked for again later, it is made', async () => {
+  const { owner_key: key } = await makeTenant(world.db);
+  const made = [];
+  for (let n = 0; n < 6; n += 1) made.push((await ask({}, key)).body);
+  const headers = { 'idempotency-key': randomUUID() };
+  const refused = await ask({}, key, headers);
+  expect(refusal(refused)).toMatchObject({ status: 429, code: 'exports_exceeded' });
+  expect(refused.headers).toMatchObject({
+    'x-should-retry': 'false',
+    'x-ratelimit-limit': '5',
+    'x-ratelimit-remaining': '0',
+  });
+  await world.call('delete', `/v1/exports/${made[5].id}`, { key });
+  const taken = await ask({}, key, headers);
+  expect(taken).toMatchObject({ status: 201, body: { status: 'queued' } });
+  expect((await ask({}, key, headers)).body.id).toBe(taken.body.id);
+});
+
 test("another organization's export is not found, whatever is asked of it", async () => {
   const other = await makeTenant(world.db);
   const { id } = (await ask({}, other.owner_key)).body;
@@ -179,6 +198,15 @@ test('a file is read whole, in ranges, or not again; its ETag is its SHA-256', a
   const known = await download(world, key, at, { 'if-none-match': `"${file.sha256}"` });
   expect([known.status, known.bytes.length]).toEqual([304, 0]);
   expect((await download(world, key, `${id}/files/99`)).status).toBe(404);
+  // An error bears neither the file's name nor its tag.
+  await rm(path.join(world.dir, 'org', other.org_id, id), { recursive: true });
+  for (const lost of [await download(world, key, at), await range('bytes=0-9'), beyond]) {
+    expect(lost.headers['content-type']).toContain('application/json');
+    for (const name of ['etag', 'content-disposition', 'accept-ranges'])
+      expect(lost.headers).not.toHaveProperty(name);
+  }
+  const lost = await range('bytes=0-9');
+  expect([lost.status, lost.headers['content-range']]).toEqual([404, undefined]);
 });
 
 test('an API whose folder is not that of the workers says so, and asks for nothing', async () => {
