@@ -70,6 +70,12 @@ test('events and the audit log need events:read too, as they are asked for and a
   await exporter.stop();
   expect((await download(world, other.owner_key, `${body.id}/files/0`)).status).toBe(200);
   expect((await download(world, other.billing_key, `${body.id}/files/0`)).status).toBe(403);
+  // Nor do they see by their sums which events there were.
+  const of = async (key: string) =>
+    (await world.call('get', `/v1/exports/${body.id}`, { key })).body;
+  for (const { sums, first_id } of (await of(other.billing_key)).files.slice(1))
+    expect([sums, first_id]).toEqual([null, null]);
+  expect((await of(other.owner_key)).files[1].sums).toEqual([]);
 });
 
 test('one runs and five wait; one more is 429, and the next one starts as one is canceled', async () => {
