@@ -22,6 +22,8 @@ export interface NewRollout {
 }
 
 const SOAK_S = 60;
+const STAGES: Stage[] = [1, '25%', '100%'];
+
 /**
  * Starts a rollout in the transaction; its workflow begins when that commits. One that goes on in
  * the same group is superseded. Throws not_found if there is no such version, invalid_field if it
@@ -39,17 +41,10 @@ export async function create(trx: Db, given: NewRollout): Promise<Rollout> {
       'version',
       `Version ${given.version} sends gateways back to their own files: DELETE /v1/admin/gateway-config does that for all of them.`,
     );
-  const living = await livingGateways(trx, given.group);
-  if (living.length === 0)
-    throw invalid(
-      'group',
-      `The group ${given.group} has no living gateway of 1.5 or later. GET /v1/admin/gateways shows the group of each.`,
-    );
   const before = versionOfGroup(await readAssignments(trx), given.group);
   const is_back = before !== null && given.version < before;
-  const stages = given.stages ?? (is_back ? ['100%'] : [1, '25%', '100%']);
-  const problem = stagesProblem(stages, living.length);
-  if (problem !== undefined) throw invalid('stages', `stages ${problem}.`);
+  const stages = given.stages ?? (is_back ? ['100%'] : STAGES);
+  await requirePossible(trx, { group: given.group, stages });
   await supersede(trx, given.group, `A rollout of version ${given.version} took its place.`);
   const made = await one<Rollout>(
     trx,
@@ -70,6 +65,24 @@ export async function create(trx: Db, given: NewRollout): Promise<Rollout> {
   await tell(trx, made, 'started');
   await wake(trx, made.id);
   return made;
+}
+
+/**
+ * Throws invalid_field if a group has no living gateway, or its gateways cannot be moved in these
+ * stages; without any, in those of a new version.
+ */
+export async function requirePossible(
+  db: Db,
+  { group, stages = STAGES }: Pick<NewRollout, 'group' | 'stages'>,
+): Promise<void> {
+  const living = await livingGateways(db, group);
+  if (living.length === 0)
+    throw invalid(
+      'group',
+      `The group ${group} has no living gateway of 1.5 or later. GET /v1/admin/gateways shows the group of each.`,
+    );
+  const problem = stagesProblem(stages, living.length);
+  if (problem !== undefined) throw invalid('stages', `stages ${problem}.`);
 }
 
 /** Ends what goes on in a group, or in all, as something newer takes its place. */

@@ -53,6 +53,21 @@ test('which variables are set is neither asked nor told', async () => {
   expect((await put({ config: kept, dry_run: true })).status).toBe(422);
 });
 
+test('a dry run refuses the rollout that would be refused', async () => {
+  const group = `dry-${randomUUID()}`;
+  const dry = (rollout: object) => put({ config: plainConfig(), dry_run: true, rollout });
+  expect(refusal(await dry({ group }))).toMatchObject({ status: 422, param: 'group' });
+  await reportGateway(api.db, { group_name: group });
+  expect(refusal(await dry({ group, stages: [1] }))).toMatchObject({
+    status: 422,
+    param: 'stages',
+  });
+  expect(await dry({ group })).toMatchObject({
+    status: 200,
+    body: { version: null, rollout: null },
+  });
+});
+
 test('a version has the hash that gateways give it, and what it changes of the one before', async () => {
   const first = (await put({ config: plainConfig({ body_limit_bytes: 2_048 }), note: 'one' })).body;
   const config = plainConfig({ body_limit_bytes: 4_096, stored_ids: 'pass' });
@@ -212,3 +227,18 @@ test('a key that was revoked gets no configuration, and nothing more after its n
   expect((await ask('"1"', 1_000)).status).toBe(401);
   expect((await ask(`"${version}"`, 50)).status).toBe(401);
 });
+
+test.each(['in_flight', 'held'])(
+  'a report of more calls in %s than 32 bits can say is refused',
+  async (name) => {
+    const who = { id: randomUUID(), host: 'h', started_at: new Date(), config_hash: 'x' };
+    const runs = { ...who, config_version: null, refused_version: null, error: null };
+    const report = (calls: number) =>
+      api.call('post', '/v1/gateway/config/report', {
+        key: machine,
+        body: { ...runs, [name]: calls },
+      });
+    expect(refusal(await report(2_147_483_648))).toMatchObject({ status: 422, param: name });
+    expect((await report(2_147_483_647)).status).toBe(200);
+  },
+);
