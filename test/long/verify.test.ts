@@ -111,6 +111,11 @@ async function changed(statement: string, undo: string): Promise<Verified> {
   }
 }
 
+/** A gateway that last reported so long ago. */
+const silentFor = (interval: string) =>
+  `insert into gateways (id, host, software_version, config_hash, started_at, seen_at)
+   values ('gone', 'elsewhere', '1.5.0', 'any', clock_timestamp() - interval '1 hour', clock_timestamp() - interval '${interval}')`;
+
 const faults: Fault[] = [
   [
     'an address where nothing listens',
@@ -192,6 +197,11 @@ const faults: Fault[] = [
       ),
   ],
   [
+    'a gateway that says nothing any more',
+    ['fleet', /gone on elsewhere is silent: no report since /],
+    async () => changed(silentFor('4 minutes'), `delete from gateways where id = 'gone'`),
+  ],
+  [
     'a folder of exports that is not the one of the worker',
     ['export', /answers 503/],
     async () => {
@@ -244,6 +254,11 @@ test.each(faults)('%s is red, with a sentence', async (_, [check, words], seed) 
   const { code, ok, failed } = await seed();
   expect([code, ok]).toEqual([1, false]);
   expect(failed).toContainEqual([check, expect.stringMatching(words)]);
+});
+
+test('a gateway that has said nothing for more than five minutes is gone, and no fault', async () => {
+  const undo = `delete from gateways where id = 'gone'`;
+  expect(await changed(silentFor('6 minutes'), undo)).toEqual({ code: 0, ok: true, failed: [] });
 });
 
 test('without an address and without npm start the usage is said', async () => {
