@@ -181,9 +181,11 @@ async function runOne(db: Db, id: string): Promise<boolean> {
       });
       return false;
     }
-    const reason = await whyNot(trx, due);
-    if (reason !== undefined) {
-      await fall(trx, due, reason);
+    if (!(await mayHave(trx, due))) {
+      await fall(trx, due, {
+        error_code: 'permission_denied',
+        words: 'Its maker may no longer export this.',
+      });
       return false;
     }
     return attempted(trx, due);
@@ -214,19 +216,6 @@ async function attempted(trx: Db, due: Due): Promise<boolean> {
 interface End {
   error_code: ErrorCode;
   words: string;
-}
-
-/** Why a schedule may make no more exports; undefined if it may. */
-async function whyNot(trx: Db, due: Due): Promise<End | undefined> {
-  if (!(await mayHave(trx, due)))
-    return { error_code: 'permission_denied', words: 'Its maker may no longer export this.' };
-  const archived = await maybe(
-    trx,
-    'select 1 from export_destinations d where d.id = :destination_id and d.archived_at is not null',
-    { destination_id: due.destination_id },
-  );
-  if (archived === undefined) return undefined;
-  return { error_code: 'export_target_refused', words: 'Its bucket is out of use.' };
 }
 
 /** True if whoever made the schedule could make this export by themselves now. */

@@ -231,23 +231,6 @@ test('20 schedules of an organization go on; one more is taken as one ends', asy
   expect((await schedule({ from: day(0) })).status).toBe(201);
 });
 
-test('a schedule ends with its bucket: nothing new is written to one that is out of use', async () => {
-  const { org_id, owner_key: key } = tenant;
-  const destination_id = `dest_${org_id}`;
-  const store = { endpoint: 'https://s3.example.com', region: 'eu-central-1', bucket: 'exports' };
-  await world
-    .db('export_destinations')
-    .insert({ id: destination_id, org_id, ...store, credentials: '{}', created_by: 'somebody' });
-  const { id } = (await schedule({ destination_id })).body;
-  await world.call('delete', `/v1/export-destinations/${destination_id}`, { key });
-  await run();
-  expect(await windowsOf(id)).toEqual([]);
-  const { body } = await world.call('get', '/v1/export-schedules', { key });
-  expect(body.schedules).toMatchObject([{ id, ended_reason: 'Its bucket is out of use.' }]);
-  const [event] = await world.db('events').where({ org_id, type: 'export.failed' });
-  expect(event.payload).toMatchObject({ schedule_id: id, error_code: 'export_target_refused' });
-});
-
 test('the upkeep makes the exports of schedules, and its worker writes them', async () => {
   const { id } = (await schedule({ kinds: ['statement', 'audit_log'], from: day(1) })).body;
   const exporter = await world.startExporter();
