@@ -250,15 +250,16 @@ const faults: Fault[] = [
   ],
 ];
 
+// Before the faults: one of them leaves the ledger broken.
+test('a gateway that has said nothing for more than five minutes is gone, and no fault', async () => {
+  const undo = `delete from gateways where id = 'gone'`;
+  expect(await changed(silentFor('6 minutes'), undo)).toEqual({ code: 0, ok: true, failed: [] });
+});
+
 test.each(faults)('%s is red, with a sentence', async (_, [check, words], seed) => {
   const { code, ok, failed } = await seed();
   expect([code, ok]).toEqual([1, false]);
   expect(failed).toContainEqual([check, expect.stringMatching(words)]);
-});
-
-test('a gateway that has said nothing for more than five minutes is gone, and no fault', async () => {
-  const undo = `delete from gateways where id = 'gone'`;
-  expect(await changed(silentFor('6 minutes'), undo)).toEqual({ code: 0, ok: true, failed: [] });
 });
 
 test('without an address and without npm start the usage is said', async () => {
