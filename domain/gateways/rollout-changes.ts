@@ -4,6 +4,7 @@ import { type Db, many, maybe, one } from '../sql';
 import { readAssignments, versionOfGroup } from './assignments';
 import { find, lockConfigs } from './configs';
 import { type Stage, stagesProblem } from './gates';
+import { GroupView, lockRow } from './rollout-view';
 import { get, livingGateways, type Rollout, rollout_columns } from './rollouts';
 
 /** A rollout that somebody asks for. */
@@ -95,11 +96,10 @@ const actions = {
     set: `status = 'paused', reason_code = 'paused_by_person', reason = 'Somebody paused it.'`,
     told: 'paused',
   },
-  // The soak of its stage begins again.
+  // The soak of its stage begins again: what came before it is judged no more.
   resume: {
     from: ['paused'],
-    set: `status = 'running', reason_code = null, reason = null,
-      applied_at = case when r.applied_at is not null then clock_timestamp() end`,
+    set: `status = 'running', reason_code = null, reason = null`,
     told: 'resumed',
   },
   abort: {
@@ -123,6 +123,8 @@ const actions = {
 export async function act(trx: Db, id: string, action: RolloutAction): Promise<Rollout> {
   const { from, set, told } = actions[action];
   await lockConfigs(trx);
+  const row = action === 'resume' ? await lockRow(trx, id) : undefined;
+  if (row?.status === 'paused') await (await GroupView.read(trx, row)).beginSoakAnew(trx);
   const changed = await maybe<Rollout>(
     trx,
     `update config_rollouts r set ${set} where r.id = :id and r.status = any(:from) returning ${rollout_columns}`,
