@@ -107,6 +107,7 @@ async function put({ db, principal }: Ctx, given: z.infer<typeof change>) {
   await configs.lockConfigs(db);
   const wanted = { config, config_hash, note, by, is_staged };
   if (given.dry_run) {
+    if (rollout !== undefined) await rollouts.requireStages(db, rulesOf(rollout));
     const draft = await configs.draft(db, wanted);
     const unmade = { version: null, created_by: null, created_at: null, rollout: null };
     return { ...draft, is_staged, note, ...unmade };

@@ -22,7 +22,24 @@ export interface NewRollout {
   by: string;
 }
 
+const STAGES: readonly Stage[] = [1, '25%', '100%'];
 const SOAK_S = 60;
+
+/**
+ * Throws invalid_field if a group has no living gateway, or the stages cannot be for those that it
+ * has; absent ones are those of a newer version.
+ */
+export async function requireStages(
+  db: Db,
+  { group, stages = STAGES }: { group: string; stages?: readonly Stage[] | undefined },
+): Promise<void> {
+  const living = await livingGateways(db, group);
+  if (living.length === 0)
+    throw invalid('group', `The group ${group} has no gateway that is alive and in rollouts.`);
+  const problem = stagesProblem(stages, living.length);
+  if (problem !== undefined) throw invalid('stages', `stages ${problem}.`);
+}
+
 /**
  * Starts a rollout in the transaction; its workflow begins when that commits. One that goes on in
  * the same group is superseded. Throws not_found if there is no such version, invalid_field if it
@@ -40,17 +57,10 @@ export async function create(trx: Db, given: NewRollout): Promise<Rollout> {
       'version',
       `Version ${given.version} sends gateways back to their own files: DELETE /v1/admin/gateway-config does that for all of them.`,
     );
-  const living = await livingGateways(trx, given.group);
-  if (living.length === 0)
-    throw invalid(
-      'group',
-      `The group ${given.group} has no gateway that is alive and in rollouts.`,
-    );
   const before = versionOfGroup(await readAssignments(trx), given.group);
   const is_back = before !== null && given.version < before;
-  const stages = given.stages ?? (is_back ? ['100%'] : [1, '25%', '100%']);
-  const problem = stagesProblem(stages, living.length);
-  if (problem !== undefined) throw invalid('stages', `stages ${problem}.`);
+  const stages = given.stages ?? (is_back ? ['100%'] : STAGES);
+  await requireStages(trx, { group: given.group, stages });
   await supersede(trx, given.group, `A rollout of version ${given.version} took its place.`);
   const made = await one<Rollout>(
     trx,
