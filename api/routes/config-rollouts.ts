@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { DEFAULT_GROUP } from '../../domain/gateways/assignments';
+import { DEFAULT_GROUP } from '../../domain/gateways/groups';
 import * as changes from '../../domain/gateways/rollout-changes';
 import * as rollouts from '../../domain/gateways/rollouts';
 import * as answers from '../answers/gateways';

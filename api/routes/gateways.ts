@@ -84,7 +84,8 @@ export const gatewayRoutesOfAdmins = [
     access: platformAdmin,
     input: listed,
     handler: list,
-    summary: 'Every gateway of the last day: what it runs and is to run, and how its calls end.',
+    summary:
+      'Every gateway: what it runs and is to run, and how its calls end. A silent one for 10 minutes.',
     answer: answers.gateways,
   }),
 ];
