@@ -34,8 +34,8 @@ const { forgetStoredAnswers } = proxyActivities<Activities>({
 const PAGE = 100;
 
 /**
- * On a schedule: gives orphan holds, tickets, payments and rollouts their workflow again and forgets
- * rows past their time.
+ * On a schedule: gives orphan holds, tickets, payments and rollouts their workflow again, and
+ * forgets rows past their time.
  */
 export async function reconcile(): Promise<{ adopted: number; forgotten: number }> {
   let adopted = await adoptAll(adoptOrphanHolds);

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { AppError } from '../../domain/errors';
-import { DEFAULT_GROUP } from '../../domain/gateways/assignments';
 import * as fleet from '../../domain/gateways/fleet';
+import { DEFAULT_GROUP } from '../../domain/gateways/groups';
 import { markRoutine } from '../../runtime/request-log';
 import * as answers from '../answers/gateways';
 import * as shared from '../answers/shared';

@@ -123,7 +123,7 @@ export async function adoptOrphans(db: Db, limit: number): Promise<number> {
     db,
     `update config_rollouts r set adopted_at = clock_timestamp()
      from (select q.id from config_rollouts q
-       where q.status = 'running'
+       where q.status in ('running', 'paused')
          and greatest(q.stepped_at, q.created_at, q.adopted_at) < clock_timestamp() - make_interval(secs => :seconds)
        order by q.id limit :limit) as o
      where r.id = o.id

@@ -112,6 +112,22 @@ test.each([
   expect(answer.status).toBe(422);
   expect(answer.body.error.param.split('.')[0]).toBe(param);
   expect(answer.body.error.message).toContain(words);
+  // Together with its version, and as a dry run, it is refused in the same words.
+  for (const dry_run of [false, true]) {
+    const body = { config: plainConfig(), dry_run, rollout: { group, ...more } };
+    const together = (await put(body)).body.error;
+    expect(together.param.split('.').at(together.param.startsWith('rollout.') ? 1 : 0)).toBe(param);
+    expect(together.message).toContain(words);
+  }
+});
+
+test('a dry run of a rollout that could be answers and makes nothing', async () => {
+  const group = `dry-${randomUUID()}`;
+  await reportGateway(api.db, { group_name: group });
+  const rollout = { group, stages: [1, '100%'] };
+  const dry = await put({ config: plainConfig(), dry_run: true, rollout });
+  expect(dry).toMatchObject({ status: 200, body: { is_staged: true, rollout: null } });
+  expect(await api.db('config_rollouts').where({ group_name: group })).toEqual([]);
 });
 
 test('a rollout needs a version of a configuration, and the state for what is done to it', async () => {
