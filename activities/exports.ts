@@ -103,7 +103,7 @@ export function createExportSteps(db: Db, targetOf: TargetOf) {
       return { tried: due.length, failed };
     },
 
-    /** How many exports of schedules were made. */
+    /** How many exports of schedules were made, and which schedules failed. */
     runExportSchedules: ({ limit }: { limit: number }) => schedules.run(db, limit),
 
     /** How many exports that nobody works on were given their workflow again. */

@@ -39,19 +39,42 @@ export async function claim(db: Db, wanted: Claim): Promise<StoredAnswer | undef
     { ...wanted },
   );
   if (isFirst) return undefined;
-  const found = await one<{ body_sha256: string; status: number | null; answer: string }>(
+  return answerIn(await one<Stored>(db, storedRow, { ...wanted }), wanted);
+}
+
+/**
+ * The stored answer of a key, which is not taken by it; undefined if there is none. Throws
+ * `idempotency_key_reused` for another body.
+ */
+export async function find(db: Db, wanted: Claim): Promise<StoredAnswer | undefined> {
+  const found = await maybe<Stored>(
     db,
-    `select body_sha256, status, answer from idempotency_keys where ${ofClaim}`,
+    `${storedRow} and created_at >= clock_timestamp() - interval '7 days'`,
     { ...wanted },
   );
-  if (found.body_sha256 !== wanted.body_sha256) {
+  return found && answerIn(found, wanted);
+}
+
+interface Stored {
+  body_sha256: string;
+  status: number | null;
+  answer: string;
+}
+
+const storedRow = `select body_sha256, status, answer from idempotency_keys where ${ofClaim}`;
+
+function answerIn(
+  { body_sha256, status, answer }: Stored,
+  wanted: Claim,
+): StoredAnswer | undefined {
+  if (body_sha256 !== wanted.body_sha256) {
     throw new AppError(
       'idempotency_key_reused',
       'This Idempotency-Key was used with another body.',
       { param: 'Idempotency-Key' },
     );
   }
-  return found.status === null ? undefined : { status: found.status, answer: found.answer };
+  return status === null ? undefined : { status, answer };
 }
 
 /** Stores the answer of a claimed key; the first one stays. */

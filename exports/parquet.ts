@@ -3,6 +3,8 @@ import type { Column, ColumnType, Row } from '../domain/exports/columns';
 
 /** Rows that are held until they are written together. A file's bytes depend on it. */
 const GROUP_ROWS = 20_000;
+/** Characters that are held at most, but for the last row's. It is the content that decides. */
+const GROUP_CHARACTERS = 16 * 1_048_576;
 
 /** A part of the file's bytes: another name makes another file. */
 const CREATED_BY = 'svc exports 1';
@@ -41,11 +43,16 @@ export async function writeParquet(
     }));
     await writer.write({ columnData, rowGroupSize: GROUP_ROWS });
   };
-  for await (const rows of pages) {
-    held = held.concat(rows);
-    for (; held.length >= GROUP_ROWS; held = held.slice(GROUP_ROWS))
-      await writeGroup(held.slice(0, GROUP_ROWS));
-  }
+  let characters = 0;
+  for await (const rows of pages)
+    for (const row of rows) {
+      held.push(row);
+      for (const value of row) characters += value?.length ?? 0;
+      if (held.length < GROUP_ROWS && characters < GROUP_CHARACTERS) continue;
+      await writeGroup(held);
+      held = [];
+      characters = 0;
+    }
   if (held.length > 0) await writeGroup(held);
   await writer.finish();
 }

@@ -12,18 +12,17 @@ const { runExportSchedules } = proxyActivities<Activities>({
 });
 const { expireExports } = proxyActivities<Activities>({
   ...patient,
+  heartbeatTimeout: '30 seconds',
   summary: 'Delete the files of exports past their time, a page at a time',
 });
 
 const PAGE = 50;
 
 /**
- * On a schedule: takes up exports that were left, makes those of schedules, and deletes files past
- * their time.
+ * On a schedule: deletes files past their time, takes up exports that were left, and makes those of
+ * schedules. What fails for one export or schedule is named, and done for the others.
  */
 export async function exportUpkeep() {
-  const adopted = await adoptOrphanExports({ limit: PAGE });
-  const scheduled = await runExportSchedules({ limit: PAGE });
   let expired = 0;
   const failed: string[] = [];
   for (let page = PAGE; page === PAGE; ) {
@@ -32,5 +31,8 @@ export async function exportUpkeep() {
     expired += cleared.tried - cleared.failed.length;
     failed.push(...cleared.failed);
   }
-  return { adopted, scheduled, expired, failed };
+  const adopted = await adoptOrphanExports({ limit: PAGE });
+  const scheduled = await runExportSchedules({ limit: PAGE });
+  failed.push(...scheduled.failed);
+  return { adopted, scheduled: scheduled.made, expired, failed };
 }

@@ -1,6 +1,11 @@
 import { z } from 'zod';
 import type { Destination } from '../../domain/exports/destinations';
-import { type Export, type ExportFile, formats } from '../../domain/exports/exports';
+import {
+  type Export,
+  type ExportFile,
+  export_statuses,
+  formats,
+} from '../../domain/exports/exports';
 import { kind_names } from '../../domain/exports/kinds';
 import type { Sum } from '../../domain/exports/parts';
 import type { ExportSchedule } from '../../domain/exports/schedules';
@@ -18,7 +23,7 @@ const sum = z.strictObject({
   amount: z.number().nullable().describe('The files have it exactly, as text.'),
 } satisfies Members<WireSum>);
 
-const status = z.enum(['queued', 'running', 'completed', 'failed', 'canceled', 'expired']);
+const status = z.enum(export_statuses);
 
 const members = {
   id,

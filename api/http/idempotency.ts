@@ -37,7 +37,19 @@ export async function once<T>(
 }
 
 /**
- * The same for an action that a workflow carries out, and that a repeat finds done: no connection
+ * Answers a repeat of a call whose answer is stored; false if there is none. For calls that look at
+ * more than rows before they act.
+ */
+export async function isRepeated(ctx: Ctx, org_id: string | null): Promise<boolean> {
+  const wanted = await claimOf(ctx, org_id);
+  const known = wanted && (await storedAnswers.find(ctx.db, wanted));
+  if (known === undefined) return false;
+  replay(ctx, asReplayed(ctx, known));
+  return true;
+}
+
+/**
+ * As `once`, for an action that a workflow carries out, and that a repeat finds done: no connection
  * is held while it runs. If this process dies before the answer is stored, a repeat runs the action
  * again.
  */

@@ -12,13 +12,11 @@ import * as shared from '../answers/shared';
 import { actingOrg, ownOrg, type Principal, permission, platformAdmin } from '../http/access';
 import { id, instant, page } from '../http/fields';
 import { askedOf, describeFile } from '../http/files';
-import { once } from '../http/idempotency';
+import { isRepeated, once } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 import { kindsField, makerOf, mayRead, requireKinds } from './export-rights';
 
-const status = z
-  .enum(['queued', 'running', 'completed', 'failed', 'canceled', 'expired'])
-  .optional();
+const status = z.enum(exports.export_statuses).optional();
 
 const wanted = {
   kinds: kindsField,
@@ -116,6 +114,7 @@ async function make(ctx: Ctx, { org_id: given, ...period }: z.infer<typeof wante
 async function makeFor(ctx: Ctx, org_id: string | null, given: z.infer<typeof wantedOfAll>) {
   const { db, principal } = ctx;
   requireKinds(principal, given.kinds);
+  if (await isRepeated(ctx, org_id)) return undefined;
   const { destination_id = null, ...period } = given;
   if (destination_id !== null) await destinations.requireUsable(db, destination_id, org_id);
   const place = { target: targetNamed(destination_id), org_id, destination_id };

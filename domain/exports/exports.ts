@@ -7,7 +7,15 @@ import type { Sum } from './parts';
 export const formats = ['jsonl', 'csv', 'parquet'] as const;
 export type Format = (typeof formats)[number];
 
-export type ExportStatus = 'queued' | 'running' | 'completed' | 'failed' | 'canceled' | 'expired';
+export const export_statuses = [
+  'queued',
+  'running',
+  'completed',
+  'failed',
+  'canceled',
+  'expired',
+] as const;
+export type ExportStatus = (typeof export_statuses)[number];
 
 /** The state table: which status follows which. */
 export const moves: Record<ExportStatus, readonly ExportStatus[]> = {

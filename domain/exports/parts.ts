@@ -39,6 +39,8 @@ export interface PartPage {
 
 /** Rows of one page: each is a transaction of its own, so that no snapshot is held for long. */
 export const PAGE_ROWS = 2_500;
+/** A page ends with the row that brings it to so many bytes. */
+const PAGE_BYTES = 4 * 1_048_576;
 
 /** The pages of a part in their order; the same each time, whatever was written meanwhile. */
 export function pagesOf(db: Db, part: Part, page_rows = PAGE_ROWS): AsyncGenerator<PartPage> {
@@ -63,6 +65,20 @@ async function* statementPages(db: Db, part: Part): AsyncGenerator<PartPage> {
   }
 }
 
+interface Read {
+  rows: Row[];
+  has_more: boolean;
+}
+
+/** The statement of a page that ends by its bytes too; the last column has those up to a row. */
+function boundedPage(page: string): string {
+  return `
+    select * from (
+      select m.*, sum(m.row_bytes) over (rows unbounded preceding) as page_bytes
+      from (select p.*, octet_length(p::text) as row_bytes from (${page}) as p) as m
+    ) as s where s.page_bytes - s.row_bytes < ${PAGE_BYTES}`;
+}
+
 /** While a page is written the next one is read. */
 async function* dailyPages(
   db: Db,
@@ -73,20 +89,23 @@ async function* dailyPages(
   const at = (name: string | undefined) => selected.findIndex((column) => column.name === name);
   const [key_at, key_2_at] = [at(key[0]), at(key[1])];
   const places = { currency: at(sums.currency), type: at(sums.type), amount: at(sums.amount) };
-  const read = async (last: Row | undefined): Promise<Row[]> => {
+  const bounded = boundedPage(page);
+  const read = async (last: Row | undefined): Promise<Read> => {
     const after = { after: last?.[key_at] ?? '', after_2: last?.[key_2_at] ?? '' };
-    const found = await texts(db, page, { ...part, ...after, limit: page_rows });
-    return is_copied ? found.map(([row]) => copied(row ?? '{}')) : found;
+    const found = await texts(db, bounded, { ...part, ...after, limit: page_rows });
+    const is_cut = Number(found.at(-1)?.at(-1) ?? 0) >= PAGE_BYTES;
+    const rows = is_copied ? found.map(([row]) => copied(row ?? '{}')) : found;
+    return { rows, has_more: is_cut || found.length === page_rows };
   };
   const copied = (row: string): Row => {
     const values = JSON.parse(row) as Record<string, string | null>;
     return selected.map(({ name }) => values[name] ?? null);
   };
-  for (let reading: Promise<Row[]> | undefined = read(undefined); reading !== undefined; ) {
-    const found: Row[] = await reading;
+  for (let reading: Promise<Read> | undefined = read(undefined); reading !== undefined; ) {
+    const { rows: found, has_more }: Read = await reading;
     const last = found.at(-1);
     if (last === undefined) return;
-    reading = found.length === page_rows ? read(last) : undefined;
+    reading = has_more ? read(last) : undefined;
     // Its error is met when the page is asked for, if it ever is.
     reading?.catch(() => undefined);
     yield {

@@ -131,28 +131,49 @@ interface Due extends NewSchedule {
 /** A window whose export failed is tried again after so long. */
 const PAUSE = `interval '1 hour'`;
 
+/** How many failures of a run are named. */
+const NAMED_MAX = 50;
+/** The end of an error's words says what is wrong; its beginning may be a long statement. */
+const WORDS_MAX = 300;
+
+/** What a run made, and the schedules that failed, each with the reason. */
+export interface Ran {
+  made: number;
+  failed: string[];
+}
+
 /**
- * Makes the exports of windows that are due, one of a schedule at a time and `limit` at most; how
- * many. Organizations take turns, and schedules whose export cannot be made keep no others waiting.
- * One whose maker may no longer have it ends, and so does one whose bucket is out of use.
+ * Makes the exports of all windows that are due, one of a schedule at a time, `page` of them read
+ * at once. One that fails keeps no other one waiting, and is tried again by the next run. One whose
+ * maker may no longer have it, or whose bucket is out of use, ends.
  */
-export async function run(db: Db, limit: number): Promise<number> {
-  const ids = await many<{ id: string }>(
-    db,
-    `select s.id from export_schedules s
-     left join lateral (select q.status, q.to_time, q.ended_at from exports q where q.schedule_id = s.id
-       order by q.id desc limit 1) as x on true
-     where s.archived_at is null and (${window_to} + s.lag_minutes * interval '1 minute' <= clock_timestamp())
-       and (x.status is null or x.status in ('completed', 'expired')
-         or (x.status in ('failed', 'canceled') and x.ended_at < clock_timestamp() - ${PAUSE}))
-     order by row_number() over (partition by s.org_id order by s.window_from, s.id), s.window_from, s.id`,
-  );
-  let made = 0;
-  for (const { id } of ids) {
-    if (made === limit) break;
-    if (await runOne(db, id)) made += 1;
+export async function run(db: Db, page: number): Promise<Ran> {
+  const ran: Ran = { made: 0, failed: [] };
+  for (let after: string | undefined = ''; after !== undefined; ) {
+    const ids: { id: string }[] = await many<{ id: string }>(
+      db,
+      `select s.id from export_schedules s
+       left join lateral (select q.status, q.to_time, q.ended_at from exports q where q.schedule_id = s.id
+         order by q.id desc limit 1) as x on true
+       where s.archived_at is null and (${window_to} + s.lag_minutes * interval '1 minute' <= clock_timestamp())
+         and (x.status is null or x.status in ('completed', 'expired')
+           or (x.status in ('failed', 'canceled') and x.ended_at < clock_timestamp() - ${PAUSE}))
+         and s.id > :after
+       order by s.id limit :page`,
+      { after, page },
+    );
+    for (const { id } of ids) await tried(db, id, ran);
+    after = ids.length === page ? ids.at(-1)?.id : undefined;
   }
-  return made;
+  return ran;
+}
+
+async function tried(db: Db, id: string, ran: Ran): Promise<void> {
+  try {
+    if (await runOne(db, id)) ran.made += 1;
+  } catch (error) {
+    if (ran.failed.length < NAMED_MAX) ran.failed.push(`${id}: ${String(error).slice(-WORDS_MAX)}`);
+  }
 }
 
 /** True if an export was made. */

@@ -154,6 +154,20 @@ test('credentials that are revoked are said as the next export is made; one that
   await exporter.stop();
 });
 
+test('a repeat under an Idempotency-Key has its answer, whatever the bucket says by now', async () => {
+  const { id: destination_id } = (await destine()).body;
+  const period = { from: new Date(Date.now() - HOUR_MS), to: new Date() };
+  const body = { kinds: ['statement'], ...period, destination_id };
+  const given = { key: tenant.owner_key, body, headers: { 'idempotency-key': 'once' } };
+  const first = await world.call('post', '/v1/exports', given);
+  store.trouble = () => ({ status: 403, code: 'AccessDenied' });
+  const again = await world.call('post', '/v1/exports', given);
+  expect([first.status, again.status, again.text]).toEqual([201, 201, first.text]);
+  const other = { ...given, body: { ...body, kinds: ['ledger'] } };
+  const answer = await world.call('post', '/v1/exports', other);
+  expect(refusal(answer)).toMatchObject({ status: 422, code: 'idempotency_key_reused' });
+});
+
 test('a store that fails after it has kept the upload gets the same bytes once more, under the same name', async () => {
   const { id } = (await destine()).body;
   let failures = 0;

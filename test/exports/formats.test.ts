@@ -3,7 +3,7 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
+import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet';
 import {
   type Column,
   decimalOf,
@@ -213,4 +213,13 @@ test('the decimals of files are those of money, whatever the amount', () => {
   ];
   for (const nanos of [...amounts, '9000000000000000000', '-100', '123456789012345678'])
     expect([nanos, decimalOf(nanos)]).toEqual([nanos, decimalText(BigInt(nanos))]);
+});
+
+test('groups of long rows are written by their size, wherever pages end', async () => {
+  const rows = Array.from({ length: 40 }, (_, n) => row(n, 'x'.repeat(1_048_576), null));
+  const { file, written } = await write('parquet', rows);
+  const { row_groups } = await parquetMetadataAsync(await asyncBufferFromFile(file));
+  expect(row_groups.map(({ num_rows }) => Number(num_rows))).toEqual([16, 16, 8]);
+  const again = await write('parquet', rows.slice(0, 7), rows.slice(7));
+  expect(again.written.sha256).toBe(written.sha256);
 });

@@ -3,6 +3,7 @@ import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { createExportSteps } from '../../activities/exports';
 import { moves } from '../../domain/exports/exports';
+import { pagesOf } from '../../domain/exports/parts';
 import * as steps from '../../domain/exports/steps';
 import { many } from '../../domain/sql';
 import { createTargetOf } from '../../exports/open';
@@ -35,13 +36,13 @@ async function ask(kinds: string[]): Promise<string> {
 }
 
 /** So many events of the tenant, written now. */
-async function addEvents(count: number): Promise<void> {
+async function addEvents(count: number, characters = 200): Promise<void> {
   await many(
     world.db,
     `insert into events (id, created_at, org_id, type, payload)
-     select q.id, id_time(q.id), :org_id, 'request.completed', jsonb_build_object('n', q.n, 'text', repeat('x', 200))
+     select q.id, id_time(q.id), :org_id, 'request.completed', jsonb_build_object('n', q.n, 'text', repeat('x', :characters))
      from (select new_id('evt') as id, n from generate_series(1, :count) as n offset 0) as q`,
-    { org_id: tenant.org_id, count },
+    { org_id: tenant.org_id, count, characters },
   );
 }
 
@@ -105,6 +106,21 @@ test('an export that is canceled in the middle of a file stops within seconds an
   expect(await ending).toBe('canceled');
   await exporter.stop();
   expect(existsSync(folder)).toBe(false);
+});
+
+test('a page of long rows ends by its bytes, and none is left out', async () => {
+  const { db } = world;
+  await addEvents(12, 1_048_576);
+  const id = await ask(['events']);
+  const files = await db('export_files').where({ export_id: id, kind: 'events' });
+  const sizes: number[] = [];
+  for (const { n } of files) {
+    const part = await steps.partOf(db, id, n);
+    if (part !== undefined) for await (const { rows } of pagesOf(db, part)) sizes.push(rows.length);
+  }
+  const [all] = await db('events').where({ org_id: tenant.org_id }).count();
+  expect(sizes.reduce((sum, size) => sum + size, 0)).toBe(Number(all?.count));
+  expect(sizes.length).toBeGreaterThan(2);
 });
 
 test('files are deleted after their time, and their answers say so', async () => {

@@ -180,6 +180,34 @@ test('a bucket stays in use until an export that is being made for it is there',
   await expect(later).rejects.toMatchObject({ code: 'not_found' });
 });
 
+test('a schedule that fails keeps no other one waiting, nor files that are past their time', async () => {
+  const { db } = world;
+  const ids: string[] = [];
+  for (let n = 0; n < 3; n += 1) ids.push((await schedule()).body.id);
+  const [broken = '', ...good] = ids;
+  await db.raw(`
+    create function refuse() returns trigger language plpgsql as 'begin raise ''no such luck''; end';
+    create trigger refuse before insert on exports for each row when (new.schedule_id = '${broken}') execute function refuse()`);
+  const { owner_key } = await makeTenant(db);
+  const old = (await schedule({ from: day(1) }, owner_key)).body.id;
+  await run();
+  await endAs(old, 'completed');
+  await db('exports').where({ schedule_id: old }).update({ expires_at: new Date() });
+  // A page is full with the one that fails.
+  expect(await schedules.run(db, 1)).toMatchObject({
+    failed: [expect.stringContaining(`${broken}: `)],
+  });
+  for (const id of good) expect(await windowsOf(id)).toHaveLength(1);
+  const exporter = await world.startExporter();
+  const run_as = { taskQueue: 'export', workflowId: `upkeep-${broken}` };
+  const result = await world.client.workflow.execute('exportUpkeep', run_as);
+  await exporter.stop();
+  await db.raw('drop trigger refuse on exports; drop function refuse');
+  expect(result).toMatchObject({ failed: [expect.stringContaining('no such luck')] });
+  const gone = { status: 'expired', cleared_at: expect.any(Date) };
+  expect(await newest(old)).toMatchObject(gone);
+});
+
 test('what a schedule may be: rights, bounds, and nobody else’s', async () => {
   const other = await makeTenant(world.db);
   const made = await schedule();
