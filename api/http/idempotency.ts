@@ -93,7 +93,7 @@ export function idempotencyKey(http: Context): string | undefined {
   );
 }
 
-/** Refusals that the same call may not meet again, or whose body is corrected under the same key. */
+/** Refusals that the same call may not meet again, or whose body is corrected under its key. */
 const passing = new Set([422, 429]);
 
 async function answerOf<T>(

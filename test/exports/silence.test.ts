@@ -109,7 +109,7 @@ test('a store that does not answer keeps the files of no other organization', as
     [made.store.destination_id, store.url],
   ]);
   let was_asked = false;
-  // The silent one would wait for an hour; it is asked first, and the other one is cleared meanwhile.
+  // The silent one would wait for an hour; it is asked first. The other is cleared meanwhile.
   const steps = createExportSteps(db, async ({ destination_id }) => {
     const url = urls.get(destination_id ?? '') ?? '';
     was_asked ||= url === silent.url;

@@ -101,7 +101,7 @@ test.each([
   [{ stages: [] }, 'stages', ''],
   [{ soak_s: -1 }, 'soak_s', ''],
   [{ max_error_ratio: 2 }, 'max_error_ratio', ''],
-  [{ group: 'nobody-is-here' }, 'group', 'has no gateway'],
+  [{ group: 'nobody-is-here' }, 'group', 'has no living gateway'],
   [{ group: 'a b' }, 'group', ''],
   [{ colour: 'red' }, 'colour', 'not a field'],
 ])('a rollout with %j is refused, and names the field', async (more, param, words) => {
