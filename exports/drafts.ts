@@ -1,4 +1,6 @@
+import { mkdtempSync, rmSync } from 'node:fs';
 import { mkdir, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 
 /** Files of exports are for their processes alone, and for their group. */
@@ -14,4 +16,16 @@ export async function draftIn(folder: string, base: string, attempt: string): Pr
   for (const name of await readdir(folder))
     if (name.startsWith(prefix)) await rm(path.join(folder, name), { force: true });
   return path.join(folder, `${prefix}${attempt}`);
+}
+
+let own: string | undefined;
+
+/** A folder that this process alone may look into, and that is removed as it ends. */
+export function ownDrafts(): string {
+  if (own !== undefined) return own;
+  // With mode 0700, under a name that nobody can have taken before.
+  const folder = mkdtempSync(path.join(tmpdir(), 'svc-export-drafts-'));
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+  own = folder;
+  return folder;
 }

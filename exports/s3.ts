@@ -1,12 +1,11 @@
 import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import {
   AbortMultipartUploadCommand,
   DeleteObjectCommand,
   DeleteObjectsCommand,
   GetObjectCommand,
+  ListMultipartUploadsCommand,
   ListObjectsV2Command,
   PutObjectCommand,
   S3Client,
@@ -16,7 +15,7 @@ import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
 import { AppError } from '../domain/errors';
 import type { OpenDestination } from '../domain/exports/destinations';
 import { quietObjectStores } from '../runtime/config';
-import { draftIn } from './drafts';
+import { draftIn, ownDrafts } from './drafts';
 import { agentsFor } from './s3-network';
 import type { ExportTarget } from './target';
 
@@ -90,8 +89,7 @@ export function openStore(
         await client.send(new DeleteObjectCommand(probe), within);
       });
     },
-    draft: (name, attempt) =>
-      draftIn(path.join(tmpdir(), 'svc-export-drafts'), name.replaceAll('/', '-'), attempt),
+    draft: (name, attempt) => draftIn(ownDrafts(), name.replaceAll('/', '-'), attempt),
     async publish(draft, name, sha256, signal) {
       const upload = new Upload({
         client: stoppable(client, ask_ms, signal),
@@ -149,7 +147,23 @@ interface Deletion {
   within: () => { abortSignal: AbortSignal };
 }
 
-async function deleteAll({ client, Bucket, Prefix, within }: Deletion): Promise<void> {
+async function deleteAll(at: Deletion): Promise<void> {
+  await deleteObjects(at);
+  await abortUploads(at).catch((error) => {
+    // Such stores and credentials are none of ours to change: the bucket's own rule ends them.
+    if (!['AccessDenied', 'NotImplemented', 'MethodNotAllowed'].includes(error.name)) throw error;
+  });
+}
+
+/** Ends uploads that a worker began before it died: what they hold is stored, and seen nowhere. */
+async function abortUploads({ client, Bucket, Prefix, within }: Deletion): Promise<void> {
+  const asked = new ListMultipartUploadsCommand({ Bucket, Prefix });
+  const { Uploads = [] } = await client.send(asked, within());
+  for (const { Key, UploadId } of Uploads)
+    await client.send(new AbortMultipartUploadCommand({ Bucket, Key, UploadId }), within());
+}
+
+async function deleteObjects({ client, Bucket, Prefix, within }: Deletion): Promise<void> {
   for (;;) {
     const listed = await client.send(new ListObjectsV2Command({ Bucket, Prefix }), within());
     if (listed.Contents === undefined || listed.Contents.length === 0) return;

@@ -32,6 +32,7 @@ export const store_key = { access_key_id: 'AKIATEST', secret_access_key: 'secret
 export async function openObjectStore(bucket: string): Promise<ObjectStore> {
   const objects = new Map<string, Buffer>();
   const uploads = new Map<string, Map<number, Buffer>>();
+  const key_of = new Map<string, string>();
   const server = createServer((req, res) => {
     answer(req, res).catch((error) => refuse(res, { status: 500, code: String(error) }));
   });
@@ -67,6 +68,7 @@ export async function openObjectStore(bucket: string): Promise<ObjectStore> {
       res.writeHead(204).end();
       return;
     }
+    if (query.has('uploads')) return listUploads(res, query.get('prefix') ?? '');
     if (key === '') return list(res, query.get('prefix') ?? '');
     const found = objects.get(key);
     if (found === undefined) return refuse(res, { status: 404, code: 'NoSuchKey' });
@@ -104,6 +106,7 @@ export async function openObjectStore(bucket: string): Promise<ObjectStore> {
     if (query.has('uploads')) {
       const id = randomUUID();
       uploads.set(id, new Map());
+      key_of.set(id, key);
       return xml(
         res,
         `<InitiateMultipartUploadResult><UploadId>${id}</UploadId></InitiateMultipartUploadResult>`,
@@ -123,6 +126,14 @@ export async function openObjectStore(bucket: string): Promise<ObjectStore> {
     const keys = [...objects.keys()].filter((name) => name.startsWith(prefix)).slice(0, 1_000);
     const contents = keys.map((name) => `<Contents><Key>${name}</Key></Contents>`).join('');
     xml(res, `<ListBucketResult>${contents}</ListBucketResult>`);
+  }
+
+  function listUploads(res: ServerResponse, prefix: string): void {
+    const found = [...uploads.keys()].filter((id) => key_of.get(id)?.startsWith(prefix));
+    const named = found.map(
+      (id) => `<Upload><Key>${key_of.get(id)}</Key><UploadId>${id}</UploadId></Upload>`,
+    );
+    xml(res, `<ListMultipartUploadsResult>${named.join('')}</ListMultipartUploadsResult>`);
   }
 
   return store;

@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -121,6 +121,20 @@ test('a store that does not answer keeps the files of no other organization', as
   expect([tried, failed]).toEqual([2, [expect.stringContaining(made.silent.id)]]);
   const left = await db('exports').whereNull('cleared_at');
   expect(left).toMatchObject([{ id: made.silent.id }]);
+});
+
+test('drafts are for their process alone, and uploads that nobody ended go with the files', async () => {
+  const target = open(store.url);
+  const { mode, uid } = await stat(path.dirname(await target.draft('org/a/exp/f', '1')));
+  expect([mode & 0o777, uid]).toEqual([0o700, process.getuid?.()]);
+  for (const key of ['org/a/exp/f', 'org/a/other/f'])
+    await fetch(`${store.url}/${BUCKET}/${key}?uploads`, {
+      method: 'POST',
+      headers: { authorization: store_key.access_key_id },
+    });
+  await target.clear('org/a/exp');
+  expect(store.uploads.size).toBe(1);
+  target.close();
 });
 
 /** An export that was canceled, and whose files are in a bucket of its organization. */
