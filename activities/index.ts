@@ -2,6 +2,7 @@ import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/comm
 import { AppError, isAppError } from '../domain/errors';
 import * as events from '../domain/events';
 import * as fleet from '../domain/gateways/fleet';
+import * as rollouts from '../domain/gateways/rollouts';
 import { audit } from '../domain/ledger/audit';
 import * as reservations from '../domain/ledger/reservations';
 import * as storedIds from '../domain/ledger/stored-ids';
@@ -104,6 +105,9 @@ export function createActivities({
     /** How many open tickets past their deadline were given their workflow again. */
     adoptOrphanTickets: ({ limit }: { limit: number }) =>
       refusable(() => tickets.adoptOrphans(db, limit)),
+    /** How many rollouts of configurations that nobody steps on were given their workflow again. */
+    adoptOrphanRollouts: ({ limit }: { limit: number }) =>
+      refusable(() => rollouts.adoptOrphans(db, limit)),
     /** Proves the whole ledger; fails for good, naming what is broken. */
     proveLedger: async () => {
       const { broken } = await audit(db);

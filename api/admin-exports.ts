@@ -33,12 +33,17 @@ async function follow(db: Db, id: string, print: (text: string) => void): Promis
 
 function lineOf(row: exports.Export): string {
   const { id, org_id, kinds, status, rows, parts_done, parts_total, error_message } = row;
-  const days = `${row.from.toISOString().slice(0, 10)} to ${row.to.toISOString().slice(0, 10)}`;
+  const period = `${momentOf(row.from)} to ${momentOf(row.to)}`;
   const why = error_message === null ? '' : `: ${error_message}`;
   return (
-    `${id}  ${barOf(parts_done, parts_total)} ${parts_done} of ${parts_total} files, ${rows} rows  ` +
-    `${status}  ${kinds.join(', ')} of ${org_id ?? 'all'}, ${days}${why}`
+    `${id}  ${barOf(parts_done, parts_total)} ${parts_done} of ${parts_total} parts, ${rows} rows  ` +
+    `${status}  ${kinds.join(', ')} of ${org_id ?? 'all'}, ${period}${why}`
   );
+}
+
+/** `2026-11-01`, or `2026-11-01T08:30:00Z` if it is not the beginning of a UTC day. */
+function momentOf(time: Date): string {
+  return time.toISOString().replace(/T00:00:00\.000Z$|\.\d+(?=Z$)/, '');
 }
 
 /** `[#####---------------]` */

@@ -45,7 +45,7 @@ const commands: Record<string, { words: string; run: Command }> = {
   },
   exports: {
     words:
-      'list the newest exports with a bar of their files; "exports <id>" follows one to its end',
+      'list the newest exports with a bar of their parts; "exports <id>" follows one to its end',
     run: (db, args) => runExports(db, args, print),
   },
 };
@@ -67,6 +67,11 @@ export async function main([name, ...args]: string[]): Promise<void> {
     process.exitCode = 2;
     return;
   }
+  // A reader such as head may go before all is written.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+    process.exit();
+  });
   const db = openDatabase(databaseUrl(), 2, 'admin');
   try {
     process.exitCode = await command.run(db, args);

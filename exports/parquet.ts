@@ -9,7 +9,8 @@ const GROUP_CHARACTERS = 16 * 1_048_576;
 /** A part of the file's bytes: another name makes another file. */
 const CREATED_BY = 'svc exports 1';
 
-// Exact decimals stay text; the integers of billionths beside them can be reckoned with.
+// Exact decimals stay text; the integers of billionths beside them can be reckoned with. Sums of
+// these may need more than 64 bits: they are text, which no reader rounds.
 const types: Record<ColumnType, BasicType> = {
   text: 'STRING',
   json: 'STRING',
@@ -17,6 +18,7 @@ const types: Record<ColumnType, BasicType> = {
   time: 'TIMESTAMP',
   integer: 'INT64',
   nanos: 'INT64',
+  sum: 'STRING',
 };
 
 /** Writes rows to a Parquet file, a group at a time. */

@@ -2,7 +2,7 @@ import { type LookupAddress, type LookupAllOptions, lookup } from 'node:dns';
 import { Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
-import { ClosedAddress, isClosed } from '../runtime/outgoing';
+import { ClosedAddress, innerAddress, isClosed } from '../runtime/outgoing';
 
 // Addresses of a network's inside: a name that means one of them is no object store of the world.
 const inner = new BlockList();
@@ -19,7 +19,11 @@ inner.addSubnet('fc00::', 7, 'ipv6');
 
 /** True for private and loopback addresses, and for those that nothing is ever sent to. */
 export function isInner(address: string): boolean {
-  return isClosed(address) || inner.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
+  if (isClosed(address)) return true;
+  if (isIP(address) !== 6) return inner.check(address, 'ipv4');
+  const translated = innerAddress(address);
+  const is_inner = translated !== undefined && inner.check(translated, 'ipv4');
+  return is_inner || inner.check(address, 'ipv6');
 }
 
 /** What is connected to is judged, not what the name meant a moment ago. */

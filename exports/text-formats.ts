@@ -38,8 +38,11 @@ function quoted(value: string): string {
   return escaped.test(value) ? JSON.stringify(value) : `"${value}"`;
 }
 
-/** A spreadsheet takes such a text for a formula; an apostrophe makes it text. */
-const formula = /^[=+\-@\t\r]/;
+/**
+ * A spreadsheet takes such a text for a formula, also with the signs in the width of East Asian
+ * letters; an apostrophe makes it text.
+ */
+const formula = /^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/;
 const special = /[",\r\n]/;
 
 /**

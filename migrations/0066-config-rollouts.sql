@@ -64,6 +64,8 @@ create table config_rollouts (
   -- Since when reports arrive without a gap, as far as the steps have seen.
   reports_since timestamptz,
   stepped_at timestamptz,
+  -- When its workflow was last asked for because no step had been taken for long.
+  adopted_at timestamptz,
   note text,
   created_by text not null,
   created_at timestamptz not null default clock_timestamp(),
@@ -99,3 +101,14 @@ create trigger config_rollouts_notify after insert or update of status or delete
 for each statement execute function notify_configs();
 create trigger config_rollout_gateways_notify after insert or delete on config_rollout_gateways
 for each statement execute function notify_configs();
+
+-- A row as an audit event shows it: money is decimal text, as in events; what changes by itself, what is secret, and what
+-- configurations hold are left out.
+create or replace function shown_row(p_row jsonb) returns jsonb language sql immutable as $$
+  select jsonb_object_agg(m.key, case
+    when m.key not like '%\_nanos' or m.value = 'null' then m.value
+    when jsonb_typeof(m.value) = 'array' then (select coalesce(jsonb_agg(a #>> '{}'), '[]') from jsonb_array_elements(m.value) as a)
+    else to_jsonb(m.value #>> '{}') end)
+  from jsonb_each(p_row - '{updated_at,last_used_at,spent_nanos,held_nanos,balance_nanos,reserved_nanos,seq,lifetimes_next_at,
+    counted_from,config,changes,credentials,webhook_secret,previous_webhook_secret,hash}'::text[]) as m
+$$;

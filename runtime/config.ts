@@ -1,6 +1,7 @@
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { z } from 'zod';
+import { DEFAULT_GROUP, group_pattern, group_rule } from '../domain/gateways/groups';
 import { isSecretsKey } from '../domain/secrets';
 import { isLoopback } from '../domain/texts';
 // Every process reads its configuration, so every schema of every process uses these messages.
@@ -104,10 +105,7 @@ const variables = {
     GATEWAY_PORT: port.default(8081),
     GATEWAY_HOST: host,
     // Configurations reach the gateways of one group in stages.
-    GATEWAY_GROUP: z
-      .string()
-      .regex(/^[\w.-]{1,100}$/, 'may have letters, digits, and _ . - only, 100 at most')
-      .default('default'),
+    GATEWAY_GROUP: z.string().regex(group_pattern, group_rule).default(DEFAULT_GROUP),
     // What a configuration of the control plane may name, beside what stands in the file.
     GATEWAY_ORIGINS: origins.default([]),
     GATEWAY_SECRET_ENVS: bound_variables.default([]),

@@ -40,7 +40,7 @@ const translated = /^(64:ff9b:(0:0:0:0|1:.*)|0:0:0:0:ffff:0|0:0:0:0:0:0(?!:0:)):
 const six_to_four = /^2002:(\w+):(\w+):/;
 
 /** The IPv4 address that an IPv6 address stands for; undefined if it stands for none. */
-function innerAddress(address: string): string | undefined {
+export function innerAddress(address: string): string | undefined {
   const [head = '', tail] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::');
   const [before, after] = [head, tail ?? ''].map((part) => part.split(':').filter(Boolean));
   const zeros =

@@ -25,7 +25,9 @@ export function problemsOf(
     ),
     ...(temporal?.schedules ?? []).flatMap((schedule) => scheduleProblems(schedule, now)),
     ...(waiting_s > LATE_SECONDS
-      ? [`A message to Temporal has waited for ${Math.round(waiting_s)} s in the outbox.`]
+      ? [
+          `A message to Temporal has waited for ${Math.round(waiting_s)} s in the outbox. Does worker_lifecycle run, and reach Temporal?`,
+        ]
       : []),
     ...(parked > 0
       ? [
@@ -50,10 +52,14 @@ function queueProblems(name: WorkerName, queue: QueueStatus): string[] {
         : `${identity} polls ${task_queue}. ${unfitWords('workers', version)}`,
     ),
     ...(oldest_task_age_seconds > LATE_SECONDS
-      ? [`A task of ${task_queue} has waited for ${oldest_task_age_seconds} s.`]
+      ? [
+          `A task of ${task_queue} has waited for ${oldest_task_age_seconds} s. Does ${name} hang, or are there too few?`,
+        ]
       : []),
     ...(failed_workflows_last_day > 0
-      ? [`${failed_workflows_last_day} workflows of ${task_queue} failed within the last day.`]
+      ? [
+          `${failed_workflows_last_day} workflows of ${task_queue} failed within the last day. The Temporal page says why: ExecutionStatus = "Failed".`,
+        ]
       : []),
   ];
 }
@@ -61,7 +67,8 @@ function queueProblems(name: WorkerName, queue: QueueStatus): string[] {
 function scheduleProblems({ id, status, last_ended_at, last_result }: ScheduleStatus, now: number) {
   if (status === 'missing')
     return [`The schedule ${id} is missing. Make it: npm run admin -- prepare.`];
-  if (status === 'paused') return [`The schedule ${id} is paused.`];
+  if (status === 'paused')
+    return [`The schedule ${id} is paused. Unpause it in the Temporal page.`];
   if (last_ended_at === null) return [];
   const hours = (now - last_ended_at.getTime()) / HOUR_MS;
   return [

@@ -33,7 +33,8 @@ const reconcile: Schedule = {
   id: 'reconcile',
   spec: { intervals: [{ every: '5 minutes' }] },
   task_queue: 'lifecycle',
-  summary: 'Gives orphan holds, tickets and payments their workflow again, forgets old answers',
+  summary:
+    'Gives orphan holds, tickets, payments and rollouts their workflow again, forgets old answers',
   at_once: true,
 };
 

@@ -14,6 +14,10 @@ const { adoptDuePayments } = proxyActivities<Activities>({
   ...patient,
   summary: 'Ask again for payments and refunds that nobody told of, a page at a time',
 });
+const { adoptOrphanRollouts } = proxyActivities<Activities>({
+  ...patient,
+  summary: 'Give rollouts that nobody steps on their workflow again, a page at a time',
+});
 const { keepEventPartitions } = proxyActivities<Activities>({
   ...patient,
   summary: 'Make the event partitions of the next 7 days, drop those past 90 days',
@@ -30,13 +34,14 @@ const { forgetStoredAnswers } = proxyActivities<Activities>({
 const PAGE = 100;
 
 /**
- * On a schedule: gives orphan holds, tickets and payments their workflow again and forgets rows
- * past their time.
+ * On a schedule: gives orphan holds, tickets, payments and rollouts their workflow again, and
+ * forgets rows past their time.
  */
 export async function reconcile(): Promise<{ adopted: number; forgotten: number }> {
   let adopted = await adoptAll(adoptOrphanHolds);
   if (patched('tickets')) adopted += await adoptAll(adoptOrphanTickets);
   if (patched('payments')) adopted += await adoptAll(adoptDuePayments);
+  if (patched('rollouts')) adopted += await adoptAll(adoptOrphanRollouts);
   if (patched('event-partitions')) await keepEventPartitions();
   if (patched('silent-gateways')) await noteSilentGateways();
   const forgotten = await forgetStoredAnswers();

@@ -1,5 +1,6 @@
 import codes from 'currency-codes';
 import { z } from 'zod';
+import { group_pattern, group_rule } from '../../domain/gateways/groups';
 import { toNanos } from '../../domain/money';
 import { providerNames } from '../../domain/payments/currencies';
 
@@ -17,9 +18,7 @@ export const text = z.string().max(1_000);
 export const name = z.string().trim().min(1, 'must not be empty').max(200);
 export const flag = z.boolean();
 /** A group of gateways: their GATEWAY_GROUP. */
-export const gatewayGroup = z
-  .string()
-  .regex(/^[\w.-]{1,100}$/, 'may have letters, digits, and _ . - only, 100 at most');
+export const gatewayGroup = z.string().regex(group_pattern, group_rule);
 
 export const paymentProvider = z.enum(providerNames).describe('The payment provider.');
 

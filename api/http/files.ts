@@ -15,31 +15,43 @@ export interface OfferedFile {
 export type Asked = { status: 304 } | { status: 206; range: ByteRange } | { status: 200 };
 
 /**
- * Sets the headers of a file's answer and finds what part of it is wanted. Several ranges are
- * answered as all of it. Throws 416 if the file ends before the range begins.
+ * Finds what part of a file is wanted. Several ranges are answered as all of it. Throws 416 if the
+ * file ends before the range begins.
  */
-export function offerFile(http: Context, file: OfferedFile): Asked {
-  const etag = `"${file.sha256}"`;
-  http.set('etag', etag);
+export function askedOf(http: Context, { bytes, sha256 }: OfferedFile): Asked {
+  const etag = tagOf(sha256);
+  if (namesTag(http.get('if-none-match'), etag)) return { status: 304 };
+  const wanted = rangeOf(http.get('range'), bytes);
+  const of_this = http.get('if-range') === '' || http.get('if-range') === etag;
+  if (wanted === undefined || !of_this) return { status: 200 };
+  if (wanted.start > wanted.end) {
+    http.set('content-range', `bytes */${bytes}`);
+    throw new AppError('range_not_satisfiable', `This file has ${bytes} bytes.`);
+  }
+  return { status: 206, range: wanted };
+}
+
+/**
+ * Sets the status and headers of a file's answer, once its bytes are at hand: an error must not
+ * bear the name and the tag of the file.
+ */
+export function describeFile(http: Context, file: OfferedFile, asked: Asked): void {
+  http.status = asked.status;
+  http.set('etag', tagOf(file.sha256));
   http.set('accept-ranges', 'bytes');
   http.set('cache-control', 'private, no-transform');
   http.attachment(file.name);
+  if (asked.status === 304) return;
   http.type = file.content_type;
-  if (namesTag(http.get('if-none-match'), etag)) return { status: 304 };
-  const wanted = rangeOf(http.get('range'), file.bytes);
-  const of_this = http.get('if-range') === '' || http.get('if-range') === etag;
-  if (wanted === undefined || !of_this) {
-    http.length = file.bytes;
-    return { status: 200 };
-  }
-  if (wanted.start > wanted.end) {
-    http.set('content-range', `bytes */${file.bytes}`);
-    http.remove('etag');
-    throw new AppError('range_not_satisfiable', `This file has ${file.bytes} bytes.`);
-  }
-  http.set('content-range', `bytes ${wanted.start}-${wanted.end}/${file.bytes}`);
-  http.length = wanted.end - wanted.start + 1;
-  return { status: 206, range: wanted };
+  http.length = file.bytes;
+  if (asked.status !== 206) return;
+  const { start, end } = asked.range;
+  http.set('content-range', `bytes ${start}-${end}/${file.bytes}`);
+  http.length = end - start + 1;
+}
+
+function tagOf(sha256: string): string {
+  return `"${sha256}"`;
 }
 
 function namesTag(header: string, etag: string): boolean {

@@ -11,8 +11,8 @@ const KEY_LENGTH_MAX = 200;
 
 /**
  * Runs an action that moves money in one transaction, under the caller's Idempotency-Key if one was
- * sent: a repeat gets the stored answer, another body under the key 422. Answers of 5xx and 422 are
- * not kept.
+ * sent: a repeat gets the stored answer, another body under the key 422. Answers of 5xx, 422 and
+ * 429 are not kept: what was too many a moment ago may be taken now.
  */
 export async function once<T>(
   ctx: Ctx,
@@ -93,6 +93,9 @@ export function idempotencyKey(http: Context): string | undefined {
   );
 }
 
+/** Refusals that the same call may not meet again, or whose body is corrected under its key. */
+const passing = new Set([422, 429]);
+
 async function answerOf<T>(
   ctx: Ctx,
   action: () => Promise<T>,
@@ -100,7 +103,7 @@ async function answerOf<T>(
   try {
     return { status: ctx.status, answer: jsonOf(await action()) };
   } catch (error) {
-    if (!isAppError(error) || error.status >= 500 || error.status === 422) throw error;
+    if (!isAppError(error) || error.status >= 500 || passing.has(error.status)) throw error;
     return { status: error.status, answer: jsonOf(toErrorBody(error, ctx.request_id)) };
   }
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { AppError } from '../../domain/errors';
-import { DEFAULT_GROUP } from '../../domain/gateways/assignments';
 import * as fleet from '../../domain/gateways/fleet';
+import { DEFAULT_GROUP } from '../../domain/gateways/groups';
 import { markRoutine } from '../../runtime/request-log';
 import * as answers from '../answers/gateways';
 import * as shared from '../answers/shared';
@@ -17,6 +17,8 @@ const REPORT_MS = 20_000;
 const REPORT_IN_ROLLOUT_MS = 2_000;
 
 const count = z.int().min(0);
+/** Calls at one moment; the column has 32 bits. */
+const calls = count.max(2_147_483_647);
 
 const polling = z.strictObject({
   gateway_id: id.optional().describe('As in its reports; absent: no rollout moves it.'),
@@ -42,8 +44,8 @@ const report = z.strictObject({
     .enum(['running', 'draining', 'stopped'])
     .optional()
     .describe('stopped is its last report: it leaves the list.'),
-  in_flight: count.optional().describe('Calls under way.'),
-  held: count.optional().describe('Those of them that wait for money.'),
+  in_flight: calls.optional().describe('Calls under way.'),
+  held: calls.optional().describe('Those of them that wait for money.'),
   counts: z
     .strictObject({
       finished: count.describe('Calls that have ended.'),

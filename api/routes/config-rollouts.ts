@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { DEFAULT_GROUP } from '../../domain/gateways/assignments';
+import { DEFAULT_GROUP } from '../../domain/gateways/groups';
 import * as changes from '../../domain/gateways/rollout-changes';
 import * as rollouts from '../../domain/gateways/rollouts';
 import * as answers from '../answers/gateways';
@@ -95,7 +95,10 @@ export const configRolloutRoutes = [
     summary: 'One rollout, with the gateways that it has moved.',
     answer: answers.rolloutWithGateways,
   }),
-  action('pause', 'Keep a rollout as it stands: no further gateway is moved, none returns.'),
+  action(
+    'pause',
+    'Move no further gateway. Those that were moved are watched as ever, and return on a failure.',
+  ),
   action('resume', 'Go on with a paused rollout; the soak of its stage begins again.'),
   action('abort', 'End a rollout: all gateways that it has moved return at once.'),
   action('promote', 'Move all gateways now, without soak and gates.'),

@@ -11,10 +11,10 @@ import * as answers from '../answers/exports';
 import * as shared from '../answers/shared';
 import { actingOrg, ownOrg, type Principal, permission, platformAdmin } from '../http/access';
 import { id, instant, page } from '../http/fields';
-import { offerFile } from '../http/files';
+import { askedOf, describeFile } from '../http/files';
 import { isRepeated, once } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
-import { kindsField, makerOf, requireKinds } from './export-rights';
+import { kindsField, makerOf, mayRead, requireKinds } from './export-rights';
 
 const status = z.enum(exports.export_statuses).optional();
 
@@ -165,7 +165,14 @@ async function listedOf(page: ReturnType<typeof exports.list>) {
 
 async function get({ db, principal }: Ctx, input: z.infer<typeof named>) {
   const found = await exports.get(db, input.id, reachOf(principal));
-  return { ...found, files: await exports.filesOf(db, found.id) };
+  const files = await exports.filesOf(db, found.id);
+  return {
+    ...found,
+    // Which events there were is not told to who may not read them.
+    files: files.map((file) =>
+      mayRead(principal, file.kind) ? file : { ...file, first_id: null, last_id: null, sums: null },
+    ),
+  };
 }
 
 const content_types = {
@@ -194,14 +201,15 @@ async function getFile(
       if ('url' in got) http.redirect(got.url);
       return;
     }
-    const asked = offerFile(http, { name, content_type, bytes: Number(bytes), sha256 });
+    const offered = { name, content_type, bytes: Number(bytes), sha256 };
+    const asked = askedOf(http, offered);
     if (asked.status === 304) {
-      http.status = 304;
       http.body = null;
+      describeFile(http, offered, asked);
       return;
     }
     const got = await target.read(at, asked.status === 206 ? asked.range : undefined);
-    http.status = asked.status;
+    describeFile(http, offered, asked);
     if ('body' in got) http.body = got.body;
   });
 }
@@ -212,6 +220,9 @@ function requireFiles({ status: of }: exports.Export): void {
   if (of === 'expired')
     throw new AppError('export_expired', 'The files of this export are deleted. Ask for it again.');
   if (of === 'queued' || of === 'running')
-    throw new AppError('export_not_written', 'This export is not completed yet.');
+    throw new AppError(
+      'export_not_written',
+      'This export is not completed yet. GET /v1/exports/{id} says how far it is.',
+    );
   throw new AppError('export_state', `This export is ${of}: it has no files.`);
 }

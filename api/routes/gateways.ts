@@ -84,7 +84,8 @@ export const gatewayRoutesOfAdmins = [
     access: platformAdmin,
     input: listed,
     handler: list,
-    summary: 'Every gateway of the last day: what it runs and is to run, and how its calls end.',
+    summary:
+      'Every gateway: what it runs and is to run, and how its calls end. A silent one for 10 minutes.',
     answer: answers.gateways,
   }),
 ];
@@ -107,6 +108,7 @@ async function put({ db, principal }: Ctx, given: z.infer<typeof change>) {
   await configs.lockConfigs(db);
   const wanted = { config, config_hash, note, by, is_staged };
   if (given.dry_run) {
+    if (rollout !== undefined) await rollouts.requireStages(db, rulesOf(rollout));
     const draft = await configs.draft(db, wanted);
     const unmade = { version: null, created_by: null, created_at: null, rollout: null };
     return { ...draft, is_staged, note, ...unmade };

@@ -4,9 +4,10 @@ import { many } from '../../domain/sql';
 import { migrationNames } from '../../migrations/files';
 import { openDatabase } from '../../runtime/database';
 import { rowOf } from '../../runtime/version';
-import { ask, Fault, NotChecked, read } from './client';
+import { ask, counted, Fault, NotChecked, read } from './client';
 import type { Deployment } from './deployment';
 import { cancelAHold } from './hold';
+import { keys } from './keys';
 import { exportAStatement } from './statement';
 
 /** One question about a deployment: words for what is good, a Fault for what is not. */
@@ -18,6 +19,7 @@ export interface Check {
 /** In the order in which they are asked: what stands on others comes after them. */
 export const checks: readonly Check[] = [
   { name: 'ready', run: ready },
+  { name: 'keys', run: keys },
   { name: 'versions', run: versions },
   { name: 'schema', run: schema },
   { name: 'workers', run: workers },
@@ -31,6 +33,8 @@ export const checks: readonly Check[] = [
 
 const EVENT_MS = 10_000;
 const APPLY_MS = 10_000;
+// A gateway that was killed stays in the list for a day; it is no fault of what runs now.
+const GONE_MS = 5 * 60_000;
 const LOOK_MS = 200;
 
 /** The first API answers what all of them would: they share the database. */
@@ -40,7 +44,7 @@ function at({ apis }: Deployment, path: string): string {
 
 async function ready({ apis, gateways }: Deployment): Promise<string> {
   for (const { url } of [...apis, ...gateways]) await read('GET', `${url}/readyz`);
-  return `${apis.length} APIs and ${gateways.length} gateways are ready`;
+  return `all are ready: ${counted(apis.length, 'API')}, ${counted(gateways.length, 'gateway')}`;
 }
 
 async function versions(deployment: Deployment): Promise<string> {
@@ -109,20 +113,37 @@ async function outbox(deployment: Deployment): Promise<string> {
   return `none was given up, ${waiting} on their way`;
 }
 
-/** Every gateway that reports runs what it is to run. */
+/** Every gateway that reports, or did so five minutes ago, runs what it is to run. */
 async function fleet(deployment: Deployment): Promise<string> {
   const { platform_key: key } = deployment;
   const until = performance.now() + APPLY_MS;
   for (;;) {
-    const { gateways } = await read('GET', at(deployment, '/v1/admin/gateways'), { key });
-    const odd = gateways.find(({ drift }: { drift: string }) => drift !== 'in_sync');
-    if (odd === undefined) return `${gateways.length} gateways run what they are to run`;
+    const list = await read('GET', at(deployment, '/v1/admin/gateways'), { key });
+    const gateways = list.gateways.filter((one: Listed) => !isGone(one));
+    const odd = gateways.find(({ drift }: Listed) => drift !== 'in_sync');
+    if (odd === undefined)
+      return `what ${counted(gateways.length, 'gateway')} must run is what runs`;
     if (odd.drift !== 'applying' || performance.now() > until)
       throw new Fault(
-        `The gateway ${odd.id} on ${odd.host} is ${odd.drift}: ${odd.error ?? 'see GET /v1/admin/gateways.'}`,
+        `The gateway ${odd.id} on ${odd.host} is ${odd.drift}: ${odd.error ?? whyOf(odd)}`,
       );
     await sleep(LOOK_MS);
   }
+}
+
+interface Listed {
+  drift: string;
+  seen_at: string;
+}
+
+function isGone({ drift, seen_at }: Listed): boolean {
+  return drift === 'silent' && Date.now() - Date.parse(seen_at) > GONE_MS;
+}
+
+function whyOf({ drift, seen_at }: Listed): string {
+  return drift === 'silent'
+    ? `no report since ${seen_at}. It died, or does not reach the API; five minutes after that it counts as gone.`
+    : 'see GET /v1/admin/gateways.';
 }
 
 /** What policy must block is 409 at each gateway, costs nothing, and is among the events. */
@@ -159,7 +180,7 @@ async function policy(deployment: Deployment): Promise<string> {
       await sleep(LOOK_MS);
     }
   }
-  return `blocked with 409 at ${gateways.length} gateways, and among the events`;
+  return `blocked with 409 at ${counted(gateways.length, 'gateway')}, and among the events`;
 }
 
 async function audit(deployment: Deployment): Promise<string> {

@@ -36,8 +36,10 @@ export async function ask(
     const text = await response.text();
     return { status: response.status, body: jsonIn(text) };
   } catch (error) {
-    const { cause, message } = error as Error & { cause?: { code?: string } };
-    throw new Fault(`${method} ${url} has no answer (${cause?.code ?? message}).`);
+    const { name, cause, message } = error as Error & { cause?: { code?: string } };
+    const why =
+      name === 'TimeoutError' ? `within ${ANSWER_MS / 1_000} s` : `(${cause?.code ?? message})`;
+    throw new Fault(`${method} ${url} has no answer ${why}.`);
   }
 }
 
@@ -47,6 +49,11 @@ export async function read(...request: Parameters<typeof ask>): Promise<Answer['
   if (status >= 200 && status < 300) return body;
   const [method, url] = request;
   throw new Fault(`${method} ${url} answers ${status}: ${body?.error?.message ?? 'no words'}`);
+}
+
+/** `1 gateway`, `2 gateways` */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 function jsonIn(text: string): unknown {

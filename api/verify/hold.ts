@@ -23,10 +23,13 @@ export async function cancelAHold({ apis, platform_key, probe }: Deployment): Pr
     },
   });
   const { reservation_id, wallet_id } = hold;
-  await read('POST', `${api_url}/v1/gateway/wallets/settle`, {
-    key,
-    body: { org_id, reservation_id, outcome: 'canceled' },
-  });
+  const cancel = () =>
+    read('POST', `${api_url}/v1/gateway/wallets/settle`, {
+      key,
+      body: { org_id, reservation_id, outcome: 'canceled' },
+    });
+  // One that stays is given back when its life is over.
+  await cancel().catch(cancel);
   const list = `${api_url}/v1/admin/wallets/${wallet_id}/transactions?per_page=200`;
   const { transactions } = await read('GET', list, { key: platform_key });
   const own = transactions.filter((entry: Entry) => entry.reservation_id === reservation_id);

@@ -1,5 +1,8 @@
-/** What a column holds. A row's values are text or null, whatever the type. */
-export type ColumnType = 'text' | 'time' | 'integer' | 'decimal' | 'nanos' | 'json';
+/**
+ * What a column holds. A row's values are text or null, whatever the type. A `sum` is of nanos: a
+ * period may move more through a wallet than 64 bits can say, though none ever holds so much.
+ */
+export type ColumnType = 'text' | 'time' | 'integer' | 'decimal' | 'nanos' | 'sum' | 'json';
 
 /** A column of an exported file. */
 export interface Column {
@@ -52,7 +55,7 @@ export function selectList(selected: readonly Selected[]): string {
  */
 export function fileColumns(selected: readonly Column[]): Column[] {
   return selected.flatMap<Column>(({ name, type }) =>
-    type === 'nanos'
+    isAmount(type)
       ? [
           { name: name.replace(/_nanos$/, ''), type: 'decimal' },
           { name, type },
@@ -61,12 +64,16 @@ export function fileColumns(selected: readonly Column[]): Column[] {
   );
 }
 
+function isAmount(type: ColumnType | undefined): boolean {
+  return type === 'nanos' || type === 'sum';
+}
+
 /** A row of a file from one of a statement, whose values stand in the order of the columns. */
 export function fileRow(selected: readonly Column[], found: Row): Row {
   const row: Row = [];
   for (let index = 0; index < selected.length; index += 1) {
     const value = found[index] ?? null;
-    if (selected[index]?.type === 'nanos') row.push(value === null ? null : decimalOf(value));
+    if (isAmount(selected[index]?.type)) row.push(value === null ? null : decimalOf(value));
     row.push(value);
   }
   return row;

@@ -81,6 +81,13 @@ const people = `join reservations r on r.id = t.reservation_id
   left join teams m on m.id = r.team_id left join agents a on a.id = r.agent_id
   left join model_prices p on p.version_id = ${price_version}`;
 
+// A clock that was set back gives later entries earlier times. The days of a wallet meet all the
+// same, and the first and the last one reach the bounds that the export was made with.
+const low =
+  'case when :is_first then x.from_seq else seq_before(x.wallet_id, :from, x.from_seq, x.to_seq) end';
+const high =
+  'case when :is_last then x.to_seq else seq_before(x.wallet_id, :to, x.from_seq, x.to_seq) end';
+
 /** Every entry of every wallet. */
 export const ledger: DailyKind = {
   selected: entry,
@@ -105,9 +112,9 @@ function pageOf(selected: readonly Selected[], condition: string, joined: string
       cross join lateral (
         select q.* from wallet_transactions q
         where q.wallet_id = x.wallet_id and ${condition}
-          and q.seq > greatest(seq_before(x.wallet_id, :from, x.from_seq, x.to_seq),
+          and q.seq > greatest(${low},
             case when x.wallet_id = :after then coalesce(nullif(:after_2, '')::bigint, 0) else 0 end)
-          and q.seq <= seq_before(x.wallet_id, :to, x.from_seq, x.to_seq)
+          and q.seq <= ${high}
         order by q.seq limit :limit
       ) as t
       where x.export_id = :export_id and x.wallet_id >= :after and x.to_seq > x.from_seq

@@ -39,6 +39,8 @@ export function requirePeriod({ from, to }: { from: Date; to: Date }, now: Date)
   if (to > now) throw wrong('to', `must not lie in the future: it is ${now.toISOString()} here`);
   const last = new Date(from);
   last.setUTCMonth(last.getUTCMonth() + MONTHS_MAX);
+  // A month that has no such day ends with its own last one.
+  if (last.getUTCDate() !== from.getUTCDate()) last.setUTCDate(0);
   if (to > last) throw wrong('to', `must be at most ${MONTHS_MAX} months after from`);
 }
 

@@ -14,6 +14,9 @@ export interface Part {
   /** Its time, half open. */
   from: Date;
   to: Date;
+  /** It begins, or ends, where the export does. */
+  is_first: boolean;
+  is_last: boolean;
   /** Which transactions' events belong to it. */
   snapshot: string;
 }

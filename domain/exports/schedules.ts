@@ -1,8 +1,8 @@
-import { type ErrorCode, isAppError } from '../errors';
+import { type ErrorCode, isAppError, tooMany } from '../errors';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Permission, type Role, rolePermissions } from '../people/roles';
 import { type Db, many, maybe, one } from '../sql';
-import type { ExportStatus, Format } from './exports';
+import { type ExportStatus, type Format, lock } from './exports';
 import { event_kinds, type KindName } from './kinds';
 import { create } from './making';
 
@@ -71,7 +71,12 @@ export interface NewSchedule {
   created_with: string | null;
 }
 
+/** Schedules of an organization that go on at once. */
+const SCHEDULES_MAX = 20;
+
+/** Begins a schedule. Throws `exports_exceeded` (429) if too many go on already. */
 export async function make(trx: Db, given: NewSchedule): Promise<ExportSchedule> {
+  await requireFew(trx, given.org_id);
   const { id } = await one<{ id: string }>(
     trx,
     `insert into export_schedules (org_id, kinds, format, every, lag_minutes, destination_id, window_from, created_by, created_with)
@@ -81,6 +86,22 @@ export async function make(trx: Db, given: NewSchedule): Promise<ExportSchedule>
     { ...given, kinds: [...given.kinds] },
   );
   return get(trx, id);
+}
+
+async function requireFew(trx: Db, org_id: string | null): Promise<void> {
+  await lock(trx, org_id);
+  const { active } = await one<{ active: number }>(
+    trx,
+    `select count(*)::int as active from export_schedules s
+     where s.org_id is not distinct from :org_id and s.archived_at is null`,
+    { org_id },
+  );
+  if (active < SCHEDULES_MAX) return;
+  throw tooMany(
+    'exports_exceeded',
+    `${active} schedules go on here already, and no more may. End one, or name all kinds in one.`,
+    { limit: SCHEDULES_MAX, resets_at: new Date(Date.now() + 60_000), is_final: true },
+  );
 }
 
 /** Ends a schedule at somebody's wish; exports that it has made go on. */
@@ -184,7 +205,7 @@ async function runOne(db: Db, id: string): Promise<boolean> {
     if (!(await mayHave(trx, due))) {
       await fall(trx, due, {
         error_code: 'permission_denied',
-        reason: 'Its maker may no longer export this.',
+        words: 'Its maker may no longer export this.',
       });
       return false;
     }
@@ -206,10 +227,16 @@ async function attempted(trx: Db, due: Due): Promise<boolean> {
     if (error.code !== 'not_found' || error.details.param !== 'destination_id') throw error;
     await fall(trx, due, {
       error_code: 'export_target_refused',
-      reason: 'Its destination is out of use.',
+      words: 'Its destination is out of use.',
     });
     return false;
   }
+}
+
+/** Why a schedule ends by itself. */
+interface End {
+  error_code: ErrorCode;
+  words: string;
 }
 
 /** True if whoever made the schedule could make this export by themselves now. */
@@ -238,16 +265,17 @@ async function mayHave(
   );
 }
 
-/** The end of a schedule that can make nothing any more, with an event that says so. */
+/** The end of a schedule that may make no more exports, with an event that says so. */
 async function fall(
   trx: Db,
-  { id, kinds }: Due,
-  { error_code, reason }: { error_code: ErrorCode; reason: string },
+  { id, org_id, kinds }: Due,
+  { error_code, words }: End,
 ): Promise<void> {
   await many(
     trx,
-    `update export_schedules set archived_at = clock_timestamp(), ended_reason = :reason where id = :id
+    `update export_schedules set archived_at = clock_timestamp(), ended_reason = :words
+     where id = :id
      returning append_event(coalesce(org_id, 'platform'), 'export.failed', :payload::jsonb)`,
-    { id, reason, payload: JSON.stringify({ schedule_id: id, kinds, error_code }) },
+    { id, org_id, words, payload: JSON.stringify({ schedule_id: id, kinds, error_code }) },
   );
 }

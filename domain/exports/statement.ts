@@ -33,9 +33,9 @@ const wallet = columns([
 /** The columns of the statement: `cost_nanos` is what settled calls of the period cost. */
 export const statementColumns: Column[] = [
   ...wallet.slice(0, -1),
-  ...types.map((type) => ({ name: `${type}_nanos`, type: 'nanos' as const })),
+  ...types.map((type) => ({ name: `${type}_nanos`, type: 'sum' as const })),
   ...wallet.slice(-1),
-  { name: 'cost_nanos', type: 'nanos' },
+  { name: 'cost_nanos', type: 'sum' },
 ];
 
 /** Wallets that are read together, and entries of one that are summed together. */

@@ -29,7 +29,9 @@ export async function partOf(db: Db, export_id: string, n: number): Promise<Part
     db,
     `select x.id as export_id, x.org_id, f.n, f.kind, f.day::text as day, x.snapshot::text as snapshot,
        greatest(x.from_time, coalesce(f.day::timestamp at time zone 'UTC', x.from_time)) as "from",
-       least(x.to_time, coalesce((f.day + 1)::timestamp at time zone 'UTC', x.to_time)) as "to"
+       least(x.to_time, coalesce((f.day + 1)::timestamp at time zone 'UTC', x.to_time)) as "to",
+       coalesce(f.day::timestamp at time zone 'UTC' <= x.from_time, true) as is_first,
+       coalesce((f.day + 1)::timestamp at time zone 'UTC' >= x.to_time, true) as is_last
      from exports x join export_files f on f.export_id = x.id
      where x.id = :export_id and f.n = :n and f.written_at is null and x.status = 'running'`,
     { export_id, n },

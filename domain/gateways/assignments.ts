@@ -16,9 +16,6 @@ interface ActiveRollout {
   moved: readonly string[];
 }
 
-/** The group of gateways that name none. */
-export const DEFAULT_GROUP = 'default';
-
 // What was made for all after a rollout began or ended there wins: also what an API of the version
 // before has made, which knows no rollouts.
 const assigned = `

@@ -1,5 +1,6 @@
 import { type Db, many } from '../sql';
-import { type Assignments, DEFAULT_GROUP, readAssignments, versionFor } from './assignments';
+import { type Assignments, readAssignments, versionFor } from './assignments';
+import { DEFAULT_GROUP } from './groups';
 
 /** The calls of a gateway that have ended and began with the configuration that it runs. */
 export interface Counts {
@@ -62,6 +63,8 @@ const columns = `g.id, g.host, g.software_version, g.group_name, g.config_versio
 
 // A process that says nothing for so long has ended: they report every minute at least.
 const ENDED_MINUTES = 5;
+/** A silent one is shown for so long: one that was killed comes back under another id. */
+const LISTED_MINUTES = 10;
 const KEPT_DAYS = 1;
 /** Three of the intervals in which gateways report; longer ones of the version before. */
 const SILENT_S = 60;
@@ -80,17 +83,22 @@ export function running(db: Db): Promise<GatewayState[]> {
 }
 
 /**
- * All gateways of the last day that did not say that they stop, each with what it is to run; of one
- * group if that is named.
+ * The gateways that did not say that they stop, each with what it is to run; of one group if that
+ * is named. One that is silent is among them for 10 minutes, or for a day if a rollout moved it
+ * that has not completed.
  */
 export async function fleet(db: Db, group: string | undefined): Promise<FleetMember[]> {
   const assignments = await readAssignments(db);
   const rows = await many<GatewayState & { desired_since: Date }>(
     db,
     `select ${columns}, ${desired_since} as desired_since
-     from gateways g where :group::text is null or coalesce(g.group_name, :fallback) = :group
+     from gateways g
+     where (:group::text is null or coalesce(g.group_name, :fallback) = :group)
+       and (g.seen_at > clock_timestamp() - make_interval(mins => :minutes) or exists (
+         select 1 from config_rollout_gateways w join config_rollouts r on r.id = w.rollout_id
+         where w.gateway_id = g.id and r.status <> 'completed'))
      order by coalesce(g.group_name, :fallback), g.started_at, g.id`,
-    { group: group ?? null, fallback: DEFAULT_GROUP },
+    { group: group ?? null, fallback: DEFAULT_GROUP, minutes: LISTED_MINUTES },
   );
   return rows.map((row) => memberOf(row, assignments));
 }
@@ -141,8 +149,8 @@ const fields = `id, host, software_version, group_name, config_version, config_h
   held, counts, started_at`;
 
 /**
- * Records what a gateway runs and does, and forgets gateways that ended long ago. A version that it
- * refuses now, and did not before, is told of in an event.
+ * Records what a gateway runs and does. A version that it refuses now, and did not before, is told
+ * of in an event.
  */
 export async function report(db: Db, given: Report): Promise<void> {
   await many(
@@ -153,10 +161,10 @@ export async function report(db: Db, given: Report): Promise<void> {
        insert into gateways as g (${fields})
        values (${fields.replaceAll(/\w+/g, ':$&')})
        on conflict (id) do update set ${updates}, seen_at = clock_timestamp(), silent_at = null
-       returning g.refused_version
+       returning g.refused_version, g.group_name
      )
      select append_event('platform', 'gateway.config_rejected', jsonb_build_object('gateway_id', :id::text, 'host', :host::text,
-       'group', coalesce(:group_name, '${DEFAULT_GROUP}'), 'version', n.refused_version, 'error', :error::text))
+       'group', coalesce(n.group_name, '${DEFAULT_GROUP}'), 'version', n.refused_version, 'error', :error::text))
      from now n left join before b on true
      where n.refused_version is not null and n.refused_version is distinct from b.refused_version`,
     { ...given, counts: given.counts && JSON.stringify(given.counts) },
@@ -166,7 +174,12 @@ export async function report(db: Db, given: Report): Promise<void> {
 const updates = fields
   .split(/,\s+/)
   .filter((name) => name !== 'id' && name !== 'started_at')
-  .map((name) => `${name} = excluded.${name}`)
+  // One that has told its group stays in it: a new gateway may have to speak in older words.
+  .map((name) =>
+    name === 'group_name'
+      ? 'group_name = coalesce(excluded.group_name, g.group_name)'
+      : `${name} = excluded.${name}`,
+  )
   .join(', ');
 
 /** Forgets a gateway that says that it stops. */

@@ -4,6 +4,7 @@ import { type Db, many, maybe, one } from '../sql';
 import { readAssignments, versionOfGroup } from './assignments';
 import { find, lockConfigs } from './configs';
 import { type Stage, stagesProblem } from './gates';
+import { GroupView, lockRow } from './rollout-view';
 import { get, livingGateways, type Rollout, rollout_columns } from './rollouts';
 
 /** A rollout that somebody asks for. */
@@ -21,7 +22,27 @@ export interface NewRollout {
   by: string;
 }
 
+const STAGES: readonly Stage[] = [1, '25%', '100%'];
 const SOAK_S = 60;
+
+/**
+ * Throws invalid_field if a group has no living gateway, or the stages cannot be for those that it
+ * has; absent ones are those of a newer version.
+ */
+export async function requireStages(
+  db: Db,
+  { group, stages = STAGES }: { group: string; stages?: readonly Stage[] | undefined },
+): Promise<void> {
+  const living = await livingGateways(db, group);
+  if (living.length === 0)
+    throw invalid(
+      'group',
+      `The group ${group} has no living gateway of 1.5 or later. GET /v1/admin/gateways shows the group of each.`,
+    );
+  const problem = stagesProblem(stages, living.length);
+  if (problem !== undefined) throw invalid('stages', `stages ${problem}.`);
+}
+
 /**
  * Starts a rollout in the transaction; its workflow begins when that commits. One that goes on in
  * the same group is superseded. Throws not_found if there is no such version, invalid_field if it
@@ -39,17 +60,10 @@ export async function create(trx: Db, given: NewRollout): Promise<Rollout> {
       'version',
       `Version ${given.version} sends gateways back to their own files: DELETE /v1/admin/gateway-config does that for all of them.`,
     );
-  const living = await livingGateways(trx, given.group);
-  if (living.length === 0)
-    throw invalid(
-      'group',
-      `The group ${given.group} has no gateway that is alive and in rollouts.`,
-    );
   const before = versionOfGroup(await readAssignments(trx), given.group);
   const is_back = before !== null && given.version < before;
-  const stages = given.stages ?? (is_back ? ['100%'] : [1, '25%', '100%']);
-  const problem = stagesProblem(stages, living.length);
-  if (problem !== undefined) throw invalid('stages', `stages ${problem}.`);
+  const stages = given.stages ?? (is_back ? ['100%'] : STAGES);
+  await requireStages(trx, { group: given.group, stages });
   await supersede(trx, given.group, `A rollout of version ${given.version} took its place.`);
   const made = await one<Rollout>(
     trx,
@@ -95,11 +109,10 @@ const actions = {
     set: `status = 'paused', reason_code = 'paused_by_person', reason = 'Somebody paused it.'`,
     told: 'paused',
   },
-  // The soak of its stage begins again.
+  // The soak of its stage begins again: what came before it is judged no more.
   resume: {
     from: ['paused'],
-    set: `status = 'running', reason_code = null, reason = null,
-      applied_at = case when r.applied_at is not null then clock_timestamp() end`,
+    set: `status = 'running', reason_code = null, reason = null`,
     told: 'resumed',
   },
   abort: {
@@ -123,6 +136,8 @@ const actions = {
 export async function act(trx: Db, id: string, action: RolloutAction): Promise<Rollout> {
   const { from, set, told } = actions[action];
   await lockConfigs(trx);
+  const row = action === 'resume' ? await lockRow(trx, id) : undefined;
+  if (row?.status === 'paused') await (await GroupView.read(trx, row)).beginSoakAnew(trx);
   const changed = await maybe<Rollout>(
     trx,
     `update config_rollouts r set ${set} where r.id = :id and r.status = any(:from) returning ${rollout_columns}`,

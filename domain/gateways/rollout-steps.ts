@@ -2,7 +2,7 @@ import { type Db, many, maybe, one } from '../sql';
 import { lockConfigs } from './configs';
 import { CALLS_MIN, targetOf, together, verdictOn } from './gates';
 import { tell } from './rollout-changes';
-import { GroupView, type RolloutRow } from './rollout-view';
+import { GroupView, lockRow, type RolloutRow } from './rollout-view';
 import * as words from './rollout-words';
 import {
   livingGateways,
@@ -35,12 +35,7 @@ const SOAK_LOOK_MS = 5_000;
 export function step(db: Db, id: string): Promise<StepResult> {
   return db.transaction(async (trx) => {
     await lockConfigs(trx);
-    const row = await maybe<RolloutRow>(
-      trx,
-      `select ${rollout_columns}, r.as_of_version, r.baselines, r.reports_since, r.stepped_at, clock_timestamp() as now
-       from config_rollouts r where r.id = :id for update`,
-      { id },
-    );
+    const row = await lockRow(trx, id);
     if (row === undefined)
       return {
         status: 'aborted',
@@ -78,23 +73,29 @@ class Step {
     if (await this.isSuperseded())
       return this.end('superseded', 'superseded', 'A version for all gateways took its place.');
     await view.keepLook(trx);
-    if (row.status === 'paused') return this.paused(row);
-    const is_waiting = view.hasGateways() && !view.is_heard && !view.isQuiet();
-    if (is_waiting) return this.waitForReports();
-    if (row.stage === 0) return this.moveOn(1);
+    const is_paused = row.status === 'paused';
+    if (view.isUnheard()) return is_paused ? this.paused(row) : this.waitForReports();
+    if (row.stage === 0) return is_paused ? this.paused(row) : this.moveOn(1);
+    // A pause keeps gateways from being moved; what was moved is watched as ever.
     const failure = view.failureOfMoved() ?? this.failureOfGate();
     if (failure !== undefined) return this.end('rolled_back', ...failure);
-    if (row.applied_at === null) {
-      const hosts = view.notApplied();
-      if (hosts.length > 0)
-        return this.waitFor(hosts, words.waitsFor(row, view.moved.length, hosts));
-      await many(trx, 'update config_rollouts set applied_at = clock_timestamp() where id = :id', {
-        id: row.id,
-      });
-      row.applied_at = row.now;
-    }
+    const behind = row.applied_at === null ? view.notApplied() : [];
+    if (row.applied_at === null && behind.length === 0) row.applied_at = await this.applied();
+    if (is_paused) return this.paused(row);
+    if (row.applied_at === null)
+      return this.waitFor(behind, words.waitsFor(row, view.moved.length, behind));
     if (row.soak_s === 0 || row.is_promoted) return this.moveOn(row.stage + 1);
     return this.soak(row.applied_at);
+  }
+
+  /** Notes that all that were moved have taken the version up. */
+  private async applied(): Promise<Date> {
+    const { id, now } = this.row;
+    await many(this.trx, 'update config_rollouts set applied_at = :now where id = :id', {
+      id,
+      now,
+    });
+    return now;
   }
 
   /** An API of the version before knows no rollouts: what it puts is for all. */
@@ -242,7 +243,7 @@ class Step {
     return {
       status: 'paused',
       is_over: false,
-      wait_ms: null,
+      wait_ms: SOAK_LOOK_MS,
       summary: words.paused(rollout, this.view.moved.length),
       waits_for: 'Until somebody resumes, promotes or aborts it',
     };

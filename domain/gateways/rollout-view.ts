@@ -1,7 +1,7 @@
-import { type Db, many } from '../sql';
+import { type Db, many, maybe } from '../sql';
 import type { Counts, GatewayState } from './fleet';
 import { no_counts, since, together, type Window } from './gates';
-import { ALIVE_S, type MovedGateway, movedBy, type Rollout } from './rollouts';
+import { ALIVE_S, type MovedGateway, movedBy, type Rollout, rollout_columns } from './rollouts';
 
 /** A row as its steps need it. */
 export type RolloutRow = Rollout & {
@@ -14,7 +14,17 @@ export type RolloutRow = Rollout & {
   now: Date;
 };
 
-/** What a gateway had counted, of which version, as a stage began. */
+/** Reads a rollout, and keeps others from changing it until the transaction ends. */
+export function lockRow(trx: Db, id: string): Promise<RolloutRow | undefined> {
+  return maybe<RolloutRow>(
+    trx,
+    `select ${rollout_columns}, r.as_of_version, r.baselines, r.reports_since, r.stepped_at, clock_timestamp() as now
+     from config_rollouts r where r.id = :id for update`,
+    { id },
+  );
+}
+
+/** What a gateway had counted, of which version, as a stage or its soak began. */
 interface Baseline {
   version: number | null;
   counts: Counts;
@@ -44,7 +54,7 @@ export class GroupView {
   private readonly row: RolloutRow;
   private readonly members: ReadonlyMap<string, Member>;
   /** True while reports arrive, of whichever gateway of the group. */
-  readonly is_heard: boolean;
+  private readonly is_heard: boolean;
   private readonly reports_since: Date | null;
 
   private constructor(row: RolloutRow, members: Member[], moved: MovedGateway[]) {
@@ -78,6 +88,26 @@ export class GroupView {
     );
   }
 
+  /** Begins the soak anew: what gateways have done until now counts for nothing. */
+  async beginSoakAnew(trx: Db): Promise<void> {
+    await many(
+      trx,
+      `update config_rollouts r set baselines = :baselines, control = :control,
+         applied_at = case when r.applied_at is not null then clock_timestamp() end
+       where r.id = :id`,
+      {
+        id: this.row.id,
+        baselines: JSON.stringify(this.baselines()),
+        control: JSON.stringify(this.control() ?? null),
+      },
+    );
+  }
+
+  /** True while gateways are known and none of them is heard, and not for too long yet. */
+  isUnheard(): boolean {
+    return this.members.size > 0 && !this.is_heard && !this.isQuiet();
+  }
+
   /** A refusal, a silence, or a version that is not taken up; undefined if all is well. */
   failureOfMoved(): [code: string, reason: string] | undefined {
     const { row } = this;
@@ -91,14 +121,9 @@ export class GroupView {
   }
 
   /** True if nothing has been heard for longer than it may wait. */
-  isQuiet(): boolean {
+  private isQuiet(): boolean {
     // Reports are 2 s apart, so a shorter wait says nothing of silence.
     return this.ageOf(this.newestReport()) > Math.max(this.row.max_wait_s, SILENT_S);
-  }
-
-  /** True if gateways are known that have not said that they stop. */
-  hasGateways(): boolean {
-    return this.members.size > 0;
   }
 
   /** The hosts of moved gateways that do not run the version yet. */

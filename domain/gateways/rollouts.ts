@@ -55,6 +55,9 @@ export const rollout_columns = `r.id, r.group_name, r.version, r.from_version, r
 /** A gateway that reported within so long is alive. */
 export const ALIVE_S = 60;
 
+/** Steps are 5 s apart at most, and one may be repeated for some time. */
+const ORPHAN_S = 60;
+
 /** The gateways of a group that are alive and can be moved, in stable order. */
 export function livingGateways(db: Db, group: string): Promise<{ id: string; host: string }[]> {
   return many(
@@ -109,6 +112,25 @@ export async function isUnfinished(db: Db, id: string): Promise<boolean> {
     { id },
   );
   return row !== undefined;
+}
+
+/**
+ * Gives rollouts that go on, and of which no step was taken for a minute, their workflow again; how
+ * many.
+ */
+export async function adoptOrphans(db: Db, limit: number): Promise<number> {
+  const adopted = await many(
+    db,
+    `update config_rollouts r set adopted_at = clock_timestamp()
+     from (select q.id from config_rollouts q
+       where q.status in ('running', 'paused')
+         and greatest(q.stepped_at, q.created_at, q.adopted_at) < clock_timestamp() - make_interval(secs => :seconds)
+       order by q.id limit :limit) as o
+     where r.id = o.id
+     returning send_to_workflow('platform', 'configRollout', r.id, 'wake', jsonb_build_object('rollout_id', r.id))`,
+    { limit, seconds: ORPHAN_S },
+  );
+  return adopted.length;
 }
 
 /** The line that operators read of it. */

@@ -40,6 +40,10 @@ export interface Bucket {
   reports: number;
   /** A level's changes that are not reported yet. */
   unreported: number;
+  /** Requests that the store is asked about now. */
+  asked: number;
+  /** How often a report has waited for them. */
+  put_off: number;
   /**
    * A sweep has forgotten it; a call that still refers to it counts in the one that took its place.
    */
@@ -163,6 +167,8 @@ function newBucket(key: string, rule: Rule): Bucket {
     granted_slot: 0,
     reports: 0,
     unreported: 0,
+    asked: 0,
+    put_off: 0,
     is_dropped: false,
     waiters: [],
   };

@@ -10,7 +10,8 @@ import {
   wake,
 } from './buckets';
 import type { LimitRules } from './rules';
-import { SharedStore, type StoreSettings, type StoreState } from './store';
+import { SharedStore, type StoreState } from './store';
+import type { StoreSettings } from './store-client';
 import { othersAt } from './store-wire';
 import { add, decide, hasDrained, resetAfter, usedAt } from './windows';
 

@@ -10,7 +10,7 @@ import type { FirewallSettings } from '../config/policies';
 import { createNetworks, type Networks } from '../wire/networks';
 import type { Rule } from './buckets';
 import { packRules } from './pack-rules';
-import type { StoreSettings } from './store';
+import type { StoreSettings } from './store-client';
 import { carryingWindow, fixedWindow, leases, slidingWindow, type Window } from './windows';
 
 /** Whom the limits of a request count. */

@@ -12,6 +12,14 @@ declare module 'ioredis' {
   }
 }
 
+/** The place of the counters that several gateways share. */
+export interface StoreSettings {
+  url: string;
+  key_prefix: string;
+  sync_interval_ms: number;
+  local_fallback: boolean;
+}
+
 // What a store that does not answer costs a request, once.
 const PATIENCE_MS = 50;
 const CLOCK_MS = 10_000;

@@ -12,6 +12,8 @@ const AHEAD = 0.05;
 // So many sync intervals after the store was emptied, each gateway has reported again.
 const WARM_UP_INTERVALS = 3;
 const WARM_UP_MS_MAX = 1_000;
+// So many reports at most wait for requests under way.
+const PUT_OFF_MAX = 10;
 
 /** How long a store that was emptied decides nothing. */
 export function warmUpMs(sync_interval_ms: number): number {
@@ -124,11 +126,26 @@ export interface Question {
   own: number;
 }
 
+/** The question of a check; it counts as asked until `endQuestion`. */
 export function newQuestion(check: Check, now: number): Question {
+  check.bucket.asked += 1;
   const own = ownOf(check.bucket, now);
   return check.counted > 0
     ? { check, need: 0, cost: 0, own }
     : { check, need: check.need, cost: check.cost, own };
+}
+
+export function endQuestion({ check }: Question): void {
+  check.bucket.asked -= 1;
+}
+
+/**
+ * True if a counter may be reported now. Its count holds requests under way, which may yet be
+ * refused, and others would be refused for them: so it waits for their answers, for a while.
+ */
+export function isReportDue(bucket: Bucket): boolean {
+  bucket.put_off = bucket.asked > 0 && bucket.put_off < PUT_OFF_MAX ? bucket.put_off + 1 : 0;
+  return bucket.put_off === 0;
 }
 
 /** Takes the store's answer on a counter: its decision, and how much is used. */

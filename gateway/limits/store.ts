@@ -3,12 +3,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createDeferred } from '../../runtime/deferred';
 import type { Logger } from '../../runtime/log';
 import { type Bucket, type Buckets, type Check, take } from './buckets';
-import { StoreClient } from './store-client';
+import { StoreClient, type StoreSettings } from './store-client';
 import {
   argumentsOf,
   beginReport,
+  endQuestion,
   isGranted,
   isNear,
+  isReportDue,
   isUndecided,
   newQuestion,
   ownOf,
@@ -23,14 +25,6 @@ import {
   wasGranted,
 } from './store-wire';
 import { slotOf } from './windows';
-
-/** The place of the counters that several gateways share. */
-export interface StoreSettings {
-  url: string;
-  key_prefix: string;
-  sync_interval_ms: number;
-  local_fallback: boolean;
-}
 
 interface Given {
   log: Logger;
@@ -123,7 +117,8 @@ export class SharedStore {
       if (cost > 0 && bucket.window.kind !== 'drain') take(check, now);
       return reportOf(bucket, now, { before, need, cost });
     });
-    const answer = await this.ask(reports, now).catch((error: unknown) => {
+    const asking = this.ask(reports, now).finally(() => asked.forEach(endQuestion));
+    const answer = await asking.catch((error: unknown) => {
       for (const question of asked) takeBack(question);
       throw error;
     });
@@ -245,7 +240,9 @@ export class SharedStore {
    * the store answers.
    */
   private async reportChanges(): Promise<void> {
-    const changed = [...this.dirty];
+    // A store that was emptied is to know at once.
+    const is_young = this.now() < this.decides_at;
+    const changed = [...this.dirty].filter((bucket) => is_young || isReportDue(bucket));
     // What was granted goes back if nothing was counted since.
     const idle = [...this.ahead].filter((bucket) => !this.dirty.has(bucket));
     const due = [...changed, ...idle];

@@ -1,6 +1,7 @@
 import { type Db, many } from '../../domain/sql';
 import { type CallApi, makeTenant, refusal, startApi, type Tenant } from '../support/api';
 import { makeKey, platformKey } from '../support/keys';
+import { plainConfig } from './gateways/making';
 
 let db: Db;
 let call: CallApi;
@@ -38,6 +39,23 @@ test('a change that changes nothing, and a refused one, leave no event', async (
   };
   const first = await repeat();
   expect(await repeat()).toBe(first);
+});
+
+test('an event of a configuration of gateways shows nothing of what stands in it', async () => {
+  const value = 'models.never-shown.example';
+  for (const body_limit_bytes of [2_048, 4_096]) {
+    const { providers } = plainConfig() as { providers: { targets: object[] } };
+    const targets = providers.targets.map((one) => ({ ...one, base_url: `https://${value}/v1` }));
+    const body = { config: { providers: { targets }, body_limit_bytes }, note: 'why' };
+    const put = await call('put', '/v1/admin/gateway-config', { key: platform, body });
+    expect(put.body.change_count).toBeGreaterThan(0);
+  }
+  const { body } = await call('get', '/v1/audit-events?per_page=2', { key: platform });
+  for (const event of body.audit_events) {
+    expect(event).toMatchObject({ action: 'gateway_config.created', after: { note: 'why' } });
+    expect(Object.keys(event.after)).not.toContain('changes');
+    expect(JSON.stringify(event)).not.toMatch(/never-shown|body_limit_bytes/);
+  }
 });
 
 test('an event shows what was before and after: money in units, of secrets only that they changed', async () => {

@@ -123,8 +123,8 @@ test('a schedule that a person paused and a workflow that was terminated are sai
   expect((await status()).body).toMatchObject({
     status: 'degraded',
     problems: [
-      '1 workflows of payments failed within the last day.',
-      'The schedule audit is paused.',
+      '1 workflows of payments failed within the last day. The Temporal page says why: ExecutionStatus = "Failed".',
+      'The schedule audit is paused. Unpause it in the Temporal page.',
     ],
   });
   await world.client.schedule.getHandle('audit').unpause();

@@ -144,3 +144,52 @@ test('what is written after an export was made is not in it, and is in the next 
   const audit_log = await rowsOf(done, 'audit_log');
   expect(audit_log.some((one) => one.action === 'key.created')).toBe(true);
 });
+
+test('entries that a clock set back gave earlier times are in the ledger as in the statement', async () => {
+  const { db, call, platform } = world;
+  const { org_id, owner_key: key } = tenant;
+  const path = `/v1/organizations/${org_id}/teams`;
+  const team = await call('post', path, { key, body: { name: 'Set back' } });
+  const body = {
+    org_id,
+    target_wallet_owner_type: 'team',
+    target_wallet_owner_id: team.body.id,
+    amount: 1,
+  };
+  for (let n = 0; n < 4; n += 1)
+    await call('post', '/v1/admin/wallets/credit', { key: platform, body });
+  const { id: wallet_id } = await one<{ id: string }>(
+    db,
+    'select id from wallets where owner_team_id = :id',
+    team.body,
+  );
+  const noon = Date.now() - (Date.now() % 86_400_000) - 86_400_000 / 2;
+  const minutes = [0, 10, -10, 20];
+  await db.transaction(async (trx) => {
+    await many(trx, `set local session_replication_role = 'replica'`);
+    const created_at = new Date(noon - 3_600_000);
+    await trx('wallets').where({ id: wallet_id }).update({ created_at });
+    for (const [n, minute] of minutes.entries())
+      await trx('wallet_transactions')
+        .where({ wallet_id, seq: n + 1 })
+        .update({ created_at: new Date(noon + minute * 60_000) });
+  });
+  for (const [from, to] of [
+    [5, 30],
+    [-5, 15],
+    [15, 30],
+    [-20, 30],
+  ] as const) {
+    const at = (minute: number) => new Date(noon + minute * 60_000);
+    const period = { from: at(from), to: at(to) };
+    const done = await exported({ kinds: ['statement', 'ledger'], ...period });
+    expect(done.status).toBe('completed');
+    const [row] = (await rowsOf(done, 'statement')).filter((one) => one.wallet_id === wallet_id);
+    const entries = (await rowsOf(done, 'ledger')).filter((one) => one.wallet_id === wallet_id);
+    const moved = entries.reduce((sum, one) => sum + BigInt(one.amount_nanos as string), 0n);
+    expect([from, BigInt(row?.opening_nanos as string) + moved]).toEqual([
+      from,
+      BigInt(row?.closing_nanos as string),
+    ]);
+  }
+});

@@ -30,6 +30,7 @@ test.each([
   ['is empty', { from: '2026-06-01', to: '2026-06-01' }, 'to'],
   ['ends in the future', { to: new Date(Date.now() + HOUR_MS) }, 'to'],
   ['is over 13 months', { from: '2025-05-01', to: '2026-06-02' }, 'to'],
+  ['is over 13 months to a shorter one', { from: '2024-01-31', to: '2025-03-01' }, 'to'],
   ['begins at no time', { from: 'yesterday' }, 'from'],
 ])('a period that %s is refused with its field', async (_, body, param) => {
   const answer = await ask(body);
@@ -69,6 +70,12 @@ test('events and the audit log need events:read too, as they are asked for and a
   await exporter.stop();
   expect((await download(world, other.owner_key, `${body.id}/files/0`)).status).toBe(200);
   expect((await download(world, other.billing_key, `${body.id}/files/0`)).status).toBe(403);
+  // Nor do they see by their sums which events there were.
+  const of = async (key: string) =>
+    (await world.call('get', `/v1/exports/${body.id}`, { key })).body;
+  for (const { sums, first_id } of (await of(other.billing_key)).files.slice(1))
+    expect([sums, first_id]).toEqual([null, null]);
+  expect((await of(other.owner_key)).files[1].sums).toEqual([]);
 });
 
 test('one runs and five wait; one more is 429, and the next one starts as one is canceled', async () => {
@@ -110,6 +117,24 @@ test('the same Idempotency-Key is the same export', async () => {
   const second = await ask({}, key, headers);
   expect(second.body.id).toBe(first.body.id);
   expect((await world.call('get', '/v1/exports', { key })).body.total).toBe(1);
+});
+
+test('one too many is not kept under its Idempotency-Key: asked for again later, it is made', async () => {
+  const { owner_key: key } = await makeTenant(world.db);
+  const made = [];
+  for (let n = 0; n < 6; n += 1) made.push((await ask({}, key)).body);
+  const headers = { 'idempotency-key': randomUUID() };
+  const refused = await ask({}, key, headers);
+  expect(refusal(refused)).toMatchObject({ status: 429, code: 'exports_exceeded' });
+  expect(refused.headers).toMatchObject({
+    'x-should-retry': 'false',
+    'x-ratelimit-limit': '5',
+    'x-ratelimit-remaining': '0',
+  });
+  await world.call('delete', `/v1/exports/${made[5].id}`, { key });
+  const taken = await ask({}, key, headers);
+  expect(taken).toMatchObject({ status: 201, body: { status: 'queued' } });
+  expect((await ask({}, key, headers)).body.id).toBe(taken.body.id);
 });
 
 test("another organization's export is not found, whatever is asked of it", async () => {
@@ -179,6 +204,15 @@ test('a file is read whole, in ranges, or not again; its ETag is its SHA-256', a
   const known = await download(world, key, at, { 'if-none-match': `"${file.sha256}"` });
   expect([known.status, known.bytes.length]).toEqual([304, 0]);
   expect((await download(world, key, `${id}/files/99`)).status).toBe(404);
+  // An error bears neither the file's name nor its tag.
+  await rm(path.join(world.dir, 'org', other.org_id, id), { recursive: true });
+  for (const lost of [await download(world, key, at), await range('bytes=0-9'), beyond]) {
+    expect(lost.headers['content-type']).toContain('application/json');
+    for (const name of ['etag', 'content-disposition', 'accept-ranges'])
+      expect(lost.headers).not.toHaveProperty(name);
+  }
+  const lost = await range('bytes=0-9');
+  expect([lost.status, lost.headers['content-range']]).toEqual([404, undefined]);
 });
 
 test('an API whose folder is not that of the workers says so, and asks for nothing', async () => {

@@ -248,9 +248,12 @@ test('names that mean an inner, link-local or metadata address are not connected
     '::1',
     'fd12::1',
     '::ffff:10.0.0.1',
+    '64:ff9b::a00:1',
+    '64:ff9b::127.0.0.1',
+    '2002:c0a8:101::1',
     'fe80::1',
   ])
     expect([address, isInner(address)]).toEqual([address, true]);
-  for (const address of ['52.219.72.1', '2600:1fa0::1', '8.8.8.8'])
+  for (const address of ['52.219.72.1', '2600:1fa0::1', '8.8.8.8', '64:ff9b::808:808'])
     expect([address, isInner(address)]).toEqual([address, false]);
 });

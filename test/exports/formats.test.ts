@@ -11,6 +11,7 @@ import {
   fileRow,
   type Row,
 } from '../../domain/exports/columns';
+import { columnsOf } from '../../domain/exports/kinds';
 import { addUp, type PartPage } from '../../domain/exports/parts';
 import { decimalText } from '../../domain/money';
 import { writePart } from '../../exports/write';
@@ -82,6 +83,11 @@ test.each([
   ['@SUM(A1)', "'@SUM(A1)"],
   ['\t=1', "'\t=1"],
   ['\r=1', `"'\r=1"`],
+  ['\n=1', `"'\n=1"`],
+  ['＝1+1', "'＝1+1"],
+  ['＋1', "'＋1"],
+  ['－1', "'－1"],
+  ['＠SUM(A1)', "'＠SUM(A1)"],
   ['=cmd|"/c calc"!A1', `"'=cmd|""/c calc""!A1"`],
   ['a,b', '"a,b"'],
   ['line\nbreak', '"line\nbreak"'],
@@ -123,6 +129,25 @@ test('a Parquet file is read back as it was written, over several groups of rows
       amount: rows[n]?.[5] ?? null,
       amount_nanos: n % 5 === 0 ? null : BigInt(n * 1_000_003),
     });
+});
+
+test('sums that 64 bits cannot say stand in a Parquet file of statements to the nano', async () => {
+  const columns = columnsOf('statement');
+  const values: Row = columns.map(({ type }) => {
+    if (type === 'decimal') return decimalOf(big);
+    return type === 'sum' ? big : '1';
+  });
+  const file = path.join(dir, randomUUID());
+  const onPage = async () => undefined;
+  await writePart({ file, format: 'parquet', columns, pages: pagesOf([values]), onPage });
+  const [read] = await parquetReadObjects({ file: await asyncBufferFromFile(file) });
+  expect(read).toMatchObject({
+    opening_nanos: 1n,
+    closing_nanos: 1n,
+    allocation_in: decimalOf(big),
+    allocation_in_nanos: big,
+    cost_nanos: big,
+  });
 });
 
 test.each(['jsonl', 'csv', 'parquet'] as const)(

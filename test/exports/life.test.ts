@@ -74,8 +74,8 @@ test('a completed export has its event, its manifest last, and nothing beside it
   ]);
   for (const table of ['export_rows', 'export_wallets'])
     expect(await world.db(table).where({ export_id: id })).toEqual([]);
-  const description = await world.client.workflow.getHandle(id).describe();
-  expect(description.status.name).toBe('COMPLETED');
+  const handle = world.client.workflow.getHandle(id);
+  await until(async () => (await handle.describe()).status.name === 'COMPLETED');
 });
 
 test('an export that is canceled in the middle of a file stops within seconds and leaves no file', async () => {

@@ -232,6 +232,33 @@ test('what a schedule may be: rights, bounds, and nobody else’s', async () => 
   expect(await windowsOf(platforms.body.id)).toHaveLength(1);
 });
 
+test('schedules whose export cannot be made now keep no others waiting', async () => {
+  const body = { kinds: ['ledger'], from: day(3), to: day(2) };
+  for (let n = 0; n < 6; n += 1)
+    await world.call('post', '/v1/exports', { key: tenant.owner_key, body });
+  const stuck = [];
+  for (let n = 0; n < 3; n += 1) stuck.push((await schedule({ from: '2020-01-01' })).body.id);
+  const other = await makeTenant(world.db);
+  const { id } = (await schedule({}, other.owner_key)).body;
+  await until(async () => {
+    await schedules.run(world.db, 1);
+    return (await newest(id)) !== undefined;
+  });
+  for (const one of stuck) expect(await windowsOf(one)).toEqual([]);
+});
+
+test('20 schedules of an organization go on; one more is taken as one ends', async () => {
+  const asked = Array.from({ length: 24 }, () => schedule({ from: day(0) }));
+  const made = (await Promise.all(asked)).filter(({ status }) => status === 201);
+  expect(made).toHaveLength(20);
+  expect(refusal(await schedule())).toMatchObject({ status: 429, code: 'exports_exceeded' });
+  const { status } = await schedule({}, (await makeTenant(world.db)).owner_key);
+  expect(status).toBe(201);
+  const path = `/v1/export-schedules/${made[0]?.body.id}`;
+  await world.call('delete', path, { key: tenant.owner_key });
+  expect((await schedule({ from: day(0) })).status).toBe(201);
+});
+
 test('the upkeep makes the exports of schedules, and its worker writes them', async () => {
   const { id } = (await schedule({ kinds: ['statement', 'audit_log'], from: day(1) })).body;
   const exporter = await world.startExporter();

@@ -111,6 +111,11 @@ async function changed(statement: string, undo: string): Promise<Verified> {
   }
 }
 
+/** A gateway that last reported so long ago. */
+const silentFor = (interval: string) =>
+  `insert into gateways (id, host, software_version, config_hash, started_at, seen_at)
+   values ('gone', 'elsewhere', '1.5.0', 'any', clock_timestamp() - interval '1 hour', clock_timestamp() - interval '${interval}')`;
+
 const faults: Fault[] = [
   [
     'an address where nothing listens',
@@ -158,7 +163,7 @@ const faults: Fault[] = [
   ],
   [
     'a schedule that a person paused',
-    ['workers', /^The schedule audit is paused\.$/],
+    ['workers', /^The schedule audit is paused\. Unpause it in the Temporal page\.$/],
     async () => {
       const connection = await Connection.connect({ address: demo.temporal_address });
       const schedule = new Client({ connection, namespace: NAMESPACE }).schedule;
@@ -190,6 +195,11 @@ const faults: Fault[] = [
          values ('old', 'elsewhere', '1.2.0', 'any', clock_timestamp())`,
         `delete from gateways where id = 'old'`,
       ),
+  ],
+  [
+    'a gateway that says nothing any more',
+    ['fleet', /gone on elsewhere is silent: no report since /],
+    async () => changed(silentFor('4 minutes'), `delete from gateways where id = 'gone'`),
   ],
   [
     'a folder of exports that is not the one of the worker',
@@ -228,7 +238,23 @@ const faults: Fault[] = [
     ['workers', /workers\/status answers 401/],
     async () => verify([], { VERIFY_PLATFORM_KEY: 'svc_ak_of_nobody' }),
   ],
+  [
+    'an access key that is no platform admin',
+    ['keys', /^VERIFY_PLATFORM_KEY must be an access key with platform:admin: /],
+    async () => verify([], { VERIFY_PLATFORM_KEY: demo.keys.billing_admin }),
+  ],
+  [
+    'a gateway key of nobody',
+    ['keys', /^VERIFY_GATEWAY_KEY must be a gateway key of this API: .* answers 401: /],
+    async () => verify([], { VERIFY_GATEWAY_KEY: 'svc_gk_of_nobody' }),
+  ],
 ];
+
+// Before the faults: one of them leaves the ledger broken.
+test('a gateway that has said nothing for more than five minutes is gone, and no fault', async () => {
+  const undo = `delete from gateways where id = 'gone'`;
+  expect(await changed(silentFor('6 minutes'), undo)).toEqual({ code: 0, ok: true, failed: [] });
+});
 
 test.each(faults)('%s is red, with a sentence', async (_, [check, words], seed) => {
   const { code, ok, failed } = await seed();
@@ -238,5 +264,15 @@ test.each(faults)('%s is red, with a sentence', async (_, [check, words], seed) 
 
 test('without an address and without npm start the usage is said', async () => {
   const nowhere = { DATA_DIR: path.join(data_dir, 'nowhere') };
-  await expect(verify([], nowhere)).rejects.toThrow(/^Usage: npm run verify/);
+  await expect(verify([], nowhere)).rejects.toThrow(
+    /^No npm start runs on .*\nUsage: npm run verify/,
+  );
+});
+
+test('what is wrong with the command is said before the usage', async () => {
+  const [addresses, keys] = elsewhere();
+  const { VERIFY_GATEWAY_KEY: _, ...platform } = keys;
+  await expect(verify(['nonsense'], keys)).rejects.toThrow(/^nonsense is no address/);
+  await expect(verify(addresses, platform)).rejects.toThrow(/^VERIFY_GATEWAY_KEY is not set\./);
+  await expect(verify(addresses, {})).rejects.toThrow(/^VERIFY_PLATFORM_KEY is not set\./);
 });

@@ -7,7 +7,7 @@ import { until } from '../support/until';
 import { openWorker, type TestWorker } from '../support/worker';
 import { EXTRA_VARIABLE, type Fleet, openFlaky, openFleet, openLoad } from './fleet';
 
-jest.setTimeout(240_000);
+jest.setTimeout(400_000);
 
 // A stage is a dozen steps of a workflow, and the machine may be busy.
 const STAGE_MS = 60_000;
@@ -70,7 +70,7 @@ async function rollOut(config: object, rollout: object = {}): Promise<Body> {
 
 const rollout = (id: string) => call('get', `/v1/admin/config-rollouts/${id}`);
 
-async function ended(id: string, timeout_ms = 60_000): Promise<Body> {
+async function ended(id: string, timeout_ms = 3 * STAGE_MS): Promise<Body> {
   await until(async () => (await rollout(id)).ended_at !== null, timeout_ms);
   await until(async () => {
     const { status } = await worker.client.workflow.getHandle(id).describe();
@@ -168,6 +168,34 @@ test('an abort in mid-stage returns what was moved at once', async () => {
   expect(performance.now() - aborted_at).toBeLessThan(3_000);
   expect(await ended(made.id)).toMatchObject({ status: 'aborted' });
   expect(await versions()).toEqual(before);
+});
+
+test('one whose workflow was terminated in mid-stage is taken up again by the reconciler', async () => {
+  const made = await rollOut(fleet.configured({ body_limit_bytes: 5_120 }), { soak_s: 300 });
+  await until(async () => (await rollout(made.id)).applied_at !== null, STAGE_MS);
+  await worker.client.workflow.getHandle(made.id).terminate('lost');
+  await sleep(1_000);
+  const reconcile = async (n: number) => {
+    const options = { taskQueue: 'lifecycle', workflowId: `reconcile-${made.id}-${n}` };
+    return (await worker.client.workflow.execute('reconcile', options)) as { adopted: number };
+  };
+  // Its last step is too young to be missed.
+  expect(await reconcile(1)).toMatchObject({ adopted: 0 });
+  await many(
+    world.api.db,
+    `update config_rollouts set stepped_at = stepped_at - interval '2 minutes', created_at = created_at - interval '2 minutes'
+     where id = :id`,
+    { id: made.id },
+  );
+  expect(await reconcile(2)).toMatchObject({ adopted: 1 });
+  expect(await reconcile(3)).toMatchObject({ adopted: 0 });
+  await until(async () => {
+    const { status } = await worker.client.workflow.getHandle(made.id).describe();
+    return status.name === 'RUNNING';
+  }, STAGE_MS);
+  await call('post', `/v1/admin/config-rollouts/${made.id}/promote`);
+  expect(await ended(made.id)).toMatchObject({ status: 'completed' });
+  await until(async () => (await versions())[made.version] === 5, STAGE_MS);
 });
 
 test('without traffic it pauses, and goes on, is promoted, or is superseded by a newer one', async () => {

@@ -53,6 +53,21 @@ test('which variables are set is neither asked nor told', async () => {
   expect((await put({ config: kept, dry_run: true })).status).toBe(422);
 });
 
+test('a dry run refuses the rollout that would be refused', async () => {
+  const group = `dry-${randomUUID()}`;
+  const dry = (rollout: object) => put({ config: plainConfig(), dry_run: true, rollout });
+  expect(refusal(await dry({ group }))).toMatchObject({ status: 422, param: 'group' });
+  await reportGateway(api.db, { group_name: group });
+  expect(refusal(await dry({ group, stages: [1] }))).toMatchObject({
+    status: 422,
+    param: 'stages',
+  });
+  expect(await dry({ group })).toMatchObject({
+    status: 200,
+    body: { version: null, rollout: null },
+  });
+});
+
 test('a version has the hash that gateways give it, and what it changes of the one before', async () => {
   const first = (await put({ config: plainConfig({ body_limit_bytes: 2_048 }), note: 'one' })).body;
   const config = plainConfig({ body_limit_bytes: 4_096, stored_ids: 'pass' });
@@ -86,7 +101,7 @@ test.each([
   [{ stages: [] }, 'stages', ''],
   [{ soak_s: -1 }, 'soak_s', ''],
   [{ max_error_ratio: 2 }, 'max_error_ratio', ''],
-  [{ group: 'nobody-is-here' }, 'group', 'has no gateway'],
+  [{ group: 'nobody-is-here' }, 'group', 'has no living gateway'],
   [{ group: 'a b' }, 'group', ''],
   [{ colour: 'red' }, 'colour', 'not a field'],
 ])('a rollout with %j is refused, and names the field', async (more, param, words) => {
@@ -97,6 +112,22 @@ test.each([
   expect(answer.status).toBe(422);
   expect(answer.body.error.param.split('.')[0]).toBe(param);
   expect(answer.body.error.message).toContain(words);
+  // Together with its version, and as a dry run, it is refused in the same words.
+  for (const dry_run of [false, true]) {
+    const body = { config: plainConfig(), dry_run, rollout: { group, ...more } };
+    const together = (await put(body)).body.error;
+    expect(together.param.split('.').at(together.param.startsWith('rollout.') ? 1 : 0)).toBe(param);
+    expect(together.message).toContain(words);
+  }
+});
+
+test('a dry run of a rollout that could be answers and makes nothing', async () => {
+  const group = `dry-${randomUUID()}`;
+  await reportGateway(api.db, { group_name: group });
+  const rollout = { group, stages: [1, '100%'] };
+  const dry = await put({ config: plainConfig(), dry_run: true, rollout });
+  expect(dry).toMatchObject({ status: 200, body: { is_staged: true, rollout: null } });
+  expect(await api.db('config_rollouts').where({ group_name: group })).toEqual([]);
 });
 
 test('a rollout needs a version of a configuration, and the state for what is done to it', async () => {
@@ -212,3 +243,18 @@ test('a key that was revoked gets no configuration, and nothing more after its n
   expect((await ask('"1"', 1_000)).status).toBe(401);
   expect((await ask(`"${version}"`, 50)).status).toBe(401);
 });
+
+test.each(['in_flight', 'held'])(
+  'a report of more calls in %s than 32 bits can say is refused',
+  async (name) => {
+    const who = { id: randomUUID(), host: 'h', started_at: new Date(), config_hash: 'x' };
+    const runs = { ...who, config_version: null, refused_version: null, error: null };
+    const report = (calls: number) =>
+      api.call('post', '/v1/gateway/config/report', {
+        key: machine,
+        body: { ...runs, [name]: calls },
+      });
+    expect(refusal(await report(2_147_483_648))).toMatchObject({ status: 422, param: name });
+    expect((await report(2_147_483_647)).status).toBe(200);
+  },
+);

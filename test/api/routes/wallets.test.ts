@@ -91,7 +91,7 @@ test('0.1 credited a thousand times gives 100 exactly', async () => {
     expect(answers.every(({ status }) => status === 201)).toBe(true);
   }
   expect((await walletsOf(tenant.billing_key)).organization.balance).toBe(100);
-});
+}, 180_000);
 
 test('one nano and an amount of 15 digits come back exactly', async () => {
   const tenant = await makeTenant(db);

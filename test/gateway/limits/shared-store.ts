@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import pino from 'pino';
 import type { Check, Rule } from '../../../gateway/limits/buckets';
 import { type Counters, openCounters } from '../../../gateway/limits/counters';
-import type { StoreSettings } from '../../../gateway/limits/store';
+import type { StoreSettings } from '../../../gateway/limits/store-client';
 import { fixedWindow } from '../../../gateway/limits/windows';
 import { type BreakableRedis, openRedis } from '../../support/redis';
 import { until } from '../../support/until';
