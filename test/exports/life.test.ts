@@ -58,6 +58,8 @@ test('a completed export has its event, its manifest last, and nothing beside it
   const exporter = await world.startExporter();
   const id = await ask(['audit_log', 'statement', 'tickets']);
   const done = await ended(world, tenant.owner_key, id);
+  const handle = world.client.workflow.getHandle(id);
+  await until(async () => (await handle.describe()).status.name === 'COMPLETED');
   await exporter.stop();
   expect(done).toMatchObject({ status: 'completed', parts_done: done.parts_total });
   const days_left = (Date.parse(done.expires_at) - Date.now()) / (24 * HOUR_MS);
@@ -74,8 +76,6 @@ test('a completed export has its event, its manifest last, and nothing beside it
   ]);
   for (const table of ['export_rows', 'export_wallets'])
     expect(await world.db(table).where({ export_id: id })).toEqual([]);
-  const handle = world.client.workflow.getHandle(id);
-  await until(async () => (await handle.describe()).status.name === 'COMPLETED');
 });
 
 test('an export that is canceled in the middle of a file stops within seconds and leaves no file', async () => {
