@@ -1,3 +1,4 @@
+import { writeFile as writeText } from 'node:fs/promises';
 import { AppError, isErrorCode } from '../domain/errors';
 import * as exports from '../domain/exports/exports';
 import { columnsOf } from '../domain/exports/kinds';
@@ -8,7 +9,7 @@ import * as steps from '../domain/exports/steps';
 import { type Db, withRetry } from '../domain/sql';
 import { atTarget, type TargetOf } from '../exports/open';
 import type { ExportTarget } from '../exports/target';
-import { digestOf, writePart, writeText } from '../exports/write';
+import { digestOf, writePart } from '../exports/write';
 
 interface Ref {
   export_id: string;

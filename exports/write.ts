@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
-import { open, writeFile } from 'node:fs/promises';
+import { open } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import type { Column, Row } from '../domain/exports/columns';
@@ -99,11 +99,6 @@ async function* chunksOf(
     }
   }
   yield chunk.subarray(0, end);
-}
-
-/** Writes a text to a file. */
-export async function writeText(file: string, text: string): Promise<void> {
-  await writeFile(file, text);
 }
 
 /** The size and SHA-256 of a file, in hexadecimal, once its bytes are on the disk. */

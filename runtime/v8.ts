@@ -19,9 +19,9 @@ const BOUNDED = '--heap-growing-percent=100';
 
 /**
  * Sets V8 up for a process that answers many short calls and shares its machine: its collector
- * takes a tenth less CPU a priced request in the gateway and a twentieth in the API, and a call
- * alone takes a quarter less in the API, measured side by side. `is_bounded` keeps the heap near
- * its live objects.
+ * takes a tenth less CPU a priced request in the gateway and a twentieth in the API, measured side
+ * by side. A call alone takes about a quarter less in the API, measured in runs that alternate.
+ * `is_bounded` keeps the heap near its live objects.
  */
 export function tuneV8({ is_bounded = false } = {}): void {
   for (const flag of flags) setFlagsFromString(flag);

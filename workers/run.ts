@@ -11,8 +11,7 @@ import { type TaskQueue, type WorkerName, worker_queues, workerIdentity } from '
 import { tracedBy } from './tracing';
 
 interface WorkerSpec {
-  /** worker_lifecycle, if none is named. */
-  name?: WorkerName;
+  name: WorkerName;
   connection: NativeConnection;
   namespace: string;
   activities: object;
@@ -31,7 +30,7 @@ const many: Partial<WorkerOptions> = {
 };
 
 // Few and long. One that is under way is canceled as soon as the process must stop, so that another
-// worker goes on with it; what it has done stands in its heartbeat.
+// worker takes it; what was done before stands in the rows.
 const few: Partial<WorkerOptions> = {
   maxConcurrentWorkflowTaskExecutions: 8,
   maxConcurrentLocalActivityExecutions: 8,
@@ -51,7 +50,7 @@ const sizes: Record<TaskQueue, Partial<WorkerOptions>> = {
 
 /** One worker of the SDK for each task queue of a worker program. */
 export function createWorkers({
-  name = 'worker_lifecycle',
+  name,
   connection,
   namespace,
   activities,

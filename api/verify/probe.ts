@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { read } from './client';
 
-// All that a check writes is named so, and is taken back.
+// A key and a hold of a check are named so, and taken back.
 export const NAME = 'verify';
 const KEY_MS = 5 * 60_000;
 

@@ -233,12 +233,6 @@ async function attempted(trx: Db, due: Due): Promise<boolean> {
   }
 }
 
-/** Why a schedule ends by itself. */
-interface End {
-  error_code: ErrorCode;
-  words: string;
-}
-
 /** True if whoever made the schedule could make this export by themselves now. */
 async function mayHave(
   trx: Db,
@@ -268,14 +262,14 @@ async function mayHave(
 /** The end of a schedule that may make no more exports, with an event that says so. */
 async function fall(
   trx: Db,
-  { id, org_id, kinds }: Due,
-  { error_code, words }: End,
+  { id, kinds }: Due,
+  { error_code, words }: { error_code: ErrorCode; words: string },
 ): Promise<void> {
   await many(
     trx,
     `update export_schedules set archived_at = clock_timestamp(), ended_reason = :words
      where id = :id
      returning append_event(coalesce(org_id, 'platform'), 'export.failed', :payload::jsonb)`,
-    { id, org_id, words, payload: JSON.stringify({ schedule_id: id, kinds, error_code }) },
+    { id, words, payload: JSON.stringify({ schedule_id: id, kinds, error_code }) },
   );
 }

@@ -43,6 +43,7 @@ beforeAll(async () => {
   client = new Client({ connection: await Connection.connect({ address }), namespace: 'svc' });
   const workflow_code = await bundleWorkflows();
   workers = await createWorkers({
+    name: 'worker_lifecycle',
     connection,
     namespace: 'svc',
     activities: createActivities({ db, secrets, payment_hosts: [] }),
