@@ -7,7 +7,9 @@ import { paymentRoutes } from './payments/routes';
 import { paymentSettingsRoutes } from './payments/settings';
 import { webhookRoutes } from './payments/webhooks';
 import { agentRoutes } from './routes/agents';
+import { approvalRuleRoutes } from './routes/approval-rules';
 import { auditEventRoutes } from './routes/audit-events';
+import { budgetRoutes } from './routes/budgets';
 import { configRolloutRoutes } from './routes/config-rollouts';
 import { constraintRoutes } from './routes/constraints';
 import { eventRoutes } from './routes/events';
@@ -39,7 +41,9 @@ export const routes = [
   ...agentRoutes,
   ...tokenRoutes,
   ...constraintRoutes,
+  ...budgetRoutes,
   ...ticketRoutes,
+  ...approvalRuleRoutes,
   ...paymentRoutes,
   ...paymentAdminRoutes,
   ...paymentSettingsRoutes,

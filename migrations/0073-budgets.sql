@@ -1,9 +1,8 @@
 -- Budgets: how much a key, a person, a team or an organization may cost in a window of the
 -- organization's own calendar, or in all. Counted with the hold, in the window in which it was made.
 
+-- The reporting zone: windows of budgets begin by its calendar. A change counts from the next window.
 alter table organizations add column time_zone text not null default 'UTC';
-comment on column organizations.time_zone is
-'The reporting zone: windows of budgets begin by its calendar. A change counts from the next window.';
 
 create table budgets (
   id text primary key default new_id('bud'),
@@ -63,8 +62,8 @@ create table budget_raises (
 create index budget_raises_budget on budget_raises (budget_id, window_starts_at);
 create index budget_raises_ticket on budget_raises (cost_ticket_id);
 
+-- True if a budget counts it while it is open; null otherwise.
 alter table reservations add column is_budgeted boolean;
-comment on column reservations.is_budgeted is 'True if a budget counts it while it is open; null otherwise.';
 
 -- The window of a zone's calendar that holds a moment: days of 23 or 25 hours where clocks change,
 -- weeks from ISO Monday. A life begins now.
@@ -269,3 +268,44 @@ create function audit_5() returns table(check_name text, wallet_id text, detail 
     where x.budget_id = b.id and x.window_starts_at = b.starts_at) as n
   where b.raised_nanos <> n.raised
 $$;
+
+-- Changes what people set of a budget. Another window begins with what was held and spent in it so
+-- far; the one before is put aside, and goes on counting what becomes of its holds.
+create function change_budget(p_id text, p_limit_nanos bigint, p_window text, p_on_exceed text, p_thresholds integer[],
+  p_now timestamptz) returns void language plpgsql as $$
+declare
+  b budgets;
+begin
+  select * into b from budgets q where q.id = p_id;
+  if b.ends_at <= p_now then
+    b := begin_window(b.id, p_now);
+  end if;
+  if p_window <> b.budget_window then
+    insert into budget_windows (budget_id, starts_at, ends_at, limit_nanos, raised_nanos, spent_nanos, held_nanos)
+    values (b.id, b.starts_at, p_now, b.limit_nanos, b.raised_nanos, b.spent_nanos, b.held_nanos);
+    update budgets q set budget_window = p_window, starts_at = w.starts_at, ends_at = w.ends_at, told_pct = 0, past_until = p_now,
+      raised_nanos = (select coalesce(sum(x.amount_nanos), 0) from budget_raises x
+        where x.budget_id = b.id and x.window_starts_at = w.starts_at)
+    from organizations o cross join lateral reporting_window(p_window, o.time_zone, p_now) as w
+    where q.id = b.id and o.id = b.org_id;
+  end if;
+  -- What has been told of a smaller limit may be told again of a larger one.
+  update budgets q set limit_nanos = p_limit_nanos, on_exceed = p_on_exceed, thresholds = p_thresholds, updated_at = p_now,
+    told_pct = case when p_limit_nanos <> b.limit_nanos then 0 else q.told_pct end
+  where q.id = b.id;
+  if p_window <> b.budget_window then
+    perform recount_budget(b.id, p_now);
+    return;
+  end if;
+  select * into b from budgets q where q.id = p_id;
+  perform tell_threshold(b, p.pct, b.spent_nanos::numeric + b.held_nanos, '{}')
+  from (select reached_pct(b, b.spent_nanos::numeric + b.held_nanos, b.limit_nanos::numeric + b.raised_nanos) as pct) as p
+  where p.pct > b.told_pct;
+end $$;
+
+-- The zone is a setting like the others.
+drop trigger organizations_record on organizations;
+create trigger organizations_record
+after insert or update of name, currency, reserve_buffer_pct, low_balance_threshold_nanos, reservation_ttl_seconds,
+  ticket_ttl_seconds, default_max_completion_tokens, manual_credit, wallet_user_topup_enabled, time_zone, archived_at on organizations
+for each row execute function record_change('organization', 'id');

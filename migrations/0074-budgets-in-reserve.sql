@@ -73,6 +73,7 @@ declare
   v_made reservations[] := '{}';
   v_is_trimmed boolean := false;
   v_has_budgets boolean;
+  v_has_rules boolean;
   v_budgets budget_verdict;
   v_uncovered lane_row[] := '{}';
 begin
@@ -84,6 +85,7 @@ begin
   end if;
   v_rate := rate_of(v_org.currency);
   v_has_budgets := exists (select 1 from budgets b where b.org_id = p_org_id and b.archived_at is null);
+  v_has_rules := exists (select 1 from approval_rules x where x.org_id = p_org_id and x.archived_at is null);
 
   for f in select * from reserve_facts(p_org_id, p_items, v_now) loop
     if (f.earlier).id is not null then
@@ -133,7 +135,7 @@ begin
     if w.id is null then
       v_row := uncovered_reserve(f.n, v_org.currency, ceil(q.usd_nanos * v_rate), v_held,
         open_ticket_2(v_org, f.body, v_held::bigint, case when f.forced_wallet_id is null then free_balances(f, v_left) else v_left end));
-      if f.forced_wallet_id is null and (v_row.answer).cost_ticket is not null then
+      if v_has_rules and f.forced_wallet_id is null and (v_row.answer).cost_ticket is not null then
         v_uncovered := array_append(v_uncovered, v_row);
       else
         return next v_row;

@@ -1,9 +1,9 @@
 -- Tickets of budgets: what they say, who asks in each of their events, and how their calls wait.
 
+-- balance, or budget if a budget has no room, whether or not money is missing too.
 alter table cost_tickets add column cause text not null default 'balance';
+-- The rule that approved it; decided_by is `rule` then.
 alter table cost_tickets add column approval_rule_id text;
-comment on column cost_tickets.cause is 'balance, or budget if a budget has no room, whether or not money is missing too.';
-comment on column cost_tickets.approval_rule_id is 'The rule that approved it; decided_by is `rule` then.';
 -- Lists of one asker.
 create index cost_tickets_user on cost_tickets (org_id, user_id, created_at desc) where user_id is not null;
 

@@ -33,6 +33,12 @@ const tokenFields = {
   agent_id: id.nullable(),
   max_budget: money.nullable(),
   spent: money,
+  budget_window: z
+    .enum(['hour', 'day', 'week', 'month'])
+    .optional()
+    .describe('The window of max_budget; absent: the key in its life.'),
+  budget_used: money.optional().describe('What is spent and held in that window.'),
+  budget_resets_at: time.optional(),
   created_by: id.nullable().describe('The person who made it; the key, if that stood for nobody.'),
   created_at: time,
   expires_at: time.nullable(),

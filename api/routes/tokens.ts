@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { AppError } from '../../domain/errors';
+import * as budgets from '../../domain/ledger/budgets';
 import * as rights from '../../domain/people/rights';
 import { permissions, platformPermissions } from '../../domain/people/roles';
 import * as tokens from '../../domain/people/tokens';
@@ -34,6 +35,7 @@ const newToken = z.strictObject({
   team_id: id.nullish(),
   agent_id: id.nullish(),
   max_budget: amount('max_budget').nullish(),
+  budget_window: z.enum(['hour', 'day', 'week', 'month', 'life']).nullish(),
   expires_at: instant.nullish(),
 });
 const listQuery = z.strictObject({
@@ -108,6 +110,10 @@ async function issue({ db, principal }: Ctx, input: z.infer<typeof newToken>) {
   const org_id = await tokenOrg(db, principal, input);
   const caller = await asNow(db, principal, org_id);
   checkScopes(caller, input, org_id);
+  if (input.budget_window && input.max_budget == null)
+    throw new AppError('invalid_field', 'budget_window needs a max_budget.', {
+      param: 'budget_window',
+    });
   const isPast = input.expires_at && input.expires_at.getTime() <= Date.now();
   if (isPast)
     throw new AppError('invalid_field', 'expires_at must be in the future.', {
@@ -126,7 +132,12 @@ async function issue({ db, principal }: Ctx, input: z.infer<typeof newToken>) {
     expires_at: input.expires_at ?? null,
     created_by: principal.id,
   };
-  return tokens.issue(db, token, caller);
+  const made = await tokens.issue(db, token, caller);
+  const { max_budget_nanos } = token;
+  const { budget_window: window = null } = input;
+  if (window === null || window === 'life' || org_id === null) return made;
+  await budgets.setOfKey(db, { org_id, key_id: made.id }, { max_budget_nanos, window });
+  return { ...(await tokens.find(db, org_id, made.name)), key: made.key };
 }
 
 async function list({ db, principal }: Ctx, { org_id, ...filter }: z.infer<typeof listQuery>) {
@@ -195,7 +206,9 @@ function checkScopes(
     throw new AppError('invalid_field', 'Gateway keys carry no scopes.', { param: 'scopes' });
   }
   if (input.token_type === 'gateway') return;
-  const param = (['allowed_models', 'max_budget'] as const).find((field) => input[field] != null);
+  const param = (['allowed_models', 'max_budget', 'budget_window'] as const).find(
+    (field) => input[field] != null,
+  );
   if (param) throw new AppError('invalid_field', `${param} is for gateway keys.`, { param });
   const platform = input.scopes.find((scope) => platformPermissions.includes(scope));
   if (platform && org_id !== null) {

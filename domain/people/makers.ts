@@ -2,7 +2,7 @@ import { AppError } from '../errors';
 import { type Db, many } from '../sql';
 import { type Caller, isOwner, requirePerson } from './rights';
 import { type Role, rolePermissions } from './roles';
-import { type Token, tokenRows } from './tokens';
+import { shown, type Token, tokenRows } from './tokens';
 
 // Whoever made a key, or drew a new value of it, answers for it: it falls with that person's
 // rights, and so does what was made with it.
@@ -32,13 +32,14 @@ export async function revokeKeysOf(
   { caller, keep_keys }: { caller: Caller; keep_keys: readonly string[] },
 ): Promise<EndedKeys> {
   const { org_id } = at;
-  const ending = await many<Token>(
+  const found = await many<Token>(
     trx,
     `${tokenRows} and (t.user_id = :user_id or t.id in (select keys_held_by(:org_id, :user_id)))
      and (:with_own or t.user_id is distinct from :user_id)
      and t.id = any(array(select id from tokens where org_id = :org_id and ${living})) order by t.id desc`,
     at,
   );
+  const ending = found.map(shown);
   const keepable = ending.filter((one) => one.user_id !== at.user_id).map(({ id }) => id);
   const named = keep_keys.includes(ALL) ? keepable : keep_keys;
   const kept = named.map((name, n) => {
@@ -142,6 +143,7 @@ async function keep(trx: Db, ids: string[], caller: Caller): Promise<void> {
   );
 }
 
-function tokensOf(trx: Db, org_id: string, ids: string[]): Promise<Token[]> {
-  return many(trx, `${tokenRows} and t.id = any(:ids) order by t.id desc`, { org_id, ids });
+async function tokensOf(trx: Db, org_id: string, ids: string[]): Promise<Token[]> {
+  const rows = `${tokenRows} and t.id = any(:ids) order by t.id desc`;
+  return (await many<Token>(trx, rows, { org_id, ids })).map(shown);
 }

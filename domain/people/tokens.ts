@@ -20,6 +20,11 @@ export interface Token {
   agent_id: string | null;
   max_budget_nanos: bigint | null;
   spent_nanos: bigint;
+  /** The calendar window of max_budget; absent if that is for the key's life. */
+  budget_window?: 'hour' | 'day' | 'week' | 'month';
+  /** What is spent and held in that window, and when it ends. */
+  budget_used_nanos?: bigint;
+  budget_resets_at?: Date;
   /** The person who made it; the key, if that stood for nobody. */
   created_by: string | null;
   created_at: Date;
@@ -47,12 +52,30 @@ const LIVING_MAX = 10_000;
 
 /** The tokens of an organization; more conditions may follow. */
 export const tokenRows = `
-  select t.id, t.name, t.token_type, s.prefix, t.scopes, t.allowed_models, t.user_id, t.team_id, t.agent_id, t.max_budget_nanos,
+  select t.id, t.name, t.token_type, s.prefix, t.scopes, t.allowed_models, t.user_id, t.team_id, t.agent_id,
+    coalesce(t.max_budget_nanos, b.limit_nanos) as max_budget_nanos, b.budget_window, b.budget_used_nanos, b.budget_resets_at,
     t.spent_nanos, t.created_by, t.created_at, t.expires_at, t.last_used_at,
     case when t.revoked_at is not null then 'revoked' when t.expires_at <= clock_timestamp() then 'expired' else 'active' end as status
   from tokens t
   join lateral (select prefix from token_secrets where token_id = t.id order by created_at desc, id desc limit 1) s on true
+  left join lateral (select q.limit_nanos, q.budget_window,
+      case when q.ends_at <= clock_timestamp() then 0::bigint else q.spent_nanos + q.held_nanos end as budget_used_nanos,
+      case when q.ends_at <= clock_timestamp() then (reporting_window(q.budget_window, o.time_zone, clock_timestamp())).ends_at
+        else q.ends_at end as budget_resets_at
+    from budgets q join organizations o on o.id = q.org_id
+    where q.org_id = t.org_id and q.owner_id = t.id and q.is_max_budget and q.archived_at is null) b on true
   where t.org_id is not distinct from :org_id`;
+
+/** A key without a window says nothing of one. */
+export function shown({
+  budget_window,
+  budget_used_nanos,
+  budget_resets_at,
+  ...token
+}: Token): Token {
+  if (!(budget_window && budget_used_nanos !== undefined && budget_resets_at)) return token;
+  return { ...token, budget_window, budget_used_nanos, budget_resets_at };
+}
 
 /**
  * Issues a key. Its value is in this answer and nowhere else. A name is free again once its key
@@ -105,7 +128,7 @@ async function requireRoom(trx: Db, org_id: string | null): Promise<void> {
 }
 
 /** Newest first; living, expired and revoked ones. */
-export function list(
+export async function list(
   db: Db,
   org_id: string | null,
   {
@@ -114,23 +137,25 @@ export function list(
     ...window
   }: PageRequest & { type?: TokenType | null | undefined; created_by?: string | null | undefined },
 ): Promise<Page<Token>> {
-  return pageOf(
+  const found = await pageOf<Token>(
     db,
     `${tokenRows} and (:type::text is null or t.token_type = :type) and (:created_by::text is null or t.id in (select keys_held_by(:org_id, :created_by)))
      and ${isMadeBefore('t.created_at')} order by t.id desc`,
     { org_id, type, created_by },
     window,
   );
+  return { ...found, rows: found.rows.map(shown) };
 }
 
 /** The living key of a name, else the newest that bore it; `not_found` otherwise. */
-export function find(db: Db, org_id: string | null, name: string): Promise<Token> {
-  return one<Token>(
+export async function find(db: Db, org_id: string | null, name: string): Promise<Token> {
+  const token = await one<Token>(
     db,
     `${tokenRows} and t.name = :name order by t.revoked_at is null desc, t.id desc limit 1`,
     { org_id, name },
     'No key',
   );
+  return shown(token);
 }
 
 /** Revokes at once: the next request with the key is refused everywhere; calls in flight finish. */

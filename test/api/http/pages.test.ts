@@ -91,6 +91,8 @@ const listed: Record<string, { path: () => string; table: string; key: () => str
   '/v1/organizations/{id}/members': ownList(() => `${root}/members`, 'memberships'),
   '/v1/organizations/{id}/agents': ownList(() => `${root}/agents`, 'agents'),
   '/v1/tokens': ownList(() => '/v1/tokens', 'tokens'),
+  '/v1/budgets': ownList(() => '/v1/budgets', 'budgets'),
+  '/v1/approval-rules': ownList(() => '/v1/approval-rules', 'approval_rules'),
   '/v1/cost-tickets': ownList(() => '/v1/cost-tickets', 'cost_tickets'),
   '/v1/payments/history': ownList(() => '/v1/payments/history', 'payment_sessions'),
   '/v1/admin/payments': adminList('/v1/admin/payments', 'payment_sessions'),
@@ -205,6 +207,8 @@ test('pages of three as of the newest time that a list shows repeat no row and s
     '/v1/admin/config-rollouts',
     '/v1/admin/gateway-config/versions',
     '/v1/admin/settlement-excess',
+    '/v1/approval-rules',
+    '/v1/budgets',
     '/v1/cost-tickets',
   ]);
 });
