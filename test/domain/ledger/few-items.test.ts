@@ -6,7 +6,6 @@ import * as constraints from '../../../domain/ledger/constraints';
 import * as organizations from '../../../domain/people/organizations';
 import { type Db, many, one } from '../../../domain/sql';
 import { runBothWays } from '../../support/both-ways';
-import { makeFiveBudgets } from '../../support/budgets';
 import { openTestDatabase } from '../../support/database';
 import { issueKey } from '../../support/keys';
 import {
@@ -20,6 +19,7 @@ import {
   TOKEN,
   usage,
 } from '../../support/ledger';
+import { makeFiveBudgets } from '../budgets/making';
 
 let db: Db;
 let close: () => Promise<void>;

@@ -3,7 +3,6 @@ import * as rules from '../../../domain/ledger/approval-rules';
 import { audit } from '../../../domain/ledger/audit';
 import * as budgets from '../../../domain/ledger/budgets';
 import { type Db, many, one } from '../../../domain/sql';
-import { makeBudget, ownBody } from '../../support/budgets';
 import {
   balance,
   credit,
@@ -16,6 +15,7 @@ import {
   type TestOrg,
   TOKEN,
 } from '../../support/ledger';
+import { makeBudget, ownBody } from './making';
 
 let db: Db;
 let lanes: Batches;

@@ -3,7 +3,6 @@ import { audit } from '../../../domain/ledger/audit';
 import * as budgets from '../../../domain/ledger/budgets';
 import { reserveAnswer } from '../../../domain/ledger/reservations';
 import { type Db, many, one } from '../../../domain/sql';
-import { makeBudget, ownBody } from '../../support/budgets';
 import { makeKeyId } from '../../support/keys';
 import {
   eventsOf,
@@ -15,6 +14,7 @@ import {
   settleBody,
   TOKEN,
 } from '../../support/ledger';
+import { makeBudget, ownBody } from './making';
 
 let db: Db;
 let lanes: Batches;

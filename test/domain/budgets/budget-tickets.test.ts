@@ -4,8 +4,8 @@ import { audit } from '../../../domain/ledger/audit';
 import * as budgets from '../../../domain/ledger/budgets';
 import * as verdicts from '../../../domain/ledger/verdicts';
 import { type Db, many, one } from '../../../domain/sql';
-import { makeBudget, ownBody } from '../../support/budgets';
 import { makeFundedOrg, makeOrg, openLedger, reserveBody, TOKEN } from '../../support/ledger';
+import { makeBudget, ownBody } from './making';
 
 let db: Db;
 let lanes: Batches;

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import * as budgets from '../../domain/ledger/budgets';
-import type { Db } from '../../domain/sql';
-import { TOKEN } from './ledger';
+import * as budgets from '../../../domain/ledger/budgets';
+import type { Db } from '../../../domain/sql';
+import { TOKEN } from '../../support/ledger';
 
 /** A budget of so many tokens at the test price: of the organization, a month, unless told. */
 export function makeBudget(
