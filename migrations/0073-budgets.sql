@@ -25,6 +25,9 @@ create table budgets (
   spent_nanos bigint not null default 0,
   held_nanos bigint not null default 0,
   told_pct integer not null default 0,
+  -- The use at which calls are warned, and at which the next threshold is told; null if none.
+  warns_at_nanos numeric,
+  tells_at_nanos numeric,
   -- Holds that are older may be counted in budget_windows too.
   past_until timestamptz,
   created_by text,
@@ -165,49 +168,6 @@ begin
       'currency', (select o.currency from organizations o where o.id = b.org_id), 'resets_at', iso_time(b.ends_at)) || p_caller);
   end if;
 end $$;
-
--- Keeps budgets with the reservations: a hold counts in the window in which it was made, and what
--- becomes of it counts there too. Runs under the organization's lock, as all that changes
--- reservations.
-create function count_budgets() returns trigger language plpgsql as $$
-declare
-  v_held bigint := case new.status when 'open' then new.held_nanos else 0 end;
-  v_spent bigint := coalesce(new.actual_cost_nanos, 0);
-  v_pct integer;
-  b budgets;
-begin
-  if tg_op = 'UPDATE' then
-    v_held := v_held - case old.status when 'open' then old.held_nanos else 0 end;
-    v_spent := v_spent - coalesce(old.actual_cost_nanos, 0);
-  end if;
-  if v_held = 0 and v_spent = 0 then
-    return null;
-  end if;
-  for b in
-    update budgets q
-    set held_nanos = q.held_nanos + case when q.starts_at <= new.created_at then v_held else 0 end,
-      spent_nanos = q.spent_nanos + case when q.starts_at <= new.created_at then v_spent else 0 end
-    where q.org_id = new.org_id and q.owner_id in (new.org_id, new.key_id, new.user_id, new.team_id) and q.archived_at is null
-    returning *
-  loop
-    v_pct := reached_pct(b, b.spent_nanos::numeric + b.held_nanos, b.limit_nanos::numeric + b.raised_nanos);
-    if v_pct > b.told_pct then
-      perform tell_threshold(b, v_pct, b.spent_nanos::numeric + b.held_nanos,
-        jsonb_build_object('request_id', new.request_id, 'agent_id', new.agent_id) || caller_of_hold(new));
-    end if;
-    if b.past_until > new.created_at then
-      update budget_windows w set held_nanos = w.held_nanos + v_held, spent_nanos = w.spent_nanos + v_spent
-      where w.budget_id = b.id and w.starts_at <= new.created_at and new.created_at < w.ends_at;
-    end if;
-  end loop;
-  return null;
-end $$;
-
-create trigger reservations_hold_budgets after insert on reservations
-for each row when (new.is_budgeted) execute function count_budgets();
--- What is no longer open may have been counted by a budget that was made later.
-create trigger reservations_close_budgets after update of status on reservations
-for each row when (new.is_budgeted or old.status <> 'open') execute function count_budgets();
 
 -- Sets a budget's count of its window from what was held and spent in it, at its making or at a
 -- change of its window. Reservations are found by their ids, which are in the order of time.

@@ -7,13 +7,13 @@ create type budget_verdict as (
   is_short boolean,
   refused jsonb,
   warnings jsonb,
-  -- What the batch has counted by then, by budget.
-  left_after jsonb
+  -- What each budget has counted by then, holds of this batch included.
+  used jsonb
 );
 
 -- Judges one hold by the budgets that count it, and begins their windows. One that refuses stands
 -- before those that ask.
-create function judge_budgets(p_org_id text, i reserve_item, p_held_nanos numeric, p_now timestamptz, p_left jsonb)
+create function judge_budgets(p_org_id text, i reserve_item, p_held_nanos numeric, p_now timestamptz, p_made reservations[])
 returns budget_verdict language plpgsql as $$
 declare
   v budget_verdict;
@@ -21,14 +21,15 @@ declare
   v_used numeric;
   v_cap numeric;
 begin
-  v.left_after := '{}';
+  v.used := '{}';
   for b in select * from budgets_of(p_org_id, i.key_id, i.user_id, i.team_id) q order by q.id loop
     if b.ends_at <= p_now then
       b := begin_window(b.id, p_now);
     end if;
-    v_used := coalesce((p_left ->> b.id)::numeric, b.spent_nanos::numeric + b.held_nanos);
+    v_used := b.spent_nanos::numeric + b.held_nanos + (select coalesce(sum(m.held_nanos), 0) from unnest(p_made) as m
+      where b.owner_id in (m.org_id, m.key_id, m.user_id, m.team_id));
     v_cap := b.limit_nanos::numeric + b.raised_nanos;
-    v.left_after := v.left_after || jsonb_build_object(b.id, (v_used + p_held_nanos)::text);
+    v.used := v.used || jsonb_build_object(b.id, v_used::text);
     if v_used + p_held_nanos > v_cap then
       -- A full budget is told, although no hold fills it to the last nano.
       if 100 = any (b.thresholds) and b.told_pct < 100 and v_cap > 0 then
@@ -48,6 +49,15 @@ begin
   end loop;
   return v;
 end $$;
+
+-- Whether budgets count a caller, and how much may be held before one of them refuses, warns or tells;
+-- nothing if a window is to begin.
+create function quiet_room(p_org_id text, p_caller text[], p_now timestamptz, out is_budgeted boolean, out nanos numeric)
+language sql stable as $$
+  select count(*) > 0, min(case when b.ends_at <= p_now then 0
+    else least(b.limit_nanos + b.raised_nanos, b.warns_at_nanos, b.tells_at_nanos) - b.spent_nanos - b.held_nanos end)
+  from budgets_of(p_org_id, p_caller[1], p_caller[2], p_caller[3]) as b
+$$;
 
 -- Holds the estimated cost of requests, in the given order. Invariant: one wallet pays for a hold, the first of user, team and
 -- organization whose balance covers it; the sum of holds never exceeds the money that was available; a request_id holds once;
@@ -75,6 +85,11 @@ declare
   v_has_budgets boolean;
   v_has_rules boolean;
   v_budgets budget_verdict;
+  -- The caller of the last item, and what may be held for it before a budget has something to say.
+  v_caller text[];
+  v_is_budgeted boolean;
+  v_quiet_nanos numeric;
+  v_taken_nanos numeric := 0;
   v_uncovered lane_row[] := '{}';
 begin
   v_org := lock_organization(p_org_id);
@@ -104,8 +119,15 @@ begin
     end if;
     v_budgets := null;
     if v_code is null and v_has_budgets then
-      v_budgets := judge_budgets(p_org_id, f.body, v_held, v_now, v_left);
-      v_code := v_budgets.code;
+      if v_caller is distinct from array[(f.body).key_id, (f.body).user_id, (f.body).team_id] then
+        v_caller := array[(f.body).key_id, (f.body).user_id, (f.body).team_id];
+        select * into v_is_budgeted, v_quiet_nanos from quiet_room(p_org_id, v_caller, v_now);
+      end if;
+      -- Nothing happens to a budget that has room for all of this batch and the item.
+      if v_is_budgeted and v_taken_nanos + v_held >= v_quiet_nanos then
+        v_budgets := judge_budgets(p_org_id, f.body, v_held, v_now, v_made);
+        v_code := v_budgets.code;
+      end if;
     end if;
     if v_code is not null then
       v_row := refused_reserve(f, q, v_code, v_caps.resets_at);
@@ -134,7 +156,8 @@ begin
     end if;
     if w.id is null then
       v_row := uncovered_reserve(f.n, v_org.currency, ceil(q.usd_nanos * v_rate), v_held,
-        open_ticket_2(v_org, f.body, v_held::bigint, case when f.forced_wallet_id is null then free_balances(f, v_left) else v_left end));
+        open_ticket_2(v_org, f.body, v_held::bigint, case when f.forced_wallet_id is null then free_balances(f, v_left) else v_left end
+          || coalesce(v_budgets.used, '{}')));
       if v_has_rules and f.forced_wallet_id is null and (v_row.answer).cost_ticket is not null then
         v_uncovered := array_append(v_uncovered, v_row);
       else
@@ -155,10 +178,10 @@ begin
       v_left := v_left || v_caps.left_after;
     end if;
     r := paid_hold(f, v_org, q, v_rate, v_held, w, v_now);
-    if v_budgets.left_after <> '{}' then
-      v_left := v_left || v_budgets.left_after;
+    if v_has_budgets and v_is_budgeted then
       r.is_budgeted := true;
     end if;
+    v_taken_nanos := v_taken_nanos + v_held;
     v_made := array_append(v_made, r);
     return next held_reserve(f.n, r, w.balance_nanos, nullif(coalesce(v_caps.warnings, '[]') || coalesce(v_budgets.warnings, '[]'), '[]'));
   end loop;

@@ -40,7 +40,7 @@ begin
     v_owner_type, v_life_seconds, v_expires_at, v_sweep_at, v_is_budgeted, v_warnings
   from (
     select o.currency, x.rate, o.reservation_ttl_seconds, o.lifetimes_next_at, p.version_id, c.completion_tokens,
-      ceil(usd.nanos * x.rate) as estimated_nanos, amount_to_hold(usd.nanos, x.rate, o.reserve_buffer_pct) as held_nanos,
+      ceil(usd.nanos * x.rate) as estimated_nanos, held.nanos as held_nanos,
       uw.id as user_wallet_id, uw.balance_nanos - uw.kept_nanos as user_nanos,
       tw.id as team_wallet_id, tw.balance_nanos - tw.kept_nanos as team_nanos,
       ow.id as org_wallet_id, ow.balance_nanos - ow.kept_nanos as org_nanos,
@@ -82,14 +82,13 @@ begin
       as completion_tokens) as c
     cross join lateral (select token_cost(p, i.estimated_prompt_tokens, c.completion_tokens) as nanos) as usd
     -- A window that is over, and a threshold that is reached for the first time, are not usual.
+    cross join lateral (select amount_to_hold(usd.nanos, x.rate, o.reserve_buffer_pct) as nanos offset 0) as held
     cross join lateral (select nullif(count(*) > 0, false) as is_budgeted,
         min(b.limit_nanos + b.raised_nanos - b.spent_nanos - b.held_nanos) as room_nanos,
-        bool_or(coalesce(b.ends_at <= v_now, false) or n.pct > b.told_pct) as tells,
-        jsonb_agg(budget_warning(b, n.used) order by b.id) filter (where n.pct > 0) as warnings
+        bool_or(b.ends_at <= v_now or b.starts_at > v_now or b.spent_nanos + b.held_nanos + held.nanos >= b.tells_at_nanos) as tells,
+        jsonb_agg(budget_warning(b, b.spent_nanos + b.held_nanos + held.nanos) order by b.id)
+          filter (where b.spent_nanos + b.held_nanos + held.nanos >= b.warns_at_nanos) as warnings
       from budgets b
-      cross join lateral (select b.spent_nanos + b.held_nanos + amount_to_hold(usd.nanos, x.rate, o.reserve_buffer_pct) as used
-        offset 0) as u
-      cross join lateral (select u.used, reached_pct(b, u.used, b.limit_nanos::numeric + b.raised_nanos) as pct offset 0) as n
       where b.org_id = p_org_id and b.owner_id in (p_org_id, i.key_id, i.user_id, i.team_id) and b.archived_at is null) as bud
     where o.id = p_org_id
     offset 0
@@ -115,6 +114,11 @@ begin
     reservation_id, phase, created_at, actor)
   values (new_id('txn'), v_wallet_id, p_org_id, v_seq, 'reservation', -v_held_nanos, v_balance_nanos, i.provider, i.model,
     v_id, 'hold', v_now, acting());
+  if v_is_budgeted then
+    update budgets b set held_nanos = b.held_nanos + v_held_nanos
+    where b.org_id = p_org_id and b.owner_id in (p_org_id, i.key_id, i.user_id, i.team_id) and b.archived_at is null
+      and b.starts_at <= v_now;
+  end if;
   if i.key_id is not null then
     update tokens k set held_nanos = k.held_nanos + v_held_nanos,
       last_used_at = case when k.last_used_at > v_now - interval '1 minute' then k.last_used_at else v_now end
@@ -144,7 +148,7 @@ begin
     return null;
   end if;
   select r.id, r.key_id, r.wallet_id, r.wallet_owner_type, r.currency, r.estimated_nanos, r.held_nanos, r.expires_at, r.provider,
-    r.model, r.is_budgeted, w.seq, w.balance_nanos, w.reserved_nanos, coalesce(w.low_balance_threshold_nanos, o.low_balance_threshold_nanos)
+    r.model, r.is_budgeted, r.user_id, r.team_id, r.created_at, w.seq, w.balance_nanos, w.reserved_nanos, coalesce(w.low_balance_threshold_nanos, o.low_balance_threshold_nanos)
       as threshold_nanos, p.free, settlement_bound(r) as bound_nanos,
     round(token_cost(p, (v_usage ->> 'prompt_tokens')::numeric, (v_usage ->> 'completion_tokens')::numeric) * r.exchange_rate)
       as cost_nanos,
@@ -175,6 +179,9 @@ begin
   update reservations r set status = 'settled', closed_at = v_now, actual_cost_nanos = v_cost_nanos, outcome = 'completed',
     usage = v_usage, usage_source = p_item ->> 'usage_source', settled_provider = r.provider, settled_model = r.model
   where r.id = f.id;
+  if f.is_budgeted then
+    perform count_in_budgets(p_org_id, (f.id, f.key_id, f.user_id, f.team_id, f.created_at, -f.held_nanos, v_cost_nanos)::budget_move);
+  end if;
   insert into wallet_transactions (id, wallet_id, org_id, seq, type, amount_nanos, balance_after_nanos, provider, model,
     reservation_id, phase, actual_cost_nanos, created_at)
   values (v_entry_id, f.wallet_id, p_org_id, f.seq + 1, 'settlement', f.held_nanos - v_cost_nanos,

@@ -1216,27 +1216,6 @@ begin
   return r;
 end $$;
 
--- Writes a batch's holds with their entries, keys' holds and last use, and wakes the organization's
--- lifetimes workflow where none runs or the new deadline comes before the one it sleeps to.
-create function write_holds(p_org organizations, p_holds reservations[], p_entries ledger_entry[],
-  p_now timestamptz)
-returns void language plpgsql as $$
-declare
-  v_next timestamptz := p_holds[1].expires_at;
-begin
-  insert into reservations select * from unnest(p_holds);
-  perform from post_entries(p_org.id, p_entries);
-  update tokens t set held_nanos = t.held_nanos + d.held_nanos,
-    last_used_at = case when t.last_used_at > p_now - interval '1 minute' then t.last_used_at else p_now end
-  from (select h.key_id, sum(h.held_nanos) as held_nanos from unnest(p_holds) as h where h.key_id is not null group by 1) as d
-  where t.id = d.key_id;
-  if p_org.lifetimes_next_at is null or v_next < p_org.lifetimes_next_at then
-    update organizations o set lifetimes_next_at = v_next where o.id = p_org.id;
-    perform send_to_workflow(p_org.id, 'reservationLifetimes', 'lifetimes-' || p_org.id, 'wake',
-      jsonb_build_object('org_id', p_org.id));
-  end if;
-end $$;
-
 -- The answer to one item of a batch: the row that every item has, and the members that only holds
 -- have.
 create type lane_row as (
@@ -1664,50 +1643,6 @@ returns lane_row language sql immutable as $$
     null, null, p_resets_at)::lane_row
 $$;
 
--- The entries of a settle have one more column, which the zipped rows name.
-create function settle_3(p_org_id text, p_items jsonb)
-returns setof lane_answer language plpgsql as $$
-declare
-  v_now timestamptz;
-  v_items settlement[];
-  v_closing settlement[];
-begin
-  perform lock_organization(p_org_id);
-  v_now := clock_timestamp();
-  v_items := judge_settlements_3(p_org_id, p_items);
-  v_closing := array(select s from unnest(v_items) as s where s.code is null);
-  if cardinality(v_closing) < cardinality(v_items) then
-    return query select * from answer_unclosed(p_org_id, v_items, v_now);
-  end if;
-  if cardinality(v_closing) = 0 then
-    return;
-  end if;
-
-  update tokens t set held_nanos = t.held_nanos - d.held_nanos, spent_nanos = t.spent_nanos + d.cost_nanos
-  from (select (s.reservation).key_id, sum(s.cost_nanos) as cost_nanos,
-      coalesce(sum((s.reservation).held_nanos) filter (where s.status <> 'late'), 0) as held_nanos
-    from unnest(v_closing) as s group by 1) as d
-  where t.id = d.key_id;
-  update reservations r
-  set status = s.status, closed_at = v_now, actual_cost_nanos = s.cost_nanos, outcome = s.outcome, usage = s.usage,
-    usage_source = s.usage_source, settled_provider = s.provider, settled_model = s.model
-  from unnest(v_closing) as s where r.id = (s.reservation).id;
-  if exists (select 1 from unnest(v_closing) as s where s.excess_nanos > 0 or s.is_unpriced) then
-    perform note_settlements(p_org_id, v_closing, v_now);
-  end if;
-  -- Entries come back in the order they were given, so the two lists are zipped, not joined.
-  return query
-    select 'settle', z.n, null::text, null::text, (z.reservation).id, z.status, (z.reservation).wallet_id,
-      (z.reservation).wallet_owner_type, (z.reservation).currency, (z.reservation).estimated_nanos,
-      (z.reservation).held_nanos, z.cost_nanos::bigint,
-      case z.status when 'late' then 0 else greatest((z.reservation).held_nanos - z.cost_nanos, 0)::bigint end,
-      z.balance_after_nanos, z.entry_id, (z.reservation).expires_at, null::jsonb
-    from rows from (post_entries(p_org_id, closing_entries(v_closing)), unnest(v_closing)) as z (entry_id, wallet_id, org_id,
-      seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase, actual_cost_nanos, transfer_id,
-      payment_session_id, description, created_at, actor, n, code, reservation, request_id, status, cost_nanos, chosen_provider,
-      chosen_model, outcome, usage, usage_source);
-end $$;
-
 -- True if a wallet pays an amount; `p_left` holds balances that the batch has changed already. Only
 -- a call whose turn it is names the wallet, and takes what is kept.
 create function wallet_covers(w cascade_wallet, p_forced_wallet_id text, p_held_nanos numeric,
@@ -2009,6 +1944,11 @@ declare
   v_has_budgets boolean;
   v_has_rules boolean;
   v_budgets budget_verdict;
+  -- The caller of the last item, and what may be held for it before a budget has something to say.
+  v_caller text[];
+  v_is_budgeted boolean;
+  v_quiet_nanos numeric;
+  v_taken_nanos numeric := 0;
   v_uncovered lane_row[] := '{}';
 begin
   v_org := lock_organization(p_org_id);
@@ -2038,8 +1978,15 @@ begin
     end if;
     v_budgets := null;
     if v_code is null and v_has_budgets then
-      v_budgets := judge_budgets(p_org_id, f.body, v_held, v_now, v_left);
-      v_code := v_budgets.code;
+      if v_caller is distinct from array[(f.body).key_id, (f.body).user_id, (f.body).team_id] then
+        v_caller := array[(f.body).key_id, (f.body).user_id, (f.body).team_id];
+        select * into v_is_budgeted, v_quiet_nanos from quiet_room(p_org_id, v_caller, v_now);
+      end if;
+      -- Nothing happens to a budget that has room for all of this batch and the item.
+      if v_is_budgeted and v_taken_nanos + v_held >= v_quiet_nanos then
+        v_budgets := judge_budgets(p_org_id, f.body, v_held, v_now, v_made);
+        v_code := v_budgets.code;
+      end if;
     end if;
     if v_code is not null then
       v_row := refused_reserve(f, q, v_code, v_caps.resets_at);
@@ -2068,7 +2015,8 @@ begin
     end if;
     if w.id is null then
       v_row := uncovered_reserve(f.n, v_org.currency, ceil(q.usd_nanos * v_rate), v_held,
-        open_ticket_2(v_org, f.body, v_held::bigint, case when f.forced_wallet_id is null then free_balances(f, v_left) else v_left end));
+        open_ticket_2(v_org, f.body, v_held::bigint, case when f.forced_wallet_id is null then free_balances(f, v_left) else v_left end
+          || coalesce(v_budgets.used, '{}')));
       if v_has_rules and f.forced_wallet_id is null and (v_row.answer).cost_ticket is not null then
         v_uncovered := array_append(v_uncovered, v_row);
       else
@@ -2089,10 +2037,10 @@ begin
       v_left := v_left || v_caps.left_after;
     end if;
     r := paid_hold(f, v_org, q, v_rate, v_held, w, v_now);
-    if v_budgets.left_after <> '{}' then
-      v_left := v_left || v_budgets.left_after;
+    if v_has_budgets and v_is_budgeted then
       r.is_budgeted := true;
     end if;
+    v_taken_nanos := v_taken_nanos + v_held;
     v_made := array_append(v_made, r);
     return next held_reserve(f.n, r, w.balance_nanos, nullif(coalesce(v_caps.warnings, '[]') || coalesce(v_budgets.warnings, '[]'), '[]'));
   end loop;
@@ -2146,7 +2094,7 @@ begin
     v_owner_type, v_life_seconds, v_expires_at, v_sweep_at, v_is_budgeted, v_warnings
   from (
     select o.currency, x.rate, o.reservation_ttl_seconds, o.lifetimes_next_at, p.version_id, c.completion_tokens,
-      ceil(usd.nanos * x.rate) as estimated_nanos, amount_to_hold(usd.nanos, x.rate, o.reserve_buffer_pct) as held_nanos,
+      ceil(usd.nanos * x.rate) as estimated_nanos, held.nanos as held_nanos,
       uw.id as user_wallet_id, uw.balance_nanos - uw.kept_nanos as user_nanos,
       tw.id as team_wallet_id, tw.balance_nanos - tw.kept_nanos as team_nanos,
       ow.id as org_wallet_id, ow.balance_nanos - ow.kept_nanos as org_nanos,
@@ -2188,14 +2136,13 @@ begin
       as completion_tokens) as c
     cross join lateral (select token_cost(p, i.estimated_prompt_tokens, c.completion_tokens) as nanos) as usd
     -- A window that is over, and a threshold that is reached for the first time, are not usual.
+    cross join lateral (select amount_to_hold(usd.nanos, x.rate, o.reserve_buffer_pct) as nanos offset 0) as held
     cross join lateral (select nullif(count(*) > 0, false) as is_budgeted,
         min(b.limit_nanos + b.raised_nanos - b.spent_nanos - b.held_nanos) as room_nanos,
-        bool_or(coalesce(b.ends_at <= v_now, false) or n.pct > b.told_pct) as tells,
-        jsonb_agg(budget_warning(b, n.used) order by b.id) filter (where n.pct > 0) as warnings
+        bool_or(b.ends_at <= v_now or b.starts_at > v_now or b.spent_nanos + b.held_nanos + held.nanos >= b.tells_at_nanos) as tells,
+        jsonb_agg(budget_warning(b, b.spent_nanos + b.held_nanos + held.nanos) order by b.id)
+          filter (where b.spent_nanos + b.held_nanos + held.nanos >= b.warns_at_nanos) as warnings
       from budgets b
-      cross join lateral (select b.spent_nanos + b.held_nanos + amount_to_hold(usd.nanos, x.rate, o.reserve_buffer_pct) as used
-        offset 0) as u
-      cross join lateral (select u.used, reached_pct(b, u.used, b.limit_nanos::numeric + b.raised_nanos) as pct offset 0) as n
       where b.org_id = p_org_id and b.owner_id in (p_org_id, i.key_id, i.user_id, i.team_id) and b.archived_at is null) as bud
     where o.id = p_org_id
     offset 0
@@ -2221,6 +2168,11 @@ begin
     reservation_id, phase, created_at, actor)
   values (new_id('txn'), v_wallet_id, p_org_id, v_seq, 'reservation', -v_held_nanos, v_balance_nanos, i.provider, i.model,
     v_id, 'hold', v_now, acting());
+  if v_is_budgeted then
+    update budgets b set held_nanos = b.held_nanos + v_held_nanos
+    where b.org_id = p_org_id and b.owner_id in (p_org_id, i.key_id, i.user_id, i.team_id) and b.archived_at is null
+      and b.starts_at <= v_now;
+  end if;
   if i.key_id is not null then
     update tokens k set held_nanos = k.held_nanos + v_held_nanos,
       last_used_at = case when k.last_used_at > v_now - interval '1 minute' then k.last_used_at else v_now end
@@ -2251,7 +2203,7 @@ begin
     return null;
   end if;
   select r.id, r.key_id, r.wallet_id, r.wallet_owner_type, r.currency, r.estimated_nanos, r.held_nanos, r.expires_at, r.provider,
-    r.model, r.is_budgeted, w.seq, w.balance_nanos, w.reserved_nanos, coalesce(w.low_balance_threshold_nanos, o.low_balance_threshold_nanos)
+    r.model, r.is_budgeted, r.user_id, r.team_id, r.created_at, w.seq, w.balance_nanos, w.reserved_nanos, coalesce(w.low_balance_threshold_nanos, o.low_balance_threshold_nanos)
       as threshold_nanos, p.free, settlement_bound(r) as bound_nanos,
     round(token_cost(p, (v_usage ->> 'prompt_tokens')::numeric, (v_usage ->> 'completion_tokens')::numeric) * r.exchange_rate)
       as cost_nanos,
@@ -2282,6 +2234,9 @@ begin
   update reservations r set status = 'settled', closed_at = v_now, actual_cost_nanos = v_cost_nanos, outcome = 'completed',
     usage = v_usage, usage_source = p_item ->> 'usage_source', settled_provider = r.provider, settled_model = r.model
   where r.id = f.id;
+  if f.is_budgeted then
+    perform count_in_budgets(p_org_id, (f.id, f.key_id, f.user_id, f.team_id, f.created_at, -f.held_nanos, v_cost_nanos)::budget_move);
+  end if;
   insert into wallet_transactions (id, wallet_id, org_id, seq, type, amount_nanos, balance_after_nanos, provider, model,
     reservation_id, phase, actual_cost_nanos, created_at)
   values (v_entry_id, f.wallet_id, p_org_id, f.seq + 1, 'settlement', f.held_nanos - v_cost_nanos,
@@ -2292,6 +2247,77 @@ begin
   return ('settle', 1, null, null, f.id, 'settled', f.wallet_id, f.wallet_owner_type, f.currency, f.estimated_nanos, f.held_nanos,
     v_cost_nanos, greatest(f.held_nanos - v_cost_nanos, 0), f.balance_nanos + f.held_nanos - v_cost_nanos, v_entry_id,
     f.expires_at, null, null, null, null)::item_answer;
+end $$;
+
+-- Writes a batch's holds with their entries, keys' holds and last use, and wakes the organization's
+-- lifetimes workflow where none runs or the new deadline comes before the one it sleeps to.
+create function write_holds(p_org organizations, p_holds reservations[], p_entries ledger_entry[],
+  p_now timestamptz)
+returns void language plpgsql as $$
+declare
+  v_next timestamptz := p_holds[1].expires_at;
+begin
+  insert into reservations select * from unnest(p_holds);
+  if exists (select 1 from unnest(p_holds) as h where h.is_budgeted) then
+    perform count_holds(p_org.id, p_holds);
+  end if;
+  perform from post_entries(p_org.id, p_entries);
+  update tokens t set held_nanos = t.held_nanos + d.held_nanos,
+    last_used_at = case when t.last_used_at > p_now - interval '1 minute' then t.last_used_at else p_now end
+  from (select h.key_id, sum(h.held_nanos) as held_nanos from unnest(p_holds) as h where h.key_id is not null group by 1) as d
+  where t.id = d.key_id;
+  if p_org.lifetimes_next_at is null or v_next < p_org.lifetimes_next_at then
+    update organizations o set lifetimes_next_at = v_next where o.id = p_org.id;
+    perform send_to_workflow(p_org.id, 'reservationLifetimes', 'lifetimes-' || p_org.id, 'wake',
+      jsonb_build_object('org_id', p_org.id));
+  end if;
+end $$;
+
+-- The entries of a settle have one more column, which the zipped rows name.
+create function settle_3(p_org_id text, p_items jsonb)
+returns setof lane_answer language plpgsql as $$
+declare
+  v_now timestamptz;
+  v_items settlement[];
+  v_closing settlement[];
+begin
+  perform lock_organization(p_org_id);
+  v_now := clock_timestamp();
+  v_items := judge_settlements_3(p_org_id, p_items);
+  v_closing := array(select s from unnest(v_items) as s where s.code is null);
+  if cardinality(v_closing) < cardinality(v_items) then
+    return query select * from answer_unclosed(p_org_id, v_items, v_now);
+  end if;
+  if cardinality(v_closing) = 0 then
+    return;
+  end if;
+
+  update tokens t set held_nanos = t.held_nanos - d.held_nanos, spent_nanos = t.spent_nanos + d.cost_nanos
+  from (select (s.reservation).key_id, sum(s.cost_nanos) as cost_nanos,
+      coalesce(sum((s.reservation).held_nanos) filter (where s.status <> 'late'), 0) as held_nanos
+    from unnest(v_closing) as s group by 1) as d
+  where t.id = d.key_id;
+  update reservations r
+  set status = s.status, closed_at = v_now, actual_cost_nanos = s.cost_nanos, outcome = s.outcome, usage = s.usage,
+    usage_source = s.usage_source, settled_provider = s.provider, settled_model = s.model
+  from unnest(v_closing) as s where r.id = (s.reservation).id;
+  if exists (select 1 from unnest(v_closing) as s where (s.reservation).is_budgeted or s.status = 'late') then
+    perform count_closings(p_org_id, v_closing);
+  end if;
+  if exists (select 1 from unnest(v_closing) as s where s.excess_nanos > 0 or s.is_unpriced) then
+    perform note_settlements(p_org_id, v_closing, v_now);
+  end if;
+  -- Entries come back in the order they were given, so the two lists are zipped, not joined.
+  return query
+    select 'settle', z.n, null::text, null::text, (z.reservation).id, z.status, (z.reservation).wallet_id,
+      (z.reservation).wallet_owner_type, (z.reservation).currency, (z.reservation).estimated_nanos,
+      (z.reservation).held_nanos, z.cost_nanos::bigint,
+      case z.status when 'late' then 0 else greatest((z.reservation).held_nanos - z.cost_nanos, 0)::bigint end,
+      z.balance_after_nanos, z.entry_id, (z.reservation).expires_at, null::jsonb
+    from rows from (post_entries(p_org_id, closing_entries(v_closing)), unnest(v_closing)) as z (entry_id, wallet_id, org_id,
+      seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase, actual_cost_nanos, transfer_id,
+      payment_session_id, description, created_at, actor, n, code, reservation, request_id, status, cost_nanos, chosen_provider,
+      chosen_model, outcome, usage, usage_source);
 end $$;
 
 ----------------------------------------------------------------------------------------------------
@@ -2618,6 +2644,9 @@ create table budgets (
   spent_nanos bigint not null default 0,
   held_nanos bigint not null default 0,
   told_pct integer not null default 0,
+  -- The use at which calls are warned, and at which the next threshold is told; null if none.
+  warns_at_nanos numeric,
+  tells_at_nanos numeric,
   -- Holds that are older may be counted in budget_windows too.
   past_until timestamptz,
   created_by text,
@@ -2768,52 +2797,6 @@ begin
   end if;
 end $$;
 
--- Keeps budgets with the reservations: a hold counts in the window in which it was made, and what
--- becomes of it counts there too. Runs under the organization's lock, as all that changes
--- reservations.
-create function count_budgets() returns trigger language plpgsql as $$
-declare
-  v_held bigint := case new.status when 'open' then new.held_nanos else 0 end;
-  v_spent bigint := coalesce(new.actual_cost_nanos, 0);
-  v_pct integer;
-  b budgets;
-begin
-  if tg_op = 'UPDATE' then
-    v_held := v_held - case old.status when 'open' then old.held_nanos else 0 end;
-    v_spent := v_spent - coalesce(old.actual_cost_nanos, 0);
-  end if;
-  if v_held = 0 and v_spent = 0 then
-    return null;
-  end if;
-  for b in
-    update budgets q
-    set held_nanos = q.held_nanos + case when q.starts_at <= new.created_at then v_held else 0 end,
-      spent_nanos = q.spent_nanos + case when q.starts_at <= new.created_at then v_spent else 0 end
-    where q.org_id = new.org_id and q.owner_id in (new.org_id, new.key_id, new.user_id, new.team_id) and q.archived_at is null
-    returning *
-  loop
-    v_pct := reached_pct(b, b.spent_nanos::numeric + b.held_nanos, b.limit_nanos::numeric + b.raised_nanos);
-    if v_pct > b.told_pct then
-      perform tell_threshold(b, v_pct, b.spent_nanos::numeric + b.held_nanos,
-        jsonb_build_object('request_id', new.request_id, 'agent_id', new.agent_id) || caller_of_hold(new));
-    end if;
-    if b.past_until > new.created_at then
-      update budget_windows w set held_nanos = w.held_nanos + v_held, spent_nanos = w.spent_nanos + v_spent
-      where w.budget_id = b.id and w.starts_at <= new.created_at and new.created_at < w.ends_at;
-    end if;
-  end loop;
-  return null;
-end $$;
-
--- What is no longer open may have been counted by a budget that was made later.
-create trigger reservations_close_budgets after update of status on reservations
-for each row when (new.is_budgeted or old.status <> 'open')
-execute function count_budgets();
-
-create trigger reservations_hold_budgets after insert on reservations
-for each row when (new.is_budgeted)
-execute function count_budgets();
-
 -- Sets a budget's count of its window from what was held and spent in it, at its making or at a
 -- change of its window. Reservations are found by their ids, which are in the order of time.
 create function recount_budget(p_budget_id text, p_now timestamptz)
@@ -2877,14 +2860,14 @@ create type budget_verdict as (
   is_short boolean,
   refused jsonb,
   warnings jsonb,
-  -- What the batch has counted by then, by budget.
-  left_after jsonb
+  -- What each budget has counted by then, holds of this batch included.
+  used jsonb
 );
 
 -- Judges one hold by the budgets that count it, and begins their windows. One that refuses stands
 -- before those that ask.
 create function judge_budgets(p_org_id text, i reserve_item, p_held_nanos numeric,
-  p_now timestamptz, p_left jsonb)
+  p_now timestamptz, p_made reservations[])
 returns budget_verdict language plpgsql as $$
 declare
   v budget_verdict;
@@ -2892,14 +2875,15 @@ declare
   v_used numeric;
   v_cap numeric;
 begin
-  v.left_after := '{}';
+  v.used := '{}';
   for b in select * from budgets_of(p_org_id, i.key_id, i.user_id, i.team_id) q order by q.id loop
     if b.ends_at <= p_now then
       b := begin_window(b.id, p_now);
     end if;
-    v_used := coalesce((p_left ->> b.id)::numeric, b.spent_nanos::numeric + b.held_nanos);
+    v_used := b.spent_nanos::numeric + b.held_nanos + (select coalesce(sum(m.held_nanos), 0) from unnest(p_made) as m
+      where b.owner_id in (m.org_id, m.key_id, m.user_id, m.team_id));
     v_cap := b.limit_nanos::numeric + b.raised_nanos;
-    v.left_after := v.left_after || jsonb_build_object(b.id, (v_used + p_held_nanos)::text);
+    v.used := v.used || jsonb_build_object(b.id, v_used::text);
     if v_used + p_held_nanos > v_cap then
       -- A full budget is told, although no hold fills it to the last nano.
       if 100 = any (b.thresholds) and b.told_pct < 100 and v_cap > 0 then
@@ -2919,6 +2903,176 @@ begin
   end loop;
   return v;
 end $$;
+
+-- Whether budgets count a caller, and how much may be held before one of them refuses, warns or
+-- tells; nothing if a window is to begin.
+create function quiet_room(p_org_id text, p_caller text[], p_now timestamptz,
+  out is_budgeted boolean, out nanos numeric)
+returns record language sql stable as $$
+  select count(*) > 0, min(case when b.ends_at <= p_now then 0
+    else least(b.limit_nanos + b.raised_nanos, b.warns_at_nanos, b.tells_at_nanos) - b.spent_nanos - b.held_nanos end)
+  from budgets_of(p_org_id, p_caller[1], p_caller[2], p_caller[3]) as b
+$$;
+
+-- Keeps the use at which calls are warned, and the one at which the next threshold is told.
+create function mark_budget() returns trigger language plpgsql as $$
+begin
+  select min(t) * n.cap / 100, min(t) filter (where t > new.told_pct) * n.cap / 100
+  into new.warns_at_nanos, new.tells_at_nanos
+  from (select new.limit_nanos::numeric + new.raised_nanos as cap) as n
+  left join unnest(new.thresholds) as t on n.cap > 0
+  group by n.cap;
+  return new;
+end $$;
+
+create trigger budgets_mark before insert or update of limit_nanos, raised_nanos, thresholds,
+  told_pct on budgets
+for each row
+execute function mark_budget();
+
+-- What a call adds to the budgets that count it.
+create type budget_move as (
+  reservation_id text,
+  key_id text,
+  user_id text,
+  team_id text,
+  created_at timestamptz,
+  held_nanos bigint,
+  spent_nanos bigint
+);
+
+-- Counts one move in the window in which its hold was made. True if a threshold is to be told.
+create function count_in_budgets(p_org_id text, m budget_move)
+returns boolean language plpgsql as $$
+declare
+  v_is_past boolean;
+  v_tells boolean;
+begin
+  with moved as (
+    update budgets q
+    set held_nanos = q.held_nanos + case when q.starts_at <= m.created_at then m.held_nanos else 0 end,
+      spent_nanos = q.spent_nanos + case when q.starts_at <= m.created_at then m.spent_nanos else 0 end
+    where q.org_id = p_org_id and q.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id) and q.archived_at is null
+    returning q.past_until > m.created_at as is_past, q.spent_nanos + q.held_nanos >= q.tells_at_nanos as tells
+  )
+  select bool_or(is_past), bool_or(tells) into v_is_past, v_tells from moved;
+  if v_is_past then
+    perform count_in_past(p_org_id, array[m]);
+  end if;
+  return coalesce(v_tells, false);
+end $$;
+
+-- Counts moves in windows that are over.
+create function count_in_past(p_org_id text, p_moves budget_move[])
+returns void language sql as $$
+  update budget_windows w set held_nanos = w.held_nanos + s.held_nanos, spent_nanos = w.spent_nanos + s.spent_nanos
+  from (
+    select p.budget_id, p.starts_at, p.ends_at, sum(m.held_nanos) as held_nanos, sum(m.spent_nanos) as spent_nanos
+    from unnest(p_moves) as m
+    join budgets b on b.org_id = p_org_id and b.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id) and b.archived_at is null
+      and b.past_until > m.created_at
+    join budget_windows p on p.budget_id = b.id and p.starts_at <= m.created_at and m.created_at < p.ends_at
+    group by 1, 2, 3
+  ) as s
+  where (w.budget_id, w.starts_at, w.ends_at) = (s.budget_id, s.starts_at, s.ends_at)
+$$;
+
+-- Counts all moves of a batch: each budget once.
+create function count_moves(p_org_id text, p_moves budget_move[])
+returns void language plpgsql as $$
+declare
+  v_is_past boolean;
+  v_tells boolean;
+begin
+  with callers as (
+    select m.key_id, m.user_id, m.team_id, sum(m.held_nanos) as held_nanos, sum(m.spent_nanos) as spent_nanos,
+      min(m.created_at) as since
+    from unnest(p_moves) as m group by 1, 2, 3
+  ), sums as (
+    select b.id, sum(c.held_nanos) as held_nanos, sum(c.spent_nanos) as spent_nanos, min(c.since) as since
+    from callers c
+    cross join lateral (select q.id from budgets q where q.org_id = p_org_id
+      and q.owner_id in (p_org_id, c.key_id, c.user_id, c.team_id) and q.archived_at is null) as b
+    group by 1
+  ), moved as (
+    update budgets q
+    set held_nanos = q.held_nanos + case when q.starts_at <= s.since then s.held_nanos
+        else (select coalesce(sum(m.held_nanos), 0) from unnest(p_moves) as m
+          where m.created_at >= q.starts_at and q.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id)) end,
+      spent_nanos = q.spent_nanos + case when q.starts_at <= s.since then s.spent_nanos
+        else (select coalesce(sum(m.spent_nanos), 0) from unnest(p_moves) as m
+          where m.created_at >= q.starts_at and q.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id)) end
+    from sums s where q.id = s.id
+    returning q.past_until > s.since as is_past, q.spent_nanos + q.held_nanos >= q.tells_at_nanos as tells
+  )
+  select bool_or(is_past), bool_or(tells) into v_is_past, v_tells from moved;
+  if v_is_past then
+    perform count_in_past(p_org_id, p_moves);
+  end if;
+  if v_tells then
+    perform tell_reached(p_org_id, p_moves);
+  end if;
+end $$;
+
+-- Tells what moves have reached: each threshold with the call that did it.
+create function tell_reached(p_org_id text, p_moves budget_move[])
+returns void language plpgsql as $$
+declare
+  s record;
+  r reservations;
+begin
+  for s in
+    select b as budget, b.spent_nanos::numeric + b.held_nanos as used,
+      (select x.reservation_id from (
+        select m.reservation_id, m.n, sum(m.held_nanos + m.spent_nanos) over (order by m.n desc) - m.held_nanos - m.spent_nanos as later
+        from unnest(p_moves) with ordinality as m (reservation_id, key_id, user_id, team_id, created_at, held_nanos, spent_nanos, n)
+        where b.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id)) as x
+      where b.spent_nanos + b.held_nanos - x.later >= b.tells_at_nanos order by x.n limit 1) as reservation_id
+    from budgets b
+    where b.id in (select q.id from unnest(p_moves) as m cross join lateral budgets_of(p_org_id, m.key_id, m.user_id, m.team_id) as q)
+      and b.spent_nanos + b.held_nanos >= b.tells_at_nanos
+    order by b.id
+  loop
+    select * into r from reservations q where q.id = s.reservation_id;
+    perform tell_threshold(s.budget, reached_pct(s.budget, s.used, (s.budget).limit_nanos::numeric + (s.budget).raised_nanos), s.used,
+      jsonb_build_object('request_id', r.request_id, 'agent_id', r.agent_id) || caller_of_hold(r));
+  end loop;
+end $$;
+
+create function count_holds(p_org_id text, p_holds reservations[])
+returns void language plpgsql as $$
+begin
+  perform count_moves(p_org_id, (select array_agg((h.id, h.key_id, h.user_id, h.team_id, h.created_at, h.held_nanos, 0)::budget_move
+    order by h.n) from (select x.*, row_number() over () as n from unnest(p_holds) as x) as h where h.is_budgeted));
+end $$;
+
+-- What settles late was given back when it expired, and may be counted by a budget that is younger.
+create function count_closings(p_org_id text, p_closing settlement[])
+returns void language plpgsql as $$
+begin
+  perform count_moves(p_org_id, (select array_agg((r.id, r.key_id, r.user_id, r.team_id, r.created_at,
+    case s.status when 'late' then 0 else -r.held_nanos end, s.cost_nanos)::budget_move order by s.n)
+    from unnest(p_closing) as s cross join lateral (select (s.reservation).*) as r
+    where r.is_budgeted or s.status = 'late'));
+end $$;
+
+-- Of a hold that expires, and of a cost that a person adds.
+create function count_change() returns trigger language plpgsql as $$
+declare
+  m budget_move := (new.id, new.key_id, new.user_id, new.team_id, new.created_at,
+    case old.status when 'open' then -old.held_nanos else 0 end,
+    coalesce(new.actual_cost_nanos, 0) - coalesce(old.actual_cost_nanos, 0))::budget_move;
+begin
+  if count_in_budgets(new.org_id, m) then
+    perform tell_reached(new.org_id, array[m]);
+  end if;
+  return null;
+end $$;
+
+create trigger reservations_count_budgets after update of status on reservations
+for each row when (new.status = 'expired' and new.is_budgeted or (old.status in ('settled',
+  'late')))
+execute function count_change();
 
 ----------------------------------------------------------------------------------------------------
 -- Cost tickets
