@@ -1,7 +1,7 @@
 import type { Batches } from '../../../api/ledger/batches';
 import { audit } from '../../../domain/ledger/audit';
 import * as budgets from '../../../domain/ledger/budgets';
-import { reserveAnswer } from '../../../domain/ledger/reservations';
+import { reserveAnswer, reserveItem } from '../../../domain/ledger/reservations';
 import { type Db, many, one } from '../../../domain/sql';
 import { makeKeyId } from '../../support/keys';
 import {
@@ -169,4 +169,18 @@ test('thresholds tell once a window, and each call beyond one is warned', async 
   expect((await lanes.reserve(reserveBody(org_id, 2, ownBody()))).code).toBe('key_budget_exceeded');
   const told = await eventsOf(db, org_id, 'budget.threshold');
   expect(told.map(({ threshold_pct }) => threshold_pct)).toEqual([50, 80, 100]);
+});
+
+test('an API of the version before spends no more than a budget allows', async () => {
+  const org = await makeFundedOrg(db, 10_000);
+  const { org_id } = org;
+  await makeBudget(db, org, 100);
+  const reserves = Array.from({ length: 12 }, () => reserveBody(org_id, 10, ownBody()));
+  const rows = await many<{ code: string | null }>(
+    db,
+    `select (r.answer).code from lane_3(:org_id, '[]', '[]', :reserves) as r`,
+    { org_id, reserves: JSON.stringify(reserves.map(reserveItem)) },
+  );
+  expect(rows.filter(({ code }) => code === null)).toHaveLength(10);
+  expect(rows.filter(({ code }) => code === 'key_budget_exceeded')).toHaveLength(2);
 });
