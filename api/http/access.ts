@@ -1,5 +1,6 @@
 import type { Context } from 'koa';
 import { AppError } from '../../domain/errors';
+import { suspended } from '../../domain/people/keys';
 import type { LivingToken } from '../../domain/people/living-tokens';
 import * as members from '../../domain/people/members';
 import * as organizations from '../../domain/people/organizations';
@@ -199,7 +200,8 @@ async function person(
       param: 'X-Org-Id',
     });
   }
-  const { org_id, user_id, role } = found;
+  const { org_id, user_id, role, is_suspended } = found;
+  if (is_suspended) throw suspended();
   return { id: user_id, org_id, user_id, scopes: rolePermissions[role] };
 }
 

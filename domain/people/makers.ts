@@ -1,7 +1,7 @@
 import { AppError } from '../errors';
 import { type Db, many } from '../sql';
 import { type Caller, isOwner, requirePerson } from './rights';
-import { type Role, rolePermissions } from './roles';
+import { type Permission, type Role, rolePermissions } from './roles';
 import { type Token, tokenRows } from './tokens';
 
 // Whoever made a key, or drew a new value of it, answers for it: it falls with that person's
@@ -69,12 +69,12 @@ export async function revokeKeysOf(
 }
 
 /**
- * Revokes the access keys that stand for a person who rises to a role, and that somebody who is
- * below it made: whoever holds such a key would rise with them.
+ * Revokes the access keys that stand for a person who gains permissions, and that somebody who
+ * lacks one of them made: whoever holds such a key would rise with them.
  */
 export async function revokeKeysBelow(
   trx: Db,
-  { org_id, user_id, role }: { org_id: string; user_id: string; role: Role },
+  { org_id, user_id, gained }: { org_id: string; user_id: string; gained: readonly Permission[] },
 ): Promise<Token[]> {
   const made = await many<{ id: string; role: Role | null }>(
     trx,
@@ -85,8 +85,7 @@ export async function revokeKeysBelow(
     { org_id, user_id },
   );
   const isBelow = (maker: Role | null) =>
-    maker !== null &&
-    rolePermissions[role].some((scope) => !rolePermissions[maker].includes(scope));
+    maker !== null && gained.some((scope) => !rolePermissions[maker].includes(scope));
   const ids = made.filter((one) => isBelow(one.role)).map(({ id }) => id);
   await many(trx, 'update tokens set revoked_at = clock_timestamp() where id = any(:ids)', { ids });
   return tokensOf(trx, org_id, ids);
