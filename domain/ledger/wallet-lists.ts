@@ -1,12 +1,5 @@
-import {
-  isMadeBefore,
-  type Listing,
-  type ListRequest,
-  listOf,
-  type Page,
-  type Part,
-  pageOf,
-} from '../pages';
+import { type Listing, type ListRequest, listOf, type Part } from '../lists';
+import { isMadeBefore, type Page, pageOf } from '../pages';
 import type { Db } from '../sql';
 import {
   type OwnerType,

@@ -1,5 +1,6 @@
 import { AppError } from '../errors';
-import { type ListRequest, listOf, type Page, type Part } from '../pages';
+import { type ListRequest, listOf, type Part } from '../lists';
+import type { Page } from '../pages';
 import { type Db, many, one } from '../sql';
 import { revokeKeysFor } from './makers';
 

@@ -1,4 +1,5 @@
-import { type ListRequest, listOf, type Page, type Part, type Search } from '../pages';
+import { type ListRequest, listOf, type Part, type Search } from '../lists';
+import type { Page } from '../pages';
 import type { Db } from '../sql';
 import type { TokenType } from './keys';
 import { type Token, tokenColumns, tokenTable } from './tokens';
