@@ -85,6 +85,7 @@ const domain: Record<string, string> = {
   pages: 'sql',
   outbox: 'errors pages sql texts',
   events: 'errors sql',
+  'copy-text': 'sql',
   'audit-events': 'pages sql',
   'event-places': 'events sql',
   gateways: 'errors ids pages sql',
@@ -92,7 +93,7 @@ const domain: Record<string, string> = {
   'stored-answers': 'errors sql',
   people: 'digest errors pages sql trace',
   ledger: 'audit-events errors events ids money pages secrets sql trace',
-  exports: 'errors ids money pages people secrets sql',
+  exports: 'copy-text errors ids money pages people secrets sql',
   payments: 'audit-events errors ledger money pages secrets sql',
 };
 
