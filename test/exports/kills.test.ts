@@ -81,7 +81,8 @@ async function getsOn(id: string, rows: number): Promise<void> {
   await until(async () => {
     await world.dispatch();
     return (await rowsOf(id)) !== rows;
-  }, 60_000);
+    // Its silence is noticed after 10 s, and each further try waits longer, up to 30 s.
+  }, 120_000);
   await sleep(random() * 120);
 }
 
@@ -128,7 +129,7 @@ test(`a worker that is killed (${KILLS}) leaves no trace: the same bytes, one ma
   }
   startProcess();
   await requireSame(id);
-}, 400_000);
+}, 900_000);
 
 test(`a database that ends the sessions that read, ${STOPS} times, changes nothing: the same bytes`, async () => {
   const id = await ask();
