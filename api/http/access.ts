@@ -6,6 +6,7 @@ import * as members from '../../domain/people/members';
 import * as organizations from '../../domain/people/organizations';
 import { isPlatformAdmin } from '../../domain/people/rights';
 import { type Permission, rolePermissions } from '../../domain/people/roles';
+import { teamsLedBy } from '../../domain/people/team-rights';
 import type { Db } from '../../domain/sql';
 import type { VerifyJwt } from '../../runtime/jwt';
 import { fitsWithApi, unfitWords } from '../../runtime/version';
@@ -70,6 +71,22 @@ export function anyPermission(...wanted: Permission[]): Access {
     throw denied(`This needs one of the permissions ${wanted.join(', ')}.`);
   };
   return { label: wanted.join(' or '), check };
+}
+
+/**
+ * A key that carries the scope, or an admin of a team; of which team, the handler asks under the
+ * lock.
+ */
+export function permissionOrTeam(scope: Permission): Access {
+  const check = async (http: Context, sources: Sources) => {
+    const principal = await ofOrganization(http, sources);
+    const { org_id, user_id } = principal;
+    if (isPlatformAdmin(principal) || principal.scopes.includes(scope)) return principal;
+    if (org_id !== null && (await teamsLedBy(sources.db, { org_id, user_id })).length > 0)
+      return principal;
+    throw denied(`This needs the permission ${scope}, or that you are an admin of a team.`);
+  };
+  return { label: `${scope} or team admin`, check };
 }
 
 export const platformAdmin: Access = {

@@ -13,7 +13,7 @@ export interface Refusal {
 const amounts = 'amount_too_large exchange_rate_missing';
 const transfers = `${amounts} manual_credit_not_allowed insufficient_balance@409`;
 const verdicts = `${transfers} already_decided ticket_approved ticket_denied@409 ticket_redeemed ticket_expired@409
-  verdict_too_late amount_below_shortfall key_budget_exceeded@409 usage_constraint_exceeded@409 session_limit_exceeded
+  verdict_too_late amount_below_shortfall invalid_field@409 key_budget_exceeded@409 usage_constraint_exceeded@409 session_limit_exceeded
   invalid_credential@409 not_team_member@409 model_not_priced@409 request_canceled idempotency_key_reused
   ticket_owner_differs verdict_not_signed`;
 const prices = 'already_exists';

@@ -4,7 +4,7 @@ import * as wallets from '../../domain/ledger/wallets';
 import { lockForTeam, requireInTeam } from '../../domain/people/team-rights';
 import type { Db } from '../../domain/sql';
 import * as answers from '../answers/money';
-import { actingOrg, member } from '../http/access';
+import { actingOrg, permissionOrTeam } from '../http/access';
 import { currency, id, positiveAmount, text } from '../http/fields';
 import { once } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
@@ -27,7 +27,7 @@ export const teamWalletRoutes = [
   route({
     method: 'post',
     path: `${root}/allocate`,
-    access: member,
+    access: permissionOrTeam('org:billing'),
     input: transfer,
     handler: allocate,
     summary:
@@ -38,7 +38,7 @@ export const teamWalletRoutes = [
   route({
     method: 'post',
     path: `${root}/reclaim`,
-    access: member,
+    access: permissionOrTeam('org:billing'),
     input: transfer,
     handler: reclaim,
     summary:

@@ -87,6 +87,7 @@ const domain: Record<string, string> = {
   lists: 'digest errors pages sql',
   outbox: 'errors pages sql texts',
   events: 'errors sql',
+  'copy-text': 'sql',
   'audit-events': 'pages sql',
   'event-places': 'events sql',
   gateways: 'errors ids pages sql',
@@ -94,7 +95,7 @@ const domain: Record<string, string> = {
   'stored-answers': 'errors sql',
   people: 'digest errors lists pages sql trace',
   ledger: 'audit-events errors events ids lists money pages secrets sql trace',
-  exports: 'errors ids money pages people secrets sql',
+  exports: 'copy-text errors ids money pages people secrets sql',
   payments: 'audit-events errors ledger money pages secrets sql',
 };
 
