@@ -55,7 +55,7 @@ begin
           and o.window_start = window_start(q.interval, v_now) limit 1) as u on true
         where q.agent_id = i.agent_id and q.archived_at is null and constraint_covers(q, i.provider, i.model))) as room_nanos,
       bud.is_budgeted, bud.warnings,
-      is_flat(p) and not coalesce(bud.tells, false)
+      is_flat(p) and o.suspended_at is null and not coalesce(bud.tells, false)
         and (i.key_id is null or (k.org_id = p_org_id and coalesce(k.revoked_at > v_now, true) and coalesce(k.expires_at > v_now, true)))
         and (i.secret_id is null or exists (select 1 from token_secrets s where s.id = i.secret_id and s.token_id = i.key_id
           and coalesce(s.expires_at > v_now, true)))

@@ -18,6 +18,26 @@ create function new_id(p_prefix text) returns text language sql as $$
     || substr(replace(gen_random_uuid()::text, '-', ''), 13)
 $$;
 
+-- What a row is found by: its organization, its words (runs of letters and digits, in lower case),
+-- and further marks, such as the models of a key. One index holds all of them, so that a search
+-- reads what it finds and nothing of other organizations. Indexes are made without a search path:
+-- it calls nothing of ours.
+create function search_words(p_org_id text, p_texts text[], p_marks text[])
+returns tsvector language sql immutable as $$
+  select array_to_tsvector(array['o ' || coalesce(p_org_id, '')]
+    || array(select distinct 'w ' || left(w.word, 100)
+      from regexp_split_to_table(lower(array_to_string(p_texts, ' ')), '[^[:alnum:]]+') as w (word) where w.word <> '')
+    || array(select distinct 'm ' || m.mark from unnest(p_marks) as m (mark) where m.mark is not null))
+$$;
+
+-- A key without a list may call every model, as one whose list is a star. Keys are also found by
+-- their kind.
+create function token_marks(p_token_type text, p_allowed_models text[])
+returns text[] language sql immutable as $$
+  select array['type ' || p_token_type] || case p_token_type when 'gateway'
+    then array(select 'model ' || m from unnest(coalesce(p_allowed_models, '{*}')) as m) else '{}' end
+$$;
+
 create table organizations (
   id text primary key default new_id('org'),
   name text not null,
@@ -39,10 +59,16 @@ create table organizations (
   lifetimes_next_at timestamptz,
   created_at timestamptz not null default clock_timestamp(),
   archived_at timestamptz,
+  -- Its keys are refused from then on; its money stays as it is.
+  suspended_at timestamptz,
+  suspended_for text,
   -- The reporting zone: windows of budgets begin by its calendar. A change counts from the next
   -- window.
   time_zone text not null default 'UTC'
 );
+create index organizations_by_name on organizations (lower(name), id);
+create index organizations_words on organizations using gin (search_words('', array[name],
+  '{}'::text[])) with (fastupdate=off);
 
 create table users (
   id text primary key default new_id('user'),
@@ -61,9 +87,20 @@ create table memberships (
   role text not null check (role in ('owner', 'admin', 'billing_admin', 'member')),
   created_at timestamptz not null default clock_timestamp(),
   archived_at timestamptz,
+  -- Name and e-mail of the person, so that a list of members is ordered and searched without a look
+  -- at every person.
+  name text not null,
+  email text,
   constraint memberships_pkey primary key (org_id, user_id)
 );
+create index memberships_by_name on memberships (org_id, lower(name), user_id)
+where archived_at is null;
+create index memberships_created on memberships (org_id, created_at, user_id)
+where archived_at is null;
 create index memberships_user on memberships (user_id) where archived_at is null;
+create index memberships_words on memberships using gin (search_words(org_id, array[name, email],
+  array['role ' || role])) with (fastupdate=off)
+where archived_at is null;
 
 create table teams (
   id text primary key default new_id('team'),
@@ -72,7 +109,11 @@ create table teams (
   created_at timestamptz not null default clock_timestamp(),
   archived_at timestamptz
 );
+create index teams_by_name on teams (org_id, lower(name), id);
 create unique index teams_name on teams (org_id, name) where archived_at is null;
+create index teams_org on teams (org_id, id);
+create index teams_words on teams using gin (search_words(org_id, array[name], '{}'::text[])) with
+  (fastupdate=off);
 
 create table team_members (
   team_id text not null references teams,
@@ -93,7 +134,83 @@ create table agents (
   created_at timestamptz not null default clock_timestamp(),
   archived_at timestamptz
 );
+create index agents_by_name on agents (org_id, lower(name), id);
 create unique index agents_name on agents (org_id, name) where archived_at is null;
+create index agents_org on agents (org_id, id);
+create index agents_words on agents using gin (search_words(org_id, array[name], '{}'::text[])) with
+  (fastupdate=off);
+
+create table member_key_settings (
+  org_id text primary key references organizations,
+  enabled boolean not null default false,
+  -- So many living keys of their own making may a person have.
+  max_keys integer not null default 5 check (max_keys >= 1 and max_keys <= 1000),
+  -- A key may spend so much; null: it needs no budget.
+  max_budget_nanos bigint check (max_budget_nanos > 0),
+  -- The models that such keys may call; null: every one.
+  allowed_models text[],
+  -- A key ends so many days after it was made or changed; null: it may live on.
+  max_days integer check (max_days >= 1 and max_days <= 3650),
+  updated_at timestamptz not null default clock_timestamp()
+);
+
+create function quoted_lexeme(p_text text) returns text language sql immutable as $$
+  select '''' || replace(replace(p_text, '\', '\\'), '''', '''''') || ''''
+$$;
+
+-- The question for it: every word of `p_q` begins a word of the row, and the row bears one of
+-- `p_marks`. Null asks for neither.
+create function search_for(p_org_id text, p_q text, p_marks text[])
+returns tsquery language sql immutable as $$
+  select string_agg(c.part, ' & ')::tsquery
+  from (
+    select quoted_lexeme(l.lexeme) || case when l.lexeme like 'w %' then ':*' else '' end as part
+    from unnest(tsvector_to_array(search_words(p_org_id, array[p_q], '{}'))) as l (lexeme)
+    union all
+    -- No row begins with no word.
+    select quoted_lexeme('w') where p_q is not null and cardinality(tsvector_to_array(search_words('', array[p_q], '{}'))) = 1
+    union all
+    select '(' || string_agg(quoted_lexeme('m ' || m.mark), ' | ') || ')' from unnest(p_marks) as m (mark) having count(*) > 0
+  ) as c
+$$;
+
+-- The same question asked of one row, without an index: for lists of which much is found, where
+-- reading in the list's order ends sooner than finding all. Its cost and its yield are told to the
+-- planner as those of a filter that most rows pass.
+create function has_words(p_texts text[], p_q text)
+returns boolean language plpgsql immutable cost 1 as $$
+declare
+  v_text text := lower(array_to_string(p_texts, ' '));
+  v_word text;
+begin
+  foreach v_word in array regexp_split_to_array(lower(p_q), '[^[:alnum:]]+') loop
+    if v_text !~ ('(^|[^[:alnum:]])' || left(v_word, 100)) then
+      return false;
+    end if;
+  end loop;
+  return true;
+end $$;
+
+-- A person who is just being renamed is waited for.
+create function name_membership() returns trigger language plpgsql as $$
+begin
+  select u.name, u.email into new.name, new.email from users u where u.id = new.user_id for share;
+  return new;
+end $$;
+
+create trigger memberships_name before insert on memberships
+for each row
+execute function name_membership();
+
+create function rename_memberships() returns trigger language plpgsql as $$
+begin
+  update memberships m set name = new.name, email = new.email where m.user_id = new.id;
+  return null;
+end $$;
+
+create trigger users_rename after update of name, email on users
+for each row when (new.name is distinct from old.name or new.email is distinct from old.email)
+execute function rename_memberships();
 
 ----------------------------------------------------------------------------------------------------
 -- Keys
@@ -121,13 +238,29 @@ create table tokens (
   expires_at timestamptz,
   revoked_at timestamptz,
   last_used_at timestamptz,
-  made_with text
+  made_with text,
+  -- Limits of this key at each gateway; a null one is as the gateway's configuration says of every
+  -- key.
+  rpm integer check (rpm > 0),
+  tpm integer check (tpm > 0),
+  max_parallel_requests integer check (max_parallel_requests > 0)
 ) with (fillfactor = 50);
+create index tokens_agent on tokens (org_id, agent_id, id) where agent_id is not null;
+create index tokens_by_end on tokens (org_id, coalesce(expires_at, 'infinity'::timestamptz), id);
+create index tokens_by_id on tokens (org_id, id);
+create index tokens_by_name on tokens (org_id, lower(name), id);
 create index tokens_created_by on tokens (org_id, created_by);
+create index tokens_ends on tokens (org_id, coalesce(expires_at, 'infinity'::timestamptz), id)
+where revoked_at is null;
+create index tokens_living on tokens (org_id, id) where revoked_at is null;
 create index tokens_made_with on tokens (made_with) where made_with is not null;
 create unique index tokens_name on tokens (org_id, name) nulls not distinct
 where revoked_at is null;
 create index tokens_org on tokens (org_id, created_at desc);
+create index tokens_team on tokens (org_id, team_id, id) where team_id is not null;
+create index tokens_user on tokens (org_id, user_id, id) where user_id is not null;
+create index tokens_words on tokens using gin (search_words(org_id, array[name],
+  token_marks(token_type, allowed_models))) with (fastupdate=off);
 
 create table token_secrets (
   id text primary key default new_id('sec'),
@@ -439,6 +572,7 @@ create table wallets (
   constraint wallets_bound check (balance_nanos >= '-9000000000000000000'::bigint and
     (balance_nanos::numeric + reserved_nanos::numeric) <= '9000000000000000000'::bigint::numeric)
 ) with (fillfactor = 50);
+create index wallets_by_id on wallets (org_id, id);
 create unique index wallets_organization on wallets (org_id) where owner_type = 'organization';
 create unique index wallets_team on wallets (org_id, owner_team_id) where owner_type = 'team';
 create unique index wallets_user on wallets (org_id, owner_user_id) where owner_type = 'user';
@@ -470,6 +604,9 @@ create table wallet_transactions (
 create unique index wallet_transactions_phase on wallet_transactions (reservation_id, phase)
 where reservation_id is not null;
 create unique index wallet_transactions_seq on wallet_transactions (wallet_id, seq);
+-- What a wallet gave to another and took back: no entry of a call is in it.
+create index wallet_transactions_transfer on wallet_transactions (wallet_id, transfer_id)
+where transfer_id is not null;
 
 -- The one lock: every money function first takes the organization's wallet row. It orders wallets,
 -- keys' budgets, caps, tickets and sessions of the organization, so that no two of its functions
@@ -1609,25 +1746,6 @@ returns lane_row language sql stable as $$
     (p_cost_ticket #>> '{exceeded,resets_at}')::timestamptz)::lane_row
 $$;
 
--- Says why an item may hold nothing, however much money there is; null if money alone decides.
--- `p_room` is the rest of the key's budget and `p_made` are the holds of this batch so far. Caps on
--- agents are judged afterwards, by judge_caps.
-create function reserve_refusal(p_org organizations, f reserve_fact, q quote, p_rate numeric,
-  p_held_nanos numeric, p_room_nanos bigint, p_made reservations[])
-returns text language sql stable as $$
-  select case
-    when p_org.id is null then 'unknown_org'
-    when f.unknown_member is not null then 'not_of_organization'
-    when f.key_invalid then 'invalid_credential'
-    when f.is_outsider then 'not_team_member'
-    when q.code is not null then q.code
-    when p_rate is null then 'exchange_rate_missing'
-    when p_held_nanos > 9000000000000000000 then 'amount_too_large'
-    when ((f.body).session_max_actions is not null or (f.body).session_max_cost_usd is not null)
-      and session_is_full(p_org.id, f.body, q.usd_nanos, p_made) then 'session_limit_exceeded'
-    when p_held_nanos > p_room_nanos then 'key_budget_exceeded' end
-$$;
-
 -- Answers an item that is refused, and names the member of its body that is at fault. `p_resets_at`
 -- ends the window of the cap that refused it.
 create function refused_reserve(f reserve_fact, q quote, p_code text, p_resets_at timestamptz)
@@ -1915,6 +2033,26 @@ begin
   end if;
 end $$;
 
+-- Says why an item may hold nothing, however much money there is; null if money alone decides.
+-- `p_room` is the rest of the key's budget and `p_made` are the holds of this batch so far. Caps on
+-- agents are judged afterwards, by judge_caps.
+create function reserve_refusal(p_org organizations, f reserve_fact, q quote, p_rate numeric,
+  p_held_nanos numeric, p_room_nanos bigint, p_made reservations[])
+returns text language sql stable as $$
+  select case
+    when p_org.id is null then 'unknown_org'
+    when p_org.suspended_at is not null then 'organization_suspended'
+    when f.unknown_member is not null then 'not_of_organization'
+    when f.key_invalid then 'invalid_credential'
+    when f.is_outsider then 'not_team_member'
+    when q.code is not null then q.code
+    when p_rate is null then 'exchange_rate_missing'
+    when p_held_nanos > 9000000000000000000 then 'amount_too_large'
+    when ((f.body).session_max_actions is not null or (f.body).session_max_cost_usd is not null)
+      and session_is_full(p_org.id, f.body, q.usd_nanos, p_made) then 'session_limit_exceeded'
+    when p_held_nanos > p_room_nanos then 'key_budget_exceeded' end
+$$;
+
 -- Holds the estimated cost of requests, in the given order. Invariant: one wallet pays for a hold,
 -- the first of user, team and organization whose balance covers it; the sum of holds never exceeds
 -- the money that was available; a request_id holds once; no cap on an agent is passed, and no
@@ -2109,7 +2247,7 @@ begin
           and o.window_start = window_start(q.interval, v_now) limit 1) as u on true
         where q.agent_id = i.agent_id and q.archived_at is null and constraint_covers(q, i.provider, i.model))) as room_nanos,
       bud.is_budgeted, bud.warnings,
-      is_flat(p) and not coalesce(bud.tells, false)
+      is_flat(p) and o.suspended_at is null and not coalesce(bud.tells, false)
         and (i.key_id is null or (k.org_id = p_org_id and coalesce(k.revoked_at > v_now, true) and coalesce(k.expires_at > v_now, true)))
         and (i.secret_id is null or exists (select 1 from token_secrets s where s.id = i.secret_id and s.token_id = i.key_id
           and coalesce(s.expires_at > v_now, true)))
@@ -5873,6 +6011,10 @@ create trigger gateway_configs_record after insert or delete or update on gatewa
 for each row
 execute function record_change('gateway_config', 'version');
 
+create trigger member_key_settings_record after insert or delete or update on member_key_settings
+for each row
+execute function record_change('member_key_settings', 'org_id');
+
 create trigger memberships_record after insert or delete or update on memberships
 for each row
 execute function record_change('member', 'user_id');
@@ -5885,6 +6027,10 @@ create trigger organizations_record after insert or update of name, currency, re
   low_balance_threshold_nanos, reservation_ttl_seconds, ticket_ttl_seconds,
   default_max_completion_tokens, manual_credit, wallet_user_topup_enabled, time_zone, archived_at on
   organizations
+for each row
+execute function record_change('organization', 'id');
+
+create trigger organizations_suspend after update of suspended_at on organizations
 for each row
 execute function record_change('organization', 'id');
 
@@ -5909,6 +6055,10 @@ for each row
 execute function record_change('team', 'id');
 
 create trigger tokens_gone after delete on tokens
+for each row
+execute function record_change('key', 'id');
+
+create trigger tokens_limit after update of rpm, tpm, max_parallel_requests on tokens
 for each row
 execute function record_change('key', 'id');
 

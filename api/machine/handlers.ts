@@ -125,9 +125,23 @@ export async function verify({ keys, db, http }: Ctx, given: VerifyBody): Promis
     team_id,
     agent_id,
     allowed_models,
+    rpm,
+    tpm,
+    max_parallel_requests,
     expires_at,
   } = token;
-  return { key_id, secret_id, org_id, user_id, team_id, agent_id, allowed_models, expires_at };
+  const has_limits = (rpm ?? tpm ?? max_parallel_requests) !== null;
+  return {
+    key_id,
+    secret_id,
+    org_id,
+    user_id,
+    team_id,
+    agent_id,
+    allowed_models,
+    ...(has_limits ? { rate_limits: { rpm, tpm, max_parallel_requests } } : {}),
+    expires_at,
+  };
 }
 
 function refusedKey(message: string): AppError {

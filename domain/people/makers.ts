@@ -1,8 +1,8 @@
 import { AppError } from '../errors';
 import { type Db, many } from '../sql';
 import { type Caller, isOwner, requirePerson } from './rights';
-import { type Role, rolePermissions } from './roles';
-import { shown, type Token, tokenRows } from './tokens';
+import { type Permission, type Role, rolePermissions } from './roles';
+import { type Token, tokenRows } from './tokens';
 
 // Whoever made a key, or drew a new value of it, answers for it: it falls with that person's
 // rights, and so does what was made with it.
@@ -32,14 +32,13 @@ export async function revokeKeysOf(
   { caller, keep_keys }: { caller: Caller; keep_keys: readonly string[] },
 ): Promise<EndedKeys> {
   const { org_id } = at;
-  const found = await many<Token>(
+  const ending = await many<Token>(
     trx,
     `${tokenRows} and (t.user_id = :user_id or t.id in (select keys_held_by(:org_id, :user_id)))
      and (:with_own or t.user_id is distinct from :user_id)
      and t.id = any(array(select id from tokens where org_id = :org_id and ${living})) order by t.id desc`,
     at,
   );
-  const ending = found.map(shown);
   const keepable = ending.filter((one) => one.user_id !== at.user_id).map(({ id }) => id);
   const named = keep_keys.includes(ALL) ? keepable : keep_keys;
   const kept = named.map((name, n) => {
@@ -70,12 +69,12 @@ export async function revokeKeysOf(
 }
 
 /**
- * Revokes the access keys that stand for a person who rises to a role, and that somebody who is
- * below it made: whoever holds such a key would rise with them.
+ * Revokes the access keys that stand for a person who gains permissions, and that somebody who
+ * lacks one of them made: whoever holds such a key would rise with them.
  */
 export async function revokeKeysBelow(
   trx: Db,
-  { org_id, user_id, role }: { org_id: string; user_id: string; role: Role },
+  { org_id, user_id, gained }: { org_id: string; user_id: string; gained: readonly Permission[] },
 ): Promise<Token[]> {
   const made = await many<{ id: string; role: Role | null }>(
     trx,
@@ -86,8 +85,7 @@ export async function revokeKeysBelow(
     { org_id, user_id },
   );
   const isBelow = (maker: Role | null) =>
-    maker !== null &&
-    rolePermissions[role].some((scope) => !rolePermissions[maker].includes(scope));
+    maker !== null && gained.some((scope) => !rolePermissions[maker].includes(scope));
   const ids = made.filter((one) => isBelow(one.role)).map(({ id }) => id);
   await many(trx, 'update tokens set revoked_at = clock_timestamp() where id = any(:ids)', { ids });
   return tokensOf(trx, org_id, ids);
@@ -143,7 +141,6 @@ async function keep(trx: Db, ids: string[], caller: Caller): Promise<void> {
   );
 }
 
-async function tokensOf(trx: Db, org_id: string, ids: string[]): Promise<Token[]> {
-  const rows = `${tokenRows} and t.id = any(:ids) order by t.id desc`;
-  return (await many<Token>(trx, rows, { org_id, ids })).map(shown);
+function tokensOf(trx: Db, org_id: string, ids: string[]): Promise<Token[]> {
+  return many(trx, `${tokenRows} and t.id = any(:ids) order by t.id desc`, { org_id, ids });
 }

@@ -139,6 +139,7 @@ async function verify(batches: Batches, log: Logger, key: Verify): Promise<OrgKe
   // credential.
   if (isRefusedKey(reply))
     throw new AppError('invalid_credential', errorOf(reply).message ?? 'Refused.');
+  if (errorOf(reply).code === 'organization_suspended') throw toError(reply);
   throw refusedCall(log, reply);
 }
 

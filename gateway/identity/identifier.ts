@@ -132,7 +132,7 @@ async function assertion(
   const key_id = claim(kt_key_id, 'kt_key_id');
   const team_id = claim(kt_team_id, 'kt_team_id');
   const key: Partial<Identity> = key_id ? await control_plane.verify({ org_id, key_id }) : {};
-  const { agent_id = null, allowed_models = null } = key;
+  const { agent_id = null, allowed_models = null, rate_limits } = key;
   if (key.user_id != null && key.user_id !== sub) throw foreignKey('user');
   if (key.team_id != null && team_id !== null && key.team_id !== team_id) throw foreignKey('team');
   const identity: Identity = {
@@ -145,6 +145,7 @@ async function assertion(
     team_id: team_id ?? key.team_id ?? null,
     agent_id,
     allowed_models,
+    rate_limits,
   };
   return { identity, until: rememberedUntil(exp * 1_000) };
 }

@@ -7,6 +7,9 @@ export async function identify(call: Addressed): Promise<Identified> {
   return Object.assign(call, { identity: who instanceof Promise ? await who : who });
 }
 
+/** Why a caller who was known a moment ago is not taken any more. */
+const ended: readonly string[] = ['invalid_credential', 'organization_suspended'];
+
 /**
  * Throws if the key was revoked a moment ago: that is what its holder must hear, whatever else is
  * wrong with the request.
@@ -18,7 +21,7 @@ export async function confirmKey({
   try {
     await snapshot.identifier.confirm(ctx.req);
   } catch (error) {
-    if ((error as AppError).code === 'invalid_credential') throw error;
+    if (ended.includes((error as AppError).code)) throw error;
   }
 }
 

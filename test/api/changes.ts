@@ -1,16 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { type Db, one } from '../../domain/sql';
 import type { CallApi, Tenant } from '../support/api';
+import { type Change, changesOfKeys } from './changes-of-keys';
 import { makeRollout, plainConfig, reportGateway, stagedVersion } from './gateways/making';
-
-/** A change through a route of people. */
-export interface Change {
-  body?: object | (() => Promise<object>);
-  /** Makes what the route changes; its id takes the place of the last name in the path. */
-  of?: () => Promise<string>;
-  /** The actions of the audit events, in any order. */
-  actions: string[];
-}
 
 /** Who makes what the changes are about. */
 interface Makers {
@@ -42,6 +34,9 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
     await made('/v1/tokens', { name, token_type: 'access' });
     return name;
   };
+  const newTeam = () => made(`${base}/teams`, { name: unique('T') });
+  const newAgent = () => made(`${base}/agents`, { name: unique('A') });
+  const newOrganization = () => made('/v1/admin/organizations', { name: 'Acme' }, platform);
   const price = () => ({ provider: 'openai', model: unique('model'), input_per_1m: 1 });
   const newPrice = () => made('/v1/admin/model-pricing', price(), platform);
   const cap = {
@@ -93,10 +88,32 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
       actions: ['exchange_rate.created'],
     },
     'post /v1/admin/organizations': { body: { name: 'Acme' }, actions: ['organization.created'] },
+    'post /v1/admin/organizations/:id/suspend': {
+      body: { reason: 'unpaid' },
+      of: newOrganization,
+      actions: ['organization.changed'],
+    },
+    'post /v1/admin/organizations/:id/unsuspend': {
+      of: async () => {
+        const id = await newOrganization();
+        await call('post', `/v1/admin/organizations/${id}/suspend`, { key: platform, body: {} });
+        return id;
+      },
+      actions: ['organization.changed'],
+    },
+    'patch /v1/organizations/:id': {
+      body: async () => ({ name: unique('Org') }),
+      actions: ['organization.changed'],
+    },
     'post /v1/organizations/:id/teams': { body: { name: unique('T') }, actions: ['team.created'] },
     'delete /v1/organizations/:id/teams/:team_id': {
-      of: () => made(`${base}/teams`, { name: unique('T') }),
+      of: newTeam,
       actions: ['team.ended'],
+    },
+    'patch /v1/organizations/:id/teams/:team_id': {
+      body: { name: unique('T') },
+      of: newTeam,
+      actions: ['team.changed'],
     },
     'post /v1/organizations/:id/teams/:team_id/members': {
       body: async () => ({ user_id: await newMember() }),
@@ -113,6 +130,15 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
       actions: ['team_member.ended'],
     },
     'post /v1/organizations/:id/members': { body: { name: 'Ann' }, actions: ['member.created'] },
+    'post /v1/organizations/:id/members/bulk': {
+      body: { members: [{ name: 'Ann', teams: [{ team_id: tenant.team_id }] }] },
+      actions: ['member.created', 'team_member.created'],
+    },
+    'patch /v1/organizations/:id/members/:user_id': {
+      body: { name: 'Ann Other' },
+      of: newMember,
+      actions: ['member.changed'],
+    },
     'put /v1/organizations/:id/members/:user_id': {
       body: { role: 'admin' },
       of: newMember,
@@ -124,15 +150,14 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
       actions: ['agent.created'],
     },
     'delete /v1/organizations/:id/agents/:agent_id': {
-      of: () => made(`${base}/agents`, { name: unique('A') }),
+      of: newAgent,
       actions: ['agent.ended'],
     },
-    'post /v1/tokens': {
-      body: { name: unique('k'), token_type: 'gateway' },
-      actions: ['key.created'],
+    'patch /v1/organizations/:id/agents/:agent_id': {
+      body: { name: unique('A') },
+      of: newAgent,
+      actions: ['agent.changed'],
     },
-    'delete /v1/tokens/:name': { of: newKey, actions: ['key.ended'] },
-    'post /v1/tokens/:name/rotate': { of: newKey, actions: ['key.rotated'] },
     'post /v1/agents/:id/usage-constraints': { body: cap, actions: ['usage_constraint.created'] },
     'put /v1/agents/:id/usage-constraints/:cid': {
       body: { max_value: 2 },
@@ -208,6 +233,7 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
       of: () => destination(db, tenant.org_id),
       actions: ['export_destination.ended'],
     },
+    ...changesOfKeys({ call, tenant }, newKey),
   };
 }
 
