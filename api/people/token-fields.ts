@@ -33,3 +33,14 @@ export function requireFuture(expires_at: Date | null | undefined): void {
   if (!expires_at || expires_at.getTime() > Date.now()) return;
   throw new AppError('invalid_field', 'expires_at must be in the future.', { param: 'expires_at' });
 }
+
+/** Refuses (422) a window without a budget. */
+export function requireBudget(
+  window: string | null | undefined,
+  max_budget_nanos: bigint | null,
+): void {
+  if (!window || window === 'life' || max_budget_nanos !== null) return;
+  throw new AppError('invalid_field', 'budget_window needs a max_budget.', {
+    param: 'budget_window',
+  });
+}

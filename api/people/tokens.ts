@@ -18,6 +18,7 @@ import {
   budgetWindow,
   keyName,
   ownLimits,
+  requireBudget,
   requireFuture,
   status,
 } from './token-fields';
@@ -162,14 +163,6 @@ async function issue({ db, principal }: Ctx, input: z.infer<typeof newToken>) {
   const window = input.budget_window;
   await budgets.setOfKey(db, { org_id, key_id: made.id }, { max_budget_nanos, window });
   return { ...(await tokens.find(db, org_id, made.name)), key: made.key };
-}
-
-/** Refuses (422) a window without a budget. */
-function requireBudget(window: string | null | undefined, max_budget_nanos: bigint | null): void {
-  if (!window || window === 'life' || max_budget_nanos !== null) return;
-  throw new AppError('invalid_field', 'budget_window needs a max_budget.', {
-    param: 'budget_window',
-  });
 }
 
 async function list({ db, principal }: Ctx, input: z.infer<typeof listQuery>) {
