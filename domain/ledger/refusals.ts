@@ -1,5 +1,4 @@
 import { AppError, type ErrorCode, type ErrorDetails, tooMany } from '../errors';
-import { decimalText } from '../money';
 import type { NamedId, PricedModel, Warning } from './calls';
 
 /** The columns of an answer from which `words` makes its text. */
@@ -173,6 +172,8 @@ export function words(
   asked?: PricedModel,
 ): string | undefined {
   if (code === 'model_not_priced' && param === 'model' && asked) return noPrice(asked);
+  if (code === 'insufficient_balance' && cost_ticket?.cause === 'budget')
+    return 'A budget has no room for the estimated cost. Ask for the approval of the cost ticket, which raises it once, or for a larger budget.';
   if (code === 'ticket_denied' && cost_ticket?.note)
     return `This cost ticket was denied: ${cost_ticket.note}`;
   return undefined;
@@ -198,38 +199,6 @@ export function openTicketsExceeded({ param, resets_at }: RefusedReserve): AppEr
     'open_tickets_exceeded',
     `No wallet covers the estimated cost, and this ${whose} has ${limit} cost tickets open, which is as many as one ${whose} may have. Top up, or let somebody approve or deny some of them.`,
     { limit, resets_at: resets_at ?? new Date(), ...(param ? { param } : {}) },
-  );
-}
-
-/** The budget that refuses a hold. Amounts are decimal text of nanos. */
-export interface RefusingBudget {
-  id: string;
-  owner_type: 'key' | 'user' | 'team' | 'organization';
-  owner_id: string;
-  window: 'hour' | 'day' | 'week' | 'month' | 'life';
-  limit_nanos: string;
-  used_nanos: string;
-  missing_nanos: string;
-  resets_at: string | null;
-  currency: string;
-}
-
-const owners = {
-  key: 'this key',
-  user: 'this person',
-  team: 'this team',
-  organization: 'this organization',
-};
-
-/** The refusal (403) of a hold that a budget does not allow. */
-export function budgetExceeded({ currency, ...budget }: RefusingBudget): AppError {
-  const { id, owner_type, window, resets_at } = budget;
-  const [limit, used] = [budget.limit_nanos, budget.used_nanos].map((n) => decimalText(BigInt(n)));
-  const when = resets_at === null ? '' : ` Repeat it after ${resets_at}, or ask`;
-  return new AppError(
-    'key_budget_exceeded',
-    `The budget of ${owners[owner_type]} (${id}) allows ${limit} ${currency} ${window === 'life' ? 'in all' : `a ${window}`}, of which ${used} are used or held: that does not cover the estimated cost.${when || ' Ask'} for a larger one.`,
-    { extra: { budget } },
   );
 }
 

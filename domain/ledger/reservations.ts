@@ -1,6 +1,7 @@
 import { AppError } from '../errors';
 import { type Db, many, maybe, prepared } from '../sql';
 import type { TraceMembers } from '../trace';
+import { budgetExceeded, type RefusingBudget } from './budget-refusals';
 import type {
   BudgetWarning,
   Extension,
@@ -14,11 +15,9 @@ import type {
   Warning,
 } from './calls';
 import {
-  budgetExceeded,
   capExceeded,
   isBeyondTickets,
   openTicketsExceeded,
-  type RefusingBudget,
   type RefusingCap,
   refusals,
   unknownId,

@@ -194,3 +194,38 @@ test('max_budget of a key with a window; one without answers as before', async (
   ] as const)
     expect(refusal(await make(more))).toMatchObject({ status: 422, param });
 });
+
+test('PATCH of a key changes budget and window, and what is counted stays counted', async () => {
+  const name = randomUUID();
+  const made = await post(
+    '/v1/tokens',
+    { name, token_type: 'gateway', max_budget: 0.0001 },
+    tenant.owner_key,
+  );
+  const body = { ...reserveBody(tenant.org_id, 60), request_body_hash: bodyHash() };
+  const held = await post(
+    '/v1/gateway/wallets/reserve',
+    { ...body, key_id: made.body.id },
+    world.machine,
+  );
+  expect(held.status).toBe(200);
+  const change = async (more: object) =>
+    (await world.call('patch', `/v1/tokens/${name}`, { key: tenant.owner_key, body: more })).body;
+  expect(await change({ budget_window: 'month' })).toMatchObject({
+    max_budget: 0.0001,
+    budget_window: 'month',
+    budget_used: 0.00006,
+  });
+  expect(await change({ max_budget: 0.0002 })).toMatchObject({
+    max_budget: 0.0002,
+    budget_window: 'month',
+    budget_used: 0.00006,
+  });
+  expect(await change({ budget_window: 'life' })).toMatchObject({
+    max_budget: 0.0002,
+    budget_window: null,
+    budget_used: null,
+  });
+  const none = await change({ max_budget: null });
+  expect([none.max_budget, none.budget_window]).toEqual([null, null]);
+});
