@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Extension, Reservation, Settlement, Warning } from '../../domain/ledger/calls';
-import type { KeyOwner } from '../../domain/people/identity';
+import type { KeyOwner, Person } from '../../domain/people/identity';
 import type { Wire } from '../../runtime/wire';
 import type { Members } from '../http/fields';
 import { id, money, time } from './shared';
@@ -111,3 +111,9 @@ export const keyOwner = z.strictObject({
   allowed_models: z.array(z.string()).nullable(),
   expires_at: time.nullable(),
 } satisfies Members<Wire<KeyOwner>>);
+
+export const person = z.strictObject({
+  user_id: id,
+  org_id: id,
+  key: keyOwner.nullable(),
+} satisfies Members<Wire<Person>>);

@@ -165,7 +165,8 @@ async function authenticate(http: Context, { db, keys, jwt }: Sources): Promise<
   return principalOf(token);
 }
 
-function bearerOf(http: Context): string | undefined {
+/** The bearer of a request, of whatever form. */
+export function bearerOf(http: Context): string | undefined {
   return /^Bearer\s+(\S+)$/i.exec(http.get('authorization'))?.[1];
 }
 

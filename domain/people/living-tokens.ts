@@ -9,6 +9,7 @@ export interface LivingToken {
   secret_id: string;
   org_id: string | null;
   token_type: TokenType;
+  purpose: 'key' | 'session';
   scopes: Permission[];
   user_id: string | null;
   team_id: string | null;
@@ -36,14 +37,18 @@ export async function findLiving(
   const found = await prepared<FoundToken>(
     db,
     'living_tokens',
-    `select s.hash, t.id, s.id as secret_id, t.org_id, t.token_type, t.scopes, t.user_id, t.team_id, t.agent_id,
+    `select s.hash, t.id, s.id as secret_id, t.org_id, t.token_type, t.purpose,
+       case when t.purpose = 'key' or t.made_with is null then t.scopes
+         else array(select c from unnest(t.scopes) as c where c = any((select k.scopes from tokens k where k.id = t.made_with)::text[]))
+       end as scopes, t.user_id, t.team_id, t.agent_id,
        t.allowed_models, least(t.expires_at, s.expires_at) as expires_at, m.role,
        coalesce(t.last_used_at < clock_timestamp() - interval '1 minute', true) as is_unnoted
      from token_secrets s
      join tokens t on t.id = s.token_id
      left join memberships m on m.org_id = t.org_id and m.user_id = t.user_id
      where s.hash = any(:hashes) and t.revoked_at is null
-       and coalesce(t.expires_at > clock_timestamp(), true) and coalesce(s.expires_at > clock_timestamp(), true)`,
+       and coalesce(t.expires_at > clock_timestamp(), true) and coalesce(s.expires_at > clock_timestamp(), true)
+       and (t.purpose = 'key' or session_lives(t))`,
     { hashes },
   );
   for (const { id, is_unnoted } of found) if (is_unnoted) await touch(db, id);

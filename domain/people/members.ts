@@ -106,7 +106,7 @@ export async function setRole(
   if (role !== 'owner') await requireAnotherOwner(trx, subject);
   await many(
     trx,
-    'update memberships set role = :role where org_id = :org_id and user_id = :user_id and archived_at is null',
+    'update memberships set role = :role, granted_by = null where org_id = :org_id and user_id = :user_id and archived_at is null',
     { org_id, user_id, role },
   );
   const isLess = rolePermissions[before.role].some((one) => !rolePermissions[role].includes(one));
@@ -151,6 +151,17 @@ export function ofIdentity(
      where u.issuer = :issuer and u.subject = :subject order by m.created_at, m.org_id`,
     person,
   );
+}
+
+/** The organizations that a person is a member of, oldest membership first. */
+export async function organizationsOf(db: Db, user_id: string): Promise<string[]> {
+  const rows = await many<{ org_id: string }>(
+    db,
+    `select m.org_id from memberships m join organizations o on o.id = m.org_id and o.archived_at is null
+     where m.user_id = :user_id and m.archived_at is null order by m.created_at, m.org_id`,
+    { user_id },
+  );
+  return rows.map(({ org_id }) => org_id);
 }
 
 /**

@@ -44,14 +44,14 @@ export interface NewToken {
 /** So many keys of one organization may live at one time: lists and counts of them stay short. */
 const LIVING_MAX = 10_000;
 
-/** The tokens of an organization; more conditions may follow. */
+/** The keys of an organization, without sessions; more conditions may follow. */
 export const tokenRows = `
   select t.id, t.name, t.token_type, s.prefix, t.scopes, t.allowed_models, t.user_id, t.team_id, t.agent_id, t.max_budget_nanos,
     t.spent_nanos, t.created_by, t.created_at, t.expires_at, t.last_used_at,
     case when t.revoked_at is not null then 'revoked' when t.expires_at <= clock_timestamp() then 'expired' else 'active' end as status
   from tokens t
   join lateral (select prefix from token_secrets where token_id = t.id order by created_at desc, id desc limit 1) s on true
-  where t.org_id is not distinct from :org_id`;
+  where t.org_id is not distinct from :org_id and t.purpose = 'key'`;
 
 /**
  * Issues a key. Its value is in this answer and nowhere else. A name is free again once its key
@@ -92,7 +92,7 @@ export function issue(db: Db, token: NewToken, caller?: Caller): Promise<Token &
 async function requireRoom(trx: Db, org_id: string | null): Promise<void> {
   const beyond = await maybe(
     trx,
-    `select 1 from tokens where org_id = :org_id and revoked_at is null and coalesce(expires_at > clock_timestamp(), true)
+    `select 1 from tokens where org_id = :org_id and purpose = 'key' and revoked_at is null and coalesce(expires_at > clock_timestamp(), true)
      offset :living_max - 1 limit 1`,
     { org_id, living_max: LIVING_MAX },
   );
@@ -174,7 +174,8 @@ export function rotate(
   });
 }
 
-async function addSecret(trx: Db, token_id: string, type: TokenType): Promise<string> {
+/** Gives a token a new value, which is shown in this answer only. */
+export async function addSecret(trx: Db, token_id: string, type: TokenType): Promise<string> {
   const key = await newKey(type);
   await many(
     trx,

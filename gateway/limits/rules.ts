@@ -7,7 +7,7 @@ import {
 } from '../../domain/rate-limits';
 import { type LimitSettings, storeUrl } from '../config/limits';
 import type { FirewallSettings } from '../config/policies';
-import { createNetworks, type Networks } from '../wire/networks';
+import { createNetworks, type Networks } from '../../runtime/networks';
 import type { Rule } from './buckets';
 import { packRules } from './pack-rules';
 import type { StoreSettings } from './store-client';

@@ -1,4 +1,5 @@
 import { AppError, isAppError } from '../../domain/errors';
+import { notTheirKey } from '../identity/assertion';
 import type { Addressed, Begun, Identified } from '../call/call';
 
 /** The stage that says who calls, before anything else of the request is looked at. */
@@ -18,7 +19,8 @@ export async function confirmKey({
   try {
     await snapshot.identifier.confirm(ctx.req);
   } catch (error) {
-    if ((error as AppError).code === 'invalid_credential') throw error;
+    const { code } = error as AppError;
+    if (code === 'invalid_credential' || code === 'permission_denied') throw error;
   }
 }
 
@@ -35,6 +37,8 @@ const claims = new Map([
 export function strangerIn({ identity }: Identified, error: unknown): unknown {
   if (identity.proof !== 'signed_assertion') return error;
   if (!isAppError(error)) return error;
+  // The assertion itself is good; what has ended is the key that it names.
+  if (error.code === 'invalid_credential' && identity.key_id !== null) return notTheirKey();
   if (error.code === 'not_team_member')
     return new AppError(
       'not_team_member',

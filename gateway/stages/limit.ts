@@ -3,7 +3,7 @@ import type { Addressed, Begun, Call, Estimated, Gateway, Limited } from '../cal
 import type { ClientSide } from '../call/client-side';
 import type { EventContent } from '../control-plane/events';
 import { encodingOf } from '../counting/tokenizer';
-import { addressOf } from '../limits/address';
+import { addressOf } from '../../runtime/client-address';
 import type { Decision } from '../limits/decision';
 import { type CountedAddress, uncounted } from '../limits/engine';
 import { answerLimit, refusal, setLimitHeaders } from './limit-answers';
