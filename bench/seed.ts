@@ -5,6 +5,7 @@ import * as constraints from '../domain/ledger/constraints';
 import { newKey, type TokenType } from '../domain/people/keys';
 import * as members from '../domain/people/members';
 import * as organizations from '../domain/people/organizations';
+import * as teams from '../domain/people/teams';
 import { openDatabase } from '../runtime/database';
 
 /**
@@ -16,7 +17,7 @@ export async function seedKeys(url: string, org_id: string, name = 'first', ever
   const person = { name: `Member ${name}`, role: 'member' as const };
   const { user_id } = await members.add(db, org_id, person, true);
   const { id: team_id } = await organizations.createTeam(db, org_id, `Team ${name}`);
-  await members.addToTeam(db, { org_id, team_id, user_id });
+  await teams.add(db, { org_id, team_id, user_id });
   const owner = { org_id, user_id, team_id };
   const bounds = everything
     ? { agent_id: await cappedAgent(db, org_id), max_budget_nanos: String(10n ** 18n) }

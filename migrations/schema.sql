@@ -75,8 +75,12 @@ create table team_members (
   team_id text not null references teams,
   user_id text not null references users,
   created_at timestamptz not null default clock_timestamp(),
+  -- An admin spends the team's money on its members. Given by org:members.
+  role text not null default 'member' check (role in ('member', 'admin')),
   constraint team_members_pkey primary key (team_id, user_id)
 );
+-- Which teams somebody leads is asked for whatever they do without a permission of their own.
+create index team_members_admin on team_members (user_id) where role = 'admin';
 create index team_members_user on team_members (user_id);
 
 create table agents (
@@ -4990,7 +4994,8 @@ $$;
 
 -- Writes the audit event of a row: `<noun>.<verb>`, with the members that were changed. Arguments:
 -- the noun, and the column that names the object, if there are several. A row that ends (archived,
--- revoked, retired) is its noun's end, not a change.
+-- revoked, retired) is its noun's end, not a change. A role that was changed in a team says in
+-- which.
 create function record_change() returns trigger language plpgsql as $$
 declare
   v_old jsonb := case when tg_op <> 'INSERT' then to_jsonb(old) end;
@@ -5018,6 +5023,8 @@ begin
   if tg_table_name = 'memberships' and v_verb = 'created' then
     v_after := v_after || (select jsonb_build_object('name', u.name, 'email', u.email, 'issuer', u.issuer, 'subject', u.subject)
       from users u where u.id = new.user_id);
+  elsif tg_table_name = 'team_members' and v_verb = 'changed' then
+    v_after := v_after || jsonb_build_object('team_id', new.team_id);
   end if;
   perform write_audit_event(
     case tg_table_name

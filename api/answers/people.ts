@@ -15,7 +15,11 @@ export const member = z.strictObject({
   created_at: time,
 });
 
-export const teamMember = z.strictObject({ team_id: id, user_id: id });
+export const teamMember = z.strictObject({
+  team_id: id,
+  user_id: id,
+  role: z.enum(['member', 'admin']).describe("admin: may spend the team's money on its members."),
+});
 
 const tokenFields = {
   id,

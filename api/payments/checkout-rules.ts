@@ -5,8 +5,8 @@ import { decimalText } from '../../domain/money';
 import { getConfig, type PlatformConfig, usableProviders } from '../../domain/payments/config';
 import { minimumNanos, type ProviderName, stepNanos } from '../../domain/payments/currencies';
 import { getOrgSettings } from '../../domain/payments/settings';
-import * as members from '../../domain/people/members';
 import { isPlatformAdmin } from '../../domain/people/rights';
+import * as teams from '../../domain/people/teams';
 import type { Db } from '../../domain/sql';
 import type { Principal } from '../http/access';
 import { allowedReturn } from './return-urls';
@@ -82,7 +82,7 @@ async function targetOf(
       param: 'target_wallet_owner_id',
     });
   const { user_id } = principal;
-  if (!mayBill && !(await members.isInTeam(db, { org_id, team_id: owner_id, user_id })))
+  if (!mayBill && !(await teams.includes(db, { org_id, team_id: owner_id, user_id })))
     throw notAllowed('You can top up the wallets of your own teams only.');
   return { owner_type, owner_id };
 }

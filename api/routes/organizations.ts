@@ -1,7 +1,8 @@
 import { z } from 'zod';
-import * as members from '../../domain/people/members';
 import * as organizations from '../../domain/people/organizations';
 import * as rights from '../../domain/people/rights';
+import { requireOther } from '../../domain/people/team-rights';
+import * as teams from '../../domain/people/teams';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
 import { actingOrg, member, permission, platformAdmin } from '../http/access';
@@ -13,6 +14,13 @@ const listed = z.strictObject({ id, ...page });
 const named = z.strictObject({ id, name });
 const oneTeam = z.strictObject({ id, team_id: id });
 const teamMember = z.strictObject({ id, team_id: id, user_id: id });
+const teamRole = z
+  .enum(['member', 'admin'])
+  .describe(
+    "What the person is in this team. An admin may allocate its money to its members, decide on its members' tickets and see what it spends.",
+  );
+const newTeamMember = teamMember.extend({ role: teamRole.optional() });
+const changedTeamMember = teamMember.extend({ role: teamRole });
 
 const managing = permission('org:members');
 const root = '/v1/organizations/:id';
@@ -82,11 +90,21 @@ export const organizationRoutes = [
     method: 'post',
     path: teamMembers,
     access: managing,
-    input: teamMember,
+    input: newTeamMember,
     handler: addTeamMember,
     is_recorded: true,
-    summary: 'Take a member into a team.',
+    summary: 'Take a member into a team, as member or as its admin.',
     status: 201,
+    answer: answers.teamMember,
+  }),
+  route({
+    method: 'put',
+    path: `${teamMembers}/:user_id`,
+    access: managing,
+    input: changedTeamMember,
+    handler: setTeamRole,
+    is_recorded: true,
+    summary: 'Make a member of a team its admin, or its admin a member.',
     answer: answers.teamMember,
   }),
   route({
@@ -138,12 +156,24 @@ async function archiveTeam(
   await organizations.archiveTeam(db, acting, team_id);
 }
 
-async function addTeamMember({ db, principal }: Ctx, input: z.infer<typeof teamMember>) {
-  const org_id = await actingOrg(db, principal, input.id);
-  await rights.lock(db, org_id, principal, 'org:members');
-  const { team_id, user_id } = input;
-  await members.addToTeam(db, { org_id, team_id, user_id });
-  return { team_id, user_id };
+async function addTeamMember(
+  { db, principal }: Ctx,
+  { id: named_id, team_id, user_id, role }: z.infer<typeof newTeamMember>,
+) {
+  const org_id = await actingOrg(db, principal, named_id);
+  const caller = await rights.lock(db, org_id, principal, 'org:members');
+  if (role === 'admin') requireOther(caller, user_id);
+  return teams.add(db, { org_id, team_id, user_id }, role);
+}
+
+async function setTeamRole(
+  { db, principal }: Ctx,
+  { id: named_id, team_id, user_id, role }: z.infer<typeof changedTeamMember>,
+) {
+  const org_id = await actingOrg(db, principal, named_id);
+  const caller = await rights.lock(db, org_id, principal, 'org:members');
+  if (role === 'admin') requireOther(caller, user_id);
+  return teams.setRole(db, { org_id, team_id, user_id }, role);
 }
 
 async function removeTeamMember(
@@ -152,5 +182,5 @@ async function removeTeamMember(
 ) {
   const org_id = await actingOrg(db, principal, named_id);
   await rights.lock(db, org_id, principal, 'org:members');
-  return members.removeFromTeam(db, { org_id, team_id, user_id });
+  return teams.remove(db, { org_id, team_id, user_id });
 }

@@ -1,8 +1,8 @@
 import { type Db, many, maybe } from '../sql';
 import type { GroupGrant, Issuer } from './issuers';
 import { revokeKeysBelow, revokeKeysOf } from './makers';
-import { removeFromTeam } from './members';
 import { type Role, rolePermissions } from './roles';
+import * as teams from './teams';
 
 // What the groups of an identity provider give a person, applied anew at each sign-in. What people
 // gave by hand is never touched, and no group makes or unmakes an owner.
@@ -59,7 +59,7 @@ async function applyTeams(
     { ...subject, issuer_id },
   );
   for (const { team_id } of given)
-    if (!wanted.has(team_id)) await removeFromTeam(trx, { ...subject, team_id });
+    if (!wanted.has(team_id)) await teams.remove(trx, { ...subject, team_id });
 }
 
 async function applyRole(

@@ -1,7 +1,7 @@
 import { AppError } from '../errors';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
-import { type EndedKeys, revokeKeysBelow, revokeKeysOf, revokeTeamKeys } from './makers';
+import { type EndedKeys, revokeKeysBelow, revokeKeysOf } from './makers';
 import { unique } from './organizations';
 import { type Caller, requireRank, requireScopes } from './rights';
 import { type Role, rolePermissions } from './roles';
@@ -191,40 +191,6 @@ export async function remove(
   return revokeKeysOf(trx, { ...subject, with_own: true }, { caller, keep_keys });
 }
 
-/** Takes a member into a team. The organization is locked, so that neither ends meanwhile. */
-export async function addToTeam(
-  trx: Db,
-  { org_id, team_id, user_id }: { org_id: string; team_id: string; user_id: string },
-): Promise<void> {
-  await one(
-    trx,
-    'select 1 from teams where id = :team_id and org_id = :org_id and archived_at is null',
-    { org_id, team_id },
-    'No team',
-  );
-  await get(trx, org_id, user_id);
-  await many(
-    trx,
-    'insert into team_members (team_id, user_id) values (:team_id, :user_id) on conflict do nothing',
-    { team_id, user_id },
-  );
-}
-
-/** Takes a person out of a team, and ends the keys that were for this person in this team. */
-export async function removeFromTeam(
-  trx: Db,
-  at: { org_id: string; team_id: string; user_id: string },
-): Promise<Pick<EndedKeys, 'revoked_keys'>> {
-  await one(
-    trx,
-    `delete from team_members m using teams t
-     where t.id = m.team_id and t.org_id = :org_id and m.team_id = :team_id and m.user_id = :user_id returning m.user_id`,
-    at,
-    'No member of this team',
-  );
-  return revokeTeamKeys(trx, at);
-}
-
 /** People of one organization are told apart by their e-mail addresses. */
 async function requireOwnEmail(trx: Db, subject: Subject): Promise<void> {
   const other = await maybe(
@@ -261,18 +227,4 @@ async function createUser(
     ),
   );
   return made.id;
-}
-
-/** True if the person is in this team of the organization. */
-export async function isInTeam(
-  db: Db,
-  at: { org_id: string; team_id: string; user_id: string | null },
-): Promise<boolean> {
-  const row = await maybe(
-    db,
-    `select 1 from team_members m join teams t on t.id = m.team_id
-     where m.team_id = :team_id and m.user_id = :user_id and t.org_id = :org_id`,
-    at,
-  );
-  return row !== undefined;
 }

@@ -74,11 +74,23 @@ export async function lock<Given extends Caller>(
   caller: Given,
   needed: Permission,
 ): Promise<Given> {
-  await many(trx, 'select from lock_organization(:org_id)', { org_id });
-  const now = { ...caller, scopes: await scopesNow(trx, org_id, caller) };
+  const now = await lockAsNow(trx, org_id, caller);
   if (missingScope(now, [needed]) !== undefined)
     throw new AppError('permission_denied', `This needs the permission ${needed}.`);
   return now;
+}
+
+/**
+ * Takes the organization's one lock; the caller with what they may by now. Throws if their key has
+ * ended, or they have left.
+ */
+export async function lockAsNow<Given extends Caller>(
+  trx: Db,
+  org_id: string,
+  caller: Given,
+): Promise<Given> {
+  await many(trx, 'select from lock_organization(:org_id)', { org_id });
+  return { ...caller, scopes: await scopesNow(trx, org_id, caller) };
 }
 
 async function scopesNow(trx: Db, org_id: string, caller: Caller): Promise<Permission[]> {

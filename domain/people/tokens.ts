@@ -5,6 +5,7 @@ import { type Db, many, maybe, one } from '../sql';
 import { newKey, type TokenType } from './keys';
 import { type Caller, requireMaker, requirePerson, requireRank } from './rights';
 import { type Permission, type Role, rolePermissions } from './roles';
+import { requireInTeam } from './team-rights';
 
 /** A token as people see it: everything but its secret. */
 export interface Token {
@@ -213,7 +214,7 @@ async function checkOwners(trx: Db, token: NewToken, caller?: Caller): Promise<v
     throw new AppError('invalid_field', `The role ${user?.role} does not carry ${excess}.`, {
       param: 'scopes',
     });
-  if (user_id !== null && team_id !== null) await requireTeamMember(trx, team_id, user_id);
+  if (user_id !== null && team_id !== null) await requireInTeam(trx, { team_id, user_id });
   if (caller === undefined || org_id === null) return;
   requirePerson(caller, token);
   // Whoever holds an access key for a person is that person on the routes of members.
@@ -223,20 +224,6 @@ async function checkOwners(trx: Db, token: NewToken, caller?: Caller): Promise<v
       action: 'have a key that stands for them',
       param: 'user_id',
     });
-}
-
-async function requireTeamMember(trx: Db, team_id: string, user_id: string): Promise<void> {
-  const found = await maybe(
-    trx,
-    'select 1 from team_members where team_id = :team_id and user_id = :user_id for share',
-    { team_id, user_id },
-  );
-  if (found === undefined)
-    throw new AppError(
-      'invalid_field',
-      'This person is not in this team. Take them in first, or leave out user_id or team_id.',
-      { param: 'team_id' },
-    );
 }
 
 // Also if the caller is that person: somebody else may hold the key that they call with.

@@ -4,6 +4,7 @@ import * as pricing from '../../domain/ledger/pricing';
 import * as wallets from '../../domain/ledger/wallets';
 import * as members from '../../domain/people/members';
 import * as organizations from '../../domain/people/organizations';
+import * as teams from '../../domain/people/teams';
 import * as tokens from '../../domain/people/tokens';
 import { type Db, maybe } from '../../domain/sql';
 import { replaceFile } from '../processes/data-directory';
@@ -192,7 +193,7 @@ async function seedOrganization(trx: Db): Promise<Seeded> {
   });
   const member = await members.add(trx, org_id, { name: 'Mo Member', role: 'member' });
   const team = await organizations.createTeam(trx, org_id, 'Research');
-  await members.addToTeam(trx, { org_id, team_id: team.id, user_id: member.user_id });
+  await teams.add(trx, { org_id, team_id: team.id, user_id: member.user_id });
   const savings = await organizations.createTeam(trx, org_id, SAVINGS);
   const agent = await organizations.createAgent(trx, org_id, 'assistant');
   const wallet = await wallets.ensure(trx, org_id, { owner_type: 'organization' });

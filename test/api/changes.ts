@@ -97,6 +97,11 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
       of: async () => tenant.team_id,
       actions: ['team_member.created'],
     },
+    'put /v1/organizations/:id/teams/:team_id/members/:user_id': {
+      body: { role: 'admin' },
+      of: newTeamMember,
+      actions: ['team_member.changed'],
+    },
     'delete /v1/organizations/:id/teams/:team_id/members/:user_id': {
       of: newTeamMember,
       actions: ['team_member.ended'],

@@ -51,6 +51,7 @@ export const rows = read(`
   post /v1/organizations/:id/teams                              401 401 403 201 403 201 404 201 403 401 401
   delete /v1/organizations/:id/teams/:team_id                   401 401 403 200 403 200 404 200 403 401 401
   post /v1/organizations/:id/teams/:team_id/members             401 401 403 201 403 201 404 201 403 401 401
+  put /v1/organizations/:id/teams/:team_id/members/:user_id     401 401 403 200 403 200 404 200 403 401 401
   delete /v1/organizations/:id/teams/:team_id/members/:user_id  401 401 403 200 403 200 404 200 403 401 401
   get /v1/organizations/:id/members                             401 401 200 200 200 200 404 200 403 401 401
   post /v1/organizations/:id/members                            401 401 403 201 403 201 404 201 403 401 401

@@ -11,6 +11,7 @@ import { audit } from '../../domain/ledger/audit';
 import * as members from '../../domain/people/members';
 import * as organizations from '../../domain/people/organizations';
 import { type Role, rolePermissions } from '../../domain/people/roles';
+import * as teams from '../../domain/people/teams';
 import { createSecrets } from '../../domain/secrets';
 import type { Db } from '../../domain/sql';
 import { listen } from '../../runtime/listen';
@@ -154,7 +155,7 @@ export async function makeTenant(db: Db, currency = 'USD'): Promise<Tenant> {
   const person = { name: `Member ${tag}`, role: 'member' as const };
   const { user_id: member_id } = await members.add(db, org_id, person, true);
   const { id: team_id } = await organizations.createTeam(db, org_id, `Team ${tag}`);
-  await members.addToTeam(db, { org_id, team_id, user_id: member_id });
+  await teams.add(db, { org_id, team_id, user_id: member_id });
   const { id: agent_id } = await organizations.createAgent(db, org_id, `Agent ${tag}`);
   const [wallet] = await db('wallets').where({ org_id, owner_type: 'organization' }).select('id');
   return {

@@ -1,5 +1,6 @@
 import * as members from '../../../domain/people/members';
 import * as organizations from '../../../domain/people/organizations';
+import * as teams from '../../../domain/people/teams';
 import type { Db } from '../../../domain/sql';
 import { type Answer, type CallApi, makeTenant, startApi, type Tenant } from '../../support/api';
 import { makeKey } from '../../support/keys';
@@ -85,7 +86,7 @@ test('the effective wallet is the first of user, team, organization with a posit
 test('with several teams and none named, the team is skipped', async () => {
   const tenant = await funded(10);
   const second = await organizations.createTeam(db, tenant.org_id, 'Second');
-  await members.addToTeam(db, {
+  await teams.add(db, {
     org_id: tenant.org_id,
     team_id: second.id,
     user_id: tenant.member_id,

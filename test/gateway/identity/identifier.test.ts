@@ -3,6 +3,7 @@ import { createServer, type Server } from 'node:http';
 import { type CryptoKey, exportJWK, generateKeyPair, SignJWT } from 'jose';
 import * as members from '../../../domain/people/members';
 import * as organizations from '../../../domain/people/organizations';
+import * as teams from '../../../domain/people/teams';
 import { many } from '../../../domain/sql';
 import { adopt } from '../../../gateway/adopt';
 import { openSnapshot } from '../../../gateway/call/snapshot';
@@ -188,7 +189,7 @@ test("an assertion that names a team of others is 403 not_team_member by its cla
     code: 'not_team_member',
     param: 'kt_team_id',
   });
-  await members.addToTeam(db, { org_id, team_id, user_id });
+  await teams.add(db, { org_id, team_id, user_id });
   expect((await ask()).status).toBe(200);
   expect(await lastPayer()).toMatchObject({ user_id, team_id });
 });

@@ -1,0 +1,102 @@
+import { AppError } from '../errors';
+import { type Db, many, maybe, one } from '../sql';
+import { type EndedKeys, revokeTeamKeys } from './makers';
+import * as members from './members';
+
+// Who is in a team, and as what.
+
+/** An admin of a team may spend its money on its members; a member draws on it by their calls. */
+export type TeamRole = 'member' | 'admin';
+
+/** A person in a team. */
+export interface TeamMember {
+  team_id: string;
+  user_id: string;
+  role: TeamRole;
+}
+
+/** A person and a team of one organization. */
+interface Place {
+  org_id: string;
+  team_id: string;
+  user_id: string;
+}
+
+/**
+ * Takes a member into a team. The organization is locked, so that neither ends meanwhile. Whoever
+ * is in it already stays as they are; 409 `already_exists` if another role is asked for.
+ */
+export async function add(trx: Db, at: Place, role?: TeamRole): Promise<TeamMember> {
+  const { org_id, team_id, user_id } = at;
+  await requireTeam(trx, at);
+  await members.get(trx, org_id, user_id);
+  await many(
+    trx,
+    `insert into team_members (team_id, user_id, role) values (:team_id, :user_id, :role) on conflict do nothing`,
+    { team_id, user_id, role: role ?? 'member' },
+  );
+  const found = await get(trx, at);
+  if (role === undefined || found.role === role) return found;
+  throw new AppError(
+    'already_exists',
+    `This person is in this team already, as ${found.role}. Change that: PUT .../teams/{team_id}/members/{user_id}.`,
+    { param: 'role' },
+  );
+}
+
+/** A person in a team of the organization; `not_found` if they are not in it. */
+export function get(db: Db, at: Place): Promise<TeamMember> {
+  return one<TeamMember>(
+    db,
+    `select m.team_id, m.user_id, m.role from team_members m join teams t on t.id = m.team_id
+     where m.team_id = :team_id and m.user_id = :user_id and t.org_id = :org_id and t.archived_at is null`,
+    { ...at },
+    'No member of this team',
+  );
+}
+
+/** Gives somebody another role in a team. The organization is locked. */
+export async function setRole(trx: Db, at: Place, role: TeamRole): Promise<TeamMember> {
+  await get(trx, at);
+  await many(
+    trx,
+    'update team_members set role = :role, granted_by = null where team_id = :team_id and user_id = :user_id',
+    { team_id: at.team_id, user_id: at.user_id, role },
+  );
+  return get(trx, at);
+}
+
+/** Takes a person out of a team, and ends the keys that were for this person in this team. */
+export async function remove(trx: Db, at: Place): Promise<Pick<EndedKeys, 'revoked_keys'>> {
+  await one(
+    trx,
+    `delete from team_members m using teams t
+     where t.id = m.team_id and t.org_id = :org_id and m.team_id = :team_id and m.user_id = :user_id returning m.user_id`,
+    { ...at },
+    'No member of this team',
+  );
+  return revokeTeamKeys(trx, at);
+}
+
+/** True if the person is in this team of the organization. */
+export async function includes(
+  db: Db,
+  at: Omit<Place, 'user_id'> & { user_id: string | null },
+): Promise<boolean> {
+  const row = await maybe(
+    db,
+    `select 1 from team_members m join teams t on t.id = m.team_id
+     where m.team_id = :team_id and m.user_id = :user_id and t.org_id = :org_id`,
+    at,
+  );
+  return row !== undefined;
+}
+
+async function requireTeam(trx: Db, { org_id, team_id }: Place): Promise<void> {
+  await one(
+    trx,
+    'select 1 from teams where id = :team_id and org_id = :org_id and archived_at is null',
+    { org_id, team_id },
+    'No team',
+  );
+}
