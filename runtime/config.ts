@@ -178,6 +178,7 @@ const variables = {
     SANDBOX_PAYMENT_B_PORT: chosen_port,
     SANDBOX_SHOP_PORT: chosen_port,
     SANDBOX_MCP_PORT: chosen_port,
+    SANDBOX_IDENTITY_PORT: chosen_port,
     API_PORT: chosen_port,
     API_HOST: product_host,
     GATEWAY_PORT: chosen_port,

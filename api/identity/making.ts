@@ -1,7 +1,7 @@
 import { decodeJwt } from 'jose';
 import { z } from 'zod';
 import * as auditEvents from '../../domain/audit-events';
-import { AppError, tooMany } from '../../domain/errors';
+import { AppError, isAppError, tooMany } from '../../domain/errors';
 import * as issuers from '../../domain/people/issuers';
 import * as members from '../../domain/people/members';
 import { use } from '../../domain/people/one-time-codes';
@@ -52,14 +52,19 @@ function oneWay(given: Record<string, unknown>, check: z.RefinementCtx): void {
   const [way, second] = ways.filter((one) => given[one] !== undefined);
   const refuse = (field: string, message: string) =>
     check.addIssue({ code: 'custom', path: [field], message });
-  if (second !== undefined) return refuse(second, `goes without ${way}: sign in one way`);
+  if (second !== undefined) {
+    refuse(second, `goes without ${way}: sign in one way`);
+    return;
+  }
   const needed = way === undefined ? [] : needs[way];
   const missing = needed.find((field) => given[field] === undefined);
-  if (missing !== undefined) return refuse(missing, `is needed with ${way}`);
+  if (missing !== undefined) {
+    refuse(missing, `is needed with ${way}`);
+    return;
+  }
   const allowed = [way, ...needed, ...(needed.length > 0 ? choices : ['org_id'])];
   const excess = Object.keys(given).find((field) => !allowed.includes(field));
-  if (excess !== undefined) return refuse(excess, `has no meaning with ${way ?? 'a bearer'}`);
-  return undefined;
+  if (excess !== undefined) refuse(excess, `has no meaning with ${way ?? 'a bearer'}`);
 }
 
 /** Makes a session for whoever proves to be somebody. */
@@ -117,12 +122,14 @@ async function byKey(ctx: Ctx, access_key: string, { org_id: named }: SignIn) {
 
 function byCode(ctx: Ctx, code: string, { org_id: named }: SignIn) {
   return ctx.db.transaction(async (trx) => {
-    const { org_id, user_id } = await use(trx, code, { purpose: 'session', param: 'one_time_code' });
+    const { org_id, user_id } = await use(trx, code, {
+      purpose: 'session',
+      param: 'one_time_code',
+    });
     if (named !== undefined && named !== org_id)
       throw new AppError('not_found', 'No organization was found under this id.', {
         param: 'org_id',
       });
-    await members.get(trx, org_id, user_id);
     await actAs(trx, ctx, { user_id });
     return made(trx, { org_id, user_id, scopes: rolePermissions.owner });
   });
@@ -172,8 +179,11 @@ function claimsOf(id_token: string): Record<string, unknown> {
 
 /** The session, with what it may do now. */
 async function made(trx: Db, session: sessions.NewSession) {
+  const { role } = await members.get(trx, session.org_id, session.user_id).catch((error) => {
+    if (!isAppError(error) || error.code !== 'not_found') throw error;
+    throw forbidden('This person is not a member of the organization any more.');
+  });
   const { key, ...row } = await sessions.create(trx, session);
-  const { role } = await members.get(trx, session.org_id, session.user_id);
   const scopes = session.scopes.filter((one) => rolePermissions[role].includes(one));
   return { ...row, is_current: true, scopes, key };
 }

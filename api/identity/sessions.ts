@@ -106,4 +106,3 @@ async function requireManager(
   const action = 'see or end their sessions';
   rights.requireRank(principal, role, { whose: 'this member', action, param: 'user_id' });
 }
-

@@ -93,11 +93,7 @@ export async function create(trx: Db, fields: IssuerFields): Promise<Issuer> {
 }
 
 /** Changes an issuer; what it is bound to stays. Its organization never changes. */
-export async function update(
-  trx: Db,
-  id: string,
-  changed: Partial<IssuerFields>,
-): Promise<Issuer> {
+export async function update(trx: Db, id: string, changed: Partial<IssuerFields>): Promise<Issuer> {
   const { credentials: _, has_client_secret: __, created_at: ___, ...before } = await get(trx, id);
   const fields = { ...before, ...changed, org_id: before.org_id };
   await checkGrants(trx, fields);

@@ -10,6 +10,8 @@ export interface LivingToken {
   org_id: string | null;
   token_type: TokenType;
   purpose: 'key' | 'session';
+  /** The key itself, or the one that a session was made with: it stays when the session ends. */
+  lasting_key_id: string | null;
   scopes: Permission[];
   user_id: string | null;
   team_id: string | null;
@@ -38,6 +40,7 @@ export async function findLiving(
     db,
     'living_tokens',
     `select s.hash, t.id, s.id as secret_id, t.org_id, t.token_type, t.purpose,
+       case when t.purpose = 'key' then t.id else t.made_with end as lasting_key_id,
        case when t.purpose = 'key' or t.made_with is null then t.scopes
          else array(select c from unnest(t.scopes) as c where c = any((select k.scopes from tokens k where k.id = t.made_with)::text[]))
        end as scopes, t.user_id, t.team_id, t.agent_id,

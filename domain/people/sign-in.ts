@@ -45,14 +45,14 @@ export async function signIn(
   const { sub } = claims;
   if (sub.length > SUBJECT_MAX || !isKept(sub)) throw stranger();
   const groups = groupsOf(claims, issuer.groups_claim);
-  if (issuer.org_id !== null) await many(trx, 'select from lock_organization(:org_id)', { org_id: issuer.org_id });
+  if (issuer.org_id !== null)
+    await many(trx, 'select from lock_organization(:org_id)', { org_id: issuer.org_id });
   const bound = invitation === undefined ? undefined : await bind(trx, issuer, sub, invitation);
   if (bound === undefined && (await isUnknown(trx, issuer, sub)))
     await createMember(trx, issuer, claims);
   const all = await membershipsOf(trx, issuer, sub);
   const { user_id, org_id: chosen } = choose(all, org_id ?? bound?.org_id);
-  if (issuer.org_id === chosen)
-    await applyGroups(trx, issuer, { org_id: chosen, user_id, groups });
+  if (issuer.org_id === chosen) await applyGroups(trx, issuer, { org_id: chosen, user_id, groups });
   return { org_id: chosen, user_id };
 }
 

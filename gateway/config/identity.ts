@@ -43,7 +43,10 @@ export const identitySettings = z
     if (modes !== undefined && new Set(modes).size < modes.length)
       refuse('modes', 'names a proof twice');
     if (modes !== undefined && modes.length > 1 && modes.includes('header_soft'))
-      refuse('modes', 'may hold header_soft only alone: beside a proof it would be a way around it');
+      refuse(
+        'modes',
+        'may hold header_soft only alone: beside a proof it would be a way around it',
+      );
     const proofs = proofsOf(given);
     const words = proofs.length > 1 ? `modes ${proofs.join(', ')}` : `mode ${proofs[0]}`;
     for (const name of ['org_id', 'jwks_url', 'issuer', 'audience', 'subject'] as const) {

@@ -37,10 +37,7 @@ interface From extends Given {
 
 type Key = Wire<KeyOwner>;
 
-async function identityOf(
-  from: From,
-  jwt: string,
-): Promise<{ identity: Identity; until: number }> {
+async function identityOf(from: From, jwt: string): Promise<{ identity: Identity; until: number }> {
   const { sub, exp, kt_key_id, kt_team_id } = await from.verify(jwt);
   claim(sub, 'sub');
   const key_id = claim(kt_key_id, 'kt_key_id');

@@ -1,4 +1,6 @@
 import { randomUUID } from 'node:crypto';
+import * as issuers from '../../domain/people/issuers';
+import * as sessions from '../../domain/people/sessions';
 import { type Db, one } from '../../domain/sql';
 import type { CallApi, Tenant } from '../support/api';
 import { makeRollout, plainConfig, reportGateway, stagedVersion } from './gateways/making';
@@ -41,6 +43,28 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
     const name = unique('key');
     await made('/v1/tokens', { name, token_type: 'access' });
     return name;
+  };
+  const newSession = async () => {
+    const person = { org_id: tenant.org_id, user_id: await newMember(), scopes: [] };
+    return db.transaction((trx) => sessions.create(trx, person));
+  };
+  const issuer = () => ({
+    name: 'Acme',
+    issuer: 'https://id.example',
+    client_id: randomUUID(),
+    jwks_url: 'https://id.example/jwks',
+  });
+  const newIdentity = async () => {
+    const blank = { org_id: null, authorization_url: null, token_url: null, groups_claim: null };
+    const settings = { subject: 'bound' as const, email_domains: [], group_grants: [] };
+    const { id } = await issuers.create(db, { ...issuer(), ...blank, ...settings });
+    const { org_id, member_id } = tenant;
+    const bound = await one<{ id: string }>(
+      db,
+      `insert into identities (issuer_id, org_id, subject, user_id) values (:id, :org_id, :id, :member_id) returning id`,
+      { id, org_id, member_id },
+    );
+    return bound.id;
   };
   const price = () => ({ provider: 'openai', model: unique('model'), input_per_1m: 1 });
   const newPrice = () => made('/v1/admin/model-pricing', price(), platform);
@@ -127,6 +151,32 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
     },
     'delete /v1/tokens/:name': { of: newKey, actions: ['key.ended'] },
     'post /v1/tokens/:name/rotate': { of: newKey, actions: ['key.rotated'] },
+    'delete /v1/sessions': {
+      body: async () => ({ user_id: (await newSession()).user_id }),
+      actions: ['session.ended'],
+    },
+    'delete /v1/sessions/:id': {
+      of: async () => (await newSession()).id,
+      actions: ['session.ended'],
+    },
+    'post /v1/admin/issuers': { body: issuer(), actions: ['identity_issuer.created'] },
+    'put /v1/admin/issuers/:id': {
+      body: { name: 'Another' },
+      of: () => made('/v1/admin/issuers', issuer(), platform),
+      actions: ['identity_issuer.changed'],
+    },
+    'delete /v1/admin/issuers/:id': {
+      of: () => made('/v1/admin/issuers', issuer(), platform),
+      actions: ['identity_issuer.ended'],
+    },
+    'post /v1/organizations/:id/members/:user_id/invitations': {
+      of: newMember,
+      actions: ['invitation.created'],
+    },
+    'delete /v1/organizations/:id/members/:user_id/identities/:identity_id': {
+      of: newIdentity,
+      actions: ['identity.ended'],
+    },
     'post /v1/agents/:id/usage-constraints': { body: cap, actions: ['usage_constraint.created'] },
     'put /v1/agents/:id/usage-constraints/:cid': {
       body: { max_value: 2 },
@@ -220,5 +270,6 @@ export function pathOf(path: string, id: string | undefined, tenant: Tenant): st
   return filled
     .replace('/organizations/:id', `/organizations/${tenant.org_id}`)
     .replace('/agents/:id', `/agents/${tenant.agent_id}`)
-    .replace(':team_id', tenant.team_id);
+    .replace(':team_id', tenant.team_id)
+    .replace(':user_id', tenant.member_id);
 }

@@ -143,12 +143,12 @@ test('the key that an assertion names brings its models, its agent and its end',
   expect(await lastPayer()).toMatchObject({ user_id, key_id: kt_key_id });
   const other = await makeMember();
   const borrowed = await post(url + path, await sign(other, { kt_key_id }), chat('Hello'));
-  expect(borrowed.status).toBe(401);
+  expect(borrowed.status).toBe(403);
   await many(world.api.db, 'update tokens set revoked_at = clock_timestamp() where id = :id', {
     id: kt_key_id,
   });
   const revoked = await post(url + path, jwt, chat('Hello', { model: 'gpt-4o' }));
-  expect(revoked.status).toBe(401);
+  expect(revoked.status).toBe(403);
 });
 
 test('a key of another organization cannot be named', async () => {
@@ -156,7 +156,7 @@ test('a key of another organization cannot be named', async () => {
   const stranger = await world.api.db('tokens').whereNot({ org_id: world.org.org_id }).first();
   const kt_key_id = stranger?.id ?? 'key_of_nobody';
   const jwt = await sign(await makeMember(), { kt_key_id });
-  expect((await post(url + path, jwt, chat('Hello'))).status).toBe(401);
+  expect((await post(url + path, jwt, chat('Hello'))).status).toBe(403);
 });
 
 test.each([
