@@ -129,7 +129,9 @@ async function interact(
   req: IncomingMessage,
   res: ServerResponse,
 ): Promise<void> {
-  const { params } = await provider.interactionDetails(req, res);
+  const { params, prompt } = await provider.interactionDetails(req, res);
+  // A native client asks each time; its person may know all of this already (grantAll).
+  if (prompt.name === 'consent') return provider.interactionFinished(req, res, { consent: {} });
   const clicked = req.method === 'POST' ? new URLSearchParams(await read(req)).get('login') : null;
   const login = clicked ?? params.login_hint;
   if (people.some((one) => one.login === login))

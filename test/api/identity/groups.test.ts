@@ -96,7 +96,7 @@ test('no group makes or unmakes an owner, and no setting can say so', async () =
 test('a list of groups that is none, or too long for a person, changes nothing and says so', async () => {
   const sub = randomUUID();
   const { body } = await comeWith(sub, ['research']);
-  const many_groups = Array.from({ length: 6_000 }, (_, n) => `g${n}`);
+  const many_groups = Array.from({ length: 5_001 }, () => 'g');
   const refused: [number, unknown, object?][] = [
     [401, ['research\u0000']],
     [401, [7]],
@@ -110,7 +110,7 @@ test('a list of groups that is none, or too long for a person, changes nothing a
     expect(await standing(body.user_id)).toEqual({ role: 'member', team: 'member' });
   }
   const longer = Array.from({ length: 10_000 }, (_, n) => `a group with a long name ${n}`);
-  expect((await comeWith(sub, longer)).status).toBe(422);
+  expect((await comeWith(sub, longer)).status).toBe(413);
   expect((await comeWith(sub, 'research')).status).toBe(201);
 });
 

@@ -3,7 +3,7 @@ import { generateKeyPair, SignJWT } from 'jose';
 import * as members from '../../../domain/people/members';
 import { many } from '../../../domain/sql';
 import { makePerson, makeTenant, refusal } from '../../support/api';
-import { issuerFor } from '../../support/identity';
+import { issuerFor } from '../../support/identity/provider';
 import { type IdentityWorld, NONCE, openIdentityWorld } from './world';
 
 let world: IdentityWorld;

@@ -7,7 +7,6 @@ import * as teams from '../../../domain/people/teams';
 import { many } from '../../../domain/sql';
 import { adopt } from '../../../gateway/adopt';
 import { openSnapshot } from '../../../gateway/call/snapshot';
-import { parseSettings } from '../../../gateway/config/settings';
 import { listen } from '../../../runtime/listen';
 import { chat, gatewayKey, lastCharge, openWorld, post, type World } from '../../support/gateway';
 import { until } from '../../support/until';
@@ -280,22 +279,4 @@ test('with a gateway key no header changes who calls', async () => {
   const told = await eventOf(label);
   expect(told).toMatchObject({ identity_proof_method: 'gateway_key' });
   expect(JSON.stringify(told)).not.toContain('forged');
-});
-
-test.each([
-  [{ mode: 'signed_assertion', org_id: 'org' }, 'identity.jwks_url: is needed'],
-  [{ mode: 'header_soft' }, 'identity.org_id: is needed'],
-  [{ mode: 'gateway_key', issuer }, 'identity.issuer: has no meaning'],
-  [{ mode: 'none' }, 'identity.mode:'],
-])('the identity section %j is refused by name', (identity, words) => {
-  const target = {
-    id: 'a',
-    provider: 'openai',
-    shape: 'openai',
-    base_url: 'http://127.0.0.1/v1',
-    api_key_env: 'TEST_MODELS_KEY',
-    models: ['gpt-4o'],
-  };
-  const text = JSON.stringify({ identity, providers: { targets: [target] } });
-  expect(() => parseSettings(text)).toThrow(words);
 });

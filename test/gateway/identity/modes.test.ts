@@ -11,7 +11,7 @@ import {
   type IdentityProvider,
   issuerFor,
   startIdentityProvider,
-} from '../../support/identity';
+} from '../../support/identity/provider';
 import { issueKey } from '../../support/keys';
 import { until } from '../../support/until';
 
@@ -197,6 +197,10 @@ test('after its first use a token costs the gateway at most a tenth of a millise
 });
 
 test.each([
+  [{ mode: 'signed_assertion', org_id: 'org' }, 'identity.jwks_url: is needed'],
+  [{ mode: 'header_soft' }, 'identity.org_id: is needed'],
+  [{ mode: 'gateway_key', issuer: 'https://id.example' }, 'identity.issuer: has no meaning'],
+  [{ mode: 'none' }, 'identity.mode:'],
   [{ modes: ['gateway_key', 'header_soft'], org_id: 'o' }, 'header_soft only alone'],
   [{ modes: ['header_soft', 'signed_assertion'], org_id: 'o' }, 'header_soft only alone'],
   [{ modes: ['gateway_key', 'gateway_key'] }, 'names a proof twice'],

@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { importJWK, type JWK, SignJWT } from 'jose';
 import { request } from 'undici';
-import { client_id, demo_domain, gateway_audience, groups } from '../../sandbox/identity/people';
-import { freePorts } from '../../sandbox/processes/ports';
-import { launch } from '../../sandbox/processes/processes';
-import { serverProgram } from '../../sandbox/product/node-programs';
-import type { Tenant } from './api';
+import { client_id, demo_domain, gateway_audience, groups } from '../../../sandbox/identity/people';
+import { freePorts } from '../../../sandbox/processes/ports';
+import { launch } from '../../../sandbox/processes/processes';
+import { serverProgram } from '../../../sandbox/product/node-programs';
+import type { Tenant } from '../api';
 
 /** What a browser comes back with from the identity provider, and what it kept meanwhile. */
 export interface CodeGrant {
@@ -81,6 +81,8 @@ export async function startIdentityProvider(team_id?: string): Promise<IdentityP
   };
 }
 
+const HOPS_MAX = 10;
+
 /** Follows a sign-in through its redirects, with the cookies of one browser. */
 async function signInAt(issuer: string, login: string, client: string): Promise<CodeGrant> {
   const code_verifier = randomBytes(32).toString('base64url');
@@ -98,7 +100,8 @@ async function signInAt(issuer: string, login: string, client: string): Promise<
   });
   const cookies = new Map<string, string>();
   let at = `${issuer}/auth?${query}`;
-  while (!at.startsWith(redirect_uri)) {
+  for (let hop = 0; !at.startsWith(redirect_uri); hop += 1) {
+    if (hop > HOPS_MAX) throw new Error(`The sign-in goes round and round: ${at}`);
     const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
     const answer = await request(at, { headers: { cookie } });
     const text = await answer.body.text();
