@@ -1,6 +1,10 @@
 import { many } from '../../../domain/sql';
 import { type Answer, makeTenant, startApi, type Tenant, type TestApi } from '../../support/api';
-import { type IdentityProvider, issuerFor, startIdentityProvider } from '../../support/identity/provider';
+import {
+  type IdentityProvider,
+  issuerFor,
+  startIdentityProvider,
+} from '../../support/identity/provider';
 import { platformKey } from '../../support/keys';
 
 /** A tenant whose people sign in by the sandbox's identity provider. */
