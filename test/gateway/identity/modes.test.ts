@@ -1,8 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import * as issuers from '../../../domain/people/issuers';
 import * as members from '../../../domain/people/members';
 import * as organizations from '../../../domain/people/organizations';
-import * as teams from '../../../domain/people/teams';
 import { many } from '../../../domain/sql';
 import { parseSettings } from '../../../gateway/config/settings';
 import { chat, gatewayKey, lastCharge, openWorld, post, type World } from '../../support/gateway';
@@ -12,7 +10,7 @@ import {
   issuerFor,
   startIdentityProvider,
 } from '../../support/identity/provider';
-import { issueKey } from '../../support/keys';
+import { issueKey, platformKey } from '../../support/keys';
 import { until } from '../../support/until';
 
 // A gateway that takes keys and the tokens of a real identity provider side by side.
@@ -32,11 +30,16 @@ beforeAll(async () => {
   const { db } = world.api;
   team_id = (await organizations.createTeam(db, org_id, 'Research')).id;
   idp = await startIdentityProvider(team_id);
-  const wide = issuerFor(idp, { org_id, team_id }, { group_grants: [], email_domains: [] });
-  const issuer = await issuers.create(db, { ...wide, subject: 'bound' } as never);
-  issuer_id = issuer.id;
-  user_id = await bind('nina');
-  await teams.add(db, { org_id, team_id, user_id });
+  const made = await world.api.call('post', '/v1/admin/issuers', {
+    key: await platformKey(db),
+    body: issuerFor(idp, { org_id, team_id }),
+  });
+  issuer_id = made.body.id;
+  // Nobody has entered her: her group takes her into the team.
+  const grant = await idp.authorize('nina');
+  const session = await world.api.call('post', '/v1/sessions', { body: { issuer_id, ...grant } });
+  expect(session.status).toBe(201);
+  user_id = session.body.user_id;
   identity = {
     modes: ['gateway_key', 'signed_assertion'],
     org_id,
