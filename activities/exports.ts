@@ -7,6 +7,7 @@ import { type Part, pagesOf } from '../domain/exports/parts';
 import * as schedules from '../domain/exports/schedules';
 import * as steps from '../domain/exports/steps';
 import { type Db, withRetry } from '../domain/sql';
+import { copyText } from '../exports/copy-text';
 import { atTarget, type TargetOf } from '../exports/open';
 import type { ExportTarget } from '../exports/target';
 import { digestOf, writePart } from '../exports/write';
@@ -130,7 +131,7 @@ async function writeFile(db: Db, targetOf: TargetOf, part: Part, life: Life): Pr
   };
   await published(await targetOf(place), { name, ...life }, async (file) => {
     const { format } = place;
-    const pages = pagesOf(db, part);
+    const pages = pagesOf(db, part, copyText);
     const made = await writePart({ file, format, columns: columnsOf(kind), pages, onPage });
     return { ...made, record: () => steps.written(db, part, made) };
   });

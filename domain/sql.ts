@@ -50,27 +50,6 @@ interface Statement {
   name?: string;
   text: string;
   values: unknown[];
-  rowMode?: 'array';
-  types?: { getTypeParser: () => (text: string) => string };
-}
-
-const as_it_came = { getTypeParser: () => (text: string) => text };
-
-/**
- * The rows of a statement as lists of texts, as PostgreSQL writes them: for many rows whose values
- * only go on. It costs a third of what objects do.
- */
-export async function texts(db: Db, sql: string, bindings: Bindings): Promise<(string | null)[][]> {
-  const { text, names } = numberedOnce(sql, sql);
-  const values = names.map((one) => bindings[one]);
-  const client = db.client as Knex.Client;
-  const session = (await client.acquireConnection()) as Session;
-  try {
-    const read = { text, values, rowMode: 'array', types: as_it_came } as const;
-    return (await session.query(read)).rows as (string | null)[][];
-  } finally {
-    await client.releaseConnection(session);
-  }
 }
 
 interface Numbered {

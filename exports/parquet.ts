@@ -1,5 +1,12 @@
 import { type BasicType, fileWriter, ParquetWriter, schemaFromColumnData } from 'hyparquet-writer';
-import type { Column, ColumnType, Row } from '../domain/exports/columns';
+import { rowsOf } from '../domain/copy-text';
+import {
+  type Column,
+  type ColumnType,
+  fileColumns,
+  fileRow,
+  type Row,
+} from '../domain/exports/columns';
 
 /** Rows that are held until they are written together. A file's bytes depend on it. */
 const GROUP_ROWS = 20_000;
@@ -24,9 +31,10 @@ const types: Record<ColumnType, BasicType> = {
 /** Writes rows to a Parquet file, a group at a time. */
 export async function writeParquet(
   file: string,
-  columns: readonly Column[],
-  pages: AsyncIterable<readonly Row[]>,
+  selected: readonly Column[],
+  pages: AsyncIterable<Buffer>,
 ): Promise<void> {
+  const columns = fileColumns(selected);
   const described = columns.map(({ name, type }) => ({
     name,
     type: types[type],
@@ -44,8 +52,9 @@ export async function writeParquet(
     await writer.write({ columnData, rowGroupSize: GROUP_ROWS });
   };
   let characters = 0;
-  for await (const rows of pages)
-    for (const row of rows) {
+  for await (const text of pages)
+    for (const found of rowsOf(text)) {
+      const row = fileRow(selected, found);
       held.push(row);
       for (const value of row) characters += value?.length ?? 0;
       if (held.length < GROUP_ROWS && characters < GROUP_CHARACTERS) continue;
@@ -59,6 +68,7 @@ export async function writeParquet(
 
 function cellOf(value: string | null, type: ColumnType): string | bigint | Date | null {
   if (value === null) return null;
-  if (type === 'time') return new Date(value);
+  // PostgreSQL writes it without its zone.
+  if (type === 'time') return new Date(value.endsWith('Z') ? value : `${value.replace(' ', 'T')}Z`);
   return type === 'integer' || type === 'nanos' ? BigInt(value) : value;
 }

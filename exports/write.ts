@@ -3,12 +3,15 @@ import { createReadStream, createWriteStream } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
-import type { Column, Row } from '../domain/exports/columns';
+import { NEWLINE } from '../domain/copy-text';
+import { type Column, fileColumns } from '../domain/exports/columns';
 import type { Format } from '../domain/exports/exports';
-import { addUp, type PartPage, type Sum } from '../domain/exports/parts';
+import type { PartPage } from '../domain/exports/parts';
 import type { Written } from '../domain/exports/steps';
+import { addUp, type Sum } from '../domain/exports/sums';
+import { Lines } from './lines';
 import { writeParquet } from './parquet';
-import { csv, jsonl, type TextFormat } from './text-formats';
+import { csv, jsonl, type TextFormat, type WriteValue } from './text-formats';
 
 // A third of the time of the usual level, for files a fifth larger. A file's bytes depend on it.
 const GZIP_LEVEL = 1;
@@ -17,6 +20,7 @@ interface Wanted {
   /** Where the file is written. */
   file: string;
   format: Format;
+  /** The columns of the pages' rows. */
   columns: readonly Column[];
   pages: AsyncIterable<PartPage>;
   /** Hears of each page how many rows are written by then; throws to stop. */
@@ -41,15 +45,15 @@ export async function writePart({
   const reading = pages[Symbol.asyncIterator]();
   const first = await reading.next();
   if (first.done) return { rows, bytes: null, sha256: null, first_id, last_id, sums };
-  async function* counted(): AsyncGenerator<Row[]> {
+  async function* counted(): AsyncGenerator<Buffer> {
     for (let next: IteratorResult<PartPage> = first; !next.done; next = await reading.next()) {
       const page = next.value;
-      rows += page.rows.length;
+      rows += page.rows;
       first_id ??= page.first_id;
       last_id = page.last_id;
       sums = addUp([...sums, ...page.sums]);
       await onPage(rows);
-      yield page.rows;
+      yield page.text;
     }
   }
   try {
@@ -66,7 +70,7 @@ async function writeLines(
   file: string,
   format: TextFormat,
   columns: readonly Column[],
-  pages: AsyncIterable<readonly Row[]>,
+  pages: AsyncIterable<Buffer>,
 ): Promise<void> {
   // Node's gzip writes no time and no name, so that the same text makes the same bytes.
   const gzip = createGzip({ level: GZIP_LEVEL, chunkSize: CHUNK_BYTES });
@@ -74,31 +78,32 @@ async function writeLines(
 }
 
 const CHUNK_BYTES = 262_144;
-/** No character of UTF-16 takes more bytes in UTF-8. */
-const UNIT_BYTES = 3;
+/** One byte becomes six at most, as a control character does in JSON. */
+const MOST_BYTES = 6;
 
-/** The text of rows as bytes: each line goes straight into a chunk, which a long text never is. */
 async function* chunksOf(
-  { head, lineOf }: TextFormat,
+  { head, values, row_end }: TextFormat,
   columns: readonly Column[],
-  pages: AsyncIterable<readonly Row[]>,
+  pages: AsyncIterable<Buffer>,
 ): AsyncGenerator<Buffer> {
-  const line_of = lineOf(columns);
+  const written = values(columns);
+  const end = Buffer.from(row_end);
+  // The name of a column in JSON, its decimal beside it, and what stands between.
+  const room = fileColumns(columns).reduce((sum, { name }) => sum + name.length + 40, end.length);
   yield Buffer.from(head(columns));
-  let chunk = Buffer.allocUnsafe(CHUNK_BYTES);
-  let end = 0;
-  for await (const rows of pages) {
-    for (const row of rows) {
-      const line = line_of(row);
-      if (end + line.length * UNIT_BYTES > chunk.length) {
-        yield chunk.subarray(0, end);
-        chunk = Buffer.allocUnsafe(Math.max(CHUNK_BYTES, line.length * UNIT_BYTES));
-        end = 0;
+  const lines = new Lines(CHUNK_BYTES);
+  for await (const text of pages)
+    for (let at = 0; at < text.length; at += 1) {
+      const row_bytes = text.indexOf(NEWLINE, at) - at;
+      const full = lines.taken(row_bytes * MOST_BYTES + room);
+      if (full !== undefined) yield full;
+      for (let index = 0; index < written.length; index += 1) {
+        if (index > 0) at += 1;
+        at = (written[index] as WriteValue)(lines, text, at);
       }
-      end += chunk.write(line, end);
+      lines.put(end);
     }
-  }
-  yield chunk.subarray(0, end);
+  yield lines.rest();
 }
 
 /** The size and SHA-256 of a file, in hexadecimal, once its bytes are on the disk. */

@@ -7,8 +7,8 @@ import {
   formats,
 } from '../../domain/exports/exports';
 import { kind_names } from '../../domain/exports/kinds';
-import type { Sum } from '../../domain/exports/parts';
 import type { ExportSchedule } from '../../domain/exports/schedules';
+import type { Sum } from '../../domain/exports/sums';
 import type { Wire } from '../../runtime/wire';
 import type { Members } from '../http/fields';
 import { id, time } from './shared';

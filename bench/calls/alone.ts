@@ -80,7 +80,8 @@ function cpuRow(rounds: readonly Round[]): Row {
   const ratioOf = (round: Round) => sumOf(round) / round.passed;
   const round = middle(rounds, ratioOf);
   return {
-    measure: 'the same: CPU of gateway + API + worker + PostgreSQL against the public peer',
+    measure:
+      'the same, 1 in flight: CPU of gateway + API + worker + PostgreSQL against the public peer',
     figure: `${wordsFor(round)} against ${round.passed.toFixed(2)} ms`,
     ratio: ratioOf(round),
     bar: 'at most 2 x',

@@ -85,7 +85,8 @@ function peerRow(rounds: readonly Round[]): Row {
   const round = middle(rounds, ratioOf);
   const ratio = ratioOf(round);
   return {
-    measure: 'the same: CPU of gateway + API + worker + PostgreSQL against the public peer',
+    measure:
+      'the same, 32 in flight: CPU of gateway + API + worker + PostgreSQL against the public peer',
     figure: `${wordsFor(round)} against ${round.passed.toFixed(2)} ms`,
     ratio,
     bar: 'at most 0.8 x',

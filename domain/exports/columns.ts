@@ -28,8 +28,8 @@ export interface DailyKind {
    * empty) and `limit`.
    */
   page: string;
-  /** It selects copies: one column, an object of the others. */
-  is_copied?: boolean;
+  /** Columns whose values may be long. Without them a row is some kilobytes at most. */
+  long?: readonly string[];
   /** The columns that the manifest sums by, and the amount that it sums. */
   sums: { currency?: string; type: string; amount?: string };
 }
@@ -39,12 +39,12 @@ export function columns(given: readonly (readonly [string, ColumnType, string])[
   return given.map(([name, type, sql]) => ({ name, type, sql }));
 }
 
-/** The select list of columns, each as text. */
+/** The select list of columns, each as text: a time in UTC as PostgreSQL writes it. */
 export function selectList(selected: readonly Selected[]): string {
   return selected
     .map(
       ({ name, type, sql }) =>
-        `${type === 'time' ? `iso_time(${sql})` : `(${sql})::text`} as ${name}`,
+        `${type === 'time' ? `((${sql}) at time zone 'UTC')::text` : `(${sql})::text`} as ${name}`,
     )
     .join(', ');
 }
@@ -64,7 +64,7 @@ export function fileColumns(selected: readonly Column[]): Column[] {
   );
 }
 
-function isAmount(type: ColumnType | undefined): boolean {
+export function isAmount(type: ColumnType | undefined): boolean {
   return type === 'nanos' || type === 'sum';
 }
 

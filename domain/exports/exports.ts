@@ -2,7 +2,7 @@ import { AppError } from '../errors';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, one } from '../sql';
 import type { KindName } from './kinds';
-import type { Sum } from './parts';
+import type { Sum } from './sums';
 
 export const formats = ['jsonl', 'csv', 'parquet'] as const;
 export type Format = (typeof formats)[number];

@@ -1,4 +1,4 @@
-import { type Column, type DailyKind, fileColumns } from './columns';
+import type { Column, DailyKind } from './columns';
 import { ledger, requests } from './ledger-kinds';
 import { auditLog, events, payments, tickets } from './record-kinds';
 import { statementColumns } from './statement';
@@ -30,9 +30,9 @@ export function dailyKind(name: string): DailyKind | undefined {
   return (daily as Partial<Record<string, DailyKind>>)[name];
 }
 
-/** The columns of a kind's files. */
-export function columnsOf(name: KindName): Column[] {
-  return fileColumns(dailyKind(name)?.selected ?? statementColumns);
+/** The columns of a kind's rows. Its files have one more for each amount. */
+export function columnsOf(name: KindName): readonly Column[] {
+  return dailyKind(name)?.selected ?? statementColumns;
 }
 
 /** Kinds that only a caller with `events:read` may export, beside `org:billing`. */

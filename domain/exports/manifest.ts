@@ -1,7 +1,7 @@
 import { decimalText } from '../money';
 import type { Export, ExportFile, Format } from './exports';
 import { columnsOf } from './kinds';
-import { addUp, type Sum } from './parts';
+import { addUp, type Sum } from './sums';
 
 const endings: Record<Format, string> = {
   jsonl: 'jsonl.gz',

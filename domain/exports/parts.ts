@@ -1,7 +1,9 @@
-import { type Db, texts } from '../sql';
-import { type DailyKind, fileRow, type Row } from './columns';
+import { type CopyText, copyLine, lineEnds, valuesOf } from '../copy-text';
+import type { Db } from '../sql';
+import type { DailyKind } from './columns';
 import { dailyKind, type KindName } from './kinds';
 import { statementRows, statementSums } from './statement';
+import { addUp, type Sum, sumsOf } from './sums';
 
 /** A file of an export, before it is written. */
 export interface Part {
@@ -21,31 +23,31 @@ export interface Part {
   snapshot: string;
 }
 
-/** A sum of a file: amounts of one currency and type, or their number alone. */
-export interface Sum {
-  currency: string | null;
-  type: string;
-  rows: number;
-  amount_nanos: string | null;
-}
-
 /** A page of a part, and what it adds to the manifest. */
 export interface PartPage {
-  rows: Row[];
+  /** Its rows in COPY's text format. */
+  text: Buffer;
+  rows: number;
   first_id: string | null;
   last_id: string | null;
   sums: Sum[];
 }
 
 /** Rows of one page: each is a transaction of its own, so that no snapshot is held for long. */
-export const PAGE_ROWS = 2_500;
-/** A page ends with the row that brings it to so many bytes. */
+export const PAGE_ROWS = 5_000;
+/** A page of rows without a bound ends with the row that brings their long values to so much. */
 const PAGE_BYTES = 4 * 1_048_576;
 
 /** The pages of a part in their order; the same each time, whatever was written meanwhile. */
-export function pagesOf(db: Db, part: Part, page_rows = PAGE_ROWS): AsyncGenerator<PartPage> {
+export function pagesOf(
+  db: Db,
+  part: Part,
+  copyText: CopyText,
+  page_rows = PAGE_ROWS,
+): AsyncGenerator<PartPage> {
   const kind = dailyKind(part.kind);
-  return kind === undefined ? statementPages(db, part) : dailyPages(db, part, kind, page_rows);
+  if (kind === undefined) return statementPages(db, part);
+  return dailyPages(kind, part, page_rows, (page, bindings) => copyText(db, page, bindings));
 }
 
 async function* statementPages(db: Db, part: Part): AsyncGenerator<PartPage> {
@@ -61,107 +63,52 @@ async function* statementPages(db: Db, part: Part): AsyncGenerator<PartPage> {
         })),
       ),
     );
-    yield { rows, first_id: first, last_id: last, sums };
+    const text = Buffer.from(rows.map(copyLine).join(''));
+    yield { text, rows: rows.length, first_id: first, last_id: last, sums };
   }
 }
 
-interface Read {
-  rows: Row[];
-  has_more: boolean;
-}
-
-/** The statement of a page that ends by its bytes too; the last column has those up to a row. */
-function boundedPage(page: string): string {
+/** The statement of a page that ends by the bytes of its long values too. */
+function boundedPage(page: string, { selected, long }: DailyKind): string {
+  if (long === undefined) return page;
+  const bytes = long.map((name) => `coalesce(octet_length(p.${name}), 0)`).join(' + ');
   return `
-    select * from (
-      select m.*, sum(m.row_bytes) over (rows unbounded preceding) as page_bytes
-      from (select p.*, octet_length(p::text) as row_bytes from (${page}) as p) as m
-    ) as s where s.page_bytes - s.row_bytes < ${PAGE_BYTES}`;
+    select ${selected.map(({ name }) => name).join(', ')} from (
+      select p.*, ${bytes} as long_bytes, sum(${bytes}) over (rows unbounded preceding) as page_bytes from (${page}) as p
+    ) as s where s.page_bytes - s.long_bytes < ${PAGE_BYTES}`;
 }
 
 /** While a page is written the next one is read. */
 async function* dailyPages(
-  db: Db,
+  kind: DailyKind,
   part: Part,
-  { selected, key, page, sums, is_copied }: DailyKind,
   page_rows: number,
+  copied: (page: string, bindings: Record<string, unknown>) => Promise<Buffer>,
 ): AsyncGenerator<PartPage> {
+  const { selected, key, sums } = kind;
   const at = (name: string | undefined) => selected.findIndex((column) => column.name === name);
   const [key_at, key_2_at] = [at(key[0]), at(key[1])];
   const places = { currency: at(sums.currency), type: at(sums.type), amount: at(sums.amount) };
-  const bounded = boundedPage(page);
-  const read = async (last: Row | undefined): Promise<Read> => {
+  const page = boundedPage(kind.page, kind);
+  const read = async (last: (string | null)[] | undefined): Promise<Buffer> => {
     const after = { after: last?.[key_at] ?? '', after_2: last?.[key_2_at] ?? '' };
-    const found = await texts(db, bounded, { ...part, ...after, limit: page_rows });
-    const is_cut = Number(found.at(-1)?.at(-1) ?? 0) >= PAGE_BYTES;
-    const rows = is_copied ? found.map(([row]) => copied(row ?? '{}')) : found;
-    return { rows, has_more: is_cut || found.length === page_rows };
+    return copied(page, { ...part, ...after, limit: page_rows });
   };
-  const copied = (row: string): Row => {
-    const values = JSON.parse(row) as Record<string, string | null>;
-    return selected.map(({ name }) => values[name] ?? null);
-  };
-  for (let reading: Promise<Read> | undefined = read(undefined); reading !== undefined; ) {
-    const { rows: found, has_more }: Read = await reading;
-    const last = found.at(-1);
-    if (last === undefined) return;
-    reading = has_more ? read(last) : undefined;
+  for (let reading: Promise<Buffer> | undefined = read(undefined); reading !== undefined; ) {
+    const text: Buffer = await reading;
+    if (text.length === 0) return;
+    const ends = [...lineEnds(text)];
+    const last = valuesOf(text, (ends.at(-2) ?? -1) + 1, text.length - 1);
+    // One that ended by its bytes has fewer rows than it might.
+    reading = kind.long !== undefined || ends.length === page_rows ? read(last) : undefined;
     // Its error is met when the page is asked for, if it ever is.
     reading?.catch(() => undefined);
     yield {
-      rows: found.map((one) => fileRow(selected, one)),
-      first_id: found[0]?.[0] ?? null,
+      text,
+      rows: ends.length,
+      first_id: valuesOf(text, 0, ends[0] ?? 0)[0] ?? null,
       last_id: last[0] ?? null,
-      sums: sumsOf(found, places),
+      sums: sumsOf(text, places),
     };
   }
-}
-
-interface Places {
-  currency: number;
-  type: number;
-  amount: number;
-}
-
-function sumsOf(found: readonly Row[], { currency, type, amount }: Places): Sum[] {
-  const totals = new Map<string, Sum & { total: bigint }>();
-  for (const row of found) {
-    const name = `${row[currency] ?? ''} ${row[type] ?? ''}`;
-    let sum = totals.get(name);
-    if (sum === undefined) {
-      const of = { currency: row[currency] ?? null, type: row[type] ?? '' };
-      sum = { ...of, rows: 0, amount_nanos: null, total: 0n };
-      totals.set(name, sum);
-    }
-    sum.rows += 1;
-    const nanos = row[amount];
-    if (nanos === null || nanos === undefined) continue;
-    sum.total += BigInt(nanos);
-    sum.amount_nanos = '';
-  }
-  return [...totals.values()].map(({ total, ...sum }) => ({
-    ...sum,
-    amount_nanos: sum.amount_nanos === null ? null : String(total),
-  }));
-}
-
-/** Sums of one currency and type become one, in the order of both. */
-export function addUp(sums: readonly Sum[]): Sum[] {
-  const totals = new Map<string, { of: Sum; rows: number; amount: bigint | null }>();
-  for (const sum of sums) {
-    const name = `${sum.currency ?? ''} ${sum.type}`;
-    const known = totals.get(name) ?? { of: sum, rows: 0, amount: null };
-    const amount = sum.amount_nanos === null ? null : BigInt(sum.amount_nanos);
-    known.rows += sum.rows;
-    if (amount !== null) known.amount = (known.amount ?? 0n) + amount;
-    totals.set(name, known);
-  }
-  return [...totals.entries()]
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([, { of, rows, amount }]) => ({
-      currency: of.currency,
-      type: of.type,
-      rows,
-      amount_nanos: amount === null ? null : String(amount),
-    }));
 }

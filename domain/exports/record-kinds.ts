@@ -17,6 +17,7 @@ export const events: DailyKind = {
   selected: event,
   key: ['id'],
   page: visiblePage(event, 'events e', 'evt'),
+  long: ['payload'],
   sums: { type: 'type' },
 };
 
@@ -38,6 +39,7 @@ export const auditLog: DailyKind = {
   selected: audit_event,
   key: ['id'],
   page: visiblePage(audit_event, 'audit_events a', 'aud'),
+  long: ['before', 'after'],
   sums: { type: 'action' },
 };
 
@@ -70,8 +72,7 @@ const ticket = columns([
 export const tickets: DailyKind = {
   selected: ticket,
   key: ['id'],
-  page: copiedPage('tickets'),
-  is_copied: true,
+  page: copiedPage('tickets', ticket),
   sums: { currency: 'currency', type: 'status', amount: 'estimated_cost_nanos' },
 };
 
@@ -105,8 +106,7 @@ const payment = columns([
 export const payments: DailyKind = {
   selected: payment,
   key: ['id'],
-  page: copiedPage('payments'),
-  is_copied: true,
+  page: copiedPage('payments', payment),
   sums: { currency: 'currency', type: 'status', amount: 'amount_nanos' },
 };
 
@@ -133,9 +133,9 @@ function visiblePage(selected: readonly Selected[], table: string, prefix: strin
     order by ${of}.id limit :limit`;
 }
 
-function copiedPage(kind: string): string {
+function copiedPage(kind: string, selected: readonly Selected[]): string {
   return `
-    select r.row from export_rows r
+    select ${selected.map(({ name }) => `r.row ->> '${name}' as ${name}`).join(', ')} from export_rows r
     where r.export_id = :export_id and r.kind = '${kind}' and r.day = :day and r.id > :after order by r.id limit :limit`;
 }
 

@@ -1,7 +1,7 @@
 import { AppError } from '../errors';
 import { decimalText } from '../money';
 import { type Db, many } from '../sql';
-import { type Column, columns, fileRow, type Row, selectList } from './columns';
+import { type Column, columns, type Row, selectList } from './columns';
 
 // The closing statement: of each wallet what it had, what each kind of entry came to, and what it
 // has. It is proved as it is written.
@@ -69,10 +69,7 @@ export async function* statementRows(
 }
 
 function rowOf(found: Found): Row {
-  return fileRow(
-    statementColumns,
-    statementColumns.map(({ name }) => found[name] ?? null),
-  );
+  return statementColumns.map(({ name }) => found[name] ?? null);
 }
 
 /** What each type of entry came to, and what calls cost; as they add up, or not at all. */

@@ -1,7 +1,8 @@
 import type { ErrorCode } from '../errors';
 import { type Db, many, maybe, one } from '../sql';
 import * as exports from './exports';
-import type { Part, Sum } from './parts';
+import type { Part } from './parts';
+import type { Sum } from './sums';
 
 // What the worker of an export records, a transaction a step. The row is the truth: a step of an
 // export that does not run any more changes nothing.

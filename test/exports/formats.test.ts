@@ -4,15 +4,11 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet';
-import {
-  type Column,
-  decimalOf,
-  fileColumns,
-  fileRow,
-  type Row,
-} from '../../domain/exports/columns';
+import { copyLine } from '../../domain/copy-text';
+import { type Column, decimalOf, type Row } from '../../domain/exports/columns';
 import { columnsOf } from '../../domain/exports/kinds';
-import { addUp, type PartPage } from '../../domain/exports/parts';
+import type { PartPage } from '../../domain/exports/parts';
+import { addUp, sumsOf } from '../../domain/exports/sums';
 import { decimalText } from '../../domain/money';
 import { writePart } from '../../exports/write';
 
@@ -34,22 +30,32 @@ const selected: Column[] = [
   { name: 'payload', type: 'json' },
   { name: 'amount_nanos', type: 'nanos' },
 ];
-const columns = fileColumns(selected);
-
 function row(n: number, note: string | null, amount_nanos: string | null): Row {
   const at = '2027-01-31T23:59:59.999Z';
-  return fileRow(selected, [`id_${n}`, at, String(n), note, `{"n": ${n}}`, amount_nanos]);
+  return [`id_${n}`, at, String(n), note, `{"n": ${n}}`, amount_nanos];
 }
 
 async function* pagesOf(...pages: Row[][]): AsyncGenerator<PartPage> {
   for (const rows of pages)
-    yield { rows, first_id: rows[0]?.[0] ?? null, last_id: rows.at(-1)?.[0] ?? null, sums: [] };
+    yield {
+      text: Buffer.from(rows.map(copyLine).join('')),
+      rows: rows.length,
+      first_id: rows[0]?.[0] ?? null,
+      last_id: rows.at(-1)?.[0] ?? null,
+      sums: [],
+    };
 }
 
 async function write(format: 'jsonl' | 'csv' | 'parquet', ...pages: Row[][]) {
   const file = path.join(dir, randomUUID());
   const onPage = async () => undefined;
-  const written = await writePart({ file, format, columns, pages: pagesOf(...pages), onPage });
+  const written = await writePart({
+    file,
+    format,
+    columns: selected,
+    pages: pagesOf(...pages),
+    onPage,
+  });
   return { file, written };
 }
 
@@ -102,6 +108,34 @@ test.each([
   );
 });
 
+test.each([
+  ['\b\f\n\r\t\v\\"', String.raw`"\b\f\n\r\t\u000b\\\""`],
+  ['\u0001\u001f', String.raw`"\u0001\u001f"`],
+  ['\\N', String.raw`"\\N"`],
+  ['', '""'],
+  ['tab\there, 💶 and ü', String.raw`"tab\there, 💶 and ü"`],
+])('a text of %j is the JSON text that JSON.stringify writes', async (note, json) => {
+  expect(json).toBe(JSON.stringify(note));
+  const { file } = await write('jsonl', [row(1, note, null)]);
+  expect(gunzipSync(await readFile(file)).toString()).toContain(`"note":${json},`);
+});
+
+test.each([
+  ['2027-01-31 23:59:59', '2027-01-31T23:59:59.000Z'],
+  ['2027-01-31 23:59:59.5', '2027-01-31T23:59:59.500Z'],
+  ['2027-01-31 23:59:59.999999', '2027-01-31T23:59:59.999Z'],
+  ['2027-01-31T23:59:59.123Z', '2027-01-31T23:59:59.123Z'],
+])('a time that PostgreSQL writes as %s is %s in each format', async (written, shown) => {
+  const cells = ['id', written, '1', 'note', '{}', null];
+  for (const format of ['jsonl', 'csv'] as const) {
+    const { file } = await write(format, [cells]);
+    expect(gunzipSync(await readFile(file)).toString()).toContain(shown);
+  }
+  const { file } = await write('parquet', [cells]);
+  const [read] = await parquetReadObjects({ file: await asyncBufferFromFile(file) });
+  expect(read?.created_at).toEqual(new Date(shown));
+});
+
 test('null is an empty CSV cell, which an empty text is not', async () => {
   const { file } = await write('csv', [row(1, null, null)]);
   const [, line] = gunzipSync(await readFile(file))
@@ -126,17 +160,14 @@ test('a Parquet file is read back as it was written, over several groups of rows
       seq: BigInt(n),
       note: n % 3 === 0 ? null : `note ${n}`,
       payload: `{"n": ${n}}`,
-      amount: rows[n]?.[5] ?? null,
+      amount: n % 5 === 0 ? null : decimalOf(String(n * 1_000_003)),
       amount_nanos: n % 5 === 0 ? null : BigInt(n * 1_000_003),
     });
 });
 
 test('sums that 64 bits cannot say stand in a Parquet file of statements to the nano', async () => {
   const columns = columnsOf('statement');
-  const values: Row = columns.map(({ type }) => {
-    if (type === 'decimal') return decimalOf(big);
-    return type === 'sum' ? big : '1';
-  });
+  const values: Row = columns.map(({ type }) => (type === 'sum' ? big : '1'));
   const file = path.join(dir, randomUUID());
   const onPage = async () => undefined;
   await writePart({ file, format: 'parquet', columns, pages: pagesOf([values]), onPage });
@@ -173,10 +204,38 @@ test.each(['jsonl', 'csv', 'parquet'] as const)(
   async (format) => {
     const rows = Array.from({ length: 20_000 }, () => row(1, randomUUID(), '1'));
     const onPage = async () => undefined;
-    const writing = writePart({ file: '/dev/full', format, columns, pages: pagesOf(rows), onPage });
+    const writing = writePart({
+      file: '/dev/full',
+      format,
+      columns: selected,
+      pages: pagesOf(rows),
+      onPage,
+    });
     await expect(writing).rejects.toMatchObject({ code: 'ENOSPC' });
   },
 );
+
+test('the sums of a page are those of its rows, to the nano', () => {
+  const rows = [
+    ['a', 'USD', 'credit', '9000000000000000000', 'x'],
+    ['b', 'USD', 'credit', '9000000000000000000', null],
+    ['c', 'EUR', 'credit', '-1', 'tab\t'],
+    ['d', null, 'reservation', null, ''],
+    ['e', 'USD', 'reservation', '-999999999', 'line\n'],
+    ['f', 'EUR', 'credit', '0', ''],
+  ];
+  const text = Buffer.from(rows.map(copyLine).join(''));
+  expect(sumsOf(text, { currency: 1, type: 2, amount: 3 })).toEqual([
+    { currency: 'USD', type: 'credit', rows: 2, amount_nanos: '18000000000000000000' },
+    { currency: 'EUR', type: 'credit', rows: 2, amount_nanos: '-1' },
+    { currency: null, type: 'reservation', rows: 1, amount_nanos: null },
+    { currency: 'USD', type: 'reservation', rows: 1, amount_nanos: '-999999999' },
+  ]);
+  expect(sumsOf(text, { currency: -1, type: 2, amount: -1 })).toEqual([
+    { currency: null, type: 'credit', rows: 4, amount_nanos: null },
+    { currency: null, type: 'reservation', rows: 2, amount_nanos: null },
+  ]);
+});
 
 test('sums of one currency and type are one, exactly, in one order', () => {
   const sum = (currency: string | null, type: string, amount_nanos: string | null) => ({
@@ -199,7 +258,7 @@ test('sums of one currency and type are one, exactly, in one order', () => {
   expect(addUp([...sums].reverse())).toEqual(addUp(sums));
 });
 
-test('the decimals of files are those of money, whatever the amount', () => {
+test('the decimals of files are those of money, whatever the amount', async () => {
   const amounts = [
     '0',
     '1',
@@ -211,8 +270,21 @@ test('the decimals of files are those of money, whatever the amount', () => {
     '1500000000',
     big,
   ];
-  for (const nanos of [...amounts, '9000000000000000000', '-100', '123456789012345678'])
+  const all = [...amounts, '9000000000000000000', '-100', '123456789012345678'];
+  for (const nanos of all)
     expect([nanos, decimalOf(nanos)]).toEqual([nanos, decimalText(BigInt(nanos))]);
+  const { file } = await write(
+    'csv',
+    all.map((nanos) => row(1, null, nanos)),
+  );
+  const lines = gunzipSync(await readFile(file))
+    .toString()
+    .trimEnd()
+    .split('\r\n')
+    .slice(1);
+  expect(lines.map((line) => line.split(',').slice(-2).join())).toEqual(
+    all.map((nanos) => `${decimalText(BigInt(nanos))},${nanos}`),
+  );
 });
 
 test('groups of long rows are written by their size, wherever pages end', async () => {

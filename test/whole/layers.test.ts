@@ -86,6 +86,7 @@ const domain: Record<string, string> = {
   pages: 'sql',
   outbox: 'errors pages sql texts',
   events: 'errors sql',
+  'copy-text': 'sql',
   'audit-events': 'pages sql',
   'event-places': 'events sql',
   gateways: 'errors ids pages sql',
@@ -93,7 +94,7 @@ const domain: Record<string, string> = {
   'stored-answers': 'errors sql',
   people: 'digest errors pages sql texts trace',
   ledger: 'audit-events errors events ids money pages secrets sql trace',
-  exports: 'errors ids money pages people secrets sql',
+  exports: 'copy-text errors ids money pages people secrets sql',
   payments: 'audit-events errors ledger money pages secrets sql',
 };
 
