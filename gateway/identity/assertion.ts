@@ -7,7 +7,7 @@ import type { Wire } from '../../runtime/wire';
 import type { Settings } from '../config/settings';
 import type { ControlPlane } from '../control-plane/client';
 import { bearer_form, digestOf, type Given, LABEL_MAX, type Prover } from './credentials';
-import { rememberedUntil } from './memory';
+import { type Answer, rememberedUntil } from './memory';
 
 /**
  * A JWT of the configured issuer: `sub` is the user, by id or by what was bound to it; `kt_key_id`
@@ -37,7 +37,7 @@ interface From extends Given {
 
 type Key = Wire<KeyOwner>;
 
-async function identityOf(from: From, jwt: string): Promise<{ identity: Identity; until: number }> {
+async function identityOf(from: From, jwt: string): Promise<Answer> {
   const { sub, exp, kt_key_id, kt_team_id } = await from.verify(jwt);
   claim(sub, 'sub');
   const key_id = claim(kt_key_id, 'kt_key_id');
@@ -56,7 +56,7 @@ async function identityOf(from: From, jwt: string): Promise<{ identity: Identity
     agent_id: key?.agent_id ?? null,
     allowed_models: key?.allowed_models ?? null,
   };
-  return { identity, until: rememberedUntil(exp * 1_000) };
+  return { identity, ...rememberedUntil(exp * 1_000) };
 }
 
 /** The user of a subject, and the key that they name. Throws `permission_denied`. */
