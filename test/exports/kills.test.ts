@@ -81,7 +81,8 @@ async function getsOn(id: string, rows: number): Promise<void> {
   await until(async () => {
     await world.dispatch();
     return (await rowsOf(id)) !== rows;
-  }, 60_000);
+    // Its silence is noticed after 10 s, and each further try waits longer, up to 30 s.
+  }, 120_000);
   await sleep(random() * 120);
 }
 
@@ -128,7 +129,23 @@ test(`a worker that is killed (${KILLS}) leaves no trace: the same bytes, one ma
   }
   startProcess();
   await requireSame(id);
-}, 400_000);
+}, 900_000);
+
+test(`a database that ends the sessions that read, ${STOPS} times, changes nothing: the same bytes`, async () => {
+  const id = await ask();
+  startProcess();
+  for (let ended_sessions = 0; ended_sessions < STOPS; ended_sessions += 1)
+    await until(async () => {
+      await world.dispatch();
+      const cut = await many(
+        world.db,
+        `select pg_terminate_backend(pid) from pg_stat_activity
+         where datname = current_database() and state = 'active' and query like 'copy (%'`,
+      );
+      return cut.length > 0;
+    }, 60_000);
+  await requireSame(id);
+}, 120_000);
 
 /** `npm run start:worker -- export`. */
 function startProcess(): ChildProcess {

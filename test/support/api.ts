@@ -69,10 +69,11 @@ export async function startApi(more: Parts = {}): Promise<TestApi> {
 /** Where the tests' payment providers are. */
 export const payment_hosts = ['127.0.0.1'];
 
-/** The control plane on a free port over the given database. */
+/** The control plane over the given database; port 0 is a free one. */
 export async function serve(
   { db, log = createLog('test', 'silent'), ...connections }: Parts & { db: Db },
   temporal_address = process.env.TEST_TEMPORAL_ADDRESS as string,
+  port = 0,
 ) {
   const database_url: string = db.client.config.connection.connectionString;
   const batches = openBatches(db, log);
@@ -86,7 +87,7 @@ export async function serve(
   const server = createServer(
     createApp({ ...made, payment_hosts, payment_authorities, ...connections }, log).callback(),
   );
-  const url = `http://127.0.0.1:${await listen(server, 0)}`;
+  const url = `http://127.0.0.1:${await listen(server, port)}`;
   const close = async () => {
     const closed = new Promise((resolve) => server.close(resolve));
     await Promise.all([waiters.close(), config_watch.close()]);

@@ -11,6 +11,8 @@ jest.setTimeout(400_000);
 
 // A stage is a dozen steps of a workflow, and the machine may be busy.
 const STAGE_MS = 60_000;
+/** A moved gateway counts as silent after 20 s, while others are heard. */
+const AWAY_MS = 25_000;
 
 let world: World;
 let worker: TestWorker;
@@ -246,4 +248,29 @@ test('an API that dies in mid-stage is made up for by another one; the rollout g
   expect(Object.keys(load.take())).toEqual(['200']);
   await others.close();
   expect(await gateways('kill')).toEqual([]);
+});
+
+test('a control plane that is away for longer than a gateway may be silent returns nothing', async () => {
+  let api = await serve({ db: world.api.db });
+  const others = await openFleet(world, { count: 3, group: 'away', api_urls: [api.url] });
+  await until(async () => (await gateways('away')).length === 3, STAGE_MS);
+  const config = others.configured({ body_limit_bytes: 65_536 });
+  const made = await rollOut(config, { group: 'away', stages: [1, '100%'], soak_s: 300 });
+  await until(async () => (await rollout(made.id)).applied_at !== null, STAGE_MS);
+  await api.close();
+  await sleep(AWAY_MS);
+  expect(await rollout(made.id)).toMatchObject({ status: 'running', stage: 1 });
+  api = await serve({ db: world.api.db }, undefined, Number(new URL(api.url).port));
+  await until(
+    async () => (await gateways('away')).every(({ drift }) => drift === 'in_sync'),
+    STAGE_MS,
+  );
+  await call('post', `/v1/admin/config-rollouts/${made.id}/promote`);
+  expect(await ended(made.id)).toMatchObject({ status: 'completed', is_promoted: true });
+  await until(
+    async () => (await gateways('away')).every((one) => one.config_version === made.version),
+    STAGE_MS,
+  );
+  await others.close();
+  await api.close();
 });
