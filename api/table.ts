@@ -10,7 +10,12 @@ import { legacyPaymentRoutes } from './payments/legacy';
 import { paymentRoutes } from './payments/routes';
 import { paymentSettingsRoutes } from './payments/settings';
 import { webhookRoutes } from './payments/webhooks';
-import { agentRoutes } from './routes/agents';
+import { agentRoutes } from './people/agents';
+import { meKeyRoutes } from './people/me-keys';
+import { memberRoutes } from './people/members';
+import { organizationRoutes } from './people/organizations';
+import { teamRoutes } from './people/teams';
+import { tokenRoutes } from './people/tokens';
 import { auditEventRoutes } from './routes/audit-events';
 import { configRolloutRoutes } from './routes/config-rollouts';
 import { constraintRoutes } from './routes/constraints';
@@ -20,13 +25,11 @@ import { exportDestinationRoutes } from './routes/export-destinations';
 import { exportScheduleRoutes } from './routes/export-schedules';
 import { exportRoutes } from './routes/exports';
 import { gatewayRoutesOfAdmins } from './routes/gateways';
-import { memberRoutes } from './routes/members';
 import { operationRoutes } from './routes/operations';
-import { organizationRoutes } from './routes/organizations';
 import { priceSheetRoutes } from './routes/price-sheets';
 import { pricingRoutes } from './routes/pricing';
+import { teamWalletRoutes } from './routes/team-wallets';
 import { ticketRoutes } from './routes/tickets';
-import { tokenRoutes } from './routes/tokens';
 import { walletSettingsRoutes } from './routes/wallet-settings';
 import { walletRoutes } from './routes/wallets';
 import { workerRoutes } from './routes/workers';
@@ -34,11 +37,13 @@ import { workerRoutes } from './routes/workers';
 /** Every route of the control plane, for the app and for the OpenAPI document. */
 export const routes = [
   ...walletRoutes,
+  ...teamWalletRoutes,
   ...walletSettingsRoutes,
   ...pricingRoutes,
   ...excessRoutes,
   ...priceSheetRoutes,
   ...organizationRoutes,
+  ...teamRoutes,
   ...memberRoutes,
   ...agentRoutes,
   ...tokenRoutes,
@@ -46,6 +51,7 @@ export const routes = [
   ...meRoutes,
   ...issuerRoutes,
   ...invitationRoutes,
+  ...meKeyRoutes,
   ...constraintRoutes,
   ...ticketRoutes,
   ...paymentRoutes,

@@ -14,6 +14,7 @@ const statuses = {
   browser_not_allowed: 403,
   target_not_allowed: 403,
   not_team_member: 403,
+  organization_suspended: 403,
   checkout_state_invalid: 403,
   ticket_denied: 403,
   verdict_not_signed: 403,

@@ -42,7 +42,9 @@ export interface StoredFunction {
   volatility: 'i' | 's' | 'v';
   settings: string[];
   text: string;
-  /** A column's default calls it, so it stands before the tables. */
+  /** What a call costs, by PostgreSQL's reckoning: 100 unless somebody says otherwise. */
+  cost: number;
+  /** A column's default or an index calls it, so it stands before the tables. */
   is_default: boolean;
 }
 
@@ -121,8 +123,8 @@ const types = `
 const functions = `
   select p.proname as name, pg_get_function_arguments(p.oid) as given, pg_get_function_result(p.oid) as result,
     l.lanname as language, p.provolatile as volatility, coalesce(p.proconfig, '{}') as settings, p.prosrc as text,
-    exists (select 1 from pg_depend d where d.classid = 'pg_attrdef'::regclass and d.refclassid = 'pg_proc'::regclass
-      and d.refobjid = p.oid) as is_default
+    p.procost::float as cost, exists (select 1 from pg_depend d where d.refclassid = 'pg_proc'::regclass and d.refobjid = p.oid
+      and (d.classid = 'pg_attrdef'::regclass or exists (select 1 from pg_index i where i.indexrelid = d.objid))) as is_default
   from pg_proc p join pg_language l on l.oid = p.prolang
   where p.pronamespace = 'public'::regnamespace`;
 

@@ -16,7 +16,7 @@ import { declaration, inLines, parameters, plain, remark, typeName } from './wor
  * The nouns of schema.sql in their order, each with the migrations that made what belongs to it.
  */
 const sections: readonly { title: string; files: readonly string[] }[] = [
-  { title: 'Organizations, people, teams and agents', files: ['0001', '0070'] },
+  { title: 'Organizations, people, teams and agents', files: ['0001', '0070', '0071', '0072'] },
   { title: 'Identity providers and what their subjects are bound to', files: ['0067'] },
   { title: 'Keys', files: ['0002', '0038', '0055', '0068'] },
   { title: 'Events and messages to workflows', files: ['0003', '0014', '0034', '0048'] },
@@ -212,13 +212,16 @@ function typeText({ name, members: own }: Type, remarks: Remarks): string {
 
 const volatility = { i: ' immutable', s: ' stable', v: '' };
 
+const USUAL_COST = 100;
+
 function functionText(row: StoredFunction): string {
   const { name, given, result, language, settings, text } = row;
   const set = settings.map((setting) => {
     const [, member, value = ''] = /^(\w+)=(.*)$/.exec(setting) ?? [];
     return `set ${member} = ${/^[a-z_]+$/.test(value) ? value : `'${value}'`}`;
   });
-  const about = `returns ${plain(result)} language ${language}${volatility[row.volatility]}`;
+  const cost = row.cost === USUAL_COST ? '' : ` cost ${row.cost}`;
+  const about = `returns ${plain(result)} language ${language}${volatility[row.volatility]}${cost}`;
   const first = inLines([
     `create function ${name}(${parameters(plain(given))})`,
     ...(set.length > 0 ? [about, `${set.join(' ')} as $$`] : [`${about} as $$`]),

@@ -109,6 +109,14 @@ export const keyOwner = z.strictObject({
   team_id: id.nullable(),
   agent_id: id.nullable(),
   allowed_models: z.array(z.string()).nullable(),
+  rate_limits: z
+    .strictObject({
+      rpm: z.int().nullable(),
+      tpm: z.int().nullable(),
+      max_parallel_requests: z.int().nullable(),
+    })
+    .optional()
+    .describe("The key's own limits; null: as the gateway's configuration says of every key."),
   expires_at: time.nullable(),
 } satisfies Members<Wire<KeyOwner>>);
 

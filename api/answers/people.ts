@@ -2,10 +2,22 @@ import { z } from 'zod';
 import { permissions } from '../../domain/people/roles';
 import { id, money, time } from './shared';
 
-export const organization = z.strictObject({ id, name: id, currency: id, created_at: time });
+export const organization = z.strictObject({
+  id,
+  name: id,
+  currency: id,
+  created_at: time,
+  suspended_at: time.nullable().describe('Its keys are refused since then; null: they are not.'),
+  suspended_for: z.string().nullable().describe('What a platform admin said about it.'),
+});
 
 /** A team or an agent. */
-export const named = z.strictObject({ id, name: id, created_at: time });
+export const named = z.strictObject({
+  id,
+  name: id,
+  created_at: time,
+  archived_at: time.nullable(),
+});
 
 export const member = z.strictObject({
   user_id: id,
@@ -15,10 +27,46 @@ export const member = z.strictObject({
   created_at: time,
 });
 
-export const teamMember = z.strictObject({
-  team_id: id,
-  user_id: id,
-  role: z.enum(['member', 'admin']).describe("admin: may spend the team's money on its members."),
+const teamRole = z
+  .enum(['member', 'admin'])
+  .describe("admin: may spend the team's money on its members.");
+
+export const teamMember = z.strictObject({ team_id: id, user_id: id, role: teamRole });
+
+export const listedTeamMember = teamMember.extend({
+  name: z.string(),
+  email: z.string().nullable(),
+  created_at: time,
+});
+
+/** A member with the teams that they are in. */
+export const memberWithTeams = member.extend({
+  teams: z.array(z.strictObject({ team_id: id, name: z.string(), role: teamRole })),
+});
+
+/** What became of each person of a list, in its order. */
+export const membersAdded = z.strictObject({
+  results: z.array(
+    z.union([
+      z.strictObject({ status: z.literal(201), member: memberWithTeams }),
+      z.strictObject({
+        status: z.int(),
+        error: z.strictObject({
+          code: z.string(),
+          message: z.string(),
+          param: z.string().nullable(),
+        }),
+      }),
+    ]),
+  ),
+});
+
+export const memberKeySettings = z.strictObject({
+  enabled: z.boolean(),
+  max_keys: z.int(),
+  max_budget: money.nullable(),
+  allowed_models: z.array(z.string()).nullable(),
+  max_days: z.int().nullable(),
 });
 
 const tokenFields = {
@@ -33,6 +81,9 @@ const tokenFields = {
   agent_id: id.nullable(),
   max_budget: money.nullable(),
   spent: money,
+  rpm: z.int().nullable(),
+  tpm: z.int().nullable(),
+  max_parallel_requests: z.int().nullable(),
   created_by: id.nullable().describe('The person who made it; the key, if that stood for nobody.'),
   created_at: time,
   expires_at: time.nullable(),

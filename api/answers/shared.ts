@@ -18,3 +18,17 @@ export function list<Item extends z.ZodType>(named: Record<string, Item>) {
     total: z.int(),
   });
 }
+
+/**
+ * The envelope of a list with cursors: as that of pages, or, after a cursor, `{<name>: [...],
+ * has_more, next}`.
+ */
+export function parts<Item extends z.ZodType>(named: Record<string, Item>) {
+  const [name = '', item] = Object.entries(named)[0] ?? [];
+  const part = z.strictObject({
+    [name]: z.array(item as Item),
+    has_more: z.boolean(),
+    next: z.string().nullable().describe('The cursor of the next part; null at the end.'),
+  });
+  return z.union([list(named), part]);
+}

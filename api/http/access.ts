@@ -1,10 +1,12 @@
 import type { Context } from 'koa';
 import { AppError } from '../../domain/errors';
+import { suspended } from '../../domain/people/keys';
 import type { LivingToken } from '../../domain/people/living-tokens';
 import * as members from '../../domain/people/members';
 import * as organizations from '../../domain/people/organizations';
 import { isPlatformAdmin } from '../../domain/people/rights';
 import { type Permission, rolePermissions } from '../../domain/people/roles';
+import { teamsLedBy } from '../../domain/people/team-rights';
 import type { Db } from '../../domain/sql';
 import type { VerifyJwt } from '../../runtime/jwt';
 import { fitsWithApi, unfitWords } from '../../runtime/version';
@@ -77,6 +79,22 @@ export function anyPermission(...wanted: Permission[]): Access {
     throw denied(`This needs one of the permissions ${wanted.join(', ')}.`);
   };
   return { label: wanted.join(' or '), check };
+}
+
+/**
+ * A key that carries the scope, or an admin of a team; of which team, the handler asks under the
+ * lock.
+ */
+export function permissionOrTeam(scope: Permission): Access {
+  const check = async (http: Context, sources: Sources) => {
+    const principal = await ofOrganization(http, sources);
+    const { org_id, user_id } = principal;
+    if (isPlatformAdmin(principal) || principal.scopes.includes(scope)) return principal;
+    if (org_id !== null && (await teamsLedBy(sources.db, { org_id, user_id })).length > 0)
+      return principal;
+    throw denied(`This needs the permission ${scope}, or that you are an admin of a team.`);
+  };
+  return { label: `${scope} or team admin`, check };
 }
 
 export const platformAdmin: Access = {
@@ -208,7 +226,8 @@ async function person(
       param: 'X-Org-Id',
     });
   }
-  const { org_id, user_id, role } = found;
+  const { org_id, user_id, role, is_suspended } = found;
+  if (is_suspended) throw suspended();
   return { id: user_id, org_id, user_id, scopes: rolePermissions[role], lasting_key_id: null };
 }
 

@@ -60,3 +60,24 @@ export const ledgerPage = {
 
 /** The pages of every other list, which may be those of one instant. */
 export const page = { ...ledgerPage, as_of: instant.optional() };
+
+/**
+ * The parts of a list that grows: its pages, or what follows a cursor, in one of these orders;
+ * `created_at` is always one of them, and the newest come first unless another is asked for.
+ */
+export function listParts(...others: string[]) {
+  const orders = ['created_at', ...others].flatMap((one) => [one, `-${one}`]);
+  return {
+    ...page,
+    cursor: z.string().min(1).max(3_000).optional(),
+    sort: z.enum(orders).default('-created_at'),
+  };
+}
+
+/** Words of a search; each begins a word of what is found. */
+export const search = z
+  .string()
+  .trim()
+  .max(200)
+  .regex(/[\p{L}\p{N}]/u, 'must hold a letter or a digit')
+  .optional();

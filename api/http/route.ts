@@ -1,8 +1,7 @@
 import type { X509Certificate } from 'node:crypto';
 import Router from '@koa/router';
 import type { Context } from 'koa';
-import { z } from 'zod';
-import { AppError } from '../../domain/errors';
+import type { z } from 'zod';
 import type { Secrets } from '../../domain/secrets';
 import { type Db, withRetry } from '../../domain/sql';
 import type { TargetOf } from '../../exports/open';
@@ -18,11 +17,12 @@ import type { Keyring } from '../ledger/keyring';
 import type { Waiters } from '../ledger/waiters';
 import type { Access, Principal, Sources } from './access';
 import { inName } from './acting';
-import { LARGE, OF_MACHINES, readJson, requireText, SMALL } from './body';
+import { LARGE, OF_MACHINES, readJson, SMALL } from './body';
 import type { createBuckets } from './buckets';
 import type { ConfigWatch } from './config-watch';
 import type { EventStreams } from './event-streams';
 import type { IdTokens } from './id-tokens';
+import { merge, parse } from './parse';
 import { type PoolName, type Pools, poolOf } from './pools';
 import type { Shares } from './shares';
 import { inTrace } from './tracing';
@@ -64,7 +64,7 @@ export interface Ctx {
   http: Context;
 }
 
-type Method = 'get' | 'post' | 'put' | 'delete';
+type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
 
 /** A row of a route table, as it is written. */
 interface RouteRow<Input extends z.ZodObject> {
@@ -75,6 +75,8 @@ interface RouteRow<Input extends z.ZodObject> {
   /** Path, query and body together; unknown names are refused. */
   input: Input;
   handler: (ctx: Ctx, input: z.infer<Input>) => unknown;
+  /** Under which names the input has names of the path, if the body has such members too. */
+  path_names?: Readonly<Record<string, string>>;
   /** 200 unless the handler makes something. */
   status?: number;
   /** One sentence for the OpenAPI page, and the answer's schema. */
@@ -103,7 +105,8 @@ type Defaults =
   | 'is_raw'
   | 'is_deprecated'
   | 'is_long'
-  | 'is_large';
+  | 'is_large'
+  | 'path_names';
 
 /** A row of a route table, with its defaults. */
 export interface Route
@@ -126,6 +129,7 @@ export function route<Input extends z.ZodObject>({ handler, ...row }: RouteRow<I
     is_deprecated: false,
     is_long: false,
     is_large: false,
+    path_names: {},
     ...row,
     prepare(given) {
       const input = parse(row.input, given);
@@ -204,7 +208,7 @@ async function answer(
   const hasJson = row.method !== 'get' && !row.is_raw;
   const body = hasJson ? await readJson(http, boundsOf(row, pool)) : {};
   http.state.body = body;
-  const run = row.prepare(merge(http.params as Record<string, string>, http.query, body));
+  const run = row.prepare(merge(inPath(row, http), http.query, body));
   const ctx: Ctx = {
     db,
     pools,
@@ -239,6 +243,12 @@ async function answer(
   http.body = toWire(result) ?? {};
 }
 
+/** The names of the path, as the input knows them. */
+function inPath({ path_names }: Route, http: Context): Record<string, string> {
+  const entries = Object.entries(http.params as Record<string, string>);
+  return Object.fromEntries(entries.map(([name, value]) => [path_names[name] ?? name, value]));
+}
+
 function boundsOf({ is_large }: Route, pool: PoolName) {
   if (pool === 'machine') return OF_MACHINES;
   return is_large ? LARGE : SMALL;
@@ -248,53 +258,4 @@ function boundsOf({ is_large }: Route, pool: PoolName) {
 function callerOf({ id, org_id, user_id }: Principal) {
   if (id === '') return {};
   return id === user_id ? { org_id, user_id } : { org_id, key_id: id };
-}
-
-/**
- * Path, query and body share one namespace; a name given twice is refused, so that none silently
- * wins.
- */
-function merge(...parts: Record<string, unknown>[]): Record<string, unknown> {
-  const given = new Map<string, unknown>();
-  for (const [name, value] of parts.flatMap((part) => Object.entries(part))) {
-    // Assigned, this name would change the object's prototype and pass unseen.
-    if (name === '__proto__')
-      throw new AppError('unknown_field', `${name} is not a field of this request.`, {
-        param: name,
-      });
-    if (given.has(name))
-      throw new AppError('unknown_field', `${name} is given twice.`, { param: name });
-    if (typeof value === 'string') requireText(name, value);
-    given.set(name, value);
-  }
-  return Object.fromEntries(given);
-}
-
-/** Parses or throws 422 naming the first wrong field. */
-export function parse<Schema extends z.ZodType>(schema: Schema, given: unknown): z.infer<Schema> {
-  const stranger = unknownIn(schema, given);
-  if (stranger !== undefined) throw unknownField(stranger);
-  const parsed = schema.safeParse(given);
-  if (parsed.success) return parsed.data;
-  const { issues } = parsed.error;
-  // A misspelt name is the cause, the field that is missing its effect.
-  const issue = issues.find(({ code }) => code === 'unrecognized_keys') ?? issues[0];
-  if (issue?.code === 'unrecognized_keys') {
-    throw unknownField([...issue.path, issue.keys[0]].join('.'));
-  }
-  const param = issue?.path.join('.') ?? '';
-  throw new AppError('invalid_field', `${param} ${issue?.message ?? 'is not valid'}.`, { param });
-}
-
-/** The first name that a strict schema does not know: further ones are not looked for. */
-function unknownIn(schema: z.ZodType, given: unknown): string | undefined {
-  if (!(schema instanceof z.ZodObject && schema.def.catchall instanceof z.ZodNever))
-    return undefined;
-  const { shape } = schema;
-  for (const name in given as object) if (!Object.hasOwn(shape, name)) return name;
-  return undefined;
-}
-
-function unknownField(param: string): AppError {
-  return new AppError('unknown_field', `${param} is not a field of this request.`, { param });
 }

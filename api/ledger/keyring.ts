@@ -44,7 +44,7 @@ export function createKeyring(db: Db) {
   return {
     /**
      * The living token of a key now; `invalid_credential` for one mistyped, unknown, expired or
-     * revoked.
+     * revoked, `organization_suspended` for one of a suspended organization.
      */
     async check(key: string): Promise<tokens.LivingToken> {
       const hash = hashes.get(key) ?? (await hashOf(key));
@@ -79,7 +79,8 @@ async function answer(db: Db, batch: KeyCheck[]): Promise<void> {
     const living = await tokens.findLiving(db, [...new Set(batch.map(({ hash }) => hash))]);
     for (const { hash, resolve, reject } of batch) {
       const token = living.get(hash);
-      if (token) resolve(token);
+      if (token?.is_suspended) reject(keys.suspended());
+      else if (token) resolve(token);
       else reject(keys.invalidKey());
     }
   } catch (error) {

@@ -6,6 +6,7 @@ import { API_VERSION } from '../../runtime/version';
 import type { Route } from '../http/route';
 import { routes } from '../table';
 import { exampleBody, pathHelp, withHelp } from './field-help';
+import { type Refusal, refusalsOf } from './refusals';
 
 const file = path.join(root, 'openapi.json');
 
@@ -42,6 +43,7 @@ export function openapi(): Schema {
           description: 'A refusal that says what to do.',
           content: json({ $ref: '#/components/schemas/Error' }),
         },
+        ...sharedRefusals(),
       },
     },
   };
@@ -73,9 +75,10 @@ const errorSchema: Schema = {
 function operation(row: Route): Schema {
   const { properties = {}, required = [] } = inputSchema(row);
   const inPath = [...row.path.matchAll(/:(\w+)/g)].map((match) => match[1] as string);
-  const others = Object.keys(properties).filter((name) => !inPath.includes(name));
+  const known = (name: string) => row.path_names[name] ?? name;
+  const others = Object.keys(properties).filter((name) => !inPath.map(known).includes(name));
   const parameter = (place: 'path' | 'query') => (name: string) => {
-    const { description, ...schema } = properties[name] ?? { type: 'string' };
+    const { description, ...schema } = properties[known(name)] ?? { type: 'string' };
     const words = place === 'path' ? pathHelp(row.path, name) : description;
     const required_here = place === 'path' || required.includes(name);
     return { name, in: place, required: required_here, description: words, schema };
@@ -111,10 +114,65 @@ function operation(row: Route): Schema {
           row.answer ? withHelp(z.toJSONSchema(row.answer, { io: 'output' })) : { type: 'object' },
         ),
       },
+      ...refusals(row),
       default: { $ref: '#/components/responses/Error' },
     },
   };
 }
+
+/** The refusals of a route by their status, each a response that routes share. */
+function refusals(row: Route): Record<string, Schema> {
+  const responses = byStatus(refusalsOf(row)).map(([status, codes]): [string, Schema] => [
+    String(status),
+    { $ref: `#/components/responses/${responseName(status, codes)}` },
+  ]);
+  return Object.fromEntries(responses);
+}
+
+function byStatus(all: readonly Refusal[]): [number, string[]][] {
+  const found = new Map<number, string[]>();
+  for (const { status, code } of all) found.set(status, [...(found.get(status) ?? []), code]);
+  return [...found];
+}
+
+/** `invalid_field` and `unknown_field` of 422: `Refused422_invalid_field_unknown_field`. */
+function responseName(status: number, codes: readonly string[]): string {
+  return `Refused${status}_${codes.join('-')}`;
+}
+
+/** Each set of refusals that some route gives under one status. */
+function sharedRefusals(): Record<string, Schema> {
+  const all = routes.flatMap((row) => byStatus(refusalsOf(row)));
+  return Object.fromEntries(
+    all.map(([status, codes]) => [responseName(status, codes), refused(status, codes)]),
+  );
+}
+
+function refused(status: number, codes: readonly string[]): Schema {
+  const code = { enum: codes };
+  const error = { type: 'object', properties: { code } };
+  const ticket = status === 402 ? { required: ['cost_ticket'] } : {};
+  const headers = status === 429 ? { headers: limitHeaders } : status === 503 ? retryLater : {};
+  return {
+    description: `${codes.join(', ')}.`,
+    ...headers,
+    content: json({
+      allOf: [
+        { $ref: '#/components/schemas/Error' },
+        { type: 'object', properties: { error }, ...ticket },
+      ],
+    }),
+  };
+}
+
+const seconds = (description: string) => ({ description, schema: { type: 'integer' } });
+const retryLater = { headers: { 'Retry-After': seconds('Seconds until a repeat may succeed.') } };
+const limitHeaders = {
+  ...retryLater.headers,
+  'X-RateLimit-Limit': seconds('The limit.'),
+  'X-RateLimit-Remaining': seconds('What is left of it: 0.'),
+  'X-RateLimit-Reset': seconds('When it ends, in seconds since 1970.'),
+};
 
 const providerEvent: Schema = {
   required: true,
@@ -140,7 +198,7 @@ function operationId({ method, path: at }: Route): string {
 
 /** A DELETE reads a body too; its few optional fields are shown where its clients put them. */
 function hasBody({ method }: Route): boolean {
-  return method === 'post' || method === 'put';
+  return method === 'post' || method === 'put' || method === 'patch';
 }
 
 function inputSchema(row: Route): { properties?: Record<string, Schema>; required?: string[] } {

@@ -43,13 +43,17 @@ const help: Record<string, string> = {
   has_more: 'There is a further page.',
   status: 'The state it is in.',
   type: 'The kind.',
+  q: 'Words; each begins a word of what is found, whatever its case: of names, and of members also of their e-mail addresses.',
+  sort: 'The order; a minus in front runs it backwards.',
+  next: 'The cursor of the next part; null at the end.',
   group: 'The GATEWAY_GROUP of gateways; default if they name none.',
   // Events.
   action: 'What the event did, as its kind names it.',
   since: 'From this time on.',
   until: 'Before this time.',
   limit: 'Rows an answer, 200 at most.',
-  cursor: 'Where the answer before ended; it gives the next rows.',
+  cursor:
+    'Where the answer before ended; it gives the next rows. Lists with pages take first to begin: their answers then have next, and count nothing.',
   trace_label: "The call's X-Request-Id, by which logs find it.",
   payload: "The event's own facts.",
   // Money.
@@ -158,6 +162,12 @@ const help: Record<string, string> = {
     'Gateway keys: the models it may call; a star at the end stands for any end (gpt-4o*). null or absent: all; []: none.',
   max_budget: 'Gateway keys: what it may spend in its life, holds included.',
   expires_at: 'When it ends.',
+  rpm: "Gateway keys: requests a minute of this key at each gateway; null: as the gateway's configuration says of every key.",
+  tpm: "Gateway keys: tokens a minute of this key; null: as the gateway's configuration says.",
+  max_parallel_requests:
+    "Gateway keys: requests of this key at the same time; null: as the gateway's configuration says.",
+  max_keys: 'So many living keys of their own making may a person have.',
+  max_days: 'A key ends within so many days; null: it may live on.',
   overlap_seconds: 'How long the old value goes on working.',
   key: 'The value of a key.',
   // Caps on agents.
@@ -273,6 +283,7 @@ export function pathHelp(path: string, name: string): string | undefined {
   if (path.startsWith('/v1/sessions/')) return "Id of the session, or 'current'.";
   if (name === 'id') return nouns[noun];
   if (noun === 'webhooks') return 'The payment provider that signs it.';
+  if (noun === 'keys') return 'Name of the key: GET /v1/me/keys.';
   return noun === 'tokens' ? 'Name of the key: GET /v1/tokens.' : help[name];
 }
 

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { balances } from '../../domain/ledger/balances';
 import * as pricing from '../../domain/ledger/pricing';
 import * as transactions from '../../domain/ledger/transactions';
+import * as walletLists from '../../domain/ledger/wallet-lists';
 import * as walletSettings from '../../domain/ledger/wallet-settings';
 import * as wallets from '../../domain/ledger/wallets';
 import { isPlatformAdmin } from '../../domain/people/rights';
@@ -9,12 +10,22 @@ import type { Db } from '../../domain/sql';
 import * as answers from '../answers/money';
 import * as shared from '../answers/shared';
 import { actingOrg, member, type Principal, permission, platformAdmin } from '../http/access';
-import { amount, currency, id, ledgerPage, page, positiveAmount, text } from '../http/fields';
+import { amount, currency, id, ledgerPage, listParts, positiveAmount, text } from '../http/fields';
 import { once } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 
 const ownerType = z.enum(['organization', 'team', 'user']);
-const walletsQuery = z.strictObject({ org_id: id.optional(), ...page });
+const walletsQuery = z.strictObject({
+  org_id: id.optional(),
+  owner_type: ownerType.optional().describe('Only wallets of owners of this kind.'),
+  team_id: id.optional().describe("Only this team's wallet."),
+  user_id: id.optional().describe("Only this person's wallet."),
+  ...listParts(),
+  sort: z
+    .enum(['created_at', '-created_at'])
+    .optional()
+    .describe('The order; a minus in front runs it backwards. Without it pages are by owner.'),
+});
 const balanceQuery = z.strictObject({ org_id: id.optional(), team_id: id.optional() });
 // `seq_max`: the `total` of the first page, so that the next ones do not shift while entries are
 // written.
@@ -49,7 +60,7 @@ export const walletRoutes = [
     input: walletsQuery,
     handler: listWallets,
     summary: 'The wallets that the caller may see.',
-    answer: shared.list({ wallets: answers.wallet }),
+    answer: shared.parts({ wallets: answers.wallet }),
   }),
   route({
     method: 'get',
@@ -119,7 +130,7 @@ export const walletRoutes = [
     input: walletsQuery,
     handler: listAllWallets,
     summary: 'All wallets of all organizations, newest first.',
-    answer: shared.list({ wallets: answers.wallet }),
+    answer: shared.parts({ wallets: answers.wallet }),
   }),
   route({
     method: 'get',
@@ -163,9 +174,11 @@ async function viewer(db: Db, principal: Principal, org_id?: string): Promise<wa
 
 async function listWallets(
   { db, principal }: Ctx,
-  { org_id, ...window }: z.infer<typeof walletsQuery>,
+  { org_id, owner_type, team_id, user_id, ...request }: z.infer<typeof walletsQuery>,
 ) {
-  const { rows, ...rest } = await wallets.list(db, await viewer(db, principal, org_id), window);
+  const filter = { owner_type, team_id, user_id };
+  const seen_by = await viewer(db, principal, org_id);
+  const { rows, ...rest } = await walletLists.list(db, seen_by, filter, request);
   return { wallets: rows, ...rest };
 }
 
@@ -195,8 +208,12 @@ async function putThreshold(
   return wallets.setThreshold(ctx.db, await found(ctx, named_id), low_balance_threshold);
 }
 
-async function listAllWallets({ db }: Ctx, filter: z.infer<typeof walletsQuery>) {
-  const { rows, ...rest } = await wallets.listAll(db, filter);
+async function listAllWallets(
+  { db }: Ctx,
+  { org_id, owner_type, team_id, user_id, ...request }: z.infer<typeof walletsQuery>,
+) {
+  const filter = { org_id, owner_type, team_id, user_id };
+  const { rows, ...rest } = await walletLists.listAll(db, filter, request);
   return { wallets: rows, ...rest };
 }
 

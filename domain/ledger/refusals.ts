@@ -24,6 +24,11 @@ interface Refusal {
  */
 export const refusals: Record<string, Refusal> = {
   unknown_org: { code: 'invalid_field', message: 'org_id is not a known organization.' },
+  organization_suspended: {
+    code: 'organization_suspended',
+    message:
+      'This organization is suspended: none of its calls are paid for. Ask its platform admin.',
+  },
   not_of_organization: {
     code: 'invalid_field',
     message: 'This id does not belong to the organization org_id.',

@@ -1,5 +1,4 @@
 import { AppError } from '../errors';
-import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import * as transactions from './transactions';
 
@@ -24,19 +23,33 @@ export interface Owner {
   owner_id?: string | undefined;
 }
 
-const walletRows = `
+/** A wallet's columns, of `walletTable`. */
+export const walletColumns = `
   select w.id as wallet_id, w.owner_type, w.org_id as owner_org_id, w.owner_team_id, w.owner_user_id,
-    coalesce(t.name, u.name, o.name) as owner_name, w.balance_nanos, w.reserved_nanos, w.low_balance_threshold_nanos, w.currency
+    coalesce(t.name, u.name, o.name) as owner_name, w.balance_nanos, w.reserved_nanos, w.low_balance_threshold_nanos, w.currency`;
+
+/** Wallets with their owners. */
+export const walletTable = `
   from wallets w
   join organizations o on o.id = w.org_id
   left join teams t on t.id = w.owner_team_id
   left join users u on u.id = w.owner_user_id`;
 
-// Members see their own, their teams' and the organization's wallets; a caller who may bill sees
-// all of the organization's.
-const visible = `
-  w.org_id = :org_id and (:sees_all or w.owner_type = 'organization' or w.owner_user_id = :user_id
-    or exists (select 1 from team_members tm where tm.team_id = w.owner_team_id and tm.user_id = :user_id))`;
+const walletRows = `${walletColumns} ${walletTable}`;
+
+/**
+ * The condition of the wallets that a caller may see. Members see their own, their teams' and the
+ * organization's, which are found by their owners; who may bill sees all of the organization's.
+ */
+export function visibleTo({ sees_all }: Pick<Viewer, 'sees_all'>): string {
+  if (sees_all) return 'w.org_id = :org_id';
+  return `w.org_id = :org_id and w.id in (
+    select v.id from wallets v where v.org_id = :org_id and v.owner_type = 'organization'
+    union all select v.id from wallets v where v.org_id = :org_id and v.owner_type = 'user' and v.owner_user_id = :user_id
+    union all select v.id from team_members tm
+      join wallets v on v.org_id = :org_id and v.owner_type = 'team' and v.owner_team_id = tm.team_id
+      where tm.user_id = :user_id)`;
+}
 
 export interface Viewer {
   org_id: string;
@@ -44,22 +57,11 @@ export interface Viewer {
   sees_all: boolean;
 }
 
-/** The wallets that a person may see: organization's, teams', users', each newest first. */
-export function list(db: Db, viewer: Viewer, window: PageRequest): Promise<Page<Wallet>> {
-  return pageOf(
-    db,
-    `${walletRows} where ${visible} and ${isMadeBefore('w.created_at')}
-     order by array_position(array['organization', 'team', 'user'], w.owner_type), w.id desc`,
-    { ...viewer },
-    window,
-  );
-}
-
 /** One wallet that a person may see, or `not_found`. */
 export function get(db: Db, id: string, viewer: Viewer): Promise<Wallet> {
   return one<Wallet>(
     db,
-    `${walletRows} where w.id = :id and ${visible}`,
+    `${walletRows} where w.id = :id and ${visibleTo(viewer)}`,
     { id, ...viewer },
     'No wallet',
   );
@@ -68,19 +70,6 @@ export function get(db: Db, id: string, viewer: Viewer): Promise<Wallet> {
 /** Any wallet, for platform admins and for answers about money just moved. */
 export function getAny(db: Db, id: string): Promise<Wallet> {
   return one<Wallet>(db, `${walletRows} where w.id = :id`, { id }, 'No wallet');
-}
-
-/** All wallets of all organizations, for platform admins: newest first. */
-export function listAll(
-  db: Db,
-  { org_id = null, ...window }: PageRequest & { org_id?: string | null | undefined },
-): Promise<Page<Wallet>> {
-  return pageOf(
-    db,
-    `${walletRows} where (:org_id::text is null or w.org_id = :org_id) and ${isMadeBefore('w.created_at')} order by w.id desc`,
-    { org_id },
-    window,
-  );
 }
 
 /**
@@ -234,6 +223,29 @@ export async function transfer(
     throw boundError(error);
   }
   throw new AppError('insufficient_balance', 'The giving wallet does not cover this amount.', {
+    status: 409,
+    param: 'amount',
+  });
+}
+
+/**
+ * Refuses (409) to take more out of a wallet than another one gave to it and has not taken back
+ * yet: the rest is not the giver's. The organization is locked.
+ */
+export async function requireGiven(
+  trx: Db,
+  { giver, taker }: { giver: string; taker: string },
+  amount_nanos: bigint,
+): Promise<void> {
+  const { is_given } = await one<{ is_given: boolean }>(
+    trx,
+    `select coalesce(sum(-g.amount_nanos), 0) >= :amount_nanos as is_given from wallet_transactions g
+     where g.wallet_id = :giver and g.transfer_id is not null
+       and exists (select 1 from wallet_transactions t where t.wallet_id = :taker and t.transfer_id = g.transfer_id)`,
+    { giver, taker, amount_nanos },
+  );
+  if (is_given) return;
+  throw new AppError('insufficient_balance', 'This wallet was given less than this amount.', {
     status: 409,
     param: 'amount',
   });

@@ -89,5 +89,5 @@ async function applyRole(
   const is_less = rolePermissions[before.role].some((one) => !rolePermissions[role].includes(one));
   const caller = { id: issuer_id, user_id: null, scopes: rolePermissions.owner };
   if (is_less) await revokeKeysOf(trx, { ...subject, with_own: false }, { caller, keep_keys: [] });
-  else await revokeKeysBelow(trx, { ...subject, role });
+  else await revokeKeysBelow(trx, { ...subject, gained: rolePermissions[role] });
 }

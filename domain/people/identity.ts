@@ -41,7 +41,16 @@ export interface KeyOwner {
   agent_id: string | null;
   /** Null is every model. */
   allowed_models: readonly string[] | null;
+  /** The key's own limits, in place of those for every key; absent if it has none. */
+  rate_limits?: KeyLimits | undefined;
   expires_at: Date | null;
+}
+
+/** Limits of one key; null: as the gateway's configuration says of every key. */
+export interface KeyLimits {
+  rpm: number | null;
+  tpm: number | null;
+  max_parallel_requests: number | null;
 }
 
 /**
@@ -49,7 +58,7 @@ export interface KeyOwner {
  * never pay.
  */
 export interface Identity
-  extends Pick<KeyOwner, 'user_id' | 'team_id' | 'agent_id' | 'allowed_models'> {
+  extends Pick<KeyOwner, 'user_id' | 'team_id' | 'agent_id' | 'allowed_models' | 'rate_limits'> {
   proof: Proof;
   org_id: string;
   key_id: string | null;

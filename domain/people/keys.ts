@@ -32,6 +32,14 @@ export function invalidKey(): AppError {
   return new AppError('invalid_credential', 'This key is mistyped, unknown, expired or revoked.');
 }
 
+/** The refusal (403) of the keys and people of a suspended organization. */
+export function suspended(): AppError {
+  return new AppError(
+    'organization_suspended',
+    'This organization is suspended: its keys and people are refused. Ask its platform admin.',
+  );
+}
+
 async function checksum(secret: string): Promise<string> {
   const digest = await sha256(secret);
   const bytes = Uint8Array.from(digest.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));

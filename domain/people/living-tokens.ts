@@ -1,5 +1,5 @@
 import { type Db, many, maybe, prepared } from '../sql';
-import { invalidKey, type TokenType } from './keys';
+import { invalidKey, suspended, type TokenType } from './keys';
 import { type Permission, type Role, rolePermissions } from './roles';
 
 // The keys that callers send, as they stand now.
@@ -17,7 +17,12 @@ export interface LivingToken {
   team_id: string | null;
   agent_id: string | null;
   allowed_models: string[] | null;
+  rpm: number | null;
+  tpm: number | null;
+  max_parallel_requests: number | null;
   expires_at: Date | null;
+  /** Its organization is suspended: the key is good, and refused. */
+  is_suspended: boolean;
 }
 
 interface FoundToken extends LivingToken {
@@ -38,17 +43,19 @@ export async function findLiving(
 ): Promise<Map<string, LivingToken>> {
   const found = await prepared<FoundToken>(
     db,
-    'living_tokens',
+    'living_tokens_3',
     `select s.hash, t.id, s.id as secret_id, t.org_id, t.token_type, t.purpose,
        case when t.purpose = 'key' then t.id else t.made_with end as lasting_key_id,
        case when t.purpose = 'key' or t.made_with is null then t.scopes
          else array(select c from unnest(t.scopes) as c where c = any((select k.scopes from tokens k where k.id = t.made_with)::text[]))
        end as scopes, t.user_id, t.team_id, t.agent_id,
-       t.allowed_models, least(t.expires_at, s.expires_at) as expires_at, m.role,
+       t.allowed_models, t.rpm, t.tpm, t.max_parallel_requests, least(t.expires_at, s.expires_at) as expires_at, m.role,
+       o.suspended_at is not null as is_suspended,
        coalesce(t.last_used_at < clock_timestamp() - interval '1 minute', true) as is_unnoted
      from token_secrets s
      join tokens t on t.id = s.token_id
      left join memberships m on m.org_id = t.org_id and m.user_id = t.user_id
+     left join organizations o on o.id = t.org_id
      where s.hash = any(:hashes) and t.revoked_at is null
        and coalesce(t.expires_at > clock_timestamp(), true) and coalesce(s.expires_at > clock_timestamp(), true)
        and (t.purpose = 'key' or session_lives(t))`,
@@ -72,6 +79,7 @@ export async function findLivingById(db: Db, org_id: string, id: string): Promis
   );
   const token = found && (await findLiving(db, [found.hash])).get(found.hash);
   if (token === undefined) throw invalidKey();
+  if (token.is_suspended) throw suspended();
   return token;
 }
 

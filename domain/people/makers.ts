@@ -1,7 +1,7 @@
 import { AppError } from '../errors';
 import { type Db, many } from '../sql';
 import { type Caller, isOwner, requirePerson } from './rights';
-import { type Role, rolePermissions } from './roles';
+import { type Permission, type Role, rolePermissions } from './roles';
 import { type Token, tokenRows } from './tokens';
 
 // Whoever made a key, or drew a new value of it, answers for it: it falls with that person's
@@ -88,13 +88,13 @@ async function endSessions(
 }
 
 /**
- * Revokes the access keys that stand for a person who rises to a role, and that somebody who is
- * below it made: whoever holds such a key would rise with them. So would whoever signs in by a
- * subject that such a maker had bound to the person, so that is unbound.
+ * Revokes the access keys that stand for a person who gains permissions, and that somebody who
+ * lacks one of them made: whoever holds such a key would rise with them. So would whoever signs in
+ * by a subject that such a maker had bound to the person, so that is unbound.
  */
 export async function revokeKeysBelow(
   trx: Db,
-  { org_id, user_id, role }: { org_id: string; user_id: string; role: Role },
+  { org_id, user_id, gained }: { org_id: string; user_id: string; gained: readonly Permission[] },
 ): Promise<Token[]> {
   const made = await many<{ id: string; role: Role | null }>(
     trx,
@@ -105,8 +105,7 @@ export async function revokeKeysBelow(
     { org_id, user_id },
   );
   const isBelow = (maker: Role | null) =>
-    maker !== null &&
-    rolePermissions[role].some((scope) => !rolePermissions[maker].includes(scope));
+    maker !== null && gained.some((scope) => !rolePermissions[maker].includes(scope));
   const bound = await many<{ id: string; role: Role | null }>(
     trx,
     `select i.id, m.role from identities i

@@ -1,12 +1,11 @@
 import { AppError } from '../errors';
-import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import { type EndedKeys, revokeKeysBelow, revokeKeysOf } from './makers';
 import { unique } from './organizations';
 import { type Caller, requireRank, requireScopes } from './rights';
 import { type Role, rolePermissions } from './roles';
 
-interface Member {
+export interface Member {
   user_id: string;
   name: string;
   email: string | null;
@@ -14,22 +13,57 @@ interface Member {
   created_at: Date;
 }
 
-const memberRows = `
-  select u.id as user_id, u.name, u.email, m.role, m.created_at
-  from memberships m join users u on u.id = m.user_id
-  where m.org_id = :org_id and m.archived_at is null`;
+/** A member's columns, of `livingMembers`. */
+export const memberColumns = 'select m.user_id, m.name, m.email, m.role, m.created_at';
+/** The members of an organization. */
+export const livingMembers =
+  'from memberships m where m.org_id = :org_id and m.archived_at is null';
 
-export function list(db: Db, org_id: string, window: PageRequest): Promise<Page<Member>> {
-  return pageOf(
+export function get(db: Db, org_id: string, user_id: string): Promise<Member> {
+  return one(
     db,
-    `${memberRows} and ${isMadeBefore('m.created_at')} order by u.id desc`,
-    { org_id },
-    window,
+    `${memberColumns} ${livingMembers} and m.user_id = :user_id`,
+    { org_id, user_id },
+    'No member',
   );
 }
 
-export function get(db: Db, org_id: string, user_id: string): Promise<Member> {
-  return one(db, `${memberRows} and u.id = :user_id`, { org_id, user_id }, 'No member');
+/** A person's name or address is changed. */
+export interface MemberChange {
+  name?: string | undefined;
+  email?: string | null | undefined;
+}
+
+/**
+ * Gives a person another name or e-mail address. Whoever is known to other organizations too is
+ * theirs as well: only the platform renames them. The organization is locked.
+ */
+export async function rename(
+  trx: Db,
+  subject: Subject,
+  { name, email }: MemberChange,
+  may_rename_anyone: boolean,
+): Promise<Member> {
+  const { org_id, user_id } = subject;
+  const before = await get(trx, org_id, user_id);
+  const elsewhere = await maybe(
+    trx,
+    'select 1 from memberships where user_id = :user_id and org_id <> :org_id limit 1',
+    { ...subject },
+  );
+  if (elsewhere !== undefined && !may_rename_anyone)
+    throw new AppError(
+      'permission_denied',
+      'This person is known to other organizations too. Ask a platform admin to rename them.',
+      { param: 'user_id' },
+    );
+  await many(trx, 'update users set name = :name, email = :email where id = :user_id', {
+    user_id,
+    name: name ?? before.name,
+    email: email === undefined ? before.email : email,
+  });
+  if (email) await requireOwnEmail(trx, subject);
+  return get(trx, org_id, user_id);
 }
 
 interface NewMember {
@@ -64,7 +98,8 @@ export function add(
     const joined = await maybe(
       trx,
       `insert into memberships (org_id, user_id, role) values (:org_id, :id, :role)
-       on conflict (org_id, user_id) do update set role = excluded.role, archived_at = null, created_at = clock_timestamp()
+       on conflict (org_id, user_id) do update set role = excluded.role, archived_at = null, created_at = clock_timestamp(),
+         name = excluded.name, email = excluded.email
        where memberships.archived_at is not null returning user_id`,
       { org_id, id, role },
     );
@@ -112,7 +147,14 @@ export async function setRole(
   const isLess = rolePermissions[before.role].some((one) => !rolePermissions[role].includes(one));
   const ended = isLess
     ? await revokeKeysOf(trx, { ...subject, with_own: false }, { caller, keep_keys })
-    : { revoked_keys: await revokeKeysBelow(trx, { org_id, user_id, role }), kept_keys: [] };
+    : {
+        revoked_keys: await revokeKeysBelow(trx, {
+          org_id,
+          user_id,
+          gained: rolePermissions[role],
+        }),
+        kept_keys: [],
+      };
   return { ...(await get(trx, org_id, user_id)), ...ended };
 }
 
@@ -135,6 +177,8 @@ interface Membership {
   user_id: string;
   org_id: string;
   role: Role;
+  /** The organization is suspended: its people are refused. */
+  is_suspended: boolean;
 }
 
 /** The living memberships of the person that a JWT's issuer and subject stand for. */
@@ -144,7 +188,7 @@ export function ofIdentity(
 ): Promise<Membership[]> {
   return many(
     db,
-    `select u.id as user_id, m.org_id, m.role
+    `select u.id as user_id, m.org_id, m.role, o.suspended_at is not null as is_suspended
      from users u
      join memberships m on m.user_id = u.id and m.archived_at is null
      join organizations o on o.id = m.org_id and o.archived_at is null

@@ -129,9 +129,9 @@ export async function requireChangeable(
   db: Db,
   { org_id, caller }: { org_id: string | null; caller: Caller },
   { token_type, scopes, user_id, created_by }: Owned,
+  action = 'revoke or rotate it',
 ): Promise<void> {
   const param = 'name';
-  const action = 'revoke or rotate it';
   const excess = missingScope(caller, scopes);
   if (excess !== undefined) throw outranked(excess, { whose: 'this key', action, param });
   if (user_id === null || user_id === caller.user_id) return;
@@ -164,8 +164,9 @@ export function requirePerson(
 }
 
 /**
- * The person behind a new key must be a member whose role makes keys and carries its scopes. Their
- * membership is locked, so that a key cannot slip past the removal or demotion of its maker.
+ * The person behind a new key must be a member whose role has the permission that this needs, and
+ * carries the key's scopes. Their membership is locked, so that a key cannot slip past the removal
+ * or demotion of its maker.
  */
 export async function requireMaker(
   trx: Db,
@@ -174,6 +175,7 @@ export async function requireMaker(
     created_by,
     scopes,
   }: { org_id: string | null; created_by: string; scopes: readonly Permission[] },
+  needed: Permission | null,
 ): Promise<void> {
   if (org_id === null) return;
   const [found] = await many<{ role: Role | null }>(
@@ -187,8 +189,8 @@ export async function requireMaker(
   if (found === undefined) return;
   const { role } = found;
   if (role === null) throw invalidKey();
-  if (!rolePermissions[role].includes('tokens:write'))
-    throw new AppError('permission_denied', 'This needs the permission tokens:write.');
+  if (needed !== null && !rolePermissions[role].includes(needed))
+    throw new AppError('permission_denied', `This needs the permission ${needed}.`);
   const excess = scopes.find((scope) => !rolePermissions[role].includes(scope));
   if (excess === undefined) return;
   throw new AppError('permission_denied', `You do not have ${excess}, so you cannot give it.`, {

@@ -1,4 +1,5 @@
-import { type Db, many, one } from '../sql';
+import { type Db, many, maybe, one } from '../sql';
+import { suspended } from './keys';
 import type { Permission } from './roles';
 import { addSecret } from './tokens';
 
@@ -49,6 +50,7 @@ export async function create(
   { org_id, user_id, scopes, key, issuer_id }: NewSession,
 ): Promise<Session & { key: string }> {
   const person = { org_id, user_id };
+  await requireActive(trx, org_id);
   await forgetOld(trx, person);
   const { id } = await one<{ id: string }>(
     trx,
@@ -93,6 +95,16 @@ export async function end(
     { org_id, user_id, id: id ?? null },
   );
   return ended.length;
+}
+
+/** Nobody signs in to an organization that is suspended. */
+async function requireActive(trx: Db, org_id: string): Promise<void> {
+  const ended = await maybe(
+    trx,
+    'select 1 from organizations where id = :org_id and suspended_at is not null',
+    { org_id },
+  );
+  if (ended) throw suspended();
 }
 
 /**

@@ -3,7 +3,7 @@ import { type Db, many, maybe } from '../sql';
 import { isKept, keepable } from '../texts';
 import { applyGroups } from './group-grants';
 import type { Issuer } from './issuers';
-import { invalidKey } from './keys';
+import { invalidKey, suspended } from './keys';
 import * as members from './members';
 import { use } from './one-time-codes';
 import { lock, requireRank } from './rights';
@@ -61,9 +61,10 @@ export async function personOf(
   db: Db,
   { org_id, issuer, subject }: { org_id: string; issuer: string; subject: string },
 ): Promise<string> {
-  const found = await maybe<{ user_id: string }>(
+  const found = await maybe<{ user_id: string; is_suspended: boolean }>(
     db,
-    `select m.user_id from memberships m
+    `select m.user_id, o.suspended_at is not null as is_suspended
+     from memberships m join organizations o on o.id = m.org_id
      where m.org_id = :org_id and m.archived_at is null and (
        m.user_id in (select i.user_id from identities i join identity_issuers p on p.id = i.issuer_id
          where p.issuer = :issuer and p.archived_at is null and p.subject = 'bound'
@@ -72,6 +73,7 @@ export async function personOf(
      limit 1`,
     { org_id, issuer, subject },
   );
+  if (found?.is_suspended) throw suspended();
   if (found) return found.user_id;
   throw new AppError(
     'permission_denied',

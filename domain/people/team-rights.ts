@@ -56,6 +56,28 @@ const ledBy = `select t.id from team_members l
   where l.user_id = :user_id and l.role = 'admin'`;
 
 /**
+ * Whoever holds an access key for an admin of a team spends the team's money. So does only who may
+ * move money, and the person: 403 for others.
+ */
+export async function requireTeamRank(
+  db: Db,
+  { org_id, user_id, caller }: { org_id: string; user_id: string; caller: Caller },
+  param: string,
+): Promise<void> {
+  if (user_id === caller.user_id || mayMoveMoney(caller)) return;
+  if ((await teamsLedBy(db, { org_id, user_id })).length === 0) return;
+  throw new AppError(
+    'permission_denied',
+    'This person is the admin of a team and may spend its money, so a key that stands for them needs the permission org:billing.',
+    { param },
+  );
+}
+
+function mayMoveMoney(caller: Caller): boolean {
+  return isPlatformAdmin(caller) || caller.scopes.includes('org:billing');
+}
+
+/**
  * Nobody makes themselves the admin of a team: whoever manages people would give themselves its
  * money. An owner has that already.
  */

@@ -1,7 +1,11 @@
 import { AppError } from '../errors';
+import { type ListRequest, listOf, type Part } from '../lists';
+import type { Page } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
-import { type EndedKeys, revokeTeamKeys } from './makers';
+import { type EndedKeys, revokeKeysBelow, revokeTeamKeys } from './makers';
+import { memberFound } from './member-lists';
 import * as members from './members';
+import type { Permission } from './roles';
 
 // Who is in a team, and as what.
 
@@ -12,6 +16,20 @@ export type TeamRole = 'member' | 'admin';
 export interface TeamMember {
   team_id: string;
   user_id: string;
+  role: TeamRole;
+}
+
+/** A person in a team, with what people know them by. */
+interface ListedMember extends TeamMember {
+  name: string;
+  email: string | null;
+  created_at: Date;
+}
+
+/** A team that a person is in. */
+export interface OwnTeam {
+  team_id: string;
+  name: string;
   role: TeamRole;
 }
 
@@ -36,11 +54,65 @@ export async function add(trx: Db, at: Place, role?: TeamRole): Promise<TeamMemb
     { team_id, user_id, role: role ?? 'member' },
   );
   const found = await get(trx, at);
+  if (found.role === 'admin') await revokeKeysBelow(trx, { ...at, gained: leading });
   if (role === undefined || found.role === role) return found;
   throw new AppError(
     'already_exists',
     `This person is in this team already, as ${found.role}. Change that: PUT .../teams/{team_id}/members/{user_id}.`,
     { param: 'role' },
+  );
+}
+
+/** Who is in a living team, and as what; `not_found` if the organization has no such team. */
+export async function list(
+  db: Db,
+  at: { org_id: string; team_id: string },
+  { q, role }: { q?: string | undefined; role?: TeamRole | undefined },
+  request: ListRequest,
+): Promise<Page<ListedMember> | Part<ListedMember>> {
+  await requireTeam(db, at);
+  const conditions = [
+    `from team_members l join memberships m on m.org_id = :org_id and m.user_id = l.user_id and m.archived_at is null
+     where l.team_id = :team_id`,
+    ...(role ? ['l.role = :role'] : []),
+  ];
+  return listOf(
+    db,
+    {
+      name: 'team members',
+      select: 'select l.team_id, l.user_id, m.name, m.email, l.role, l.created_at',
+      from: conditions.join(' and '),
+      bindings: { ...at, q: q ?? null, role: role ?? null, marks: [] },
+      search: q
+        ? {
+            indexed: memberFound,
+            plain: 'has_words(array[m.name, m.email], :q)',
+            among:
+              'select m.user_id from memberships m where m.org_id = :org_id and m.archived_at is null',
+          }
+        : undefined,
+      id: 'l.user_id',
+      created_at: 'l.created_at',
+      orders: {
+        created_at: { by: 'l.created_at', type: 'timestamptz' },
+        name: { by: 'lower(m.name)', type: 'text' },
+      },
+    },
+    request,
+  );
+}
+
+/** The living teams of an organization that a person is in, by name. */
+export function ofPerson(
+  db: Db,
+  { org_id, user_id }: { org_id: string; user_id: string },
+): Promise<OwnTeam[]> {
+  return many(
+    db,
+    `select t.id as team_id, t.name, m.role from team_members m
+     join teams t on t.id = m.team_id and t.org_id = :org_id and t.archived_at is null
+     where m.user_id = :user_id order by lower(t.name), t.id`,
+    { org_id, user_id },
   );
 }
 
@@ -55,7 +127,13 @@ export function get(db: Db, at: Place): Promise<TeamMember> {
   );
 }
 
-/** Gives somebody another role in a team. The organization is locked. */
+/** What an admin of a team may is a part of this permission. */
+const leading: readonly Permission[] = ['org:billing'];
+
+/**
+ * Gives somebody another role in a team. Who becomes its admin loses the access keys that somebody
+ * without that right made for them. The organization is locked.
+ */
 export async function setRole(trx: Db, at: Place, role: TeamRole): Promise<TeamMember> {
   await get(trx, at);
   await many(
@@ -63,6 +141,7 @@ export async function setRole(trx: Db, at: Place, role: TeamRole): Promise<TeamM
     'update team_members set role = :role, granted_by = null where team_id = :team_id and user_id = :user_id',
     { team_id: at.team_id, user_id: at.user_id, role },
   );
+  if (role === 'admin') await revokeKeysBelow(trx, { ...at, gained: leading });
   return get(trx, at);
 }
 
@@ -92,9 +171,9 @@ export async function includes(
   return row !== undefined;
 }
 
-async function requireTeam(trx: Db, { org_id, team_id }: Place): Promise<void> {
+async function requireTeam(db: Db, { org_id, team_id }: Omit<Place, 'user_id'>): Promise<void> {
   await one(
-    trx,
+    db,
     'select 1 from teams where id = :team_id and org_id = :org_id and archived_at is null',
     { org_id, team_id },
     'No team',

@@ -1,11 +1,10 @@
 import { sha256 } from '../digest';
 import { AppError } from '../errors';
-import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import { newKey, type TokenType } from './keys';
 import { type Caller, requireMaker, requirePerson, requireRank } from './rights';
 import { type Permission, type Role, rolePermissions } from './roles';
-import { requireInTeam } from './team-rights';
+import { requireInTeam, requireTeamRank } from './team-rights';
 
 /** A token as people see it: everything but its secret. */
 export interface Token {
@@ -20,6 +19,10 @@ export interface Token {
   agent_id: string | null;
   max_budget_nanos: bigint | null;
   spent_nanos: bigint;
+  /** Limits of this key alone; null: as the gateway's configuration says of every key. */
+  rpm: number | null;
+  tpm: number | null;
+  max_parallel_requests: number | null;
   /** The person who made it; the key, if that stood for nobody. */
   created_by: string | null;
   created_at: Date;
@@ -38,6 +41,9 @@ export interface NewToken {
   team_id: string | null;
   agent_id: string | null;
   max_budget_nanos: bigint | null;
+  rpm?: number | null | undefined;
+  tpm?: number | null | undefined;
+  max_parallel_requests?: number | null | undefined;
   expires_at: Date | null;
   created_by: string;
 }
@@ -45,48 +51,78 @@ export interface NewToken {
 /** So many keys of one organization may live at one time: lists and counts of them stay short. */
 const LIVING_MAX = 10_000;
 
-/** The keys of an organization, without sessions; more conditions may follow. */
-export const tokenRows = `
+/** A token's columns, of `tokenTable`. */
+export const tokenColumns = `
   select t.id, t.name, t.token_type, s.prefix, t.scopes, t.allowed_models, t.user_id, t.team_id, t.agent_id, t.max_budget_nanos,
-    t.spent_nanos, t.created_by, t.created_at, t.expires_at, t.last_used_at,
-    case when t.revoked_at is not null then 'revoked' when t.expires_at <= clock_timestamp() then 'expired' else 'active' end as status
+    t.spent_nanos, t.rpm, t.tpm, t.max_parallel_requests, t.created_by, t.created_at, t.expires_at, t.last_used_at,
+    case when t.revoked_at is not null then 'revoked' when t.expires_at <= clock_timestamp() then 'expired' else 'active' end as status`;
+
+/** Tokens with the newest of their secrets. */
+export const tokenTable = `
   from tokens t
-  join lateral (select prefix from token_secrets where token_id = t.id order by created_at desc, id desc limit 1) s on true
-  where t.org_id is not distinct from :org_id and t.purpose = 'key'`;
+  join lateral (select prefix from token_secrets where token_id = t.id order by created_at desc, id desc limit 1) s on true`;
+
+/** The keys of an organization, without sessions; more conditions may follow. */
+export const tokenRows = `${tokenColumns} ${tokenTable} where t.org_id is not distinct from :org_id and t.purpose = 'key'`;
 
 /**
  * Issues a key. Its value is in this answer and nowhere else. A name is free again once its key
- * expired or was revoked. Without a caller it is made by the installation itself.
+ * expired or was revoked. Without a caller it is made by the installation itself. `needed` is the
+ * permission that the role of its maker must have.
  */
-export function issue(db: Db, token: NewToken, caller?: Caller): Promise<Token & { key: string }> {
+export function issue(
+  db: Db,
+  token: NewToken,
+  caller?: Caller,
+  needed: Permission | null = 'tokens:write',
+): Promise<Token & { key: string }> {
   const { org_id, name } = token;
   return db.transaction(async (trx) => {
-    await requireMaker(trx, token);
+    await requireMaker(trx, token, needed);
     await checkOwners(trx, token, caller);
-    await many(
-      trx,
-      `update tokens set revoked_at = expires_at
-       where org_id is not distinct from :org_id and name = :name and revoked_at is null and expires_at <= clock_timestamp()`,
-      { org_id, name },
-    );
+    await freeName(trx, token);
     await requireRoom(trx, org_id);
     const made = await maybe<{ id: string }>(
       trx,
-      `insert into tokens (org_id, name, token_type, scopes, allowed_models, user_id, team_id, agent_id, max_budget_nanos, expires_at, created_by)
-       values (:org_id, :name, :token_type, :scopes, :allowed_models, :user_id, :team_id, :agent_id, :max_budget_nanos, :expires_at, :created_by)
+      `insert into tokens (org_id, name, token_type, scopes, allowed_models, user_id, team_id, agent_id, max_budget_nanos, rpm, tpm,
+         max_parallel_requests, expires_at, created_by)
+       values (:org_id, :name, :token_type, :scopes, :allowed_models, :user_id, :team_id, :agent_id, :max_budget_nanos, :rpm, :tpm,
+         :max_parallel_requests, :expires_at, :created_by)
        on conflict do nothing returning id`,
-      { ...token },
+      {
+        ...token,
+        rpm: token.rpm ?? null,
+        tpm: token.tpm ?? null,
+        max_parallel_requests: token.max_parallel_requests ?? null,
+      },
     );
-    if (!made)
-      throw new AppError(
-        'already_exists',
-        `A living key is named ${name}. Revoke it or choose another name.`,
-        { param: 'name' },
-      );
+    if (!made) throw nameTaken(name);
     const key = await addSecret(trx, made.id, token.token_type);
     if (caller !== undefined && drawsOnPerson(token)) await emitKeyIssued(trx, made.id);
     return { ...(await find(trx, org_id, name)), key };
   });
+}
+
+/** An expired key gives its name to another one. */
+export async function freeName(
+  trx: Db,
+  { org_id, name }: Pick<NewToken, 'org_id' | 'name'>,
+): Promise<void> {
+  await many(
+    trx,
+    `update tokens set revoked_at = expires_at
+     where org_id is not distinct from :org_id and name = :name and revoked_at is null and expires_at <= clock_timestamp()`,
+    { org_id, name },
+  );
+}
+
+/** The refusal (409) of a name that a living key bears. */
+export function nameTaken(name: string): AppError {
+  return new AppError(
+    'already_exists',
+    `A living key is named ${name}. Revoke it or choose another name.`,
+    { param: 'name' },
+  );
 }
 
 /** Keys that are issued at one moment may pass the bound together, by as many as they are. */
@@ -102,25 +138,6 @@ async function requireRoom(trx: Db, org_id: string | null): Promise<void> {
       'living_keys_exceeded',
       `This organization has ${LIVING_MAX} living keys, which is as many as one may have. Revoke keys that nobody uses.`,
     );
-}
-
-/** Newest first; living, expired and revoked ones. */
-export function list(
-  db: Db,
-  org_id: string | null,
-  {
-    type = null,
-    created_by = null,
-    ...window
-  }: PageRequest & { type?: TokenType | null | undefined; created_by?: string | null | undefined },
-): Promise<Page<Token>> {
-  return pageOf(
-    db,
-    `${tokenRows} and (:type::text is null or t.token_type = :type) and (:created_by::text is null or t.id in (select keys_held_by(:org_id, :created_by)))
-     and ${isMadeBefore('t.created_at')} order by t.id desc`,
-    { org_id, type, created_by },
-    window,
-  );
 }
 
 /** The living key of a name, else the newest that bore it; `not_found` otherwise. */
@@ -218,12 +235,14 @@ async function checkOwners(trx: Db, token: NewToken, caller?: Caller): Promise<v
   if (caller === undefined || org_id === null) return;
   requirePerson(caller, token);
   // Whoever holds an access key for a person is that person on the routes of members.
-  if (user?.role && token.token_type === 'access' && user_id !== caller.user_id)
+  if (user_id === null || !user?.role || token.token_type !== 'access') return;
+  if (user_id !== caller.user_id)
     requireRank(caller, user.role, {
       whose: 'this member',
       action: 'have a key that stands for them',
       param: 'user_id',
     });
+  await requireTeamRank(trx, { org_id, user_id, caller }, 'user_id');
 }
 
 // Also if the caller is that person: somebody else may hold the key that they call with.

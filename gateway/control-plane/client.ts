@@ -142,6 +142,7 @@ async function verify(batches: Batches, log: Logger, key: Verify): Promise<OrgKe
   // credential.
   if (isRefusedKey(reply))
     throw new AppError('invalid_credential', errorOf(reply).message ?? 'Refused.');
+  if (errorOf(reply).code === 'organization_suspended') throw toError(reply);
   throw refusedCall(log, reply);
 }
 
@@ -151,6 +152,7 @@ async function person(batches: Batches, log: Logger, asked: PersonBody): Promise
   if (reply === undefined) throw away();
   const { message = 'Refused.', param } = errorOf(reply);
   // A field is about the caller; a refusal without one is about this gateway's own credential.
+  if (errorOf(reply).code === 'organization_suspended') throw toError(reply);
   if (reply.status === 403 && param) throw new AppError('permission_denied', message);
   throw refusedCall(log, reply);
 }

@@ -55,6 +55,7 @@ async function identityOf(from: From, jwt: string): Promise<Answer> {
     team_id: team_id ?? key?.team_id ?? null,
     agent_id: key?.agent_id ?? null,
     allowed_models: key?.allowed_models ?? null,
+    rate_limits: key?.rate_limits,
   };
   return { identity, ...rememberedUntil(exp * 1_000) };
 }

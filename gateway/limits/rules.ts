@@ -1,4 +1,4 @@
-import type { Identity } from '../../domain/people/identity';
+import type { Identity, KeyLimits } from '../../domain/people/identity';
 import {
   type LimitType,
   limitsOfGroup,
@@ -27,7 +27,7 @@ interface Tier {
 
 /** The limits of one configuration. */
 export interface LimitRules {
-  /** Nothing is limited. */
+  /** Nothing is limited, but by keys' own limits. */
   is_empty: boolean;
   address: { header: string; trusted: Networks };
   ip: { rule: Rule; whitelist: Networks } | undefined;
@@ -47,9 +47,10 @@ type Given = LimitSettings & { policy?: { 'agent-firewall'?: FirewallSettings | 
 export function createLimitRules(settings: Given): LimitRules {
   const { rate_limits, distributed_rate_limit: shared } = settings;
   const ip = ipOf(rate_limits.ip);
-  const tiers = tiersOf(settings);
+  const others = tiersOf(settings);
+  const tiers = [keyTier(rate_limits.per_key), ...others];
   return {
-    is_empty: ip === undefined && tiers.length === 0,
+    is_empty: ip === undefined && others.length === 0 && hasNone(rate_limits.per_key),
     address: {
       header: rate_limits.ip.header.toLowerCase(),
       trusted: createNetworks(rate_limits.ip.trusted_proxies),
@@ -90,7 +91,6 @@ function tiersOf(settings: Given): Tier[] {
   const everybody = (): string => '';
   const pack = packRules(settings.policy?.['agent-firewall']?.rate_limit, queue_timeout_ms);
   const tiers = [
-    tier(rulesOf('per_key', rate_limits.per_key, minute), ({ identity }) => identity.key_id),
     groupTier(settings),
     tier(rulesOf('per_user', rate_limits.per_user, windowOf(user_rate_limit)), userOf),
     tier(rulesOf('per_team', rate_limits.per_team, minute), teamOf),
@@ -104,6 +104,38 @@ function tiersOf(settings: Given): Tier[] {
 
 function tier(rules: readonly Rule[], idOf: Tier['idOf']): Tier | undefined {
   return rules.length === 0 ? undefined : { rulesOf: () => rules, idOf };
+}
+
+function hasNone({ rpm, tpm, max_parallel_requests }: ScopeLimits): boolean {
+  return (rpm ?? tpm ?? max_parallel_requests) == null;
+}
+
+/** The rules of keys that have limits of their own: so many kinds of them are remembered. */
+const KINDS_MAX = 1_000;
+
+/** Each key by itself: by what is said of every key, or in place of that by what is said of it. */
+function keyTier(per_key: ScopeLimits): Tier {
+  const window = fixedWindow(MINUTE_MS);
+  const rules = rulesOf('per_key', per_key, window);
+  const kinds = new Map<string, readonly Rule[]>();
+  const own = ({ rpm, tpm, max_parallel_requests }: KeyLimits): readonly Rule[] => {
+    const kind = `${rpm} ${tpm} ${max_parallel_requests}`;
+    const known = kinds.get(kind);
+    if (known !== undefined) return known;
+    const limits = {
+      rpm: rpm ?? per_key.rpm,
+      tpm: tpm ?? per_key.tpm,
+      max_parallel_requests: max_parallel_requests ?? per_key.max_parallel_requests,
+    };
+    const made = rulesOf('per_key', limits, window);
+    if (kinds.size >= KINDS_MAX) kinds.clear();
+    kinds.set(kind, made);
+    return made;
+  };
+  return {
+    rulesOf: ({ identity }) => (identity.rate_limits ? own(identity.rate_limits) : rules),
+    idOf: ({ identity }) => identity.key_id,
+  };
 }
 
 /** A group counts all its keys together. */

@@ -8,6 +8,13 @@ export async function identify(call: Addressed): Promise<Identified> {
   return Object.assign(call, { identity: who instanceof Promise ? await who : who });
 }
 
+/** Why a caller who was known a moment ago is not taken any more. */
+const ended: readonly string[] = [
+  'invalid_credential',
+  'permission_denied',
+  'organization_suspended',
+];
+
 /**
  * Throws if the key was revoked a moment ago: that is what its holder must hear, whatever else is
  * wrong with the request.
@@ -19,8 +26,7 @@ export async function confirmKey({
   try {
     await snapshot.identifier.confirm(ctx.req);
   } catch (error) {
-    const { code } = error as AppError;
-    if (code === 'invalid_credential' || code === 'permission_denied') throw error;
+    if (ended.includes((error as AppError).code)) throw error;
   }
 }
 

@@ -79,7 +79,8 @@ function askingOf(ctx: Unpriced, gateway: Gateway): Asking {
 export function limit(call: Estimated): Limited | Promise<Limited> {
   const { gateway, snapshot } = call;
   const rules = snapshot.limits;
-  if (rules.is_empty) return Object.assign(call, { held_limits: undefined });
+  if (rules.is_empty && call.identity.rate_limits === undefined)
+    return Object.assign(call, { held_limits: undefined });
   // A circuit that is open refuses whatever the prompt is.
   const tokens = gateway.limits.openCircuit(rules) === undefined ? promptTokens(call) : 0;
   return typeof tokens === 'number' ? decideOn(call, tokens) : decideLater(call, tokens);

@@ -1,4 +1,5 @@
 import { routes } from '../../api/table';
+import { sha256 } from '../../domain/digest';
 import { type Db, many } from '../../domain/sql';
 import { type CallApi, makeTenant, startApi, type Tenant } from '../support/api';
 import { platformKey } from '../support/keys';
@@ -29,6 +30,8 @@ const elsewhere = [
   'post /v1/wallets/credit',
   'post /v1/wallets/allocate',
   'post /v1/wallets/reclaim',
+  'post /v1/organizations/:id/teams/:team_id/allocate',
+  'post /v1/organizations/:id/teams/:team_id/reclaim',
   'post /v1/admin/wallets/credit',
   'post /v1/admin/settlement-excess/:id',
   'post /v1/cost-tickets/:id/approve',
@@ -83,14 +86,16 @@ async function newest(): Promise<string> {
 test.each(recorded.map((row) => [nameOf(row), row] as const))(
   '%s leaves its audit event with who did it, and none if it is undone',
   async (name, row) => {
-    const { body, of, actions = [] } = changesOf({ db, call, tenant, platform })[name] ?? {};
-    const key = row.access.label === 'platform:admin' ? platform : tenant.owner_key;
-    const [{ id: actor }] = (await many<{ id: string }>(
+    const change = changesOf({ db, call, tenant, platform })[name];
+    const { body, of, actions = [], by_member } = change ?? {};
+    const ofOrganization = by_member ? tenant.member_key : tenant.owner_key;
+    const key = row.access.label === 'platform:admin' ? platform : ofOrganization;
+    const [{ id: key_id }] = (await many<{ id: string }>(
       db,
-      `select t.id from tokens t where case when :is_platform then t.org_id is null
-         else t.org_id = :org_id and cardinality(t.scopes) > 1 end order by t.id limit 1`,
-      { org_id: tenant.org_id, is_platform: key === platform },
+      'select s.token_id as id from token_secrets s where s.hash = :hash',
+      { hash: await sha256(key) },
     )) as [{ id: string }];
+    const actor = by_member ? tenant.member_id : key_id;
     const id = await of?.();
     const sent = typeof body === 'function' ? await body() : body;
     const send = () =>
@@ -116,10 +121,10 @@ test.each(recorded.map((row) => [nameOf(row), row] as const))(
     const events = await since(before);
     expect(events.map(({ action }) => action).sort()).toEqual([...actions].sort());
     for (const event of events) {
-      expect(event).toMatchObject({ actor, key_id: actor, request_id: 'label-7' });
+      expect(event).toMatchObject({ actor, key_id, request_id: 'label-7' });
       const ofPlatform =
         /^(price|exchange_rate|payment_(provider|config)|gateway_config|config_rollout|identity_issuer)\./;
-      if (name !== 'post /v1/admin/organizations')
+      if (!name.startsWith('post /v1/admin/organizations'))
         expect(event.org_id).toBe(ofPlatform.test(event.action) ? null : tenant.org_id);
     }
   },

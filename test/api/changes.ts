@@ -1,18 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import * as issuers from '../../domain/people/issuers';
-import * as sessions from '../../domain/people/sessions';
 import { type Db, one } from '../../domain/sql';
 import type { CallApi, Tenant } from '../support/api';
+import { type Change, changesOfKeys } from './changes-of-keys';
 import { makeRollout, plainConfig, reportGateway, stagedVersion } from './gateways/making';
-
-/** A change through a route of people. */
-export interface Change {
-  body?: object | (() => Promise<object>);
-  /** Makes what the route changes; its id takes the place of the last name in the path. */
-  of?: () => Promise<string>;
-  /** The actions of the audit events, in any order. */
-  actions: string[];
-}
+import { identityChanges } from './identity/changes';
 
 /** Who makes what the changes are about. */
 interface Makers {
@@ -44,28 +35,9 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
     await made('/v1/tokens', { name, token_type: 'access' });
     return name;
   };
-  const newSession = async () => {
-    const person = { org_id: tenant.org_id, user_id: await newMember(), scopes: [] };
-    return db.transaction((trx) => sessions.create(trx, person));
-  };
-  const issuer = () => ({
-    name: 'Acme',
-    issuer: 'https://id.example',
-    client_id: randomUUID(),
-    jwks_url: 'https://id.example/jwks',
-  });
-  const newIdentity = async () => {
-    const blank = { org_id: null, authorization_url: null, token_url: null, groups_claim: null };
-    const settings = { subject: 'bound' as const, email_domains: [], group_grants: [] };
-    const { id } = await issuers.create(db, { ...issuer(), ...blank, ...settings });
-    const { org_id, member_id } = tenant;
-    const bound = await one<{ id: string }>(
-      db,
-      `insert into identities (issuer_id, org_id, subject, user_id) values (:id, :org_id, :id, :member_id) returning id`,
-      { id, org_id, member_id },
-    );
-    return bound.id;
-  };
+  const newTeam = () => made(`${base}/teams`, { name: unique('T') });
+  const newAgent = () => made(`${base}/agents`, { name: unique('A') });
+  const newOrganization = () => made('/v1/admin/organizations', { name: 'Acme' }, platform);
   const price = () => ({ provider: 'openai', model: unique('model'), input_per_1m: 1 });
   const newPrice = () => made('/v1/admin/model-pricing', price(), platform);
   const cap = {
@@ -111,10 +83,32 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
       actions: ['exchange_rate.created'],
     },
     'post /v1/admin/organizations': { body: { name: 'Acme' }, actions: ['organization.created'] },
+    'post /v1/admin/organizations/:id/suspend': {
+      body: { reason: 'unpaid' },
+      of: newOrganization,
+      actions: ['organization.changed'],
+    },
+    'post /v1/admin/organizations/:id/unsuspend': {
+      of: async () => {
+        const id = await newOrganization();
+        await call('post', `/v1/admin/organizations/${id}/suspend`, { key: platform, body: {} });
+        return id;
+      },
+      actions: ['organization.changed'],
+    },
+    'patch /v1/organizations/:id': {
+      body: async () => ({ name: unique('Org') }),
+      actions: ['organization.changed'],
+    },
     'post /v1/organizations/:id/teams': { body: { name: unique('T') }, actions: ['team.created'] },
     'delete /v1/organizations/:id/teams/:team_id': {
-      of: () => made(`${base}/teams`, { name: unique('T') }),
+      of: newTeam,
       actions: ['team.ended'],
+    },
+    'patch /v1/organizations/:id/teams/:team_id': {
+      body: { name: unique('T') },
+      of: newTeam,
+      actions: ['team.changed'],
     },
     'post /v1/organizations/:id/teams/:team_id/members': {
       body: async () => ({ user_id: await newMember() }),
@@ -131,6 +125,15 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
       actions: ['team_member.ended'],
     },
     'post /v1/organizations/:id/members': { body: { name: 'Ann' }, actions: ['member.created'] },
+    'post /v1/organizations/:id/members/bulk': {
+      body: { members: [{ name: 'Ann', teams: [{ team_id: tenant.team_id }] }] },
+      actions: ['member.created', 'team_member.created'],
+    },
+    'patch /v1/organizations/:id/members/:user_id': {
+      body: { name: 'Ann Other' },
+      of: newMember,
+      actions: ['member.changed'],
+    },
     'put /v1/organizations/:id/members/:user_id': {
       body: { role: 'admin' },
       of: newMember,
@@ -142,41 +145,17 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
       actions: ['agent.created'],
     },
     'delete /v1/organizations/:id/agents/:agent_id': {
-      of: () => made(`${base}/agents`, { name: unique('A') }),
+      of: newAgent,
       actions: ['agent.ended'],
     },
-    'post /v1/tokens': {
-      body: { name: unique('k'), token_type: 'gateway' },
-      actions: ['key.created'],
+    'patch /v1/organizations/:id/agents/:agent_id': {
+      body: { name: unique('A') },
+      of: newAgent,
+      actions: ['agent.changed'],
     },
     'delete /v1/tokens/:name': { of: newKey, actions: ['key.ended'] },
     'post /v1/tokens/:name/rotate': { of: newKey, actions: ['key.rotated'] },
-    'delete /v1/sessions': {
-      body: async () => ({ user_id: (await newSession()).user_id }),
-      actions: ['session.ended'],
-    },
-    'delete /v1/sessions/:id': {
-      of: async () => (await newSession()).id,
-      actions: ['session.ended'],
-    },
-    'post /v1/admin/issuers': { body: issuer(), actions: ['identity_issuer.created'] },
-    'put /v1/admin/issuers/:id': {
-      body: { name: 'Another' },
-      of: () => made('/v1/admin/issuers', issuer(), platform),
-      actions: ['identity_issuer.changed'],
-    },
-    'delete /v1/admin/issuers/:id': {
-      of: () => made('/v1/admin/issuers', issuer(), platform),
-      actions: ['identity_issuer.ended'],
-    },
-    'post /v1/organizations/:id/members/:user_id/invitations': {
-      of: newMember,
-      actions: ['invitation.created'],
-    },
-    'delete /v1/organizations/:id/members/:user_id/identities/:identity_id': {
-      of: newIdentity,
-      actions: ['identity.ended'],
-    },
+    ...identityChanges({ db, tenant, platform, made, newMember }),
     'post /v1/agents/:id/usage-constraints': { body: cap, actions: ['usage_constraint.created'] },
     'put /v1/agents/:id/usage-constraints/:cid': {
       body: { max_value: 2 },
@@ -236,6 +215,7 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
       of: () => destination(db, tenant.org_id),
       actions: ['export_destination.ended'],
     },
+    ...changesOfKeys({ call, tenant }, newKey),
   };
 }
 

@@ -78,6 +78,27 @@ export const rows = read(`
   post /v1/organizations/:id/members/:user_id/invitations       401 401 403 201 403 201 404 201 403 401 401
   get /v1/organizations/:id/members/:user_id/identities         401 401 403 200 403 200 404 200 403 401 401
   delete /v1/organizations/:id/members/:user_id/identities/:identity_id  401 401 403 200 403 200 404 200 403 401 401
+  post /v1/admin/organizations/:id/suspend                      401 401 403 403 403 403 403 200 403 401 401
+  post /v1/admin/organizations/:id/unsuspend                    401 401 403 403 403 403 403 200 403 401 401
+  patch /v1/organizations/:id                                   401 401 403 200 403 200 404 200 403 401 401
+  get /v1/organizations/:id/teams/:team_id                      401 401 200 200 200 200 404 200 403 401 401
+  patch /v1/organizations/:id/teams/:team_id                    401 401 403 200 403 200 404 200 403 401 401
+  get /v1/organizations/:id/teams/:team_id/members              401 401 200 200 200 200 404 200 403 401 401
+  post /v1/organizations/:id/teams/:team_id/allocate            401 401 403 403 409 409 404 409 403 401 401
+  post /v1/organizations/:id/teams/:team_id/reclaim             401 401 403 403 409 409 404 409 403 401 401
+  post /v1/organizations/:id/members/bulk                       401 401 403 200 403 200 404 200 403 401 401
+  get /v1/organizations/:id/members/:user_id                    401 401 200 200 200 200 404 200 403 401 401
+  patch /v1/organizations/:id/members/:user_id                  401 401 403 200 403 200 404 200 403 401 401
+  get /v1/organizations/:id/agents/:agent_id                    401 401 403 200 403 200 404 200 403 401 401
+  patch /v1/organizations/:id/agents/:agent_id                  401 401 403 200 403 200 404 200 403 401 401
+  patch /v1/tokens/:name                                        401 401 403 200 403 200 404 200 403 401 401
+  get /v1/organizations/:id/member-keys                         401 401 200 200 200 200 404 200 403 401 401
+  put /v1/organizations/:id/member-keys                         401 401 403 200 403 200 404 200 403 401 401
+  post /v1/me/keys                                              401 401 201 403 403 403 403 403 403 401 401
+  get /v1/me/keys                                               401 401 200 403 403 403 403 403 403 401 401
+  get /v1/me/keys/:name                                         401 401 200 403 403 403 403 403 403 401 401
+  patch /v1/me/keys/:name                                       401 401 200 403 403 403 403 403 403 401 401
+  delete /v1/me/keys/:name                                      401 401 200 403 403 403 403 403 403 401 401
   get /v1/agents/:id/usage-constraints                          401 401 403 200 403 200 404 200 403 401 401
   post /v1/agents/:id/usage-constraints                         401 401 403 201 403 201 404 201 403 401 401
   put /v1/agents/:id/usage-constraints/:cid                     401 401 403 200 403 200 404 200 403 401 401

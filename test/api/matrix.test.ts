@@ -141,12 +141,17 @@ async function given({ name, route }: Route): Promise<Given> {
     [/exports\/:id$/, newExport],
     [/files\/:n/, async () => '0'],
     [/tokens\/:name/, newKey],
+    [/me\/keys\/:name/, newMemberKey],
+    [/members\/:user_id/, async () => tenant.member_id],
+    [/agents\/:agent_id/, async () => tenant.agent_id],
     [/:provider$/, async () => 'payment_provider_b'],
   ];
   const thing = things.find(([pattern]) => pattern.test(route));
   return { id: await thing?.[1](), body: await bodies[name]?.() };
 }
 
+/** More than the team has. */
+const ofTeam = () => ({ user_id: tenant.member_id, amount: 1_000 });
 const target = { target_wallet_owner_type: 'organization', amount: 1 };
 const pages = { return_url: 'http://127.0.0.1/a', cancel_url: 'http://127.0.0.1/b' };
 
@@ -155,6 +160,8 @@ const bodies: Record<string, () => Promise<object>> = {
   'post /v1/admin/wallets/credit': async () => target,
   'post /v1/wallets/allocate': async () => ({ team_id: tenant.team_id, amount: 0.001 }),
   'post /v1/wallets/reclaim': async () => ({ user_id: tenant.member_id, amount: 1_000 }),
+  'post /v1/organizations/:id/teams/:team_id/allocate': async () => ofTeam(),
+  'post /v1/organizations/:id/teams/:team_id/reclaim': async () => ofTeam(),
   'post /v1/payments/create-checkout': async () => ({ ...target, surface: 'console', ...pages }),
   'post /v1/payments/confirm-checkout': async () => ({
     payment_session_id: await newSession(),
@@ -243,6 +250,11 @@ async function newSession(): Promise<string> {
     })
     .returning('id');
   return made.id;
+}
+
+function newMemberKey(): Promise<string> {
+  const changes = changesOf({ db: world.db, call: world.call, tenant, platform });
+  return changes['delete /v1/me/keys/:name']?.of?.() as Promise<string>;
 }
 
 async function newKey(): Promise<string> {

@@ -88,8 +88,8 @@ async function alive(): Promise<Set<string>> {
 }
 
 /**
- * The SQL of the product's own TypeScript: texts with a statement in them, and names that such a
- * text is given.
+ * The SQL of the product's own TypeScript: texts with a statement in them, or a condition of a
+ * search, and names that such a text is given.
  */
 function queries(): string[] {
   const files = ['domain', 'api', 'activities', 'sandbox', 'workers'].flatMap((folder) =>
@@ -101,6 +101,6 @@ function queries(): string[] {
     [...text.matchAll(/`[^`]*`|'[^'\n]*'|"[^"\n]*"/g)]
       .map(([quoted]) => quoted)
       .map((quoted) => quoted.replace(/^'([a-z]+_\w+)'$/, 'select $1('))
-      .filter((quoted) => /\b(select|insert|update|delete)\b/.test(quoted)),
+      .filter((quoted) => /\b(select|insert|update|delete)\b|@@|^.has_words\(/.test(quoted)),
   );
 }

@@ -4,8 +4,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
 import { createApp, type Given } from '../../api/app';
 import { openConfigWatch } from '../../api/http/config-watch';
+import type { Route } from '../../api/http/route';
 import { openBatches } from '../../api/ledger/batches';
 import { openWaiters } from '../../api/ledger/waiters';
+import { refusalsOf } from '../../api/openapi/refusals';
 import { routes } from '../../api/table';
 import { audit } from '../../domain/ledger/audit';
 import * as members from '../../domain/people/members';
@@ -119,22 +121,38 @@ export function caller(url: string): CallApi {
     const isJson = String(answer.headers['content-type']).startsWith('application/json');
     const read = isJson ? JSON.parse(text) : undefined;
     if (answer.statusCode < 300) expectDescribed(method, path, read);
+    else if (answer.statusCode >= 400) expectListed(method, path, answer.statusCode, read);
     return { status: answer.statusCode, headers: answer.headers, text, body: read };
   };
 }
 
 /** Every good answer of every test fits the OpenAPI document. */
 function expectDescribed(method: string, path: string, body: unknown): void {
+  const issues = rowOf(method, path)?.answer?.safeParse(body).error?.issues ?? [];
+  expect({ method, path, issues }).toEqual({ method, path, issues: [] });
+}
+
+/** So does every refusal: api/openapi/refusals.ts lists it for its route. */
+function expectListed(method: string, path: string, status: number, body: unknown): void {
+  const row = rowOf(method, path);
+  if (row === undefined) return;
+  const code = (body as Answer['body'])?.error?.code;
+  const listed = refusalsOf(row).map((one) => `${one.status} ${one.code}`);
+  expect([`${row.method} ${row.path}`, listed]).toEqual([
+    expect.anything(),
+    expect.arrayContaining([`${status} ${code}`]),
+  ]);
+}
+
+function rowOf(method: string, path: string): Route | undefined {
   const { pathname } = new URL(path, 'http://localhost');
   const parts = pathname.split('/');
-  const row = routes.find(
+  return routes.find(
     (candidate) =>
       candidate.method === method.toLowerCase() &&
       candidate.path.split('/').length === parts.length &&
       candidate.path.split('/').every((part, index) => part[0] === ':' || part === parts[index]),
   );
-  const issues = row?.answer?.safeParse(body).error?.issues ?? [];
-  expect({ method, path, issues }).toEqual({ method, path, issues: [] });
 }
 
 export interface Tenant {

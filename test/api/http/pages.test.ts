@@ -4,7 +4,7 @@ import * as sessions from '../../../domain/payments/sessions';
 import type { Db } from '../../../domain/sql';
 import { root as root_folder } from '../../../runtime/root';
 import { type CallApi, makeTenant, startApi, type Tenant } from '../../support/api';
-import { platformKey } from '../../support/keys';
+import { makeKey, platformKey } from '../../support/keys';
 import { until } from '../../support/until';
 
 let db: Db;
@@ -92,6 +92,11 @@ const listed: Record<string, { path: () => string; table: string; key: () => str
   '/v1/organizations/{id}/members': ownList(() => `${root}/members`, 'memberships'),
   '/v1/organizations/{id}/agents': ownList(() => `${root}/agents`, 'agents'),
   '/v1/tokens': ownList(() => '/v1/tokens', 'tokens'),
+  '/v1/me/keys': { path: () => '/v1/me/keys', table: 'tokens', key: () => tenant.member_key },
+  '/v1/organizations/{id}/teams/{team_id}/members': ownList(
+    () => `${root}/teams/${tenant.team_id}/members`,
+    'team_members',
+  ),
   '/v1/cost-tickets': ownList(() => '/v1/cost-tickets', 'cost_tickets'),
   '/v1/payments/history': ownList(() => '/v1/payments/history', 'payment_sessions'),
   '/v1/admin/payments': adminList('/v1/admin/payments', 'payment_sessions'),
@@ -173,6 +178,25 @@ async function addDestinations(): Promise<void> {
       credentials: {},
       created_by: tenant.member_id,
     });
+    await db('identity_issuers').insert({
+      name: 'Acme',
+      issuer: 'https://id.example',
+      client_id: `client ${n}`,
+      jwks_url: 'https://id.example/jwks',
+    });
+  }
+}
+
+/** Keys that stand for the member, and people in their team. */
+async function addOwn(): Promise<void> {
+  const { org_id, member_id: user_id, team_id } = tenant;
+  for (let n = 0; n < 7; n += 1) {
+    await makeKey(db, org_id, { token_type: 'gateway', user_id });
+    const person = await call('post', `${root}/members`, {
+      ...{ key: tenant.owner_key, body: { name: `mate ${n}` } },
+    });
+    const body = { user_id: person.body.user_id };
+    await call('post', `${root}/teams/${team_id}/members`, { key: tenant.owner_key, body });
   }
 }
 
@@ -180,6 +204,7 @@ test('pages of three as of the newest time that a list shows repeat no row and s
   await addSessions();
   await addExports();
   await addDestinations();
+  await addOwn();
   const seen: Record<string, number> = {};
   for (const [name, { path, table, key }] of Object.entries(listed)) {
     // What a client read as the newest `created_at`: milliseconds.

@@ -5,6 +5,7 @@ import type { Route } from '../../../api/http/route';
 import { docs } from '../../../api/openapi/docs';
 import { openapi, openapiText } from '../../../api/openapi/document';
 import { exampleBody } from '../../../api/openapi/field-help';
+import { refusalsOf } from '../../../api/openapi/refusals';
 import { routes } from '../../../api/table';
 import { root } from '../../../runtime/root';
 import { type CallApi, startApi } from '../../support/api';
@@ -137,16 +138,16 @@ test('every field that a route takes is described; api/openapi/field-help.ts has
 });
 
 function hasJsonBody({ method, is_raw }: Route): boolean {
-  return (method === 'post' || method === 'put') && !is_raw;
+  return ['post', 'put', 'patch'].includes(method) && !is_raw;
 }
 
 test('every body on the page is one that its route takes; api/openapi/examples.ts has them', () => {
   for (const row of routes.filter(hasJsonBody)) {
-    const inPath = [...row.path.matchAll(/:(\w+)/g)].map(([, name]) => [name, 'something']);
+    const names = [...row.path.matchAll(/:(\w+)/g)].map(([, name = '']) => name);
+    const inPath = names.map((name) => [row.path_names[name] ?? name, 'something']);
+    const taken = new Map(inPath as [string, string][]);
     const required = Object.entries(row.input.shape)
-      .filter(
-        ([name, field]) => !row.path.includes(`:${name}`) && !field.safeParse(undefined).success,
-      )
+      .filter(([name, field]) => !taken.has(name) && !field.safeParse(undefined).success)
       .map(([name]) => name);
     const example = exampleBody(`${row.method} ${row.path}`, required);
     const { error } = row.input.safeParse({ ...Object.fromEntries(inPath), ...example });
@@ -195,3 +196,35 @@ test('the page serves its own files only', async () => {
     expect((await call('get', address)).status).toBe(404);
   }
 });
+
+test('every refusal of a route is in the document, under its status and with its code', () => {
+  const { paths, components } = openapi() as {
+    paths: Record<string, Record<string, { responses: Record<string, { $ref?: string }> }>>;
+    components: { responses: Record<string, Refused> };
+  };
+  for (const row of routes) {
+    const { responses } = paths[row.path.replace(/:(\w+)/g, '{$1}')]?.[row.method] ?? {};
+    for (const { status, code } of refusalsOf(row)) {
+      const name = responses?.[String(status)]?.$ref?.split('/').at(-1) ?? '';
+      const schema = components.responses[name]?.content['application/json'].schema;
+      expect([row.path, status, schema?.allOf[1].properties.error.properties.code.enum]).toEqual([
+        ...[row.path, status, expect.arrayContaining([code])],
+      ]);
+    }
+    // A caller without a credential is refused everywhere but where none is asked for.
+    expect([row.path, '401' in (responses ?? {})]).toEqual([
+      row.path,
+      row.access.label !== 'public' || refusalsOf(row).some(({ status }) => status === 401),
+    ]);
+  }
+});
+
+interface Refused {
+  content: {
+    'application/json': {
+      schema: {
+        allOf: [object, { properties: { error: { properties: { code: { enum: string[] } } } } }];
+      };
+    };
+  };
+}

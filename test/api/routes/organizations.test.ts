@@ -48,6 +48,8 @@ test('a new organization has its wallet at 0 in its currency', async () => {
     name: 'Acme',
     currency: 'EUR',
     created_at: expect.any(String),
+    suspended_at: null,
+    suspended_for: null,
   });
   const { body } = await call('get', `/v1/wallets?org_id=${made.body.id}`, { key: platform });
   expect(body.wallets).toMatchObject([

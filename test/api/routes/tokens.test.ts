@@ -67,6 +67,7 @@ test('a key is shown once, with everything about it but its hash', async () => {
     token_type: 'gateway',
     allowed_models: ['gpt-4o'],
     max_budget: 2.5,
+    rpm: 60,
     team_id: tenant.team_id,
   });
   expect(made.status).toBe(201);
@@ -78,11 +79,10 @@ test('a key is shown once, with everything about it but its hash', async () => {
     prefix: key.slice(0, 12),
     scopes: [],
     allowed_models: ['gpt-4o'],
-    user_id: null,
-    team_id: tenant.team_id,
-    agent_id: null,
+    ...{ user_id: null, team_id: tenant.team_id, agent_id: null },
     max_budget: 2.5,
     spent: 0,
+    ...{ rpm: 60, tpm: null, max_parallel_requests: null },
     created_by: expect.stringMatching(/^key_/),
     created_at: expect.any(String),
     expires_at: null,

@@ -189,8 +189,7 @@ test("an assertion that names a team of others is 403 not_team_member by its cla
     param: 'kt_team_id',
   });
   await teams.add(db, { org_id, team_id, user_id });
-  expect((await ask()).status).toBe(200);
-  expect(await lastPayer()).toMatchObject({ user_id, team_id });
+  expect([(await ask()).status, await lastPayer()]).toMatchObject([200, { user_id, team_id }]);
 });
 
 test('what is no assertion of the issuer is refused before anything else', async () => {

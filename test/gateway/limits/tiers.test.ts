@@ -75,7 +75,7 @@ test('a request that a later tier refuses gives back what the earlier ones count
   expect(await statuses(gateway, 20, { key })).toEqual([200, 200, ...Array(18).fill(429)]);
   const counts = gateway.gateway.limits.counters;
   const tiers = gateway.gateway.snapshot.limits;
-  const perKey = tiers.tiers[0]?.rulesOf({} as never)[0];
+  const perKey = tiers.tiers[0]?.rulesOf({ identity: {} } as never)[0];
   expect(counts.check(perKey as never, key_id, 1, 0).bucket.count.slots[1]).toBe(2);
   expect(counts.check(tiers.ip?.rule as never, '127.0.0.1', 1, 0).bucket.count.slots[1]).toBe(2);
 });

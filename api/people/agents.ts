@@ -4,12 +4,21 @@ import * as rights from '../../domain/people/rights';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
 import { actingOrg, permission } from '../http/access';
-import { id, name, page } from '../http/fields';
+import { id, listParts, name, search } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
-const listed = z.strictObject({ id, ...page });
+const listed = z.strictObject({
+  id,
+  q: search,
+  status: z
+    .enum(['active', 'archived'])
+    .optional()
+    .describe('active: those that were not archived, which is what is listed without it.'),
+  ...listParts('name'),
+});
 const named = z.strictObject({ id, name });
 const oneAgent = z.strictObject({ id, agent_id: id });
+const renamed = z.strictObject({ id, agent_id: id, name });
 
 const writing = permission('agents:write');
 const root = '/v1/organizations/:id';
@@ -22,7 +31,7 @@ export const agentRoutes = [
     input: listed,
     handler: listAgents,
     summary: 'Its agents.',
-    answer: shared.list({ agents: answers.named }),
+    answer: shared.parts({ agents: answers.named }),
   }),
   route({
     method: 'post',
@@ -33,6 +42,25 @@ export const agentRoutes = [
     is_recorded: true,
     summary: 'Make an agent.',
     status: 201,
+    answer: answers.named,
+  }),
+  route({
+    method: 'get',
+    path: `${root}/agents/:agent_id`,
+    access: permission('agents:read'),
+    input: oneAgent,
+    handler: getAgent,
+    summary: 'An agent, also an archived one.',
+    answer: answers.named,
+  }),
+  route({
+    method: 'patch',
+    path: `${root}/agents/:agent_id`,
+    access: writing,
+    input: renamed,
+    handler: renameAgent,
+    is_recorded: true,
+    summary: 'Give an agent another name.',
     answer: answers.named,
   }),
   route({
@@ -47,13 +75,21 @@ export const agentRoutes = [
   }),
 ];
 
-async function listAgents(
-  { db, principal }: Ctx,
-  { id: named_id, ...window }: z.infer<typeof listed>,
-) {
+async function listAgents({ db, principal }: Ctx, input: z.infer<typeof listed>) {
+  const { id: named_id, q, status, ...request } = input;
   const org_id = await actingOrg(db, principal, named_id);
-  const { rows, ...rest } = await organizations.listAgents(db, org_id, window);
+  const { rows, ...rest } = await organizations.listAgents(db, { org_id, q, status }, request);
   return { agents: rows, ...rest };
+}
+
+async function getAgent({ db, principal }: Ctx, input: z.infer<typeof oneAgent>) {
+  return organizations.getAgent(db, await actingOrg(db, principal, input.id), input.agent_id);
+}
+
+async function renameAgent({ db, principal }: Ctx, input: z.infer<typeof renamed>) {
+  const org_id = await actingOrg(db, principal, input.id);
+  await rights.lock(db, org_id, principal, 'agents:write');
+  return organizations.renameAgent(db, { org_id, id: input.agent_id }, input.name);
 }
 
 async function createAgent({ db, principal }: Ctx, input: z.infer<typeof named>) {

@@ -2,45 +2,53 @@ import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import * as rights from '../../domain/people/rights';
 import { permissions, platformPermissions } from '../../domain/people/roles';
+import { requireTeamRank } from '../../domain/people/team-rights';
+import * as tokenChanges from '../../domain/people/token-changes';
+import * as tokenLists from '../../domain/people/token-lists';
 import * as tokens from '../../domain/people/tokens';
 import type { Db } from '../../domain/sql';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
 import { actingOrg, type Principal, permission } from '../http/access';
-import { amount, id, instant, name, page } from '../http/fields';
+import { amount, id, instant, listParts, name, search } from '../http/fields';
 import { type Ctx, route } from '../http/route';
+import { allowedModels, keyName, ownLimits, requireFuture, status } from './token-fields';
 
 const type = z.enum(['access', 'gateway']);
-// A star stands for any end of a name; in another place it would match nothing.
-const allowedModel = id.refine((one) => !one.slice(0, -1).includes('*'), {
-  error: 'may have a star at its end only',
-});
-/**
- * A name that an address can carry: `.` and `..` are steps within an address for every client of
- * the web, in these spellings too.
- */
-const keyName = name.refine(
-  (given) => !/^(\.|%2e){1,2}$/i.test(given),
-  'may not be . or .., which no address can carry as a name',
-);
-
 const newToken = z.strictObject({
   org_id: id.optional(),
   name: keyName,
   token_type: type,
   scopes: z.array(z.enum(permissions)).default([]),
-  allowed_models: z.array(allowedModel).max(1_000).nullish(),
+  allowed_models: allowedModels,
   user_id: id.nullish(),
   team_id: id.nullish(),
   agent_id: id.nullish(),
   max_budget: amount('max_budget').nullish(),
+  ...ownLimits,
   expires_at: instant.nullish(),
 });
 const listQuery = z.strictObject({
   org_id: id.optional(),
+  q: search,
   type: type.optional(),
+  status: status.optional(),
+  user_id: id.optional().describe('Only the keys that stand for this person.'),
+  team_id: id.optional().describe('Only the keys of this team.'),
+  agent_id: id.optional().describe('Only the keys of this agent.'),
   created_by: id.optional().describe('Only the keys that this person made.'),
-  ...page,
+  expires_before: instant.optional().describe('Only keys that end before this time.'),
+  model: id.optional().describe('Only gateway keys that may call this model.'),
+  ...listParts('name', 'expires_at'),
+});
+const changes = z.strictObject({
+  org_id: id.optional(),
+  named: name,
+  name: keyName.optional(),
+  allowed_models: allowedModels,
+  max_budget: amount('max_budget').nullish(),
+  ...ownLimits,
+  expires_at: instant.nullish(),
 });
 const byName = z.strictObject({ org_id: id.optional(), name });
 const rotation = z.strictObject({
@@ -70,7 +78,7 @@ export const tokenRoutes = [
     input: listQuery,
     handler: list,
     summary: 'Keys, newest first.',
-    answer: shared.list({ tokens: answers.token }),
+    answer: shared.parts({ tokens: answers.token }),
   }),
   route({
     method: 'get',
@@ -79,6 +87,18 @@ export const tokenRoutes = [
     input: byName,
     handler: find,
     summary: 'A key by name.',
+    answer: answers.token,
+  }),
+  route({
+    method: 'patch',
+    path: '/v1/tokens/:name',
+    access: write,
+    input: changes,
+    path_names: { name: 'named' },
+    handler: change,
+    is_recorded: true,
+    summary:
+      'Change a living key: what is absent stays. Gateways see other models and limits within 30 seconds.',
     answer: answers.token,
   }),
   route({
@@ -108,11 +128,7 @@ async function issue({ db, principal }: Ctx, input: z.infer<typeof newToken>) {
   const org_id = await tokenOrg(db, principal, input);
   const caller = await asNow(db, principal, org_id);
   checkScopes(caller, input, org_id);
-  const isPast = input.expires_at && input.expires_at.getTime() <= Date.now();
-  if (isPast)
-    throw new AppError('invalid_field', 'expires_at must be in the future.', {
-      param: 'expires_at',
-    });
+  requireFuture(input.expires_at);
   const token = {
     org_id,
     name: input.name,
@@ -123,19 +139,44 @@ async function issue({ db, principal }: Ctx, input: z.infer<typeof newToken>) {
     team_id: input.team_id ?? null,
     agent_id: input.agent_id ?? null,
     max_budget_nanos: input.max_budget ?? null,
+    rpm: input.rpm,
+    tpm: input.tpm,
+    max_parallel_requests: input.max_parallel_requests,
     expires_at: input.expires_at ?? null,
     created_by: principal.id,
   };
   return tokens.issue(db, token, caller);
 }
 
-async function list({ db, principal }: Ctx, { org_id, ...filter }: z.infer<typeof listQuery>) {
-  const { rows, ...rest } = await tokens.list(db, await readOrg(db, principal, org_id), filter);
+async function list({ db, principal }: Ctx, input: z.infer<typeof listQuery>) {
+  const { org_id, page, per_page, as_of, cursor, sort, ...filter } = input;
+  const request = { page, per_page, as_of, cursor, sort };
+  const of = await readOrg(db, principal, org_id);
+  const { rows, ...rest } = await tokenLists.list(db, of, filter, request);
   return { tokens: rows, ...rest };
 }
 
 async function find({ db, principal }: Ctx, input: z.infer<typeof byName>) {
   return tokens.find(db, await readOrg(db, principal, input.org_id), input.name);
+}
+
+async function change(
+  { db, principal }: Ctx,
+  { org_id: named_org, named, max_budget, ...wanted }: z.infer<typeof changes>,
+) {
+  const org_id = await readOrg(db, principal, named_org);
+  const caller = await asNow(db, principal, org_id);
+  const token = await tokens.find(db, org_id, named);
+  if (token.id === principal.id)
+    throw new AppError('permission_denied', 'A key never changes itself. Use another one.', {
+      param: 'name',
+    });
+  await rights.requireChangeable(db, { org_id, caller }, token, 'change it');
+  const param = gatewayFields.find((field) => ({ ...wanted, max_budget })[field] != null);
+  if (param && token.token_type === 'access')
+    throw new AppError('invalid_field', `${param} is for gateway keys.`, { param });
+  requireFuture(wanted.expires_at);
+  return tokenChanges.change(db, org_id, token, { ...wanted, max_budget_nanos: max_budget });
 }
 
 async function revoke({ db, principal }: Ctx, input: z.infer<typeof byName>) {
@@ -152,6 +193,9 @@ async function rotate({ db, principal }: Ctx, input: z.infer<typeof rotation>) {
   const token = await tokens.find(db, org_id, input.name);
   // The answer holds a working key, so it is as good as a new one with these scopes.
   await rights.requireChangeable(db, { org_id, caller }, token);
+  const { user_id, token_type } = token;
+  if (org_id !== null && user_id !== null && token_type === 'access')
+    await requireTeamRank(db, { org_id, user_id, caller }, 'name');
   const key = await tokens.rotate(db, token, input.overlap_seconds);
   return { ...(await tokens.find(db, org_id, input.name)), key };
 }
@@ -186,6 +230,14 @@ async function tokenOrg(
   return actingOrg(db, principal, input.org_id);
 }
 
+const gatewayFields = [
+  'allowed_models',
+  'max_budget',
+  'rpm',
+  'tpm',
+  'max_parallel_requests',
+] as const;
+
 function checkScopes(
   principal: Principal,
   input: z.infer<typeof newToken>,
@@ -195,7 +247,7 @@ function checkScopes(
     throw new AppError('invalid_field', 'Gateway keys carry no scopes.', { param: 'scopes' });
   }
   if (input.token_type === 'gateway') return;
-  const param = (['allowed_models', 'max_budget'] as const).find((field) => input[field] != null);
+  const param = gatewayFields.find((field) => input[field] != null);
   if (param) throw new AppError('invalid_field', `${param} is for gateway keys.`, { param });
   const platform = input.scopes.find((scope) => platformPermissions.includes(scope));
   if (platform && org_id !== null) {

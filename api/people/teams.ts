@@ -5,69 +5,52 @@ import { requireOther } from '../../domain/people/team-rights';
 import * as teams from '../../domain/people/teams';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
-import { actingOrg, member, permission, platformAdmin } from '../http/access';
-import { currency, id, name, page } from '../http/fields';
+import { actingOrg, member, permission } from '../http/access';
+import { id, listParts, name, search } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
-const org = z.strictObject({ id });
-const listed = z.strictObject({ id, ...page });
+const status = z
+  .enum(['active', 'archived'])
+  .optional()
+  .describe('active: those that were not archived, which is what is listed without it.');
+const listed = z.strictObject({ id, q: search, status, ...listParts('name') });
 const named = z.strictObject({ id, name });
 const oneTeam = z.strictObject({ id, team_id: id });
+const renamed = z.strictObject({ id, team_id: id, name });
 const teamMember = z.strictObject({ id, team_id: id, user_id: id });
 const teamRole = z
   .enum(['member', 'admin'])
   .describe(
     "What the person is in this team. An admin may allocate its money to its members, decide on its members' tickets and see what it spends.",
   );
+const listedMembers = z.strictObject({
+  id,
+  team_id: id,
+  q: search,
+  role: teamRole.optional(),
+  ...listParts('name'),
+});
 const newTeamMember = teamMember.extend({ role: teamRole.optional() });
 const changedTeamMember = teamMember.extend({ role: teamRole });
 
 const managing = permission('org:members');
-const root = '/v1/organizations/:id';
-const teamMembers = `${root}/teams/:team_id/members`;
+const root = '/v1/organizations/:id/teams';
+const one = `${root}/:team_id`;
+const teamMembers = `${one}/members`;
 
-export const organizationRoutes = [
-  route({
-    method: 'get',
-    path: '/v1/admin/organizations',
-    access: platformAdmin,
-    input: z.strictObject(page),
-    handler: listOrganizations,
-    summary: 'All organizations.',
-    answer: shared.list({ organizations: answers.organization }),
-  }),
-  route({
-    method: 'post',
-    path: '/v1/admin/organizations',
-    access: platformAdmin,
-    input: z.strictObject({ name, currency: currency.default('USD') }),
-    handler: createOrganization,
-    is_recorded: true,
-    summary: 'Make an organization with its wallet at 0.',
-    status: 201,
-    answer: answers.organization,
-  }),
+export const teamRoutes = [
   route({
     method: 'get',
     path: root,
     access: member,
-    input: org,
-    handler: getOrganization,
-    summary: 'An organization.',
-    answer: answers.organization,
-  }),
-  route({
-    method: 'get',
-    path: `${root}/teams`,
-    access: member,
     input: listed,
     handler: listTeams,
     summary: 'Its teams.',
-    answer: shared.list({ teams: answers.named }),
+    answer: shared.parts({ teams: answers.named }),
   }),
   route({
     method: 'post',
-    path: `${root}/teams`,
+    path: root,
     access: managing,
     input: named,
     handler: createTeam,
@@ -77,14 +60,42 @@ export const organizationRoutes = [
     answer: answers.named,
   }),
   route({
+    method: 'get',
+    path: one,
+    access: member,
+    input: oneTeam,
+    handler: getTeam,
+    summary: 'A team, also an archived one.',
+    answer: answers.named,
+  }),
+  route({
+    method: 'patch',
+    path: one,
+    access: managing,
+    input: renamed,
+    handler: renameTeam,
+    is_recorded: true,
+    summary: 'Give a team another name.',
+    answer: answers.named,
+  }),
+  route({
     method: 'delete',
-    path: `${root}/teams/:team_id`,
+    path: one,
     access: managing,
     input: oneTeam,
     handler: archiveTeam,
     is_recorded: true,
     summary: 'Archive a team and revoke its keys. Its money stays in its wallet.',
     answer: shared.nothing,
+  }),
+  route({
+    method: 'get',
+    path: teamMembers,
+    access: member,
+    input: listedMembers,
+    handler: listTeamMembers,
+    summary: 'Who is in a team, and as what.',
+    answer: shared.parts({ members: answers.listedTeamMember }),
   }),
   route({
     method: 'post',
@@ -119,25 +130,11 @@ export const organizationRoutes = [
   }),
 ];
 
-async function listOrganizations({ db }: Ctx, window: z.infer<z.ZodObject<typeof page>>) {
-  const { rows, ...rest } = await organizations.list(db, window);
-  return { organizations: rows, ...rest };
-}
-
-function createOrganization({ db }: Ctx, input: { name: string; currency: string }) {
-  return organizations.create(db, input);
-}
-
-async function getOrganization({ db, principal }: Ctx, input: z.infer<typeof org>) {
-  return organizations.get(db, await actingOrg(db, principal, input.id));
-}
-
-async function listTeams(
-  { db, principal }: Ctx,
-  { id: named_id, ...window }: z.infer<typeof listed>,
-) {
+async function listTeams({ db, principal }: Ctx, input: z.infer<typeof listed>) {
+  const { id: named_id, q, status: wanted, ...request } = input;
   const org_id = await actingOrg(db, principal, named_id);
-  const { rows, ...rest } = await organizations.listTeams(db, org_id, window);
+  const filter = { org_id, q, status: wanted };
+  const { rows, ...rest } = await organizations.listTeams(db, filter, request);
   return { teams: rows, ...rest };
 }
 
@@ -147,6 +144,16 @@ async function createTeam({ db, principal }: Ctx, input: z.infer<typeof named>) 
   return organizations.createTeam(db, org_id, input.name);
 }
 
+async function getTeam({ db, principal }: Ctx, input: z.infer<typeof oneTeam>) {
+  return organizations.getTeam(db, await actingOrg(db, principal, input.id), input.team_id);
+}
+
+async function renameTeam({ db, principal }: Ctx, input: z.infer<typeof renamed>) {
+  const org_id = await actingOrg(db, principal, input.id);
+  await rights.lock(db, org_id, principal, 'org:members');
+  return organizations.renameTeam(db, { org_id, id: input.team_id }, input.name);
+}
+
 async function archiveTeam(
   { db, principal }: Ctx,
   { id: org_id, team_id }: z.infer<typeof oneTeam>,
@@ -154,6 +161,13 @@ async function archiveTeam(
   const acting = await actingOrg(db, principal, org_id);
   await rights.lock(db, acting, principal, 'org:members');
   await organizations.archiveTeam(db, acting, team_id);
+}
+
+async function listTeamMembers({ db, principal }: Ctx, input: z.infer<typeof listedMembers>) {
+  const { id: named_id, team_id, q, role, ...request } = input;
+  const org_id = await actingOrg(db, principal, named_id);
+  const { rows, ...rest } = await teams.list(db, { org_id, team_id }, { q, role }, request);
+  return { members: rows, ...rest };
 }
 
 async function addTeamMember(

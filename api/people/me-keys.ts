@@ -1,0 +1,246 @@
+import { z } from 'zod';
+import { AppError } from '../../domain/errors';
+import * as memberKeys from '../../domain/people/member-keys';
+import * as rights from '../../domain/people/rights';
+import * as tokenChanges from '../../domain/people/token-changes';
+import * as tokenLists from '../../domain/people/token-lists';
+import * as tokens from '../../domain/people/tokens';
+import type { Db } from '../../domain/sql';
+import * as answers from '../answers/people';
+import * as shared from '../answers/shared';
+import { actingOrg, member, type Principal, permission } from '../http/access';
+import { id, instant, listParts, name, positiveAmount, search } from '../http/fields';
+import { type Ctx, route } from '../http/route';
+import { allowedModels, keyName, requireFuture, status } from './token-fields';
+
+const bounds = {
+  allowed_models: allowedModels,
+  max_budget: positiveAmount('max_budget').nullish(),
+  expires_at: instant.nullish(),
+};
+const newKey = z.strictObject({ name: keyName, team_id: id.nullish(), ...bounds });
+const listed = z.strictObject({
+  q: search,
+  status: status.optional(),
+  team_id: id.optional(),
+  ...listParts('name', 'expires_at'),
+});
+const one = z.strictObject({ name });
+const changed = z.strictObject({ named: name, name: keyName.optional(), ...bounds });
+const settingsOf = z.strictObject({ id });
+const newSettings = z.strictObject({
+  id,
+  enabled: z.boolean().describe('Members may make keys for themselves.'),
+  max_keys: z.int().min(1).max(1_000).default(5),
+  max_budget: positiveAmount('max_budget')
+    .nullable()
+    .default(null)
+    .describe('The most that a key of theirs may spend; null: it needs no budget.'),
+  allowed_models: allowedModels
+    .default(null)
+    .describe('The models that keys of theirs may call; null: every one.'),
+  max_days: z.int().min(1).max(3_650).nullable().default(null),
+});
+
+const root = '/v1/me/keys';
+const settings = '/v1/organizations/:id/member-keys';
+
+export const meKeyRoutes = [
+  route({
+    method: 'get',
+    path: settings,
+    access: member,
+    input: settingsOf,
+    handler: getSettings,
+    summary: 'Whether members may make keys for themselves, and within which limits.',
+    answer: answers.memberKeySettings,
+  }),
+  route({
+    method: 'put',
+    path: settings,
+    access: permission('tokens:write'),
+    input: newSettings,
+    handler: putSettings,
+    is_recorded: true,
+    summary: 'Let members make keys for themselves, or stop that; keys that they have stay.',
+    answer: answers.memberKeySettings,
+  }),
+  route({
+    method: 'post',
+    path: root,
+    access: member,
+    input: newKey,
+    handler: issue,
+    is_recorded: true,
+    summary: 'Make a gateway key for yourself, within what your organization allows.',
+    status: 201,
+    answer: answers.issuedToken,
+  }),
+  route({
+    method: 'get',
+    path: root,
+    access: member,
+    input: listed,
+    handler: list,
+    summary: 'The gateway keys that stand for you.',
+    answer: shared.parts({ tokens: answers.token }),
+  }),
+  route({
+    method: 'get',
+    path: `${root}/:name`,
+    access: member,
+    input: one,
+    handler: find,
+    summary: 'A gateway key of yours by name.',
+    answer: answers.token,
+  }),
+  route({
+    method: 'patch',
+    path: `${root}/:name`,
+    access: member,
+    input: changed,
+    path_names: { name: 'named' },
+    handler: change,
+    is_recorded: true,
+    summary: 'Change a gateway key that you made; its budget may only become smaller.',
+    answer: answers.token,
+  }),
+  route({
+    method: 'delete',
+    path: `${root}/:name`,
+    access: member,
+    input: one,
+    handler: revoke,
+    is_recorded: true,
+    summary: 'Revoke a gateway key that stands for you; calls in flight finish.',
+    answer: answers.token,
+  }),
+];
+
+async function getSettings({ db, principal }: Ctx, input: z.infer<typeof settingsOf>) {
+  return memberKeys.settings(db, await actingOrg(db, principal, input.id));
+}
+
+async function putSettings(
+  { db, principal }: Ctx,
+  { id: named_id, max_budget, ...given }: z.infer<typeof newSettings>,
+) {
+  const org_id = await actingOrg(db, principal, named_id);
+  await rights.lock(db, org_id, principal, 'tokens:write');
+  const { allowed_models = null } = given;
+  return memberKeys.putSettings(db, org_id, {
+    ...given,
+    allowed_models,
+    max_budget_nanos: max_budget,
+  });
+}
+
+/** A person, and the organization that they act in. */
+interface Person {
+  org_id: string;
+  user_id: string;
+}
+
+/** The person who calls; 403 for a key that stands for nobody. */
+function personOf({ org_id, user_id }: Principal): Person {
+  if (org_id !== null && user_id !== null) return { org_id, user_id };
+  throw new AppError(
+    'permission_denied',
+    'This credential stands for no person, so it has no keys of its own. Use POST /v1/tokens.',
+  );
+}
+
+async function issue(
+  { db, principal }: Ctx,
+  { name: key_name, team_id, max_budget, ...asked }: z.infer<typeof newKey>,
+) {
+  const person = personOf(principal);
+  const caller = await rights.lockAsNow(db, person.org_id, principal);
+  const allowed = await memberKeys.settings(db, person.org_id);
+  memberKeys.requireEnabled(allowed);
+  await memberKeys.requireRoom(db, person, allowed);
+  requireFuture(asked.expires_at);
+  const token = {
+    ...person,
+    name: key_name,
+    token_type: 'gateway' as const,
+    scopes: [],
+    team_id: team_id ?? null,
+    agent_id: null,
+    created_by: principal.id,
+    ...memberKeys.within(allowed, { ...asked, max_budget_nanos: max_budget }),
+  };
+  return tokens.issue(db, token, caller, null);
+}
+
+async function list({ db, principal }: Ctx, input: z.infer<typeof listed>) {
+  const { org_id, user_id } = personOf(principal);
+  const { page, per_page, as_of, cursor, sort, ...filter } = input;
+  const { rows, ...rest } = await tokenLists.list(
+    db,
+    org_id,
+    { ...filter, type: 'gateway', user_id },
+    { page, per_page, as_of, cursor, sort },
+  );
+  return { tokens: rows, ...rest };
+}
+
+function find({ db, principal }: Ctx, input: z.infer<typeof one>) {
+  return ownKey(db, personOf(principal), input.name);
+}
+
+/** A gateway key that stands for the person; for those of others 404. */
+async function ownKey(db: Db, { org_id, user_id }: Person, key_name: string) {
+  const token = await tokens.find(db, org_id, key_name);
+  if (token.user_id === user_id && token.token_type === 'gateway') return token;
+  throw new AppError('not_found', 'No key was found under this id.');
+}
+
+async function change(
+  { db, principal }: Ctx,
+  { named, name: new_name, max_budget, ...asked }: z.infer<typeof changed>,
+) {
+  const person = personOf(principal);
+  await rights.lockAsNow(db, person.org_id, principal);
+  const allowed = await memberKeys.settings(db, person.org_id);
+  memberKeys.requireEnabled(allowed);
+  const token = await ownKey(db, person, named);
+  if (token.created_by !== person.user_id)
+    throw new AppError(
+      'permission_denied',
+      'This key was made for you by somebody else, who may change it. You may revoke it.',
+      { param: 'name' },
+    );
+  requireFuture(asked.expires_at);
+  requireLess(token, max_budget);
+  const { expires_at, allowed_models } = asked;
+  // Only what is asked for is changed, and only to what a new key could have.
+  const bound = memberKeys.within(allowed, { ...asked, max_budget_nanos: max_budget });
+  return tokenChanges.change(db, person.org_id, token, {
+    name: new_name,
+    ...(max_budget === undefined ? {} : { max_budget_nanos: bound.max_budget_nanos }),
+    ...(allowed_models === undefined ? {} : { allowed_models: bound.allowed_models }),
+    ...(expires_at === undefined ? {} : { expires_at: bound.expires_at }),
+  });
+}
+
+/** A member never raises a budget, nor takes it away. */
+function requireLess(
+  { max_budget_nanos }: Pick<tokens.Token, 'max_budget_nanos'>,
+  wanted: bigint | null | undefined,
+): void {
+  if (wanted === undefined || max_budget_nanos === null) return;
+  if (wanted !== null && wanted <= max_budget_nanos) return;
+  throw new AppError(
+    'permission_denied',
+    'A budget may only become smaller here. Ask an admin to raise it: PATCH /v1/tokens/{name}.',
+    { param: 'max_budget' },
+  );
+}
+
+async function revoke({ db, principal }: Ctx, input: z.infer<typeof one>) {
+  const person = personOf(principal);
+  await rights.lockAsNow(db, person.org_id, principal);
+  await ownKey(db, person, input.name);
+  return tokens.revoke(db, person.org_id, input.name);
+}

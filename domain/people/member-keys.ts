@@ -1,0 +1,130 @@
+import { AppError } from '../errors';
+import { type Db, maybe, one } from '../sql';
+import type { NewToken } from './tokens';
+
+// The gateway keys that members make for themselves, within what their organization allows.
+
+export interface MemberKeySettings {
+  /** False until an organization says otherwise. */
+  enabled: boolean;
+  /** So many living keys of their own making may a person have. */
+  max_keys: number;
+  /** The most that a key may spend; null: it needs no budget. */
+  max_budget_nanos: bigint | null;
+  /** The models that such keys may call; null: every one. */
+  allowed_models: string[] | null;
+  /** A key ends within so many days; null: it may live on. */
+  max_days: number | null;
+}
+
+const off: MemberKeySettings = {
+  enabled: false,
+  max_keys: 5,
+  max_budget_nanos: null,
+  allowed_models: null,
+  max_days: null,
+};
+
+const columns = 'enabled, max_keys, max_budget_nanos, allowed_models, max_days';
+
+/** What an organization allows its members; off until it says something. */
+export async function settings(db: Db, org_id: string): Promise<MemberKeySettings> {
+  const row = await maybe<MemberKeySettings>(
+    db,
+    `select ${columns} from member_key_settings where org_id = :org_id`,
+    { org_id },
+  );
+  return row ?? off;
+}
+
+/** Says what an organization allows from now on; keys that were made before stay as they are. */
+export function putSettings(
+  trx: Db,
+  org_id: string,
+  given: MemberKeySettings,
+): Promise<MemberKeySettings> {
+  return one<MemberKeySettings>(
+    trx,
+    `insert into member_key_settings (org_id, ${columns})
+     values (:org_id, :enabled, :max_keys, :max_budget_nanos, :allowed_models, :max_days)
+     on conflict (org_id) do update set enabled = excluded.enabled, max_keys = excluded.max_keys,
+       max_budget_nanos = excluded.max_budget_nanos, allowed_models = excluded.allowed_models, max_days = excluded.max_days,
+       updated_at = clock_timestamp()
+     returning ${columns}`,
+    { ...given, org_id },
+  );
+}
+
+type Bounds = Pick<NewToken, 'allowed_models' | 'max_budget_nanos' | 'expires_at'>;
+
+/** What a member asks for; what is absent becomes all that the organization allows. */
+export type Asked = { [bound in keyof Bounds]?: Bounds[bound] | undefined };
+
+const DAY_MS = 86_400_000;
+
+/**
+ * The bounds of a member's key: what they ask for within what the organization allows. Throws 422
+ * that names the field which goes beyond.
+ */
+export function within(allowed: MemberKeySettings, asked: Asked, now = new Date()): Bounds {
+  const { max_budget_nanos, allowed_models, max_days } = allowed;
+  const last = max_days === null ? null : new Date(now.getTime() + max_days * DAY_MS);
+  const bounds: Bounds = {
+    max_budget_nanos: asked.max_budget_nanos ?? max_budget_nanos,
+    allowed_models: asked.allowed_models ?? allowed_models,
+    expires_at: asked.expires_at ?? last,
+  };
+  if (max_budget_nanos !== null && (bounds.max_budget_nanos ?? 0n) > max_budget_nanos)
+    throw beyond('max_budget', "is above what your organization allows for a member's key");
+  const excess =
+    allowed_models && bounds.allowed_models?.find((one) => !covers(allowed_models, one));
+  if (excess)
+    throw beyond('allowed_models', `holds ${excess}, which your organization does not allow`);
+  if (last !== null && bounds.expires_at !== null && bounds.expires_at > last)
+    throw beyond('expires_at', `is later than the ${max_days} days that your organization allows`);
+  return bounds;
+}
+
+/** True if every model that a pattern allows is one that the list allows. */
+function covers(list: readonly string[], pattern: string): boolean {
+  return list.some(
+    (one) => one === pattern || (one.endsWith('*') && pattern.startsWith(one.slice(0, -1))),
+  );
+}
+
+function beyond(param: string, words: string): AppError {
+  return new AppError(
+    'invalid_field',
+    `${param} ${words}. Ask for less, or ask an admin: GET /v1/organizations/{id}/member-keys shows the limits.`,
+    { param },
+  );
+}
+
+/** Refuses (403) a member of an organization that lets them make no keys. */
+export function requireEnabled({ enabled }: MemberKeySettings): void {
+  if (enabled) return;
+  throw new AppError(
+    'permission_denied',
+    'Your organization does not let members make keys. Ask an admin for a key, or to allow it: PUT /v1/organizations/{id}/member-keys.',
+  );
+}
+
+/** Refuses (409) one more living key of a person's own making. The organization is locked. */
+export async function requireRoom(
+  trx: Db,
+  at: { org_id: string; user_id: string },
+  { max_keys }: MemberKeySettings,
+): Promise<void> {
+  const { count } = await one<{ count: number }>(
+    trx,
+    `select count(*)::int as count from tokens t
+     where t.org_id = :org_id and t.user_id = :user_id and t.created_by = :user_id and t.token_type = 'gateway'
+       and t.revoked_at is null and coalesce(t.expires_at > clock_timestamp(), true)`,
+    at,
+  );
+  if (count < max_keys) return;
+  throw new AppError(
+    'living_keys_exceeded',
+    `You have ${count} living keys of your own making, and may have ${max_keys}. Revoke one that you do not use.`,
+  );
+}

@@ -1,0 +1,66 @@
+import { AppError } from '../errors';
+import { type Db, many, maybe, one } from '../sql';
+import { freeName, nameTaken, type Token, tokenRows } from './tokens';
+
+/** What may be changed of a key: absent stays as it is, null takes the bound away. */
+export interface TokenChange {
+  name?: string | undefined;
+  allowed_models?: readonly string[] | null | undefined;
+  max_budget_nanos?: bigint | null | undefined;
+  expires_at?: Date | null | undefined;
+  rpm?: number | null | undefined;
+  tpm?: number | null | undefined;
+  max_parallel_requests?: number | null | undefined;
+}
+
+const limits = ['rpm', 'tpm', 'max_parallel_requests'] as const;
+const others = ['name', 'allowed_models', 'max_budget_nanos', 'expires_at'] as const;
+
+/**
+ * Changes a living key; its value, its scopes and whom it stands for stay. The organization is
+ * locked, as budgets are counted under its lock. Calls under way go on by what they began with.
+ */
+export async function change(
+  trx: Db,
+  org_id: string | null,
+  { id, status }: Pick<Token, 'id' | 'status'>,
+  wanted: TokenChange,
+): Promise<Token> {
+  if (status !== 'active')
+    throw new AppError('key_not_active', 'This key is expired or revoked; issue a new one.', {
+      param: 'name',
+    });
+  const { name } = wanted;
+  if (name !== undefined) await requireFree(trx, { org_id, id, name });
+  await write(trx, id, others, wanted);
+  await write(trx, id, limits, wanted);
+  return one<Token>(trx, `${tokenRows} and t.id = :id`, { org_id, id }, 'No key');
+}
+
+async function requireFree(
+  trx: Db,
+  at: { org_id: string | null; id: string; name: string },
+): Promise<void> {
+  await freeName(trx, at);
+  const taken = await maybe(
+    trx,
+    `select 1 from tokens where org_id is not distinct from :org_id and name = :name and revoked_at is null and id <> :id`,
+    at,
+  );
+  if (taken) throw nameTaken(at.name);
+}
+
+async function write(
+  trx: Db,
+  id: string,
+  columns: readonly (keyof TokenChange)[],
+  wanted: TokenChange,
+): Promise<void> {
+  const changed = columns.filter((column) => wanted[column] !== undefined);
+  if (changed.length === 0) return;
+  await many(
+    trx,
+    `update tokens set ${changed.map((column) => `${column} = :${column}`).join(', ')} where id = :id`,
+    { ...wanted, id },
+  );
+}
