@@ -98,7 +98,7 @@ export function add(
     const joined = await maybe(
       trx,
       `insert into memberships (org_id, user_id, role) values (:org_id, :id, :role)
-       on conflict (org_id, user_id) do update set role = excluded.role, archived_at = null, created_at = clock_timestamp(),
+       on conflict (org_id, user_id) do update set role = excluded.role, granted_by = null, archived_at = null, created_at = clock_timestamp(),
          name = excluded.name, email = excluded.email
        where memberships.archived_at is not null returning user_id`,
       { org_id, id, role },
