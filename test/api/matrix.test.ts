@@ -193,6 +193,7 @@ const bodies: Record<string, () => Promise<object>> = {
     verdict: 'deny',
     ticket_ids: [await newTicket()],
   }),
+  'post /v1/sessions': async () => ({}),
   'post /v1/gateway/wallets/reserve': async () => reserveBody(tenant.org_id, 1),
 };
 
