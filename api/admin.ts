@@ -8,6 +8,8 @@ import * as verdicts from '../domain/ledger/verdicts';
 import * as outbox from '../domain/outbox';
 import * as paymentEvents from '../domain/payments/events';
 import * as steps from '../domain/payments/steps';
+import * as members from '../domain/people/members';
+import * as codes from '../domain/people/one-time-codes';
 import * as tokens from '../domain/people/tokens';
 import type { Db } from '../domain/sql';
 import { migrate } from '../migrations';
@@ -22,6 +24,11 @@ const commands: Record<string, { words: string; run: Command }> = {
     words:
       'print the value of a new platform admin key, named platform-admin unless a name is given',
     run: bootstrap,
+  },
+  'sign-in': {
+    words:
+      'print a one-time code for a person\'s session, good for five minutes: "sign-in <user_id> [org_id]"',
+    run: runSignIn,
   },
   prepare: {
     words:
@@ -114,6 +121,23 @@ async function bootstrap(db: Db, [name = 'platform-admin']: string[]): Promise<n
         : error;
     });
   print(token.key);
+  return 0;
+}
+
+async function runSignIn(db: Db, [user_id, named]: string[]): Promise<number> {
+  if (user_id === undefined) throw new ConfigError('Say: sign-in <user_id> [org_id].');
+  const places = await members.organizationsOf(db, user_id);
+  const found = named === undefined ? places : places.filter((org_id) => org_id === named);
+  const [org_id, second] = found;
+  if (org_id === undefined) throw new ConfigError(`${user_id} is no member of an organization.`);
+  if (second !== undefined)
+    throw new ConfigError(`${user_id} is in several organizations; name one: ${found.join(', ')}`);
+  const { code } = await db.transaction(async (trx) => {
+    await auditEvents.actAs(trx, { actor: 'terminal' });
+    const by = { id: 'terminal', user_id: null, scopes: [] };
+    return codes.create(trx, { purpose: 'session', org_id, user_id, by });
+  });
+  print(code);
   return 0;
 }
 

@@ -3,9 +3,11 @@ import { createTargetOf } from '../exports/open';
 import { createProviderOf } from '../payment-providers/configured';
 import { conventions } from '../runtime/conventions';
 import type { Logger } from '../runtime/log';
+import { createNetworks } from '../runtime/networks';
 import { API_VERSION } from '../runtime/version';
 import { createBuckets } from './http/buckets';
 import { createEventStreams } from './http/event-streams';
+import { createIdTokens } from './http/id-tokens';
 import { type Connections, mount } from './http/route';
 import { createShares } from './http/shares';
 import { requestSpans } from './http/tracing';
@@ -23,6 +25,8 @@ type Made =
   | 'exportTargetOf'
   | 's3_origins'
   | 'event_streams'
+  | 'id_tokens'
+  | 'trusted_proxies'
   | 'log';
 
 /** What the application does not make for itself. */
@@ -33,11 +37,19 @@ export type Given = Omit<Connections, Made> & {
   export_dir?: string | undefined;
   /** The object stores that exports may go to: EXPORT_S3_ORIGINS. */
   s3_origins?: readonly string[] | undefined;
+  /** Networks of the proxies whose X-Forwarded-For is believed: TRUSTED_PROXIES. */
+  trusted_proxies?: readonly string[] | undefined;
 };
 
 /** The control plane as a Koa application. */
 export function createApp(
-  { requests_per_minute = 0, export_dir, s3_origins = [], ...connections }: Given,
+  {
+    requests_per_minute = 0,
+    export_dir,
+    s3_origins = [],
+    trusted_proxies = [],
+    ...connections
+  }: Given,
   log: Logger,
 ): Koa {
   const app = new Koa();
@@ -68,6 +80,8 @@ export function createApp(
     s3_origins,
     exportTargetOf: createTargetOf(pools.people, { dir: export_dir, origins: s3_origins, secrets }),
     event_streams: createEventStreams(pools.reads, isDraining),
+    id_tokens: createIdTokens(secrets),
+    trusted_proxies: createNetworks(trusted_proxies),
     log,
   };
   app.use(mount(routes, { ...connections, ...made }).routes());

@@ -95,6 +95,7 @@ function chosenIn(config: ReturnType<typeof loadConfig<'api'>>) {
     payment_authorities: authoritiesOf(config.PAYMENT_CA_FILES),
     export_dir: config.EXPORT_DIR,
     s3_origins: config.EXPORT_S3_ORIGINS,
+    trusted_proxies: config.TRUSTED_PROXIES,
   };
 }
 

@@ -1,3 +1,7 @@
+import { invitationRoutes } from './identity/invitations';
+import { issuerRoutes } from './identity/issuers';
+import { meRoutes } from './identity/me';
+import { sessionRoutes } from './identity/sessions';
 import { gatewayEventRoutes } from './machine/events';
 import { gatewayConfigRoutes } from './machine/gateway-config';
 import { gatewayRoutes } from './machine/routes';
@@ -43,6 +47,10 @@ export const routes = [
   ...memberRoutes,
   ...agentRoutes,
   ...tokenRoutes,
+  ...sessionRoutes,
+  ...meRoutes,
+  ...issuerRoutes,
+  ...invitationRoutes,
   ...meKeyRoutes,
   ...constraintRoutes,
   ...ticketRoutes,

@@ -84,6 +84,7 @@ create table memberships (
   role text not null check (role in ('owner', 'admin', 'billing_admin', 'member')),
   created_at timestamptz not null default clock_timestamp(),
   archived_at timestamptz,
+  granted_by text,
   -- Name and e-mail of the person, so that a list of members is ordered and searched without a look
   -- at every person.
   name text not null,
@@ -116,6 +117,7 @@ create table team_members (
   team_id text not null references teams,
   user_id text not null references users,
   created_at timestamptz not null default clock_timestamp(),
+  granted_by text,
   -- An admin spends the team's money on its members. Given by org:members.
   role text not null default 'member' check (role in ('member', 'admin')),
   constraint team_members_pkey primary key (team_id, user_id)
@@ -212,6 +214,101 @@ for each row when (new.name is distinct from old.name or new.email is distinct f
 execute function rename_memberships();
 
 ----------------------------------------------------------------------------------------------------
+-- Identity providers and what their subjects are bound to
+----------------------------------------------------------------------------------------------------
+
+-- Identity providers, and whom their tokens stand for. A person is known by issuer and subject, and
+-- by nothing else: not by e-mail, and not by our ids unless the issuer is read so.
+
+create table identity_issuers (
+  id text primary key default new_id('iss'),
+  -- The organization whose people it signs in; null: it may sign in the people of all.
+  org_id text references organizations,
+  name text not null,
+  -- `iss` of its tokens, and the `aud` of its id tokens, which is our client there.
+  issuer text not null,
+  client_id text not null,
+  jwks_url text not null,
+  authorization_url text,
+  token_url text,
+  -- The client's secret, sealed; null for a client that proves itself by PKCE alone.
+  credentials text,
+  -- How `sub` is read: as the id of a user here, or by what it was bound to.
+  subject text not null default 'bound' check (subject in ('user_id', 'bound')),
+  -- People with a verified e-mail address of these domains become members when they first sign in.
+  email_domains text[] not null default '{}',
+  groups_claim text,
+  -- [{group, team_id, team_role, role}]: what the members of a group are given.
+  group_grants jsonb not null default '[]',
+  created_at timestamptz not null default clock_timestamp(),
+  archived_at timestamptz
+);
+create unique index identity_issuers_client on identity_issuers (issuer, client_id)
+where archived_at is null;
+
+-- An admin of one organization can bind a subject to a person in that organization only: elsewhere
+-- it stands for nobody.
+create table identities (
+  id text not null default new_id('idn') unique,
+  issuer_id text not null references identity_issuers,
+  org_id text not null references organizations,
+  subject text not null,
+  user_id text not null references users,
+  -- Who invited; null if the person was made when they first signed in.
+  created_by text,
+  created_at timestamptz not null default clock_timestamp(),
+  constraint identities_pkey primary key (issuer_id, org_id, subject)
+);
+create index identities_user on identities (org_id, user_id);
+
+-- Values that a person shows once: a sign-in that an operator's terminal made, or an invitation to
+-- bind a subject to a member.
+create table one_time_codes (
+  -- SHA-256 of the code.
+  hash text primary key,
+  purpose text not null check (purpose in ('session', 'invitation')),
+  org_id text not null references organizations,
+  user_id text not null references users,
+  -- Who made it, with which key and rights: an invitation holds as long as these do.
+  created_by text,
+  created_with text,
+  scopes text[] not null default '{}',
+  created_at timestamptz not null default clock_timestamp(),
+  expires_at timestamptz not null,
+  used_at timestamptz
+);
+create index one_time_codes_end on one_time_codes (expires_at);
+
+create table sign_in_tries (
+  address text primary key,
+  tries timestamptz[] not null default '{}'::timestamptz[],
+  last_at timestamptz not null default clock_timestamp()
+);
+create index sign_in_tries_last on sign_in_tries (last_at);
+
+-- Counts a try to sign in from an address. Null if it may go on; else when the next one may, once
+-- so many came within a minute.
+create function try_sign_in(p_address text, p_most integer)
+returns timestamptz language plpgsql as $$
+declare
+  v_tries timestamptz[];
+  v_now timestamptz;
+begin
+  delete from sign_in_tries where address in (
+    select q.address from sign_in_tries q where q.last_at < clock_timestamp() - interval '1 minute' and q.address <> p_address
+    limit 10 for update skip locked);
+  insert into sign_in_tries as q (address) values (p_address)
+  on conflict (address) do update set last_at = q.last_at returning q.tries into v_tries;
+  v_now := clock_timestamp();
+  v_tries := array(select t from unnest(v_tries) as t where t > v_now - interval '1 minute' order by t);
+  if cardinality(v_tries) >= p_most then
+    return v_tries[cardinality(v_tries) - p_most + 1] + interval '1 minute';
+  end if;
+  update sign_in_tries q set tries = v_tries || v_now, last_at = v_now where q.address = p_address;
+  return null;
+end $$;
+
+----------------------------------------------------------------------------------------------------
 -- Keys
 ----------------------------------------------------------------------------------------------------
 
@@ -238,6 +335,9 @@ create table tokens (
   revoked_at timestamptz,
   last_used_at timestamptz,
   made_with text,
+  purpose text not null default 'key' check (purpose in ('key', 'session')),
+  session_secret_id text,
+  issuer_id text references identity_issuers,
   -- Limits of this key at each gateway; a null one is as the gateway's configuration says of every
   -- key.
   rpm integer check (rpm > 0),
@@ -256,6 +356,9 @@ create index tokens_made_with on tokens (made_with) where made_with is not null;
 create unique index tokens_name on tokens (org_id, name) nulls not distinct
 where revoked_at is null;
 create index tokens_org on tokens (org_id, created_at desc);
+create index tokens_sessions on tokens (org_id, user_id) where purpose = 'session';
+create index tokens_sessions_of_issuer on tokens (issuer_id)
+where purpose = 'session' and revoked_at is null;
 create index tokens_team on tokens (org_id, team_id, id) where team_id is not null;
 create index tokens_user on tokens (org_id, user_id, id) where user_id is not null;
 create index tokens_words on tokens using gin (search_words(org_id, array[name],
@@ -323,6 +426,17 @@ returns setof text language sql stable as $$
     ) as x
   )
   select t.id from held h join tokens t on t.id = h.id and t.org_id is not distinct from p_org_id
+$$;
+
+-- True for every key, and for a session that was used within the hour and whose key, if it came
+-- from one, still works.
+create function session_lives(t tokens) returns boolean language sql stable as $$
+  select t.purpose = 'key' or (
+    coalesce(t.last_used_at, t.created_at) > clock_timestamp() - interval '1 hour'
+    and (t.made_with is null or exists (select 1 from tokens k where k.id = t.made_with and k.revoked_at is null
+      and coalesce(k.expires_at > clock_timestamp(), true)))
+    and (t.session_secret_id is null or exists (select 1 from token_secrets s where s.id = t.session_secret_id
+      and coalesce(s.expires_at > clock_timestamp(), true))))
 $$;
 
 ----------------------------------------------------------------------------------------------------
@@ -5220,6 +5334,14 @@ create trigger gateway_configs_record after insert or delete or update on gatewa
 for each row
 execute function record_change('gateway_config', 'version');
 
+create trigger identities_record after insert or delete on identities
+for each row
+execute function record_change('identity', 'id');
+
+create trigger identity_issuers_record after insert or update on identity_issuers
+for each row
+execute function record_change('identity_issuer', 'id');
+
 create trigger member_key_settings_record after insert or delete or update on member_key_settings
 for each row
 execute function record_change('member_key_settings', 'org_id');
@@ -5231,6 +5353,14 @@ execute function record_change('member', 'user_id');
 create trigger model_prices_record after insert or delete or update on model_prices
 for each row
 execute function record_change('price', 'id');
+
+create trigger one_time_codes_record after insert on one_time_codes
+for each row when (new.purpose = 'invitation')
+execute function record_change('invitation', 'user_id');
+
+create trigger one_time_codes_record_session after insert on one_time_codes
+for each row when (new.purpose = 'session')
+execute function record_change('sign_in_code', 'user_id');
 
 create trigger organizations_record after insert or update of name, currency, reserve_buffer_pct,
   low_balance_threshold_nanos, reservation_ttl_seconds, ticket_ttl_seconds,
@@ -5255,6 +5385,10 @@ create trigger payment_settings_record after insert or delete or update on payme
 for each row
 execute function record_change('payment_settings', 'org_id');
 
+create trigger sessions_record after insert or update of revoked_at on tokens
+for each row when (new.purpose = 'session')
+execute function record_change('session', 'id');
+
 create trigger team_members_record after insert or delete or update on team_members
 for each row
 execute function record_change('team_member', 'user_id');
@@ -5264,18 +5398,17 @@ for each row
 execute function record_change('team', 'id');
 
 create trigger tokens_gone after delete on tokens
-for each row
+for each row when (old.purpose = 'key')
 execute function record_change('key', 'id');
 
 create trigger tokens_limit after update of rpm, tpm, max_parallel_requests on tokens
 for each row
 execute function record_change('key', 'id');
 
--- Spending and use move a key all the time: only its other columns are looked at. An expired key
--- that gives its name to a new one ended when it expired.
 create trigger tokens_record after insert or update of name, scopes, user_id, team_id, agent_id,
   allowed_models, max_budget_nanos, created_by, expires_at, revoked_at on tokens
-for each row when (new.revoked_at is null or new.revoked_at is distinct from new.expires_at)
+for each row when (new.purpose = 'key' and (new.revoked_at is null or new.revoked_at is distinct
+  from new.expires_at))
 execute function record_change('key', 'id');
 
 create trigger usage_constraints_record after insert or delete or update on usage_constraints

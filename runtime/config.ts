@@ -6,6 +6,7 @@ import { isSecretsKey } from '../domain/secrets';
 import { isLoopback } from '../domain/texts';
 // Every process reads its configuration, so every schema of every process uses these messages.
 import './field-messages';
+import { isNetwork } from './networks';
 
 const port = z.coerce.number().int().min(0).max(65_535);
 const chosen_port = z.coerce.number().int().min(1).max(65_535).optional();
@@ -35,6 +36,9 @@ const hosts = list.refine(
   (all) => all.every((host) => isOrigin(`https://${host}`) && !/:\d+$/.test(host)),
   { error: 'must be host names such as payments.example, without ports, separated by commas' },
 );
+const networks = list.refine((all) => all.every(isNetwork), {
+  error: 'must be networks such as 10.0.0.0/8, separated by commas',
+});
 const bound_variables = list
   .transform((all) =>
     all.map((entry) => {
@@ -86,6 +90,8 @@ const variables = {
       DATABASE_PEOPLE_POOL_MAX: z.coerce.number().int().min(1).max(200).default(5),
       // Of one key or person, at this process; 0: as many as come.
       REQUESTS_PER_MINUTE: z.coerce.number().int().min(0).max(10_000_000).default(3_000),
+      // Proxies in front of this process: sign-ins are counted by the address that they name.
+      TRUSTED_PROXIES: networks.default([]),
       LOG_LEVEL: level,
       ...tracing,
       // People may come with a JWT of this identity provider: all three, or none.
@@ -172,6 +178,7 @@ const variables = {
     SANDBOX_PAYMENT_B_PORT: chosen_port,
     SANDBOX_SHOP_PORT: chosen_port,
     SANDBOX_MCP_PORT: chosen_port,
+    SANDBOX_IDENTITY_PORT: chosen_port,
     API_PORT: chosen_port,
     API_HOST: product_host,
     GATEWAY_PORT: chosen_port,

@@ -1,4 +1,11 @@
-import { createRemoteJWKSet, customFetch, errors, type JWTPayload, jwtVerify } from 'jose';
+import {
+  createRemoteJWKSet,
+  customFetch,
+  errors,
+  type JWTPayload,
+  type JWTVerifyGetKey,
+  jwtVerify,
+} from 'jose';
 import { AppError, isAppError } from '../domain/errors';
 import { isKept } from '../domain/texts';
 import { fetch } from './outgoing';
@@ -39,17 +46,14 @@ const algorithms = [
 ];
 
 /**
- * Verifies JWTs of one issuer. Its keys are fetched again when a token names an unknown one, and
- * once they are old: beside the requests, so that an issuer that is away stops nobody whose key is
- * known.
+ * The keys of one issuer. They are fetched again when a token names an unknown one, and once they
+ * are old: beside the requests, so that an issuer that is away stops nobody whose key is known.
  */
-export function createJwtVerifier({
-  issuer,
-  audience,
+function createKeys({
   jwks_url,
   cooldown_ms = 30_000,
   fresh_ms = 600_000,
-}: JwtIssuer): VerifyJwt {
+}: Omit<JwtIssuer, 'issuer' | 'audience'>): JWTVerifyGetKey {
   const keys = createRemoteJWKSet(new URL(jwks_url), {
     timeoutDuration: 2_000,
     cooldownDuration: cooldown_ms,
@@ -67,8 +71,16 @@ export function createJwtVerifier({
     // The keys at hand stay good while the issuer is away.
     keys.reload().then(renewed, () => undefined);
   };
-  return async (jwt) => {
+  return (header, token) => {
     renewOld();
+    return keys(header, token);
+  };
+}
+
+/** Verifies JWTs of one issuer with which its people call. */
+export function createJwtVerifier({ issuer, audience, ...from }: JwtIssuer): VerifyJwt {
+  const keys = createKeys(from);
+  return async (jwt) => {
     try {
       const { payload, protectedHeader } = await jwtVerify(jwt, keys, {
         issuer,
@@ -86,15 +98,93 @@ export function createJwtVerifier({
             'invalid_credential',
             'This token is expired or not of the configured issuer.',
           )
-        : new AppError('unavailable', "The issuer's keys could not be fetched.", {
-            retry_after: 2,
-          });
+        : keysAway();
     }
   };
 }
 
+/** Gives the claims of an id token that was issued a moment ago for this client and nonce. */
+export type VerifyIdToken = (
+  jwt: string,
+  nonce: string,
+) => Promise<JWTPayload & { sub: string; exp: number }>;
+
+/** Verifies id tokens of one issuer for one client. A refusal says what is wrong with the token. */
+export function createIdTokenVerifier({
+  issuer,
+  client_id,
+  ...from
+}: Omit<JwtIssuer, 'audience'> & { client_id: string }): VerifyIdToken {
+  const keys = createKeys(from);
+  return async (jwt, nonce) => {
+    try {
+      const { payload, protectedHeader } = await jwtVerify(jwt, keys, {
+        issuer,
+        audience: client_id,
+        algorithms,
+        requiredClaims: ['exp', 'iat', 'sub', 'nonce'],
+        clockTolerance: LEEWAY_S,
+        maxTokenAge: ID_TOKEN_AGE_S,
+      });
+      const { sub, aud, azp } = payload;
+      if (!isPlain(protectedHeader.typ)) throw refusedIdToken('typ');
+      if (typeof sub !== 'string' || sub === '') throw refusedIdToken('sub');
+      // Of several audiences one is the client that it was made for.
+      const made_for = azp ?? (Array.isArray(aud) && aud.length > 1 ? undefined : client_id);
+      if (made_for !== client_id) throw refusedIdToken('azp');
+      if (payload.nonce !== nonce) throw refusedIdToken('nonce');
+      return payload as JWTPayload & { sub: string; exp: number };
+    } catch (error) {
+      if (isAppError(error)) throw error;
+      if (!isForged(error)) throw keysAway();
+      throw refusedIdToken(faultOf(error));
+    }
+  };
+}
+
+function isPlain(typ: string | undefined): boolean {
+  return typ === undefined || typ.toLowerCase() === 'jwt';
+}
+
+/** The part of a token that an error of jose is about. */
+function faultOf(error: unknown): string {
+  if (error instanceof errors.JWTExpired) return error.claim === 'iat' ? 'iat' : 'exp';
+  if (error instanceof errors.JWTClaimValidationFailed) return error.claim;
+  if (error instanceof errors.JOSEAlgNotAllowed) return 'alg';
+  return 'signature';
+}
+
+// What to do about a part of an id token that is wrong.
+const faults: Record<string, string> = {
+  iss: 'its iss is not the configured issuer',
+  aud: 'its aud is not our client there',
+  azp: 'its azp is not our client there',
+  exp: 'it has expired; sign in again',
+  iat: 'it was not issued a moment ago; sign in again',
+  nonce: 'its nonce is not that of this sign-in',
+  sub: 'its sub names nobody',
+  alg: `its alg is none of ${algorithms.join(', ')}`,
+  typ: 'its typ is not that of an id token',
+  signature: 'no key of the issuer has signed it',
+};
+
+function refusedIdToken(fault: string): AppError {
+  return new AppError(
+    'invalid_credential',
+    `This id token is refused: ${faults[fault] ?? `look at its ${fault}`}.`,
+    { param: 'id_token' },
+  );
+}
+
+function keysAway(): AppError {
+  return new AppError('unavailable', "The issuer's keys could not be fetched.", {
+    retry_after: 2,
+  });
+}
+
 // Clocks of two machines differ by some seconds.
 const LEEWAY_S = 5;
+const ID_TOKEN_AGE_S = 600;
 const LIFE_S_MAX = 31 * 24 * 3_600;
 // RFC 7519 and RFC 9068. Other types that an issuer signs, a logout among them, open nothing.
 const types = new Set(['jwt', 'at+jwt']);

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Extension, Reservation, Settlement, Warning } from '../../domain/ledger/calls';
-import type { KeyOwner } from '../../domain/people/identity';
+import type { KeyOwner, Person } from '../../domain/people/identity';
 import type { Wire } from '../../runtime/wire';
 import type { Members } from '../http/fields';
 import { id, money, time } from './shared';
@@ -119,3 +119,9 @@ export const keyOwner = z.strictObject({
     .describe("The key's own limits; null: as the gateway's configuration says of every key."),
   expires_at: time.nullable(),
 } satisfies Members<Wire<KeyOwner>>);
+
+export const person = z.strictObject({
+  user_id: id,
+  org_id: id,
+  key: keyOwner.nullable(),
+} satisfies Members<Wire<Person>>);

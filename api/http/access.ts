@@ -22,6 +22,8 @@ export interface Principal {
   org_id: string | null;
   user_id: string | null;
   scopes: readonly Permission[];
+  /** The key behind what outlives a session; null: a person, who came without one. */
+  lasting_key_id: string | null;
   /** The hash of a key that is only remembered: what it asks for must look at it. */
   unchecked_key?: string | undefined;
 }
@@ -44,7 +46,13 @@ export interface Access {
   remembered?: (http: Context, sources: Sources) => Principal | undefined;
 }
 
-const nobody: Principal = { id: '', org_id: null, user_id: null, scopes: [] };
+const nobody: Principal = {
+  id: '',
+  org_id: null,
+  user_id: null,
+  scopes: [],
+  lasting_key_id: null,
+};
 
 /** Anyone, without a credential. */
 export const open: Access = { label: 'public', check: async () => nobody };
@@ -183,12 +191,13 @@ async function authenticate(http: Context, { db, keys, jwt }: Sources): Promise<
   return principalOf(token);
 }
 
-function bearerOf(http: Context): string | undefined {
+/** The bearer of a request, of whatever form. */
+export function bearerOf(http: Context): string | undefined {
   return /^Bearer\s+(\S+)$/i.exec(http.get('authorization'))?.[1];
 }
 
-function principalOf({ id, org_id, user_id, scopes }: LivingToken): Principal {
-  return { id, org_id, user_id, scopes };
+function principalOf({ id, org_id, user_id, scopes, lasting_key_id }: LivingToken): Principal {
+  return { id, org_id, user_id, scopes, lasting_key_id };
 }
 
 /**
@@ -219,7 +228,7 @@ async function person(
   }
   const { org_id, user_id, role, is_suspended } = found;
   if (is_suspended) throw suspended();
-  return { id: user_id, org_id, user_id, scopes: rolePermissions[role] };
+  return { id: user_id, org_id, user_id, scopes: rolePermissions[role], lasting_key_id: null };
 }
 
 function ofNone(): AppError {

@@ -7,6 +7,7 @@ import { type Db, withRetry } from '../../domain/sql';
 import type { TargetOf } from '../../exports/open';
 import type { ProviderOf } from '../../payment-providers/configured';
 import type { Logger } from '../../runtime/log';
+import type { Networks } from '../../runtime/networks';
 import { addToLine } from '../../runtime/request-log';
 import type { Tracing } from '../../runtime/telemetry/spans';
 import { toWire } from '../../runtime/wire';
@@ -20,6 +21,7 @@ import { LARGE, OF_MACHINES, readJson, SMALL } from './body';
 import type { createBuckets } from './buckets';
 import type { ConfigWatch } from './config-watch';
 import type { EventStreams } from './event-streams';
+import type { IdTokens } from './id-tokens';
 import { merge, parse } from './parse';
 import { type PoolName, type Pools, poolOf } from './pools';
 import type { Shares } from './shares';
@@ -43,6 +45,9 @@ export interface Ctx {
   /** The object stores that exports may go to: EXPORT_S3_ORIGINS. */
   s3_origins: readonly string[];
   event_streams: EventStreams;
+  id_tokens: IdTokens;
+  /** The proxies whose X-Forwarded-For is believed: TRUSTED_PROXIES. */
+  trusted_proxies: Networks;
   config_watch: ConfigWatch;
   /** True once the process stops. */
   isDraining: () => boolean;
@@ -149,6 +154,8 @@ export interface Connections extends Pick<Sources, 'jwt'> {
   exportTargetOf: TargetOf;
   s3_origins: readonly string[];
   event_streams: EventStreams;
+  id_tokens: IdTokens;
+  trusted_proxies: Networks;
   config_watch: ConfigWatch;
   isDraining: () => boolean;
   tracing?: Tracing | undefined;
@@ -215,6 +222,8 @@ async function answer(
     exportTargetOf: connections.exportTargetOf,
     s3_origins: connections.s3_origins,
     event_streams: connections.event_streams,
+    id_tokens: connections.id_tokens,
+    trusted_proxies: connections.trusted_proxies,
     config_watch: connections.config_watch,
     isDraining: connections.isDraining,
     tracing,

@@ -16,7 +16,7 @@ import type {
   Units,
   Usage,
 } from '../../domain/ledger/calls';
-import type { VerifyBody } from '../../domain/people/identity';
+import type { PersonBody, VerifyBody } from '../../domain/people/identity';
 import type { TraceMembers } from '../../domain/trace';
 import type { Members } from '../http/fields';
 import { gatewayEvents } from './events';
@@ -200,6 +200,13 @@ export const verifyBody = z
     path: ['key'],
     message: 'is needed, or org_id with key_id where the gateway has another proof of who calls',
   });
+
+export const personBody = z.strictObject({
+  org_id: id,
+  issuer: z.string().min(1).max(1_000).describe('The iss of the token.'),
+  subject: z.string().min(1).max(255).describe('The sub of the token.'),
+  key_id: id.optional().describe('A gateway key that must be a living one of that person.'),
+} satisfies Members<PersonBody>);
 
 export const batchBody = z.strictObject({
   events: z

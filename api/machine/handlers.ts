@@ -1,4 +1,4 @@
-import { AppError, isAppError } from '../../domain/errors';
+import { AppError } from '../../domain/errors';
 import { newId } from '../../domain/ids';
 import type {
   Extend,
@@ -12,8 +12,6 @@ import type {
 import * as reservations from '../../domain/ledger/reservations';
 import { spentSession } from '../../domain/ledger/sessions';
 import * as storedIds from '../../domain/ledger/stored-ids';
-import type { KeyOwner, VerifyBody } from '../../domain/people/identity';
-import * as tokens from '../../domain/people/living-tokens';
 import { type Db, withRetry } from '../../domain/sql';
 import { requireGatewayVersion } from '../http/access';
 import type { Ctx } from '../http/route';
@@ -102,48 +100,4 @@ export async function extend({ db }: Ctx, { items }: Extend): Promise<{ results:
   const rowOf = ({ org_id, reservation_id }: Extend['items'][number]) =>
     results.get(org_id)?.get(reservation_id) as Extension;
   return { results: items.map(rowOf) };
-}
-
-export async function verify({ keys, db, http }: Ctx, given: VerifyBody): Promise<KeyOwner> {
-  requireGatewayVersion(http);
-  const { key, org_id: of_org = '', key_id: by_id = '' } = given;
-  const found = key ? keys.check(key) : tokens.findLivingById(db, of_org, by_id);
-  const token = await found.catch((error) => {
-    // By the field the gateway distinguishes a refused key from a refusal of its own credential.
-    throw isAppError(error) && error.code === 'invalid_credential'
-      ? refusedKey(error.message)
-      : error;
-  });
-  if (token.token_type !== 'gateway') {
-    throw refusedKey('This is an access key; the gateway takes keys that start with svc_gk_.');
-  }
-  const {
-    id: key_id,
-    secret_id,
-    org_id,
-    user_id,
-    team_id,
-    agent_id,
-    allowed_models,
-    rpm,
-    tpm,
-    max_parallel_requests,
-    expires_at,
-  } = token;
-  const has_limits = (rpm ?? tpm ?? max_parallel_requests) !== null;
-  return {
-    key_id,
-    secret_id,
-    org_id,
-    user_id,
-    team_id,
-    agent_id,
-    allowed_models,
-    ...(has_limits ? { rate_limits: { rpm, tpm, max_parallel_requests } } : {}),
-    expires_at,
-  };
-}
-
-function refusedKey(message: string): AppError {
-  return new AppError('invalid_credential', message, { param: 'key' });
 }

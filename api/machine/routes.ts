@@ -2,8 +2,17 @@ import * as answers from '../answers/machine';
 import { controlPlane, controlPlaneOfBatch } from '../http/access';
 import { route } from '../http/route';
 import { batch } from './batch';
-import { batchBody, extendBody, redeemBody, reserveBody, settleBody, verifyBody } from './bodies';
-import { extend, redeem, reserve, settle, verify } from './handlers';
+import {
+  batchBody,
+  extendBody,
+  personBody,
+  redeemBody,
+  reserveBody,
+  settleBody,
+  verifyBody,
+} from './bodies';
+import { extend, redeem, reserve, settle } from './handlers';
+import { person, verify } from './identities';
 
 export const gatewayRoutes = [
   route({
@@ -61,5 +70,14 @@ export const gatewayRoutes = [
     handler: verify,
     summary: 'Who a gateway key is, if it is valid now.',
     answer: answers.keyOwner,
+  }),
+  route({
+    method: 'post',
+    path: '/v1/gateway/people/verify',
+    access: controlPlane,
+    input: personBody,
+    handler: person,
+    summary: 'Whom the token of an identity provider stands for.',
+    answer: answers.person,
   }),
 ];

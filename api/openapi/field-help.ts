@@ -1,10 +1,12 @@
 import * as examples from './examples';
+import { identityBodies, identityHelp } from './identity-help';
 
 type Schema = Record<string, unknown>;
 
 // The meaning of each field of requests and answers: one name means one thing. A schema that says
 // more in its own `describe` keeps its description.
 const help: Record<string, string> = {
+  ...identityHelp,
   // People and objects.
   id: 'Id of the thing itself.',
   org_id:
@@ -260,6 +262,7 @@ const nouns: Record<string, string> = {
   'export-schedules': 'Id of the schedule: GET /v1/export-schedules.',
   'export-destinations': 'Id of the destination: GET /v1/export-destinations.',
   exports: 'Id of the export: GET /v1/exports.',
+  issuers: 'Id of the identity provider: GET /v1/admin/issuers.',
   outbox: 'Id of a message: GET /v1/admin/outbox.',
   'config-rollouts': 'Id of the rollout: GET /v1/admin/config-rollouts.',
   wallets: 'Id of the wallet: GET /v1/wallets.',
@@ -277,6 +280,7 @@ const nouns: Record<string, string> = {
 /** Words for a name in the path: `id` is that of the noun before it. */
 export function pathHelp(path: string, name: string): string | undefined {
   const noun = path.split('/').at(path.split('/').indexOf(`:${name}`) - 1) ?? '';
+  if (path.startsWith('/v1/sessions/')) return "Id of the session, or 'current'.";
   if (name === 'id') return nouns[noun];
   if (noun === 'webhooks') return 'The payment provider that signs it.';
   if (noun === 'keys') return 'Name of the key: GET /v1/me/keys.';
@@ -285,7 +289,7 @@ export function pathHelp(path: string, name: string): string | undefined {
 
 /** A body that a person can send from the page: the route's own, else its required fields. */
 export function exampleBody(route: string, required: readonly string[]): object | undefined {
-  const own = examples.bodies[route];
+  const own = examples.bodies[route] ?? identityBodies[route];
   if (own !== undefined) return own;
   const fields = required.map((name) => [name, examples.values[name]] as const);
   return fields.some(([, value]) => value === undefined) ? undefined : Object.fromEntries(fields);

@@ -56,6 +56,10 @@ const own: Record<string, string> = {
   'post /v1/tokens': 'already_exists living_keys_exceeded amount_too_large',
   'patch /v1/tokens/:name': 'already_exists key_not_active amount_too_large',
   'post /v1/tokens/:name/rotate': 'key_not_active',
+  'post /v1/sessions':
+    'invalid_credential permission_denied organization_suspended org_required rate_limit_exceeded already_exists',
+  'post /v1/admin/issuers': 'already_exists',
+  'put /v1/admin/issuers/:id': 'already_exists',
   'post /v1/me/keys': 'already_exists living_keys_exceeded amount_too_large',
   'patch /v1/me/keys/:name': 'already_exists key_not_active amount_too_large',
   'post /v1/agents/:id/usage-constraints': 'amount_too_large',

@@ -41,6 +41,6 @@ export async function exportOwner(
 }
 
 /** Who makes something: the person, or the key that stands for nobody; and the key. */
-export function makerOf({ id, user_id }: Principal) {
-  return { created_by: user_id ?? id, created_with: id === user_id ? null : id };
+export function makerOf({ id, user_id, lasting_key_id }: Principal) {
+  return { created_by: user_id ?? id, created_with: lasting_key_id };
 }

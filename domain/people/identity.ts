@@ -14,6 +14,21 @@ export interface VerifyBody {
   key_id?: string | undefined;
 }
 
+/** Asks whom a subject of an issuer stands for in an organization, and for a key of theirs. */
+export interface PersonBody {
+  org_id: string;
+  issuer: string;
+  subject: string;
+  key_id?: string | undefined;
+}
+
+/** Whom a subject stands for, and the key that was named: a living one of that person. */
+export interface Person {
+  user_id: string;
+  org_id: string;
+  key: KeyOwner | null;
+}
+
 /** The owner of a gateway key. Only a reserve or a verify shows whether the key is still valid. */
 export interface KeyOwner {
   key_id: string;

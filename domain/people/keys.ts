@@ -12,9 +12,13 @@ const pattern = /^svc_(ak|gk)_[0-9A-Za-z]{30,60}$/;
  * without a query.
  */
 export async function newKey(type: TokenType): Promise<string> {
-  const random = crypto.getRandomValues(new Uint8Array(32));
-  const secret = `${type === 'access' ? 'svc_ak_' : 'svc_gk_'}${base62(random)}`;
+  const secret = `${type === 'access' ? 'svc_ak_' : 'svc_gk_'}${randomText()}`;
   return secret + (await checksum(secret));
+}
+
+/** 32 random bytes in base62. */
+export function randomText(): string {
+  return base62(crypto.getRandomValues(new Uint8Array(32)));
 }
 
 /** True if the text has a key's form and its checksum fits. */

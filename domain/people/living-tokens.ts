@@ -9,6 +9,9 @@ export interface LivingToken {
   secret_id: string;
   org_id: string | null;
   token_type: TokenType;
+  purpose: 'key' | 'session';
+  /** The key itself, or the one that a session was made with: it stays when the session ends. */
+  lasting_key_id: string | null;
   scopes: Permission[];
   user_id: string | null;
   team_id: string | null;
@@ -40,8 +43,12 @@ export async function findLiving(
 ): Promise<Map<string, LivingToken>> {
   const found = await prepared<FoundToken>(
     db,
-    'living_tokens_2',
-    `select s.hash, t.id, s.id as secret_id, t.org_id, t.token_type, t.scopes, t.user_id, t.team_id, t.agent_id,
+    'living_tokens_3',
+    `select s.hash, t.id, s.id as secret_id, t.org_id, t.token_type, t.purpose,
+       case when t.purpose = 'key' then t.id else t.made_with end as lasting_key_id,
+       case when t.purpose = 'key' or t.made_with is null then t.scopes
+         else array(select c from unnest(t.scopes) as c where c = any((select k.scopes from tokens k where k.id = t.made_with)::text[]))
+       end as scopes, t.user_id, t.team_id, t.agent_id,
        t.allowed_models, t.rpm, t.tpm, t.max_parallel_requests, least(t.expires_at, s.expires_at) as expires_at, m.role,
        o.suspended_at is not null as is_suspended,
        coalesce(t.last_used_at < clock_timestamp() - interval '1 minute', true) as is_unnoted
@@ -50,7 +57,8 @@ export async function findLiving(
      left join memberships m on m.org_id = t.org_id and m.user_id = t.user_id
      left join organizations o on o.id = t.org_id
      where s.hash = any(:hashes) and t.revoked_at is null
-       and coalesce(t.expires_at > clock_timestamp(), true) and coalesce(s.expires_at > clock_timestamp(), true)`,
+       and coalesce(t.expires_at > clock_timestamp(), true) and coalesce(s.expires_at > clock_timestamp(), true)
+       and (t.purpose = 'key' or session_lives(t))`,
     { hashes },
   );
   for (const { id, is_unnoted } of found) if (is_unnoted) await touch(db, id);

@@ -61,6 +61,7 @@ export async function revokeKeysOf(
     'update tokens set revoked_at = clock_timestamp() where id = any(:revoked) and revoked_at is null',
     { revoked },
   );
+  await endSessions(trx, at, [...revoked, ...kept]);
   await keep(trx, kept, caller);
   return {
     revoked_keys: await tokensOf(trx, org_id, revoked),
@@ -69,8 +70,27 @@ export async function revokeKeysOf(
 }
 
 /**
+ * Ends the sessions that were made with keys, and with `with_own` those of the person. Those of a
+ * kept key go too: its former holder has them.
+ */
+async function endSessions(
+  trx: Db,
+  at: { org_id: string; user_id: string; with_own: boolean },
+  keys: readonly string[],
+): Promise<void> {
+  await many(
+    trx,
+    `update tokens set revoked_at = clock_timestamp()
+     where org_id = :org_id and purpose = 'session' and revoked_at is null
+       and (made_with = any(:keys) or (:with_own and user_id = :user_id))`,
+    { ...at, keys },
+  );
+}
+
+/**
  * Revokes the access keys that stand for a person who gains permissions, and that somebody who
- * lacks one of them made: whoever holds such a key would rise with them.
+ * lacks one of them made: whoever holds such a key would rise with them. So would whoever signs in
+ * by a subject that such a maker had bound to the person, so that is unbound.
  */
 export async function revokeKeysBelow(
   trx: Db,
@@ -86,6 +106,15 @@ export async function revokeKeysBelow(
   );
   const isBelow = (maker: Role | null) =>
     maker !== null && gained.some((scope) => !rolePermissions[maker].includes(scope));
+  const bound = await many<{ id: string; role: Role | null }>(
+    trx,
+    `select i.id, m.role from identities i
+     left join memberships m on m.org_id = i.org_id and m.user_id = i.created_by and m.archived_at is null
+     where i.org_id = :org_id and i.user_id = :user_id`,
+    { org_id, user_id },
+  );
+  const unbound = bound.filter((one) => isBelow(one.role)).map(({ id }) => id);
+  await many(trx, 'delete from identities where id = any(:unbound)', { unbound });
   const ids = made.filter((one) => isBelow(one.role)).map(({ id }) => id);
   await many(trx, 'update tokens set revoked_at = clock_timestamp() where id = any(:ids)', { ids });
   return tokensOf(trx, org_id, ids);

@@ -98,7 +98,7 @@ export function add(
     const joined = await maybe(
       trx,
       `insert into memberships (org_id, user_id, role) values (:org_id, :id, :role)
-       on conflict (org_id, user_id) do update set role = excluded.role, archived_at = null, created_at = clock_timestamp(),
+       on conflict (org_id, user_id) do update set role = excluded.role, granted_by = null, archived_at = null, created_at = clock_timestamp(),
          name = excluded.name, email = excluded.email
        where memberships.archived_at is not null returning user_id`,
       { org_id, id, role },
@@ -141,7 +141,7 @@ export async function setRole(
   if (role !== 'owner') await requireAnotherOwner(trx, subject);
   await many(
     trx,
-    'update memberships set role = :role where org_id = :org_id and user_id = :user_id and archived_at is null',
+    'update memberships set role = :role, granted_by = null where org_id = :org_id and user_id = :user_id and archived_at is null',
     { org_id, user_id, role },
   );
   const isLess = rolePermissions[before.role].some((one) => !rolePermissions[role].includes(one));
@@ -195,6 +195,17 @@ export function ofIdentity(
      where u.issuer = :issuer and u.subject = :subject order by m.created_at, m.org_id`,
     person,
   );
+}
+
+/** The organizations that a person is a member of, oldest membership first. */
+export async function organizationsOf(db: Db, user_id: string): Promise<string[]> {
+  const rows = await many<{ org_id: string }>(
+    db,
+    `select m.org_id from memberships m join organizations o on o.id = m.org_id and o.archived_at is null
+     where m.user_id = :user_id and m.archived_at is null order by m.created_at, m.org_id`,
+    { user_id },
+  );
+  return rows.map(({ org_id }) => org_id);
 }
 
 /**

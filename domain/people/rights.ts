@@ -98,7 +98,7 @@ async function scopesNow(trx: Db, org_id: string, caller: Caller): Promise<Permi
   const found = await maybe<{ scopes: Permission[] | null; role: Role | null }>(
     trx,
     `select k.scopes, m.role from (select 1) as always
-     left join tokens k on k.id = :id and k.revoked_at is null
+     left join tokens k on k.id = :id and k.revoked_at is null and (k.purpose = 'key' or session_lives(k))
      left join memberships m on m.org_id = :org_id and m.user_id = :user_id and m.archived_at is null
      where (k.id is not null or :id = :user_id) and (:user_id::text is null or m.user_id is not null)`,
     { id, org_id, user_id },

@@ -138,7 +138,7 @@ export async function setRole(trx: Db, at: Place, role: TeamRole): Promise<TeamM
   await get(trx, at);
   await many(
     trx,
-    'update team_members set role = :role where team_id = :team_id and user_id = :user_id',
+    'update team_members set role = :role, granted_by = null where team_id = :team_id and user_id = :user_id',
     { team_id: at.team_id, user_id: at.user_id, role },
   );
   if (role === 'admin') await revokeKeysBelow(trx, { ...at, gained: leading });

@@ -54,7 +54,8 @@ export function list(
   filter: TokenFilter,
   request: ListRequest,
 ): Promise<Page<Token> | Part<Token>> {
-  const of = org_id === null ? 't.org_id is null' : 't.org_id = :org_id';
+  const keys = "t.purpose = 'key'";
+  const of = `${org_id === null ? 't.org_id is null' : 't.org_id = :org_id'} and ${keys}`;
   const names = Object.keys(conditionsOf) as (keyof typeof conditionsOf)[];
   const given = names.filter((name) => filter[name] !== undefined);
   const conditions = [of, ...given.map((name) => conditionsOf[name](filter))];

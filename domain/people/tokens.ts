@@ -62,8 +62,8 @@ export const tokenTable = `
   from tokens t
   join lateral (select prefix from token_secrets where token_id = t.id order by created_at desc, id desc limit 1) s on true`;
 
-/** The tokens of an organization; more conditions may follow. */
-export const tokenRows = `${tokenColumns} ${tokenTable} where t.org_id is not distinct from :org_id`;
+/** The keys of an organization, without sessions; more conditions may follow. */
+export const tokenRows = `${tokenColumns} ${tokenTable} where t.org_id is not distinct from :org_id and t.purpose = 'key'`;
 
 /**
  * Issues a key. Its value is in this answer and nowhere else. A name is free again once its key
@@ -129,7 +129,7 @@ export function nameTaken(name: string): AppError {
 async function requireRoom(trx: Db, org_id: string | null): Promise<void> {
   const beyond = await maybe(
     trx,
-    `select 1 from tokens where org_id = :org_id and revoked_at is null and coalesce(expires_at > clock_timestamp(), true)
+    `select 1 from tokens where org_id = :org_id and purpose = 'key' and revoked_at is null and coalesce(expires_at > clock_timestamp(), true)
      offset :living_max - 1 limit 1`,
     { org_id, living_max: LIVING_MAX },
   );
@@ -192,7 +192,8 @@ export function rotate(
   });
 }
 
-async function addSecret(trx: Db, token_id: string, type: TokenType): Promise<string> {
+/** Gives a token a new value, which is shown in this answer only. */
+export async function addSecret(trx: Db, token_id: string, type: TokenType): Promise<string> {
   const key = await newKey(type);
   await many(
     trx,

@@ -1,9 +1,10 @@
 import type { Counts } from '../../domain/gateways/fleet';
+import { addressOf, counted } from '../../runtime/client-address';
 import { hashOf, type Settings } from '../config/settings';
 import type { ControlPlane } from '../control-plane/client';
-import { createIdentifier, type Identifier } from '../identity/identifier';
+import type { Identifier } from '../identity/credentials';
+import { createIdentifier } from '../identity/identifier';
 import type { Identities } from '../identity/memory';
-import { addressOf, counted } from '../limits/address';
 import { createLimitRules, type LimitRules } from '../limits/rules';
 import { createPolicies, type Policies } from '../policy/policies';
 import { type McpServers, openMcpServers } from '../upstreams/mcp-servers';

@@ -118,10 +118,10 @@ function contextOf({ user_id, key_id, team_id }: Identity): Attributes {
 
 /**
  * The proof that the caller gave; a caller who is refused before identification has failed the one
- * that is asked here.
+ * that their bearer has the form of.
  */
 function proofOf(call: Call): Proof {
-  return call.identity?.proof ?? call.snapshot.settings.identity.mode;
+  return call.identity?.proof ?? call.snapshot.identifier.proofOf(call.ctx.req);
 }
 
 function resultOf(call: Call): Attributes {

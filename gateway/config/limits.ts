@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { groupProblem } from '../../domain/rate-limits';
 import { namedVariable } from '../../runtime/config';
-import { isNetwork } from '../wire/networks';
+import { isNetwork } from '../../runtime/networks';
 import type { PackRateLimit } from './policies';
 
 const limit = z.int().min(1).nullable().optional();

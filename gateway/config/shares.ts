@@ -1,5 +1,8 @@
 import { z } from 'zod';
 import { fairShare } from '../../domain/shares';
+import { proofsOf } from './identity';
+
+type Identity = Parameters<typeof proofsOf>[0];
 
 /** How many of a gateway's places one organization may take; see `shareOf`. */
 export const orgShare = z.int().min(0).max(100_000).optional();
@@ -17,8 +20,8 @@ interface Places {
 export function shareOf(
   { all, held_by_others }: Places,
   given: number | undefined,
-  { mode }: { mode: string },
+  identity: Identity,
 ): number {
   if (given !== undefined) return given;
-  return mode === 'gateway_key' ? fairShare(all, held_by_others) : all;
+  return proofsOf(identity).includes('gateway_key') ? fairShare(all, held_by_others) : all;
 }

@@ -4,7 +4,7 @@ import { AppError } from '../../domain/errors';
 import type { GatewayEvent } from '../../domain/events';
 import type * as calls from '../../domain/ledger/calls';
 import type * as pricing from '../../domain/ledger/pricing';
-import type { KeyOwner, Verify } from '../../domain/people/identity';
+import type { KeyOwner, Person, PersonBody, Verify } from '../../domain/people/identity';
 import type { Logger } from '../../runtime/log';
 import { API_VERSION } from '../../runtime/version';
 import type { Wire } from '../../runtime/wire';
@@ -40,6 +40,8 @@ type Extension = Wire<calls.Extension>;
 export interface ControlPlane {
   /** By the key itself, or by its id if another proof names it. Throws `invalid_credential`. */
   verify(key: Verify): Promise<OrgKeyOwner>;
+  /** Whom a subject of an issuer stands for. Throws `permission_denied` if for nobody. */
+  person(asked: PersonBody): Promise<Wire<Person>>;
   /** Throws the refusal; one with the code `insufficient_balance` carries the cost ticket. */
   reserve(request: calls.Reserve): Promise<Reservation>;
   /** Undefined if the answer was lost or the wait given up: ask again with the same ids. */
@@ -109,6 +111,7 @@ export function openControlPlane(
   const ready = cached(READY_FRESH_MS, () => isReady(batches, log));
   return {
     verify: (key) => verify(batches, log, key),
+    person: (asked) => person(batches, log, asked),
     reserve: (request) => reserve({ batches, settlements, log }, request),
     redeem: (request, signal) => redeem({ batches, log }, request, signal),
     settle: settlements.send,
@@ -140,6 +143,17 @@ async function verify(batches: Batches, log: Logger, key: Verify): Promise<OrgKe
   if (isRefusedKey(reply))
     throw new AppError('invalid_credential', errorOf(reply).message ?? 'Refused.');
   if (errorOf(reply).code === 'organization_suspended') throw toError(reply);
+  throw refusedCall(log, reply);
+}
+
+async function person(batches: Batches, log: Logger, asked: PersonBody): Promise<Wire<Person>> {
+  const reply = await batches.request('POST', '/v1/gateway/people/verify', asked);
+  if (reply?.status === 200) return reply.body as unknown as Wire<Person>;
+  if (reply === undefined) throw away();
+  const { message = 'Refused.', param } = errorOf(reply);
+  // A field is about the caller; a refusal without one is about this gateway's own credential.
+  if (errorOf(reply).code === 'organization_suspended') throw toError(reply);
+  if (reply.status === 403 && param) throw new AppError('permission_denied', message);
   throw refusedCall(log, reply);
 }
 

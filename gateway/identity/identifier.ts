@@ -1,35 +1,66 @@
-import { hash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '../../domain/errors';
 import type { Identity } from '../../domain/people/identity';
 import { invalidKey, isWellFormed } from '../../domain/people/keys';
-import { isKept } from '../../domain/texts';
-import type { VerifyJwt } from '../../runtime/jwt';
+import type { Proof } from '../../domain/trace';
+import { proofsOf } from '../config/identity';
 import type { Settings } from '../config/settings';
-import type { ControlPlane } from '../control-plane/client';
-import { type Identities, rememberedUntil } from './memory';
+import { byAssertion, jwt_form } from './assertion';
+import {
+  bearer_form,
+  digestOf,
+  type Given,
+  type Head,
+  type Identifier,
+  LABEL_MAX,
+  type Prover,
+} from './credentials';
 
-/** How callers of one configuration prove who they are. */
-export interface Identifier {
-  /** The caller, from memory if that is fresh. Throws `invalid_credential`. */
-  who(head: Head): Identity | Promise<Identity>;
-  /** The same, asked now: a key revoked a moment ago is refused. */
-  confirm(head: Head): Promise<Identity>;
-}
-
-/** What is read of a request to know its caller. */
-interface Head {
-  readonly headers: IncomingHttpHeaders;
-  readonly socket: { readonly remoteAddress?: string | undefined };
-}
-
+/** Makes what knows the callers of a configuration, by the proofs that it takes. */
 export function createIdentifier(
   settings: Pick<Settings, 'identity'> & Headers,
   given: Given,
 ): Identifier {
-  const { mode } = settings.identity;
-  if (mode === 'gateway_key') return byKey(given);
-  return mode === 'header_soft' ? byHeader(settings) : byAssertion(settings, given);
+  const proofs = proofsOf(settings.identity);
+  const [first = 'gateway_key'] = proofs;
+  const make: Record<Proof, () => Prover> = {
+    gateway_key: () => byKey(given),
+    header_soft: () => byHeader(settings),
+    signed_assertion: () => byAssertion(settings.identity, given),
+  };
+  const provers = new Map(proofs.map((proof) => [proof, make[proof]()]));
+  const only = provers.get(first) as Prover;
+  if (provers.size === 1) return { ...only, proofOf: () => first };
+  // The form of the bearer says which proof it is; one that fails is tried as no other.
+  const proofOf = ({ headers }: Pick<Head, 'headers'>) => formOf(headers) ?? first;
+  const proverFor = (head: Head): Prover => {
+    const proof = formOf(head.headers);
+    if (proof === undefined) throw formless();
+    return provers.get(proof) as Prover;
+  };
+  return {
+    who: (head) => proverFor(head).who(head),
+    confirm: async (head) => proverFor(head).confirm(head),
+    proofOf,
+  };
+}
+
+/**
+ * The proof that a credential has the form of: that of the bearer or, without one, of x-api-key.
+ */
+function formOf(headers: IncomingHttpHeaders): 'gateway_key' | 'signed_assertion' | undefined {
+  const { authorization, 'x-api-key': api_key } = headers;
+  const given = authorization === undefined ? api_key : bearer_form.exec(authorization)?.[1];
+  if (typeof given !== 'string') return undefined;
+  if (given.startsWith('svc_')) return 'gateway_key';
+  return jwt_form.test(given) ? 'signed_assertion' : undefined;
+}
+
+function formless(): AppError {
+  return new AppError(
+    'invalid_credential',
+    'Send a gateway key or a token of your identity provider: "Authorization: Bearer ...".',
+  );
 }
 
 /** The headers in which header_soft reads the caller. */
@@ -49,7 +80,7 @@ const gateway_key = /^svc_gk_[0-9A-Za-z]{20,100}$/;
  * A gateway key, as bearer or in x-api-key. What it is bound to says who calls; no header of the
  * client changes that.
  */
-function byKey({ identities, control_plane, addressOf }: Given): Identifier {
+function byKey({ identities, control_plane, addressOf }: Given): Prover {
   const ask = async (key: string, head: Head): Promise<Identity> => {
     // A guess is known by its checksum, and costs the control plane nothing.
     if (!(await isWellFormed(key))) throw invalidKey();
@@ -83,7 +114,7 @@ function byHeader({
   identity: { org_id = '' },
   user_rate_limit: { header: user_header } = { header: 'X-User-Id' },
   team_rate_limit: { header: team_header } = { header: 'X-Team-Id' },
-}: Pick<Settings, 'identity'> & Headers): Identifier {
+}: Pick<Settings, 'identity'> & Headers): Prover {
   const who = ({ headers }: Head): Identity => ({
     proof: 'header_soft',
     org_id,
@@ -95,73 +126,6 @@ function byHeader({
     allowed_models: null,
   });
   return { who, confirm: async (head) => who(head) };
-}
-
-interface Given {
-  identities: Identities['inTurn'];
-  control_plane: ControlPlane;
-  /** Where a request comes from, by the configuration's proxies. */
-  addressOf: (head: Head) => string;
-}
-
-/**
- * A JWT of the configured issuer: `sub` is the user, `kt_key_id` and `kt_team_id` may name a
- * gateway key and a team.
- */
-function byAssertion({ identity }: Pick<Settings, 'identity'>, given: Given): Identifier {
-  const { org_id = '', issuer = '', audience = '', jwks_url = '' } = identity;
-  const verify = given.identities.verifierOf({ issuer, audience, jwks_url });
-  // Another configuration may take the same assertion for another organization, or not at all.
-  const of = `${org_id} ${issuer} ${audience} ${jwks_url} `;
-  const ask = (jwt: string) => assertion({ ...given, verify, org_id }, jwt);
-  return {
-    who({ headers }) {
-      const jwt = bearerOf(headers);
-      return given.identities.who(digestOf(of + jwt), () => ask(jwt));
-    },
-    confirm: async ({ headers }) => (await ask(bearerOf(headers))).identity,
-  };
-}
-
-async function assertion(
-  { verify, control_plane, org_id }: Given & { verify: VerifyJwt; org_id: string },
-  jwt: string,
-): Promise<{ identity: Identity; until: number }> {
-  const { sub, exp, kt_key_id, kt_team_id } = await verify(jwt);
-  claim(sub, 'sub');
-  const key_id = claim(kt_key_id, 'kt_key_id');
-  const team_id = claim(kt_team_id, 'kt_team_id');
-  const key: Partial<Identity> = key_id ? await control_plane.verify({ org_id, key_id }) : {};
-  const { agent_id = null, allowed_models = null, rate_limits } = key;
-  if (key.user_id != null && key.user_id !== sub) throw foreignKey('user');
-  if (key.team_id != null && team_id !== null && key.team_id !== team_id) throw foreignKey('team');
-  const identity: Identity = {
-    proof: 'signed_assertion',
-    org_id,
-    key_id,
-    // The key's own secrets may change; the assertion names the key.
-    secret_id: null,
-    user_id: sub,
-    team_id: team_id ?? key.team_id ?? null,
-    agent_id,
-    allowed_models,
-    rate_limits,
-  };
-  return { identity, until: rememberedUntil(exp * 1_000) };
-}
-
-function foreignKey(whose: string): AppError {
-  return new AppError(
-    'invalid_credential',
-    `The key that this assertion names is bound to another ${whose}.`,
-  );
-}
-
-function claim(value: unknown, name: string): string | null {
-  if (value === undefined || value === null) return null;
-  const is_text = typeof value === 'string' && value !== '' && value.length <= LABEL_MAX;
-  if (is_text && isKept(value)) return value;
-  throw new AppError('invalid_credential', `The claim ${name} of this assertion is not an id.`);
 }
 
 /** The gateway key of a request: as bearer, or in x-api-key as Anthropic's clients send it. */
@@ -180,27 +144,6 @@ function keyOf(headers: IncomingHttpHeaders): string {
   );
 }
 
-const bearer_form = /^bearer\s+(\S+)\s*$/i;
-const jwt_form = /^[\w-]+\.[\w-]+\.[\w-]+$/;
-const JWT_MAX_CHARACTERS = 16_384;
-
-/**
- * The JWT of a request: as bearer, or in x-api-key as Anthropic's older clients send what they are
- * given.
- */
-function bearerOf({ authorization = '', 'x-api-key': api_key }: IncomingHttpHeaders): string {
-  const given = [bearer_form.exec(authorization)?.[1], api_key].find((one) =>
-    jwt_form.test(String(one)),
-  );
-  if (typeof given === 'string' && given.length <= JWT_MAX_CHARACTERS) return given;
-  throw new AppError(
-    'invalid_credential',
-    'Send a signed assertion of your identity provider: "Authorization: Bearer <JWT>".',
-  );
-}
-
-const LABEL_MAX = 200;
-
 function labelOf(headers: IncomingHttpHeaders, name: string): string | null {
   const value = headers[name.toLowerCase()];
   if (typeof value !== 'string' || value === '') return null;
@@ -208,8 +151,4 @@ function labelOf(headers: IncomingHttpHeaders, name: string): string | null {
   throw new AppError('invalid_field', `${name} is longer than ${LABEL_MAX} characters.`, {
     param: name,
   });
-}
-
-function digestOf(key: string): string {
-  return hash('sha256', key, 'base64');
 }

@@ -5,6 +5,8 @@ import { createGuesses } from './guesses';
 
 const KNOWN_MAX = 10_000;
 const KNOWN_MS = 30_000;
+/** So long after that an assertion in use is still good while it is asked for beside its calls. */
+const RENEWED_MS = 60_000;
 
 /**
  * Remembers who a credential is. That a key is still valid is asked with every reserve; an
@@ -31,41 +33,56 @@ export interface Answer {
   identity: Identity;
   /** When it is to be forgotten, if sooner than usual, in milliseconds of `performance.now()`. */
   until?: number;
+  /** Until when it may be used while it is asked for again, if not longer than `until`. */
+  good_until?: number;
 }
 
 interface Known {
   who: Identity | Promise<Identity>;
   until: number;
+  good_until: number;
 }
 
 export function createIdentities(): Identities {
   const known = new Map<string, Known>();
   const guesses = createGuesses();
-  let verifier: { name: string; verify: VerifyJwt } | undefined;
-  const remember = (digest: string, who: Known['who'], until: number): void => {
+  const remember = (
+    digest: string,
+    who: Known['who'],
+    until: number,
+    good_until: number = until,
+  ): void => {
     known.delete(digest);
-    known.set(digest, { who, until });
+    known.set(digest, { who, until, good_until });
     const oldest = known.keys().next();
     if (known.size > KNOWN_MAX && oldest.value !== undefined) known.delete(oldest.value);
   };
-  const fresh = (): number => performance.now() + KNOWN_MS;
   let is_asking = false;
   const memory: Omit<Identities, 'inTurn' | 'isAsking'> = {
     who(digest, ask) {
       const found = known.get(digest);
-      if (found !== undefined && found.until > performance.now()) return found.who;
-      const asked = ask().then(
-        ({ identity, until = fresh() }) => {
-          remember(digest, identity, until);
+      const now = performance.now();
+      if (found !== undefined && found.until > now) return found.who;
+      const asked: Promise<Identity> = ask().then(
+        ({ identity, until = fresh(), good_until }) => {
+          remember(digest, identity, until, good_until);
           return identity;
         },
-        (error: unknown) => {
-          known.delete(digest);
+        (error: AppError) => {
+          // What cannot be asked for now is good for as long as it was.
+          if (error.code !== 'unavailable' || known.get(digest)?.who === asked)
+            known.delete(digest);
           throw error;
         },
       );
-      remember(digest, asked, fresh());
-      return asked;
+      if (found === undefined || found.good_until <= now) {
+        remember(digest, asked, fresh());
+        return asked;
+      }
+      // One call has it renewed, and none waits; a refusal reaches the next.
+      found.until = Math.min(fresh(), found.good_until);
+      asked.catch(() => undefined);
+      return found.who;
     },
     forget: (digest) => void known.delete(digest),
     async ask(from, digest, ask) {
@@ -75,11 +92,7 @@ export function createIdentities(): Identities {
       remember(digest, identity, fresh());
       return identity;
     },
-    verifierOf(issuer) {
-      const name = JSON.stringify(issuer);
-      if (verifier?.name !== name) verifier = { name, verify: createJwtVerifier(issuer) };
-      return verifier.verify;
-    },
+    verifierOf: verifierKeeper(),
   };
   const askInTurn: Identities['who'] = (digest, ask) =>
     memory.who(digest, () => {
@@ -93,7 +106,26 @@ export function createIdentities(): Identities {
   return { ...memory, inTurn: { ...memory, who: askInTurn }, isAsking: () => is_asking };
 }
 
+function fresh(): number {
+  return performance.now() + KNOWN_MS;
+}
+
+/** Keeps the verifier of the issuer that was asked for last. */
+function verifierKeeper(): Identities['verifierOf'] {
+  let verifier: { name: string; verify: VerifyJwt } | undefined;
+  return (issuer) => {
+    const name = JSON.stringify(issuer);
+    if (verifier?.name !== name) verifier = { name, verify: createJwtVerifier(issuer) };
+    return verifier.verify;
+  };
+}
+
 /** How long a credential that ends at a moment (milliseconds since 1970) may be remembered. */
-export function rememberedUntil(ends_at_ms: number): number {
-  return performance.now() + Math.min(KNOWN_MS, ends_at_ms - Date.now());
+export function rememberedUntil(ends_at_ms: number): Required<Omit<Answer, 'identity'>> {
+  const now = performance.now();
+  const left_ms = ends_at_ms - Date.now();
+  return {
+    until: now + Math.min(KNOWN_MS, left_ms),
+    good_until: now + Math.min(KNOWN_MS + RENEWED_MS, left_ms),
+  };
 }

@@ -1,7 +1,7 @@
 import type { Identity } from '../../domain/people/identity';
+import { counted } from '../../runtime/client-address';
 import type { Logger } from '../../runtime/log';
-import { holds } from '../wire/networks';
-import { counted } from './address';
+import { holds } from '../../runtime/networks';
 import type { Check } from './buckets';
 import { type Counters, type LimitStats, openCounters } from './counters';
 import { admitted, type Decision, unlimited } from './decision';

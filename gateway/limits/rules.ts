@@ -5,9 +5,9 @@ import {
   type Scope,
   type ScopeLimits,
 } from '../../domain/rate-limits';
+import { createNetworks, type Networks } from '../../runtime/networks';
 import { type LimitSettings, storeUrl } from '../config/limits';
 import type { FirewallSettings } from '../config/policies';
-import { createNetworks, type Networks } from '../wire/networks';
 import type { Rule } from './buckets';
 import { packRules } from './pack-rules';
 import type { StoreSettings } from './store-client';

@@ -1,5 +1,6 @@
 import { AppError, isAppError } from '../../domain/errors';
 import type { Addressed, Begun, Identified } from '../call/call';
+import { notTheirKey } from '../identity/assertion';
 
 /** The stage that says who calls, before anything else of the request is looked at. */
 export async function identify(call: Addressed): Promise<Identified> {
@@ -8,7 +9,11 @@ export async function identify(call: Addressed): Promise<Identified> {
 }
 
 /** Why a caller who was known a moment ago is not taken any more. */
-const ended: readonly string[] = ['invalid_credential', 'organization_suspended'];
+const ended: readonly string[] = [
+  'invalid_credential',
+  'permission_denied',
+  'organization_suspended',
+];
 
 /**
  * Throws if the key was revoked a moment ago: that is what its holder must hear, whatever else is
@@ -38,6 +43,8 @@ const claims = new Map([
 export function strangerIn({ identity }: Identified, error: unknown): unknown {
   if (identity.proof !== 'signed_assertion') return error;
   if (!isAppError(error)) return error;
+  // The assertion itself is good; what has ended is the key that it names.
+  if (error.code === 'invalid_credential' && identity.key_id !== null) return notTheirKey();
   if (error.code === 'not_team_member')
     return new AppError(
       'not_team_member',

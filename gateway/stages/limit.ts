@@ -1,9 +1,9 @@
 import type { Identity } from '../../domain/people/identity';
+import { addressOf } from '../../runtime/client-address';
 import type { Addressed, Begun, Call, Estimated, Gateway, Limited } from '../call/call';
 import type { ClientSide } from '../call/client-side';
 import type { EventContent } from '../control-plane/events';
 import { encodingOf } from '../counting/tokenizer';
-import { addressOf } from '../limits/address';
 import type { Decision } from '../limits/decision';
 import { type CountedAddress, uncounted } from '../limits/engine';
 import { answerLimit, refusal, setLimitHeaders } from './limit-answers';

@@ -1,6 +1,7 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { stringify } from 'yaml';
+import { gateway_audience } from '../identity/people';
 import { message_models, models } from '../models/chat';
 import { localUrl, mcpUrl, type Ports, type StartOptions } from '../processes/addresses';
 import { replaceFile } from '../processes/data-directory';
@@ -60,6 +61,16 @@ export function gatewayConfig(options: StartOptions, ports: Ports, seeded: Seede
     policy: { 'dlp-filter': { stages: ['input'], blocked_terms: ['svc verify: block this'] } },
   };
   const mcp = { servers: [{ name: 'sandbox', url: mcpUrl(ports) }] };
+  // Keys as before, and beside them the tokens of the sandbox's identity provider.
+  const issuer = localUrl(ports.identity);
+  const identity = {
+    modes: ['gateway_key', 'signed_assertion'],
+    org_id: seeded.organization_id,
+    issuer,
+    audience: gateway_audience,
+    jwks_url: `${issuer}/jwks`,
+    subject: 'bound',
+  };
   // Stopping has little time: streams under way are cut and settled while the control plane still
   // runs.
   const timeouts = { drain_ms: 1_000 };
@@ -73,7 +84,7 @@ export function gatewayConfig(options: StartOptions, ports: Ports, seeded: Seede
   const file = path.resolve(options.DATA_DIR, 'gateway.yaml');
   writeFileSync(
     file,
-    `# ${note}\n${stringify({ providers: { targets }, mcp, timeouts, ...blocked, ...telemetry })}`,
+    `# ${note}\n${stringify({ providers: { targets }, identity, mcp, timeouts, ...blocked, ...telemetry })}`,
   );
   return file;
 }

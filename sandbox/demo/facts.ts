@@ -29,6 +29,15 @@ export interface Demo extends Omit<Seeded, 'wallet_id' | 'models'> {
     payment_provider_b_url: string;
     /** The page that tops up by a click, and where buyers come back to. */
     shop_url: string;
+    identity_url: string;
+  };
+  /** The identity provider, our client there, and who can sign in by it. */
+  identity: {
+    issuer: string;
+    client_id: string;
+    /** A port may be added. */
+    redirect_uris: string[];
+    people: { login: string; name: string; email: string; what: string }[];
   };
   return_url: string;
   cancel_url: string;

@@ -25,6 +25,10 @@ ${rows([
     'Sandbox payment',
     `${demo.sandbox.payment_provider_a_url} (provider A)  ${demo.sandbox.payment_provider_b_url} (provider B)`,
   ],
+  [
+    'Sandbox sign-in',
+    `${demo.sandbox.identity_url}  (client ${demo.identity.client_id}; people: ${demo.identity.people.map(({ login }) => login).join(', ')})`,
+  ],
   ['Logs', `${log_folder}  (a line a request in gateway.log and api.log)`],
 ])}
 

@@ -13,6 +13,7 @@ export interface Ports {
   payment_b: number;
   shop: number;
   mcp: number;
+  identity: number;
   apis: number[];
   gateways: number[];
 }
@@ -26,6 +27,7 @@ const defaults = {
   SANDBOX_PAYMENT_B_PORT: 8092,
   SANDBOX_SHOP_PORT: 8093,
   SANDBOX_MCP_PORT: 8094,
+  SANDBOX_IDENTITY_PORT: 8095,
   API_PORT: 8080,
   GATEWAY_PORT: 8081,
 } as const;
@@ -57,6 +59,7 @@ export async function choosePorts(options: StartOptions): Promise<Ports> {
     payment_b: of('SANDBOX_PAYMENT_B_PORT'),
     shop: of('SANDBOX_SHOP_PORT'),
     mcp: of('SANDBOX_MCP_PORT'),
+    identity: of('SANDBOX_IDENTITY_PORT'),
     apis: [of('API_PORT'), ...further(options.APIS)],
     gateways: [of('GATEWAY_PORT'), ...further(options.GATEWAYS)],
   };

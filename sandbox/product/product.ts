@@ -10,10 +10,11 @@ import { temporalAddress as addressOf, type TemporalAddress } from '../../tempor
 import { prepare } from '../../temporal/prepare';
 import { gatewayConfig, logFolder } from '../demo/demo';
 import type { Demo, Printed } from '../demo/facts';
+import { seedIdentity } from '../demo/identity-seed';
 import { demoModels } from '../demo/models';
 import { seedPayments } from '../demo/payment-seed';
 import { type Seeded, seed } from '../demo/seed';
-import { localUrl, mcpUrl, type Ports, type StartOptions } from '../processes/addresses';
+import { localUrl, type Ports, type StartOptions } from '../processes/addresses';
 import type { Output } from '../processes/output';
 import { secretsKey } from '../processes/secrets-key';
 import type { Stack } from '../processes/stack';
@@ -23,6 +24,7 @@ import { prepareCluster } from '../servers/postgres';
 import { NAMESPACE, prepareTemporal, useTemporal } from '../servers/temporal';
 import { serverProgram, workerProgram } from './node-programs';
 import { paymentAuthorities, paymentPlaces, startPayments } from './payment-programs';
+import { sandboxPlaces, startSandbox } from './sandbox-programs';
 
 interface Context {
   options: StartOptions;
@@ -68,8 +70,7 @@ export async function startProduct(context: Context): Promise<Product> {
     Promise.all([starting_temporal, starting_database]).then(([temporal, database]) =>
       startWorker(context, temporal, database),
     ),
-    startModels(context),
-    startTools(context),
+    startSandbox(context, starting_database),
     starting_database.then(({ seeded }) => startPayments(context, seeded.keys.billing_admin)),
   ]);
   const { wallet_id, ...seeded } = database.seeded;
@@ -110,19 +111,6 @@ export async function startProduct(context: Context): Promise<Product> {
   };
 }
 
-/** The outside world, and where a buyer comes back to. */
-function sandboxPlaces(ports: Ports): Pick<Demo, 'sandbox' | 'return_url' | 'cancel_url'> {
-  const { urls, shop_url } = paymentPlaces(ports);
-  const sandbox = {
-    models_url: localUrl(ports.models),
-    mcp_url: mcpUrl(ports),
-    payment_provider_a_url: urls.payment_provider_a,
-    payment_provider_b_url: urls.payment_provider_b,
-    shop_url,
-  };
-  return { sandbox, return_url: `${shop_url}/return`, cancel_url: `${shop_url}/canceled` };
-}
-
 async function startDatabase(context: Context): Promise<Database> {
   const { options, ports, stack, output } = context;
   const data_dir = path.resolve(options.DATA_DIR);
@@ -143,6 +131,7 @@ async function fill(url: string, { options, ports, output }: Context): Promise<S
     await migrate(db);
     const seeded = await seed(db, { data_dir: path.resolve(options.DATA_DIR) });
     const secrets = createSecrets(secretsKey(options));
+    await seedIdentity(db, seeded, localUrl(ports.identity));
     await seedPayments(db, secrets, seeded.organization_id, paymentPlaces(ports));
     const stored = await configs.current(db);
     if (stored?.config)
@@ -181,26 +170,6 @@ function temporalEnv(address: string, options: StartOptions): Record<string, str
 
 function reachedAt(address: string, options: StartOptions): TemporalAddress {
   return addressOf(temporalEnv(address, options));
-}
-
-function startModels({ ports, stack }: Context): Promise<Kept> {
-  const program = serverProgram({
-    name: 'sandbox-models',
-    script: 'sandbox/models/server.ts',
-    env: { SANDBOX_MODELS_PORT: String(ports.models) },
-    ready_url: `${localUrl(ports.models)}/sandbox/requests`,
-  });
-  return stack.run('services', program);
-}
-
-function startTools({ ports, stack }: Context): Promise<Kept> {
-  const program = serverProgram({
-    name: 'sandbox-mcp',
-    script: 'sandbox/tools/mcp-server.ts',
-    env: { SANDBOX_MCP_PORT: String(ports.mcp) },
-    ready_url: `${localUrl(ports.mcp)}/sandbox/health`,
-  });
-  return stack.run('services', program);
 }
 
 /** The gateways are ready once an API answers them, so both start at once. */

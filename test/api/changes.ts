@@ -3,6 +3,7 @@ import { type Db, one } from '../../domain/sql';
 import type { CallApi, Tenant } from '../support/api';
 import { type Change, changesOfKeys } from './changes-of-keys';
 import { makeRollout, plainConfig, reportGateway, stagedVersion } from './gateways/making';
+import { identityChanges } from './identity/changes';
 
 /** Who makes what the changes are about. */
 interface Makers {
@@ -152,6 +153,9 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
       of: newAgent,
       actions: ['agent.changed'],
     },
+    'delete /v1/tokens/:name': { of: newKey, actions: ['key.ended'] },
+    'post /v1/tokens/:name/rotate': { of: newKey, actions: ['key.rotated'] },
+    ...identityChanges({ db, tenant, platform, made, newMember }),
     'post /v1/agents/:id/usage-constraints': { body: cap, actions: ['usage_constraint.created'] },
     'put /v1/agents/:id/usage-constraints/:cid': {
       body: { max_value: 2 },
@@ -246,5 +250,6 @@ export function pathOf(path: string, id: string | undefined, tenant: Tenant): st
   return filled
     .replace('/organizations/:id', `/organizations/${tenant.org_id}`)
     .replace('/agents/:id', `/agents/${tenant.agent_id}`)
-    .replace(':team_id', tenant.team_id);
+    .replace(':team_id', tenant.team_id)
+    .replace(':user_id', tenant.member_id);
 }

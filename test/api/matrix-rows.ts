@@ -65,6 +65,19 @@ export const rows = read(`
   get /v1/tokens/:name                                          401 401 403 200 403 200 404 200 403 401 401
   delete /v1/tokens/:name                                       401 401 403 200 403 200 404 200 403 401 401
   post /v1/tokens/:name/rotate                                  401 401 403 201 403 201 404 201 403 401 401
+  post /v1/sessions                                             422 403 201 403 403 403 403 403 403 401 401
+  get /v1/sessions                                              401 401 200 200 200 200 404 200 403 401 401
+  delete /v1/sessions                                           401 401 404 200 404 200 404 200 403 401 401
+  delete /v1/sessions/:id                                       401 401 404 200 404 200 404 200 403 401 401
+  get /v1/me                                                    401 401 200 200 200 200 200 200 403 401 401
+  get /v1/issuers                                               200 200 200 200 200 200 200 200 200 200 200
+  get /v1/admin/issuers                                         401 401 403 403 403 403 403 200 403 401 401
+  post /v1/admin/issuers                                        401 401 403 403 403 403 403 201 403 401 401
+  put /v1/admin/issuers/:id                                     401 401 403 403 403 403 403 200 403 401 401
+  delete /v1/admin/issuers/:id                                  401 401 403 403 403 403 403 200 403 401 401
+  post /v1/organizations/:id/members/:user_id/invitations       401 401 403 201 403 201 404 201 403 401 401
+  get /v1/organizations/:id/members/:user_id/identities         401 401 403 200 403 200 404 200 403 401 401
+  delete /v1/organizations/:id/members/:user_id/identities/:identity_id  401 401 403 200 403 200 404 200 403 401 401
   post /v1/admin/organizations/:id/suspend                      401 401 403 403 403 403 403 200 403 401 401
   post /v1/admin/organizations/:id/unsuspend                    401 401 403 403 403 403 403 200 403 401 401
   patch /v1/organizations/:id                                   401 401 403 200 403 200 404 200 403 401 401
@@ -118,6 +131,7 @@ export const rows = read(`
   post /v1/gateway/wallets/extend                               401 401 403 403 403 403 403 403 422 401 401
   post /v1/gateway/wallets/batch                                401 401 403 403 403 403 403 403 422 401 401
   post /v1/gateway/keys/verify                                  401 401 403 403 403 403 403 403 422 401 401
+  post /v1/gateway/people/verify                                401 401 403 403 403 403 403 403 422 401 401
   get /v1/admin/gateway-config                                  401 401 403 403 403 403 403 200 403 401 401
   put /v1/admin/gateway-config                                  401 401 403 403 403 403 403 200 403 401 401
   delete /v1/admin/gateway-config                               401 401 403 403 403 403 403 200 403 401 401

@@ -187,6 +187,7 @@ const bodies: Record<string, () => Promise<object>> = {
     access_key_id: 'unknown',
     secret_access_key: 'unknown',
   }),
+  'post /v1/sessions': async () => ({}),
   'post /v1/gateway/wallets/reserve': async () => reserveBody(tenant.org_id, 1),
 };
 

@@ -86,6 +86,7 @@ const listed: Record<string, { path: () => string; table: string; key: () => str
   '/v1/wallets': { path: () => '/v1/wallets', table: 'wallets', key: () => tenant.billing_key },
   '/v1/admin/wallets': adminList('/v1/admin/wallets', 'wallets'),
   '/v1/admin/settlement-excess': adminList('/v1/admin/settlement-excess', 'settlement_excess'),
+  '/v1/admin/issuers': adminList('/v1/admin/issuers', 'identity_issuers'),
   '/v1/admin/organizations': adminList('/v1/admin/organizations', 'organizations'),
   '/v1/organizations/{id}/teams': ownList(() => `${root}/teams`, 'teams'),
   '/v1/organizations/{id}/members': ownList(() => `${root}/members`, 'memberships'),
@@ -176,6 +177,12 @@ async function addDestinations(): Promise<void> {
       bucket: `acme-${n}`,
       credentials: {},
       created_by: tenant.member_id,
+    });
+    await db('identity_issuers').insert({
+      name: 'Acme',
+      issuer: 'https://id.example',
+      client_id: `client ${n}`,
+      jwks_url: 'https://id.example/jwks',
     });
   }
 }

@@ -1,6 +1,6 @@
 import { request } from 'undici';
-import { addressOf } from '../../../gateway/limits/address';
-import { createNetworks } from '../../../gateway/wire/networks';
+import { addressOf } from '../../../runtime/client-address';
+import { createNetworks } from '../../../runtime/networks';
 import { ask, open, per, statuses, world } from './asking';
 
 test('where no user is known, fallback_to_ip counts the address and false counts nothing', async () => {

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';
-import { holds, type Networks } from '../wire/networks';
+import { holds, type Networks } from './networks';
 
 /**
  * The address that a request comes from. Its header is believed only as far as trusted proxies

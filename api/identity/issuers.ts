@@ -1,0 +1,176 @@
+import { z } from 'zod';
+import * as issuers from '../../domain/people/issuers';
+import { isLoopback } from '../../domain/texts';
+import * as answers from '../answers/identity';
+import * as shared from '../answers/shared';
+import { actingOrg, open, platformAdmin } from '../http/access';
+import { id, name, page } from '../http/fields';
+import { secretOwner } from '../http/id-tokens';
+import { type Ctx, route } from '../http/route';
+
+/** An address over https, or over http on this machine. */
+const address = z
+  .url({ protocol: /^https?$/ })
+  .max(1_000)
+  .refine(
+    (text) => text.startsWith('https:') || isLoopback(new URL(text).hostname),
+    'must begin with https://; http:// only on this machine',
+  );
+const domain = z
+  .string()
+  .trim()
+  .toLowerCase()
+  .regex(/^[a-z0-9-]+(\.[a-z0-9-]+)+$/, 'must be a domain such as example.com');
+const grant = z
+  .strictObject({
+    group: z.string().min(1).max(500),
+    team_id: id.nullable().default(null),
+    team_role: z.enum(['member', 'admin']).nullable().default(null),
+    role: z
+      .enum(['admin', 'billing_admin', 'member'], {
+        error: 'must be admin, billing_admin or member: no group makes owners',
+      })
+      .nullable()
+      .default(null),
+  })
+  .refine(({ team_id, team_role }) => team_role === null || team_id !== null, {
+    path: ['team_id'],
+    message: 'is needed with team_role',
+  });
+
+const fields = {
+  name,
+  issuer: address,
+  client_id: z.string().min(1).max(500),
+  client_secret: z.string().min(1).max(1_000).nullish(),
+  jwks_url: address,
+  authorization_url: address.nullish(),
+  token_url: address.nullish(),
+  subject: z
+    .enum(['user_id', 'bound'])
+    .optional()
+    .describe('How sub is read: as the id of a user here, or by what it was bound to.'),
+  email_domains: z.array(domain).max(100).optional(),
+  groups_claim: z.string().min(1).max(200).nullish(),
+  group_grants: z.array(grant).max(1_000).optional(),
+};
+const newIssuer = z.strictObject({ org_id: id.nullish(), ...fields });
+const changedIssuer = z.strictObject({ id, ...z.strictObject(fields).partial().shape });
+const one = z.strictObject({ id });
+const root = '/v1/admin/issuers';
+
+export const issuerRoutes = [
+  route({
+    method: 'get',
+    path: '/v1/issuers',
+    access: open,
+    input: z.strictObject({}),
+    handler: listChoices,
+    summary: 'The identity providers that people may sign in by, for a page of sign-in.',
+    answer: answers.issuerChoices,
+  }),
+  route({
+    method: 'get',
+    path: root,
+    access: platformAdmin,
+    input: z.strictObject(page),
+    handler: list,
+    summary: 'The identity providers, with how their people are matched.',
+    answer: shared.list({ issuers: answers.issuer }),
+  }),
+  route({
+    method: 'post',
+    path: root,
+    access: platformAdmin,
+    input: newIssuer,
+    handler: create,
+    is_recorded: true,
+    is_large: true,
+    summary: 'Let the people of an identity provider sign in.',
+    status: 201,
+    answer: answers.issuer,
+  }),
+  route({
+    method: 'put',
+    path: `${root}/:id`,
+    access: platformAdmin,
+    input: changedIssuer,
+    handler: update,
+    is_recorded: true,
+    is_large: true,
+    summary: 'Change what is given of an identity provider; what is bound stays bound.',
+    answer: answers.issuer,
+  }),
+  route({
+    method: 'delete',
+    path: `${root}/:id`,
+    access: platformAdmin,
+    input: one,
+    handler: archive,
+    is_recorded: true,
+    summary: 'Take an identity provider out, and end the sessions that came from it.',
+    answer: shared.nothing,
+  }),
+];
+
+async function listChoices({ db }: Ctx) {
+  const all = await issuers.choices(db);
+  return {
+    issuers: all.map(({ id, name, issuer, client_id, authorization_url }) => ({
+      id,
+      name,
+      issuer,
+      client_id,
+      authorization_url,
+    })),
+  };
+}
+
+async function list({ db }: Ctx, window: z.infer<z.ZodObject<typeof page>>) {
+  const { rows, ...rest } = await issuers.list(db, window);
+  return { issuers: rows, ...rest };
+}
+
+async function create(ctx: Ctx, { client_secret, ...given }: z.infer<typeof newIssuer>) {
+  const { db, principal } = ctx;
+  const org_id = given.org_id ? await actingOrg(db, principal, given.org_id) : null;
+  const made = await issuers.create(db, {
+    ...given,
+    org_id,
+    authorization_url: given.authorization_url ?? null,
+    token_url: given.token_url ?? null,
+    subject: given.subject ?? 'bound',
+    email_domains: given.email_domains ?? [],
+    groups_claim: given.groups_claim ?? null,
+    group_grants: given.group_grants ?? [],
+  });
+  return withSecret(ctx, made, client_secret);
+}
+
+async function update(
+  ctx: Ctx,
+  { id: named, client_secret, ...given }: z.infer<typeof changedIssuer>,
+) {
+  const changed = Object.fromEntries(
+    Object.entries(given).filter(([, value]) => value !== undefined),
+  );
+  return withSecret(ctx, await issuers.update(ctx.db, named, changed), client_secret);
+}
+
+/** Keeps a secret that is given; null takes it away. */
+async function withSecret(
+  { db, secrets }: Ctx,
+  { id: issuer_id }: issuers.Issuer,
+  secret: string | null | undefined,
+): Promise<issuers.Issuer> {
+  if (secret !== undefined) {
+    const sealed = secret === null ? null : await secrets.seal(secret, secretOwner(issuer_id));
+    await issuers.setCredentials(db, issuer_id, sealed);
+  }
+  const { credentials: _, ...shown } = await issuers.get(db, issuer_id);
+  return shown;
+}
+
+function archive({ db }: Ctx, { id: named }: z.infer<typeof one>) {
+  return issuers.archive(db, named);
+}

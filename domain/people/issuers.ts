@@ -1,0 +1,170 @@
+import { AppError } from '../errors';
+import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
+import { type Db, many, one } from '../sql';
+import { unique } from './organizations';
+import type { Role } from './roles';
+
+// The identity providers whose people may sign in.
+
+/** What the members of a group are given: a place in a team, or a role below the owner's. */
+export interface GroupGrant {
+  group: string;
+  team_id: string | null;
+  team_role: 'member' | 'admin' | null;
+  role: Exclude<Role, 'owner'> | null;
+}
+
+export interface Issuer {
+  id: string;
+  /** The organization whose people it signs in; null: those of all. */
+  org_id: string | null;
+  name: string;
+  /** `iss` of its tokens. */
+  issuer: string;
+  /** Our client there: `aud` of its id tokens. */
+  client_id: string;
+  jwks_url: string;
+  authorization_url: string | null;
+  token_url: string | null;
+  /** How `sub` is read: as the id of a user here, or by what it was bound to. */
+  subject: 'user_id' | 'bound';
+  /** People with a verified address of these domains become members when they first sign in. */
+  email_domains: string[];
+  groups_claim: string | null;
+  group_grants: GroupGrant[];
+  has_client_secret: boolean;
+  created_at: Date;
+}
+
+/** An issuer with its client's secret, sealed. */
+export interface SealedIssuer extends Issuer {
+  credentials: string | null;
+}
+
+/** What of an issuer its operators write. */
+export type IssuerFields = Omit<Issuer, 'id' | 'created_at' | 'has_client_secret'>;
+
+const columns = `i.id, i.org_id, i.name, i.issuer, i.client_id, i.jwks_url, i.authorization_url, i.token_url, i.subject,
+  i.email_domains, i.groups_claim, i.group_grants, i.credentials is not null as has_client_secret, i.created_at`;
+const living = 'from identity_issuers i where i.archived_at is null';
+
+export function list(db: Db, window: PageRequest): Promise<Page<Issuer>> {
+  return pageOf(
+    db,
+    `select ${columns} ${living} and ${isMadeBefore('i.created_at')} order by i.id desc`,
+    {},
+    window,
+  );
+}
+
+/** All living issuers that people may choose from when they sign in. */
+export function choices(db: Db): Promise<Issuer[]> {
+  return many(db, `select ${columns} ${living} order by i.name, i.id limit 200`);
+}
+
+export function get(db: Db, id: string): Promise<SealedIssuer> {
+  return one(
+    db,
+    `select ${columns}, i.credentials ${living} and i.id = :id`,
+    { id },
+    'No identity provider',
+  );
+}
+
+/** The living issuers that call themselves so; each has a client of its own. */
+export function named(db: Db, issuer: string): Promise<SealedIssuer[]> {
+  return many(db, `select ${columns}, i.credentials ${living} and i.issuer = :issuer`, { issuer });
+}
+
+/** Makes an issuer. */
+export async function create(trx: Db, fields: IssuerFields): Promise<Issuer> {
+  await checkGrants(trx, fields);
+  const { id } = await unique('This issuer is set up with this client already.', () =>
+    one<{ id: string }>(
+      trx,
+      `insert into identity_issuers (org_id, name, issuer, client_id, jwks_url, authorization_url, token_url, subject,
+         email_domains, groups_claim, group_grants)
+       values (:org_id, :name, :issuer, :client_id, :jwks_url, :authorization_url, :token_url, :subject,
+         :email_domains, :groups_claim, :group_grants) returning id`,
+      bindingsOf(fields),
+    ),
+  );
+  return get(trx, id);
+}
+
+/** Changes an issuer; what it is bound to stays. Its organization never changes. */
+export async function update(trx: Db, id: string, changed: Partial<IssuerFields>): Promise<Issuer> {
+  const { credentials: _, has_client_secret: __, created_at: ___, ...before } = await get(trx, id);
+  const fields = { ...before, ...changed, org_id: before.org_id };
+  await checkGrants(trx, fields);
+  await unique('This issuer is set up with this client already.', () =>
+    many(
+      trx,
+      `update identity_issuers set name = :name, issuer = :issuer, client_id = :client_id, jwks_url = :jwks_url,
+         authorization_url = :authorization_url, token_url = :token_url, subject = :subject, email_domains = :email_domains,
+         groups_claim = :groups_claim, group_grants = :group_grants
+       where id = :id and archived_at is null`,
+      { ...bindingsOf(fields), id },
+    ),
+  );
+  return get(trx, id);
+}
+
+/** Keeps the sealed secret of the client; null for a client without one. */
+export async function setCredentials(
+  trx: Db,
+  id: string,
+  credentials: string | null,
+): Promise<void> {
+  await many(trx, 'update identity_issuers set credentials = :credentials where id = :id', {
+    id,
+    credentials,
+  });
+}
+
+/** Ends an issuer, and in the same transaction the sessions that came from it. */
+export async function archive(trx: Db, id: string): Promise<void> {
+  await get(trx, id);
+  await many(
+    trx,
+    'update identity_issuers set archived_at = clock_timestamp(), credentials = null where id = :id',
+    { id },
+  );
+  await many(
+    trx,
+    `update tokens set revoked_at = clock_timestamp()
+     where issuer_id = :id and purpose = 'session' and revoked_at is null`,
+    { id },
+  );
+}
+
+/** The same members for every statement: knex takes lists of PostgreSQL as they are, not JSON. */
+function bindingsOf({ group_grants, ...fields }: IssuerFields): Record<string, unknown> {
+  return { ...fields, group_grants: JSON.stringify(group_grants) };
+}
+
+/** Groups and domains make people of one organization, and its teams alone can be given. */
+async function checkGrants(
+  trx: Db,
+  { org_id, email_domains, group_grants }: IssuerFields,
+): Promise<void> {
+  if (org_id === null && email_domains.length > 0) throw needsOrg('email_domains');
+  if (org_id === null && group_grants.length > 0) throw needsOrg('group_grants');
+  const teams = await many<{ id: string }>(
+    trx,
+    'select id from teams where org_id = :org_id and archived_at is null and id = any(:ids)',
+    { org_id, ids: group_grants.flatMap(({ team_id }) => team_id ?? []) },
+  );
+  const known = new Set(teams.map(({ id }) => id));
+  for (const [n, { team_id }] of group_grants.entries())
+    if (team_id !== null && !known.has(team_id))
+      throw new AppError('not_found', 'No team of this organization was found under this id.', {
+        param: `group_grants.${n}.team_id`,
+      });
+}
+
+function needsOrg(param: string): AppError {
+  return new AppError('invalid_field', `${param} is for an issuer of one organization: org_id.`, {
+    param,
+  });
+}

@@ -1,0 +1,83 @@
+import { sha256 } from '../digest';
+import { AppError } from '../errors';
+import { type Db, many, maybe, one } from '../sql';
+import { randomText } from './keys';
+import type { Permission } from './roles';
+
+// Values that are shown once and used once. The database keeps their hashes.
+
+/** How long each is good, in seconds: five minutes, and a week. */
+const LIFE_S = { session: 300, invitation: 604_800 } as const;
+
+type Purpose = keyof typeof LIFE_S;
+
+export interface NewCode {
+  purpose: Purpose;
+  org_id: string;
+  user_id: string;
+  /** Who makes it: a person or a key, the credential that was used, and what that may do. */
+  by: { id: string; user_id: string | null; scopes: readonly Permission[] };
+}
+
+/** What a code stands for. */
+export interface UsedCode {
+  org_id: string;
+  user_id: string;
+  created_by: string;
+  created_with: string;
+  scopes: Permission[];
+}
+
+/** Makes a code. Its value is in this answer and nowhere else. */
+export async function create(
+  trx: Db,
+  { purpose, org_id, user_id, by }: NewCode,
+): Promise<{ code: string; expires_at: Date }> {
+  await many(
+    trx,
+    `delete from one_time_codes where hash in (select hash from one_time_codes
+       where expires_at < clock_timestamp() - interval '1 day' limit 100 for update skip locked)`,
+  );
+  const code = `svc_otc_${randomText()}`;
+  const { expires_at } = await one<{ expires_at: Date }>(
+    trx,
+    `insert into one_time_codes (hash, purpose, org_id, user_id, created_by, created_with, scopes, expires_at)
+     values (:hash, :purpose, :org_id, :user_id, :created_by, :created_with, :scopes,
+       clock_timestamp() + :life_s * interval '1 second') returning expires_at`,
+    {
+      hash: await sha256(code),
+      purpose,
+      org_id,
+      user_id,
+      created_by: by.user_id ?? by.id,
+      created_with: by.id,
+      scopes: [...by.scopes],
+      life_s: LIFE_S[purpose],
+    },
+  );
+  return { code, expires_at };
+}
+
+/**
+ * Uses up a code, in the transaction of what it is used for. Throws `invalid_credential` for one
+ * that is unknown, used or too old; `param` is the field that carries it.
+ */
+export async function use(
+  trx: Db,
+  code: string,
+  { purpose, param }: { purpose: Purpose; param: string },
+): Promise<UsedCode> {
+  const used = await maybe<UsedCode>(
+    trx,
+    `update one_time_codes set used_at = clock_timestamp()
+     where hash = :hash and purpose = :purpose and used_at is null and expires_at > clock_timestamp()
+     returning org_id, user_id, created_by, created_with, scopes`,
+    { hash: await sha256(code), purpose },
+  );
+  if (used) return used;
+  throw new AppError(
+    'invalid_credential',
+    'This code is unknown, used or too old. Ask for a new one.',
+    { param },
+  );
+}

@@ -1,0 +1,53 @@
+import { type Db, many, maybe } from '../sql';
+import type { Role } from './roles';
+
+// Who a person is here, for the person.
+
+export interface Profile {
+  user_id: string;
+  name: string;
+  email: string | null;
+}
+
+export interface ProfileTeam {
+  team_id: string;
+  name: string;
+  role: 'member' | 'admin';
+}
+
+export interface ProfileMembership {
+  org_id: string;
+  name: string;
+  currency: string;
+  role: Role;
+  teams: ProfileTeam[];
+}
+
+/** A person by id; undefined if there is none. */
+export function find(db: Db, user_id: string): Promise<Profile | undefined> {
+  return maybe(db, 'select id as user_id, name, email from users where id = :user_id', { user_id });
+}
+
+/**
+ * The living memberships of a person with their teams, by name. A key of one organization tells of
+ * that one alone; a person who came by a JWT, or by an identity provider of the whole platform,
+ * sees all of theirs.
+ */
+export function memberships(
+  db: Db,
+  { user_id, org_id, key_id }: { user_id: string; org_id: string | null; key_id: string },
+): Promise<ProfileMembership[]> {
+  return many(
+    db,
+    `select o.id as org_id, o.name, o.currency, m.role,
+       coalesce((select jsonb_agg(jsonb_build_object('team_id', t.id, 'name', t.name, 'role', q.role) order by t.name)
+         from team_members q join teams t on t.id = q.team_id
+         where t.org_id = o.id and t.archived_at is null and q.user_id = m.user_id), '[]') as teams
+     from memberships m join organizations o on o.id = m.org_id and o.archived_at is null
+     where m.user_id = :user_id and m.archived_at is null and (m.org_id = :org_id or :key_id = :user_id
+       or exists (select 1 from tokens k join identity_issuers p on p.id = k.issuer_id
+         where k.id = :key_id and p.org_id is null))
+     order by o.name, o.id`,
+    { user_id, org_id, key_id },
+  );
+}

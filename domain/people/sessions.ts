@@ -1,0 +1,134 @@
+import { type Db, many, maybe, one } from '../sql';
+import { suspended } from './keys';
+import type { Permission } from './roles';
+import { addSecret } from './tokens';
+
+// A session is an access key that a person gets by signing in. What it may do is looked up with
+// each use, as with every key of a person (living-tokens).
+
+/** So many sessions of one person live at one time: a further one ends the oldest. */
+const LIVING_MAX = 50;
+
+/** A living session as its person sees it. */
+export interface Session {
+  id: string;
+  org_id: string;
+  user_id: string;
+  /** How the person signed in. */
+  method: 'access_key' | 'one_time_code' | 'oidc';
+  /** The name of the identity provider; null for other methods. */
+  issuer: string | null;
+  created_at: Date;
+  last_used_at: Date | null;
+  /** Twelve hours after it was made, or when the key ends that it was made with. */
+  expires_at: Date;
+  /** An hour after its last use. */
+  idle_ends_at: Date;
+}
+
+export interface NewSession {
+  org_id: string;
+  user_id: string;
+  /** At most: its person's role cuts them at each use. */
+  scopes: readonly Permission[];
+  /** The access key that it was made with, and ends with. */
+  key?: { id: string; secret_id: string; expires_at: Date | null };
+  issuer_id?: string;
+}
+
+const living = `
+  select t.id, t.org_id, t.user_id, i.name as issuer, t.created_at, t.last_used_at, t.expires_at,
+    case when t.made_with is not null then 'access_key' when t.issuer_id is not null then 'oidc' else 'one_time_code' end as method,
+    coalesce(t.last_used_at, t.created_at) + interval '1 hour' as idle_ends_at
+  from tokens t left join identity_issuers i on i.id = t.issuer_id
+  where t.purpose = 'session' and t.revoked_at is null and t.expires_at > clock_timestamp() and session_lives(t)
+    and t.org_id = :org_id`;
+
+/** Makes a session. Its key is in this answer and nowhere else. */
+export async function create(
+  trx: Db,
+  { org_id, user_id, scopes, key, issuer_id }: NewSession,
+): Promise<Session & { key: string }> {
+  const person = { org_id, user_id };
+  await requireActive(trx, org_id);
+  await forgetOld(trx, person);
+  const { id } = await one<{ id: string }>(
+    trx,
+    `insert into tokens (org_id, name, token_type, purpose, scopes, user_id, created_by, session_secret_id, issuer_id, expires_at)
+     values (:org_id, :name, 'access', 'session', :scopes, :user_id, :created_by, :secret_id, :issuer_id,
+       least(clock_timestamp() + interval '12 hours', :key_ends_at)) returning id`,
+    {
+      ...person,
+      name: `session ${crypto.randomUUID()}`,
+      scopes: [...scopes],
+      created_by: key?.id ?? user_id,
+      secret_id: key?.secret_id ?? null,
+      issuer_id: issuer_id ?? null,
+      key_ends_at: key?.expires_at ?? null,
+    },
+  );
+  const value = await addSecret(trx, id, 'access');
+  const made = await one<Session>(trx, `${living} and t.id = :id`, { org_id, id });
+  return { ...made, key: value };
+}
+
+/** The living sessions of a person in an organization, newest first. */
+export function list(db: Db, person: { org_id: string; user_id: string }): Promise<Session[]> {
+  return many(db, `${living} and t.user_id = :user_id order by t.id desc`, person);
+}
+
+/** A living session of an organization; `not_found` otherwise. */
+export function get(db: Db, org_id: string, id: string): Promise<Session> {
+  return one(db, `${living} and t.id = :id`, { org_id, id }, 'No session');
+}
+
+/** Ends sessions of a person: the named one, or all. Returns how many. */
+export async function end(
+  trx: Db,
+  { org_id, user_id, id }: { org_id: string; user_id: string; id?: string },
+): Promise<number> {
+  const ended = await many(
+    trx,
+    `update tokens set revoked_at = clock_timestamp()
+     where purpose = 'session' and org_id = :org_id and user_id = :user_id and (:id::text is null or id = :id)
+       and revoked_at is null and expires_at > clock_timestamp() returning id`,
+    { org_id, user_id, id: id ?? null },
+  );
+  return ended.length;
+}
+
+/** Nobody signs in to an organization that is suspended. */
+async function requireActive(trx: Db, org_id: string): Promise<void> {
+  const ended = await maybe(
+    trx,
+    'select 1 from organizations where id = :org_id and suspended_at is not null',
+    { org_id },
+  );
+  if (ended) throw suspended();
+}
+
+/**
+ * Ends the sessions beyond the bound, and deletes those that are over for a week: but none with
+ * which a key was made, for by it that key falls with its holder.
+ */
+async function forgetOld(trx: Db, person: { org_id: string; user_id: string }): Promise<void> {
+  await many(
+    trx,
+    `update tokens set revoked_at = clock_timestamp() where id in (
+       select t.id from tokens t where t.org_id = :org_id and t.user_id = :user_id and t.purpose = 'session'
+         and t.revoked_at is null and t.expires_at > clock_timestamp() order by t.id desc offset :most - 1)`,
+    { ...person, most: LIVING_MAX },
+  );
+  const old = await many<{ id: string }>(
+    trx,
+    `select t.id from tokens t where t.org_id = :org_id and t.user_id = :user_id and t.purpose = 'session'
+       and coalesce(t.revoked_at, t.expires_at) < clock_timestamp() - interval '7 days'
+       and not exists (select 1 from tokens n where n.made_with = t.id)
+       and not exists (select 1 from token_secrets n where n.issued_with = t.id)
+     order by t.id limit 100 for update skip locked`,
+    person,
+  );
+  const ids = old.map(({ id }) => id);
+  await many(trx, 'delete from token_secrets where token_id = any(:ids)', { ids });
+  await many(trx, 'delete from tokens where id = any(:ids)', { ids });
+}

@@ -1,0 +1,259 @@
+import { AppError, isAppError } from '../errors';
+import { type Db, many, maybe } from '../sql';
+import { isKept, keepable } from '../texts';
+import { applyGroups } from './group-grants';
+import type { Issuer } from './issuers';
+import { invalidKey, suspended } from './keys';
+import * as members from './members';
+import { use } from './one-time-codes';
+import { lock, requireRank } from './rights';
+import type { Role } from './roles';
+
+// Who a person of an identity provider is here: by issuer and subject, never by e-mail.
+
+const NAME_MAX = 200;
+const SUBJECT_MAX = 255;
+/** More names of groups than a person has: the token is not what it should be. */
+const GROUPS_MAX = 5_000;
+
+/** The claims of a verified id token. */
+export type Claims = Readonly<Record<string, unknown>> & { sub: string };
+
+interface Place {
+  org_id: string;
+  user_id: string;
+}
+
+/** A living membership that a subject stands for. */
+export interface Membership extends Place {
+  role: Role;
+  name: string;
+}
+
+/**
+ * The person of an id token, and the organization that they sign in to: the named one, or their
+ * only one. Binds them if they bring an invitation, makes them a member if their domain may, and
+ * applies their groups. Throws 403 if they are nobody here, and 422 `org_required` if they are in
+ * several organizations and name none.
+ */
+export async function signIn(
+  trx: Db,
+  issuer: Issuer,
+  claims: Claims,
+  { org_id, invitation }: { org_id?: string | undefined; invitation?: string | undefined },
+): Promise<Place> {
+  const { sub } = claims;
+  if (sub.length > SUBJECT_MAX || !isKept(sub)) throw stranger();
+  const groups = groupsOf(claims, issuer.groups_claim);
+  if (issuer.org_id !== null)
+    await many(trx, 'select from lock_organization(:org_id)', { org_id: issuer.org_id });
+  const bound = invitation === undefined ? undefined : await bind(trx, issuer, sub, invitation);
+  if (bound === undefined && (await isUnknown(trx, issuer, sub)))
+    await createMember(trx, issuer, claims);
+  const all = await membershipsOf(trx, issuer, sub);
+  const { user_id, org_id: chosen } = choose(all, org_id ?? bound?.org_id);
+  if (issuer.org_id === chosen) await applyGroups(trx, issuer, { org_id: chosen, user_id, groups });
+  return { org_id: chosen, user_id };
+}
+
+/** The user that a subject stands for in an organization. Throws 403 if it stands for nobody. */
+export async function personOf(
+  db: Db,
+  { org_id, issuer, subject }: { org_id: string; issuer: string; subject: string },
+): Promise<string> {
+  const found = await maybe<{ user_id: string; is_suspended: boolean }>(
+    db,
+    `select m.user_id, o.suspended_at is not null as is_suspended
+     from memberships m join organizations o on o.id = m.org_id
+     where m.org_id = :org_id and m.archived_at is null and (
+       m.user_id in (select i.user_id from identities i join identity_issuers p on p.id = i.issuer_id
+         where p.issuer = :issuer and p.archived_at is null and p.subject = 'bound'
+           and i.org_id = :org_id and i.subject = :subject)
+       or m.user_id in (select u.id from users u where u.issuer = :issuer and u.subject = :subject))
+     limit 1`,
+    { org_id, issuer, subject },
+  );
+  if (found?.is_suspended) throw suspended();
+  if (found) return found.user_id;
+  throw new AppError(
+    'permission_denied',
+    'The person of this assertion is nobody of the organization that this gateway serves. Sign in at the console first, or ask for an invitation.',
+    { param: 'subject' },
+  );
+}
+
+function choose(all: readonly Membership[], named: string | undefined): Membership {
+  const [first, second] = all;
+  if (first === undefined) throw stranger();
+  const found = named === undefined ? first : all.find(({ org_id }) => org_id === named);
+  if (found === undefined)
+    throw new AppError('not_found', 'No organization was found under this id.', {
+      param: 'org_id',
+    });
+  if (named === undefined && second !== undefined)
+    throw new AppError(
+      'org_required',
+      'You are a member of several organizations; name one: org_id.',
+      {
+        param: 'org_id',
+        extra: { organizations: all.map(({ org_id, name }) => ({ org_id, name })) },
+      },
+    );
+  return found;
+}
+
+/** One membership an organization: what was bound there goes before what the platform bound. */
+function membershipsOf(db: Db, issuer: Issuer, sub: string): Promise<Membership[]> {
+  return many(
+    db,
+    `select distinct on (m.org_id) m.org_id, m.user_id, m.role, o.name
+     from memberships m join organizations o on o.id = m.org_id and o.archived_at is null
+     left join identities i on i.issuer_id = :issuer_id and i.org_id = m.org_id and i.subject = :sub and i.user_id = m.user_id
+     where m.archived_at is null and (:only::text is null or m.org_id = :only) and case when :by_id then m.user_id = :sub
+       else i.id is not null or m.user_id in (select u.id from users u where u.issuer = :issuer and u.subject = :sub) end
+     order by m.org_id, i.id is null`,
+    {
+      issuer_id: issuer.id,
+      issuer: issuer.issuer,
+      only: issuer.org_id,
+      by_id: issuer.subject === 'user_id',
+      sub,
+    },
+  );
+}
+
+/** True for a subject that never stood for anybody here, also not for somebody who has left. */
+async function isUnknown(trx: Db, issuer: Issuer, sub: string): Promise<boolean> {
+  if (issuer.subject === 'user_id') return false;
+  const found = await maybe(
+    trx,
+    `select 1 from identities where issuer_id = :id and subject = :sub
+     union all select 1 from users where issuer = :issuer and subject = :sub limit 1`,
+    { id: issuer.id, issuer: issuer.issuer, sub },
+  );
+  return found === undefined;
+}
+
+/** Binds a subject to the member whom an invitation is for. */
+async function bind(trx: Db, issuer: Issuer, sub: string, invitation: string): Promise<Place> {
+  const param = 'invitation';
+  if (issuer.subject === 'user_id')
+    throw new AppError('invalid_field', 'The subjects of this issuer are users; none is bound.', {
+      param,
+    });
+  const { org_id, user_id, created_by, created_with, scopes } = await use(trx, invitation, {
+    purpose: 'invitation',
+    param,
+  });
+  if (issuer.org_id !== null && issuer.org_id !== org_id)
+    throw new AppError(
+      'permission_denied',
+      'This invitation is of an organization that this identity provider signs nobody in to.',
+      { param },
+    );
+  const maker = { id: created_by, user_id: isPerson(created_by) ? created_by : null, scopes };
+  try {
+    await requireKey(trx, created_with);
+    const now = await lock(trx, org_id, maker, 'org:members');
+    requireRank(now, (await members.get(trx, org_id, user_id)).role);
+  } catch (error) {
+    if (!isAppError(error)) throw error;
+    throw new AppError(
+      'permission_denied',
+      'Whoever made this invitation may not invite this member any more. Ask for a new one.',
+      { param },
+    );
+  }
+  const other = await maybe<{ user_id: string }>(
+    trx,
+    `insert into identities as q (issuer_id, org_id, subject, user_id, created_by)
+     values (:issuer_id, :org_id, :sub, :user_id, :created_by)
+     on conflict (issuer_id, org_id, subject) do update set subject = q.subject returning user_id`,
+    { issuer_id: issuer.id, org_id, sub, user_id, created_by },
+  );
+  if (other?.user_id !== user_id)
+    throw new AppError(
+      'already_exists',
+      'This sign-in is bound to another member of the organization. Unbind it there first.',
+      { param },
+    );
+  return { org_id, user_id };
+}
+
+function isPerson(id: string): boolean {
+  return id.startsWith('user_');
+}
+
+/** What was made with a key falls with it; a session ends by itself, and its person stays. */
+async function requireKey(trx: Db, id: string): Promise<void> {
+  const ended = await maybe(
+    trx,
+    `select 1 from tokens where id = :id and purpose = 'key'
+       and (revoked_at is not null or expires_at <= clock_timestamp())`,
+    { id },
+  );
+  if (ended) throw invalidKey();
+}
+
+/** Makes a member of a person whose verified e-mail address is of a domain that may. */
+async function createMember(trx: Db, issuer: Issuer, claims: Claims): Promise<void> {
+  const { sub, email, email_verified, name, preferred_username } = claims;
+  const { org_id, email_domains } = issuer;
+  if (org_id === null || typeof email !== 'string' || !isKept(email)) throw stranger();
+  const domain = email.split('@').at(-1)?.toLowerCase() ?? '';
+  if (!email_domains.includes(domain)) throw stranger();
+  if (email_verified !== true)
+    throw new AppError(
+      'permission_denied',
+      'Your identity provider has not verified your e-mail address (email_verified). Verify it there, or ask for an invitation.',
+    );
+  const shown = [name, preferred_username].find((one) => typeof one === 'string' && one !== '');
+  const person = {
+    name: keepable(String(shown ?? email)).slice(0, NAME_MAX),
+    email,
+    role: 'member' as const,
+  };
+  const { user_id } = await members.add(trx, org_id, person).catch((error) => {
+    if (!isAppError(error) || error.details.param !== 'email') throw error;
+    throw new AppError(
+      'permission_denied',
+      'A member of the organization has your e-mail address already. Ask an owner or admin for an invitation, which binds your sign-in to them.',
+    );
+  });
+  await many(
+    trx,
+    'insert into identities (issuer_id, org_id, subject, user_id) values (:issuer_id, :org_id, :sub, :user_id)',
+    { issuer_id: issuer.id, org_id, sub, user_id },
+  );
+}
+
+/**
+ * The names of a person's groups. Throws if the claim is no list of names: rights are neither given
+ * nor taken by half a list.
+ */
+function groupsOf(claims: Claims, claim: string | null): ReadonlySet<string> {
+  if (claim === null) return new Set();
+  const elsewhere = claims._claim_names as Record<string, unknown> | undefined;
+  const given = claims[claim] ?? [];
+  const names = typeof given === 'string' ? [given] : given;
+  if (elsewhere?.[claim] !== undefined || (Array.isArray(names) && names.length > GROUPS_MAX))
+    throw new AppError(
+      'permission_denied',
+      `You have too many groups for a token. Let your identity provider send only those that matter here, ${GROUPS_MAX} at most.`,
+    );
+  const isName = (one: unknown) => typeof one === 'string' && isKept(one);
+  if (!Array.isArray(names) || !names.every(isName))
+    throw new AppError(
+      'invalid_credential',
+      `The claim "${claim}" of this id token is no list of names of groups.`,
+      { param: 'id_token' },
+    );
+  return new Set(names as string[]);
+}
+
+function stranger(): AppError {
+  return new AppError(
+    'permission_denied',
+    'This person is a member of no organization. Ask an owner or admin to invite them.',
+  );
+}

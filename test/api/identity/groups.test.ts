@@ -1,0 +1,123 @@
+import { randomUUID } from 'node:crypto';
+import { many } from '../../../domain/sql';
+import { makePerson, refusal } from '../../support/api';
+import { makeKey } from '../../support/keys';
+import { type IdentityWorld, openIdentityWorld } from './world';
+
+let world: IdentityWorld;
+
+beforeAll(async () => {
+  world = await openIdentityWorld();
+});
+
+afterAll(() => world.close());
+
+/** Signs in a person of these groups. */
+function comeWith(sub: string, groups: unknown, more: Record<string, unknown> = {}) {
+  return world.signInAs({
+    sub,
+    email: `${sub}@demo.example`,
+    email_verified: true,
+    groups,
+    ...more,
+  });
+}
+
+async function standing(user_id: string) {
+  const { org_id } = world.tenant;
+  const [row] = await many<{ role: string; team: string | null }>(
+    world.api.db,
+    `select m.role, (select q.role from team_members q where q.team_id = :team_id and q.user_id = m.user_id) as team
+     from memberships m where m.org_id = :org_id and m.user_id = :user_id`,
+    { org_id, user_id, team_id: world.tenant.team_id },
+  );
+  return row;
+}
+
+test('the people of the sandbox get what their groups give', async () => {
+  const lena = await world.signIn('lena');
+  expect(await standing(lena.body.user_id)).toEqual({ role: 'member', team: 'admin' });
+  const fay = await world.signIn('fay');
+  expect(fay.body.scopes).toEqual(['org:billing']);
+});
+
+test('groups are applied anew at each sign-in, and what they gave goes with its keys', async () => {
+  const sub = randomUUID();
+  const { body } = await comeWith(sub, ['research', 'finance']);
+  const { user_id } = body;
+  expect(await standing(user_id)).toEqual({ role: 'billing_admin', team: 'member' });
+  const key = await makeKey(world.api.db, world.tenant.org_id, {
+    token_type: 'gateway',
+    user_id,
+    team_id: world.tenant.team_id,
+  });
+  await comeWith(sub, ['research-leads']);
+  expect(await standing(user_id)).toEqual({ role: 'member', team: 'admin' });
+  await comeWith(sub, []);
+  expect(await standing(user_id)).toEqual({ role: 'member', team: null });
+  const { status } = await world.api.call('post', '/v1/gateway/keys/verify', {
+    key: await makeKey(world.api.db, null, { scopes: ['control_plane'] }),
+    body: { key },
+  });
+  expect(status).toBe(401);
+});
+
+test('what people gave by hand stays, whatever the groups say', async () => {
+  const { api, tenant } = world;
+  const sub = randomUUID();
+  const { body } = await comeWith(sub, []);
+  const { user_id } = body;
+  const team = `/v1/organizations/${tenant.org_id}/teams/${tenant.team_id}/members`;
+  await api.call('post', team, { key: tenant.owner_key, body: { user_id } });
+  const at = `/v1/organizations/${tenant.org_id}/members/${user_id}`;
+  await api.call('put', at, { key: tenant.owner_key, body: { role: 'admin' } });
+  await comeWith(sub, ['finance', 'research']);
+  await comeWith(sub, []);
+  expect(await standing(user_id)).toEqual({ role: 'admin', team: 'member' });
+});
+
+test('no group makes or unmakes an owner, and no setting can say so', async () => {
+  const owner = await makePerson(world.api, world.tenant, 'owner');
+  const { body } = await world.api.call('post', `${owner.at}/invitations`, {
+    key: world.tenant.owner_key,
+  });
+  const sub = randomUUID();
+  await world.signInAs({ sub, groups: ['finance'] }, { invitation: body.invitation });
+  expect((await standing(owner.user_id))?.role).toBe('owner');
+  for (const role of ['owner', 'platform:admin']) {
+    const answer = await world.api.call('put', `/v1/admin/issuers/${world.issuer_id}`, {
+      key: world.platform,
+      body: { group_grants: [{ group: 'x', role }] },
+    });
+    expect(refusal(answer)).toMatchObject({ status: 422, param: 'group_grants.0.role' });
+  }
+});
+
+test('a list of groups that is none, or too long for a person, changes nothing and says so', async () => {
+  const sub = randomUUID();
+  const { body } = await comeWith(sub, ['research']);
+  const many_groups = Array.from({ length: 5_001 }, () => 'g');
+  const refused: [number, unknown, object?][] = [
+    [401, ['research\u0000']],
+    [401, [7]],
+    [401, { research: true }],
+    [403, many_groups],
+    [403, undefined, { _claim_names: { groups: 'src1' } }],
+  ];
+  for (const [status, groups, more = {}] of refused) {
+    const answer = await comeWith(sub, groups, more as Record<string, unknown>);
+    expect(answer.status).toBe(status);
+    expect(await standing(body.user_id)).toEqual({ role: 'member', team: 'member' });
+  }
+  const longer = Array.from({ length: 10_000 }, (_, n) => `a group with a long name ${n}`);
+  expect((await comeWith(sub, longer)).status).toBe(413);
+  expect((await comeWith(sub, 'research')).status).toBe(201);
+});
+
+test('a grant of a team of others, or for an issuer of no organization, is refused', async () => {
+  const answer = await world.api.call('put', `/v1/admin/issuers/${world.issuer_id}`, {
+    key: world.platform,
+    body: { group_grants: [{ group: 'x', team_id: 'team_of_nobody' }] },
+  });
+  expect(refusal(answer)).toMatchObject({ status: 404, param: 'group_grants.0.team_id' });
+});

@@ -1,0 +1,85 @@
+import { many } from '../../../domain/sql';
+import { makeTenant, refusal, startApi, type Tenant, type TestApi } from '../../support/api';
+import { platformKey } from '../../support/keys';
+
+let api: TestApi;
+let tenant: Tenant;
+let platform: string;
+
+beforeAll(async () => {
+  api = await startApi();
+  tenant = await makeTenant(api.db);
+  platform = await platformKey(api.db);
+});
+
+afterAll(() => api.close());
+
+const plain = (client_id: string, more: object = {}) => ({
+  name: 'Acme',
+  issuer: 'https://id.example',
+  client_id,
+  jwks_url: 'https://id.example/jwks',
+  ...more,
+});
+
+const make = (body: object) => api.call('post', '/v1/admin/issuers', { key: platform, body });
+
+test("a client's secret is sealed, never shown, and taken away by null", async () => {
+  const { status, body } = await make(plain('a', { client_secret: 'the secret of Acme' }));
+  expect(status).toBe(201);
+  expect(body).toMatchObject({ subject: 'bound', has_client_secret: true, org_id: null });
+  const kept = await many(api.db, 'select * from identity_issuers');
+  const events = await many(
+    api.db,
+    "select * from audit_events where action like 'identity_issuer%'",
+  );
+  for (const text of [JSON.stringify(body), JSON.stringify(kept), JSON.stringify(events)])
+    expect(text).not.toContain('the secret of Acme');
+  const path = `/v1/admin/issuers/${body.id}`;
+  const changed = await api.call('put', path, { key: platform, body: { client_secret: null } });
+  expect(changed.body).toMatchObject({ has_client_secret: false, client_id: 'a', name: 'Acme' });
+});
+
+test('the page of sign-in finds the issuers without a credential, and nothing of their settings', async () => {
+  await make(plain('b', { authorization_url: 'https://id.example/auth' }));
+  const { status, body } = await api.call('get', '/v1/issuers');
+  expect(status).toBe(200);
+  const found = body.issuers.find((one: { client_id: string }) => one.client_id === 'b');
+  expect(Object.keys(found).sort()).toEqual([
+    'authorization_url',
+    'client_id',
+    'id',
+    'issuer',
+    'name',
+  ]);
+});
+
+test('an issuer with the same client is 409, and is free again once it is taken out', async () => {
+  const { body } = await make(plain('c'));
+  expect((await make(plain('c'))).status).toBe(409);
+  const path = `/v1/admin/issuers/${body.id}`;
+  expect((await api.call('delete', path, { key: platform })).status).toBe(200);
+  expect((await api.call('delete', path, { key: platform })).status).toBe(404);
+  expect((await make(plain('c'))).status).toBe(201);
+});
+
+test.each([
+  [{ jwks_url: 'http://id.example/jwks' }, 'jwks_url'],
+  [{ token_url: 'file:///etc/passwd' }, 'token_url'],
+  [{ email_domains: ['example'] }, 'email_domains.0'],
+  [{ email_domains: ['example.com'] }, 'email_domains'],
+  [{ group_grants: [{ group: 'g', role: 'admin' }] }, 'group_grants'],
+  [{ group_grants: [{ group: 'g', team_role: 'admin' }] }, 'group_grants.0.team_id'],
+  [{ groups_claim: 'a\u0000' }, 'groups_claim'],
+  [{ subject: 'email' }, 'subject'],
+  [{ name: '' }, 'name'],
+])('%j is 422 for %s', async (more, param) => {
+  expect(refusal(await make(plain('d', more)))).toMatchObject({ status: 422, param });
+});
+
+test('only platform admins see and change issuers; an unknown organization is 404', async () => {
+  const body = plain('e');
+  const answer = await api.call('post', '/v1/admin/issuers', { key: tenant.owner_key, body });
+  expect(answer.status).toBe(403);
+  expect((await make(plain('e', { org_id: 'org_of_nobody' }))).status).toBe(404);
+});
