@@ -167,7 +167,7 @@ async function change(
   const org_id = await readOrg(db, principal, named_org);
   const caller = await asNow(db, principal, org_id);
   const token = await tokens.find(db, org_id, named);
-  if (token.id === principal.id)
+  if (token.id === principal.id || (await tokenChanges.isMadeWith(db, principal.id, token.id)))
     throw new AppError('permission_denied', 'A key never changes itself. Use another one.', {
       param: 'name',
     });
