@@ -21,6 +21,9 @@ export const keyName = name.refine(
 
 export const status = z.enum(['active', 'expired', 'revoked']);
 
+/** The window of max_budget; without it, or `life`, the key in its life. */
+export const budgetWindow = z.enum(['hour', 'day', 'week', 'month', 'life']).nullish();
+
 const limit = z.int().min(1).max(1_000_000_000).nullish();
 /** Limits of a key alone, in place of those that a gateway's configuration has for every key. */
 export const ownLimits = { rpm: limit, tpm: limit, max_parallel_requests: limit };
@@ -29,4 +32,15 @@ export const ownLimits = { rpm: limit, tpm: limit, max_parallel_requests: limit 
 export function requireFuture(expires_at: Date | null | undefined): void {
   if (!expires_at || expires_at.getTime() > Date.now()) return;
   throw new AppError('invalid_field', 'expires_at must be in the future.', { param: 'expires_at' });
+}
+
+/** Refuses (422) a window without a budget. */
+export function requireBudget(
+  window: string | null | undefined,
+  max_budget_nanos: bigint | null,
+): void {
+  if (!window || window === 'life' || max_budget_nanos !== null) return;
+  throw new AppError('invalid_field', 'budget_window needs a max_budget.', {
+    param: 'budget_window',
+  });
 }

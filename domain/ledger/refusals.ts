@@ -79,6 +79,21 @@ export const refusals: Record<string, Refusal> = {
     message:
       'The budget of this key does not cover the estimated cost. Use another key or make one with a larger max_budget.',
   },
+  approval_not_allowed: {
+    code: 'permission_denied',
+    message:
+      'This needs the permission org:billing, or that you are an admin of the team of this ticket.',
+  },
+  budget_not_yours: {
+    code: 'permission_denied',
+    message:
+      "A team's admin raises no budget of the team, of the organization or of themselves. Ask somebody with org:billing.",
+  },
+  source_not_of_ticket: {
+    code: 'invalid_field',
+    message: "from_wallet_id must be the wallet of the organization or of the ticket's team.",
+    verdict_param: 'from_wallet_id',
+  },
   request_canceled: {
     code: 'request_canceled',
     message: 'This request_id was canceled and can never hold. Use a new one.',
@@ -91,7 +106,8 @@ export const refusals: Record<string, Refusal> = {
     code: 'insufficient_balance',
     message:
       'No wallet covers the estimated cost. Top up by the shortfall of the cost ticket, or ask for its approval.',
-    verdict_message: "The organization's wallet does not cover the transfer.",
+    verdict_message:
+      'The wallet that pays for this approval does not cover what is missing. Top it up first.',
   },
   usage_constraint_exceeded: {
     code: 'usage_constraint_exceeded',
@@ -156,6 +172,8 @@ export function words(
   asked?: PricedModel,
 ): string | undefined {
   if (code === 'model_not_priced' && param === 'model' && asked) return noPrice(asked);
+  if (code === 'insufficient_balance' && cost_ticket?.cause === 'budget')
+    return 'A budget has no room for the estimated cost. Ask for the approval of the cost ticket, which raises it once, or for a larger budget.';
   if (code === 'ticket_denied' && cost_ticket?.note)
     return `This cost ticket was denied: ${cost_ticket.note}`;
   return undefined;
