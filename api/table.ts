@@ -12,7 +12,9 @@ import { memberRoutes } from './people/members';
 import { organizationRoutes } from './people/organizations';
 import { teamRoutes } from './people/teams';
 import { tokenRoutes } from './people/tokens';
+import { approvalRuleRoutes } from './routes/approval-rules';
 import { auditEventRoutes } from './routes/audit-events';
+import { budgetRoutes } from './routes/budgets';
 import { configRolloutRoutes } from './routes/config-rollouts';
 import { constraintRoutes } from './routes/constraints';
 import { eventRoutes } from './routes/events';
@@ -45,7 +47,9 @@ export const routes = [
   ...tokenRoutes,
   ...meKeyRoutes,
   ...constraintRoutes,
+  ...budgetRoutes,
   ...ticketRoutes,
+  ...approvalRuleRoutes,
   ...paymentRoutes,
   ...paymentAdminRoutes,
   ...paymentSettingsRoutes,

@@ -123,7 +123,7 @@ const usage = {
   tool_calls: 0,
 };
 
-type Caller = Awaited<ReturnType<typeof seedCaller>>;
+export type Caller = Awaited<ReturnType<typeof seedCaller>>;
 
 /** Whom a reserve is for, by the gateway's own key and what is known of the caller's. */
 export async function callerOf(control_plane_key: string, owner: object): Promise<Caller> {
@@ -131,7 +131,7 @@ export async function callerOf(control_plane_key: string, owner: object): Promis
 }
 
 /** Everything on; the organization pays. `keys` are the hashes of the gateway's own key. */
-async function seedCaller(url: string) {
+export async function seedCaller(url: string) {
   const { org_id } = await seedHotWallet(url);
   const { caller, control_plane } = await seedKeys(url, org_id, 'caller', true);
   return { identity: { org_id, ...caller }, keys: [await sha256(control_plane)] };

@@ -1,6 +1,7 @@
 import { root } from '../runtime/root';
 import { aloneReserveRow } from './alone-reserve';
 import { aloneRows, pacedRow } from './calls/alone';
+import { budgetRow } from './calls/budgets';
 import { gatewayRows } from './calls/gateway';
 import { gatewayPollRow } from './calls/gateway-polls';
 import { type Installation, openInstallation } from './calls/installation';
@@ -45,6 +46,7 @@ const apart: Record<string, () => Promise<Row[]>> = {
 const inside: Record<string, () => Promise<Row[]>> = {
   ledger: inCluster(async (cluster) => [await ledgerRow(cluster)]),
   reserve: inCluster(async (cluster) => [await aloneReserveRow(cluster)]),
+  budgets: inCluster(async (cluster) => [await budgetRow(cluster)]),
   http: inCluster(async (cluster) => [await httpLedgerRow(cluster)]),
   growth: inCluster(async (cluster) => [await growthRow(cluster)]),
   tickets: inCluster(ticketRows),

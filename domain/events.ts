@@ -19,6 +19,7 @@ export const types = [
   'cost_ticket.created',
   'cost_ticket.resolved',
   'cost_ticket.exceeded',
+  'budget.threshold',
   'wallet.balance_low',
   'payment.completed',
   'payment.failed',
@@ -55,8 +56,11 @@ export type EventType = (typeof types)[number];
  * inbox.
  */
 export const billingTypes = types.filter((type) =>
-  /^(cost_ticket|wallet|payment|reservation|settlement|key|export)\./.test(type),
+  /^(cost_ticket|budget|wallet|payment|reservation|settlement|key|export)\./.test(type),
 );
+
+/** The types of which a person without a permission sees what is their own. */
+export const memberTypes = types.filter((type) => /^(cost_ticket|payment)\./.test(type));
 
 export interface Event {
   id: string;

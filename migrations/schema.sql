@@ -61,7 +61,10 @@ create table organizations (
   archived_at timestamptz,
   -- Its keys are refused from then on; its money stays as it is.
   suspended_at timestamptz,
-  suspended_for text
+  suspended_for text,
+  -- The reporting zone: windows of budgets begin by its calendar. A change counts from the next
+  -- window.
+  time_zone text not null default 'UTC'
 );
 create index organizations_by_name on organizations (lower(name), id);
 create index organizations_words on organizations using gin (search_words('', array[name],
@@ -1116,6 +1119,8 @@ create table reservations (
   settled_model text,
   max_completion_tokens bigint,
   cost_ticket_id text,
+  -- True if a budget counts it while it is open; null otherwise.
+  is_budgeted boolean,
   constraint reservations_check check (status = 'canceled' or num_nulls(wallet_id, price_version_id,
     held_nanos, expires_at) = 0)
 ) with (fillfactor = 80);
@@ -1348,27 +1353,6 @@ begin
   r.created_at := p_now;
   r.expires_at := p_now + p_org.reservation_ttl_seconds * interval '1 second';
   return r;
-end $$;
-
--- Writes a batch's holds with their entries, keys' holds and last use, and wakes the organization's
--- lifetimes workflow where none runs or the new deadline comes before the one it sleeps to.
-create function write_holds(p_org organizations, p_holds reservations[], p_entries ledger_entry[],
-  p_now timestamptz)
-returns void language plpgsql as $$
-declare
-  v_next timestamptz := p_holds[1].expires_at;
-begin
-  insert into reservations select * from unnest(p_holds);
-  perform from post_entries(p_org.id, p_entries);
-  update tokens t set held_nanos = t.held_nanos + d.held_nanos,
-    last_used_at = case when t.last_used_at > p_now - interval '1 minute' then t.last_used_at else p_now end
-  from (select h.key_id, sum(h.held_nanos) as held_nanos from unnest(p_holds) as h where h.key_id is not null group by 1) as d
-  where t.id = d.key_id;
-  if p_org.lifetimes_next_at is null or v_next < p_org.lifetimes_next_at then
-    update organizations o set lifetimes_next_at = v_next where o.id = p_org.id;
-    perform send_to_workflow(p_org.id, 'reservationLifetimes', 'lifetimes-' || p_org.id, 'wake',
-      jsonb_build_object('org_id', p_org.id));
-  end if;
 end $$;
 
 -- The answer to one item of a batch: the row that every item has, and the members that only holds
@@ -1779,50 +1763,6 @@ returns lane_row language sql immutable as $$
     null, null, p_resets_at)::lane_row
 $$;
 
--- The entries of a settle have one more column, which the zipped rows name.
-create function settle_3(p_org_id text, p_items jsonb)
-returns setof lane_answer language plpgsql as $$
-declare
-  v_now timestamptz;
-  v_items settlement[];
-  v_closing settlement[];
-begin
-  perform lock_organization(p_org_id);
-  v_now := clock_timestamp();
-  v_items := judge_settlements_3(p_org_id, p_items);
-  v_closing := array(select s from unnest(v_items) as s where s.code is null);
-  if cardinality(v_closing) < cardinality(v_items) then
-    return query select * from answer_unclosed(p_org_id, v_items, v_now);
-  end if;
-  if cardinality(v_closing) = 0 then
-    return;
-  end if;
-
-  update tokens t set held_nanos = t.held_nanos - d.held_nanos, spent_nanos = t.spent_nanos + d.cost_nanos
-  from (select (s.reservation).key_id, sum(s.cost_nanos) as cost_nanos,
-      coalesce(sum((s.reservation).held_nanos) filter (where s.status <> 'late'), 0) as held_nanos
-    from unnest(v_closing) as s group by 1) as d
-  where t.id = d.key_id;
-  update reservations r
-  set status = s.status, closed_at = v_now, actual_cost_nanos = s.cost_nanos, outcome = s.outcome, usage = s.usage,
-    usage_source = s.usage_source, settled_provider = s.provider, settled_model = s.model
-  from unnest(v_closing) as s where r.id = (s.reservation).id;
-  if exists (select 1 from unnest(v_closing) as s where s.excess_nanos > 0 or s.is_unpriced) then
-    perform note_settlements(p_org_id, v_closing, v_now);
-  end if;
-  -- Entries come back in the order they were given, so the two lists are zipped, not joined.
-  return query
-    select 'settle', z.n, null::text, null::text, (z.reservation).id, z.status, (z.reservation).wallet_id,
-      (z.reservation).wallet_owner_type, (z.reservation).currency, (z.reservation).estimated_nanos,
-      (z.reservation).held_nanos, z.cost_nanos::bigint,
-      case z.status when 'late' then 0 else greatest((z.reservation).held_nanos - z.cost_nanos, 0)::bigint end,
-      z.balance_after_nanos, z.entry_id, (z.reservation).expires_at, null::jsonb
-    from rows from (post_entries(p_org_id, closing_entries(v_closing)), unnest(v_closing)) as z (entry_id, wallet_id, org_id,
-      seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase, actual_cost_nanos, transfer_id,
-      payment_session_id, description, created_at, actor, n, code, reservation, request_id, status, cost_nanos, chosen_provider,
-      chosen_model, outcome, usage, usage_source);
-end $$;
-
 -- True if a wallet pays an amount; `p_left` holds balances that the batch has changed already. Only
 -- a call whose turn it is names the wallet, and takes what is kept.
 create function wallet_covers(w cascade_wallet, p_forced_wallet_id text, p_held_nanos numeric,
@@ -2005,103 +1945,6 @@ begin
   return v;
 end $$;
 
--- Holds the estimated cost of requests, in the given order. Invariant: one wallet pays for a hold,
--- the first of user, team and organization whose balance covers it; the sum of holds never exceeds
--- the money that was available; a request_id holds once; no cap on an agent is passed. Every
--- decision is made on balances read under the lock, and all are written together at the end. If an
--- item has a `wallet_id`, that wallet alone may pay (none may if it is empty); a `cost_ticket_id`
--- is kept on the hold. Any other item leaves alone what is kept for calls that wait.
-create function reserve_2(p_org_id text, p_items jsonb)
-returns setof lane_row language plpgsql as $$
-declare
-  v_org organizations;
-  v_now timestamptz;
-  v_rate numeric;
-  f reserve_fact;
-  q quote;
-  w cascade_wallet;
-  r reservations;
-  v_held numeric;
-  v_room bigint;
-  v_code text;
-  v_caps cap_verdict;
-  v_row lane_row;
-  -- Balances of wallets, room of keys and counts of constraints as this batch leaves them, by id.
-  v_left jsonb := '{}';
-  v_made reservations[] := '{}';
-  v_is_trimmed boolean := false;
-begin
-  v_org := lock_organization(p_org_id);
-  v_now := clock_timestamp();
-  -- Overdue holds are given back before anything is refused for want of them.
-  if exists (select 1 from reservations o where o.org_id = p_org_id and o.status = 'open' and o.expires_at <= v_now) then
-    perform expire_holds(p_org_id);
-  end if;
-  v_rate := rate_of(v_org.currency);
-
-  for f in select * from reserve_facts(p_org_id, p_items, v_now) loop
-    if (f.earlier).id is not null then
-      return next repeated_reserve(f);
-      continue;
-    end if;
-
-    q := quote_reserve(f.body, v_org.default_max_completion_tokens);
-    v_held := amount_to_hold(q.usd_nanos, v_rate, v_org.reserve_buffer_pct);
-    v_room := coalesce((v_left ->> (f.body).key_id)::bigint, f.key_room_nanos);
-    v_code := reserve_refusal(v_org, f, q, v_rate, v_held, v_room, v_made);
-    v_caps := null;
-    if v_code is null and f.has_caps then
-      v_caps := judge_caps(f.body, v_held, v_now, v_left);
-      v_code := case when v_caps.refused_id is not null then 'usage_constraint_exceeded' end;
-    end if;
-    if v_code is not null then
-      v_row := refused_reserve(f, q, v_code, v_caps.resets_at);
-      if v_caps.refused is not null then
-        v_row.warnings := jsonb_build_array(v_caps.refused || jsonb_build_object('currency', v_org.currency));
-      end if;
-      return next v_row;
-      continue;
-    end if;
-
-    w := paying_wallet(f, v_held, v_left);
-    -- Nothing is refused for the sake of calls that have gone.
-    if w.id is null and f.forced_wallet_id is null
-        and greatest((f.user_wallet).kept_nanos, (f.team_wallet).kept_nanos, (f.org_wallet).kept_nanos) > 0 then
-      if not v_is_trimmed then
-        perform trim_kept(p_org_id);
-        v_is_trimmed := true;
-      end if;
-      f.user_wallet := with_kept(f.user_wallet);
-      f.team_wallet := with_kept(f.team_wallet);
-      f.org_wallet := with_kept(f.org_wallet);
-      w := paying_wallet(f, v_held, v_left);
-    end if;
-    if w.id is null then
-      return next uncovered_reserve(f.n, v_org.currency, ceil(q.usd_nanos * v_rate), v_held,
-        open_ticket_2(v_org, f.body, v_held::bigint, case when f.forced_wallet_id is null then free_balances(f, v_left) else v_left end));
-      continue;
-    end if;
-
-    if f.forced_wallet_id is not null and w.kept_nanos > 0 then
-      update wallets x set kept_nanos = greatest(x.kept_nanos - v_held, 0) where x.id = w.id;
-    end if;
-    w.balance_nanos := coalesce((v_left ->> w.id)::bigint, w.balance_nanos) - v_held;
-    v_left := v_left || jsonb_build_object(w.id, w.balance_nanos::text);
-    if v_room is not null then
-      v_left := v_left || jsonb_build_object((f.body).key_id, (v_room - v_held)::text);
-    end if;
-    if f.has_caps then
-      v_left := v_left || v_caps.left_after;
-    end if;
-    r := paid_hold(f, v_org, q, v_rate, v_held, w, v_now);
-    v_made := array_append(v_made, r);
-    return next held_reserve(f.n, r, w.balance_nanos, v_caps.warnings);
-  end loop;
-  if cardinality(v_made) > 0 then
-    perform write_holds(v_org, v_made, hold_entries(v_made), v_now);
-  end if;
-end $$;
-
 -- The answer to one item of a batch: the columns of lane_row, flat.
 create type item_answer as (
   op text,
@@ -2147,65 +1990,6 @@ create function body_digest(p_item jsonb) returns text language sql stable as $$
   select encode(sha256(convert_to(jsonb_strip_nulls(p_item - '{request_id,secret_id,wallet_id,cost_ticket_id}'::text[])::text,
     'utf8')), 'hex')
 $$;
-
--- Settles one item likewise: settle_3 would close an open hold with it, at the model that was held
--- for, within its bound, and tell nobody. Null, and nothing is written, if that is not sure.
-create function settle_alone(p_org_id text, p_item jsonb)
-returns item_answer language plpgsql as $$
-declare
-  v_usage jsonb := p_item -> 'usage';
-  v_now timestamptz := clock_timestamp();
-  f record;
-  v_cost_nanos bigint;
-  v_entry_id text;
-begin
-  -- Tokens alone count, and of those no kind that has a price of its own.
-  if (case when p_item ->> 'outcome' = 'completed' and jsonb_typeof(v_usage) = 'object'
-      then jsonb_path_exists(v_usage - '{prompt_tokens,completion_tokens,reasoning_tokens}'::text[], '$.* ? (@ > 0)')
-      else true end) then
-    return null;
-  end if;
-  select r.id, r.key_id, r.wallet_id, r.wallet_owner_type, r.currency, r.estimated_nanos, r.held_nanos, r.expires_at, r.provider,
-    r.model, w.seq, w.balance_nanos, w.reserved_nanos, coalesce(w.low_balance_threshold_nanos, o.low_balance_threshold_nanos)
-      as threshold_nanos, p.free, settlement_bound(r) as bound_nanos,
-    round(token_cost(p, (v_usage ->> 'prompt_tokens')::numeric, (v_usage ->> 'completion_tokens')::numeric) * r.exchange_rate)
-      as cost_nanos,
-    r.org_id = p_org_id and r.status = 'open' and r.cost_ticket_id is null
-      and coalesce(p_item ->> 'provider', r.provider) = r.provider and coalesce(p_item ->> 'model', r.model) = r.model
-      and is_flat(p) and knows_tier(p, v_usage ->> 'service_tier') and knows_region(p, v_usage ->> 'region') as is_usual
-  into f
-  from reservations r
-  cross join lateral (select * from wallets q where q.id = r.wallet_id limit 1) as w
-  cross join lateral (select * from model_prices q where q.version_id = r.price_version_id limit 1) as p
-  join organizations o on o.id = p_org_id
-  where r.id = p_item ->> 'reservation_id';
-
-  if not coalesce(f.is_usual and f.cost_nanos <= least(f.bound_nanos, 9000000000000000000), false)
-      or (f.cost_nanos = 0 and not f.free)
-      or f.balance_nanos::numeric + f.held_nanos - f.cost_nanos < -9000000000000000000
-      or (f.balance_nanos + f.reserved_nanos >= f.threshold_nanos
-        and f.balance_nanos + f.reserved_nanos - f.cost_nanos < f.threshold_nanos) then
-    return null;
-  end if;
-  v_cost_nanos := f.cost_nanos;
-  v_entry_id := new_id('txn');
-  if f.key_id is not null then
-    update tokens k set held_nanos = k.held_nanos - f.held_nanos, spent_nanos = k.spent_nanos + v_cost_nanos where k.id = f.key_id;
-  end if;
-  update reservations r set status = 'settled', closed_at = v_now, actual_cost_nanos = v_cost_nanos, outcome = 'completed',
-    usage = v_usage, usage_source = p_item ->> 'usage_source', settled_provider = r.provider, settled_model = r.model
-  where r.id = f.id;
-  insert into wallet_transactions (id, wallet_id, org_id, seq, type, amount_nanos, balance_after_nanos, provider, model,
-    reservation_id, phase, actual_cost_nanos, created_at)
-  values (v_entry_id, f.wallet_id, p_org_id, f.seq + 1, 'settlement', f.held_nanos - v_cost_nanos,
-    f.balance_nanos + f.held_nanos - v_cost_nanos, f.provider, f.model, f.id, 'close', v_cost_nanos, v_now);
-  update wallets w set balance_nanos = w.balance_nanos + f.held_nanos - v_cost_nanos,
-    reserved_nanos = w.reserved_nanos - f.held_nanos, seq = w.seq + 1
-  where w.id = f.wallet_id;
-  return ('settle', 1, null, null, f.id, 'settled', f.wallet_id, f.wallet_owner_type, f.currency, f.estimated_nanos, f.held_nanos,
-    v_cost_nanos, greatest(f.held_nanos - v_cost_nanos, 0), f.balance_nanos + f.held_nanos - v_cost_nanos, v_entry_id,
-    f.expires_at, null, null, null, null)::item_answer;
-end $$;
 
 -- One commit for what waits in one organization's lane: settlements first, they give money back;
 -- then the calls that have waited for it; then new ones. What comes alone goes the short way, if it
@@ -2271,6 +2055,144 @@ returns text language sql stable as $$
     when p_held_nanos > p_room_nanos then 'key_budget_exceeded' end
 $$;
 
+-- Holds the estimated cost of requests, in the given order. Invariant: one wallet pays for a hold,
+-- the first of user, team and organization whose balance covers it; the sum of holds never exceeds
+-- the money that was available; a request_id holds once; no cap on an agent is passed, and no
+-- budget. Every decision is made on balances read under the lock, and all are written together at
+-- the end. If an item has a `wallet_id`, that wallet alone may pay (none may if it is empty); a
+-- `cost_ticket_id` is kept on the hold. Any other item leaves alone what is kept for calls that
+-- wait.
+create function reserve_2(p_org_id text, p_items jsonb)
+returns setof lane_row language plpgsql as $$
+declare
+  v_org organizations;
+  v_now timestamptz;
+  v_rate numeric;
+  f reserve_fact;
+  q quote;
+  w cascade_wallet;
+  r reservations;
+  v_held numeric;
+  v_room bigint;
+  v_code text;
+  v_caps cap_verdict;
+  v_row lane_row;
+  -- Balances of wallets, room of keys and counts of constraints as this batch leaves them, by id.
+  v_left jsonb := '{}';
+  v_made reservations[] := '{}';
+  v_is_trimmed boolean := false;
+  v_has_budgets boolean;
+  v_has_rules boolean;
+  v_budgets budget_verdict;
+  -- The caller of the last item, and what may be held for it before a budget has something to say.
+  v_caller text[];
+  v_is_budgeted boolean;
+  v_quiet_nanos numeric;
+  v_taken_nanos numeric := 0;
+  v_uncovered lane_row[] := '{}';
+begin
+  v_org := lock_organization(p_org_id);
+  v_now := clock_timestamp();
+  -- Overdue holds are given back before anything is refused for want of them.
+  if exists (select 1 from reservations o where o.org_id = p_org_id and o.status = 'open' and o.expires_at <= v_now) then
+    perform expire_holds(p_org_id);
+  end if;
+  v_rate := rate_of(v_org.currency);
+  v_has_budgets := exists (select 1 from budgets b where b.org_id = p_org_id and b.archived_at is null);
+  v_has_rules := exists (select 1 from approval_rules x where x.org_id = p_org_id and x.archived_at is null);
+
+  for f in select * from reserve_facts(p_org_id, p_items, v_now) loop
+    if (f.earlier).id is not null then
+      return next repeated_reserve(f);
+      continue;
+    end if;
+
+    q := quote_reserve(f.body, v_org.default_max_completion_tokens);
+    v_held := amount_to_hold(q.usd_nanos, v_rate, v_org.reserve_buffer_pct);
+    v_room := coalesce((v_left ->> (f.body).key_id)::bigint, f.key_room_nanos);
+    v_code := reserve_refusal(v_org, f, q, v_rate, v_held, v_room, v_made);
+    v_caps := null;
+    if v_code is null and f.has_caps then
+      v_caps := judge_caps(f.body, v_held, v_now, v_left);
+      v_code := case when v_caps.refused_id is not null then 'usage_constraint_exceeded' end;
+    end if;
+    v_budgets := null;
+    if v_code is null and v_has_budgets then
+      if v_caller is distinct from array[(f.body).key_id, (f.body).user_id, (f.body).team_id] then
+        v_caller := array[(f.body).key_id, (f.body).user_id, (f.body).team_id];
+        select * into v_is_budgeted, v_quiet_nanos from quiet_room(p_org_id, v_caller, v_now);
+      end if;
+      -- Nothing happens to a budget that has room for all of this batch and the item.
+      if v_is_budgeted and v_taken_nanos + v_held >= v_quiet_nanos then
+        v_budgets := judge_budgets(p_org_id, f.body, v_held, v_now, v_made);
+        v_code := v_budgets.code;
+      end if;
+    end if;
+    if v_code is not null then
+      v_row := refused_reserve(f, q, v_code, v_caps.resets_at);
+      if v_budgets.refused is not null then
+        v_row.warnings := jsonb_build_array(v_budgets.refused || jsonb_build_object('currency', v_org.currency));
+      end if;
+      if v_caps.refused is not null then
+        v_row.warnings := jsonb_build_array(v_caps.refused || jsonb_build_object('currency', v_org.currency));
+      end if;
+      return next v_row;
+      continue;
+    end if;
+
+    w := case when v_budgets.is_short then null else paying_wallet(f, v_held, v_left) end;
+    -- Nothing is refused for the sake of calls that have gone.
+    if w.id is null and not coalesce(v_budgets.is_short, false) and f.forced_wallet_id is null
+        and greatest((f.user_wallet).kept_nanos, (f.team_wallet).kept_nanos, (f.org_wallet).kept_nanos) > 0 then
+      if not v_is_trimmed then
+        perform trim_kept(p_org_id);
+        v_is_trimmed := true;
+      end if;
+      f.user_wallet := with_kept(f.user_wallet);
+      f.team_wallet := with_kept(f.team_wallet);
+      f.org_wallet := with_kept(f.org_wallet);
+      w := paying_wallet(f, v_held, v_left);
+    end if;
+    if w.id is null then
+      v_row := uncovered_reserve(f.n, v_org.currency, ceil(q.usd_nanos * v_rate), v_held,
+        open_ticket_2(v_org, f.body, v_held::bigint, case when f.forced_wallet_id is null then free_balances(f, v_left) else v_left end
+          || coalesce(v_budgets.used, '{}')));
+      if v_has_rules and f.forced_wallet_id is null and (v_row.answer).cost_ticket is not null then
+        v_uncovered := array_append(v_uncovered, v_row);
+      else
+        return next v_row;
+      end if;
+      continue;
+    end if;
+
+    if f.forced_wallet_id is not null and w.kept_nanos > 0 then
+      update wallets x set kept_nanos = greatest(x.kept_nanos - v_held, 0) where x.id = w.id;
+    end if;
+    w.balance_nanos := coalesce((v_left ->> w.id)::bigint, w.balance_nanos) - v_held;
+    v_left := v_left || jsonb_build_object(w.id, w.balance_nanos::text);
+    if v_room is not null then
+      v_left := v_left || jsonb_build_object((f.body).key_id, (v_room - v_held)::text);
+    end if;
+    if f.has_caps then
+      v_left := v_left || v_caps.left_after;
+    end if;
+    r := paid_hold(f, v_org, q, v_rate, v_held, w, v_now);
+    if v_has_budgets and v_is_budgeted then
+      r.is_budgeted := true;
+    end if;
+    v_taken_nanos := v_taken_nanos + v_held;
+    v_made := array_append(v_made, r);
+    return next held_reserve(f.n, r, w.balance_nanos, nullif(coalesce(v_caps.warnings, '[]') || coalesce(v_budgets.warnings, '[]'), '[]'));
+  end loop;
+  if cardinality(v_made) > 0 then
+    perform write_holds(v_org, v_made, hold_entries(v_made), v_now);
+  end if;
+  -- Once the others are written: a rule that approves a ticket holds for its call.
+  foreach v_row in array v_uncovered loop
+    return next ruled_reserve(v_org, v_row);
+  end loop;
+end $$;
+
 -- Holds for one item, under the organization's lock, if it is a usual one: reserve_2 would answer
 -- it with a hold and tell nobody. Null, and nothing is written, if that is not sure; then reserve_2
 -- decides. Invariant: whatever this holds, reserve_2 would hold alike, row for row.
@@ -2294,6 +2216,8 @@ declare
   v_sweep_at timestamptz;
   v_balance_nanos bigint;
   v_seq bigint;
+  v_is_budgeted boolean;
+  v_warnings jsonb;
 begin
   if p_item ?| '{wallet_id,cost_ticket_id,fallbacks,service_tier,region,session_max_actions,session_max_cost_usd}'
       or p_item ?| '{characters,seconds,web_searches,file_searches,containers,pages,image_output_tokens}' then
@@ -2305,17 +2229,17 @@ begin
     case when f.user_nanos >= f.held_nanos then f.user_wallet_id when f.team_nanos >= f.held_nanos then f.team_wallet_id
       when f.org_nanos >= f.held_nanos then f.org_wallet_id end,
     case when f.user_nanos >= f.held_nanos then 'user' when f.team_nanos >= f.held_nanos then 'team' else 'organization' end,
-    f.reservation_ttl_seconds, v_now + f.reservation_ttl_seconds * interval '1 second', f.lifetimes_next_at
+    f.reservation_ttl_seconds, v_now + f.reservation_ttl_seconds * interval '1 second', f.lifetimes_next_at, f.is_budgeted, f.warnings
   into v_is_usual, v_currency, v_price_version_id, v_rate, v_estimated_nanos, v_held_nanos, v_completion_tokens, v_wallet_id,
-    v_owner_type, v_life_seconds, v_expires_at, v_sweep_at
+    v_owner_type, v_life_seconds, v_expires_at, v_sweep_at, v_is_budgeted, v_warnings
   from (
     select o.currency, x.rate, o.reservation_ttl_seconds, o.lifetimes_next_at, p.version_id, c.completion_tokens,
-      ceil(usd.nanos * x.rate) as estimated_nanos, amount_to_hold(usd.nanos, x.rate, o.reserve_buffer_pct) as held_nanos,
+      ceil(usd.nanos * x.rate) as estimated_nanos, held.nanos as held_nanos,
       uw.id as user_wallet_id, uw.balance_nanos - uw.kept_nanos as user_nanos,
       tw.id as team_wallet_id, tw.balance_nanos - tw.kept_nanos as team_nanos,
       ow.id as org_wallet_id, ow.balance_nanos - ow.kept_nanos as org_nanos,
       -- The least that the key's budget and the agent's caps leave; a count of answers leaves all or nothing.
-      least(9000000000000000000, k.max_budget_nanos - k.spent_nanos - k.held_nanos, (
+      least(9000000000000000000, k.max_budget_nanos - k.spent_nanos - k.held_nanos, bud.room_nanos, (
         select min(case
           when q.constraint_type = 'cost' then q.max_value * 1000000000 - coalesce(u.cost_nanos, 0)
           when q.max_value >= coalesce(u.responses, 0) + 1 then 9000000000000000000
@@ -2324,7 +2248,8 @@ begin
         left join lateral (select * from constraint_usage o where o.constraint_id = q.id
           and o.window_start = window_start(q.interval, v_now) limit 1) as u on true
         where q.agent_id = i.agent_id and q.archived_at is null and constraint_covers(q, i.provider, i.model))) as room_nanos,
-      is_flat(p) and o.suspended_at is null
+      bud.is_budgeted, bud.warnings,
+      is_flat(p) and o.suspended_at is null and not coalesce(bud.tells, false)
         and (i.key_id is null or (k.org_id = p_org_id and coalesce(k.revoked_at > v_now, true) and coalesce(k.expires_at > v_now, true)))
         and (i.secret_id is null or exists (select 1 from token_secrets s where s.id = i.secret_id and s.token_id = i.key_id
           and coalesce(s.expires_at > v_now, true)))
@@ -2350,6 +2275,15 @@ begin
     cross join lateral (select coalesce(i.max_completion_tokens, least(p.max_output_tokens, o.default_max_completion_tokens))
       as completion_tokens) as c
     cross join lateral (select token_cost(p, i.estimated_prompt_tokens, c.completion_tokens) as nanos) as usd
+    -- A window that is over, and a threshold that is reached for the first time, are not usual.
+    cross join lateral (select amount_to_hold(usd.nanos, x.rate, o.reserve_buffer_pct) as nanos offset 0) as held
+    cross join lateral (select nullif(count(*) > 0, false) as is_budgeted,
+        min(b.limit_nanos + b.raised_nanos - b.spent_nanos - b.held_nanos) as room_nanos,
+        bool_or(b.ends_at <= v_now or b.starts_at > v_now or b.spent_nanos + b.held_nanos + held.nanos >= b.tells_at_nanos) as tells,
+        jsonb_agg(budget_warning(b, b.spent_nanos + b.held_nanos + held.nanos) order by b.id)
+          filter (where b.spent_nanos + b.held_nanos + held.nanos >= b.warns_at_nanos) as warnings
+      from budgets b
+      where b.org_id = p_org_id and b.owner_id in (p_org_id, i.key_id, i.user_id, i.team_id) and b.archived_at is null) as bud
     where o.id = p_org_id
     offset 0
   ) as f;
@@ -2359,10 +2293,10 @@ begin
 
   insert into reservations (id, org_id, request_id, status, body_sha256, request_body_hash, wallet_id, wallet_owner_type,
     key_id, user_id, team_id, agent_id, session_id, family, provider, model, price_version_id, exchange_rate, currency,
-    estimated_nanos, held_nanos, life_seconds, created_at, expires_at, max_completion_tokens)
+    estimated_nanos, held_nanos, life_seconds, created_at, expires_at, max_completion_tokens, is_budgeted)
   values (v_id, p_org_id, i.request_id, 'open', body_digest(p_item), i.request_body_hash, v_wallet_id, v_owner_type,
     i.key_id, i.user_id, i.team_id, i.agent_id, i.session_id, i.family, i.provider, i.model, v_price_version_id, v_rate,
-    v_currency, v_estimated_nanos, v_held_nanos, v_life_seconds, v_now, v_expires_at, v_completion_tokens)
+    v_currency, v_estimated_nanos, v_held_nanos, v_life_seconds, v_now, v_expires_at, v_completion_tokens, v_is_budgeted)
   on conflict (org_id, request_id) do nothing;
   if not found then
     return null;
@@ -2374,6 +2308,11 @@ begin
     reservation_id, phase, created_at, actor)
   values (new_id('txn'), v_wallet_id, p_org_id, v_seq, 'reservation', -v_held_nanos, v_balance_nanos, i.provider, i.model,
     v_id, 'hold', v_now, acting());
+  if v_is_budgeted then
+    update budgets b set held_nanos = b.held_nanos + v_held_nanos
+    where b.org_id = p_org_id and b.owner_id in (p_org_id, i.key_id, i.user_id, i.team_id) and b.archived_at is null
+      and b.starts_at <= v_now;
+  end if;
   if i.key_id is not null then
     update tokens k set held_nanos = k.held_nanos + v_held_nanos,
       last_used_at = case when k.last_used_at > v_now - interval '1 minute' then k.last_used_at else v_now end
@@ -2383,7 +2322,142 @@ begin
     perform wake_lifetimes(p_org_id, v_expires_at);
   end if;
   return ('reserve', 1, null, null, v_id, null, v_wallet_id, v_owner_type, v_currency, v_estimated_nanos, v_held_nanos,
-    null, null, v_balance_nanos, null, v_expires_at, null, v_completion_tokens, null, null)::item_answer;
+    null, null, v_balance_nanos, null, v_expires_at, null, v_completion_tokens, v_warnings, null)::item_answer;
+end $$;
+
+-- Settles one item likewise: settle_3 would close an open hold with it, at the model that was held
+-- for, within its bound, and tell nobody. Null, and nothing is written, if that is not sure.
+create function settle_alone(p_org_id text, p_item jsonb)
+returns item_answer language plpgsql as $$
+declare
+  v_usage jsonb := p_item -> 'usage';
+  v_now timestamptz := clock_timestamp();
+  f record;
+  v_cost_nanos bigint;
+  v_entry_id text;
+begin
+  -- Tokens alone count, and of those no kind that has a price of its own.
+  if (case when p_item ->> 'outcome' = 'completed' and jsonb_typeof(v_usage) = 'object'
+      then jsonb_path_exists(v_usage - '{prompt_tokens,completion_tokens,reasoning_tokens}'::text[], '$.* ? (@ > 0)')
+      else true end) then
+    return null;
+  end if;
+  select r.id, r.key_id, r.wallet_id, r.wallet_owner_type, r.currency, r.estimated_nanos, r.held_nanos, r.expires_at, r.provider,
+    r.model, r.is_budgeted, r.user_id, r.team_id, r.created_at, w.seq, w.balance_nanos, w.reserved_nanos, coalesce(w.low_balance_threshold_nanos, o.low_balance_threshold_nanos)
+      as threshold_nanos, p.free, settlement_bound(r) as bound_nanos,
+    round(token_cost(p, (v_usage ->> 'prompt_tokens')::numeric, (v_usage ->> 'completion_tokens')::numeric) * r.exchange_rate)
+      as cost_nanos,
+    r.org_id = p_org_id and r.status = 'open' and r.cost_ticket_id is null
+      and coalesce(p_item ->> 'provider', r.provider) = r.provider and coalesce(p_item ->> 'model', r.model) = r.model
+      and is_flat(p) and knows_tier(p, v_usage ->> 'service_tier') and knows_region(p, v_usage ->> 'region') as is_usual
+  into f
+  from reservations r
+  cross join lateral (select * from wallets q where q.id = r.wallet_id limit 1) as w
+  cross join lateral (select * from model_prices q where q.version_id = r.price_version_id limit 1) as p
+  join organizations o on o.id = p_org_id
+  where r.id = p_item ->> 'reservation_id';
+
+  if not coalesce(f.is_usual and f.cost_nanos <= least(f.bound_nanos, 9000000000000000000), false)
+      or (f.cost_nanos = 0 and not f.free)
+      -- A budget may reach a threshold.
+      or (f.is_budgeted and f.cost_nanos > f.held_nanos)
+      or f.balance_nanos::numeric + f.held_nanos - f.cost_nanos < -9000000000000000000
+      or (f.balance_nanos + f.reserved_nanos >= f.threshold_nanos
+        and f.balance_nanos + f.reserved_nanos - f.cost_nanos < f.threshold_nanos) then
+    return null;
+  end if;
+  v_cost_nanos := f.cost_nanos;
+  v_entry_id := new_id('txn');
+  if f.key_id is not null then
+    update tokens k set held_nanos = k.held_nanos - f.held_nanos, spent_nanos = k.spent_nanos + v_cost_nanos where k.id = f.key_id;
+  end if;
+  update reservations r set status = 'settled', closed_at = v_now, actual_cost_nanos = v_cost_nanos, outcome = 'completed',
+    usage = v_usage, usage_source = p_item ->> 'usage_source', settled_provider = r.provider, settled_model = r.model
+  where r.id = f.id;
+  if f.is_budgeted then
+    perform count_in_budgets(p_org_id, (f.id, f.key_id, f.user_id, f.team_id, f.created_at, -f.held_nanos, v_cost_nanos)::budget_move);
+  end if;
+  insert into wallet_transactions (id, wallet_id, org_id, seq, type, amount_nanos, balance_after_nanos, provider, model,
+    reservation_id, phase, actual_cost_nanos, created_at)
+  values (v_entry_id, f.wallet_id, p_org_id, f.seq + 1, 'settlement', f.held_nanos - v_cost_nanos,
+    f.balance_nanos + f.held_nanos - v_cost_nanos, f.provider, f.model, f.id, 'close', v_cost_nanos, v_now);
+  update wallets w set balance_nanos = w.balance_nanos + f.held_nanos - v_cost_nanos,
+    reserved_nanos = w.reserved_nanos - f.held_nanos, seq = w.seq + 1
+  where w.id = f.wallet_id;
+  return ('settle', 1, null, null, f.id, 'settled', f.wallet_id, f.wallet_owner_type, f.currency, f.estimated_nanos, f.held_nanos,
+    v_cost_nanos, greatest(f.held_nanos - v_cost_nanos, 0), f.balance_nanos + f.held_nanos - v_cost_nanos, v_entry_id,
+    f.expires_at, null, null, null, null)::item_answer;
+end $$;
+
+-- Writes a batch's holds with their entries, keys' holds and last use, and wakes the organization's
+-- lifetimes workflow where none runs or the new deadline comes before the one it sleeps to.
+create function write_holds(p_org organizations, p_holds reservations[], p_entries ledger_entry[],
+  p_now timestamptz)
+returns void language plpgsql as $$
+declare
+  v_next timestamptz := p_holds[1].expires_at;
+begin
+  insert into reservations select * from unnest(p_holds);
+  if exists (select 1 from unnest(p_holds) as h where h.is_budgeted) then
+    perform count_holds(p_org.id, p_holds);
+  end if;
+  perform from post_entries(p_org.id, p_entries);
+  update tokens t set held_nanos = t.held_nanos + d.held_nanos,
+    last_used_at = case when t.last_used_at > p_now - interval '1 minute' then t.last_used_at else p_now end
+  from (select h.key_id, sum(h.held_nanos) as held_nanos from unnest(p_holds) as h where h.key_id is not null group by 1) as d
+  where t.id = d.key_id;
+  if p_org.lifetimes_next_at is null or v_next < p_org.lifetimes_next_at then
+    update organizations o set lifetimes_next_at = v_next where o.id = p_org.id;
+    perform send_to_workflow(p_org.id, 'reservationLifetimes', 'lifetimes-' || p_org.id, 'wake',
+      jsonb_build_object('org_id', p_org.id));
+  end if;
+end $$;
+
+-- The entries of a settle have one more column, which the zipped rows name.
+create function settle_3(p_org_id text, p_items jsonb)
+returns setof lane_answer language plpgsql as $$
+declare
+  v_now timestamptz;
+  v_items settlement[];
+  v_closing settlement[];
+begin
+  perform lock_organization(p_org_id);
+  v_now := clock_timestamp();
+  v_items := judge_settlements_3(p_org_id, p_items);
+  v_closing := array(select s from unnest(v_items) as s where s.code is null);
+  if cardinality(v_closing) < cardinality(v_items) then
+    return query select * from answer_unclosed(p_org_id, v_items, v_now);
+  end if;
+  if cardinality(v_closing) = 0 then
+    return;
+  end if;
+
+  update tokens t set held_nanos = t.held_nanos - d.held_nanos, spent_nanos = t.spent_nanos + d.cost_nanos
+  from (select (s.reservation).key_id, sum(s.cost_nanos) as cost_nanos,
+      coalesce(sum((s.reservation).held_nanos) filter (where s.status <> 'late'), 0) as held_nanos
+    from unnest(v_closing) as s group by 1) as d
+  where t.id = d.key_id;
+  update reservations r
+  set status = s.status, closed_at = v_now, actual_cost_nanos = s.cost_nanos, outcome = s.outcome, usage = s.usage,
+    usage_source = s.usage_source, settled_provider = s.provider, settled_model = s.model
+  from unnest(v_closing) as s where r.id = (s.reservation).id;
+  if exists (select 1 from unnest(v_closing) as s where (s.reservation).is_budgeted or s.status = 'late') then
+    perform count_closings(p_org_id, v_closing);
+  end if;
+  if exists (select 1 from unnest(v_closing) as s where s.excess_nanos > 0 or s.is_unpriced) then
+    perform note_settlements(p_org_id, v_closing, v_now);
+  end if;
+  -- Entries come back in the order they were given, so the two lists are zipped, not joined.
+  return query
+    select 'settle', z.n, null::text, null::text, (z.reservation).id, z.status, (z.reservation).wallet_id,
+      (z.reservation).wallet_owner_type, (z.reservation).currency, (z.reservation).estimated_nanos,
+      (z.reservation).held_nanos, z.cost_nanos::bigint,
+      case z.status when 'late' then 0 else greatest((z.reservation).held_nanos - z.cost_nanos, 0)::bigint end,
+      z.balance_after_nanos, z.entry_id, (z.reservation).expires_at, null::jsonb
+    from rows from (post_entries(p_org_id, closing_entries(v_closing)), unnest(v_closing)) as z (entry_id, wallet_id, org_id,
+      seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase, actual_cost_nanos, transfer_id,
+      payment_session_id, description, created_at, actor, n, code, reservation, request_id, status, cost_nanos, chosen_provider,
+      chosen_model, outcome, usage, usage_source);
 end $$;
 
 ----------------------------------------------------------------------------------------------------
@@ -2682,6 +2756,465 @@ for each row when (new.agent_id is not null)
 execute function count_usage_2();
 
 ----------------------------------------------------------------------------------------------------
+-- Budgets
+----------------------------------------------------------------------------------------------------
+
+-- Budgets: how much a key, a person, a team or an organization may cost in a window of the
+-- organization's own calendar, or in all. Counted with the hold, in the window in which it was
+-- made.
+
+create table budgets (
+  id text primary key default new_id('bud'),
+  org_id text not null references organizations,
+  owner_type text not null check (owner_type in ('key', 'user', 'team', 'organization')),
+  owner_id text not null,
+  limit_nanos bigint not null check (limit_nanos >= 0),
+  -- `life` begins with the making of the budget and never ends.
+  budget_window text not null check (budget_window in ('hour', 'day', 'week', 'month', 'life')),
+  on_exceed text not null default 'refuse' check (on_exceed in ('refuse', 'ticket')),
+  -- Shares in percent that are told, each once a window.
+  thresholds integer[] not null default '{50,80,100}',
+  -- The max_budget of its key, which has a window.
+  is_max_budget boolean not null default false,
+  -- The window that is counted here, and what approvals have added to it. The next hold after its
+  -- end begins another one.
+  starts_at timestamptz not null,
+  ends_at timestamptz,
+  raised_nanos bigint not null default 0,
+  spent_nanos bigint not null default 0,
+  held_nanos bigint not null default 0,
+  told_pct integer not null default 0,
+  -- The use at which calls are warned, and at which the next threshold is told; null if none.
+  warns_at_nanos numeric,
+  tells_at_nanos numeric,
+  -- Holds that are older may be counted in budget_windows too.
+  past_until timestamptz,
+  created_by text,
+  created_at timestamptz not null default clock_timestamp(),
+  updated_at timestamptz not null default clock_timestamp(),
+  archived_at timestamptz
+) with (fillfactor = 50);
+create unique index budgets_max_budget on budgets (owner_id)
+where archived_at is null and is_max_budget;
+create index budgets_owner on budgets (org_id, owner_id) where archived_at is null;
+create unique index budgets_window on budgets (org_id, owner_id, budget_window)
+where archived_at is null and not is_max_budget;
+
+-- Windows that are over, or that a change of the window has ended. What settles late is counted
+-- here.
+create table budget_windows (
+  budget_id text not null references budgets,
+  starts_at timestamptz not null,
+  ends_at timestamptz not null,
+  limit_nanos bigint not null,
+  raised_nanos bigint not null,
+  spent_nanos bigint not null,
+  held_nanos bigint not null,
+  constraint budget_windows_pkey primary key (budget_id, starts_at, ends_at)
+);
+
+-- What approvals have added to a budget, each for one ticket and one window.
+create table budget_raises (
+  id text primary key default new_id('raise'),
+  org_id text not null references organizations,
+  budget_id text not null references budgets,
+  window_starts_at timestamptz not null,
+  amount_nanos bigint not null check (amount_nanos > 0),
+  cost_ticket_id text not null,
+  decided_by text not null,
+  created_at timestamptz not null default clock_timestamp()
+);
+create index budget_raises_budget on budget_raises (budget_id, window_starts_at);
+create index budget_raises_ticket on budget_raises (cost_ticket_id);
+
+-- The window of a zone's calendar that holds a moment: days of 23 or 25 hours where clocks change,
+-- weeks from ISO Monday. A life begins now.
+create function reporting_window(p_window text, p_zone text, p_at timestamptz,
+  out starts_at timestamptz, out ends_at timestamptz)
+returns record language plpgsql stable as $$
+begin
+  if p_window = 'life' then
+    starts_at := p_at;
+  elsif p_window = 'hour' then
+    -- By the moment's own offset: an hour that a clock shows twice is two windows.
+    starts_at := date_trunc('hour', p_at, p_zone);
+    ends_at := starts_at + interval '1 hour';
+  else
+    select max(b.at) filter (where b.at <= p_at), min(b.at) filter (where b.at > p_at) into starts_at, ends_at
+    from generate_series(-1, 2) as k
+    cross join lateral (select (date_trunc(p_window, p_at at time zone p_zone) + k * ('1 ' || p_window)::interval)
+      at time zone p_zone as at) as b;
+  end if;
+end $$;
+
+-- The living budgets that count a call of this caller.
+create function budgets_of(p_org_id text, p_key_id text, p_user_id text, p_team_id text)
+returns setof budgets language sql stable as $$
+  select b.* from budgets b
+  where b.org_id = p_org_id and b.owner_id in (p_org_id, p_key_id, p_user_id, p_team_id) and b.archived_at is null
+$$;
+
+-- What a budget has counted: nothing where its window is over and the next has not begun.
+create function budget_used(b budgets, p_now timestamptz)
+returns numeric language sql immutable as $$
+  select case when b.ends_at <= p_now then 0 else b.spent_nanos::numeric + b.held_nanos end
+$$;
+
+-- What it allows in this window.
+create function budget_cap(b budgets, p_now timestamptz)
+returns numeric language sql immutable as $$
+  select b.limit_nanos::numeric + case when b.ends_at <= p_now then 0 else b.raised_nanos end
+$$;
+
+-- The highest of a budget's thresholds that so much use has reached; 0 if none.
+create function reached_pct(b budgets, p_used_nanos numeric, p_cap_nanos numeric)
+returns integer language sql immutable as $$
+  select coalesce((select max(t) from unnest(b.thresholds) as t where p_cap_nanos > 0 and p_used_nanos * 100 >= t * p_cap_nanos), 0)
+$$;
+
+-- What a call hears of a budget that has reached a threshold.
+create function budget_warning(b budgets, p_used_nanos numeric)
+returns jsonb language sql stable as $$
+  select jsonb_build_object('id', b.id, 'warning_type', 'budget', 'owner_type', b.owner_type, 'owner_id', b.owner_id,
+    'window', b.budget_window, 'threshold_pct', reached_pct(b, p_used_nanos, b.limit_nanos::numeric + b.raised_nanos),
+    'limit_nanos', (b.limit_nanos::numeric + b.raised_nanos)::text, 'used_nanos', p_used_nanos::text, 'resets_at', iso_time(b.ends_at))
+$$;
+
+-- The budgets that have no room for so much more. `p_left` holds what a batch has counted by then.
+create function short_budgets(p_org_id text, p_key_id text, p_user_id text, p_team_id text,
+  p_need_nanos numeric, p_now timestamptz, p_left jsonb)
+returns table(id text, owner_type text, owner_id text, budget_window text, on_exceed text,
+  limit_nanos numeric, used_nanos numeric, missing_nanos numeric, resets_at timestamptz) language
+  sql stable as $$
+  select b.id, b.owner_type, b.owner_id, b.budget_window, b.on_exceed, n.cap, n.used, n.used + p_need_nanos - n.cap,
+    case when b.ends_at <= p_now then (reporting_window(b.budget_window, o.time_zone, p_now)).ends_at else b.ends_at end
+  from budgets_of(p_org_id, p_key_id, p_user_id, p_team_id) as b
+  cross join lateral (select budget_cap(b, p_now) as cap, coalesce((p_left ->> b.id)::numeric, budget_used(b, p_now)) as used) as n
+  join organizations o on o.id = b.org_id
+  where n.used + p_need_nanos > n.cap
+$$;
+
+-- A budget as refusals and tickets name it.
+create function shown_budget(p_id text, p_owner_type text, p_owner_id text, p_window text,
+  p_limit_nanos numeric, p_used_nanos numeric, p_missing_nanos numeric, p_resets_at timestamptz)
+returns jsonb language sql stable as $$
+  select jsonb_build_object('id', p_id, 'owner_type', p_owner_type, 'owner_id', p_owner_id, 'window', p_window,
+    'limit_nanos', p_limit_nanos::text, 'used_nanos', p_used_nanos::text, 'missing_nanos', p_missing_nanos::text,
+    'resets_at', iso_time(p_resets_at))
+$$;
+
+-- Begins the window that holds this moment, and puts the one before aside. It begins where that one
+-- ended if the zone was changed meanwhile: no moment is in two windows, or in none.
+create function begin_window(p_budget_id text, p_now timestamptz)
+returns budgets language plpgsql as $$
+declare
+  b budgets;
+  v_starts_at timestamptz;
+  v_ends_at timestamptz;
+begin
+  select * into b from budgets q where q.id = p_budget_id;
+  select w.starts_at, w.ends_at into v_starts_at, v_ends_at
+  from organizations o cross join lateral reporting_window(b.budget_window, o.time_zone, p_now) as w where o.id = b.org_id;
+  insert into budget_windows (budget_id, starts_at, ends_at, limit_nanos, raised_nanos, spent_nanos, held_nanos)
+  values (b.id, b.starts_at, b.ends_at, b.limit_nanos, b.raised_nanos, b.spent_nanos, b.held_nanos);
+  update budgets q set starts_at = greatest(v_starts_at, b.ends_at), ends_at = v_ends_at, raised_nanos = 0, spent_nanos = 0,
+    held_nanos = 0, told_pct = 0, past_until = greatest(q.past_until, b.ends_at)
+  where q.id = b.id returning * into b;
+  return b;
+end $$;
+
+-- Tells that a budget has reached one more of its thresholds; `p_caller` names the call that did
+-- it.
+create function tell_threshold(b budgets, p_pct integer, p_used_nanos numeric, p_caller jsonb)
+returns void language plpgsql as $$
+begin
+  update budgets q set told_pct = p_pct where q.id = b.id and q.told_pct < p_pct;
+  if found then
+    perform append_event(b.org_id, 'budget.threshold', jsonb_build_object('budget_id', b.id, 'owner_type', b.owner_type,
+      'owner_id', b.owner_id, 'window', b.budget_window, 'threshold_pct', p_pct,
+      'limit_nanos', (b.limit_nanos::numeric + b.raised_nanos)::text, 'used_nanos', p_used_nanos::text,
+      'currency', (select o.currency from organizations o where o.id = b.org_id), 'resets_at', iso_time(b.ends_at)) || p_caller);
+  end if;
+end $$;
+
+-- Sets a budget's count of its window from what was held and spent in it, at its making or at a
+-- change of its window. Reservations are found by their ids, which are in the order of time.
+create function recount_budget(p_budget_id text, p_now timestamptz)
+returns void language plpgsql as $$
+declare
+  b budgets;
+begin
+  select * into b from budgets q where q.id = p_budget_id;
+  update reservations r set is_budgeted = true
+  where r.org_id = b.org_id and r.status = 'open' and r.created_at >= b.starts_at
+    and b.owner_id in (r.org_id, r.key_id, r.user_id, r.team_id);
+  update budgets q set (held_nanos, spent_nanos) = (
+    select coalesce(sum(r.held_nanos) filter (where r.status = 'open'), 0), coalesce(sum(r.actual_cost_nanos), 0)
+    from reservations r
+    where r.id >= 'res_' || lpad(to_hex(floor(extract(epoch from b.starts_at - interval '1 minute') * 1000)::bigint), 12, '0')
+      and r.org_id = b.org_id and r.created_at >= b.starts_at and b.owner_id in (r.org_id, r.key_id, r.user_id, r.team_id))
+  where q.id = b.id returning * into b;
+  perform tell_threshold(b, p.pct, b.spent_nanos::numeric + b.held_nanos, '{}')
+  from (select reached_pct(b, b.spent_nanos::numeric + b.held_nanos, b.limit_nanos::numeric + b.raised_nanos) as pct) as p
+  where p.pct > b.told_pct;
+end $$;
+
+-- Changes what people set of a budget. Another window begins with what was held and spent in it so
+-- far; the one before is put aside, and goes on counting what becomes of its holds.
+create function change_budget(p_id text, p_limit_nanos bigint, p_window text, p_on_exceed text,
+  p_thresholds integer[], p_now timestamptz)
+returns void language plpgsql as $$
+declare
+  b budgets;
+begin
+  select * into b from budgets q where q.id = p_id;
+  if b.ends_at <= p_now then
+    b := begin_window(b.id, p_now);
+  end if;
+  if p_window <> b.budget_window then
+    insert into budget_windows (budget_id, starts_at, ends_at, limit_nanos, raised_nanos, spent_nanos, held_nanos)
+    values (b.id, b.starts_at, p_now, b.limit_nanos, b.raised_nanos, b.spent_nanos, b.held_nanos);
+    update budgets q set budget_window = p_window, starts_at = w.starts_at, ends_at = w.ends_at, told_pct = 0, past_until = p_now,
+      raised_nanos = (select coalesce(sum(x.amount_nanos), 0) from budget_raises x
+        where x.budget_id = b.id and x.window_starts_at = w.starts_at)
+    from organizations o cross join lateral reporting_window(p_window, o.time_zone, p_now) as w
+    where q.id = b.id and o.id = b.org_id;
+  end if;
+  -- What has been told of a smaller limit may be told again of a larger one.
+  update budgets q set limit_nanos = p_limit_nanos, on_exceed = p_on_exceed, thresholds = p_thresholds, updated_at = p_now,
+    told_pct = case when p_limit_nanos <> b.limit_nanos then 0 else q.told_pct end
+  where q.id = b.id;
+  if p_window <> b.budget_window then
+    perform recount_budget(b.id, p_now);
+    return;
+  end if;
+  select * into b from budgets q where q.id = p_id;
+  perform tell_threshold(b, p.pct, b.spent_nanos::numeric + b.held_nanos, '{}')
+  from (select reached_pct(b, b.spent_nanos::numeric + b.held_nanos, b.limit_nanos::numeric + b.raised_nanos) as pct) as p
+  where p.pct > b.told_pct;
+end $$;
+
+-- Whether budgets let one more hold pass: `code` refuses it, and `is_short` asks for a ticket.
+create type budget_verdict as (
+  code text,
+  is_short boolean,
+  refused jsonb,
+  warnings jsonb,
+  -- What each budget has counted by then, holds of this batch included.
+  used jsonb
+);
+
+-- Judges one hold by the budgets that count it, and begins their windows. One that refuses stands
+-- before those that ask.
+create function judge_budgets(p_org_id text, i reserve_item, p_held_nanos numeric,
+  p_now timestamptz, p_made reservations[])
+returns budget_verdict language plpgsql as $$
+declare
+  v budget_verdict;
+  b budgets;
+  v_used numeric;
+  v_cap numeric;
+begin
+  v.used := '{}';
+  for b in select * from budgets_of(p_org_id, i.key_id, i.user_id, i.team_id) q order by q.id loop
+    if b.ends_at <= p_now then
+      b := begin_window(b.id, p_now);
+    end if;
+    v_used := b.spent_nanos::numeric + b.held_nanos + (select coalesce(sum(m.held_nanos), 0) from unnest(p_made) as m
+      where b.owner_id in (m.org_id, m.key_id, m.user_id, m.team_id));
+    v_cap := b.limit_nanos::numeric + b.raised_nanos;
+    v.used := v.used || jsonb_build_object(b.id, v_used::text);
+    if v_used + p_held_nanos > v_cap then
+      -- A full budget is told, although no hold fills it to the last nano.
+      if 100 = any (b.thresholds) and b.told_pct < 100 and v_cap > 0 then
+        perform tell_threshold(b, 100, v_used, jsonb_build_object('request_id', i.request_id, 'agent_id', i.agent_id)
+          || caller(trace_of(i.request_id), i.user_id, i.key_id, i.team_id));
+      end if;
+      if b.on_exceed = 'ticket' then
+        v.is_short := true;
+      elsif v.refused is null or coalesce(b.ends_at, 'infinity') > coalesce((v.refused ->> 'resets_at')::timestamptz, 'infinity') then
+        v.code := 'key_budget_exceeded';
+        v.refused := shown_budget(b.id, b.owner_type, b.owner_id, b.budget_window, v_cap, v_used, v_used + p_held_nanos - v_cap,
+          b.ends_at);
+      end if;
+    elsif reached_pct(b, v_used + p_held_nanos, v_cap) > 0 then
+      v.warnings := coalesce(v.warnings, '[]') || budget_warning(b, v_used + p_held_nanos);
+    end if;
+  end loop;
+  return v;
+end $$;
+
+-- Whether budgets count a caller, and how much may be held before one of them refuses, warns or
+-- tells; nothing if a window is to begin.
+create function quiet_room(p_org_id text, p_caller text[], p_now timestamptz,
+  out is_budgeted boolean, out nanos numeric)
+returns record language sql stable as $$
+  select count(*) > 0, min(case when b.ends_at <= p_now then 0
+    else least(b.limit_nanos + b.raised_nanos, b.warns_at_nanos, b.tells_at_nanos) - b.spent_nanos - b.held_nanos end)
+  from budgets_of(p_org_id, p_caller[1], p_caller[2], p_caller[3]) as b
+$$;
+
+-- Keeps the use at which calls are warned, and the one at which the next threshold is told.
+create function mark_budget() returns trigger language plpgsql as $$
+begin
+  select min(t) * n.cap / 100, min(t) filter (where t > new.told_pct) * n.cap / 100
+  into new.warns_at_nanos, new.tells_at_nanos
+  from (select new.limit_nanos::numeric + new.raised_nanos as cap) as n
+  left join unnest(new.thresholds) as t on n.cap > 0
+  group by n.cap;
+  return new;
+end $$;
+
+create trigger budgets_mark before insert or update of limit_nanos, raised_nanos, thresholds,
+  told_pct on budgets
+for each row
+execute function mark_budget();
+
+-- What a call adds to the budgets that count it.
+create type budget_move as (
+  reservation_id text,
+  key_id text,
+  user_id text,
+  team_id text,
+  created_at timestamptz,
+  held_nanos bigint,
+  spent_nanos bigint
+);
+
+-- Counts one move in the window in which its hold was made. True if a threshold is to be told.
+create function count_in_budgets(p_org_id text, m budget_move)
+returns boolean language plpgsql as $$
+declare
+  v_is_past boolean;
+  v_tells boolean;
+begin
+  with moved as (
+    update budgets q
+    set held_nanos = q.held_nanos + case when q.starts_at <= m.created_at then m.held_nanos else 0 end,
+      spent_nanos = q.spent_nanos + case when q.starts_at <= m.created_at then m.spent_nanos else 0 end
+    where q.org_id = p_org_id and q.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id) and q.archived_at is null
+    returning q.past_until > m.created_at as is_past, q.spent_nanos + q.held_nanos >= q.tells_at_nanos as tells
+  )
+  select bool_or(is_past), bool_or(tells) into v_is_past, v_tells from moved;
+  if v_is_past then
+    perform count_in_past(p_org_id, array[m]);
+  end if;
+  return coalesce(v_tells, false);
+end $$;
+
+-- Counts moves in windows that are over.
+create function count_in_past(p_org_id text, p_moves budget_move[])
+returns void language sql as $$
+  update budget_windows w set held_nanos = w.held_nanos + s.held_nanos, spent_nanos = w.spent_nanos + s.spent_nanos
+  from (
+    select p.budget_id, p.starts_at, p.ends_at, sum(m.held_nanos) as held_nanos, sum(m.spent_nanos) as spent_nanos
+    from unnest(p_moves) as m
+    join budgets b on b.org_id = p_org_id and b.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id) and b.archived_at is null
+      and b.past_until > m.created_at
+    join budget_windows p on p.budget_id = b.id and p.starts_at <= m.created_at and m.created_at < p.ends_at
+    group by 1, 2, 3
+  ) as s
+  where (w.budget_id, w.starts_at, w.ends_at) = (s.budget_id, s.starts_at, s.ends_at)
+$$;
+
+-- Counts all moves of a batch: each budget once.
+create function count_moves(p_org_id text, p_moves budget_move[])
+returns void language plpgsql as $$
+declare
+  v_is_past boolean;
+  v_tells boolean;
+begin
+  with callers as (
+    select m.key_id, m.user_id, m.team_id, sum(m.held_nanos) as held_nanos, sum(m.spent_nanos) as spent_nanos,
+      min(m.created_at) as since
+    from unnest(p_moves) as m group by 1, 2, 3
+  ), sums as (
+    select b.id, sum(c.held_nanos) as held_nanos, sum(c.spent_nanos) as spent_nanos, min(c.since) as since
+    from callers c
+    cross join lateral (select q.id from budgets q where q.org_id = p_org_id
+      and q.owner_id in (p_org_id, c.key_id, c.user_id, c.team_id) and q.archived_at is null) as b
+    group by 1
+  ), moved as (
+    update budgets q
+    set held_nanos = q.held_nanos + case when q.starts_at <= s.since then s.held_nanos
+        else (select coalesce(sum(m.held_nanos), 0) from unnest(p_moves) as m
+          where m.created_at >= q.starts_at and q.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id)) end,
+      spent_nanos = q.spent_nanos + case when q.starts_at <= s.since then s.spent_nanos
+        else (select coalesce(sum(m.spent_nanos), 0) from unnest(p_moves) as m
+          where m.created_at >= q.starts_at and q.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id)) end
+    from sums s where q.id = s.id
+    returning q.past_until > s.since as is_past, q.spent_nanos + q.held_nanos >= q.tells_at_nanos as tells
+  )
+  select bool_or(is_past), bool_or(tells) into v_is_past, v_tells from moved;
+  if v_is_past then
+    perform count_in_past(p_org_id, p_moves);
+  end if;
+  if v_tells then
+    perform tell_reached(p_org_id, p_moves);
+  end if;
+end $$;
+
+-- Tells what moves have reached: each threshold with the call that did it.
+create function tell_reached(p_org_id text, p_moves budget_move[])
+returns void language plpgsql as $$
+declare
+  s record;
+  r reservations;
+begin
+  for s in
+    select b as budget, b.spent_nanos::numeric + b.held_nanos as used,
+      (select x.reservation_id from (
+        select m.reservation_id, m.n, sum(m.held_nanos + m.spent_nanos) over (order by m.n desc) - m.held_nanos - m.spent_nanos as later
+        from unnest(p_moves) with ordinality as m (reservation_id, key_id, user_id, team_id, created_at, held_nanos, spent_nanos, n)
+        where b.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id)) as x
+      where b.spent_nanos + b.held_nanos - x.later >= b.tells_at_nanos order by x.n limit 1) as reservation_id
+    from budgets b
+    where b.id in (select q.id from unnest(p_moves) as m cross join lateral budgets_of(p_org_id, m.key_id, m.user_id, m.team_id) as q)
+      and b.spent_nanos + b.held_nanos >= b.tells_at_nanos
+    order by b.id
+  loop
+    select * into r from reservations q where q.id = s.reservation_id;
+    perform tell_threshold(s.budget, reached_pct(s.budget, s.used, (s.budget).limit_nanos::numeric + (s.budget).raised_nanos), s.used,
+      jsonb_build_object('request_id', r.request_id, 'agent_id', r.agent_id) || caller_of_hold(r));
+  end loop;
+end $$;
+
+create function count_holds(p_org_id text, p_holds reservations[])
+returns void language plpgsql as $$
+begin
+  perform count_moves(p_org_id, (select array_agg((h.id, h.key_id, h.user_id, h.team_id, h.created_at, h.held_nanos, 0)::budget_move
+    order by h.n) from (select x.*, row_number() over () as n from unnest(p_holds) as x) as h where h.is_budgeted));
+end $$;
+
+-- What settles late was given back when it expired, and may be counted by a budget that is younger.
+create function count_closings(p_org_id text, p_closing settlement[])
+returns void language plpgsql as $$
+begin
+  perform count_moves(p_org_id, (select array_agg((r.id, r.key_id, r.user_id, r.team_id, r.created_at,
+    case s.status when 'late' then 0 else -r.held_nanos end, s.cost_nanos)::budget_move order by s.n)
+    from unnest(p_closing) as s cross join lateral (select (s.reservation).*) as r
+    where r.is_budgeted or s.status = 'late'));
+end $$;
+
+-- Of a hold that expires, and of a cost that a person adds.
+create function count_change() returns trigger language plpgsql as $$
+declare
+  m budget_move := (new.id, new.key_id, new.user_id, new.team_id, new.created_at,
+    case old.status when 'open' then -old.held_nanos else 0 end,
+    coalesce(new.actual_cost_nanos, 0) - coalesce(old.actual_cost_nanos, 0))::budget_move;
+begin
+  if count_in_budgets(new.org_id, m) then
+    perform tell_reached(new.org_id, array[m]);
+  end if;
+  return null;
+end $$;
+
+create trigger reservations_count_budgets after update of status on reservations
+for each row when (new.status = 'expired' and new.is_budgeted or (old.status in ('settled',
+  'late')))
+execute function count_change();
+
+----------------------------------------------------------------------------------------------------
 -- Cost tickets
 ----------------------------------------------------------------------------------------------------
 
@@ -2724,7 +3257,11 @@ create table cost_tickets (
   -- trace. It stands beside the stored reserve, not in it: a reserve's digest tells repeats apart,
   -- and a repeat may come in another trace.
   trace jsonb,
-  refused_verdicts jsonb not null default '{}'
+  refused_verdicts jsonb not null default '{}',
+  -- balance, or budget if a budget has no room, whether or not money is missing too.
+  cause text not null default 'balance',
+  -- The rule that approved it; decided_by is `rule` then.
+  approval_rule_id text
 );
 create index cost_tickets_due on cost_tickets (expires_at) where status = 'open';
 -- The same caller with the same body finds its open ticket again.
@@ -2732,6 +3269,9 @@ create unique index cost_tickets_open on cost_tickets (org_id, key_id, user_id, 
   session_id, provider, model, request_body_hash) nulls not distinct
 where status = 'open';
 create index cost_tickets_org on cost_tickets (org_id, created_at desc);
+-- Lists of one asker.
+create index cost_tickets_user on cost_tickets (org_id, user_id, created_at desc)
+where user_id is not null;
 
 -- Calls that wait in redeem, oldest first. A row outlives its wait, so that `since` survives a
 -- change of ticket.
@@ -2765,6 +3305,42 @@ create table ticket_bounds (
   constraint ticket_bounds_org_id_key_id_key unique nulls not distinct (org_id, key_id)
 );
 
+-- The ledger's entries of approvals: what tells them from a gift.
+create table approval_entries (
+  transaction_id text primary key,
+  org_id text not null references organizations,
+  cost_ticket_id text not null,
+  -- Id of the person or key, or `rule`.
+  decided_by text not null,
+  approval_rule_id text,
+  created_at timestamptz not null default clock_timestamp()
+);
+create index approval_entries_ticket on approval_entries (cost_ticket_id);
+
+-- What an organization approves without a person: calls that cost no more than this, and no more
+-- than that a day of its calendar.
+create table approval_rules (
+  id text primary key default new_id('rule'),
+  org_id text not null references organizations,
+  name text not null,
+  -- Null: of any team, and of none.
+  team_id text references teams,
+  max_per_call_nanos bigint not null check (max_per_call_nanos > 0),
+  max_per_day_nanos bigint not null check (max_per_day_nanos > 0),
+  -- The wallet that pays what is missing.
+  source text not null check (source in ('team', 'organization')),
+  -- The day that is counted, and what the calls approved in it were to cost at most.
+  day_ends_at timestamptz not null default '-infinity'::timestamptz,
+  approved_nanos bigint not null default 0,
+  approvals integer not null default 0,
+  created_by text,
+  created_at timestamptz not null default clock_timestamp(),
+  updated_at timestamptz not null default clock_timestamp(),
+  archived_at timestamptz,
+  constraint approval_rules_team check (source <> 'team' or team_id is not null)
+) with (fillfactor = 50);
+create index approval_rules_org on approval_rules (org_id) where archived_at is null;
+
 -- A waiter between two calls of one hold keeps its place in the queue for so long, but gets
 -- nothing.
 create function waiter_grace() returns interval language sql immutable as $$ select interval '2 seconds' $$;
@@ -2788,6 +3364,12 @@ end $$;
 -- outside, is told at once. What calls themselves spend raises a wallet, which tells them too.
 create trigger agents_end after update of archived_at on agents
 for each row when (new.archived_at is not null and old.archived_at is null)
+execute function notify_waiters_of_row();
+
+-- A waiting call is told at once if a budget was raised, changed or taken away.
+create trigger budgets_change after insert or update of limit_nanos, budget_window, on_exceed,
+  raised_nanos, archived_at on budgets
+for each row
 execute function notify_waiters_of_row();
 
 create trigger cost_tickets_resolve after update of status on cost_tickets
@@ -2820,35 +3402,6 @@ execute function notify_waiters_of_row();
 create trigger usage_increments_fill after insert on usage_increments
 for each row
 execute function notify_waiters_of_row();
-
--- A ticket as people and gateways see it: what is missing in each wallet that may pay. `p_left`
--- holds balances that a batch has changed but not yet written. The fullest wallet gives the ticket
--- its balance; ties go to the organization.
-create function ticket_answer(t cost_tickets, p_left jsonb)
-returns jsonb language sql stable as $$
-  with cascade as (
-    select w.id, w.owner_type, coalesce((p_left ->> w.id)::bigint, w.balance_nanos) as balance_nanos,
-      array_position(array['user', 'team', 'organization'], w.owner_type) as place
-    from wallets w
-    where w.org_id = t.org_id
-      and (w.owner_type = 'organization' or w.owner_team_id = t.team_id or w.owner_user_id = t.user_id)
-  ), short as (
-    select c.*, case when t.status = 'open' then greatest(t.estimated_cost_nanos::numeric - c.balance_nanos, 0) else 0 end
-      as shortfall_nanos
-    from cascade c
-  ), fullest as (
-    select * from short s order by s.balance_nanos desc, s.place desc limit 1
-  )
-  select jsonb_build_object('id', t.id,
-    'status', case when t.status in ('open', 'approved') and t.expires_at <= clock_timestamp() then 'expired' else t.status end,
-    'provider', t.provider, 'model', t.model, 'estimated_cost_nanos', t.estimated_cost_nanos::text,
-    'balance_nanos', f.balance_nanos::text, 'shortfall_nanos', f.shortfall_nanos::text, 'currency', t.currency,
-    'wallet_owner_type', f.owner_type, 'wallets', (
-      select jsonb_agg(jsonb_build_object('wallet_id', s.id, 'owner_type', s.owner_type, 'balance_nanos',
-        s.balance_nanos::text, 'shortfall_nanos', s.shortfall_nanos::text) order by s.place) from short s),
-    'created_at', iso_time(t.created_at), 'expires_at', iso_time(t.expires_at))
-  from fullest f
-$$;
 
 -- An approved ticket ends with its hold.
 create function expire_with_hold() returns trigger language plpgsql as $$
@@ -3038,21 +3591,6 @@ create type funded_hold as (
   answer lane_answer
 );
 
--- Says why an approval may not fill a wallet with an amount; null if it may.
-create function funding_refusal(w wallets, p_org_id text, p_verdict jsonb, p_amount_nanos numeric,
-  p_short_nanos numeric, p_is_transfer boolean)
-returns text language sql stable as $$
-  select case
-    when w.id is null and p_verdict ->> 'wallet_id' is not null then 'wallet_not_of_ticket'
-    when w.id is null then 'manual_credit_not_allowed'
-    when p_amount_nanos < p_short_nanos then 'amount_below_shortfall'
-    when p_amount_nanos > 9000000000000000000 or w.balance_nanos + w.reserved_nanos + p_amount_nanos > 9000000000000000000
-      then 'amount_too_large'
-    when p_amount_nanos > 0 and p_is_transfer and w.owner_type = 'organization' then 'manual_credit_not_allowed'
-    when p_amount_nanos > 0 and p_is_transfer and p_amount_nanos > (select q.balance_nanos from wallets q
-      where q.org_id = p_org_id and q.owner_type = 'organization') then 'insufficient_balance' end
-$$;
-
 -- A refused reserve finds the caller's open ticket for the same body, or opens one if key and
 -- organization have room for it; else the answer is {exceeded}, and nothing is written but one
 -- event for many refusals.
@@ -3139,85 +3677,6 @@ end $$;
 create trigger team_members_leave after delete on team_members
 for each row
 execute function notify_waiters_of_team();
-
--- Fills a wallet and holds a ticket's cost in it. Invariant: both happen or neither; if a key,
--- budget or cap refuses the hold, the credit has never been.
-create function fund_and_hold(t cost_tickets, w wallets, p_amount_nanos bigint,
-  p_is_transfer boolean, p_note text)
-returns funded_hold language plpgsql as $$
-declare
-  v_entry wallet_transactions;
-  v_answer lane_answer;
-  v_words text := 'approved cost ticket ' || t.id || coalesce(' by ' || acting(), '') || coalesce(': ' || p_note, '');
-begin
-  if p_amount_nanos > 0 and p_is_transfer then
-    select q.* into v_entry from transfer(t.org_id, (select o.id from wallets o where o.org_id = t.org_id
-      and o.owner_type = 'organization'), w.id, p_amount_nanos, v_words) q where q.wallet_id = w.id;
-  elsif p_amount_nanos > 0 then
-    v_entry := credit(t.org_id, w.id, p_amount_nanos, v_words);
-  end if;
-  select (r.answer).* into v_answer from reserve_2(t.org_id, jsonb_build_array(t.reserve - 'secret_id'
-    || jsonb_strip_nulls(jsonb_build_object('request_id', 'ticket:' || t.id || ':' || new_id('hold'),
-      'cost_ticket_id', t.id, 'wallet_id', w.id)))) r;
-  if v_answer.code is not null then
-    raise exception using errcode = 'SV001', message = v_answer.code;
-  end if;
-  return (null, v_entry.id, v_answer)::funded_hold;
-exception when sqlstate 'SV001' then
-  return (sqlerrm, null, null)::funded_hold;
-end $$;
-
-create function wallet_to_fund(t cost_tickets, p_verdict jsonb, p_need_nanos numeric,
-  p_is_transfer boolean)
-returns wallets language sql stable as $$
-  select q from wallets q
-  where q.org_id = t.org_id and q.id = coalesce(p_verdict ->> 'wallet_id', q.id)
-    and (q.owner_type = 'organization' or q.owner_team_id = t.team_id or q.owner_user_id = t.user_id)
-    and (q.owner_type <> 'team' or exists (select 1 from teams o where o.id = q.owner_team_id and o.archived_at is null))
-    and (q.owner_type <> 'user' or exists (select 1 from memberships o where o.org_id = q.org_id and o.user_id = q.owner_user_id
-      and o.archived_at is null))
-    and (p_verdict ->> 'wallet_id' is not null or not p_is_transfer or q.owner_type <> 'organization'
-      or q.balance_nanos >= p_need_nanos)
-  order by q.balance_nanos desc, array_position(array['organization', 'team', 'user'], q.owner_type) limit 1
-$$;
-
--- True if a call that waits for so much can no longer be served, however much money comes: its
--- ticket's key has ended or has spent its budget, its person, team or agent is gone, a cap of its
--- agent or the limits of its session are reached. Each waiting call is looked at in each turn, so
--- what costs more stands last, behind a look whether there is such a bound at all.
-create function waiter_has_ended(t cost_tickets, p_need_nanos bigint)
-returns boolean language sql stable as $$
-  select key_has_ended(t)
-    or (t.key_id is not null and exists (select 1 from tokens k where k.id = t.key_id
-      and k.max_budget_nanos - k.spent_nanos - k.held_nanos < p_need_nanos))
-    or (t.team_id is not null and exists (select 1 from teams q where q.id = t.team_id and q.archived_at is not null))
-    or (t.agent_id is not null and exists (select 1 from agents q where q.id = t.agent_id and q.archived_at is not null))
-    or (t.agent_id is not null and exists (select 1 from usage_constraints c where c.agent_id = t.agent_id
-        and c.archived_at is null and c.enforcement_mode = 'reject')
-      and (judge_caps(jsonb_populate_record(null::reserve_item, t.reserve), p_need_nanos, clock_timestamp(), '{}')).refused_id
-        is not null)
-    or (t.reserve ?| array['session_max_actions', 'session_max_cost_usd']
-      and exists (select 1 from organizations o
-        cross join lateral jsonb_populate_record(null::reserve_item, t.reserve) as i
-        cross join lateral quote_reserve(i, o.default_max_completion_tokens) as q
-        where o.id = t.org_id and session_is_full(t.org_id, i, q.usd_nanos, '{}')))
-$$;
-
--- True where a waiting call may have something to hear: its ticket was decided, it can no longer be
--- served, or money is there.
-create function waiters_may_go(p_org_id text) returns boolean language sql stable as $$
-  select exists (
-    select 1 from ticket_waiters w join cost_tickets t on t.id = w.ticket_id
-    where w.org_id = p_org_id and w.answer is null and w.until > clock_timestamp()
-      and (t.status <> 'open' or t.expires_at <= clock_timestamp() or waiter_has_ended(t, w.need_nanos))
-  ) or exists (
-    select 1 from (
-      select w.user_id, w.team_id, min(w.need_nanos) as need_nanos from ticket_waiters w
-      where w.org_id = p_org_id and w.answer is null and w.until > clock_timestamp() group by 1, 2) as g
-    where exists (select 1 from wallets q where q.org_id = p_org_id and q.balance_nanos >= g.need_nanos
-      and (q.owner_type = 'organization' or q.owner_team_id = g.team_id or q.owner_user_id = g.user_id))
-  )
-$$;
 
 -- Lists the waiting calls to serve now: first those that have come to an end, by no wallet; then
 -- those whose turn it is, with the wallet that they take. Both are in the order of the queue.
@@ -3382,25 +3841,6 @@ begin
   return true;
 end $$;
 
--- Sums up what the oldest waiting calls need of a wallet: all of them, and as many of the first as
--- the given money covers. So few are looked at that a long queue costs a settlement nothing; money
--- is kept for the rest as their turn comes near.
-create function waiting_needs(w wallets, p_nanos numeric)
-returns table(all_nanos numeric, covered_nanos numeric) language sql stable as $$
-  select coalesce(sum(n.need_nanos), 0), coalesce(sum(n.need_nanos) filter (where n.so_far <= p_nanos), 0)
-  from (
-    select q.need_nanos, sum(q.need_nanos) over (order by q.since, q.request_id) as so_far
-    from (
-      select * from ticket_waiters o
-      where o.org_id = w.org_id and o.answer is null and o.until > clock_timestamp() - waiter_grace()
-        and (w.owner_type = 'organization' or o.team_id = w.owner_team_id or o.user_id = w.owner_user_id)
-      order by o.since, o.request_id limit 32
-    ) as q
-    join cost_tickets t on t.id = q.ticket_id and t.status = 'open' and t.expires_at > clock_timestamp()
-      and not waiter_has_ended(t, q.need_nanos)
-  ) as n
-$$;
-
 -- Tells every API that a wallet has more for the calls that wait, and keeps it for them: new money
 -- up to what they need, what holds gave back up to what this wallet can pay with all of its holds.
 create function keep_for_waiters() returns trigger language plpgsql as $$
@@ -3449,56 +3889,6 @@ returns jsonb language sql immutable as $$
   where (v.w).kept_nanos > 0
 $$;
 
--- The queue of an organization's waiting calls, oldest first, with the wallet that each may take. A
--- call that no wallet covers leaves to younger ones what is not kept of the wallets of its own
--- cascade; one that waits between two calls keeps what is its turn's. Ends after `p_turns_max` that
--- may be taken now.
-create function waiter_turns(p_org_id text, p_turns_max integer)
-returns table(request_id text, wallet_id text, is_live boolean) language plpgsql stable as $$
-declare
-  v_turns integer := 0;
-  w record;
-  -- What is left in wallets after the turns so far, without what is kept where a turn found too little.
-  v_left jsonb := '{}';
-  v_wallet_id text;
-  v_nanos numeric;
-begin
-  for w in
-    select q.request_id as name, q.need_nanos, q.until > clock_timestamp() as is_live,
-      array_remove(array[uw.id, tw.id, ow.id], null) as wallet_ids,
-      array_remove(array[uw.balance_nanos, tw.balance_nanos, ow.balance_nanos], null) as balances,
-      array_remove(array[uw.kept_nanos, tw.kept_nanos, ow.kept_nanos], null) as kept
-    from ticket_waiters q
-    join cost_tickets t on t.id = q.ticket_id and t.status = 'open' and t.expires_at > clock_timestamp()
-      and not waiter_has_ended(t, q.need_nanos)
-    left join wallets uw on uw.org_id = p_org_id and uw.owner_type = 'user' and uw.owner_user_id = q.user_id
-    left join wallets tw on tw.org_id = p_org_id and tw.owner_type = 'team' and tw.owner_team_id = q.team_id
-    left join wallets ow on ow.org_id = p_org_id and ow.owner_type = 'organization'
-    where q.org_id = p_org_id and q.answer is null and q.until > clock_timestamp() - waiter_grace()
-    order by q.since, q.request_id
-  loop
-    v_wallet_id := null;
-    for n in 1 .. cardinality(w.wallet_ids) loop
-      v_nanos := coalesce((v_left ->> w.wallet_ids[n])::numeric, w.balances[n]);
-      if v_nanos >= w.need_nanos then
-        v_wallet_id := w.wallet_ids[n];
-        v_left := v_left || jsonb_build_object(v_wallet_id, (v_nanos - w.need_nanos)::text);
-        exit;
-      end if;
-    end loop;
-    if v_wallet_id is null then
-      v_left := v_left || (select jsonb_object_agg(u.id, least((v_left ->> u.id)::numeric, u.balance_nanos - u.kept_nanos)::text)
-        from unnest(w.wallet_ids, w.balances, w.kept) as u (id, balance_nanos, kept_nanos));
-    end if;
-    request_id := w.name;
-    wallet_id := v_wallet_id;
-    is_live := w.is_live;
-    return next;
-    v_turns := v_turns + (is_live and wallet_id is not null)::integer;
-    exit when v_turns >= p_turns_max;
-  end loop;
-end $$;
-
 create function keep_waiter_trace() returns trigger language plpgsql as $$
 begin
   new.trace := trace_of(new.request_id);
@@ -3521,96 +3911,6 @@ end $$;
 create trigger keep_ticket_trace before insert on cost_tickets
 for each row
 execute function keep_ticket_trace();
-
--- Closes a ticket: row, event, and a signal where its workflow may be waiting; a start that is
--- still unsent is dropped instead. A verdict or a deadline that the workflow itself records needs
--- no signal. The event names the call that redeemed the ticket, else the one that opened it.
-create function resolve_ticket(p_ticket_id text, p_status text, p_is_told boolean)
-returns void language plpgsql as $$
-declare
-  t cost_tickets;
-  v_was text := (select q.status from cost_tickets q where q.id = p_ticket_id);
-begin
-  update cost_tickets q set status = p_status, resolved_at = clock_timestamp() where q.id = p_ticket_id returning * into t;
-  perform append_event(t.org_id, 'cost_ticket.resolved', jsonb_strip_nulls(jsonb_build_object('cost_ticket_id', t.id,
-      'status', t.status, 'agent_id', t.agent_id, 'provider', t.provider, 'model', t.model, 'decided_by', t.decided_by,
-      'note', t.note, 'credited_nanos', t.credited_nanos::text, 'currency', t.currency, 'reservation_id', t.reservation_id,
-      'request_id', t.request_id))
-    || caller(coalesce(trace_of(t.request_id), (select w.trace from ticket_waiters w
-      where w.org_id = t.org_id and w.request_id = t.request_id), t.trace), t.user_id, t.key_id, t.team_id));
-  if v_was = 'open' and not p_is_told then
-    delete from outbox o where o.workflow_id = t.id and o.signal is null and o.attempts = 0;
-    if not found then
-      perform send_to_workflow(t.org_id, 'costTicket', t.id, 'resolved', jsonb_build_object('ticket_id', t.id));
-    end if;
-  end if;
-end $$;
-
--- A redeemed hold that is canceled unused gives its ticket back: the call found no slot, or its
--- client has gone.
-create function reopen_ticket() returns trigger language plpgsql as $$
-declare
-  t cost_tickets;
-begin
-  select * into t from cost_tickets q where q.id = new.cost_ticket_id and q.status = 'redeemed'
-    and q.expires_at > clock_timestamp();
-  if t.id is null or exists (select 1 from cost_tickets q where q.status = 'open'
-      and (q.org_id, q.provider, q.model, q.request_body_hash) = (t.org_id, t.provider, t.model, t.request_body_hash)
-      and (q.key_id, q.user_id, q.team_id, q.agent_id, q.session_id)
-        is not distinct from (t.key_id, t.user_id, t.team_id, t.agent_id, t.session_id)) then
-    return null;
-  end if;
-  update cost_tickets q set status = 'open', reservation_id = null, request_id = null, resolved_at = null, decided_by = null,
-    decided_at = null, note = null, credited_nanos = null, transaction_id = null
-  where q.id = t.id returning * into t;
-  perform append_event(t.org_id, 'cost_ticket.created', ticket_answer(t, '{}') || jsonb_build_object('cost_ticket_id', t.id,
-    'request_id', new.request_id, 'agent_id', t.agent_id, 'reopened', true) || caller_of_hold(new));
-  perform send_to_workflow(t.org_id, 'costTicket', t.id, null, jsonb_build_object('ticket_id', t.id));
-  return null;
-end $$;
-
-create trigger reservations_reopen after update of status on reservations
-for each row when (new.cost_ticket_id is not null and old.status = 'open' and new.status =
-  'released' and new.outcome = 'canceled')
-execute function reopen_ticket();
-
--- Opens a ticket for a refused reserve, or finds the caller's open one for the same body; however
--- many are open.
-create function ticket_for(p_org organizations, i reserve_item, p_held_nanos bigint, p_left jsonb)
-returns jsonb language plpgsql as $$
-declare
-  v_now timestamptz := clock_timestamp();
-  v_id text := new_id('ticket');
-  t cost_tickets;
-  v_answer jsonb;
-  -- The same bytes on another route are another request, with another cost.
-  v_request text := concat_ws('#', i.request_body_hash, i.family);
-begin
-  perform ensure_wallet(p_org.id, 'user', i.user_id) where i.user_id is not null;
-  perform ensure_wallet(p_org.id, 'team', i.team_id) where i.team_id is not null;
-  for t in
-    select * from cost_tickets q
-    where q.org_id = p_org.id and q.request_body_hash = v_request and q.status = 'open' and q.expires_at <= v_now
-  loop
-    perform resolve_ticket(t.id, 'expired', false);
-  end loop;
-  insert into cost_tickets (id, org_id, key_id, user_id, team_id, agent_id, session_id, provider, model, request_body_hash,
-    estimated_cost_nanos, currency, reserve, created_at, expires_at)
-  values (v_id, p_org.id, i.key_id, i.user_id, i.team_id, i.agent_id, i.session_id, i.provider, i.model,
-    v_request, p_held_nanos, p_org.currency, jsonb_strip_nulls(to_jsonb(i)), v_now,
-    v_now + p_org.ticket_ttl_seconds * interval '1 second')
-  on conflict (org_id, key_id, user_id, team_id, agent_id, session_id, provider, model, request_body_hash)
-    where status = 'open'
-  do update set estimated_cost_nanos = excluded.estimated_cost_nanos, reserve = excluded.reserve
-  returning * into t;
-  v_answer := ticket_answer(t, p_left);
-  if t.id = v_id then
-    perform append_event(p_org.id, 'cost_ticket.created', v_answer || jsonb_build_object('cost_ticket_id', v_id,
-      'request_id', i.request_id, 'agent_id', i.agent_id) || caller(t.trace, t.user_id, t.key_id, t.team_id));
-    perform send_to_workflow(p_org.id, 'costTicket', v_id, null, jsonb_build_object('ticket_id', v_id));
-  end if;
-  return v_answer;
-end $$;
 
 -- One ticket pays for one call: the others that waited on it wait on a new one, which people see,
 -- and keep their places. The oldest of them is the call that the new one is asked for.
@@ -3664,24 +3964,6 @@ returns jsonb language sql stable as $$
   where b.open >= open_tickets_max(b.param) order by b.param limit 1
 $$;
 
--- Says in one event for all refusals of ten minutes that a key or an organization has as many
--- tickets open as it may have.
-create function tell_bound(p_org_id text, i reserve_item, p_bound jsonb)
-returns void language plpgsql as $$
-declare
-  v_key_id text := case p_bound ->> 'param' when 'key_id' then i.key_id end;
-  v_now timestamptz := clock_timestamp();
-begin
-  delete from ticket_bounds b where b.org_id = p_org_id and b.told_at <= v_now - interval '10 minutes';
-  insert into ticket_bounds (org_id, key_id, told_at) values (p_org_id, v_key_id, v_now) on conflict (org_id, key_id) do nothing;
-  if found then
-    perform append_event(p_org_id, 'cost_ticket.exceeded', jsonb_build_object('key_id', v_key_id,
-        'open_tickets', p_bound -> 'open', 'resets_at', iso_time((p_bound ->> 'resets_at')::timestamptz),
-        'request_id', i.request_id, 'agent_id', i.agent_id)
-      || caller(trace_of(i.request_id), i.user_id, i.key_id, i.team_id));
-  end if;
-end $$;
-
 -- Notes that a verdict was refused.
 create function note_refused_verdict(p_ticket_id text, p_verdict jsonb, p_code text)
 returns void language sql as $$
@@ -3707,57 +3989,6 @@ returns text language sql stable as $$
     when clock_timestamp() > (p_verdict ->> 'valid_until')::timestamptz then 'verdict_too_late' end
 $$;
 
--- Records a person's yes: credits what is missing and holds it, in one step. The row that it
--- answers has a `code` if it is refused. `valid_until` keeps a verdict that arrives late, after its
--- sender was told to look again, from changing anything.
-create function approve_ticket(p_org_id text, p_ticket_id text, p_verdict jsonb)
-returns table(code text, message text, ticket_id text) language plpgsql
-set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
-declare
-  v_org organizations;
-  t cost_tickets;
-  w wallets;
-  h funded_hold;
-  v_need numeric;
-  v_short numeric;
-  v_amount numeric;
-  v_is_transfer boolean;
-begin
-  v_org := lock_organization(p_org_id);
-  ticket_id := p_ticket_id;
-  select * into t from cost_tickets q where q.id = p_ticket_id and q.org_id = p_org_id;
-  code := verdict_refusal(t, p_verdict, 'approved');
-  if code is null then
-    v_need := need_today(v_org, jsonb_populate_record(null::reserve_item, t.reserve - 'secret_id'));
-    v_is_transfer := v_org.manual_credit = 'platform_only' and not (p_verdict ->> 'is_platform')::boolean;
-    w := wallet_to_fund(t, p_verdict, v_need, v_is_transfer);
-    v_short := greatest(coalesce(v_need, 0) - w.balance_nanos, 0);
-    v_amount := coalesce((p_verdict ->> 'amount_nanos')::numeric, v_short);
-    code := funding_refusal(w, p_org_id, p_verdict, v_amount, v_short, v_is_transfer);
-  end if;
-  if code is null then
-    h := fund_and_hold(t, w, v_amount::bigint, v_is_transfer, p_verdict ->> 'note');
-    code := h.code;
-  end if;
-  if code is not null then
-    perform note_refused_verdict(t.id, p_verdict, code);
-    return next;
-    return;
-  end if;
-
-  -- The hold is kept for its call until the ticket's own deadline, a day at most.
-  update reservations r set expires_at = greatest(r.expires_at, least(t.expires_at, clock_timestamp() + interval '24 hours'))
-  where r.id = (h.answer).reservation_id
-  returning r.expires_at into t.expires_at;
-  update cost_tickets q set decided_by = p_verdict ->> 'by', decided_at = clock_timestamp(), note = p_verdict ->> 'note',
-    credited_nanos = v_amount, transaction_id = h.transaction_id, reservation_id = (h.answer).reservation_id,
-    estimated_cost_nanos = (h.answer).reserved_amount_nanos, expires_at = t.expires_at,
-    verdict_ids = array_append(q.verdict_ids, p_verdict ->> 'id')
-  where q.id = t.id;
-  perform resolve_ticket(t.id, 'approved', p_verdict ->> 'by_terminal' is null);
-  return next;
-end $$;
-
 -- Records a person's no.
 create function deny_ticket(p_org_id text, p_ticket_id text, p_verdict jsonb)
 returns table(code text, message text, ticket_id text) language plpgsql as $$
@@ -3776,6 +4007,525 @@ begin
     perform note_refused_verdict(t.id, p_verdict, code);
   end if;
   return next;
+end $$;
+
+-- What a ticket says of budgets: nothing if it is about money alone. `budget` is the one whose
+-- window ends last. Once each has room, it asks for none.
+create function ticket_budgets(t cost_tickets, p_left jsonb)
+returns jsonb language plpgsql stable as $$
+declare
+  v_short jsonb;
+begin
+  if t.cause <> 'budget' then
+    return '{}';
+  end if;
+  if t.status = 'open' then
+    select jsonb_agg(shown_budget(s.id, s.owner_type, s.owner_id, s.budget_window, s.limit_nanos, s.used_nanos, s.missing_nanos,
+      s.resets_at) order by s.resets_at desc nulls first, s.id) into v_short
+    from short_budgets(t.org_id, t.key_id, t.user_id, t.team_id, t.estimated_cost_nanos, clock_timestamp(), p_left) as s;
+  end if;
+  return jsonb_build_object('cause', 'budget', 'budget', v_short -> 0, 'budgets', coalesce(v_short, '[]'));
+end $$;
+
+-- A ticket as people and gateways see it: what is missing in each wallet that may pay. `p_left`
+-- holds balances that a batch has changed but not yet written. The fullest wallet gives the ticket
+-- its balance; ties go to the organization.
+create function ticket_answer(t cost_tickets, p_left jsonb)
+returns jsonb language sql stable as $$
+  with cascade as (
+    select w.id, w.owner_type, coalesce((p_left ->> w.id)::bigint, w.balance_nanos) as balance_nanos,
+      array_position(array['user', 'team', 'organization'], w.owner_type) as place
+    from wallets w
+    where w.org_id = t.org_id
+      and (w.owner_type = 'organization' or w.owner_team_id = t.team_id or w.owner_user_id = t.user_id)
+  ), short as (
+    select c.*, case when t.status = 'open' then greatest(t.estimated_cost_nanos::numeric - c.balance_nanos, 0) else 0 end
+      as shortfall_nanos
+    from cascade c
+  ), fullest as (
+    select * from short s order by s.balance_nanos desc, s.place desc limit 1
+  )
+  select jsonb_build_object('id', t.id,
+    'status', case when t.status in ('open', 'approved') and t.expires_at <= clock_timestamp() then 'expired' else t.status end,
+    'provider', t.provider, 'model', t.model, 'estimated_cost_nanos', t.estimated_cost_nanos::text,
+    'balance_nanos', f.balance_nanos::text, 'shortfall_nanos', f.shortfall_nanos::text, 'currency', t.currency,
+    'wallet_owner_type', f.owner_type, 'wallets', (
+      select jsonb_agg(jsonb_build_object('wallet_id', s.id, 'owner_type', s.owner_type, 'balance_nanos',
+        s.balance_nanos::text, 'shortfall_nanos', s.shortfall_nanos::text) order by s.place) from short s),
+    'created_at', iso_time(t.created_at), 'expires_at', iso_time(t.expires_at)) || ticket_budgets(t, p_left)
+  from fullest f
+$$;
+
+-- Who asks, as each event of a ticket names them.
+create function ticket_caller(t cost_tickets) returns jsonb language sql immutable as $$
+  select jsonb_build_object('user_id', t.user_id, 'team_id', t.team_id, 'key_id', t.key_id, 'agent_id', t.agent_id)
+$$;
+
+-- Opens a ticket for a refused reserve, or finds the caller's open one for the same body; however
+-- many are open.
+create function ticket_for(p_org organizations, i reserve_item, p_held_nanos bigint, p_left jsonb)
+returns jsonb language plpgsql as $$
+declare
+  v_now timestamptz := clock_timestamp();
+  v_id text := new_id('ticket');
+  t cost_tickets;
+  v_answer jsonb;
+  v_cause text := case when exists (select 1 from short_budgets(p_org.id, i.key_id, i.user_id, i.team_id, p_held_nanos,
+    v_now, p_left)) then 'budget' else 'balance' end;
+  -- The same bytes on another route are another request, with another cost.
+  v_request text := concat_ws('#', i.request_body_hash, i.family);
+begin
+  perform ensure_wallet(p_org.id, 'user', i.user_id) where i.user_id is not null;
+  perform ensure_wallet(p_org.id, 'team', i.team_id) where i.team_id is not null;
+  for t in
+    select * from cost_tickets q
+    where q.org_id = p_org.id and q.request_body_hash = v_request and q.status = 'open' and q.expires_at <= v_now
+  loop
+    perform resolve_ticket(t.id, 'expired', false);
+  end loop;
+  insert into cost_tickets (id, org_id, key_id, user_id, team_id, agent_id, session_id, provider, model, request_body_hash,
+    estimated_cost_nanos, currency, reserve, created_at, expires_at, cause)
+  values (v_id, p_org.id, i.key_id, i.user_id, i.team_id, i.agent_id, i.session_id, i.provider, i.model,
+    v_request, p_held_nanos, p_org.currency, jsonb_strip_nulls(to_jsonb(i)), v_now,
+    v_now + p_org.ticket_ttl_seconds * interval '1 second', v_cause)
+  on conflict (org_id, key_id, user_id, team_id, agent_id, session_id, provider, model, request_body_hash)
+    where status = 'open'
+  do update set estimated_cost_nanos = excluded.estimated_cost_nanos, reserve = excluded.reserve,
+    cause = excluded.cause
+  returning * into t;
+  v_answer := ticket_answer(t, p_left);
+  if t.id = v_id then
+    perform append_event(p_org.id, 'cost_ticket.created', v_answer || jsonb_build_object('cost_ticket_id', v_id,
+      'request_id', i.request_id) || ticket_caller(t) || caller(t.trace, t.user_id, t.key_id, t.team_id));
+    perform send_to_workflow(p_org.id, 'costTicket', v_id, null, jsonb_build_object('ticket_id', v_id));
+  end if;
+  return v_answer;
+end $$;
+
+-- Closes a ticket: row, event, and a signal where its workflow may be waiting; a start that is
+-- still unsent is dropped instead. A verdict or a deadline that the workflow itself records needs
+-- no signal. The event names the call that redeemed the ticket, else the one that opened it.
+create function resolve_ticket(p_ticket_id text, p_status text, p_is_told boolean)
+returns void language plpgsql as $$
+declare
+  t cost_tickets;
+  v_was text := (select q.status from cost_tickets q where q.id = p_ticket_id);
+begin
+  update cost_tickets q set status = p_status, resolved_at = clock_timestamp() where q.id = p_ticket_id returning * into t;
+  perform append_event(t.org_id, 'cost_ticket.resolved', jsonb_strip_nulls(jsonb_build_object('cost_ticket_id', t.id,
+      'status', t.status, 'provider', t.provider, 'model', t.model, 'decided_by', t.decided_by,
+      'note', t.note, 'credited_nanos', t.credited_nanos::text, 'currency', t.currency, 'reservation_id', t.reservation_id,
+      'request_id', t.request_id, 'approval_rule_id', t.approval_rule_id)) || ticket_caller(t)
+    || caller(coalesce(trace_of(t.request_id), (select w.trace from ticket_waiters w
+      where w.org_id = t.org_id and w.request_id = t.request_id), t.trace), t.user_id, t.key_id, t.team_id));
+  if v_was = 'open' and not p_is_told then
+    delete from outbox o where o.workflow_id = t.id and o.signal is null and o.attempts = 0;
+    if not found then
+      perform send_to_workflow(t.org_id, 'costTicket', t.id, 'resolved', jsonb_build_object('ticket_id', t.id));
+    end if;
+  end if;
+end $$;
+
+-- A redeemed hold that is canceled unused gives its ticket back: the call found no slot, or its
+-- client has gone.
+create function reopen_ticket() returns trigger language plpgsql as $$
+declare
+  t cost_tickets;
+begin
+  select * into t from cost_tickets q where q.id = new.cost_ticket_id and q.status = 'redeemed'
+    and q.expires_at > clock_timestamp();
+  if t.id is null or exists (select 1 from cost_tickets q where q.status = 'open'
+      and (q.org_id, q.provider, q.model, q.request_body_hash) = (t.org_id, t.provider, t.model, t.request_body_hash)
+      and (q.key_id, q.user_id, q.team_id, q.agent_id, q.session_id)
+        is not distinct from (t.key_id, t.user_id, t.team_id, t.agent_id, t.session_id)) then
+    return null;
+  end if;
+  update cost_tickets q set status = 'open', reservation_id = null, request_id = null, resolved_at = null, decided_by = null,
+    decided_at = null, note = null, credited_nanos = null, transaction_id = null, approval_rule_id = null
+  where q.id = t.id returning * into t;
+  perform append_event(t.org_id, 'cost_ticket.created', ticket_answer(t, '{}') || jsonb_build_object('cost_ticket_id', t.id,
+    'request_id', new.request_id, 'reopened', true) || ticket_caller(t) || caller_of_hold(new));
+  perform send_to_workflow(t.org_id, 'costTicket', t.id, null, jsonb_build_object('ticket_id', t.id));
+  return null;
+end $$;
+
+create trigger reservations_reopen after update of status on reservations
+for each row when (new.cost_ticket_id is not null and old.status = 'open' and new.status =
+  'released' and new.outcome = 'canceled')
+execute function reopen_ticket();
+
+-- Says in one event for all refusals of ten minutes that a key or an organization has as many
+-- tickets open as it may have.
+create function tell_bound(p_org_id text, i reserve_item, p_bound jsonb)
+returns void language plpgsql as $$
+declare
+  v_key_id text := case p_bound ->> 'param' when 'key_id' then i.key_id end;
+  v_now timestamptz := clock_timestamp();
+begin
+  delete from ticket_bounds b where b.org_id = p_org_id and b.told_at <= v_now - interval '10 minutes';
+  insert into ticket_bounds (org_id, key_id, told_at) values (p_org_id, v_key_id, v_now) on conflict (org_id, key_id) do nothing;
+  if found then
+    perform append_event(p_org_id, 'cost_ticket.exceeded', jsonb_build_object('key_id', v_key_id, 'user_id', i.user_id,
+        'team_id', i.team_id,
+        'open_tickets', p_bound -> 'open', 'resets_at', iso_time((p_bound ->> 'resets_at')::timestamptz),
+        'request_id', i.request_id, 'agent_id', i.agent_id)
+      || caller(trace_of(i.request_id), i.user_id, i.key_id, i.team_id));
+  end if;
+end $$;
+
+-- True if a call that waits for so much can no longer be served, however much money comes: its
+-- ticket's key has ended or has spent its budget, its person, team or agent is gone, a cap of its
+-- agent or the limits of its session are reached. Each waiting call is looked at in each turn, so
+-- what costs more stands last, behind a look whether there is such a bound at all.
+create function waiter_has_ended(t cost_tickets, p_need_nanos bigint)
+returns boolean language sql stable as $$
+  select key_has_ended(t)
+    or (t.key_id is not null and exists (select 1 from tokens k where k.id = t.key_id
+      and k.max_budget_nanos - k.spent_nanos - k.held_nanos < p_need_nanos))
+    or exists (select 1 from budgets_of(t.org_id, t.key_id, t.user_id, t.team_id) as b where b.on_exceed = 'refuse'
+      and budget_used(b, clock_timestamp()) + p_need_nanos > budget_cap(b, clock_timestamp()))
+    or (t.team_id is not null and exists (select 1 from teams q where q.id = t.team_id and q.archived_at is not null))
+    or (t.agent_id is not null and exists (select 1 from agents q where q.id = t.agent_id and q.archived_at is not null))
+    or (t.agent_id is not null and exists (select 1 from usage_constraints c where c.agent_id = t.agent_id
+        and c.archived_at is null and c.enforcement_mode = 'reject')
+      and (judge_caps(jsonb_populate_record(null::reserve_item, t.reserve), p_need_nanos, clock_timestamp(), '{}')).refused_id
+        is not null)
+    or (t.reserve ?| array['session_max_actions', 'session_max_cost_usd']
+      and exists (select 1 from organizations o
+        cross join lateral jsonb_populate_record(null::reserve_item, t.reserve) as i
+        cross join lateral quote_reserve(i, o.default_max_completion_tokens) as q
+        where o.id = t.org_id and session_is_full(t.org_id, i, q.usd_nanos, '{}')))
+$$;
+
+-- True if a budget has no room for a waiting call, which money does not help: it waits for a
+-- verdict, a larger budget or the next window, and stops nobody.
+create function waiter_is_barred(t cost_tickets, p_need_nanos bigint)
+returns boolean language sql stable as $$
+  select exists (select 1 from budgets_of(t.org_id, t.key_id, t.user_id, t.team_id) as b where b.on_exceed = 'ticket'
+    and budget_used(b, clock_timestamp()) + p_need_nanos > budget_cap(b, clock_timestamp()))
+$$;
+
+-- True where a waiting call may have something to hear: its ticket was decided, it can no longer be
+-- served, or money is there.
+create function waiters_may_go(p_org_id text) returns boolean language sql stable as $$
+  select exists (
+    select 1 from ticket_waiters w join cost_tickets t on t.id = w.ticket_id
+    where w.org_id = p_org_id and w.answer is null and w.until > clock_timestamp()
+      and (t.status <> 'open' or t.expires_at <= clock_timestamp() or waiter_has_ended(t, w.need_nanos))
+  ) or exists (
+    select 1 from (
+      select w.user_id, w.team_id, min(w.need_nanos) as need_nanos from ticket_waiters w
+      join cost_tickets t on t.id = w.ticket_id
+      where w.org_id = p_org_id and w.answer is null and w.until > clock_timestamp() and not waiter_is_barred(t, w.need_nanos)
+      group by 1, 2) as g
+    where exists (select 1 from wallets q where q.org_id = p_org_id and q.balance_nanos >= g.need_nanos
+      and (q.owner_type = 'organization' or q.owner_team_id = g.team_id or q.owner_user_id = g.user_id))
+  )
+$$;
+
+-- Sums up what the oldest waiting calls need of a wallet: all of them, and as many of the first as
+-- the given money covers. So few are looked at that a long queue costs a settlement nothing; money
+-- is kept for the rest as their turn comes near.
+create function waiting_needs(w wallets, p_nanos numeric)
+returns table(all_nanos numeric, covered_nanos numeric) language sql stable as $$
+  select coalesce(sum(n.need_nanos), 0), coalesce(sum(n.need_nanos) filter (where n.so_far <= p_nanos), 0)
+  from (
+    select q.need_nanos, sum(q.need_nanos) over (order by q.since, q.request_id) as so_far
+    from (
+      select * from ticket_waiters o
+      where o.org_id = w.org_id and o.answer is null and o.until > clock_timestamp() - waiter_grace()
+        and (w.owner_type = 'organization' or o.team_id = w.owner_team_id or o.user_id = w.owner_user_id)
+      order by o.since, o.request_id limit 32
+    ) as q
+    join cost_tickets t on t.id = q.ticket_id and t.status = 'open' and t.expires_at > clock_timestamp()
+      and not waiter_has_ended(t, q.need_nanos) and not waiter_is_barred(t, q.need_nanos)
+  ) as n
+$$;
+
+-- The queue of an organization's waiting calls, oldest first, with the wallet that each may take. A
+-- call that no wallet covers leaves to younger ones what is not kept of the wallets of its own
+-- cascade; one that waits between two calls keeps what is its turn's. Ends after `p_turns_max` that
+-- may be taken now.
+create function waiter_turns(p_org_id text, p_turns_max integer)
+returns table(request_id text, wallet_id text, is_live boolean) language plpgsql stable as $$
+declare
+  v_turns integer := 0;
+  w record;
+  -- What is left in wallets after the turns so far, without what is kept where a turn found too little.
+  v_left jsonb := '{}';
+  v_wallet_id text;
+  v_nanos numeric;
+begin
+  for w in
+    select q.request_id as name, q.need_nanos, q.until > clock_timestamp() as is_live,
+      array_remove(array[uw.id, tw.id, ow.id], null) as wallet_ids,
+      array_remove(array[uw.balance_nanos, tw.balance_nanos, ow.balance_nanos], null) as balances,
+      array_remove(array[uw.kept_nanos, tw.kept_nanos, ow.kept_nanos], null) as kept
+    from ticket_waiters q
+    join cost_tickets t on t.id = q.ticket_id and t.status = 'open' and t.expires_at > clock_timestamp()
+      and not waiter_has_ended(t, q.need_nanos) and not waiter_is_barred(t, q.need_nanos)
+    left join wallets uw on uw.org_id = p_org_id and uw.owner_type = 'user' and uw.owner_user_id = q.user_id
+    left join wallets tw on tw.org_id = p_org_id and tw.owner_type = 'team' and tw.owner_team_id = q.team_id
+    left join wallets ow on ow.org_id = p_org_id and ow.owner_type = 'organization'
+    where q.org_id = p_org_id and q.answer is null and q.until > clock_timestamp() - waiter_grace()
+    order by q.since, q.request_id
+  loop
+    v_wallet_id := null;
+    for n in 1 .. cardinality(w.wallet_ids) loop
+      v_nanos := coalesce((v_left ->> w.wallet_ids[n])::numeric, w.balances[n]);
+      if v_nanos >= w.need_nanos then
+        v_wallet_id := w.wallet_ids[n];
+        v_left := v_left || jsonb_build_object(v_wallet_id, (v_nanos - w.need_nanos)::text);
+        exit;
+      end if;
+    end loop;
+    if v_wallet_id is null then
+      v_left := v_left || (select jsonb_object_agg(u.id, least((v_left ->> u.id)::numeric, u.balance_nanos - u.kept_nanos)::text)
+        from unnest(w.wallet_ids, w.balances, w.kept) as u (id, balance_nanos, kept_nanos));
+    end if;
+    request_id := w.name;
+    wallet_id := v_wallet_id;
+    is_live := w.is_live;
+    return next;
+    v_turns := v_turns + (is_live and wallet_id is not null)::integer;
+    exit when v_turns >= p_turns_max;
+  end loop;
+end $$;
+
+-- The wallet that an approval moves money from; none if it credits. A team admin's is the team's.
+create function approval_source(t cost_tickets, p_verdict jsonb, p_is_transfer boolean)
+returns wallets language sql stable as $$
+  select q from wallets q
+  where q.org_id = t.org_id and case
+    when p_verdict ->> 'from_wallet_id' is not null then q.id = p_verdict ->> 'from_wallet_id'
+      and (q.owner_type = 'organization' or q.owner_team_id = t.team_id)
+    when p_verdict ->> 'authority' = 'team' or p_verdict ->> 'source' = 'team' then q.owner_team_id = t.team_id
+    else p_is_transfer and q.owner_type = 'organization' end
+  limit 1
+$$;
+
+-- The wallet that pays for the call, of those that may: the named one, else the fullest. An
+-- approval that only raises budgets takes what the call would have taken.
+create function wallet_to_hold(t cost_tickets, p_verdict jsonb, p_need_nanos numeric,
+  p_from_id text)
+returns wallets language sql stable as $$
+  select q from wallets q
+  where q.org_id = t.org_id and q.id = coalesce(p_verdict ->> 'wallet_id', q.id)
+    and (q.owner_type = 'organization' or q.owner_team_id = t.team_id or q.owner_user_id = t.user_id)
+    and (q.owner_type <> 'team' or exists (select 1 from teams o where o.id = q.owner_team_id and o.archived_at is null))
+    and (q.owner_type <> 'user' or exists (select 1 from memberships o where o.org_id = q.org_id and o.user_id = q.owner_user_id
+      and o.archived_at is null))
+    and (p_verdict ->> 'wallet_id' is not null or q.id is distinct from p_from_id or q.balance_nanos >= p_need_nanos)
+  order by case when t.cause = 'budget' and q.balance_nanos >= p_need_nanos
+      then array_position(array['user', 'team', 'organization'], q.owner_type) else 4 end,
+    q.balance_nanos desc, array_position(array['organization', 'team', 'user'], q.owner_type) limit 1
+$$;
+
+-- Says why an approval may not fill a wallet with an amount, from another one if that is named;
+-- null if it may.
+create function filling_refusal(w wallets, p_from wallets, p_verdict jsonb, p_amount_nanos numeric,
+  p_short_nanos numeric)
+returns text language sql stable as $$
+  select case
+    when p_verdict ->> 'from_wallet_id' is not null and p_from.id is null then 'source_not_of_ticket'
+    when w.id is null and p_verdict ->> 'wallet_id' is not null then 'wallet_not_of_ticket'
+    when w.id is null and p_from.owner_type = 'organization' then 'manual_credit_not_allowed'
+    when w.id is null then 'insufficient_balance'
+    when p_amount_nanos < p_short_nanos then 'amount_below_shortfall'
+    when p_amount_nanos > 9000000000000000000 or w.balance_nanos + w.reserved_nanos + p_amount_nanos > 9000000000000000000
+      then 'amount_too_large'
+    when p_amount_nanos > 0 and p_from.id = w.id and w.owner_type = 'organization' then 'manual_credit_not_allowed'
+    when p_amount_nanos > 0 and (p_from.id = w.id or p_amount_nanos > p_from.balance_nanos) then 'insufficient_balance' end
+$$;
+
+-- Says why a team's admin may not give this approval; null for everybody else. They decide on their
+-- team's calls, and raise no budget of the team, of the organization, or of themselves.
+create function authority_refusal(t cost_tickets, p_verdict jsonb, p_need_nanos numeric)
+returns text language plpgsql stable as $$
+begin
+  if p_verdict ->> 'authority' is distinct from 'team' then
+    return null;
+  elsif t.team_id is null or not exists (select 1 from team_members m where m.team_id = t.team_id
+      and m.user_id = p_verdict ->> 'user_id' and m.role = 'admin') then
+    return 'approval_not_allowed';
+  elsif exists (select 1 from short_budgets(t.org_id, t.key_id, t.user_id, t.team_id, p_need_nanos, clock_timestamp(), '{}') as s
+      where s.owner_type in ('team', 'organization') or s.owner_id = p_verdict ->> 'user_id'
+        or (s.owner_type = 'key' and t.user_id = p_verdict ->> 'user_id')) then
+    return 'budget_not_yours';
+  end if;
+  return null;
+end $$;
+
+-- Raises each budget that has no room for a ticket's call by what is missing, once.
+create function raise_budgets(t cost_tickets, p_need_nanos numeric, p_verdict jsonb)
+returns void language plpgsql as $$
+declare
+  s record;
+  b budgets;
+begin
+  for s in
+    select * from short_budgets(t.org_id, t.key_id, t.user_id, t.team_id, p_need_nanos, clock_timestamp(), '{}') q
+    where q.on_exceed = 'ticket' order by q.id
+  loop
+    select * into b from budgets q where q.id = s.id;
+    if b.ends_at <= clock_timestamp() then
+      b := begin_window(b.id, clock_timestamp());
+    end if;
+    update budgets q set raised_nanos = q.raised_nanos + s.missing_nanos where q.id = b.id;
+    insert into budget_raises (org_id, budget_id, window_starts_at, amount_nanos, cost_ticket_id, decided_by)
+    values (t.org_id, b.id, b.starts_at, s.missing_nanos, t.id, p_verdict ->> 'by');
+  end loop;
+end $$;
+
+-- Raises budgets, fills a wallet and holds a ticket's cost in it. Invariant: all of it happens, or
+-- nothing; if a key, budget or cap refuses the hold, the money and the room have never been.
+create function fund_raise_and_hold(t cost_tickets, w wallets, p_from wallets,
+  p_amount_nanos bigint, p_need_nanos numeric, p_verdict jsonb)
+returns funded_hold language plpgsql as $$
+declare
+  v_ids text[] := '{}';
+  v_entry_id text;
+  v_answer lane_answer;
+  v_words text := 'approved cost ticket ' || t.id || coalesce(' by ' || acting(), '') || coalesce(': ' || (p_verdict ->> 'note'), '');
+begin
+  perform raise_budgets(t, p_need_nanos, p_verdict);
+  if p_amount_nanos > 0 and p_from.id is not null then
+    select array_agg(q.id), min(q.id) filter (where q.wallet_id = w.id) into v_ids, v_entry_id
+    from transfer(t.org_id, p_from.id, w.id, p_amount_nanos, v_words) q;
+  elsif p_amount_nanos > 0 then
+    v_entry_id := (credit(t.org_id, w.id, p_amount_nanos, v_words)).id;
+    v_ids := array[v_entry_id];
+  end if;
+  insert into approval_entries (transaction_id, org_id, cost_ticket_id, decided_by, approval_rule_id)
+  select x, t.org_id, t.id, p_verdict ->> 'by', p_verdict ->> 'approval_rule_id' from unnest(v_ids) as x;
+  select (r.answer).* into v_answer from reserve_2(t.org_id, jsonb_build_array(t.reserve - 'secret_id'
+    || jsonb_strip_nulls(jsonb_build_object('request_id', 'ticket:' || t.id || ':' || new_id('hold'),
+      'cost_ticket_id', t.id, 'wallet_id', w.id)))) r;
+  if v_answer.code is not null then
+    raise exception using errcode = 'SV001', message = v_answer.code;
+  end if;
+  return (null, v_entry_id, v_answer)::funded_hold;
+exception when sqlstate 'SV001' then
+  return (sqlerrm, null, null)::funded_hold;
+end $$;
+
+-- Approves an open ticket, whoever does; says why not.
+create function approve_open(v_org organizations, t cost_tickets, p_verdict jsonb)
+returns text language plpgsql as $$
+declare
+  w wallets;
+  v_from wallets;
+  h funded_hold;
+  v_need numeric := need_today(v_org, jsonb_populate_record(null::reserve_item, t.reserve - 'secret_id'));
+  v_short numeric;
+  v_amount numeric;
+  v_code text;
+begin
+  v_code := authority_refusal(t, p_verdict, coalesce(v_need, 0));
+  if v_code is not null then
+    return v_code;
+  end if;
+  v_from := approval_source(t, p_verdict, p_verdict ->> 'source' is not null
+    or (v_org.manual_credit = 'platform_only' and not coalesce((p_verdict ->> 'is_platform')::boolean, false)));
+  w := wallet_to_hold(t, p_verdict, v_need, v_from.id);
+  v_short := greatest(coalesce(v_need, 0) - w.balance_nanos, 0);
+  v_amount := coalesce((p_verdict ->> 'amount_nanos')::numeric, v_short);
+  v_code := filling_refusal(w, v_from, p_verdict, v_amount, v_short);
+  if v_code is not null then
+    return v_code;
+  end if;
+  h := fund_raise_and_hold(t, w, v_from, v_amount::bigint, coalesce(v_need, 0), p_verdict);
+  if h.code is not null then
+    return h.code;
+  end if;
+  -- The hold is kept for its call until the ticket's own deadline, a day at most.
+  update reservations r set expires_at = greatest(r.expires_at, least(t.expires_at, clock_timestamp() + interval '24 hours'))
+  where r.id = (h.answer).reservation_id
+  returning r.expires_at into t.expires_at;
+  update cost_tickets q set decided_by = p_verdict ->> 'by', decided_at = clock_timestamp(), note = p_verdict ->> 'note',
+    credited_nanos = v_amount, transaction_id = h.transaction_id, reservation_id = (h.answer).reservation_id,
+    estimated_cost_nanos = (h.answer).reserved_amount_nanos, expires_at = t.expires_at,
+    approval_rule_id = p_verdict ->> 'approval_rule_id',
+    verdict_ids = array_append(q.verdict_ids, p_verdict ->> 'id')
+  where q.id = t.id;
+  perform resolve_ticket(t.id, 'approved', p_verdict ->> 'by_terminal' is null);
+  return null;
+end $$;
+
+-- Records a person's yes: raises budgets, credits or moves what is missing, and holds it, in one
+-- step. The row that it answers has a `code` if it is refused. `valid_until` keeps a verdict that
+-- arrives late, after its sender was told to look again, from changing anything.
+create function approve_ticket(p_org_id text, p_ticket_id text, p_verdict jsonb)
+returns table(code text, message text, ticket_id text) language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_org organizations;
+  t cost_tickets;
+begin
+  v_org := lock_organization(p_org_id);
+  ticket_id := p_ticket_id;
+  select * into t from cost_tickets q where q.id = p_ticket_id and q.org_id = p_org_id;
+  code := coalesce(verdict_refusal(t, p_verdict, 'approved'), approve_open(v_org, t, p_verdict));
+  if code is not null then
+    perform note_refused_verdict(t.id, p_verdict, code);
+  end if;
+  return next;
+end $$;
+
+-- Approves a ticket by the first rule of its organization that allows it, and says whether one did.
+-- The rule that names the ticket's team goes first.
+create function approve_by_rule(v_org organizations, t cost_tickets)
+returns boolean language plpgsql as $$
+declare
+  x approval_rules;
+  v_actor text := acting();
+  v_code text;
+  v_now timestamptz := clock_timestamp();
+begin
+  for x in
+    select * from approval_rules q
+    where q.org_id = v_org.id and q.archived_at is null and (q.team_id is null or q.team_id = t.team_id)
+    order by q.team_id is null, q.id
+  loop
+    if x.day_ends_at <= v_now then
+      update approval_rules q set approved_nanos = 0, approvals = 0,
+        day_ends_at = (reporting_window('day', v_org.time_zone, v_now)).ends_at
+      where q.id = x.id returning * into x;
+    end if;
+    continue when t.estimated_cost_nanos > x.max_per_call_nanos
+      or x.approved_nanos::numeric + t.estimated_cost_nanos > x.max_per_day_nanos;
+    perform set_config('svc.actor', x.id, true);
+    v_code := approve_open(v_org, t, jsonb_build_object('by', 'rule', 'approval_rule_id', x.id, 'id', new_id('verdict'),
+      'source', x.source, 'note', x.name, 'by_terminal', true));
+    perform set_config('svc.actor', coalesce(v_actor, ''), true);
+    if v_code is null then
+      update approval_rules q set approved_nanos = q.approved_nanos + t.estimated_cost_nanos, approvals = q.approvals + 1
+      where q.id = x.id;
+      return true;
+    end if;
+  end loop;
+  return false;
+end $$;
+
+-- Answers a reserve that has a ticket: with its hold, if a rule approves it, else as it is.
+create function ruled_reserve(v_org organizations, p_row lane_row)
+returns lane_row language plpgsql as $$
+declare
+  t cost_tickets;
+  v_row lane_row;
+begin
+  select * into t from cost_tickets q where q.id = (p_row.answer).cost_ticket ->> 'id' and q.status = 'open';
+  if t.id is null or not approve_by_rule(v_org, t) then
+    return p_row;
+  end if;
+  select * into t from cost_tickets q where q.id = t.id;
+  v_row := claim_approved(t, jsonb_populate_record(null::redeem_item, t.reserve), null);
+  if (v_row.answer).code is not null then
+    return p_row;
+  end if;
+  v_row.answer.op := 'reserve';
+  v_row.answer.n := (p_row.answer).n;
+  return v_row;
 end $$;
 
 ----------------------------------------------------------------------------------------------------
@@ -4895,6 +5645,39 @@ returns table(check_name text, wallet_id text, detail text) language sql stable 
     is distinct from ('charged', t.reservation_id, t.wallet_id, t.amount_nanos)
 $$;
 
+-- The fifth proof: what audit_4() says, and that each budget has counted what was held and spent in
+-- its windows, and was raised by what approvals say.
+create function audit_5()
+returns table(check_name text, wallet_id text, detail text) language sql stable as $$
+  select * from audit_4()
+  union all
+  select 'budget_counts', null, w.budget_id || ' from ' || iso_time(w.starts_at) || ': counted ' || w.held_nanos || ' held, '
+    || w.spent_nanos || ' spent; is ' || n.held || ', ' || n.spent
+  from (
+    select b.id as budget_id, b.org_id, b.owner_id, b.starts_at, null::timestamptz as ends_at, b.held_nanos, b.spent_nanos
+    from budgets b where b.archived_at is null
+    union all
+    select b.id, b.org_id, b.owner_id, p.starts_at, p.ends_at, p.held_nanos, p.spent_nanos
+    from budget_windows p join budgets b on b.id = p.budget_id where b.archived_at is null
+  ) as w
+  cross join lateral (
+    select coalesce(sum(r.held_nanos) filter (where r.status = 'open'), 0) as held, coalesce(sum(r.actual_cost_nanos), 0) as spent
+    from reservations r
+    where r.id >= 'res_' || lpad(to_hex(floor(extract(epoch from w.starts_at - interval '1 minute') * 1000)::bigint), 12, '0')
+      and (w.ends_at is null
+        or r.id < 'res_' || lpad(to_hex(floor(extract(epoch from w.ends_at + interval '1 minute') * 1000)::bigint), 12, '0'))
+      and r.org_id = w.org_id and r.created_at >= w.starts_at and coalesce(r.created_at < w.ends_at, true)
+      and w.owner_id in (r.org_id, r.key_id, r.user_id, r.team_id)
+  ) as n
+  where (w.held_nanos, w.spent_nanos) is distinct from (n.held, n.spent)
+  union all
+  select 'budget_raises', null, b.id || ': raised by ' || b.raised_nanos || ', approvals say ' || n.raised
+  from budgets b
+  cross join lateral (select coalesce(sum(x.amount_nanos), 0) as raised from budget_raises x
+    where x.budget_id = b.id and x.window_starts_at = b.starts_at) as n
+  where b.raised_nanos <> n.raised
+$$;
+
 ----------------------------------------------------------------------------------------------------
 -- Exports
 ----------------------------------------------------------------------------------------------------
@@ -5203,6 +5986,16 @@ create trigger agents_record after insert or delete or update on agents
 for each row
 execute function record_change('agent', 'id');
 
+create trigger approval_rules_record after insert or update of name, team_id, max_per_call_nanos,
+  max_per_day_nanos, source, archived_at on approval_rules
+for each row
+execute function record_change('approval_rule', 'id');
+
+create trigger budgets_record after insert or update of limit_nanos, budget_window, on_exceed,
+  thresholds, archived_at on budgets
+for each row
+execute function record_change('budget', 'id');
+
 create trigger exchange_rates_record after insert or delete or update on exchange_rates
 for each row
 execute function record_change('exchange_rate', 'currency');
@@ -5234,7 +6027,7 @@ execute function record_change('price', 'id');
 
 create trigger organizations_record after insert or update of name, currency, reserve_buffer_pct,
   low_balance_threshold_nanos, reservation_ttl_seconds, ticket_ttl_seconds,
-  default_max_completion_tokens, manual_credit, wallet_user_topup_enabled, archived_at on
+  default_max_completion_tokens, manual_credit, wallet_user_topup_enabled, time_zone, archived_at on
   organizations
 for each row
 execute function record_change('organization', 'id');

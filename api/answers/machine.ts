@@ -3,6 +3,7 @@ import type { Extension, Reservation, Settlement, Warning } from '../../domain/l
 import type { KeyOwner } from '../../domain/people/identity';
 import type { Wire } from '../../runtime/wire';
 import type { Members } from '../http/fields';
+import { budgetWarning, shortBudget } from './budgets';
 import { id, money, time } from './shared';
 
 const proof = z.enum(['header_soft', 'gateway_key', 'signed_assertion']);
@@ -22,15 +23,20 @@ export const reservation = z.strictObject({
     .describe('The completion that the hold pays for; null for holds of an earlier version.'),
   warnings: z
     .array(
-      z.strictObject({
-        id,
-        constraint_type: z.enum(['cost', 'responses']),
-        interval: z.enum(['hour', 'day', 'week', 'month']),
-        max_value: z.number(),
-        resets_at: time,
-      } satisfies Members<Warning>),
+      z.union([
+        budgetWarning,
+        z.strictObject({
+          id,
+          constraint_type: z.enum(['cost', 'responses']),
+          interval: z.enum(['hour', 'day', 'week', 'month']),
+          max_value: z.number(),
+          resets_at: time,
+        } satisfies Members<Warning>),
+      ]),
     )
-    .describe('Usage constraints with mode warn that this hold exceeds.'),
+    .describe(
+      'Usage constraints with mode warn that this hold exceeds, and budgets that have reached a threshold.',
+    ),
   stored_provider: id
     .optional()
     .describe('The provider that keeps the stored things which the request names.'),
@@ -71,7 +77,17 @@ export const costTicket = z.strictObject({
   trace_label: id.nullable().describe("The client's X-Request-Id."),
   request_body_hash: z.string(),
   waiting_calls: z.int().describe('Calls that are held on this ticket now.'),
-  decided_by: id.nullable(),
+  cause: z
+    .literal('budget')
+    .optional()
+    .describe('A budget has no room, whether or not money is missing; absent: only money is.'),
+  budget: shortBudget
+    .nullable()
+    .optional()
+    .describe('The budget that has no room, of several the one whose window ends last.'),
+  budgets: z.array(shortBudget).optional().describe('All that have no room.'),
+  approval_rule_id: id.optional().describe('The rule that approved it.'),
+  decided_by: id.nullable().describe('A person, a key, or `rule`.'),
   decided_at: time.nullable(),
   note: z.string().nullable(),
   credited_amount: money.nullable().describe('What an approval added to the wallet.'),
@@ -79,6 +95,17 @@ export const costTicket = z.strictObject({
   reservation_id: id.nullable(),
   request_id: id.nullable().describe('The call that redeemed it.'),
   resolved_at: time.nullable(),
+});
+
+/** What became of each ticket: as it stands after the verdict, or why the verdict was refused. */
+export const ticketVerdicts = z.strictObject({
+  results: z.array(
+    z.strictObject({
+      ticket_id: id,
+      ticket: costTicket.nullable(),
+      error: z.strictObject({ code: z.string(), message: z.string(), status: z.int() }).nullable(),
+    }),
+  ),
 });
 
 export const settlement = z.strictObject({

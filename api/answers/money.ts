@@ -53,6 +53,14 @@ export const transaction = z.strictObject({
     .describe(
       'Who made it by hand: a person, or a key that stands for nobody. null: a call, a clock or a provider.',
     ),
+  approval: z
+    .strictObject({
+      cost_ticket_id: id,
+      decided_by: id.describe('A person, a key, or `rule`.'),
+      approval_rule_id: id.nullable(),
+    })
+    .optional()
+    .describe('Of an entry that the approval of a cost ticket made; absent of all others.'),
 });
 
 export const credited = z.strictObject({ wallet, transaction });
@@ -72,6 +80,7 @@ export const settings = z.strictObject({
   default_max_completion_tokens: z.int(),
   manual_credit: z.enum(['allowed', 'platform_only']),
   wallet_user_topup_enabled: z.boolean(),
+  time_zone: z.string(),
 });
 
 const price = z.number().nullable();

@@ -81,6 +81,12 @@ const tokenFields = {
   agent_id: id.nullable(),
   max_budget: money.nullable(),
   spent: money,
+  budget_window: z
+    .enum(['hour', 'day', 'week', 'month'])
+    .nullable()
+    .describe('The window of max_budget; null: the key in its life.'),
+  budget_used: money.nullable().describe('What is spent and held in that window.'),
+  budget_resets_at: time.nullable(),
   rpm: z.int().nullable(),
   tpm: z.int().nullable(),
   max_parallel_requests: z.int().nullable(),

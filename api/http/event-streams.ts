@@ -22,6 +22,8 @@ export interface Follower {
   /** What it may see and has asked for. */
   types: ReadonlySet<string>;
   action: string | undefined;
+  /** A person who sees what is their own; undefined sees all of these types. */
+  own: string | undefined;
   /** Everything up to here is read. */
   place: Place;
   /** Shows events. Resolves once it takes more; false if it has gone. */
@@ -159,8 +161,10 @@ async function read(db: Db, feed: Feed, group: Follower[], until: Place): Promis
     if (page.place === until) feed.far.delete(follower);
     else feed.far.add(follower);
     const shown = page.events.filter(
-      ({ type, action }) =>
-        follower.types.has(type) && (follower.action === undefined || follower.action === action),
+      ({ type, action, payload }) =>
+        follower.types.has(type) &&
+        (follower.action === undefined || follower.action === action) &&
+        (follower.own === undefined || follower.own === payload.user_id),
     );
     const taken = shown.length === 0 || follower.show(shown);
     if (taken !== true) waitFor(feed, follower, taken);

@@ -51,6 +51,13 @@ export const values: Record<string, unknown> = {
   max_value: 5,
   interval: 'day',
   enforcement_mode: 'reject',
+  owner_type: 'organization',
+  limit: 100,
+  window: 'month',
+  max_per_call: 0.05,
+  max_per_day: 20,
+  verdict: 'approve',
+  ticket_ids: ['ticket_01a220a951b74a2a9f5d5c6a01dad19d'],
 };
 
 /** By route, for routes whose useful body has more fields. */
@@ -104,6 +111,15 @@ export const bodies: Record<string, object> = {
   },
   'post /v1/tokens/:name/rotate': { overlap_seconds: 3_600 },
   'post /v1/admin/settlement-excess/:id': { action: 'drop', note: 'A fault of the provider' },
+  'post /v1/budgets': {
+    owner_type: 'user',
+    owner_id: user_id,
+    limit: 20,
+    window: 'month',
+    on_exceed: 'ticket',
+  },
+  'put /v1/budgets/:id': { limit: 30 },
+  'put /v1/approval-rules/:id': { max_per_day: 30 },
   'post /v1/cost-tickets/:id/approve': { note: 'Approved for June' },
   'post /v1/cost-tickets/:id/deny': { reason: 'Use a smaller model' },
   'post /v1/payments/create-checkout': {

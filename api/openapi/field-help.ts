@@ -1,3 +1,4 @@
+import { budgetHelp } from './budget-help';
 import * as examples from './examples';
 
 type Schema = Record<string, unknown>;
@@ -72,6 +73,9 @@ const help: Record<string, string> = {
   manual_credit:
     "platform_only: the organization's own credits are transfers from its wallet; only platform admins add money.",
   wallet_user_topup_enabled: 'false: only org:billing may create checkouts.',
+  time_zone:
+    'IANA name of the zone whose calendar windows of budgets follow; a change counts from the next window.',
+  ...budgetHelp,
   balance_after: "The wallet's balance after this entry or call.",
   // Prices.
   provider: "The provider's name in the price list, such as openai.",
@@ -257,6 +261,8 @@ function deeper(value: unknown): unknown {
 
 // The object that `/v1/<noun>/{id}` names.
 const nouns: Record<string, string> = {
+  budgets: 'Id of a budget: GET /v1/budgets.',
+  'approval-rules': 'Id of an approval rule: GET /v1/approval-rules.',
   'export-schedules': 'Id of the schedule: GET /v1/export-schedules.',
   'export-destinations': 'Id of the destination: GET /v1/export-destinations.',
   exports: 'Id of the export: GET /v1/exports.',

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { AppError } from '../../domain/errors';
+import * as budgets from '../../domain/ledger/budgets';
 import * as memberKeys from '../../domain/people/member-keys';
 import * as rights from '../../domain/people/rights';
 import * as tokenChanges from '../../domain/people/token-changes';
@@ -216,12 +217,20 @@ async function change(
   const { expires_at, allowed_models } = asked;
   // Only what is asked for is changed, and only to what a new key could have.
   const bound = memberKeys.within(allowed, { ...asked, max_budget_nanos: max_budget });
-  return tokenChanges.change(db, person.org_id, token, {
+  const made = await tokenChanges.change(db, person.org_id, token, {
     name: new_name,
-    ...(max_budget === undefined ? {} : { max_budget_nanos: bound.max_budget_nanos }),
     ...(allowed_models === undefined ? {} : { allowed_models: bound.allowed_models }),
     ...(expires_at === undefined ? {} : { expires_at: bound.expires_at }),
   });
+  if (max_budget === undefined) return made;
+  const { max_budget_nanos } = bound;
+  const window = token.budget_window;
+  await budgets.setOfKey(
+    db,
+    { org_id: person.org_id, key_id: token.id },
+    { max_budget_nanos, window },
+  );
+  return tokens.find(db, person.org_id, made.name);
 }
 
 /** A member never raises a budget, nor takes it away. */

@@ -21,6 +21,9 @@ export const keyName = name.refine(
 
 export const status = z.enum(['active', 'expired', 'revoked']);
 
+/** The window of max_budget; without it, or `life`, the key in its life. */
+export const budgetWindow = z.enum(['hour', 'day', 'week', 'month', 'life']).nullish();
+
 const limit = z.int().min(1).max(1_000_000_000).nullish();
 /** Limits of a key alone, in place of those that a gateway's configuration has for every key. */
 export const ownLimits = { rpm: limit, tpm: limit, max_parallel_requests: limit };

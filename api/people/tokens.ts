@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { AppError } from '../../domain/errors';
+import * as budgets from '../../domain/ledger/budgets';
 import * as rights from '../../domain/people/rights';
 import { permissions, platformPermissions } from '../../domain/people/roles';
 import { requireTeamRank } from '../../domain/people/team-rights';
@@ -12,7 +13,14 @@ import * as shared from '../answers/shared';
 import { actingOrg, type Principal, permission } from '../http/access';
 import { amount, id, instant, listParts, name, search } from '../http/fields';
 import { type Ctx, route } from '../http/route';
-import { allowedModels, keyName, ownLimits, requireFuture, status } from './token-fields';
+import {
+  allowedModels,
+  budgetWindow,
+  keyName,
+  ownLimits,
+  requireFuture,
+  status,
+} from './token-fields';
 
 const type = z.enum(['access', 'gateway']);
 const newToken = z.strictObject({
@@ -25,6 +33,7 @@ const newToken = z.strictObject({
   team_id: id.nullish(),
   agent_id: id.nullish(),
   max_budget: amount('max_budget').nullish(),
+  budget_window: budgetWindow,
   ...ownLimits,
   expires_at: instant.nullish(),
 });
@@ -47,6 +56,7 @@ const changes = z.strictObject({
   name: keyName.optional(),
   allowed_models: allowedModels,
   max_budget: amount('max_budget').nullish(),
+  budget_window: budgetWindow,
   ...ownLimits,
   expires_at: instant.nullish(),
 });
@@ -145,7 +155,21 @@ async function issue({ db, principal }: Ctx, input: z.infer<typeof newToken>) {
     expires_at: input.expires_at ?? null,
     created_by: principal.id,
   };
-  return tokens.issue(db, token, caller);
+  requireBudget(input.budget_window, token.max_budget_nanos);
+  const made = await tokens.issue(db, token, caller);
+  if (!input.budget_window || org_id === null) return made;
+  const { max_budget_nanos } = token;
+  const window = input.budget_window;
+  await budgets.setOfKey(db, { org_id, key_id: made.id }, { max_budget_nanos, window });
+  return { ...(await tokens.find(db, org_id, made.name)), key: made.key };
+}
+
+/** Refuses (422) a window without a budget. */
+function requireBudget(window: string | null | undefined, max_budget_nanos: bigint | null): void {
+  if (!window || window === 'life' || max_budget_nanos !== null) return;
+  throw new AppError('invalid_field', 'budget_window needs a max_budget.', {
+    param: 'budget_window',
+  });
 }
 
 async function list({ db, principal }: Ctx, input: z.infer<typeof listQuery>) {
@@ -162,7 +186,7 @@ async function find({ db, principal }: Ctx, input: z.infer<typeof byName>) {
 
 async function change(
   { db, principal }: Ctx,
-  { org_id: named_org, named, max_budget, ...wanted }: z.infer<typeof changes>,
+  { org_id: named_org, named, max_budget, budget_window, ...wanted }: z.infer<typeof changes>,
 ) {
   const org_id = await readOrg(db, principal, named_org);
   const caller = await asNow(db, principal, org_id);
@@ -172,11 +196,19 @@ async function change(
       param: 'name',
     });
   await rights.requireChangeable(db, { org_id, caller }, token, 'change it');
-  const param = gatewayFields.find((field) => ({ ...wanted, max_budget })[field] != null);
+  const param = gatewayFields.find(
+    (field) => ({ ...wanted, max_budget, budget_window })[field] != null,
+  );
   if (param && token.token_type === 'access')
     throw new AppError('invalid_field', `${param} is for gateway keys.`, { param });
   requireFuture(wanted.expires_at);
-  return tokenChanges.change(db, org_id, token, { ...wanted, max_budget_nanos: max_budget });
+  const changed = await tokenChanges.change(db, org_id, token, wanted);
+  if (org_id === null || (max_budget === undefined && budget_window === undefined)) return changed;
+  const max_budget_nanos = max_budget === undefined ? token.max_budget_nanos : max_budget;
+  const window = budget_window === undefined ? token.budget_window : budget_window;
+  requireBudget(budget_window, max_budget_nanos);
+  await budgets.setOfKey(db, { org_id, key_id: token.id }, { max_budget_nanos, window });
+  return tokens.find(db, org_id, changed.name);
 }
 
 async function revoke({ db, principal }: Ctx, input: z.infer<typeof byName>) {
@@ -233,6 +265,7 @@ async function tokenOrg(
 const gatewayFields = [
   'allowed_models',
   'max_budget',
+  'budget_window',
   'rpm',
   'tpm',
   'max_parallel_requests',

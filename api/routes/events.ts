@@ -6,7 +6,7 @@ import { isPlatformAdmin } from '../../domain/people/rights';
 import { cannotWorkNow } from '../../domain/sql';
 import { toWire } from '../../runtime/wire';
 import * as answers from '../answers/events';
-import { type Access, actingOrg, anyPermission, type Principal } from '../http/access';
+import { type Access, actingOrg, anyPermission, member, type Principal } from '../http/access';
 import type { Follower } from '../http/event-streams';
 import { id, instant } from '../http/fields';
 import { type Ctx, route } from '../http/route';
@@ -46,10 +46,11 @@ export const eventRoutes = [
   route({
     method: 'get',
     path: '/v1/events/stream',
-    access: seeing,
+    access: member,
     input: followed,
     handler: follow,
-    summary: 'What happens, as server-sent events; Last-Event-ID resumes where a reader was.',
+    summary:
+      'What happens, as server-sent events; Last-Event-ID resumes where a reader was. A member without a permission follows their own tickets and payments.',
   }),
   route({
     method: 'get',
@@ -69,6 +70,23 @@ async function filterOf(
   const is_platform = org_id === events.PLATFORM_STREAM && isPlatformAdmin(principal);
   const acting = is_platform ? org_id : await actingOrg(db, principal, org_id);
   return { org_id: acting, visible: visibleTo(principal), ...asked };
+}
+
+/** A stream's filter: a person without a permission follows what is their own. */
+async function followedBy(
+  ctx: Pick<Ctx, 'db' | 'principal'>,
+  asked: z.infer<typeof followed>,
+): Promise<events.Filter & { own: string | undefined }> {
+  const filter = await filterOf(ctx, asked);
+  const { scopes, user_id } = ctx.principal;
+  const may_see = ['events:read', 'org:billing', 'platform:admin'] as const;
+  if (may_see.some((scope) => scopes.includes(scope))) return { ...filter, own: undefined };
+  if (user_id === null)
+    throw new AppError(
+      'permission_denied',
+      'This needs one of the permissions events:read, org:billing, or a key that stands for a person.',
+    );
+  return { ...filter, visible: events.memberTypes, own: user_id };
 }
 
 function visibleTo(principal: Principal): readonly string[] {
@@ -105,7 +123,7 @@ const IDLE_MS = 60_000;
  */
 async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> {
   const { db, http, principal } = ctx;
-  const filter = await filterOf(ctx, asked);
+  const filter = await followedBy(ctx, asked);
   const last_seen = http.get('last-event-id');
   const resumed = last_seen === '' ? undefined : await placeOf(db, last_seen, filter.org_id);
   if (last_seen !== '' && resumed === undefined)
@@ -126,10 +144,10 @@ async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> 
   res.write(`retry: ${RECONNECT_MS}\n\n`);
   // A follower that disconnects is no error of ours.
   res.on('error', () => undefined);
-  const { org_id, action } = filter;
+  const { org_id, action, own } = filter;
   const types = typesOf(filter);
   const show = (page: readonly events.Event[]) => showOn(res, page);
-  const follower: Follower = { org_id, types, action, place, show, end };
+  const follower: Follower = { org_id, types, action, own, place, show, end };
   const leave = ctx.event_streams.follow(follower);
   let timer = beatLater();
 
@@ -167,8 +185,9 @@ function typesOf({ visible, type }: events.Filter): ReadonlySet<string> {
 async function beat(ctx: Ctx, follower: Follower, asked: z.infer<typeof followed>): Promise<void> {
   try {
     const principal = await ctx.principalNow();
-    const filter = await filterOf({ db: ctx.db, principal }, asked);
+    const filter = await followedBy({ db: ctx.db, principal }, asked);
     follower.types = typesOf(filter);
+    follower.own = filter.own;
     if (filter.org_id !== follower.org_id) follower.end();
     else ctx.http.res.write(': still here\n\n');
   } catch (error) {

@@ -1,61 +1,93 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
+import { AppError, isAppError } from '../../domain/errors';
 import * as tickets from '../../domain/ledger/tickets';
 import * as verdicts from '../../domain/ledger/verdicts';
 import { isPlatformAdmin } from '../../domain/people/rights';
+import { leads, teamsLedBy } from '../../domain/people/team-rights';
 import * as answers from '../answers/machine';
 import * as shared from '../answers/shared';
-import { actingOrg, ownOrg, permission } from '../http/access';
-import { id, page, positiveAmount, text } from '../http/fields';
+import { actingOrg, member, ownOrg } from '../http/access';
+import { id, instant, page, positiveAmount, text } from '../http/fields';
 import { onceElsewhere } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 
 const status = z.enum(['open', 'approved', 'denied', 'redeemed', 'expired']);
-const listed = z.strictObject({ org_id: id.optional(), status: status.optional(), ...page });
+const listed = z.strictObject({
+  org_id: id.optional(),
+  mine: z.enum(['true', 'false']).optional(),
+  status: status.optional(),
+  user_id: id.optional(),
+  team_id: id.optional(),
+  agent_id: id.optional(),
+  model: id.optional(),
+  cause: z.enum(['balance', 'budget']).optional(),
+  from: instant.optional().describe('Opened at or after this time.'),
+  to: instant.optional().describe('Opened before this time.'),
+  ...page,
+});
 const one = z.strictObject({ id });
 const approval = z.strictObject({
   id,
   amount: positiveAmount('amount').optional(),
   wallet_id: id.optional(),
+  from_wallet_id: id.optional(),
   note: text.optional(),
 });
 const denial = z.strictObject({ id, reason: text.optional() });
-
-const billing = permission('org:billing');
+const TOGETHER_MAX = 50;
+const together = z.strictObject({
+  org_id: id.optional(),
+  verdict: z.enum(['approve', 'deny']),
+  ticket_ids: z.array(id).min(1).max(TOGETHER_MAX),
+  note: text.optional(),
+});
 
 export const ticketRoutes = [
   route({
     method: 'get',
     path: '/v1/cost-tickets',
-    access: billing,
+    access: member,
     input: listed,
     handler: list,
-    summary: 'Requests that no wallet covered, newest first.',
+    summary:
+      'Requests that no wallet or budget covered, newest first: with org:billing all, else those of the teams that you lead; mine=true shows your own.',
     answer: shared.list({ tickets: answers.costTicket }),
+  }),
+  route({
+    method: 'post',
+    path: '/v1/cost-tickets/verdicts',
+    access: member,
+    input: together,
+    handler: decideTogether,
+    summary: 'Approve or deny several cost tickets; each has a result of its own.',
+    is_idempotent: true,
+    answer: answers.ticketVerdicts,
   }),
   route({
     method: 'get',
     path: '/v1/cost-tickets/:id',
-    access: billing,
+    access: member,
     input: one,
     handler: inspect,
-    summary: 'A cost ticket with what is missing in each wallet now.',
+    summary: 'A cost ticket with what is missing in each wallet and budget now.',
     answer: answers.costTicket,
   }),
   route({
     method: 'post',
     path: '/v1/cost-tickets/:id/approve',
-    access: billing,
+    access: member,
     input: approval,
     handler: approve,
-    summary: 'Credit what is missing and hold it for the request, in one step.',
+    summary:
+      'Raise the budgets that have no room, credit or move what is missing, and hold it for the request, in one step.',
     is_idempotent: true,
     answer: answers.costTicket,
   }),
   route({
     method: 'post',
     path: '/v1/cost-tickets/:id/deny',
-    access: billing,
+    access: member,
     input: denial,
     handler: deny,
     summary: 'Refuse the request; its held call is told at once.',
@@ -64,14 +96,60 @@ export const ticketRoutes = [
   }),
 ];
 
-async function list({ db, principal }: Ctx, { org_id, ...rest }: z.infer<typeof listed>) {
+async function list({ db, principal }: Ctx, { org_id, mine, ...rest }: z.infer<typeof listed>) {
   const acting = await actingOrg(db, principal, org_id);
-  const { rows, ...envelope } = await tickets.list(db, { org_id: acting, ...rest });
+  const seen = mine === 'true' ? ownOf(principal) : await visibleTo(db, principal, acting);
+  if (seen?.team_ids?.length === 0) throw notAllowed();
+  const { rows, ...envelope } = await tickets.list(db, { org_id: acting, seen, ...rest });
   return { tickets: rows, ...envelope };
 }
 
-function inspect({ db, principal }: Ctx, input: z.infer<typeof one>) {
-  return tickets.get(db, input.id, ownOrg(principal));
+/** What a person without org:billing sees of an organization's tickets; null sees all. */
+type Seen = { user_id?: string; team_ids?: string[] } | null;
+
+function ownOf({ user_id }: Ctx['principal']): Seen {
+  if (user_id !== null) return { user_id };
+  throw new AppError('invalid_field', 'This key stands for nobody, who asks for nothing.', {
+    param: 'mine',
+  });
+}
+
+async function visibleTo(
+  db: Ctx['db'],
+  principal: Ctx['principal'],
+  org_id: string,
+): Promise<Seen> {
+  if (mayBill(principal)) return null;
+  return { team_ids: await teamsLedBy(db, { org_id, user_id: principal.user_id }) };
+}
+
+function mayBill(principal: Ctx['principal']): boolean {
+  return isPlatformAdmin(principal) || principal.scopes.includes('org:billing');
+}
+
+function notAllowed(): AppError {
+  return new AppError(
+    'permission_denied',
+    'This needs the permission org:billing, or that you are an admin of the team. mine=true shows your own tickets.',
+  );
+}
+
+/** A ticket that the caller may see; for all others it is as if it did not exist. */
+async function find({ db, principal }: Ctx, ticket_id: string) {
+  const ticket = await tickets.get(db, ticket_id, ownOrg(principal)).catch((error) => {
+    throw mayBill(principal) ? error : notAllowed();
+  });
+  if (mayBill(principal)) return { ticket, authority: undefined };
+  const { org_id, team_id } = ticket;
+  const is_led =
+    team_id !== null && (await leads(db, { org_id, team_id, user_id: principal.user_id }));
+  const is_own = ticket.user_id !== null && ticket.user_id === principal.user_id;
+  if (!is_led && !is_own) throw notAllowed();
+  return { ticket, authority: is_led ? ('team' as const) : ('own' as const) };
+}
+
+async function inspect(ctx: Ctx, input: z.infer<typeof one>) {
+  return (await find(ctx, input.id)).ticket;
 }
 
 function approve(ctx: Ctx, { amount, ...rest }: z.infer<typeof approval>) {
@@ -83,26 +161,65 @@ function deny(ctx: Ctx, { reason: note, ...rest }: z.infer<typeof denial>) {
   return decide(ctx, { verdict: 'denied', note, ...rest });
 }
 
-type Decision = Pick<verdicts.Verdict, 'verdict' | 'amount_nanos' | 'wallet_id' | 'note'> & {
-  id: string;
-};
+type Decision = Pick<
+  verdicts.Verdict,
+  'verdict' | 'amount_nanos' | 'wallet_id' | 'from_wallet_id' | 'note'
+> & { id: string };
 
-/** The verdict goes through the ticket's workflow, which records it and ends. */
-async function decide(ctx: Ctx, { id: ticket_id, ...decision }: Decision) {
-  const { db, temporal, secrets, principal } = ctx;
-  const { org_id } = await tickets.get(db, ticket_id, ownOrg(principal));
+async function decide(ctx: Ctx, decision: Decision) {
+  const { org_id, verdict } = await verdictOf(ctx, decision);
+  return onceElsewhere(ctx, org_id, () => record(ctx, verdict));
+}
+
+async function verdictOf(ctx: Ctx, { id: ticket_id, ...decision }: Decision) {
+  const { db, secrets, principal } = ctx;
+  const { ticket, authority } = await find(ctx, ticket_id);
+  if (authority === 'own') throw notAllowed();
+  const { org_id } = ticket;
   const verdict = await verdicts.signed(secrets, {
     ticket_id,
     org_id,
     ...decision,
     id: randomUUID(),
     by: principal.user_id ?? principal.id,
+    ...(authority === 'team' ? { authority, user_id: principal.user_id ?? '' } : {}),
     is_platform: isPlatformAdmin(principal),
     valid_until: await verdicts.verdictDeadline(db),
   });
+  return { org_id, verdict };
+}
+
+/** The verdict goes through the ticket's workflow, which records it and ends. */
+async function record({ db, temporal }: Ctx, verdict: verdicts.Verdict) {
+  const { ticket_id, org_id } = verdict;
+  const start = { workflow: 'costTicket', workflow_id: ticket_id, org_id } as const;
+  await temporal.update(start, 'decide', verdict);
+  return tickets.get(db, ticket_id, org_id);
+}
+
+/** One after the other, so that they leave room for those of others. */
+async function decideTogether(ctx: Ctx, given: z.infer<typeof together>) {
+  const org_id = await actingOrg(ctx.db, ctx.principal, given.org_id);
+  const seen = await visibleTo(ctx.db, ctx.principal, org_id);
+  if (seen?.team_ids?.length === 0) throw notAllowed();
+  const verdict = given.verdict === 'approve' ? 'approved' : 'denied';
   return onceElsewhere(ctx, org_id, async () => {
-    const start = { workflow: 'costTicket', workflow_id: ticket_id, org_id } as const;
-    await temporal.update(start, 'decide', verdict);
-    return tickets.get(db, ticket_id, org_id);
+    const results: object[] = [];
+    for (const ticket_id of new Set(given.ticket_ids))
+      results.push(await resultOf(ctx, { id: ticket_id, verdict, note: given.note }));
+    return { results };
   });
+}
+
+async function resultOf(ctx: Ctx, decision: Decision) {
+  const { id: ticket_id } = decision;
+  try {
+    const signed = await verdictOf(ctx, decision);
+    const ticket = await record(ctx, signed.verdict);
+    return { ticket_id, ticket, error: null };
+  } catch (error) {
+    if (!isAppError(error)) throw error;
+    const { code, message, status: http_status } = error;
+    return { ticket_id, ticket: null, error: { code, message, status: http_status } };
+  }
 }

@@ -15,6 +15,7 @@ const settingsBody = z.strictObject({
   default_max_completion_tokens: z.int().min(1).max(100_000_000).optional(),
   manual_credit: z.enum(['allowed', 'platform_only']).optional(),
   wallet_user_topup_enabled: flag.optional(),
+  time_zone: id.optional(),
 });
 
 export const walletSettingsRoutes = [

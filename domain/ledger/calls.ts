@@ -100,7 +100,7 @@ export interface Reservation {
   expires_at: Date;
   /** The completion that the hold pays for, in tokens; an older API does not say. */
   max_completion_tokens?: bigint | null | undefined;
-  warnings: Warning[];
+  warnings: (Warning | BudgetWarning)[];
   /** The provider that keeps the stored things which the request names. */
   stored_provider?: string | undefined;
 }
@@ -116,6 +116,22 @@ export interface Warning {
   max_value: number;
   /** ISO 8601. */
   resets_at: string;
+}
+
+/** A budget that has reached one of its thresholds with a hold. */
+export interface BudgetWarning {
+  id: string;
+  warning_type: 'budget';
+  owner_type: 'key' | 'user' | 'team' | 'organization';
+  owner_id: string;
+  window: 'hour' | 'day' | 'week' | 'month' | 'life';
+  /** The highest that it has reached, in percent. */
+  threshold_pct: number;
+  /** What it allows in this window, and what is spent and held of it. */
+  limit_nanos: bigint;
+  used_nanos: bigint;
+  /** ISO 8601; null for a life. */
+  resets_at: string | null;
 }
 
 /**

@@ -1,4 +1,5 @@
 import { AppError, type ErrorCode, type ErrorDetails, tooMany } from '../errors';
+import { decimalText } from '../money';
 import type { NamedId, PricedModel, Warning } from './calls';
 
 /** The columns of an answer from which `words` makes its text. */
@@ -79,6 +80,21 @@ export const refusals: Record<string, Refusal> = {
     message:
       'The budget of this key does not cover the estimated cost. Use another key or make one with a larger max_budget.',
   },
+  approval_not_allowed: {
+    code: 'permission_denied',
+    message:
+      'This needs the permission org:billing, or that you are an admin of the team of this ticket.',
+  },
+  budget_not_yours: {
+    code: 'permission_denied',
+    message:
+      "A team's admin raises no budget of the team, of the organization or of themselves. Ask somebody with org:billing.",
+  },
+  source_not_of_ticket: {
+    code: 'invalid_field',
+    message: "from_wallet_id must be the wallet of the organization or of the ticket's team.",
+    verdict_param: 'from_wallet_id',
+  },
   request_canceled: {
     code: 'request_canceled',
     message: 'This request_id was canceled and can never hold. Use a new one.',
@@ -91,7 +107,8 @@ export const refusals: Record<string, Refusal> = {
     code: 'insufficient_balance',
     message:
       'No wallet covers the estimated cost. Top up by the shortfall of the cost ticket, or ask for its approval.',
-    verdict_message: "The organization's wallet does not cover the transfer.",
+    verdict_message:
+      'The wallet that pays for this approval does not cover what is missing. Top it up first.',
   },
   usage_constraint_exceeded: {
     code: 'usage_constraint_exceeded',
@@ -181,6 +198,38 @@ export function openTicketsExceeded({ param, resets_at }: RefusedReserve): AppEr
     'open_tickets_exceeded',
     `No wallet covers the estimated cost, and this ${whose} has ${limit} cost tickets open, which is as many as one ${whose} may have. Top up, or let somebody approve or deny some of them.`,
     { limit, resets_at: resets_at ?? new Date(), ...(param ? { param } : {}) },
+  );
+}
+
+/** The budget that refuses a hold. Amounts are decimal text of nanos. */
+export interface RefusingBudget {
+  id: string;
+  owner_type: 'key' | 'user' | 'team' | 'organization';
+  owner_id: string;
+  window: 'hour' | 'day' | 'week' | 'month' | 'life';
+  limit_nanos: string;
+  used_nanos: string;
+  missing_nanos: string;
+  resets_at: string | null;
+  currency: string;
+}
+
+const owners = {
+  key: 'this key',
+  user: 'this person',
+  team: 'this team',
+  organization: 'this organization',
+};
+
+/** The refusal (403) of a hold that a budget does not allow. */
+export function budgetExceeded({ currency, ...budget }: RefusingBudget): AppError {
+  const { id, owner_type, window, resets_at } = budget;
+  const [limit, used] = [budget.limit_nanos, budget.used_nanos].map((n) => decimalText(BigInt(n)));
+  const when = resets_at === null ? '' : ` Repeat it after ${resets_at}, or ask`;
+  return new AppError(
+    'key_budget_exceeded',
+    `The budget of ${owners[owner_type]} (${id}) allows ${limit} ${currency} ${window === 'life' ? 'in all' : `a ${window}`}, of which ${used} are used or held: that does not cover the estimated cost.${when || ' Ask'} for a larger one.`,
+    { extra: { budget } },
   );
 }
 

@@ -2,6 +2,7 @@ import { AppError } from '../errors';
 import { type Db, many, maybe, prepared } from '../sql';
 import type { TraceMembers } from '../trace';
 import type {
+  BudgetWarning,
   Extension,
   NamedId,
   PricedModel,
@@ -13,9 +14,11 @@ import type {
   Warning,
 } from './calls';
 import {
+  budgetExceeded,
   capExceeded,
   isBeyondTickets,
   openTicketsExceeded,
+  type RefusingBudget,
   type RefusingCap,
   refusals,
   unknownId,
@@ -44,8 +47,8 @@ export interface ItemAnswer {
   cost_ticket: Record<string, unknown> | null;
   /** The completion that the hold pays for. */
   max_completion_tokens: bigint | null;
-  /** Of a refusal by a cap: the one that refuses. */
-  warnings: Warning[] | RefusingCap[] | null;
+  /** Of a refusal by a cap or a budget: the one that refuses. */
+  warnings: (Warning | BudgetWarning)[] | RefusingCap[] | RefusingBudget[] | null;
   /** When the window of the constraint that refused ends. */
   resets_at: Date | null;
   /** Of a reserve that names stored ids: who keeps them, or the one that is unknown. */
@@ -193,7 +196,8 @@ export function reserveAnswer(row: ItemAnswer, asked?: PricedModel): Reservation
     balance_after_nanos: held.balance_after_nanos,
     expires_at: held.expires_at,
     max_completion_tokens: held.max_completion_tokens,
-    warnings: row.warnings ?? [],
+    // Of a hold there is nothing that refuses.
+    warnings: (row.warnings ?? []) as (Warning | BudgetWarning)[],
     ...(row.stored_provider === undefined ? {} : { stored_provider: row.stored_provider }),
   };
 }
@@ -271,6 +275,7 @@ function refusal(row: ItemAnswer, asked?: PricedModel): AppError {
   const { code, cost_ticket, resets_at } = row;
   const [cap] = row.warnings ?? [];
   if (code === 'usage_constraint_exceeded' && cap) return capExceeded(cap as RefusingCap);
+  if (code === 'key_budget_exceeded' && cap) return budgetExceeded(cap as RefusingBudget);
   if (code === 'stored_id_unknown') return unknownId(row.stored_id ?? undefined);
   // The caller's own credential was taken; it is the key of the request that is refused.
   const param = row.param ?? (code === 'invalid_credential' ? 'key_id' : undefined);

@@ -27,6 +27,8 @@ interface Ticket {
   balance_nanos: string;
   shortfall_nanos: string;
   currency: string;
+  user_id: string | null;
+  team_id: string | null;
   decided_by: string | null;
   note: string | null;
   expires_at: string;
@@ -50,28 +52,58 @@ const ticketRows = `
       and w.answer is null and w.until > clock_timestamp()),
     'decided_by', t.decided_by, 'decided_at', iso_time(t.decided_at), 'note', t.note,
     'credited_amount_nanos', t.credited_nanos::text, 'transaction_id', t.transaction_id,
-    'reservation_id', t.reservation_id, 'request_id', t.request_id, 'resolved_at', iso_time(t.resolved_at)) as ticket
+    'reservation_id', t.reservation_id, 'request_id', t.request_id, 'resolved_at', iso_time(t.resolved_at))
+    || jsonb_strip_nulls(jsonb_build_object('approval_rule_id', t.approval_rule_id)) as ticket
   from cost_tickets t ${askers}`;
 
 // A ticket past its deadline is expired, also before its row says so.
 const statusNow = `case when t.status in ('open', 'approved') and t.expires_at <= clock_timestamp() then 'expired' else t.status end`;
 
-/** An organization's tickets, newest first; only those of a status if one is given. */
+/** Which of an organization's tickets. */
+interface TicketFilter {
+  org_id: string;
+  /** Those of a person, or of some teams and that person's; null is all. */
+  seen?: { user_id?: string; team_ids?: string[] } | null | undefined;
+  status?: TicketStatus | null | undefined;
+  user_id?: string | undefined;
+  team_id?: string | undefined;
+  agent_id?: string | undefined;
+  model?: string | undefined;
+  cause?: 'balance' | 'budget' | undefined;
+  /** When it was opened: from inclusive, to exclusive. */
+  from?: Date | undefined;
+  to?: Date | undefined;
+}
+
+/** An organization's tickets that a filter leaves, newest first. */
 export async function list(
   db: Db,
-  {
-    org_id,
-    status = null,
-    ...window
-  }: PageRequest & { org_id: string; status?: TicketStatus | null | undefined },
+  { org_id, seen, status, page, per_page, as_of, ...asked }: PageRequest & TicketFilter,
 ): Promise<Page<Ticket>> {
   const { rows, ...rest } = await pageOf<{ ticket: Ticket }>(
     db,
     `${ticketRows} where t.org_id = :org_id and (:status::text is null or ${statusNow} = :status)
+       and (:seen_user::text is null or t.user_id = :seen_user) and (:seen_teams::text[] is null or t.team_id = any(:seen_teams))
+       and (:user_id::text is null or t.user_id = :user_id) and (:team_id::text is null or t.team_id = :team_id)
+       and (:agent_id::text is null or t.agent_id = :agent_id) and (:model::text is null or t.model = :model)
+       and (:cause::text is null or t.cause = :cause)
+       and (:from::timestamptz is null or t.created_at >= :from) and (:to::timestamptz is null or t.created_at < :to)
        and ${isMadeBefore('t.created_at')}
      order by t.created_at desc, t.id desc`,
-    { org_id, status },
-    window,
+    {
+      org_id,
+      status: status ?? null,
+      seen_user: seen?.user_id ?? null,
+      seen_teams: seen?.team_ids ?? null,
+      user_id: asked.user_id ?? null,
+      team_id: asked.team_id ?? null,
+      agent_id: asked.agent_id ?? null,
+      model: asked.model ?? null,
+      cause: asked.cause ?? null,
+      from: asked.from ?? null,
+      to: asked.to ?? null,
+    },
+    { page, per_page, as_of },
   );
   return { rows: rows.map(({ ticket }) => ticket), ...rest };
 }

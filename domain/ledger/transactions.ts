@@ -28,11 +28,18 @@ export interface Transaction {
   created_at: Date;
   /** Who made it by hand; null for calls, clocks and providers, and for entries of before. */
   actor: string | null;
+  /**
+   * Of an approval: the ticket and who approved it, a person, a key or `rule`; absent of others.
+   */
+  approval?: { cost_ticket_id: string; decided_by: string; approval_rule_id: string | null };
 }
 
 /** The columns of an entry that people see. */
 export const columns = `id, wallet_id, seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase,
   actual_cost_nanos, transfer_id, payment_session_id, description, created_at, actor`;
+
+const approval = `(select jsonb_build_object('cost_ticket_id', a.cost_ticket_id, 'decided_by', a.decided_by,
+  'approval_rule_id', a.approval_rule_id) from approval_entries a where a.transaction_id = wallet_transactions.id) as approval`;
 
 interface LedgerPageRequest extends PageRequest {
   /**
@@ -57,11 +64,14 @@ export async function list(
     { wallet_id, seq_max: seq_max ?? null },
   );
   const newest = total - (page - 1) * per_page;
-  const transactions = await many<Transaction>(
+  const found = await many<Transaction>(
     db,
-    `select ${columns} from wallet_transactions
+    `select ${columns}, ${approval} from wallet_transactions
      where wallet_id = :wallet_id and seq <= :newest and seq > :before order by seq desc`,
     { wallet_id, newest, before: newest - per_page },
+  );
+  const transactions = found.map(({ approval: of, ...entry }) =>
+    of ? { ...entry, approval: of } : entry,
   );
   return { transactions, has_more: newest > per_page, total };
 }

@@ -24,7 +24,13 @@ export interface Verdict {
   /** Database clock; recorded later the verdict changes nothing. */
   valid_until: string;
   amount_nanos?: string | undefined;
+  /** The wallet that pays for the call, and gets what is missing. */
   wallet_id?: string | undefined;
+  /** The wallet that what is missing is moved from; absent, it is credited, where that may be. */
+  from_wallet_id?: string | undefined;
+  /** Of a team's admin, who is `user_id`: what is missing comes from the team's wallet. */
+  authority?: 'team' | undefined;
+  user_id?: string | undefined;
   note?: string | undefined;
   /** Over all of it: whoever can send to a workflow is not thereby a person who may decide. */
   signature?: string | undefined;
@@ -64,7 +70,8 @@ function partsOf(verdict: Verdict): string[] {
 }
 
 /**
- * Records a verdict. Approving credits the shortfall (or `amount`) and holds it in one step; a
+ * Records a verdict. Approving raises the budgets that have no room, credits or moves the shortfall
+ * (or `amount`) and holds it in one step; a
  * repeat changes nothing. Throws 409 if the ticket is closed otherwise, or the key, budget or cap
  * refuses the hold; then nothing is credited.
  */
@@ -89,6 +96,7 @@ function refusedVerdict(code: string): AppError {
   const message = known.verdict_message ?? known.message;
   // A field that is wrong is no conflict with how things are, nor is an id that is unknown.
   if (known.verdict_param) return new AppError(known.code, message, { param: known.verdict_param });
+  if (known.code === 'permission_denied') return new AppError(known.code, message);
   const status = code === 'ticket_not_found' ? 404 : 409;
   return new AppError(known.code, message, { status });
 }

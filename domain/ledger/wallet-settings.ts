@@ -12,12 +12,17 @@ interface WalletSettings {
   default_max_completion_tokens: number;
   manual_credit: 'allowed' | 'platform_only';
   wallet_user_topup_enabled: boolean;
+  /**
+   * An IANA name such as Pacific/Auckland: windows of budgets, spend and exports begin by its
+   * calendar. A change counts from the next window.
+   */
+  time_zone: string;
 }
 
 type SettingsChange = { [Name in keyof WalletSettings]?: WalletSettings[Name] | undefined };
 
 const settingColumns = `currency, reserve_buffer_pct::float as reserve_buffer_pct, low_balance_threshold_nanos, reservation_ttl_seconds,
-  ticket_ttl_seconds, default_max_completion_tokens, manual_credit, wallet_user_topup_enabled`;
+  ticket_ttl_seconds, default_max_completion_tokens, manual_credit, wallet_user_topup_enabled, time_zone`;
 
 export function get(db: Db, org_id: string): Promise<WalletSettings> {
   return one(
@@ -34,6 +39,7 @@ export function get(db: Db, org_id: string): Promise<WalletSettings> {
  */
 export function change(db: Db, org_id: string, given: SettingsChange): Promise<WalletSettings> {
   return db.transaction(async (trx) => {
+    if (given.time_zone !== undefined) await requireZone(trx, given.time_zone);
     await wallets.lock(trx, org_id);
     const old = await get(trx, org_id);
     if (given.currency !== undefined && given.currency !== old.currency)
@@ -45,6 +51,43 @@ export function change(db: Db, org_id: string, given: SettingsChange): Promise<W
   });
 }
 
+/** Refuses (422) a currency that is not the organization's; none named is that. */
+export async function requireCurrency(
+  db: Db,
+  org_id: string,
+  named: string | undefined,
+): Promise<void> {
+  if (named === undefined) return;
+  const { currency } = await get(db, org_id);
+  if (named === currency) return;
+  throw new AppError(
+    'invalid_field',
+    `The organization's currency is ${currency}. Leave currency out, or name that one.`,
+    { param: 'currency' },
+  );
+}
+
+// Only names that every clock of the product knows: no abbreviations, no rules of a zone's own.
+async function requireZone(trx: Db, name: string): Promise<void> {
+  const known = /^(UTC|[A-Z][A-Za-z_+-]+(\/[A-Za-z0-9_+-]+)+)$/.test(name) && isKnown(name);
+  if (known && (await maybe(trx, 'select 1 from pg_timezone_names where name = :name', { name })))
+    return;
+  throw new AppError(
+    'invalid_field',
+    'time_zone must be the IANA name of a time zone, such as UTC, Europe/Berlin or Pacific/Auckland.',
+    { param: 'time_zone' },
+  );
+}
+
+function isKnown(time_zone: string): boolean {
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: time_zone });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 async function changeCurrency(trx: Db, id: string, currency: string): Promise<void> {
   const used = await maybe(
     trx,
@@ -52,13 +95,15 @@ async function changeCurrency(trx: Db, id: string, currency: string): Promise<vo
        or exists (select 1 from cost_tickets c where c.org_id = :id)
        or exists (select 1 from usage_constraints u where u.org_id = :id and u.archived_at is null and u.constraint_type = 'cost')
        or exists (select 1 from payment_sessions p where p.org_id = :id)
-       or exists (select 1 from tokens k where k.org_id = :id and k.max_budget_nanos is not null)`,
+       or exists (select 1 from tokens k where k.org_id = :id and k.max_budget_nanos is not null)
+       or exists (select 1 from budgets b where b.org_id = :id and b.archived_at is null)
+       or exists (select 1 from approval_rules x where x.org_id = :id and x.archived_at is null)`,
     { id },
   );
   if (used) {
     throw new AppError(
       'currency_in_use',
-      'The currency is fixed once the organization has ledger entries, tickets, payment sessions, cost constraints or key budgets.',
+      'The currency is fixed once the organization has ledger entries, tickets, payment sessions, cost constraints, budgets or approval rules.',
       { param: 'currency' },
     );
   }

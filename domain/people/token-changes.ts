@@ -6,7 +6,6 @@ import { freeName, nameTaken, type Token, tokenRows } from './tokens';
 export interface TokenChange {
   name?: string | undefined;
   allowed_models?: readonly string[] | null | undefined;
-  max_budget_nanos?: bigint | null | undefined;
   expires_at?: Date | null | undefined;
   rpm?: number | null | undefined;
   tpm?: number | null | undefined;
@@ -14,7 +13,7 @@ export interface TokenChange {
 }
 
 const limits = ['rpm', 'tpm', 'max_parallel_requests'] as const;
-const others = ['name', 'allowed_models', 'max_budget_nanos', 'expires_at'] as const;
+const others = ['name', 'allowed_models', 'expires_at'] as const;
 
 /**
  * Changes a living key; its value, its scopes and whom it stands for stay. The organization is

@@ -19,6 +19,11 @@ export interface Token {
   agent_id: string | null;
   max_budget_nanos: bigint | null;
   spent_nanos: bigint;
+  /** The calendar window of max_budget; null if that is for the key's life. */
+  budget_window: 'hour' | 'day' | 'week' | 'month' | null;
+  /** What is spent and held in that window, and when it ends. */
+  budget_used_nanos: bigint | null;
+  budget_resets_at: Date | null;
   /** Limits of this key alone; null: as the gateway's configuration says of every key. */
   rpm: number | null;
   tpm: number | null;
@@ -53,14 +58,19 @@ const LIVING_MAX = 10_000;
 
 /** A token's columns, of `tokenTable`. */
 export const tokenColumns = `
-  select t.id, t.name, t.token_type, s.prefix, t.scopes, t.allowed_models, t.user_id, t.team_id, t.agent_id, t.max_budget_nanos,
-    t.spent_nanos, t.rpm, t.tpm, t.max_parallel_requests, t.created_by, t.created_at, t.expires_at, t.last_used_at,
+  select t.id, t.name, t.token_type, s.prefix, t.scopes, t.allowed_models, t.user_id, t.team_id, t.agent_id,
+    coalesce(t.max_budget_nanos, kb.limit_nanos) as max_budget_nanos, t.spent_nanos, kb.budget_window,
+    case when kb.ends_at <= clock_timestamp() then 0::bigint else kb.spent_nanos + kb.held_nanos end as budget_used_nanos,
+    case when kb.ends_at <= clock_timestamp() then (reporting_window(kb.budget_window, (select o.time_zone from organizations o
+      where o.id = t.org_id), clock_timestamp())).ends_at else kb.ends_at end as budget_resets_at,
+    t.rpm, t.tpm, t.max_parallel_requests, t.created_by, t.created_at, t.expires_at, t.last_used_at,
     case when t.revoked_at is not null then 'revoked' when t.expires_at <= clock_timestamp() then 'expired' else 'active' end as status`;
 
 /** Tokens with the newest of their secrets. */
 export const tokenTable = `
   from tokens t
-  join lateral (select prefix from token_secrets where token_id = t.id order by created_at desc, id desc limit 1) s on true`;
+  join lateral (select prefix from token_secrets where token_id = t.id order by created_at desc, id desc limit 1) s on true
+  left join budgets kb on kb.owner_id = t.id and kb.is_max_budget and kb.archived_at is null`;
 
 /** The tokens of an organization; more conditions may follow. */
 export const tokenRows = `${tokenColumns} ${tokenTable} where t.org_id is not distinct from :org_id`;

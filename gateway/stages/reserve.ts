@@ -18,6 +18,7 @@ import { completionCeiling } from './outcome';
 import { pay } from './pay';
 import { sessionRefusal, talkOf } from './policies';
 import { isUnknownId, keepTo, nameStored, unknownIn } from './stored';
+import { warn } from './warn';
 
 // Above this a digest takes milliseconds and goes to the thread pool.
 const DIGEST_INLINE_BYTES = 262_144;
@@ -55,6 +56,7 @@ async function hold(call: Limited): Promise<Funded> {
   const stored_ids = nameStored(call);
   const reservation = await pay(call, await requestOf(call, price, stored_ids));
   keepTo(call, reservation.stored_provider ?? stored_ids?.providers[0]);
+  warn(call.ctx, reservation.warnings ?? []);
   const letGo = gateway.holds.keep(org_id, reservation);
   const funded = Object.assign(call, { reservation });
   emitCompleted(funded);

@@ -36,6 +36,7 @@ const elsewhere = [
   'post /v1/admin/settlement-excess/:id',
   'post /v1/cost-tickets/:id/approve',
   'post /v1/cost-tickets/:id/deny',
+  'post /v1/cost-tickets/verdicts',
   'post /v1/payments/create-checkout',
   'post /v1/payments/confirm-checkout',
   'post /v1/payments/sessions/:id/cancel',

@@ -49,6 +49,12 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
   };
   const caps = `/v1/agents/${tenant.agent_id}/usage-constraints`;
   const newCap = () => made(caps, cap);
+  const budget = { owner_type: 'organization', limit: 1, window: 'hour' };
+  const newBudget = async () => {
+    const user_id = await newMember();
+    return made('/v1/budgets', { ...budget, owner_type: 'user', owner_id: user_id });
+  };
+  const rule = { name: 'Small calls', max_per_call: 1, max_per_day: 20 };
   const provider = {
     enabled: true,
     secret_key: `sk_${randomUUID()}`,
@@ -161,6 +167,22 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
     'delete /v1/agents/:id/usage-constraints/:cid': {
       of: newCap,
       actions: ['usage_constraint.ended'],
+    },
+    'post /v1/budgets': {
+      body: async () => ({ ...budget, owner_type: 'user', owner_id: await newMember() }),
+      actions: ['budget.created'],
+    },
+    'put /v1/budgets/:id': { body: { limit: 2 }, of: newBudget, actions: ['budget.changed'] },
+    'delete /v1/budgets/:id': { of: newBudget, actions: ['budget.ended'] },
+    'post /v1/approval-rules': { body: rule, actions: ['approval_rule.created'] },
+    'put /v1/approval-rules/:id': {
+      body: { max_per_call: 0.5 },
+      of: () => made('/v1/approval-rules', rule),
+      actions: ['approval_rule.changed'],
+    },
+    'delete /v1/approval-rules/:id': {
+      of: () => made('/v1/approval-rules', rule),
+      actions: ['approval_rule.ended'],
     },
     'put /v1/payments/settings': {
       body: { max_topup_amount: 500 },

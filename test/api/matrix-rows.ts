@@ -92,6 +92,16 @@ export const rows = read(`
   delete /v1/agents/:id/usage-constraints/:cid                  401 401 403 200 403 200 404 200 403 401 401
   get /v1/gateway/agents/:id/usage-check                        401 401 403 403 403 403 403 403 422 401 401
   post /v1/gateway/agents/:id/usage-increment                   401 401 403 403 403 403 403 403 422 401 401
+  get /v1/budgets                                               401 401 200 200 200 200 404 200 403 401 401
+  post /v1/budgets                                              401 401 403 403 201 201 404 201 403 401 401
+  get /v1/budgets/:id                                           401 401 403 403 200 200 404 200 403 401 401
+  put /v1/budgets/:id                                           401 401 403 403 200 200 404 200 403 401 401
+  delete /v1/budgets/:id                                        401 401 403 403 200 200 404 200 403 401 401
+  get /v1/approval-rules                                        401 401 403 403 200 200 404 200 403 401 401
+  post /v1/approval-rules                                       401 401 403 403 201 201 404 201 403 401 401
+  put /v1/approval-rules/:id                                    401 401 403 403 200 200 404 200 403 401 401
+  delete /v1/approval-rules/:id                                 401 401 403 403 200 200 404 200 403 401 401
+  post /v1/cost-tickets/verdicts                                401 401 403 403 200 200 404 200 403 401 401
   get /v1/cost-tickets                                          401 401 403 403 200 200 404 200 403 401 401
   get /v1/cost-tickets/:id                                      401 401 403 403 200 200 404 200 403 401 401
   post /v1/cost-tickets/:id/approve                             401 401 403 403 200 200 404 200 403 401 401
@@ -133,7 +143,7 @@ export const rows = read(`
   get /v1/gateway/config                                        401 401 403 403 403 403 403 403 404 401 401
   post /v1/gateway/config/report                                401 401 403 403 403 403 403 403 422 401 401
   get /v1/events                                                401 401 403 200 200 200 404 200 403 401 401
-  get /v1/events/stream                                         401 401 403 200 200 200 404 200 403 401 401
+  get /v1/events/stream                                         401 401 200 200 200 200 404 200 403 401 401
   get /v1/events/:id                                            401 401 403 200 200 200 404 200 403 401 401
   post /v1/gateway/events                                       401 401 403 403 403 403 403 403 422 401 401
   get /v1/audit-events                                          401 401 403 200 403 200 404 200 403 401 401

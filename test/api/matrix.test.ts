@@ -4,12 +4,13 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { request } from 'undici';
+import * as budgets from '../../domain/ledger/budgets';
 import { type Permission, rolePermissions } from '../../domain/people/roles';
 import * as tokens from '../../domain/people/tokens';
 import { markFolder } from '../../exports/folder';
 import { root } from '../../runtime/root';
 import { makeTenant, serve, type Tenant } from '../support/api';
-import { makeKey, platformKey } from '../support/keys';
+import { makeKey, makeKeyId, platformKey } from '../support/keys';
 import { reserveBody } from '../support/ledger';
 import { makeShort, openTicketWorld, type TicketWorld } from '../support/tickets';
 import { until } from '../support/until';
@@ -137,6 +138,7 @@ async function given({ name, route }: Route): Promise<Given> {
     [/cost-tickets\/:id/, newTicket],
     [/payments\/(sessions\/)?:id/, newSession],
     [/reservations\/:id/, async () => reservation_id],
+    [/budgets\/:id/, newBudget],
     [/events\/:id/, newestEvent],
     [/exports\/:id$/, newExport],
     [/files\/:n/, async () => '0'],
@@ -187,6 +189,10 @@ const bodies: Record<string, () => Promise<object>> = {
     access_key_id: 'unknown',
     secret_access_key: 'unknown',
   }),
+  'post /v1/cost-tickets/verdicts': async () => ({
+    verdict: 'deny',
+    ticket_ids: [await newTicket()],
+  }),
   'post /v1/gateway/wallets/reserve': async () => reserveBody(tenant.org_id, 1),
 };
 
@@ -213,6 +219,21 @@ async function newExport(): Promise<string> {
 async function newTicket(): Promise<string> {
   const poor = { team_id: undefined, estimated_prompt_tokens: 9_000_000_000 };
   return (await makeShort(world, 1, poor, tenant)).ticket_id;
+}
+
+async function newBudget(): Promise<string> {
+  const { org_id } = tenant;
+  const made = await budgets.create(world.db, {
+    org_id,
+    owner_type: 'key',
+    owner_id: await makeKeyId(world.db, org_id, { token_type: 'gateway' }),
+    limit_nanos: 1_000_000_000n,
+    window: 'day',
+    on_exceed: 'refuse',
+    thresholds: [100],
+    created_by: null,
+  });
+  return made.id;
 }
 
 async function newestEvent(): Promise<string> {

@@ -117,6 +117,8 @@ const tables: readonly [from: string, order: string][] = [
   ['events t where t.org_id = :org_id', 't.type, t.request_id, t.payload::text, t.id'],
   ['outbox t where t.org_id = :org_id', 't.id'],
   ['cost_tickets t where t.org_id = :org_id', 't.created_at, t.id'],
+  ['budgets t where t.org_id = :org_id', 't.id'],
+  ['approval_rules t where t.org_id = :org_id', 't.id'],
   ['settlement_excess t where t.org_id = :org_id', 't.reservation_id'],
   [
     'constraint_usage t where t.constraint_id in (select c.id from usage_constraints c where c.org_id = :org_id)',

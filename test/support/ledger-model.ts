@@ -83,6 +83,9 @@ export interface ModelHold {
 /** The budget of the key of the holds `with_key`. */
 export const BUDGET = 200n * TOKEN;
 
+/** The budgets of user and team, for this month. */
+export const budgetsOf = { user: 260n * TOKEN, team: 300n * TOKEN };
+
 function cascade(as_user: boolean, as_team: boolean): Owner[] {
   return owners.filter((one) => one === 'organization' || (one === 'user' ? as_user : as_team));
 }
@@ -103,10 +106,19 @@ export class Model {
   }
 
   keyRoom(): bigint {
-    const used = this.holds
-      .filter((hold) => hold.with_key)
-      .map((hold) => (hold.state === 'open' ? hold.held : hold.charged));
-    return BUDGET - used.reduce((sum, amount) => sum + amount, 0n);
+    return BUDGET - this.used((hold) => hold.with_key);
+  }
+
+  /** What is left of the user's budget, which refuses, and of the team's, which asks. */
+  room(of: 'user' | 'team'): bigint {
+    return budgetsOf[of] - this.used(({ body }) => body[`${of}_id`] !== undefined);
+  }
+
+  private used(isCounted: (hold: ModelHold) => boolean): bigint {
+    return this.holds
+      .filter(isCounted)
+      .map((hold) => (hold.state === 'open' ? hold.held : hold.charged))
+      .reduce((sum, amount) => sum + amount, 0n);
   }
 
   reserved(of: Owner): bigint {

@@ -60,6 +60,7 @@ test('a stream that resumes far back holds up none that is nearer, however many 
       org_id,
       types: new Set(['wallet.balance_low']),
       action: undefined,
+      own: undefined,
       place,
       show() {
         seen.add(name);

@@ -96,6 +96,8 @@ const listed: Record<string, { path: () => string; table: string; key: () => str
     () => `${root}/teams/${tenant.team_id}/members`,
     'team_members',
   ),
+  '/v1/budgets': ownList(() => '/v1/budgets', 'budgets'),
+  '/v1/approval-rules': ownList(() => '/v1/approval-rules', 'approval_rules'),
   '/v1/cost-tickets': ownList(() => '/v1/cost-tickets', 'cost_tickets'),
   '/v1/payments/history': ownList(() => '/v1/payments/history', 'payment_sessions'),
   '/v1/admin/payments': adminList('/v1/admin/payments', 'payment_sessions'),
@@ -224,6 +226,8 @@ test('pages of three as of the newest time that a list shows repeat no row and s
     '/v1/admin/config-rollouts',
     '/v1/admin/gateway-config/versions',
     '/v1/admin/settlement-excess',
+    '/v1/approval-rules',
+    '/v1/budgets',
     '/v1/cost-tickets',
   ]);
 });

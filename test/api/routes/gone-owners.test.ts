@@ -76,7 +76,7 @@ test('an approval fills no wallet of theirs, and the organization may pay instea
   const chosen = async (wallet_id: string | null) => {
     const rows = await many<{ owner_type: string | null }>(
       api.db,
-      `select (wallet_to_fund(t, jsonb_build_object('wallet_id', :wallet_id::text), 1, false)).owner_type
+      `select (wallet_to_hold(t, jsonb_build_object('wallet_id', :wallet_id::text), 1, null)).owner_type
        from jsonb_populate_record(null::cost_tickets, :ticket) as t`,
       {
         wallet_id,

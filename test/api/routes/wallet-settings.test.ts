@@ -49,6 +49,7 @@ test('wallet settings have the stated defaults, and a change is partial', async 
     default_max_completion_tokens: 4_096,
     manual_credit: 'allowed',
     wallet_user_topup_enabled: true,
+    time_zone: 'UTC',
   };
   expect((await call('get', path, { key: platform })).body).toEqual(defaults);
   expect((await change(tenant, {})).body).toEqual(defaults);

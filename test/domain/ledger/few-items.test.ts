@@ -19,6 +19,7 @@ import {
   TOKEN,
   usage,
 } from '../../support/ledger';
+import { makeFiveBudgets } from '../budgets/making';
 
 let db: Db;
 let close: () => Promise<void>;
@@ -57,7 +58,7 @@ interface World extends TestOrg {
 }
 
 /** A caller's organization: little money, a key with a budget, agents with and without caps. */
-async function makeWorld(columns: Record<string, unknown>): Promise<World> {
+async function makeWorld(columns: Record<string, unknown>, with_budgets: boolean): Promise<World> {
   const org = await makeOrg(db, columns);
   const { org_id } = org;
   const agents = await Promise.all(
@@ -101,6 +102,7 @@ async function makeWorld(columns: Record<string, unknown>): Promise<World> {
     return { key_id, secret_id };
   };
   const keys = { good: await key(false), ended: await key(true) };
+  if (with_budgets) await makeFiveBudgets(db, org, keys.good.key_id, 100);
   return { ...org, keys, agents: [free, capped, warned], foreign: await makeOrg(db), holds: [] };
 }
 
@@ -276,9 +278,10 @@ test('one item alone is answered and written as any batch would, whatever it is'
   });
   const property = fc.asyncProperty(
     org,
+    fc.boolean(),
     fc.array(command, { minLength: 10, maxLength: 40, size: 'max' }),
-    async (columns, steps) => {
-      const world = await makeWorld(columns);
+    async (columns, with_budgets, steps) => {
+      const world = await makeWorld(columns, with_budgets);
       await credit(db, world.org_id, world.org_wallet, 200n * TOKEN);
       for (const given of steps) await run(world, given);
       expect((await audit(db)).broken).toEqual([]);

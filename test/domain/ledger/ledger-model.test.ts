@@ -19,6 +19,7 @@ import {
 } from '../../support/ledger';
 import {
   BUDGET,
+  budgetsOf,
   Model,
   type ModelHold,
   owners,
@@ -27,6 +28,7 @@ import {
   type Step,
   step,
 } from '../../support/ledger-model';
+import { makeBudget } from '../budgets/making';
 
 let db: Db;
 let lanes: Batches;
@@ -181,6 +183,21 @@ function reserveCall(given: ReserveItem, { model, org, key_id }: World): Call {
       expect(row.code).toBe('key_budget_exceeded');
       return;
     }
+    if (given.as_user && model.room('user') < amount) {
+      expect(row.code).toBe('key_budget_exceeded');
+      return;
+    }
+    const is_short = given.as_team && model.room('team') < amount;
+    if (is_short) {
+      expect(row).toMatchObject({
+        code: 'insufficient_balance',
+        cost_ticket: {
+          cause: 'budget',
+          budget: { missing_nanos: String(amount - model.room('team')) },
+        },
+      });
+      return;
+    }
     const payer = model.payer(amount, given.as_user, given.as_team);
     if (payer === undefined) {
       expect(row.code).toBe('insufficient_balance');
@@ -219,6 +236,12 @@ test('random operations leave every wallet, hold and key as plain arithmetic say
       const org = await makeOrg(db, { name: randomUUID() });
       const key_id = await makeKeyId(db, org.org_id, { max_budget_nanos: BUDGET });
       const model = new Model();
+      for (const whose of ['user', 'team'] as const)
+        await makeBudget(db, org, Number(budgetsOf[whose] / TOKEN), {
+          owner_type: whose,
+          owner_id: org[`${whose}_id`],
+          on_exceed: whose === 'team' ? 'ticket' : 'refuse',
+        });
       for (const given of steps) await runStep(given, { model, org, key_id });
       for (const of of owners) {
         const id =

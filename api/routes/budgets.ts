@@ -1,0 +1,141 @@
+import { z } from 'zod';
+import * as budgets from '../../domain/ledger/budgets';
+import * as walletSettings from '../../domain/ledger/wallet-settings';
+import { isPlatformAdmin, lock } from '../../domain/people/rights';
+import * as answers from '../answers/budgets';
+import * as shared from '../answers/shared';
+import { actingOrg, member, ownOrg, permission } from '../http/access';
+import { amount, currency, id, page } from '../http/fields';
+import { type Ctx, route } from '../http/route';
+
+const ownerType = z.enum(['key', 'user', 'team', 'organization']);
+const window = z.enum(['hour', 'day', 'week', 'month', 'life']);
+const threshold = z.int().min(1, 'must be at least 1').max(100, 'must be at most 100');
+const fields = {
+  limit: amount('limit').describe('What its calls may cost in a window, in major units.'),
+  window,
+  on_exceed: z.enum(['refuse', 'ticket']),
+  thresholds: z
+    .array(threshold)
+    .max(10)
+    .transform((given) => [...new Set(given)].sort((a, b) => a - b)),
+};
+const listed = z.strictObject({
+  org_id: id.optional(),
+  owner_type: ownerType.optional(),
+  owner_id: id.optional(),
+  ...page,
+});
+const one = z.strictObject({ id });
+const created = z.strictObject({
+  org_id: id.optional(),
+  owner_type: ownerType,
+  owner_id: id.optional(),
+  currency: currency.optional(),
+  ...fields,
+  on_exceed: fields.on_exceed.default('refuse'),
+  thresholds: fields.thresholds.default([50, 80, 100]),
+});
+const changed = z.strictObject({
+  id,
+  currency: currency.optional(),
+  ...z.object(fields).partial().shape,
+});
+
+const billing = permission('org:billing');
+
+export const budgetRoutes = [
+  route({
+    method: 'get',
+    path: '/v1/budgets',
+    access: member,
+    input: listed,
+    handler: list,
+    summary: 'Budgets, newest first; without org:billing those that count your own calls.',
+    answer: shared.list({ budgets: answers.budget }),
+  }),
+  route({
+    method: 'post',
+    path: '/v1/budgets',
+    access: billing,
+    input: created,
+    handler: create,
+    is_recorded: true,
+    summary: 'Limit what a key, a person, a team or the organization may cost in a window.',
+    status: 201,
+    answer: answers.budget,
+  }),
+  route({
+    method: 'get',
+    path: '/v1/budgets/:id',
+    access: billing,
+    input: one,
+    handler: show,
+    summary: 'A budget as it stands in its window.',
+    answer: answers.budget,
+  }),
+  route({
+    method: 'put',
+    path: '/v1/budgets/:id',
+    access: billing,
+    input: changed,
+    handler: change,
+    is_recorded: true,
+    summary: 'Change the given fields of a budget. A larger limit wakes the calls that wait.',
+    answer: answers.budget,
+  }),
+  route({
+    method: 'delete',
+    path: '/v1/budgets/:id',
+    access: billing,
+    input: one,
+    handler: remove,
+    is_recorded: true,
+    summary: 'Take a budget away.',
+    answer: shared.nothing,
+  }),
+];
+
+async function list({ db, principal }: Ctx, { org_id, ...rest }: z.infer<typeof listed>) {
+  const acting = await actingOrg(db, principal, org_id);
+  const sees_all = isPlatformAdmin(principal) || principal.scopes.includes('org:billing');
+  const user_id = sees_all ? null : (principal.user_id ?? '');
+  const { rows, ...envelope } = await budgets.list(db, { org_id: acting, user_id, ...rest });
+  return { budgets: rows, ...envelope };
+}
+
+async function create({ db, principal }: Ctx, given: z.infer<typeof created>) {
+  const org_id = await actingOrg(db, principal, given.org_id);
+  await lock(db, org_id, principal, 'org:billing');
+  await walletSettings.requireCurrency(db, org_id, given.currency);
+  const { owner_type, owner_id, limit, on_exceed, thresholds } = given;
+  return budgets.create(db, {
+    org_id,
+    owner_type,
+    owner_id: owner_id ?? (owner_type === 'organization' ? org_id : ''),
+    limit_nanos: limit,
+    window: given.window,
+    on_exceed,
+    thresholds,
+    created_by: principal.user_id ?? principal.id,
+  });
+}
+
+async function show({ db, principal }: Ctx, input: z.infer<typeof one>) {
+  const org_id = await budgets.orgOf(db, input.id, ownOrg(principal));
+  return budgets.get(db, org_id, input.id);
+}
+
+async function change({ db, principal }: Ctx, input: z.infer<typeof changed>) {
+  const { id: budget_id, currency: named, limit: limit_nanos, ...rest } = input;
+  const org_id = await budgets.orgOf(db, budget_id, ownOrg(principal));
+  await lock(db, org_id, principal, 'org:billing');
+  await walletSettings.requireCurrency(db, org_id, named);
+  return budgets.update(db, org_id, budget_id, { limit_nanos, ...rest });
+}
+
+async function remove({ db, principal }: Ctx, input: z.infer<typeof one>) {
+  const org_id = await budgets.orgOf(db, input.id, ownOrg(principal));
+  await lock(db, org_id, principal, 'org:billing');
+  await budgets.archive(db, org_id, input.id);
+}
