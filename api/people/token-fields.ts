@@ -33,3 +33,13 @@ export function requireFuture(expires_at: Date | null | undefined): void {
   if (!expires_at || expires_at.getTime() > Date.now()) return;
   throw new AppError('invalid_field', 'expires_at must be in the future.', { param: 'expires_at' });
 }
+
+/** What only gateway keys have. */
+export const gatewayFields = [
+  'allowed_models',
+  'max_budget',
+  'budget_window',
+  'rpm',
+  'tpm',
+  'max_parallel_requests',
+] as const;
