@@ -16,6 +16,7 @@ import { type Ctx, route } from '../http/route';
 import {
   allowedModels,
   budgetWindow,
+  gatewayFields,
   keyName,
   ownLimits,
   requireBudget,
@@ -254,15 +255,6 @@ async function tokenOrg(
   if (isPlatformKey && rights.isPlatformAdmin(principal) && input.org_id === undefined) return null;
   return actingOrg(db, principal, input.org_id);
 }
-
-const gatewayFields = [
-  'allowed_models',
-  'max_budget',
-  'budget_window',
-  'rpm',
-  'tpm',
-  'max_parallel_requests',
-] as const;
 
 function checkScopes(
   principal: Principal,
