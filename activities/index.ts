@@ -8,6 +8,7 @@ import * as reservations from '../domain/ledger/reservations';
 import * as storedIds from '../domain/ledger/stored-ids';
 import * as tickets from '../domain/ledger/tickets';
 import * as verdicts from '../domain/ledger/verdicts';
+import * as notices from '../domain/notices/messages';
 import * as cancellation from '../domain/payments/cancellation';
 import * as paymentEvents from '../domain/payments/events';
 import * as refunds from '../domain/payments/refunds';
@@ -20,6 +21,7 @@ import { createProviderOf } from '../payment-providers/configured';
 import { createConfigActivities } from './config-rollout';
 import { createExportSteps } from './exports';
 import { withLife } from './life';
+import { type NoticeWays, sendNotices } from './notices';
 import { createPaymentSteps } from './payments';
 
 export interface Dependencies {
@@ -31,11 +33,20 @@ export interface Dependencies {
   export_dir?: string | undefined;
   /** The object stores that exports may go to: EXPORT_S3_ORIGINS. */
   s3_origins?: readonly string[] | undefined;
+  /** How notices leave; absent, they reach servers of the world only, without links or mail. */
+  notice_ways?: NoticeWays | undefined;
   /** Until then a verdict or a cancellation may come from an API that does not sign yet. */
   accept_unsigned_until?: Date | undefined;
 }
 
 const BROKEN_SHOWN_MAX = 50;
+
+const worldOnly: NoticeWays = {
+  networks: undefined,
+  chat_hosts: [],
+  public_url: undefined,
+  mail: undefined,
+};
 
 /**
  * The activities of each worker program, by what it is given. A program offers its own alone, so
@@ -60,6 +71,7 @@ export function createActivities({
   secrets,
   payment_hosts,
   accept_unsigned_until,
+  notice_ways: ways = worldOnly,
 }: Dependencies) {
   /** Refuses what no API signed: whoever reaches Temporal can send a message. */
   const requireSigned = async (isSigned: Promise<boolean>) => {
@@ -70,6 +82,8 @@ export function createActivities({
   const steps = createPaymentSteps(db, createProviderOf(db, secrets, payment_hosts));
   return {
     ...paymentActivities(db, steps),
+    ...noticeActivities(db, secrets, ways),
+    ...upkeepActivities(db),
     /** Ends a session at its buyer's wish, which an API has signed. */
     cancelPayment: (wish: cancellation.Cancellation) =>
       refusable(async () => {
@@ -108,32 +122,6 @@ export function createActivities({
     /** How many rollouts of configurations that nobody steps on were given their workflow again. */
     adoptOrphanRollouts: ({ limit }: { limit: number }) =>
       refusable(() => rollouts.adoptOrphans(db, limit)),
-    /** Proves the whole ledger; fails for good, naming what is broken. */
-    proveLedger: async () => {
-      const { broken } = await audit(db);
-      if (broken.length > 0)
-        throw ApplicationFailure.nonRetryable(
-          `The ledger is broken in ${broken.length} places.`,
-          'ledger_broken',
-          ...broken.slice(0, BROKEN_SHOWN_MAX),
-        );
-    },
-    /** The partitions of events: those of the next days made, those past 90 days dropped. */
-    keepEventPartitions: () => refusable(() => events.keepPartitions(db)),
-    /** How many gateways fell silent without a word and were told of. */
-    noteSilentGateways: () => refusable(() => withRetry(() => fleet.noteSilent(db))),
-    /**
-     * Answers under an Idempotency-Key are kept 7 days, the places of calls that waited an hour,
-     * stored ids 30 days after their last use.
-     */
-    forgetStoredAnswers: () =>
-      refusable(
-        async () =>
-          (await storedAnswers.forget(db)) +
-          (await tickets.forgetWaiters(db)) +
-          (await storedIds.forget(db)) +
-          (await paymentEvents.forget(db)),
-      ),
   };
 }
 
@@ -183,6 +171,53 @@ function paymentActivities(db: Db, steps: ReturnType<typeof createPaymentSteps>)
           left -= left > 0 ? await adopt(db, left) : 0;
         return limit - left;
       }),
+  };
+}
+
+function upkeepActivities(db: Db) {
+  return {
+    /** Proves the whole ledger; fails for good, naming what is broken. */
+    proveLedger: async () => {
+      const { broken } = await audit(db);
+      await events.tellBroken(db, broken.length);
+      if (broken.length > 0)
+        throw ApplicationFailure.nonRetryable(
+          `The ledger is broken in ${broken.length} places.`,
+          'ledger_broken',
+          ...broken.slice(0, BROKEN_SHOWN_MAX),
+        );
+    },
+    /** The partitions of events: those of the next days made, those past 90 days dropped. */
+    keepEventPartitions: () => refusable(() => events.keepPartitions(db)),
+    /** How many gateways fell silent without a word and were told of. */
+    noteSilentGateways: () => refusable(() => withRetry(() => fleet.noteSilent(db))),
+    /**
+     * Answers under an Idempotency-Key are kept 7 days, the places of calls that waited an hour,
+     * stored ids 30 days after their last use.
+     */
+    forgetStoredAnswers: () =>
+      refusable(
+        async () =>
+          (await storedAnswers.forget(db)) +
+          (await tickets.forgetWaiters(db)) +
+          (await storedIds.forget(db)) +
+          (await paymentEvents.forget(db)),
+      ),
+  };
+}
+
+function noticeActivities(db: Db, secrets: Secrets, ways: NoticeWays) {
+  return {
+    /** Tries what is due for a destination; milliseconds until it is to be looked at again. */
+    sendNotices: ({ destination_id }: { destination_id: string }) =>
+      withLife(() => sendNotices({ db, secrets, ways }, destination_id)),
+    /** How many destinations with notices that nobody sends were given their workflow again. */
+    adoptOrphanNotices: ({ limit }: { limit: number }) =>
+      refusable(() => notices.adoptOrphans(db, limit)),
+    /** How many keys were told of because they end within a week. */
+    tellExpiringKeys: () => refusable(() => notices.tellExpiringKeys(db)),
+    /** Notices and messages of over 90 days are forgotten. */
+    forgetNotices: () => refusable(() => notices.forget(db)),
   };
 }
 

@@ -1,0 +1,83 @@
+import { z } from 'zod';
+import { AppError } from '../../domain/errors';
+import * as destinations from '../../domain/notices/destinations';
+import * as recipients from '../../domain/notices/recipients';
+import * as answers from '../answers/notices';
+import { ownOrg } from '../http/access';
+import { inName } from '../http/acting';
+import { id } from '../http/fields';
+import { type Ctx, route } from '../http/route';
+import { billing } from './fields';
+
+const added = z.strictObject({
+  id,
+  address: z.email('must be an e-mail address').max(254).describe('A code is mailed to it.'),
+});
+const one = z.strictObject({ id, recipient_id: id });
+const confirmed = z.strictObject({
+  id,
+  recipient_id: id,
+  code: z.string().min(1).max(100).describe('As it was mailed.'),
+});
+
+export const noticeRecipientRoutes = [
+  route({
+    method: 'post',
+    path: '/v1/notice-destinations/:id/recipients',
+    access: billing,
+    input: added,
+    handler: add,
+    status: 201,
+    summary:
+      'Add an address to a mail destination: a code is mailed to it, and notices once that is confirmed. Again: another code.',
+    answer: answers.noticeRecipient,
+  }),
+  route({
+    method: 'post',
+    path: '/v1/notice-destinations/:id/recipients/:recipient_id/confirm',
+    access: billing,
+    input: confirmed,
+    handler: confirm,
+    summary: 'Confirm an address by the code that was mailed to it.',
+    answer: answers.noticeRecipient,
+  }),
+  route({
+    method: 'delete',
+    path: '/v1/notice-destinations/:id/recipients/:recipient_id',
+    access: billing,
+    input: one,
+    handler: remove,
+    summary: 'Mail nothing more to an address.',
+    answer: answers.noticeRecipient,
+  }),
+];
+
+async function find({ db, principal }: Ctx, destination_id: string) {
+  const found = await destinations.get(db, destination_id, ownOrg(principal) ?? undefined);
+  if (found.channel === 'email') return found;
+  throw new AppError('invalid_field', 'Only a destination of mail has recipients.', {
+    param: 'id',
+  });
+}
+
+async function add(ctx: Ctx, { id: destination_id, address }: z.infer<typeof added>) {
+  await find(ctx, destination_id);
+  return inName(ctx, (trx) => recipients.add(trx, destination_id, address));
+}
+
+async function remove(ctx: Ctx, { id: destination_id, recipient_id }: z.infer<typeof one>) {
+  await find(ctx, destination_id);
+  return inName(ctx, (trx) => recipients.remove(trx, destination_id, recipient_id));
+}
+
+async function confirm(
+  ctx: Ctx,
+  { id: destination_id, recipient_id, code }: z.infer<typeof confirmed>,
+) {
+  await find(ctx, destination_id);
+  const given = { destination_id, id: recipient_id, code };
+  // A wrong code is counted, so the refusal comes after the commit.
+  const done = await inName(ctx, (trx) => recipients.confirm(trx, ctx.secrets, given));
+  if (done) return done;
+  throw new AppError('invalid_field', 'This is not the code that was mailed.', { param: 'code' });
+}
