@@ -27,6 +27,7 @@ export const noticeRecipientRoutes = [
     access: billing,
     input: added,
     handler: add,
+    is_recorded: true,
     status: 201,
     summary:
       'Add an address to a mail destination: a code is mailed to it, and notices once that is confirmed. Again: another code.',
@@ -47,6 +48,7 @@ export const noticeRecipientRoutes = [
     access: billing,
     input: one,
     handler: remove,
+    is_recorded: true,
     summary: 'Mail nothing more to an address.',
     answer: answers.noticeRecipient,
   }),
@@ -62,12 +64,12 @@ async function find({ db, principal }: Ctx, destination_id: string) {
 
 async function add(ctx: Ctx, { id: destination_id, address }: z.infer<typeof added>) {
   await find(ctx, destination_id);
-  return inName(ctx, (trx) => recipients.add(trx, destination_id, address));
+  return recipients.add(ctx.db, destination_id, address);
 }
 
 async function remove(ctx: Ctx, { id: destination_id, recipient_id }: z.infer<typeof one>) {
   await find(ctx, destination_id);
-  return inName(ctx, (trx) => recipients.remove(trx, destination_id, recipient_id));
+  return recipients.remove(ctx.db, destination_id, recipient_id);
 }
 
 async function confirm(

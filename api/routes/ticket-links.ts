@@ -67,8 +67,8 @@ async function use(ctx: Ctx, given: z.infer<typeof decided>) {
       from_wallet_id,
       note,
     });
-    await links.use(db, given.link, principal.user_id ?? principal.id);
-    return { ticket, verdict, is_first: true };
+    const is_first = await links.use(db, given.link, principal.user_id ?? principal.id);
+    return { ticket, verdict, is_first };
   } catch (error) {
     // Somebody else was faster: that answer is shown.
     const is_late = isAppError(error) && (await links.find(db, given.link)).is_dead;

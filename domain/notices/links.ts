@@ -46,13 +46,15 @@ export async function find(db: Db, secret: string): Promise<TicketLink> {
   });
 }
 
-/** Says who used a link; with it all links of its ticket are dead. */
-export async function use(db: Db, secret: string, by: string): Promise<void> {
-  await many(
+/** Says who used a link: of several at once the first, for whom it returns true. */
+export async function use(db: Db, secret: string, by: string): Promise<boolean> {
+  const rows = await many(
     db,
-    `update ticket_links l set ended_at = coalesce(l.ended_at, clock_timestamp()), used_by = :by where l.hash = :hash`,
+    `update ticket_links l set ended_at = coalesce(l.ended_at, clock_timestamp()), used_by = :by
+     where l.hash = :hash and l.used_by is null returning l.hash`,
     { hash: await sha256(secret), by },
   );
+  return rows.length > 0;
 }
 
 const NONCE_MS = 15 * 60_000;

@@ -48,19 +48,20 @@ export async function add(trx: Db, destination_id: string, address: string): Pro
     { destination_id, id: row.id },
   );
   await many(trx, 'select wake_notices(:destination_id)', { destination_id });
+  if (!known) await note(trx, 'created', row);
   return shown(row);
 }
 
 /** Removes an address. */
 export async function remove(trx: Db, destination_id: string, id: string): Promise<Recipient> {
-  return shown(
-    await one<Asked>(
-      trx,
-      'delete from notice_recipients where id = :id and destination_id = :destination_id returning *',
-      { id, destination_id },
-      'No recipient',
-    ),
+  const row = await one<Asked>(
+    trx,
+    'delete from notice_recipients where id = :id and destination_id = :destination_id returning *',
+    { id, destination_id },
+    'No recipient',
   );
+  await note(trx, 'ended', row);
+  return shown(row);
 }
 
 /** Confirms an address by the code that it got; five wrong ones make the code worthless. */
@@ -92,7 +93,9 @@ export async function confirm(
     `update notice_recipients set ${changed} where id = :id returning *`,
     { id },
   );
-  return is_right ? shown(after) : undefined;
+  if (!is_right) return undefined;
+  await note(trx, 'confirmed', after);
+  return shown(after);
 }
 
 /** To whom a confirmation goes, and the code in it. */
@@ -109,6 +112,18 @@ export async function asked(
 async function codeOf(secrets: Secrets, { id, asked_at }: Asked): Promise<string> {
   const signature = await secrets.sign('recipient_code', id, asked_at.toISOString());
   return signature.replace(/[-_]/g, '').slice(0, CODE_LENGTH).toLowerCase();
+}
+
+/** Writes who changed a recipient. */
+async function note(trx: Db, verb: 'created' | 'confirmed' | 'ended', row: Asked): Promise<void> {
+  const { id, address, destination_id } = row;
+  await many(
+    trx,
+    `select write_audit_event(d.org_id, 'notice_recipient.' || :verb, :id, null,
+       jsonb_build_object('address', :address::text, 'destination_id', d.id))
+     from notice_destinations d where d.id = :destination_id`,
+    { verb, id, address, destination_id },
+  );
 }
 
 async function requireRoom(trx: Db, destination_id: string): Promise<void> {
