@@ -21,7 +21,7 @@ import { createProviderOf } from '../payment-providers/configured';
 import { createConfigActivities } from './config-rollout';
 import { createExportSteps } from './exports';
 import { withLife } from './life';
-import { type NoticeWays, sendNotices } from './notices';
+import { type Look, type NoticeWays, sendNotices } from './notices';
 import { createPaymentSteps } from './payments';
 
 export interface Dependencies {
@@ -209,8 +209,7 @@ function upkeepActivities(db: Db) {
 function noticeActivities(db: Db, secrets: Secrets, ways: NoticeWays) {
   return {
     /** Tries what is due for a destination; milliseconds until it is to be looked at again. */
-    sendNotices: ({ destination_id }: { destination_id: string }) =>
-      withLife(() => sendNotices({ db, secrets, ways }, destination_id)),
+    sendNotices: (look: Look) => withLife(() => sendNotices({ db, secrets, ways }, look)),
     /** How many destinations with notices that nobody sends were given their workflow again. */
     adoptOrphanNotices: ({ limit }: { limit: number }) =>
       refusable(() => notices.adoptOrphans(db, limit)),

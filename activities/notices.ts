@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import * as destinations from '../domain/notices/destinations';
 import * as links from '../domain/notices/links';
 import * as messages from '../domain/notices/messages';
@@ -25,6 +26,12 @@ interface Parts {
   ways: NoticeWays;
 }
 
+/** A look at a destination, after a pause that leaves a burst time to grow. */
+export interface Look {
+  destination_id: string;
+  pause_ms: number;
+}
+
 type Sending = Parts & { to: destinations.OpenDestination };
 
 const FIRST_PAUSE_MS = 5_000;
@@ -38,9 +45,10 @@ const NOTICES_SHOWN_MAX = 100;
  */
 export async function sendNotices(
   parts: Parts,
-  destination_id: string,
+  { destination_id, pause_ms }: Look,
 ): Promise<{ wait_ms: number | null; summary: string }> {
   const { db, secrets } = parts;
+  if (pause_ms > 0) await sleep(pause_ms);
   const taken = await withRetry(() => messages.take(db, destination_id, LEASE_S));
   if (taken.length > 0) {
     const opening = destinations.open(db, secrets, destination_id);

@@ -5716,7 +5716,7 @@ begin
       v_next := least(v_next, v_until, v_oldest + interval '10 seconds');
     end if;
   end loop;
-  return greatest(0, extract(epoch from v_next - clock_timestamp()) * 1000);
+  return case when v_next is not null then greatest(0, extract(epoch from v_next - clock_timestamp()) * 1000) end;
 end $$;
 
 -- Takes messages that are due, at most 4, or one while the destination fails; whoever does not say
@@ -5755,8 +5755,9 @@ declare
 begin
   perform pg_advisory_xact_lock(hashtext('notices'), hashtext(p_destination_id));
   v_gathering := gather_notices(p_destination_id);
-  return least(v_gathering, (select greatest(0, extract(epoch from min(m.next_at) - clock_timestamp()) * 1000)
-    from notice_messages m where m.destination_id = p_destination_id and m.status = 'waiting'));
+  -- Of no rows the least is null, and stays out of it.
+  return least(v_gathering, (select extract(epoch from greatest(min(m.next_at), clock_timestamp()) - clock_timestamp()) * 1000
+    from notice_messages m where m.destination_id = p_destination_id and m.status = 'waiting' having count(*) > 0));
 end $$;
 
 -- Says how a try went. `p_outcome`: delivered; refused, which is about this message; or failed,

@@ -7,6 +7,7 @@ import { makeTenant, type Tenant } from '../support/api';
 import { platformKey } from '../support/keys';
 import { makeShort } from '../support/tickets';
 import { until } from '../support/until';
+import { restOf } from '../support/worker';
 import { makeDestination, type NoticeWorld, openNoticeWorld, present } from './world';
 
 let world: NoticeWorld;
@@ -112,17 +113,17 @@ test('gateways and the proof of the ledger are told of to the platform alone', a
     id: randomUUID(),
     host: 'gateway-1',
     config_version: null,
-    config_hash: null,
-    refused_version: 3,
+    config_hash: '1f0c2c1e5a774a5e',
+    refused_version: 3n,
     error: 'no such provider',
     started_at: new Date(),
-    version: '1.5.0',
+    software_version: '1.5.0',
     group_name: 'default',
-    state: 'running',
+    is_draining: false,
     in_flight: 0,
     held: 0,
     counts: null,
-  } as never);
+  });
   await events.tellBroken(world.db, 0);
   await events.tellBroken(world.db, 2);
   const texts = () =>
@@ -148,4 +149,14 @@ test('nothing of one organization reaches another, nor is its log there', async 
   expect((await world.call('post', `/v1/notice-messages/${id}/replay`, { key })).status).toBe(404);
   for (const list of ['notices', 'notice-messages', 'notice-destinations'])
     expect((await world.call('get', `/v1/${list}`, { key })).body.total).toBe(0);
+});
+
+test('a destination with nothing to tell rests', async () => {
+  const { tenant, path } = await told();
+  await makeShort(world, 100, {}, tenant);
+  await until(() => kindsAt(path).length > 0);
+  const { body } = await world.call('get', '/v1/notice-destinations', { key: tenant.owner_key });
+  const id = `notices-${body.destinations[0].id}`;
+  // It lingers for a minute, and wakes for nothing but a notice.
+  expect(await restOf(world.client, id)).toBeGreaterThan(50);
 });

@@ -13,7 +13,8 @@ import { openDispatcher } from '../../workers/dispatcher';
 import { type CallApi, serve } from '../support/api';
 import { openTestDatabase } from '../support/database';
 import { gatewayToken } from '../support/keys';
-import { makePrice } from '../support/ledger';
+import { makePrice, reserveBody } from '../support/ledger';
+import { bodyHash } from '../support/tickets';
 import { until } from '../support/until';
 import { openWorker, type TestWorker } from '../support/worker';
 
@@ -30,6 +31,8 @@ export interface NoticeWorld extends TestWorker {
   api_url: string;
   close: () => Promise<void>;
 }
+
+const IN_FLIGHT = 50;
 
 export const PUBLIC_URL = 'https://svc.example';
 
@@ -92,6 +95,26 @@ export async function makeDestination(
   const answer = await call('post', '/v1/notice-destinations', { key, body });
   expect(answer).toMatchObject({ status: 201 });
   return answer.body;
+}
+
+/** So many reserves of an organization that nothing covers, each with a ticket of its own. */
+export async function burst(
+  { call, machine }: Pick<NoticeWorld, 'call' | 'machine'>,
+  org_id: string,
+  count: number,
+): Promise<string[]> {
+  const ids: string[] = [];
+  const worker = async () => {
+    while (ids.length < count) {
+      const place = ids.push('') - 1;
+      const body = { ...reserveBody(org_id, 100), request_body_hash: bodyHash() };
+      const path = '/v1/gateway/wallets/reserve';
+      const answer = await call('post', path, { key: machine, body });
+      ids[place] = answer.body.cost_ticket.id;
+    }
+  };
+  await Promise.all(Array.from({ length: IN_FLIGHT }, worker));
+  return ids;
 }
 
 /** What a look finds, once it finds something. */
