@@ -13,10 +13,9 @@ const added = z.strictObject({
   id,
   address: z.email('must be an e-mail address').max(254).describe('A code is mailed to it.'),
 });
-const one = z.strictObject({ id, recipient_id: id });
+const one = z.strictObject({ id });
 const confirmed = z.strictObject({
   id,
-  recipient_id: id,
   code: z.string().min(1).max(100).describe('As it was mailed.'),
 });
 
@@ -35,7 +34,7 @@ export const noticeRecipientRoutes = [
   }),
   route({
     method: 'post',
-    path: '/v1/notice-destinations/:id/recipients/:recipient_id/confirm',
+    path: '/v1/notice-recipients/:id/confirm',
     access: billing,
     input: confirmed,
     handler: confirm,
@@ -44,7 +43,7 @@ export const noticeRecipientRoutes = [
   }),
   route({
     method: 'delete',
-    path: '/v1/notice-destinations/:id/recipients/:recipient_id',
+    path: '/v1/notice-recipients/:id',
     access: billing,
     input: one,
     handler: remove,
@@ -67,19 +66,14 @@ async function add(ctx: Ctx, { id: destination_id, address }: z.infer<typeof add
   return recipients.add(ctx.db, destination_id, address);
 }
 
-async function remove(ctx: Ctx, { id: destination_id, recipient_id }: z.infer<typeof one>) {
-  await find(ctx, destination_id);
-  return recipients.remove(ctx.db, destination_id, recipient_id);
+async function remove({ db, principal }: Ctx, input: z.infer<typeof one>) {
+  return recipients.remove(db, input.id, ownOrg(principal) ?? undefined);
 }
 
-async function confirm(
-  ctx: Ctx,
-  { id: destination_id, recipient_id, code }: z.infer<typeof confirmed>,
-) {
-  await find(ctx, destination_id);
-  const given = { destination_id, id: recipient_id, code };
+async function confirm(ctx: Ctx, given: z.infer<typeof confirmed>) {
+  const owner = ownOrg(ctx.principal) ?? undefined;
   // A wrong code is counted, so the refusal comes after the commit.
-  const done = await inName(ctx, (trx) => recipients.confirm(trx, ctx.secrets, given));
+  const done = await inName(ctx, (trx) => recipients.confirm(trx, ctx.secrets, owner, given));
   if (done) return done;
   throw new AppError('invalid_field', 'This is not the code that was mailed.', { param: 'code' });
 }

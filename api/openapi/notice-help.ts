@@ -1,7 +1,6 @@
 /** The meaning of the fields of notices. */
 export const noticeHelp: Record<string, string> = {
   destination_id: 'Id of a destination.',
-  recipient_id: 'Id of a recipient, as the destination lists it.',
   message_id: 'Id of a message: GET /v1/notice-messages.',
   cost_ticket_id: 'Id of a cost ticket.',
   event_id: 'Id of the event that it tells of: GET /v1/events/{id}.',
@@ -23,6 +22,7 @@ export const noticeHelp: Record<string, string> = {
 /** The objects that paths of notices name. */
 export const noticeNouns: Record<string, string> = {
   'notice-destinations': 'Id of the destination: GET /v1/notice-destinations.',
+  'notice-recipients': 'Id of the recipient, as its destination lists it.',
   'notice-messages': 'Id of the message: GET /v1/notice-messages.',
 };
 
@@ -37,7 +37,7 @@ export const noticeBodies: Record<string, object> = {
   'post /v1/notice-destinations': destination,
   'put /v1/notice-destinations/:id': { kinds: ['ticket_created', 'balance_low'] },
   'post /v1/notice-destinations/:id/recipients': { address: 'ann@example.com' },
-  'post /v1/notice-destinations/:id/recipients/:recipient_id/confirm': { code: 'a1b2c3d4e5' },
+  'post /v1/notice-recipients/:id/confirm': { code: 'a1b2c3d4e5' },
   'post /v1/ticket-links/look': { link },
   'post /v1/ticket-links/decide': { link, nonce: 'of the page' },
 };

@@ -1,7 +1,7 @@
 import { AppError } from '../errors';
 import type { Secrets } from '../secrets';
 import { type Db, many, maybe, one } from '../sql';
-import type { Recipient } from './destinations';
+import type { Owner, Recipient } from './destinations';
 
 // An address gets notices once somebody has entered the code that was mailed to it.
 
@@ -9,6 +9,13 @@ const CODE_LIFE_HOURS = 24;
 const WRONG_MAX = 5;
 const RECIPIENTS_MAX = 20;
 const CODE_LENGTH = 10;
+
+const owned =
+  'd.id = r.destination_id and (:is_any or d.org_id is not distinct from :org_id) and d.archived_at is null';
+
+function ownerBindings(owner: Owner) {
+  return { org_id: owner ?? null, is_any: owner === undefined };
+}
 
 interface Asked {
   id: string;
@@ -53,11 +60,11 @@ export async function add(trx: Db, destination_id: string, address: string): Pro
 }
 
 /** Removes an address. */
-export async function remove(trx: Db, destination_id: string, id: string): Promise<Recipient> {
+export async function remove(trx: Db, id: string, owner: Owner): Promise<Recipient> {
   const row = await one<Asked>(
     trx,
-    'delete from notice_recipients where id = :id and destination_id = :destination_id returning *',
-    { id, destination_id },
+    `delete from notice_recipients r using notice_destinations d where r.id = :id and ${owned} returning r.*`,
+    { id, ...ownerBindings(owner) },
     'No recipient',
   );
   await note(trx, 'ended', row);
@@ -68,13 +75,15 @@ export async function remove(trx: Db, destination_id: string, id: string): Promi
 export async function confirm(
   trx: Db,
   secrets: Secrets,
-  { destination_id, id, code }: { destination_id: string; id: string; code: string },
+  owner: Owner,
+  { id, code }: { id: string; code: string },
 ): Promise<Recipient | undefined> {
   const row = await one<Asked & { is_late: boolean }>(
     trx,
-    `select *, asked_at < clock_timestamp() - :hours * interval '1 hour' as is_late from notice_recipients
-     where id = :id and destination_id = :destination_id for update`,
-    { id, destination_id, hours: CODE_LIFE_HOURS },
+    `select r.*, r.asked_at < clock_timestamp() - :hours * interval '1 hour' as is_late
+     from notice_recipients r join notice_destinations d on true
+     where r.id = :id and ${owned} for update of r`,
+    { id, ...ownerBindings(owner), hours: CODE_LIFE_HOURS },
     'No recipient',
   );
   if (row.confirmed_at) return shown(row);

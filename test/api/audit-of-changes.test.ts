@@ -52,7 +52,7 @@ const elsewhere = [
   // Recorded after the name of its server is resolved, or the wrong code is counted.
   'post /v1/notice-destinations',
   'put /v1/notice-destinations/:id',
-  'post /v1/notice-destinations/:id/recipients/:recipient_id/confirm',
+  'post /v1/notice-recipients/:id/confirm',
   // It changes nothing, and the log of messages has it.
   'post /v1/notice-destinations/:id/test',
   // The ticket says who decided.

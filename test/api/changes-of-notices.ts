@@ -37,7 +37,7 @@ export function changesOfNotices(db: Db, tenant: Tenant): Record<string, Change>
       body: async () => ({ address: `${randomUUID()}@example.com` }),
       actions: ['notice_recipient.created'],
     },
-    'delete /v1/notice-destinations/:id/recipients/:recipient_id': {
+    'delete /v1/notice-recipients/:id': {
       of: async () => {
         const { id } = await one<{ id: string }>(
           db,

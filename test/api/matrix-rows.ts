@@ -187,8 +187,8 @@ export const rows = read(`
   delete /v1/notice-destinations/:id                            401 401 403 403 200 200 404 200 403 401 401
   post /v1/notice-destinations/:id/test                         401 401 403 403 201 201 404 201 403 401 401
   post /v1/notice-destinations/:id/recipients                   401 401 403 403 201 201 404 201 403 401 401
-  post /v1/notice-destinations/:id/recipients/:recipient_id/confirm  401 401 403 403 404 404 404 404 403 401 401
-  delete /v1/notice-destinations/:id/recipients/:recipient_id   401 401 403 403 404 404 404 404 403 401 401
+  post /v1/notice-recipients/:id/confirm                        401 401 403 403 404 404 404 404 403 401 401
+  delete /v1/notice-recipients/:id                              401 401 403 403 200 200 404 200 403 401 401
   get /v1/notice-messages                                       401 401 403 403 200 200 404 200 403 401 401
   get /v1/notice-messages/:id                                   401 401 403 403 200 200 404 200 403 401 401
   post /v1/notice-messages/:id/replay                           401 401 403 403 200 200 404 200 403 401 401

@@ -190,7 +190,7 @@ const bodies: Record<string, () => Promise<object>> = {
     channel: 'webhook',
     url: 'https://127.0.0.1/hook',
   }),
-  'post /v1/notice-destinations/:id/recipients/:recipient_id/confirm': async () => ({ code: 'x' }),
+  'post /v1/notice-recipients/:id/confirm': async () => ({ code: 'x' }),
   'post /v1/ticket-links/look': async () => ({ link: 'a'.repeat(43) }),
   'post /v1/ticket-links/decide': async () => ({ link: 'a'.repeat(43), nonce: 'unknown' }),
   // No object store is listed here.

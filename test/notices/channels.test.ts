@@ -104,7 +104,10 @@ test('mail goes to whoever entered the code that was mailed, and names end no he
   await makeShort(world, 100, {}, tenant);
   const code = await present(() => /^Code: (\w+)/m.exec(mails()[0]?.body ?? '')?.[1]);
   const confirm = (given: string) =>
-    world.call('post', `${path}/${added.body.id}/confirm`, { key, body: { code: given } });
+    world.call('post', `/v1/notice-recipients/${added.body.id}/confirm`, {
+      key,
+      body: { code: given },
+    });
   expect(await confirm('wrong')).toMatchObject({ status: 422, body: { error: { param: 'code' } } });
   expect(await confirm(code)).toMatchObject({ status: 200, body: { address } });
   await makeShort(world, 100, {}, tenant);
@@ -116,7 +119,10 @@ test('mail goes to whoever entered the code that was mailed, and names end no he
   // Five wrong codes make a code worthless, the right one too.
   const second = await world.call('post', path, { key, body: { address: `b-${address}` } });
   const guess = (given: string) =>
-    world.call('post', `${path}/${second.body.id}/confirm`, { key, body: { code: given } });
+    world.call('post', `/v1/notice-recipients/${second.body.id}/confirm`, {
+      key,
+      body: { code: given },
+    });
   const right = await present(() => {
     const found = arrived('mail').find(({ headers }) => headers.to?.includes(`b-${address}`));
     return /^Code: (\w+)/m.exec(found?.body ?? '')?.[1];
