@@ -57,13 +57,14 @@ create table budget_raises (
   org_id text not null references organizations,
   budget_id text not null references budgets,
   window_starts_at timestamptz not null,
+  -- Two windows may begin at one moment: a month and its first day.
+  budget_window text not null,
   amount_nanos bigint not null check (amount_nanos > 0),
   cost_ticket_id text not null,
   decided_by text not null,
   created_at timestamptz not null default clock_timestamp()
 );
 create index budget_raises_budget on budget_raises (budget_id, window_starts_at);
-create index budget_raises_ticket on budget_raises (cost_ticket_id);
 
 -- True if a budget counts it while it is open; null otherwise.
 alter table reservations add column is_budgeted boolean;
@@ -94,14 +95,24 @@ language sql stable as $$
   where b.org_id = p_org_id and b.owner_id in (p_org_id, p_key_id, p_user_id, p_team_id) and b.archived_at is null
 $$;
 
--- What a budget has counted: nothing where its window is over and the next has not begun.
-create function budget_used(b budgets, p_now timestamptz) returns numeric language sql immutable as $$
-  select case when b.ends_at <= p_now then 0 else b.spent_nanos::numeric + b.held_nanos end
+-- What a budget has counted in the window of its row, and what it allows there. Sums of two columns
+-- may be more than a bigint holds.
+create function window_used(b budgets) returns numeric language sql immutable as $$
+  select b.spent_nanos::numeric + b.held_nanos
 $$;
 
--- What it allows in this window.
+create function window_cap(b budgets) returns numeric language sql immutable as $$
+  select b.limit_nanos::numeric + b.raised_nanos
+$$;
+
+-- What a budget has counted: nothing where its window is over and the next has not begun.
+create function budget_used(b budgets, p_now timestamptz) returns numeric language sql immutable as $$
+  select case when b.ends_at <= p_now then 0 else window_used(b) end
+$$;
+
+-- What it allows now.
 create function budget_cap(b budgets, p_now timestamptz) returns numeric language sql immutable as $$
-  select b.limit_nanos::numeric + case when b.ends_at <= p_now then 0 else b.raised_nanos end
+  select case when b.ends_at <= p_now then b.limit_nanos else window_cap(b) end
 $$;
 
 -- The highest of a budget's thresholds that so much use has reached; 0 if none.
@@ -112,8 +123,8 @@ $$;
 -- What a call hears of a budget that has reached a threshold.
 create function budget_warning(b budgets, p_used_nanos numeric) returns jsonb language sql stable as $$
   select jsonb_build_object('id', b.id, 'warning_type', 'budget', 'owner_type', b.owner_type, 'owner_id', b.owner_id,
-    'window', b.budget_window, 'threshold_pct', reached_pct(b, p_used_nanos, b.limit_nanos::numeric + b.raised_nanos),
-    'limit_nanos', (b.limit_nanos::numeric + b.raised_nanos)::text, 'used_nanos', p_used_nanos::text, 'resets_at', iso_time(b.ends_at))
+    'window', b.budget_window, 'threshold_pct', reached_pct(b, p_used_nanos, window_cap(b)),
+    'limit_nanos', window_cap(b)::text, 'used_nanos', p_used_nanos::text, 'resets_at', iso_time(b.ends_at))
 $$;
 
 -- The budgets that have no room for so much more. `p_left` holds what a batch has counted by then.
@@ -164,30 +175,50 @@ begin
   if found then
     perform append_event(b.org_id, 'budget.threshold', jsonb_build_object('budget_id', b.id, 'owner_type', b.owner_type,
       'owner_id', b.owner_id, 'window', b.budget_window, 'threshold_pct', p_pct,
-      'limit_nanos', (b.limit_nanos::numeric + b.raised_nanos)::text, 'used_nanos', p_used_nanos::text,
+      'limit_nanos', window_cap(b)::text, 'used_nanos', p_used_nanos::text,
       'currency', (select o.currency from organizations o where o.id = b.org_id), 'resets_at', iso_time(b.ends_at)) || p_caller);
   end if;
 end $$;
 
+-- Tells the highest threshold that a budget has reached by itself, if it was not told yet.
+create function tell_standing(b budgets) returns void language plpgsql as $$
+declare
+  v_pct integer := reached_pct(b, window_used(b), window_cap(b));
+begin
+  if v_pct > b.told_pct then
+    perform tell_threshold(b, v_pct, window_used(b), '{}');
+  end if;
+end $$;
+
+-- When what a budget counts was made: nothing was held for it before.
+create function owner_since(b budgets) returns timestamptz language sql stable as $$
+  select case b.owner_type
+    when 'key' then (select q.created_at from tokens q where q.id = b.owner_id)
+    when 'user' then (select q.created_at from users q where q.id = b.owner_id)
+    when 'team' then (select q.created_at from teams q where q.id = b.owner_id)
+    else (select q.created_at from organizations q where q.id = b.owner_id) end
+$$;
+
 -- Sets a budget's count of its window from what was held and spent in it, at its making or at a
--- change of its window. Reservations are found by their ids, which are in the order of time.
+-- change of its window. Reservations are found by their ids, which are in the order of time, from
+-- the making of the owner on.
 create function recount_budget(p_budget_id text, p_now timestamptz) returns void language plpgsql as $$
 declare
   b budgets;
+  v_since timestamptz;
 begin
   select * into b from budgets q where q.id = p_budget_id;
+  v_since := greatest(b.starts_at, owner_since(b));
   update reservations r set is_budgeted = true
-  where r.org_id = b.org_id and r.status = 'open' and r.created_at >= b.starts_at
+  where r.org_id = b.org_id and r.status = 'open' and r.created_at >= v_since
     and b.owner_id in (r.org_id, r.key_id, r.user_id, r.team_id);
   update budgets q set (held_nanos, spent_nanos) = (
     select coalesce(sum(r.held_nanos) filter (where r.status = 'open'), 0), coalesce(sum(r.actual_cost_nanos), 0)
     from reservations r
-    where r.id >= 'res_' || lpad(to_hex(floor(extract(epoch from b.starts_at - interval '1 minute') * 1000)::bigint), 12, '0')
-      and r.org_id = b.org_id and r.created_at >= b.starts_at and b.owner_id in (r.org_id, r.key_id, r.user_id, r.team_id))
+    where r.id >= 'res_' || lpad(to_hex(floor(extract(epoch from v_since - interval '1 minute') * 1000)::bigint), 12, '0')
+      and r.org_id = b.org_id and r.created_at >= v_since and b.owner_id in (r.org_id, r.key_id, r.user_id, r.team_id))
   where q.id = b.id returning * into b;
-  perform tell_threshold(b, p.pct, b.spent_nanos::numeric + b.held_nanos, '{}')
-  from (select reached_pct(b, b.spent_nanos::numeric + b.held_nanos, b.limit_nanos::numeric + b.raised_nanos) as pct) as p
-  where p.pct > b.told_pct;
+  perform tell_standing(b);
 end $$;
 
 -- A waiting call is told at once if a budget was raised, changed or taken away.
@@ -225,7 +256,7 @@ create function audit_5() returns table(check_name text, wallet_id text, detail 
   select 'budget_raises', null, b.id || ': raised by ' || b.raised_nanos || ', approvals say ' || n.raised
   from budgets b
   cross join lateral (select coalesce(sum(x.amount_nanos), 0) as raised from budget_raises x
-    where x.budget_id = b.id and x.window_starts_at = b.starts_at) as n
+    where x.budget_id = b.id and x.window_starts_at = b.starts_at and x.budget_window = b.budget_window) as n
   where b.raised_nanos <> n.raised
 $$;
 
@@ -245,7 +276,7 @@ begin
     values (b.id, b.starts_at, p_now, b.limit_nanos, b.raised_nanos, b.spent_nanos, b.held_nanos);
     update budgets q set budget_window = p_window, starts_at = w.starts_at, ends_at = w.ends_at, told_pct = 0, past_until = p_now,
       raised_nanos = (select coalesce(sum(x.amount_nanos), 0) from budget_raises x
-        where x.budget_id = b.id and x.window_starts_at = w.starts_at)
+        where x.budget_id = b.id and x.window_starts_at = w.starts_at and x.budget_window = p_window)
     from organizations o cross join lateral reporting_window(p_window, o.time_zone, p_now) as w
     where q.id = b.id and o.id = b.org_id;
   end if;
@@ -258,9 +289,7 @@ begin
     return;
   end if;
   select * into b from budgets q where q.id = p_id;
-  perform tell_threshold(b, p.pct, b.spent_nanos::numeric + b.held_nanos, '{}')
-  from (select reached_pct(b, b.spent_nanos::numeric + b.held_nanos, b.limit_nanos::numeric + b.raised_nanos) as pct) as p
-  where p.pct > b.told_pct;
+  perform tell_standing(b);
 end $$;
 
 -- The zone is a setting like the others.

@@ -84,10 +84,10 @@ begin
     -- A window that is over, and a threshold that is reached for the first time, are not usual.
     cross join lateral (select amount_to_hold(usd.nanos, x.rate, o.reserve_buffer_pct) as nanos offset 0) as held
     cross join lateral (select nullif(count(*) > 0, false) as is_budgeted,
-        min(b.limit_nanos + b.raised_nanos - b.spent_nanos - b.held_nanos) as room_nanos,
-        bool_or(b.ends_at <= v_now or b.starts_at > v_now or b.spent_nanos + b.held_nanos + held.nanos >= b.tells_at_nanos) as tells,
-        jsonb_agg(budget_warning(b, b.spent_nanos + b.held_nanos + held.nanos) order by b.id)
-          filter (where b.spent_nanos + b.held_nanos + held.nanos >= b.warns_at_nanos) as warnings
+        min(window_cap(b) - window_used(b)) as room_nanos,
+        bool_or(b.ends_at <= v_now or b.starts_at > v_now or window_used(b) + held.nanos >= b.tells_at_nanos) as tells,
+        jsonb_agg(budget_warning(b, window_used(b) + held.nanos) order by b.id)
+          filter (where window_used(b) + held.nanos >= b.warns_at_nanos) as warnings
       from budgets b
       where b.org_id = p_org_id and b.owner_id in (p_org_id, i.key_id, i.user_id, i.team_id) and b.archived_at is null) as bud
     where o.id = p_org_id

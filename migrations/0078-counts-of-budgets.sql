@@ -6,7 +6,7 @@ create function mark_budget() returns trigger language plpgsql as $$
 begin
   select ceil(min(t) * n.cap / 100), ceil(min(t) filter (where t > new.told_pct) * n.cap / 100)
   into new.warns_at_nanos, new.tells_at_nanos
-  from (select new.limit_nanos::numeric + new.raised_nanos as cap) as n
+  from (select window_cap(new) as cap) as n
   left join unnest(new.thresholds) as t on n.cap > 0
   group by n.cap;
   return new;
@@ -37,7 +37,7 @@ begin
     set held_nanos = q.held_nanos + case when q.starts_at <= m.created_at then m.held_nanos else 0 end,
       spent_nanos = q.spent_nanos + case when q.starts_at <= m.created_at then m.spent_nanos else 0 end
     where q.org_id = p_org_id and q.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id) and q.archived_at is null
-    returning q.past_until > m.created_at as is_past, q.spent_nanos + q.held_nanos >= q.tells_at_nanos as tells
+    returning q.past_until > m.created_at as is_past, window_used(q) >= q.tells_at_nanos as tells
   )
   select bool_or(is_past), bool_or(tells) into v_is_past, v_tells from moved;
   if v_is_past then
@@ -85,7 +85,7 @@ begin
         else (select coalesce(sum(m.spent_nanos), 0) from unnest(p_moves) as m
           where m.created_at >= q.starts_at and q.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id)) end
     from sums s where q.id = s.id
-    returning q.past_until > s.since as is_past, q.spent_nanos + q.held_nanos >= q.tells_at_nanos as tells
+    returning q.past_until > s.since as is_past, window_used(q) >= q.tells_at_nanos as tells
   )
   select bool_or(is_past), bool_or(tells) into v_is_past, v_tells from moved;
   if v_is_past then
@@ -103,19 +103,19 @@ declare
   r reservations;
 begin
   for s in
-    select b as budget, b.spent_nanos::numeric + b.held_nanos as used,
+    select b as budget, window_used(b) as used,
       (select x.reservation_id from (
         select m.reservation_id, m.n, sum(m.held_nanos + m.spent_nanos) over (order by m.n desc) - m.held_nanos - m.spent_nanos as later
         from unnest(p_moves) with ordinality as m (reservation_id, key_id, user_id, team_id, created_at, held_nanos, spent_nanos, n)
         where b.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id)) as x
-      where b.spent_nanos + b.held_nanos - x.later >= b.tells_at_nanos order by x.n limit 1) as reservation_id
+      where window_used(b) - x.later >= b.tells_at_nanos order by x.n limit 1) as reservation_id
     from budgets b
     where b.id in (select q.id from unnest(p_moves) as m cross join lateral budgets_of(p_org_id, m.key_id, m.user_id, m.team_id) as q)
-      and b.spent_nanos + b.held_nanos >= b.tells_at_nanos
+      and window_used(b) >= b.tells_at_nanos
     order by b.id
   loop
     select * into r from reservations q where q.id = s.reservation_id;
-    perform tell_threshold(s.budget, reached_pct(s.budget, s.used, (s.budget).limit_nanos::numeric + (s.budget).raised_nanos), s.used,
+    perform tell_threshold(s.budget, reached_pct(s.budget, s.used, window_cap(s.budget)), s.used,
       jsonb_build_object('request_id', r.request_id, 'agent_id', r.agent_id) || caller_of_hold(r));
   end loop;
 end $$;
@@ -135,11 +135,10 @@ begin
     where r.is_budgeted or s.status = 'late'));
 end $$;
 
--- Of a hold that expires, and of a cost that a person adds.
+-- Of a cost that a person adds.
 create function count_change() returns trigger language plpgsql as $$
 declare
-  m budget_move := (new.id, new.key_id, new.user_id, new.team_id, new.created_at,
-    case old.status when 'open' then -old.held_nanos else 0 end,
+  m budget_move := (new.id, new.key_id, new.user_id, new.team_id, new.created_at, 0,
     coalesce(new.actual_cost_nanos, 0) - coalesce(old.actual_cost_nanos, 0))::budget_move;
 begin
   if count_in_budgets(new.org_id, m) then
@@ -149,7 +148,46 @@ begin
 end $$;
 
 create trigger reservations_count_budgets after update of status on reservations
-for each row when ((new.status = 'expired' and new.is_budgeted) or old.status in ('settled', 'late')) execute function count_change();
+for each row when (old.status in ('settled', 'late')) execute function count_change();
+
+-- Expires every overdue hold of an organization, each once: a settlement of +held with cost 0, its budgets' room back, and an
+-- event that says whether a call had the hold and its end was never told; what an approval held for a call that never came is
+-- not that.
+create or replace function expire_holds(p_org_id text) returns integer language plpgsql as $$
+declare
+  v_now timestamptz;
+  v_expired reservations[];
+begin
+  perform lock_organization(p_org_id);
+  v_now := clock_timestamp();
+  with expired as (
+    update reservations r set status = 'expired', closed_at = v_now, actual_cost_nanos = 0
+    where r.org_id = p_org_id and r.status = 'open' and r.expires_at <= v_now
+    returning r.*
+  )
+  select array_agg(e::reservations order by e.expires_at, e.id) into v_expired from expired e;
+  if v_expired is null then
+    return 0;
+  end if;
+  perform from post_entries(p_org_id, (
+    select array_agg((e.wallet_id, 'settlement', e.held_nanos, -e.held_nanos, e.id, 'close', e.provider, e.model, 0,
+      null, null, 'hold expired')::ledger_entry order by e.expires_at, e.id)
+    from unnest(v_expired) as e));
+  update tokens t set held_nanos = t.held_nanos - d.held_nanos
+  from (select e.key_id, sum(e.held_nanos) as held_nanos from unnest(v_expired) as e group by e.key_id) as d
+  where t.id = d.key_id;
+  if exists (select 1 from unnest(v_expired) as e where e.is_budgeted) then
+    perform count_moves(p_org_id, (select array_agg((e.id, e.key_id, e.user_id, e.team_id, e.created_at, -e.held_nanos, 0)::budget_move)
+      from unnest(v_expired) as e where e.is_budgeted));
+  end if;
+  perform append_event(p_org_id, 'reservation.expired', jsonb_build_object('reservation_id', e.id,
+      'request_id', e.request_id, 'agent_id', e.agent_id, 'wallet_id', e.wallet_id, 'held_nanos', e.held_nanos::text,
+      'currency', e.currency, 'unsettled', not exists (select 1 from cost_tickets t where t.id = e.cost_ticket_id
+        and t.request_id is distinct from e.request_id))
+    || caller_of_hold(e))
+  from unnest(v_expired) as e;
+  return cardinality(v_expired);
+end $$;
 
 -- Writes a batch's holds with their entries, keys' holds and last use, and wakes the organization's
 -- lifetimes workflow where none runs or the new deadline comes before the one it sleeps to.

@@ -1,0 +1,52 @@
+import { refusal, type Tenant } from '../../support/api';
+import { platformKey } from '../../support/keys';
+import { balance, TOKEN } from '../../support/ledger';
+import {
+  approve,
+  makeShort,
+  openTicketWorld,
+  redeem,
+  show,
+  type TicketWorld,
+} from '../../support/tickets';
+import { until } from '../../support/until';
+
+let world: TicketWorld;
+let platform: string;
+
+beforeAll(async () => {
+  world = await openTicketWorld();
+  platform = await platformKey(world.db);
+});
+
+afterAll(() => world.close());
+
+const suspended = { status: 403, code: 'organization_suspended' };
+
+const suspend = ({ org_id }: Tenant, verb = 'suspend') =>
+  world.call('post', `/v1/admin/organizations/${org_id}/${verb}`, { key: platform, body: {} });
+
+test('a call that waits is told at once that its organization was suspended', async () => {
+  const { call, other, machine } = world;
+  const short = await makeShort(world, 10);
+  const waiting = redeem(other, machine, short, { wait_ms: 30_000 });
+  await until(async () => (await show(call, short)).waiting_calls === 1);
+  const before = performance.now();
+  await suspend(short);
+  expect(refusal(await waiting)).toMatchObject(suspended);
+  expect(performance.now() - before).toBeLessThan(5_000);
+});
+
+test('what was approved before a suspension is held for its call, and given to it only afterwards', async () => {
+  const { call, db, machine } = world;
+  const short = await makeShort(world, 10);
+  await approve(call, short);
+  await suspend(short);
+  for (const wait_ms of [0, 200])
+    expect(refusal(await redeem(call, machine, short, { wait_ms }))).toMatchObject(suspended);
+  expect(await balance(db, short.wallet_id)).toMatchObject({ reserved_nanos: 10n * TOKEN });
+  await suspend(short, 'unsuspend');
+  expect(await redeem(call, machine, short)).toMatchObject({
+    ...{ status: 200, body: { reserved_amount: 0.00001 } },
+  });
+});
