@@ -125,8 +125,8 @@ export function createActivities({
     noteSilentGateways: () => refusable(() => withRetry(() => fleet.noteSilent(db))),
     /**
      * Answers under an Idempotency-Key are kept 7 days, the places of calls that waited an hour,
-     * stored ids 30 days after their last use, windows of budgets 7 days after their end. Budgets of
-     * owners who are gone are archived.
+     * stored ids 30 days after their last use, windows of budgets 7 days after their end. Budgets
+     * of owners who are gone are archived.
      */
     forgetStoredAnswers: () => refusable(() => forgetOld(db)),
   };

@@ -13,7 +13,7 @@ create table budgets (
   -- `life` begins with the making of the budget and never ends.
   budget_window text not null check (budget_window in ('hour', 'day', 'week', 'month', 'life')),
   on_exceed text not null default 'refuse' check (on_exceed in ('refuse', 'ticket')),
-  -- Shares in percent that are told, each once a window.
+  -- Shares in percent that are emitted, each once a window.
   thresholds integer[] not null default '{50,80,100}',
   -- The max_budget of its key, which has a window.
   is_max_budget boolean not null default false,
@@ -24,10 +24,10 @@ create table budgets (
   raised_nanos bigint not null default 0,
   spent_nanos bigint not null default 0,
   held_nanos bigint not null default 0,
-  told_pct integer not null default 0,
-  -- The use at which calls are warned, and at which the next threshold is told; null if none.
+  emitted_pct integer not null default 0,
+  -- The use at which calls are warned, and at which the next threshold is emitted; null if none.
   warns_at_nanos numeric,
-  tells_at_nanos numeric,
+  emits_at_nanos numeric,
   -- Holds that are older may be counted in budget_windows too.
   past_until timestamptz,
   created_by text,
@@ -35,6 +35,7 @@ create table budgets (
   updated_at timestamptz not null default clock_timestamp(),
   archived_at timestamptz
 ) with (fillfactor = 50);
+create index budgets_org on budgets (org_id, created_at, id) where archived_at is null;
 create index budgets_owner on budgets (org_id, owner_id) where archived_at is null;
 create unique index budgets_window on budgets (org_id, owner_id, budget_window) where archived_at is null and not is_max_budget;
 create unique index budgets_max_budget on budgets (owner_id) where archived_at is null and is_max_budget;
@@ -163,15 +164,15 @@ begin
   insert into budget_windows (budget_id, starts_at, ends_at, limit_nanos, raised_nanos, spent_nanos, held_nanos)
   values (b.id, b.starts_at, b.ends_at, b.limit_nanos, b.raised_nanos, b.spent_nanos, b.held_nanos);
   update budgets q set starts_at = greatest(v_starts_at, b.ends_at), ends_at = v_ends_at, raised_nanos = 0, spent_nanos = 0,
-    held_nanos = 0, told_pct = 0, past_until = greatest(q.past_until, b.ends_at)
+    held_nanos = 0, emitted_pct = 0, past_until = greatest(q.past_until, b.ends_at)
   where q.id = b.id returning * into b;
   return b;
 end $$;
 
--- Tells that a budget has reached one more of its thresholds; `p_caller` names the call that did it.
-create function tell_threshold(b budgets, p_pct integer, p_used_nanos numeric, p_caller jsonb) returns void language plpgsql as $$
+-- Emits that a budget has reached one more of its thresholds; `p_caller` names the call that did it.
+create function emit_threshold(b budgets, p_pct integer, p_used_nanos numeric, p_caller jsonb) returns void language plpgsql as $$
 begin
-  update budgets q set told_pct = p_pct where q.id = b.id and q.told_pct < p_pct;
+  update budgets q set emitted_pct = p_pct where q.id = b.id and q.emitted_pct < p_pct;
   if found then
     perform append_event(b.org_id, 'budget.threshold', jsonb_build_object('budget_id', b.id, 'owner_type', b.owner_type,
       'owner_id', b.owner_id, 'window', b.budget_window, 'threshold_pct', p_pct,
@@ -180,13 +181,13 @@ begin
   end if;
 end $$;
 
--- Tells the highest threshold that a budget has reached by itself, if it was not told yet.
-create function tell_standing(b budgets) returns void language plpgsql as $$
+-- Emits the highest threshold that a budget has reached by itself, if it was not emitted yet.
+create function emit_standing(b budgets) returns void language plpgsql as $$
 declare
   v_pct integer := reached_pct(b, window_used(b), window_cap(b));
 begin
-  if v_pct > b.told_pct then
-    perform tell_threshold(b, v_pct, window_used(b), '{}');
+  if v_pct > b.emitted_pct then
+    perform emit_threshold(b, v_pct, window_used(b), '{}');
   end if;
 end $$;
 
@@ -218,7 +219,7 @@ begin
     where r.id >= 'res_' || lpad(to_hex(floor(extract(epoch from v_since - interval '1 minute') * 1000)::bigint), 12, '0')
       and r.org_id = b.org_id and r.created_at >= v_since and b.owner_id in (r.org_id, r.key_id, r.user_id, r.team_id))
   where q.id = b.id returning * into b;
-  perform tell_standing(b);
+  perform emit_standing(b);
 end $$;
 
 -- A waiting call is told at once if a budget was raised, changed or taken away.
@@ -274,22 +275,22 @@ begin
   if p_window <> b.budget_window then
     insert into budget_windows (budget_id, starts_at, ends_at, limit_nanos, raised_nanos, spent_nanos, held_nanos)
     values (b.id, b.starts_at, p_now, b.limit_nanos, b.raised_nanos, b.spent_nanos, b.held_nanos);
-    update budgets q set budget_window = p_window, starts_at = w.starts_at, ends_at = w.ends_at, told_pct = 0, past_until = p_now,
+    update budgets q set budget_window = p_window, starts_at = w.starts_at, ends_at = w.ends_at, emitted_pct = 0, past_until = p_now,
       raised_nanos = (select coalesce(sum(x.amount_nanos), 0) from budget_raises x
         where x.budget_id = b.id and x.window_starts_at = w.starts_at and x.budget_window = p_window)
     from organizations o cross join lateral reporting_window(p_window, o.time_zone, p_now) as w
     where q.id = b.id and o.id = b.org_id;
   end if;
-  -- What has been told of a smaller limit may be told again of a larger one.
+  -- What was emitted of a smaller limit may be emitted again of a larger one.
   update budgets q set limit_nanos = p_limit_nanos, on_exceed = p_on_exceed, thresholds = p_thresholds, updated_at = p_now,
-    told_pct = case when p_limit_nanos <> b.limit_nanos then 0 else q.told_pct end
+    emitted_pct = case when p_limit_nanos <> b.limit_nanos then 0 else q.emitted_pct end
   where q.id = b.id;
   if p_window <> b.budget_window then
     perform recount_budget(b.id, p_now);
     return;
   end if;
   select * into b from budgets q where q.id = p_id;
-  perform tell_standing(b);
+  perform emit_standing(b);
 end $$;
 
 -- The zone is a setting like the others.

@@ -31,9 +31,9 @@ begin
     v_cap := window_cap(b);
     v.used := v.used || jsonb_build_object(b.id, v_used::text);
     if v_used + p_held_nanos > v_cap then
-      -- A full budget is told, although no hold fills it to the last nano.
-      if 100 = any (b.thresholds) and b.told_pct < 100 and v_cap > 0 then
-        perform tell_threshold(b, 100, v_used, jsonb_build_object('request_id', i.request_id, 'agent_id', i.agent_id)
+      -- A full budget is emitted, although no hold fills it to the last nano.
+      if 100 = any (b.thresholds) and b.emitted_pct < 100 and v_cap > 0 then
+        perform emit_threshold(b, 100, v_used, jsonb_build_object('request_id', i.request_id, 'agent_id', i.agent_id)
           || caller(trace_of(i.request_id), i.user_id, i.key_id, i.team_id));
       end if;
       if b.on_exceed = 'ticket' then
@@ -50,12 +50,12 @@ begin
   return v;
 end $$;
 
--- Whether budgets count a caller, and how much may be held before one of them refuses, warns or tells;
+-- Whether budgets count a caller, and how much may be held before one of them refuses, warns or emits;
 -- nothing if a window is to begin.
 create function quiet_room(p_org_id text, p_caller text[], p_now timestamptz, out is_budgeted boolean, out nanos numeric)
 language sql stable as $$
   select count(*) > 0, min(case when b.ends_at <= p_now then 0
-    else least(window_cap(b), b.warns_at_nanos, b.tells_at_nanos) - window_used(b) end)
+    else least(window_cap(b), b.warns_at_nanos, b.emits_at_nanos) - window_used(b) end)
   from budgets_of(p_org_id, p_caller[1], p_caller[2], p_caller[3]) as b
 $$;
 

@@ -211,8 +211,8 @@ end $$;
 create trigger organizations_notify after update of suspended_at on organizations
 for each row when (new.suspended_at is not null and old.suspended_at is null) execute function notify_waiters_of_organization();
 
--- Gives an approved ticket's hold to the call that redeems it; from now on it lives as long as any other hold. While its
--- organization is suspended it stays as it is.
+-- Gives an approved ticket's hold to the call that redeems it; from now on it lives as long as any
+-- other hold. While its organization is suspended it stays as it is.
 create or replace function claim_approved(t cost_tickets, i redeem_item, a lane_answer) returns lane_row language plpgsql as $$
 declare
   v_row lane_row;
@@ -336,8 +336,8 @@ begin
   end loop;
 end $$;
 
--- Lists the waiting calls to serve now: first those that have come to an end, by no wallet; then those whose turn it is, with
--- the wallet that they take. Both are in the order of the queue.
+-- Lists the waiting calls to serve now: first those that have come to an end, by no wallet; then
+-- those whose turn it is, with the wallet that they take. Both are in the order of the queue.
 create or replace function waiters_to_serve(p_org_id text, p_turns_max integer)
 returns table(request_id text, wallet_id text) language sql stable as $$
   (select q.request_id, '' from ticket_waiters q

@@ -1,18 +1,18 @@
 -- How budgets are counted: once for all items of a batch, in one statement for a call alone, and by a
 -- trigger for what happens to a reservation else.
 
--- Keeps the use at which calls are warned, and the one at which the next threshold is told.
+-- Keeps the use at which calls are warned, and the one at which the next threshold is emitted.
 create function mark_budget() returns trigger language plpgsql as $$
 begin
-  select ceil(min(t) * n.cap / 100), ceil(min(t) filter (where t > new.told_pct) * n.cap / 100)
-  into new.warns_at_nanos, new.tells_at_nanos
+  select ceil(min(t) * n.cap / 100), ceil(min(t) filter (where t > new.emitted_pct) * n.cap / 100)
+  into new.warns_at_nanos, new.emits_at_nanos
   from (select window_cap(new) as cap) as n
   left join unnest(new.thresholds) as t on n.cap > 0
   group by n.cap;
   return new;
 end $$;
 
-create trigger budgets_mark before insert or update of limit_nanos, raised_nanos, thresholds, told_pct on budgets
+create trigger budgets_mark before insert or update of limit_nanos, raised_nanos, thresholds, emitted_pct on budgets
 for each row execute function mark_budget();
 
 -- What a call adds to the budgets that count it.
@@ -26,24 +26,24 @@ create type budget_move as (
   spent_nanos bigint
 );
 
--- Counts one move in the window in which its hold was made. True if a threshold is to be told.
+-- Counts one move in the window in which its hold was made. True if a threshold is to be emitted.
 create function count_in_budgets(p_org_id text, m budget_move) returns boolean language plpgsql as $$
 declare
   v_is_past boolean;
-  v_tells boolean;
+  v_emits boolean;
 begin
   with moved as (
     update budgets q
     set held_nanos = q.held_nanos + case when q.starts_at <= m.created_at then m.held_nanos else 0 end,
       spent_nanos = q.spent_nanos + case when q.starts_at <= m.created_at then m.spent_nanos else 0 end
     where q.org_id = p_org_id and q.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id) and q.archived_at is null
-    returning q.past_until > m.created_at as is_past, window_used(q) >= q.tells_at_nanos as tells
+    returning q.past_until > m.created_at as is_past, window_used(q) >= q.emits_at_nanos as emits
   )
-  select bool_or(is_past), bool_or(tells) into v_is_past, v_tells from moved;
+  select bool_or(is_past), bool_or(emits) into v_is_past, v_emits from moved;
   if v_is_past then
     perform count_in_past(p_org_id, array[m]);
   end if;
-  return coalesce(v_tells, false);
+  return coalesce(v_emits, false);
 end $$;
 
 -- Counts moves in windows that are over.
@@ -64,7 +64,7 @@ $$;
 create function count_moves(p_org_id text, p_moves budget_move[]) returns void language plpgsql as $$
 declare
   v_is_past boolean;
-  v_tells boolean;
+  v_emits boolean;
 begin
   with callers as (
     select m.key_id, m.user_id, m.team_id, sum(m.held_nanos) as held_nanos, sum(m.spent_nanos) as spent_nanos,
@@ -85,19 +85,19 @@ begin
         else (select coalesce(sum(m.spent_nanos), 0) from unnest(p_moves) as m
           where m.created_at >= q.starts_at and q.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id)) end
     from sums s where q.id = s.id
-    returning q.past_until > s.since as is_past, window_used(q) >= q.tells_at_nanos as tells
+    returning q.past_until > s.since as is_past, window_used(q) >= q.emits_at_nanos as emits
   )
-  select bool_or(is_past), bool_or(tells) into v_is_past, v_tells from moved;
+  select bool_or(is_past), bool_or(emits) into v_is_past, v_emits from moved;
   if v_is_past then
     perform count_in_past(p_org_id, p_moves);
   end if;
-  if v_tells then
-    perform tell_reached(p_org_id, p_moves);
+  if v_emits then
+    perform emit_reached(p_org_id, p_moves);
   end if;
 end $$;
 
--- Tells what moves have reached: each threshold with the call that did it.
-create function tell_reached(p_org_id text, p_moves budget_move[]) returns void language plpgsql as $$
+-- Emits what moves have reached: each threshold with the call that did it.
+create function emit_reached(p_org_id text, p_moves budget_move[]) returns void language plpgsql as $$
 declare
   s record;
   r reservations;
@@ -108,14 +108,14 @@ begin
         select m.reservation_id, m.n, sum(m.held_nanos + m.spent_nanos) over (order by m.n desc) - m.held_nanos - m.spent_nanos as later
         from unnest(p_moves) with ordinality as m (reservation_id, key_id, user_id, team_id, created_at, held_nanos, spent_nanos, n)
         where b.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id)) as x
-      where window_used(b) - x.later >= b.tells_at_nanos order by x.n limit 1) as reservation_id
+      where window_used(b) - x.later >= b.emits_at_nanos order by x.n limit 1) as reservation_id
     from budgets b
     where b.id in (select q.id from unnest(p_moves) as m cross join lateral budgets_of(p_org_id, m.key_id, m.user_id, m.team_id) as q)
-      and window_used(b) >= b.tells_at_nanos
+      and window_used(b) >= b.emits_at_nanos
     order by b.id
   loop
     select * into r from reservations q where q.id = s.reservation_id;
-    perform tell_threshold(s.budget, reached_pct(s.budget, s.used, window_cap(s.budget)), s.used,
+    perform emit_threshold(s.budget, reached_pct(s.budget, s.used, window_cap(s.budget)), s.used,
       jsonb_build_object('request_id', r.request_id, 'agent_id', r.agent_id) || caller_of_hold(r));
   end loop;
 end $$;
@@ -142,7 +142,7 @@ declare
     coalesce(new.actual_cost_nanos, 0) - coalesce(old.actual_cost_nanos, 0))::budget_move;
 begin
   if count_in_budgets(new.org_id, m) then
-    perform tell_reached(new.org_id, array[m]);
+    perform emit_reached(new.org_id, array[m]);
   end if;
   return null;
 end $$;
@@ -150,9 +150,9 @@ end $$;
 create trigger reservations_count_budgets after update of status on reservations
 for each row when (old.status in ('settled', 'late')) execute function count_change();
 
--- Expires every overdue hold of an organization, each once: a settlement of +held with cost 0, its budgets' room back, and an
--- event that says whether a call had the hold and its end was never told; what an approval held for a call that never came is
--- not that.
+-- Expires every overdue hold of an organization, each once: a settlement of +held with cost 0, its
+-- budgets' room back, and an event that says whether a call had the hold and its end was never told;
+-- what an approval held for a call that never came is not that.
 create or replace function expire_holds(p_org_id text) returns integer language plpgsql as $$
 declare
   v_now timestamptz;
@@ -268,6 +268,6 @@ create or replace function shown_row(p_row jsonb) returns jsonb language sql imm
     when jsonb_typeof(m.value) = 'array' then (select coalesce(jsonb_agg(a #>> '{}'), '[]') from jsonb_array_elements(m.value) as a)
     else to_jsonb(m.value #>> '{}') end)
   from jsonb_each(p_row - '{updated_at,last_used_at,spent_nanos,held_nanos,balance_nanos,reserved_nanos,seq,lifetimes_next_at,
-    counted_from,config,changes,credentials,webhook_secret,previous_webhook_secret,hash,warns_at_nanos,tells_at_nanos,told_pct,
+    counted_from,config,changes,credentials,webhook_secret,previous_webhook_secret,hash,warns_at_nanos,emits_at_nanos,emitted_pct,
     past_until,approved_nanos,approvals,day_ends_at}'::text[]) as m
 $$;

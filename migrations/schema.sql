@@ -2330,7 +2330,7 @@ begin
           and o.window_start = window_start(q.interval, v_now) limit 1) as u on true
         where q.agent_id = i.agent_id and q.archived_at is null and constraint_covers(q, i.provider, i.model))) as room_nanos,
       bud.is_budgeted, bud.warnings,
-      is_flat(p) and o.suspended_at is null and not coalesce(bud.tells, false)
+      is_flat(p) and o.suspended_at is null and not coalesce(bud.emits, false)
         and (i.key_id is null or (k.org_id = p_org_id and coalesce(k.revoked_at > v_now, true) and coalesce(k.expires_at > v_now, true)))
         and (i.secret_id is null or exists (select 1 from token_secrets s where s.id = i.secret_id and s.token_id = i.key_id
           and coalesce(s.expires_at > v_now, true)))
@@ -2360,7 +2360,7 @@ begin
     cross join lateral (select amount_to_hold(usd.nanos, x.rate, o.reserve_buffer_pct) as nanos offset 0) as held
     cross join lateral (select nullif(count(*) > 0, false) as is_budgeted,
         min(window_cap(b) - window_used(b)) as room_nanos,
-        bool_or(b.ends_at <= v_now or b.starts_at > v_now or window_used(b) + held.nanos >= b.tells_at_nanos) as tells,
+        bool_or(b.ends_at <= v_now or b.starts_at > v_now or window_used(b) + held.nanos >= b.emits_at_nanos) as emits,
         jsonb_agg(budget_warning(b, window_used(b) + held.nanos) order by b.id)
           filter (where window_used(b) + held.nanos >= b.warns_at_nanos) as warnings
       from budgets b
@@ -2892,7 +2892,7 @@ create table budgets (
   -- `life` begins with the making of the budget and never ends.
   budget_window text not null check (budget_window in ('hour', 'day', 'week', 'month', 'life')),
   on_exceed text not null default 'refuse' check (on_exceed in ('refuse', 'ticket')),
-  -- Shares in percent that are told, each once a window.
+  -- Shares in percent that are emitted, each once a window.
   thresholds integer[] not null default '{50,80,100}',
   -- The max_budget of its key, which has a window.
   is_max_budget boolean not null default false,
@@ -2903,10 +2903,10 @@ create table budgets (
   raised_nanos bigint not null default 0,
   spent_nanos bigint not null default 0,
   held_nanos bigint not null default 0,
-  told_pct integer not null default 0,
-  -- The use at which calls are warned, and at which the next threshold is told; null if none.
+  emitted_pct integer not null default 0,
+  -- The use at which calls are warned, and at which the next threshold is emitted; null if none.
   warns_at_nanos numeric,
-  tells_at_nanos numeric,
+  emits_at_nanos numeric,
   -- Holds that are older may be counted in budget_windows too.
   past_until timestamptz,
   created_by text,
@@ -2916,6 +2916,7 @@ create table budgets (
 ) with (fillfactor = 50);
 create unique index budgets_max_budget on budgets (owner_id)
 where archived_at is null and is_max_budget;
+create index budgets_org on budgets (org_id, created_at, id) where archived_at is null;
 create index budgets_owner on budgets (org_id, owner_id) where archived_at is null;
 create unique index budgets_window on budgets (org_id, owner_id, budget_window)
 where archived_at is null and not is_max_budget;
@@ -3049,17 +3050,17 @@ begin
   insert into budget_windows (budget_id, starts_at, ends_at, limit_nanos, raised_nanos, spent_nanos, held_nanos)
   values (b.id, b.starts_at, b.ends_at, b.limit_nanos, b.raised_nanos, b.spent_nanos, b.held_nanos);
   update budgets q set starts_at = greatest(v_starts_at, b.ends_at), ends_at = v_ends_at, raised_nanos = 0, spent_nanos = 0,
-    held_nanos = 0, told_pct = 0, past_until = greatest(q.past_until, b.ends_at)
+    held_nanos = 0, emitted_pct = 0, past_until = greatest(q.past_until, b.ends_at)
   where q.id = b.id returning * into b;
   return b;
 end $$;
 
--- Tells that a budget has reached one more of its thresholds; `p_caller` names the call that did
+-- Emits that a budget has reached one more of its thresholds; `p_caller` names the call that did
 -- it.
-create function tell_threshold(b budgets, p_pct integer, p_used_nanos numeric, p_caller jsonb)
+create function emit_threshold(b budgets, p_pct integer, p_used_nanos numeric, p_caller jsonb)
 returns void language plpgsql as $$
 begin
-  update budgets q set told_pct = p_pct where q.id = b.id and q.told_pct < p_pct;
+  update budgets q set emitted_pct = p_pct where q.id = b.id and q.emitted_pct < p_pct;
   if found then
     perform append_event(b.org_id, 'budget.threshold', jsonb_build_object('budget_id', b.id, 'owner_type', b.owner_type,
       'owner_id', b.owner_id, 'window', b.budget_window, 'threshold_pct', p_pct,
@@ -3068,13 +3069,13 @@ begin
   end if;
 end $$;
 
--- Tells the highest threshold that a budget has reached by itself, if it was not told yet.
-create function tell_standing(b budgets) returns void language plpgsql as $$
+-- Emits the highest threshold that a budget has reached by itself, if it was not emitted yet.
+create function emit_standing(b budgets) returns void language plpgsql as $$
 declare
   v_pct integer := reached_pct(b, window_used(b), window_cap(b));
 begin
-  if v_pct > b.told_pct then
-    perform tell_threshold(b, v_pct, window_used(b), '{}');
+  if v_pct > b.emitted_pct then
+    perform emit_threshold(b, v_pct, window_used(b), '{}');
   end if;
 end $$;
 
@@ -3107,7 +3108,7 @@ begin
     where r.id >= 'res_' || lpad(to_hex(floor(extract(epoch from v_since - interval '1 minute') * 1000)::bigint), 12, '0')
       and r.org_id = b.org_id and r.created_at >= v_since and b.owner_id in (r.org_id, r.key_id, r.user_id, r.team_id))
   where q.id = b.id returning * into b;
-  perform tell_standing(b);
+  perform emit_standing(b);
 end $$;
 
 -- Changes what people set of a budget. Another window begins with what was held and spent in it so
@@ -3125,22 +3126,22 @@ begin
   if p_window <> b.budget_window then
     insert into budget_windows (budget_id, starts_at, ends_at, limit_nanos, raised_nanos, spent_nanos, held_nanos)
     values (b.id, b.starts_at, p_now, b.limit_nanos, b.raised_nanos, b.spent_nanos, b.held_nanos);
-    update budgets q set budget_window = p_window, starts_at = w.starts_at, ends_at = w.ends_at, told_pct = 0, past_until = p_now,
+    update budgets q set budget_window = p_window, starts_at = w.starts_at, ends_at = w.ends_at, emitted_pct = 0, past_until = p_now,
       raised_nanos = (select coalesce(sum(x.amount_nanos), 0) from budget_raises x
         where x.budget_id = b.id and x.window_starts_at = w.starts_at and x.budget_window = p_window)
     from organizations o cross join lateral reporting_window(p_window, o.time_zone, p_now) as w
     where q.id = b.id and o.id = b.org_id;
   end if;
-  -- What has been told of a smaller limit may be told again of a larger one.
+  -- What was emitted of a smaller limit may be emitted again of a larger one.
   update budgets q set limit_nanos = p_limit_nanos, on_exceed = p_on_exceed, thresholds = p_thresholds, updated_at = p_now,
-    told_pct = case when p_limit_nanos <> b.limit_nanos then 0 else q.told_pct end
+    emitted_pct = case when p_limit_nanos <> b.limit_nanos then 0 else q.emitted_pct end
   where q.id = b.id;
   if p_window <> b.budget_window then
     perform recount_budget(b.id, p_now);
     return;
   end if;
   select * into b from budgets q where q.id = p_id;
-  perform tell_standing(b);
+  perform emit_standing(b);
 end $$;
 
 -- Whether budgets let one more hold pass: `code` refuses it, and `is_short` asks for a ticket.
@@ -3174,9 +3175,9 @@ begin
     v_cap := window_cap(b);
     v.used := v.used || jsonb_build_object(b.id, v_used::text);
     if v_used + p_held_nanos > v_cap then
-      -- A full budget is told, although no hold fills it to the last nano.
-      if 100 = any (b.thresholds) and b.told_pct < 100 and v_cap > 0 then
-        perform tell_threshold(b, 100, v_used, jsonb_build_object('request_id', i.request_id, 'agent_id', i.agent_id)
+      -- A full budget is emitted, although no hold fills it to the last nano.
+      if 100 = any (b.thresholds) and b.emitted_pct < 100 and v_cap > 0 then
+        perform emit_threshold(b, 100, v_used, jsonb_build_object('request_id', i.request_id, 'agent_id', i.agent_id)
           || caller(trace_of(i.request_id), i.user_id, i.key_id, i.team_id));
       end if;
       if b.on_exceed = 'ticket' then
@@ -3194,20 +3195,20 @@ begin
 end $$;
 
 -- Whether budgets count a caller, and how much may be held before one of them refuses, warns or
--- tells; nothing if a window is to begin.
+-- emits; nothing if a window is to begin.
 create function quiet_room(p_org_id text, p_caller text[], p_now timestamptz,
   out is_budgeted boolean, out nanos numeric)
 returns record language sql stable as $$
   select count(*) > 0, min(case when b.ends_at <= p_now then 0
-    else least(window_cap(b), b.warns_at_nanos, b.tells_at_nanos) - window_used(b) end)
+    else least(window_cap(b), b.warns_at_nanos, b.emits_at_nanos) - window_used(b) end)
   from budgets_of(p_org_id, p_caller[1], p_caller[2], p_caller[3]) as b
 $$;
 
--- Keeps the use at which calls are warned, and the one at which the next threshold is told.
+-- Keeps the use at which calls are warned, and the one at which the next threshold is emitted.
 create function mark_budget() returns trigger language plpgsql as $$
 begin
-  select ceil(min(t) * n.cap / 100), ceil(min(t) filter (where t > new.told_pct) * n.cap / 100)
-  into new.warns_at_nanos, new.tells_at_nanos
+  select ceil(min(t) * n.cap / 100), ceil(min(t) filter (where t > new.emitted_pct) * n.cap / 100)
+  into new.warns_at_nanos, new.emits_at_nanos
   from (select window_cap(new) as cap) as n
   left join unnest(new.thresholds) as t on n.cap > 0
   group by n.cap;
@@ -3215,7 +3216,7 @@ begin
 end $$;
 
 create trigger budgets_mark before insert or update of limit_nanos, raised_nanos, thresholds,
-  told_pct on budgets
+  emitted_pct on budgets
 for each row
 execute function mark_budget();
 
@@ -3230,25 +3231,25 @@ create type budget_move as (
   spent_nanos bigint
 );
 
--- Counts one move in the window in which its hold was made. True if a threshold is to be told.
+-- Counts one move in the window in which its hold was made. True if a threshold is to be emitted.
 create function count_in_budgets(p_org_id text, m budget_move)
 returns boolean language plpgsql as $$
 declare
   v_is_past boolean;
-  v_tells boolean;
+  v_emits boolean;
 begin
   with moved as (
     update budgets q
     set held_nanos = q.held_nanos + case when q.starts_at <= m.created_at then m.held_nanos else 0 end,
       spent_nanos = q.spent_nanos + case when q.starts_at <= m.created_at then m.spent_nanos else 0 end
     where q.org_id = p_org_id and q.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id) and q.archived_at is null
-    returning q.past_until > m.created_at as is_past, window_used(q) >= q.tells_at_nanos as tells
+    returning q.past_until > m.created_at as is_past, window_used(q) >= q.emits_at_nanos as emits
   )
-  select bool_or(is_past), bool_or(tells) into v_is_past, v_tells from moved;
+  select bool_or(is_past), bool_or(emits) into v_is_past, v_emits from moved;
   if v_is_past then
     perform count_in_past(p_org_id, array[m]);
   end if;
-  return coalesce(v_tells, false);
+  return coalesce(v_emits, false);
 end $$;
 
 -- Counts moves in windows that are over.
@@ -3271,7 +3272,7 @@ create function count_moves(p_org_id text, p_moves budget_move[])
 returns void language plpgsql as $$
 declare
   v_is_past boolean;
-  v_tells boolean;
+  v_emits boolean;
 begin
   with callers as (
     select m.key_id, m.user_id, m.team_id, sum(m.held_nanos) as held_nanos, sum(m.spent_nanos) as spent_nanos,
@@ -3292,19 +3293,19 @@ begin
         else (select coalesce(sum(m.spent_nanos), 0) from unnest(p_moves) as m
           where m.created_at >= q.starts_at and q.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id)) end
     from sums s where q.id = s.id
-    returning q.past_until > s.since as is_past, window_used(q) >= q.tells_at_nanos as tells
+    returning q.past_until > s.since as is_past, window_used(q) >= q.emits_at_nanos as emits
   )
-  select bool_or(is_past), bool_or(tells) into v_is_past, v_tells from moved;
+  select bool_or(is_past), bool_or(emits) into v_is_past, v_emits from moved;
   if v_is_past then
     perform count_in_past(p_org_id, p_moves);
   end if;
-  if v_tells then
-    perform tell_reached(p_org_id, p_moves);
+  if v_emits then
+    perform emit_reached(p_org_id, p_moves);
   end if;
 end $$;
 
--- Tells what moves have reached: each threshold with the call that did it.
-create function tell_reached(p_org_id text, p_moves budget_move[])
+-- Emits what moves have reached: each threshold with the call that did it.
+create function emit_reached(p_org_id text, p_moves budget_move[])
 returns void language plpgsql as $$
 declare
   s record;
@@ -3316,14 +3317,14 @@ begin
         select m.reservation_id, m.n, sum(m.held_nanos + m.spent_nanos) over (order by m.n desc) - m.held_nanos - m.spent_nanos as later
         from unnest(p_moves) with ordinality as m (reservation_id, key_id, user_id, team_id, created_at, held_nanos, spent_nanos, n)
         where b.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id)) as x
-      where window_used(b) - x.later >= b.tells_at_nanos order by x.n limit 1) as reservation_id
+      where window_used(b) - x.later >= b.emits_at_nanos order by x.n limit 1) as reservation_id
     from budgets b
     where b.id in (select q.id from unnest(p_moves) as m cross join lateral budgets_of(p_org_id, m.key_id, m.user_id, m.team_id) as q)
-      and window_used(b) >= b.tells_at_nanos
+      and window_used(b) >= b.emits_at_nanos
     order by b.id
   loop
     select * into r from reservations q where q.id = s.reservation_id;
-    perform tell_threshold(s.budget, reached_pct(s.budget, s.used, window_cap(s.budget)), s.used,
+    perform emit_threshold(s.budget, reached_pct(s.budget, s.used, window_cap(s.budget)), s.used,
       jsonb_build_object('request_id', r.request_id, 'agent_id', r.agent_id) || caller_of_hold(r));
   end loop;
 end $$;
@@ -3352,7 +3353,7 @@ declare
     coalesce(new.actual_cost_nanos, 0) - coalesce(old.actual_cost_nanos, 0))::budget_move;
 begin
   if count_in_budgets(new.org_id, m) then
-    perform tell_reached(new.org_id, array[m]);
+    perform emit_reached(new.org_id, array[m]);
   end if;
   return null;
 end $$;
@@ -6286,7 +6287,7 @@ create function shown_row(p_row jsonb) returns jsonb language sql immutable as $
     when jsonb_typeof(m.value) = 'array' then (select coalesce(jsonb_agg(a #>> '{}'), '[]') from jsonb_array_elements(m.value) as a)
     else to_jsonb(m.value #>> '{}') end)
   from jsonb_each(p_row - '{updated_at,last_used_at,spent_nanos,held_nanos,balance_nanos,reserved_nanos,seq,lifetimes_next_at,
-    counted_from,config,changes,credentials,webhook_secret,previous_webhook_secret,hash,warns_at_nanos,tells_at_nanos,told_pct,
+    counted_from,config,changes,credentials,webhook_secret,previous_webhook_secret,hash,warns_at_nanos,emits_at_nanos,emitted_pct,
     past_until,approved_nanos,approvals,day_ends_at}'::text[]) as m
 $$;
 

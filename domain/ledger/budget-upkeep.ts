@@ -1,8 +1,8 @@
 import { type Db, deleteInSteps, many } from '../sql';
 import { lock } from './wallets';
 
-// Nobody is left whose calls such a budget counts: a key that has ended, a person or a team that has
-// gone. A key that has only expired may be given more time.
+// Nobody is left whose calls such a budget counts: its key has ended, its person or team has gone.
+// A key that has only expired may be given more time.
 const isOfNobody = `b.archived_at is null and case b.owner_type
   when 'key' then exists (select 1 from tokens k where k.id = b.owner_id and k.revoked_at <= clock_timestamp())
   when 'user' then not exists (select 1 from memberships m where m.org_id = b.org_id and m.user_id = b.owner_id

@@ -21,7 +21,7 @@ beforeAll(async () => {
 
 afterAll(() => world.close());
 
-/** A team whose organization has 1,000 tokens, the team 500, the asker 10, and a call for 100 more than all. */
+/** The organization has 1,000 tokens, the team 500, and the asker a ticket for 1,100. */
 async function makeRichTeam(): Promise<Team & { short: Short; own_wallet: string }> {
   const team = await makeTeam(world);
   const { db } = world;

@@ -68,7 +68,7 @@ function makeRule(org_id: string, tokens_a_day: number) {
   });
 }
 
-/** What keeps a call from being paid: a budget, or that the money is in the organization's wallet. */
+/** What keeps a call from being paid: a budget, or that no wallet alone has enough. */
 const shortages = {
   budget: async () => {
     const org = await makeFundedOrg(db, 1_000);
