@@ -86,6 +86,7 @@ const domain: Record<string, string> = {
   money: 'errors',
   pages: 'sql',
   lists: 'digest errors pages sql',
+  named: '',
   outbox: 'errors pages sql texts',
   events: 'errors sql',
   'copy-text': 'sql',
@@ -95,7 +96,7 @@ const domain: Record<string, string> = {
   shares: '',
   'stored-answers': 'errors sql',
   people: 'digest errors lists pages sql texts trace',
-  ledger: 'audit-events errors events ids lists money pages secrets sql trace',
+  ledger: 'audit-events errors events ids lists money named pages secrets sql trace',
   exports: 'copy-text errors ids money pages people secrets sql',
   payments: 'audit-events errors ledger money pages secrets sql',
 };
