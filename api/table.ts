@@ -30,6 +30,7 @@ import { gatewayRoutesOfAdmins } from './routes/gateways';
 import { operationRoutes } from './routes/operations';
 import { priceSheetRoutes } from './routes/price-sheets';
 import { pricingRoutes } from './routes/pricing';
+import { spendRoutes } from './routes/spend';
 import { teamWalletRoutes } from './routes/team-wallets';
 import { ticketRoutes } from './routes/tickets';
 import { walletSettingsRoutes } from './routes/wallet-settings';
@@ -44,6 +45,7 @@ export const routes = [
   ...pricingRoutes,
   ...excessRoutes,
   ...priceSheetRoutes,
+  ...spendRoutes,
   ...organizationRoutes,
   ...teamRoutes,
   ...memberRoutes,

@@ -24,11 +24,12 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
   { title: 'Prices', files: ['0005', '0024'] },
   {
     title: 'Reservations',
-    files: ['0006', '0011', '0020', '0022', '0025', '0026', '0037', '0047', '0051', '0057', '0075'],
+    files: ['0006', '0011', '0020', '0022', '0025', '0026', '0037', '0047', '0051', '0057', '0075', '0080'],
   },
   { title: 'Stored ids', files: ['0028'] },
   { title: 'Caps on agents', files: ['0008', '0058'] },
   { title: 'Budgets', files: ['0073', '0074', '0078'] },
+  { title: 'What calls cost', files: ['0081', '0082'] },
   {
     title: 'Cost tickets',
     files: [
@@ -49,7 +50,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
   { title: 'Payments', files: ['0015', '0016', '0031', '0056'] },
   { title: 'Refunds', files: ['0017', '0032'] },
   { title: 'Gateways', files: ['0018', '0066'] },
-  { title: 'The proof', files: ['0007'] },
+  { title: 'The proof', files: ['0007', '0083'] },
   { title: 'Exports', files: ['0061', '0062', '0063'] },
   { title: 'Who changed what', files: ['0040', '0050'] },
   { title: 'Money for owners who are there', files: ['0041'] },

@@ -1,0 +1,311 @@
+import { AppError } from '../errors';
+import { ledTeams } from '../people/team-rights';
+import { type Db, many, one } from '../sql';
+import { bindingsOf, cellsOf } from './cells';
+import { currentEdition, type Edition } from './editions';
+import { type Filter, requireKnown } from './filters';
+import { type AskedPeriod, type Interval, type Period, periodOf } from './periods';
+
+/** What spend is grouped by, and the column of each. */
+const columns = {
+  model: 'model',
+  provider: 'provider',
+  team: 'team_id',
+  user: 'user_id',
+  agent: 'agent_id',
+  key: 'key_id',
+  family: 'family',
+  session: 'session_id',
+  tag: 'tag',
+} as const;
+
+export type Dimension = keyof typeof columns;
+
+export const dimensions = Object.keys(columns) as Dimension[];
+
+/** Who asks: whoever bills sees all, others what they spend, and their teams whose admin they are. */
+export interface SpendViewer {
+  org_id: string;
+  user_id: string | null;
+  sees_all: boolean;
+}
+
+export interface Figures {
+  cost_nanos: bigint;
+  /** Calls that were settled. What failed and cost nothing is none. */
+  requests: number;
+  prompt_tokens: number;
+  completion_tokens: number;
+  cached_tokens: number;
+}
+
+/** What the figures are of, by dimension; null: calls that have none. */
+type Group = Partial<Record<Dimension, string | null>>;
+
+/** A part of the period, and what a group spent in it. */
+export interface Bucket extends Figures {
+  start: Date;
+  /** As the calendar of the reporting zone has it: `2027-01-31`, `2027-01`, `2027-01-31T13:00`. */
+  local: string;
+  group: Group;
+}
+
+interface Head {
+  currency: string;
+  time_zone: string;
+  as_of: Date;
+  from: Date;
+  to: Date;
+  /** All that the caller may see and the filters leave, in groups that are left out too. */
+  totals: Figures;
+  /** There are more groups, that spent less than those that are shown. */
+  truncated: boolean;
+}
+
+export interface Spend extends Head {
+  interval: Interval;
+  buckets: Bucket[];
+}
+
+export interface Top extends Head {
+  by: Dimension;
+  groups: (Figures & { group: Group })[];
+}
+
+/** So many rows an answer has at most, more or less: whole groups are left out beyond it. */
+const ROWS_MAX = 10_000;
+
+/**
+ * What calls cost by hour, day or month of the organization's time zone, exact at `as_of`. Rows are
+ * in the order of time, then the dearest group first. Throws 404 for a filter by an id that is not
+ * of the organization.
+ */
+export function spend(
+  db: Db,
+  viewer: SpendViewer,
+  filter: Filter,
+  { group_by, ...asked }: AskedPeriod & { group_by: readonly Dimension[] },
+): Promise<Spend> {
+  refuseUncounted(group_by, filter, asked.interval);
+  return inSnapshot(db, viewer, filter, asked, async (trx, edition, period) => {
+    const groups_max = Math.max(1, Math.floor(ROWS_MAX / period.buckets));
+    const query = {
+      viewer,
+      filter,
+      edition,
+      period,
+      dims: group_by,
+      bucket: bucketOf[period.interval],
+    };
+    const { rows, ...rest } = await read(trx, { ...query, groups_max });
+    return {
+      interval: period.interval,
+      ...rest,
+      buckets: rows.map((row) => ({
+        start: row.start,
+        local: row.local,
+        group: groupOf(row, group_by),
+        ...figuresOf(row),
+      })),
+    };
+  });
+}
+
+/** The groups that spent most in a period, the dearest first. */
+export function top(
+  db: Db,
+  viewer: SpendViewer,
+  filter: Filter,
+  { by, limit, ...asked }: Omit<AskedPeriod, 'interval'> & { by: Dimension; limit: number },
+): Promise<Top> {
+  refuseUncounted(by === 'session' ? [] : [by], filter, 'day');
+  if (by === 'session' && filter.tag !== undefined) throw apart();
+  return inSnapshot(
+    db,
+    viewer,
+    filter,
+    { ...asked, interval: 'day' },
+    async (trx, edition, period) => {
+      if (by === 'session') refuseLong(period);
+      const query = { viewer, filter, edition, period, dims: [by], bucket: whole_period };
+      const { rows, ...rest } = await read(trx, { ...query, groups_max: limit });
+      const groups = rows.map((row) => ({ group: groupOf(row, [by]), ...figuresOf(row) }));
+      return { by, ...rest, groups };
+    },
+  );
+}
+
+/** One instant for all that an answer is made of. */
+function inSnapshot<Answer>(
+  db: Db,
+  viewer: SpendViewer,
+  filter: Filter,
+  asked: AskedPeriod,
+  run: (trx: Db, edition: Edition, period: Period) => Promise<Answer>,
+): Promise<Answer> {
+  return db.transaction(
+    async (trx) => {
+      const edition = await currentEdition(trx, viewer.org_id);
+      const period = await periodOf(trx, edition.time_zone, asked);
+      await requireKnown(trx, viewer.org_id, filter);
+      return run(trx, edition, period);
+    },
+    { isolationLevel: 'repeatable read', readOnly: true },
+  );
+}
+
+/** A bucket's first moment and its name, as expressions over a source's columns. */
+const bucketOf: Record<Interval, { start: string; local: string }> = {
+  hour: {
+    start: 'hour',
+    local: `to_char(start at time zone :time_zone, 'YYYY-MM-DD"T"HH24:MI')`,
+  },
+  day: {
+    start: 'day::timestamp at time zone :time_zone',
+    local: `to_char(start at time zone :time_zone, 'YYYY-MM-DD')`,
+  },
+  month: {
+    start: `date_trunc('month', day::timestamp) at time zone :time_zone`,
+    local: `to_char(start at time zone :time_zone, 'YYYY-MM')`,
+  },
+};
+const whole_period = { start: ':from_at::timestamptz', local: `''` };
+
+interface Query {
+  viewer: SpendViewer;
+  filter: Filter;
+  edition: Edition;
+  period: Period;
+  dims: readonly Dimension[];
+  bucket: { start: string; local: string };
+  groups_max: number;
+}
+
+interface Row extends Partial<Record<(typeof columns)[Dimension], string>> {
+  start: Date;
+  local: string;
+  /** 1: the dearest group; 0: the totals. */
+  rank: number;
+  groups: number;
+  cost_nanos: string;
+  requests: string | bigint;
+  prompt_tokens: string;
+  completion_tokens: string;
+  cached_tokens: string;
+}
+
+const summed = ['cost_nanos', 'requests', 'prompt_tokens', 'completion_tokens', 'cached_tokens'];
+const sums = summed.map((name) => `coalesce(sum(${name}), 0) as ${name}`).join(', ');
+
+async function read(db: Db, query: Query) {
+  const { viewer, edition, period, dims, filter } = query;
+  const found = await rowsOf(db, query);
+  // A call with several tags counts in the totals once.
+  const counts_again = dims.includes('tag') && filter.tag === undefined;
+  const all = counts_again ? await rowsOf(db, { ...query, dims: [], groups_max: 1 }) : found;
+  const total = all.find((row) => row.rank === 0) as Row;
+  const head = await one<{ currency: string; as_of: Date }>(
+    db,
+    'select currency, now() as as_of from organizations where id = :org_id',
+    { org_id: viewer.org_id },
+  );
+  const rows = found.filter((row) => row.rank > 0);
+  return {
+    ...head,
+    time_zone: edition.time_zone,
+    from: period.from,
+    to: period.to,
+    totals: figuresOf(total),
+    truncated: (rows[0]?.groups ?? 0) > query.groups_max,
+    rows,
+  };
+}
+
+function rowsOf(db: Db, { viewer, filter, edition, period, dims, bucket, groups_max }: Query) {
+  const by = {
+    tag: dims.includes('tag') || filter.tag !== undefined,
+    session: dims.includes('session'),
+    session_id: filter.session_id,
+  };
+  const { session_id: _, ...equal } = filter;
+  const named = Object.entries(equal).filter(([, value]) => value !== undefined);
+  const conditions = [
+    viewer.sees_all
+      ? 'true'
+      : `((:viewer_id::text is not null and user_id = :viewer_id) or team_id in (${ledTeams('org_id', 'viewer_id')}))`,
+    ...named.map(([name]) => `${name} = :${name}`),
+  ];
+  const keys = ['one', ...dims.map((dim) => columns[dim])].join(', ');
+  const shown = [`'' as one`, ...dims.map((dim) => columns[dim])].join(', ');
+  const none = ['one', ...dims].map(() => `''`).join(', ');
+  return many<Row>(
+    db,
+    `with cells as (${cellsOf(period, by)}),
+     grouped as materialized (
+       select ${bucket.start} as start, ${shown}, ${sums} from cells where ${conditions.join(' and ')}
+       group by start, ${keys} having sum(cost_nanos) <> 0 or sum(requests) <> 0
+     ), ranked as (
+       select ${keys}, (row_number() over (order by sum(cost_nanos) desc, ${keys}))::int as rank, (count(*) over ())::int as groups
+       from grouped group by ${keys}
+     )
+     select *, ${bucket.local} as local from grouped join ranked using (${keys}) where rank <= :groups_max
+     union all
+     select ${none}, null, ${sums}, 0, 0, '' from grouped
+     order by start, rank`,
+    {
+      ...bindingsOf(edition, period),
+      ...Object.fromEntries(named),
+      org_id: viewer.org_id,
+      viewer_id: viewer.user_id,
+      session_id: filter.session_id ?? null,
+      groups_max,
+    },
+  );
+}
+
+function figuresOf(row: Row): Figures {
+  return {
+    cost_nanos: BigInt(row.cost_nanos),
+    requests: Number(row.requests),
+    prompt_tokens: Number(row.prompt_tokens),
+    completion_tokens: Number(row.completion_tokens),
+    cached_tokens: Number(row.cached_tokens),
+  };
+}
+
+function groupOf(row: Row, dims: readonly Dimension[]): Group {
+  return Object.fromEntries(dims.map((dim) => [dim, row[columns[dim]] || null]));
+}
+
+function refuseUncounted(
+  group_by: readonly Dimension[],
+  { tag, session_id }: Filter,
+  interval: Interval,
+): void {
+  const of_tags = tag !== undefined || group_by.includes('tag');
+  const of_sessions = session_id !== undefined || group_by.includes('session');
+  if (of_tags && of_sessions) throw apart();
+  if (of_tags && interval === 'hour')
+    throw wrong('interval', 'Tags are counted by day: ask with interval=day or month.');
+  if (group_by.includes('session') && session_id === undefined)
+    throw wrong(
+      'group_by',
+      'By session it is for one session: name it in session_id. GET /v1/spend/top?by=session lists those that spent most.',
+    );
+}
+
+function apart(): AppError {
+  return wrong('tag', 'Sessions and tags are not counted together: ask for one of them.');
+}
+
+const SESSION_DAYS_MAX = 31;
+const DAY_MS = 86_400_000;
+
+function refuseLong({ from, to }: Period): void {
+  if (to.getTime() - from.getTime() <= (SESSION_DAYS_MAX + 1) * DAY_MS) return;
+  throw wrong('to', `By session a period may have at most ${SESSION_DAYS_MAX} days.`);
+}
+
+function wrong(param: string, message: string): AppError {
+  return new AppError('invalid_field', message, { param });
+}
