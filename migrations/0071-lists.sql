@@ -33,14 +33,16 @@ $$;
 create function has_words(p_texts text[], p_q text) returns boolean language plpgsql immutable cost 1 as $$
 declare
   v_text text := lower(array_to_string(p_texts, ' '));
+  v_words text[] := array_remove(regexp_split_to_array(lower(p_q), '[^[:alnum:]]+'), '');
   v_word text;
 begin
-  foreach v_word in array regexp_split_to_array(lower(p_q), '[^[:alnum:]]+') loop
+  foreach v_word in array v_words loop
     if v_text !~ ('(^|[^[:alnum:]])' || left(v_word, 100)) then
       return false;
     end if;
   end loop;
-  return true;
+  -- No row begins with no word.
+  return cardinality(v_words) > 0;
 end $$;
 
 -- Name and e-mail of the person, so that a list of members is ordered and searched without a look at every person.

@@ -4,7 +4,7 @@
 -- Keeps the use at which calls are warned, and the one at which the next threshold is told.
 create function mark_budget() returns trigger language plpgsql as $$
 begin
-  select min(t) * n.cap / 100, min(t) filter (where t > new.told_pct) * n.cap / 100
+  select ceil(min(t) * n.cap / 100), ceil(min(t) filter (where t > new.told_pct) * n.cap / 100)
   into new.warns_at_nanos, new.tells_at_nanos
   from (select new.limit_nanos::numeric + new.raised_nanos as cap) as n
   left join unnest(new.thresholds) as t on n.cap > 0
@@ -221,3 +221,15 @@ begin
       payment_session_id, description, created_at, actor, n, code, reservation, request_id, status, cost_nanos, chosen_provider,
       chosen_model, outcome, usage, usage_source);
 end $$;
+
+-- A row as an audit event shows it: money is decimal text, as in events; what changes by itself, what is secret, and what
+-- configurations hold are left out.
+create or replace function shown_row(p_row jsonb) returns jsonb language sql immutable as $$
+  select jsonb_object_agg(m.key, case
+    when m.key not like '%\_nanos' or m.value = 'null' then m.value
+    when jsonb_typeof(m.value) = 'array' then (select coalesce(jsonb_agg(a #>> '{}'), '[]') from jsonb_array_elements(m.value) as a)
+    else to_jsonb(m.value #>> '{}') end)
+  from jsonb_each(p_row - '{updated_at,last_used_at,spent_nanos,held_nanos,balance_nanos,reserved_nanos,seq,lifetimes_next_at,
+    counted_from,config,changes,credentials,webhook_secret,previous_webhook_secret,hash,warns_at_nanos,tells_at_nanos,told_pct,
+    past_until,approved_nanos,approvals,day_ends_at}'::text[]) as m
+$$;

@@ -183,14 +183,16 @@ create function has_words(p_texts text[], p_q text)
 returns boolean language plpgsql immutable cost 1 as $$
 declare
   v_text text := lower(array_to_string(p_texts, ' '));
+  v_words text[] := array_remove(regexp_split_to_array(lower(p_q), '[^[:alnum:]]+'), '');
   v_word text;
 begin
-  foreach v_word in array regexp_split_to_array(lower(p_q), '[^[:alnum:]]+') loop
+  foreach v_word in array v_words loop
     if v_text !~ ('(^|[^[:alnum:]])' || left(v_word, 100)) then
       return false;
     end if;
   end loop;
-  return true;
+  -- No row begins with no word.
+  return cardinality(v_words) > 0;
 end $$;
 
 -- A person who is just being renamed is waited for.
@@ -3181,7 +3183,7 @@ $$;
 -- Keeps the use at which calls are warned, and the one at which the next threshold is told.
 create function mark_budget() returns trigger language plpgsql as $$
 begin
-  select min(t) * n.cap / 100, min(t) filter (where t > new.told_pct) * n.cap / 100
+  select ceil(min(t) * n.cap / 100), ceil(min(t) filter (where t > new.told_pct) * n.cap / 100)
   into new.warns_at_nanos, new.tells_at_nanos
   from (select new.limit_nanos::numeric + new.raised_nanos as cap) as n
   left join unnest(new.thresholds) as t on n.cap > 0
@@ -6370,17 +6372,6 @@ create trigger token_secrets_record after insert on token_secrets
 for each row
 execute function record_rotation();
 
--- A row as an audit event shows it: money is decimal text, as in events; what changes by itself,
--- what is secret, and what configurations hold are left out.
-create function shown_row(p_row jsonb) returns jsonb language sql immutable as $$
-  select jsonb_object_agg(m.key, case
-    when m.key not like '%\_nanos' or m.value = 'null' then m.value
-    when jsonb_typeof(m.value) = 'array' then (select coalesce(jsonb_agg(a #>> '{}'), '[]') from jsonb_array_elements(m.value) as a)
-    else to_jsonb(m.value #>> '{}') end)
-  from jsonb_each(p_row - '{updated_at,last_used_at,spent_nanos,held_nanos,balance_nanos,reserved_nanos,seq,lifetimes_next_at,
-    counted_from,config,changes,credentials,webhook_secret,previous_webhook_secret,hash}'::text[]) as m
-$$;
-
 -- Writes the audit event of a row: `<noun>.<verb>`, with the members that were changed. Arguments:
 -- the noun, and the column that names the object, if there are several. A row that ends (archived,
 -- revoked, retired) is its noun's end, not a change. A role that was changed in a team says in
@@ -6539,6 +6530,18 @@ execute function record_change('usage_constraint', 'id');
 create trigger wallets_record after update of low_balance_threshold_nanos on wallets
 for each row
 execute function record_change('wallet', 'id');
+
+-- A row as an audit event shows it: money is decimal text, as in events; what changes by itself,
+-- what is secret, and what configurations hold are left out.
+create function shown_row(p_row jsonb) returns jsonb language sql immutable as $$
+  select jsonb_object_agg(m.key, case
+    when m.key not like '%\_nanos' or m.value = 'null' then m.value
+    when jsonb_typeof(m.value) = 'array' then (select coalesce(jsonb_agg(a #>> '{}'), '[]') from jsonb_array_elements(m.value) as a)
+    else to_jsonb(m.value #>> '{}') end)
+  from jsonb_each(p_row - '{updated_at,last_used_at,spent_nanos,held_nanos,balance_nanos,reserved_nanos,seq,lifetimes_next_at,
+    counted_from,config,changes,credentials,webhook_secret,previous_webhook_secret,hash,warns_at_nanos,tells_at_nanos,told_pct,
+    past_until,approved_nanos,approvals,day_ends_at}'::text[]) as m
+$$;
 
 ----------------------------------------------------------------------------------------------------
 -- Money for owners who are there

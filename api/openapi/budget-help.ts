@@ -1,5 +1,7 @@
 /** The meaning of the fields of budgets and approval rules. */
 export const budgetHelp: Record<string, string> = {
+  time_zone:
+    'IANA name of the zone whose calendar windows of budgets follow; a change counts from the next window.',
   owner_type: 'Whose calls it counts, or whose wallet it is.',
   owner_id: 'The id of that key, user or team; of the organization it may be left out.',
   window:

@@ -75,8 +75,6 @@ const help: Record<string, string> = {
   manual_credit:
     "platform_only: the organization's own credits are transfers from its wallet; only platform admins add money.",
   wallet_user_topup_enabled: 'false: only org:billing may create checkouts.',
-  time_zone:
-    'IANA name of the zone whose calendar windows of budgets follow; a change counts from the next window.',
   ...budgetHelp,
   balance_after: "The wallet's balance after this entry or call.",
   // Prices.

@@ -44,3 +44,13 @@ export function requireBudget(
     param: 'budget_window',
   });
 }
+
+/** What only gateway keys have. */
+export const gatewayFields = [
+  'allowed_models',
+  'max_budget',
+  'budget_window',
+  'rpm',
+  'tpm',
+  'max_parallel_requests',
+] as const;

@@ -16,6 +16,7 @@ import { type Ctx, route } from '../http/route';
 import {
   allowedModels,
   budgetWindow,
+  gatewayFields,
   keyName,
   ownLimits,
   requireBudget,
@@ -184,7 +185,7 @@ async function change(
   const org_id = await readOrg(db, principal, named_org);
   const caller = await asNow(db, principal, org_id);
   const token = await tokens.find(db, org_id, named);
-  if (token.id === principal.id)
+  if (token.id === principal.id || (await tokenChanges.isMadeWith(db, principal.id, token.id)))
     throw new AppError('permission_denied', 'A key never changes itself. Use another one.', {
       param: 'name',
     });
@@ -254,15 +255,6 @@ async function tokenOrg(
   if (isPlatformKey && rights.isPlatformAdmin(principal) && input.org_id === undefined) return null;
   return actingOrg(db, principal, input.org_id);
 }
-
-const gatewayFields = [
-  'allowed_models',
-  'max_budget',
-  'budget_window',
-  'rpm',
-  'tpm',
-  'max_parallel_requests',
-] as const;
 
 function checkScopes(
   principal: Principal,

@@ -8,7 +8,7 @@ import { leads, teamsLedBy } from '../../domain/people/team-rights';
 import * as answers from '../answers/machine';
 import * as shared from '../answers/shared';
 import { actingOrg, member, ownOrg } from '../http/access';
-import { id, instant, page, positiveAmount, text } from '../http/fields';
+import { id, instant, listParts, positiveAmount, text } from '../http/fields';
 import { onceElsewhere } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 
@@ -24,7 +24,7 @@ const listed = z.strictObject({
   cause: z.enum(['balance', 'budget']).optional(),
   from: instant.optional().describe('Opened at or after this time.'),
   to: instant.optional().describe('Opened before this time.'),
-  ...page,
+  ...listParts(),
 });
 const one = z.strictObject({ id });
 const approval = z.strictObject({
@@ -52,7 +52,7 @@ export const ticketRoutes = [
     handler: list,
     summary:
       'Requests that no wallet or budget covered, newest first: with org:billing all, else those of the teams that you lead; mine=true shows your own.',
-    answer: shared.list({ tickets: answers.costTicket }),
+    answer: shared.parts({ tickets: answers.costTicket }),
   }),
   route({
     method: 'post',
@@ -96,11 +96,13 @@ export const ticketRoutes = [
   }),
 ];
 
-async function list({ db, principal }: Ctx, { org_id, mine, ...rest }: z.infer<typeof listed>) {
+async function list({ db, principal }: Ctx, input: z.infer<typeof listed>) {
+  const { org_id, mine, page, per_page, as_of, cursor, sort, ...asked } = input;
+  const request = { page, per_page, as_of, cursor, sort };
   const acting = await actingOrg(db, principal, org_id);
   const seen = mine === 'true' ? ownOf(principal) : await visibleTo(db, principal, acting);
   if (seen?.team_ids?.length === 0) throw notAllowed();
-  const { rows, ...envelope } = await tickets.list(db, { org_id: acting, seen, ...rest });
+  const { rows, ...envelope } = await tickets.list(db, { org_id: acting, seen, ...asked }, request);
   return { tickets: rows, ...envelope };
 }
 

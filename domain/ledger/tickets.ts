@@ -1,4 +1,5 @@
-import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
+import { type ListRequest, listOf, type Part } from '../lists';
+import type { Page } from '../pages';
 import { type Db, deleteInSteps, many, maybe, one } from '../sql';
 import { type Trace, type TraceMembers, traceOf as traceIn } from '../trace';
 import { answerColumns, type ItemAnswer } from './reservations';
@@ -43,7 +44,7 @@ const askers = `
 // The caller in words: an agent, a person or a key, then team and organization.
 const askedBy = `concat_ws(' of ', coalesce('agent ' || a.name, u.name, 'key ' || k.name), 'team ' || m.name, o.name)`;
 
-const ticketRows = `
+const ticketColumns = `
   select ticket_answer(t, '{}') || jsonb_build_object('org_id', t.org_id, 'key_id', t.key_id, 'user_id', t.user_id,
     'team_id', t.team_id, 'agent_id', t.agent_id, 'session_id', t.session_id, 'request_body_hash', t.reserve ->> 'request_body_hash',
     'asked_by', ${askedBy}, 'identity_proof_method', t.trace -> 'identity_proof_method',
@@ -53,11 +54,20 @@ const ticketRows = `
     'decided_by', t.decided_by, 'decided_at', iso_time(t.decided_at), 'note', t.note,
     'credited_amount_nanos', t.credited_nanos::text, 'transaction_id', t.transaction_id,
     'reservation_id', t.reservation_id, 'request_id', t.request_id, 'resolved_at', iso_time(t.resolved_at))
-    || jsonb_strip_nulls(jsonb_build_object('approval_rule_id', t.approval_rule_id)) as ticket
-  from cost_tickets t ${askers}`;
+    || jsonb_strip_nulls(jsonb_build_object('approval_rule_id', t.approval_rule_id)) as ticket`;
+
+const ticketRows = `${ticketColumns} from cost_tickets t ${askers}`;
 
 // A ticket past its deadline is expired, also before its row says so.
 const statusNow = `case when t.status in ('open', 'approved') and t.expires_at <= clock_timestamp() then 'expired' else t.status end`;
+
+/** The condition of a status, by columns that indexes know. */
+function isNow(status: TicketStatus): string {
+  const isOver = `t.status in ('open', 'approved') and t.expires_at <= now()`;
+  if (status === 'expired') return `(t.status = 'expired' or ${isOver})`;
+  const lives = status === 'open' || status === 'approved';
+  return `t.status = '${status}'${lives ? ' and t.expires_at > now()' : ''}`;
+}
 
 /** Which of an organization's tickets. */
 interface TicketFilter {
@@ -75,38 +85,46 @@ interface TicketFilter {
   to?: Date | undefined;
 }
 
-/** An organization's tickets that a filter leaves, newest first. */
+/** An organization's tickets that a filter leaves, as they were opened. */
 export async function list(
   db: Db,
-  { org_id, seen, status, page, per_page, as_of, ...asked }: PageRequest & TicketFilter,
-): Promise<Page<Ticket>> {
-  const { rows, ...rest } = await pageOf<{ ticket: Ticket }>(
+  filter: TicketFilter,
+  request: ListRequest,
+): Promise<Page<Ticket> | Part<Ticket>> {
+  const { org_id, seen, status, ...asked } = filter;
+  const conditions = [
+    't.org_id = :org_id',
+    ...(status ? [isNow(status)] : []),
+    ...(seen?.user_id ? ['t.user_id = :seen_user'] : []),
+    ...(seen?.team_ids ? ['t.team_id = any(:seen_teams)'] : []),
+    ...columns.filter((name) => asked[name] !== undefined).map((name) => `t.${name} = :${name}`),
+    ...(asked.from ? ['t.created_at >= :from'] : []),
+    ...(asked.to ? ['t.created_at < :to'] : []),
+  ];
+  const { rows, ...rest } = await listOf<{ ticket: Ticket }>(
     db,
-    `${ticketRows} where t.org_id = :org_id and (:status::text is null or ${statusNow} = :status)
-       and (:seen_user::text is null or t.user_id = :seen_user) and (:seen_teams::text[] is null or t.team_id = any(:seen_teams))
-       and (:user_id::text is null or t.user_id = :user_id) and (:team_id::text is null or t.team_id = :team_id)
-       and (:agent_id::text is null or t.agent_id = :agent_id) and (:model::text is null or t.model = :model)
-       and (:cause::text is null or t.cause = :cause)
-       and (:from::timestamptz is null or t.created_at >= :from) and (:to::timestamptz is null or t.created_at < :to)
-       and ${isMadeBefore('t.created_at')}
-     order by t.created_at desc, t.id desc`,
     {
-      org_id,
-      status: status ?? null,
-      seen_user: seen?.user_id ?? null,
-      seen_teams: seen?.team_ids ?? null,
-      user_id: asked.user_id ?? null,
-      team_id: asked.team_id ?? null,
-      agent_id: asked.agent_id ?? null,
-      model: asked.model ?? null,
-      cause: asked.cause ?? null,
-      from: asked.from ?? null,
-      to: asked.to ?? null,
+      name: 'cost tickets',
+      select: ticketColumns,
+      from: `from cost_tickets t ${askers} where ${conditions.join(' and ')}`,
+      bindings: {
+        org_id,
+        status: status ?? null,
+        seen_user: seen?.user_id ?? null,
+        seen_teams: seen?.team_ids ?? null,
+        ...asked,
+      },
+      id: 't.id',
+      created_at: 't.created_at',
+      orders: { created_at: { by: 't.created_at', type: 'timestamptz' } },
     },
-    { page, per_page, as_of },
+    request,
   );
   return { rows: rows.map(({ ticket }) => ticket), ...rest };
 }
+
+/** What a list is filtered by as it stands. */
+const columns = ['user_id', 'team_id', 'agent_id', 'model', 'cause'] as const;
 
 /** One ticket of an organization (of any, for a platform admin), or `not_found`. */
 export async function get(db: Db, id: string, org_id: string | null): Promise<Ticket> {

@@ -36,6 +36,16 @@ export async function change(
   return one<Token>(trx, `${tokenRows} and t.id = :id`, { org_id, id }, 'No key');
 }
 
+/** True for a session that somebody began with this key: it acts for the key. */
+export async function isMadeWith(db: Db, session_id: string, id: string): Promise<boolean> {
+  const found = await maybe(
+    db,
+    `select 1 from tokens where id = :session_id and purpose = 'session' and made_with = :id`,
+    { session_id, id },
+  );
+  return found !== undefined;
+}
+
 async function requireFree(
   trx: Db,
   at: { org_id: string | null; id: string; name: string },

@@ -229,3 +229,14 @@ test('PATCH of a key changes budget and window, and what is counted stays counte
   const none = await change({ max_budget: null });
   expect([none.max_budget, none.budget_window]).toEqual([null, null]);
 });
+
+test('audit events show what people set of a budget, and not what it counts', async () => {
+  const { org_id, billing_key, owner_key } = await makeTenant(world.db);
+  const odd = { ...month, limit: 0.333333333, thresholds: [33], owner_id: org_id };
+  const { id } = (await post('/v1/budgets', odd, billing_key)).body;
+  const { status, body } = await world.call('get', `/v1/audit-events?object_id=${id}`, {
+    key: owner_key,
+  });
+  expect([status, body.audit_events?.[0]?.action]).toEqual([200, 'budget.created']);
+  expect(Object.keys(body.audit_events[0].after)).not.toContain('tells_at');
+});

@@ -33,8 +33,16 @@ async function add(): Promise<void> {
     return answer;
   };
   const member = await post(`${base}/members`, { name: made % 2 ? 'Twin' : 'twin' });
-  await post(`${base}/teams/${tenant.team_id}/members`, { user_id: member.body.user_id });
-  await post(`${base}/teams`, { name });
+  const { user_id } = member.body;
+  await post(`${base}/teams/${tenant.team_id}/members`, { user_id });
+  await post('/v1/wallets/credit', {
+    ...{ target_wallet_owner_type: 'user', target_wallet_owner_id: user_id, amount: 1 },
+  });
+  const team = await post(`${base}/teams`, { name });
+  await post(`${base}/teams/${team.body.id}/members`, { user_id: tenant.member_id });
+  await post('/v1/wallets/credit', {
+    ...{ target_wallet_owner_type: 'team', target_wallet_owner_id: team.body.id, amount: 1 },
+  });
   await post(`${base}/agents`, { name });
   await post('/v1/admin/organizations', { name: made % 2 ? 'Twin' : 'twin' }, platform);
   const expires_at = made % 2 ? undefined : `22${String(10 + made)}-01-01T00:00:00.123456Z`;
@@ -56,6 +64,12 @@ const lists: Record<string, List> = {
   teams: { path: () => `${base}/teams`, orders: ['created_at', 'name'] },
   agents: { path: () => `${base}/agents`, orders: ['created_at', 'name'] },
   tokens: { path: () => '/v1/tokens', orders: ['created_at', 'name', 'expires_at'] },
+  wallets: { path: () => '/v1/wallets', orders: ['created_at'] },
+  'own wallets': {
+    path: () => '/v1/wallets',
+    orders: ['created_at'],
+    key: () => tenant.member_key,
+  },
   organizations: {
     path: () => '/v1/admin/organizations',
     orders: ['created_at', 'name'],

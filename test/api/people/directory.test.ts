@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Db } from '../../../domain/sql';
+import { type Db, many } from '../../../domain/sql';
 import {
   type CallApi,
   makePerson,
@@ -266,4 +266,27 @@ test('the last owner stays; a role of oneself may shrink and never grow', async 
   expect(refusal(await call('put', manager.at, money))).toMatchObject({
     ...{ status: 403, param: 'role' },
   });
+});
+
+test('a row is found by its words alike, with the index and without it', async () => {
+  const texts = [
+    'Ann Smith',
+    'ANN-smith_7',
+    'Öztürk, B.',
+    "o'neil",
+    '李 小龍',
+    'x'.repeat(150),
+    ' ',
+  ];
+  const asked = ['ann', 'smi ann', 'mith', 'öz', 'neil o', '小', 'x'.repeat(120), '7', '!', "a'b"];
+  for (const text of texts)
+    for (const q of asked) {
+      const [row] = await many<{ indexed: boolean; plain: boolean }>(
+        db,
+        `select search_words('org_1', array[:text], '{}') @@ search_for('org_1', :q, '{}') as indexed,
+           has_words(array[:text], :q) as plain`,
+        { text, q },
+      );
+      expect([text, q, row?.indexed]).toEqual([text, q, row?.plain]);
+    }
 });

@@ -121,6 +121,9 @@ test('a key never changes itself, nor one that may do more', async () => {
   expect(refusal(await change(own.body.name, renamed, own.body.key))).toMatchObject({
     ...{ status: 403, code: 'permission_denied', param: 'name' },
   });
+  const session = await call('post', '/v1/sessions', { body: { access_key: own.body.key } });
+  expect(session.status).toBe(201);
+  expect((await change(own.body.name, renamed, session.body.key)).status).toBe(403);
   const strong = await issue({ token_type: 'access', scopes: ['org:billing'] });
   expect((await change(strong.name, renamed, manager.key)).status).toBe(403);
   const chief = await makePerson({ db, call }, tenant, 'owner');

@@ -67,6 +67,16 @@ async function fill(org_id: string, team_id: string): Promise<void> {
      where org_id = :org_id and created_by = 'test' on conflict do nothing`,
     at,
   );
+  await many(
+    db,
+    `insert into cost_tickets (org_id, user_id, team_id, provider, model, request_body_hash, estimated_cost_nanos, currency, reserve,
+       expires_at, status, created_at)
+     select :org_id, 'user_' || lpad((1 + n % 5000)::text, 12, '0'), :team_id, 'openai', 'gpt-4o', md5(n::text), 1000, 'USD',
+       jsonb_build_object('request_body_hash', 'sha256:' || md5(n::text), 'family', 'chat_completions', 'request_id', n::text),
+       clock_timestamp(), case n % 10 when 0 then 'denied' else 'expired' end, clock_timestamp() - n * interval '1 second'
+     from generate_series(1, :rows) as n`,
+    at,
+  );
   await many(db, 'alter table memberships enable trigger memberships_record');
   await many(db, 'alter table tokens enable trigger tokens_record');
 }
@@ -106,6 +116,11 @@ test.each([
   ['/v1/tokens?model=gpt-4o-mini', 50],
   ['/v1/tokens?model=model-7&status=active', 50],
   ['/v1/tokens?q=key 9999&model=model-7&sort=name', 1],
+  ['/v1/cost-tickets?', 50],
+  ['/v1/cost-tickets?sort=created_at&per_page=200', 200],
+  ['/v1/cost-tickets?status=denied', 50],
+  ['/v1/cost-tickets?user_id=user_000000000007', 20],
+  ['/v1/cost-tickets?status=open', 0],
   ['members?', 50],
   ['members?sort=name', 50],
   ['members?sort=-created_at&per_page=200', 200],

@@ -83,11 +83,10 @@ test('a key is shown once, with everything about it but its hash', async () => {
     max_budget: 2.5,
     spent: 0,
     ...{ rpm: 60, tpm: null, max_parallel_requests: null },
+    ...{ budget_window: null, budget_used: null, budget_resets_at: null },
     created_by: expect.stringMatching(/^key_/),
     created_at: expect.any(String),
-    expires_at: null,
-    last_used_at: null,
-    status: 'active',
+    ...{ expires_at: null, last_used_at: null, status: 'active' },
   });
   const found = await call('get', at(name), owner());
   expect(found.body).toEqual(shown);

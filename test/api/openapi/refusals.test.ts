@@ -1,0 +1,70 @@
+import { refusalsOf } from '../../../api/openapi/refusals';
+import { routes } from '../../../api/table';
+import { type CallApi, makeTenant, startApi, type Tenant } from '../../support/api';
+import { gatewayToken, makeKey, platformKey } from '../../support/keys';
+
+// Every route meets every caller and every kind of wrong request. That what it answers is listed is
+// looked at with each answer, here and in all other tests (test/support/api.ts).
+
+let call: CallApi;
+let close: () => Promise<void>;
+let tenant: Tenant;
+const keys: Record<string, string | undefined> = {};
+
+beforeAll(async () => {
+  const api = await startApi();
+  ({ call, close } = api);
+  tenant = await makeTenant(api.db);
+  const suspended = await makeTenant(api.db);
+  keys.nobody = undefined;
+  keys.unknown = 'svc_ak_unknown';
+  keys.gateway = await makeKey(api.db, tenant.org_id, { token_type: 'gateway' });
+  keys.member = tenant.member_key;
+  keys.owner = tenant.owner_key;
+  keys.suspended = suspended.owner_key;
+  keys.platform = await platformKey(api.db);
+  keys.machine = await gatewayToken(api.db);
+  await call('post', `/v1/admin/organizations/${suspended.org_id}/suspend`, {
+    ...{ key: keys.platform, body: {} },
+  });
+});
+
+afterAll(() => close());
+
+const refusing = routes.filter(({ path }) => !path.endsWith('/stream'));
+
+const as_json = { headers: { 'content-type': 'application/json' } };
+
+/** Bodies that no route takes. */
+const wrong = [
+  { body: { unknown: 1 } },
+  { body: '{', ...as_json },
+  { body: '[]', ...as_json },
+  { body: '{"name": "a", "name": "b"}', ...as_json },
+  { body: JSON.stringify({ name: 'x'.repeat(1_100_000) }), ...as_json },
+  { body: 'a', headers: { 'content-type': 'text/plain' } },
+];
+
+test.each(refusing.map((row) => [`${row.method} ${row.path}`, row] as const))(
+  '%s refuses what is wrong as the document says',
+  async (_, row) => {
+    const at = row.path.replace('/organizations/:id', `/organizations/${tenant.org_id}`);
+    const path = at.replace(/:\w+/g, 'unknown');
+    const has_body = row.method !== 'get';
+    const seen = new Set<number>();
+    for (const key of Object.values(keys)) {
+      const plain = await call(row.method, path, { key, ...(has_body ? { body: {} } : {}) });
+      seen.add(plain.status);
+      if (plain.status < 400) continue;
+      const query = await call(row.method, `${path}?unknown=1`, { key });
+      seen.add(query.status);
+    }
+    for (const given of has_body ? wrong : [])
+      for (const key of [keys.owner, keys.platform, keys.machine])
+        seen.add((await call(row.method, path, { key, ...given })).status);
+    if (row.access.label !== 'public')
+      expect([...seen]).toEqual(expect.arrayContaining([401, 403]));
+    const listed = refusalsOf(row).map(({ status }) => status);
+    expect([...seen].filter((status) => status >= 400 && !listed.includes(status))).toEqual([]);
+  },
+);
