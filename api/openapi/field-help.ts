@@ -1,6 +1,7 @@
 import { budgetHelp } from './budget-help';
 import * as examples from './examples';
 import { identityBodies, identityHelp } from './identity-help';
+import { spendHelp } from './spend-help';
 
 type Schema = Record<string, unknown>;
 
@@ -76,6 +77,7 @@ const help: Record<string, string> = {
     "platform_only: the organization's own credits are transfers from its wallet; only platform admins add money.",
   wallet_user_topup_enabled: 'false: only org:billing may create checkouts.',
   ...budgetHelp,
+  ...spendHelp,
   balance_after: "The wallet's balance after this entry or call.",
   // Prices.
   provider: "The provider's name in the price list, such as openai.",

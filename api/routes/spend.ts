@@ -1,8 +1,9 @@
 import { z } from 'zod';
 import { decimalText } from '../../domain/money';
 import { isPlatformAdmin } from '../../domain/people/rights';
+import { type Dimension, dimensions, type Figures } from '../../domain/spend/figures';
 import { intervals } from '../../domain/spend/periods';
-import { type Dimension, dimensions, type Figures, spend, top } from '../../domain/spend/spend';
+import { spend, top } from '../../domain/spend/spend';
 import * as answers from '../answers/spend';
 import { actingOrg, member, platformAdmin } from '../http/access';
 import { csvOf } from '../http/csv';
@@ -53,7 +54,7 @@ const spendQuery = z.strictObject({
 const topQuery = z.strictObject({
   org_id: id.optional(),
   ...period,
-  by: dimension.describe('What to group by.'),
+  by: dimension.default('model').describe('What to group by.'),
   limit: z.coerce.number<number>().int().min(1).max(200).default(10),
   ...filters,
 });

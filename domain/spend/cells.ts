@@ -12,7 +12,7 @@ const negative = `key_id, user_id, team_id, agent_id, family, provider, model, -
   -completion_tokens, -cached_tokens`;
 
 /** Settlements of the organization that are in no rollup yet. */
-const unfolded = 'spent_in(unfolded_spend(:org_id, :edition, :time_zone))';
+const unfolded = '(select u.* from spent_in(unfolded_spend(:org_id, :edition, :time_zone)) as u)';
 
 const in_days = 'day >= :from_day::date and day < :to_day::date';
 const in_hours = 'hour >= :from_at::timestamptz and hour < :to_at::timestamptz';
@@ -21,13 +21,13 @@ const days = `
   select day, null::timestamptz as hour, '' as tag, '' as session_id, ${cell} from spend_days
   where edition = :edition and ${in_days}
   union all
-  select day, hour, '', '', ${cell} from ${unfolded} where ${in_days}`;
+  select day, hour, '', '', ${cell} from ${unfolded} as s where ${in_days}`;
 
 const hours = `
   select null::date as day, hour, '' as tag, '' as session_id, ${cell} from spend_hours
   where edition = :edition and ${in_hours}
   union all
-  select day, hour, '', '', ${cell} from ${unfolded} where ${in_hours}`;
+  select day, hour, '', '', ${cell} from ${unfolded} as s where ${in_hours}`;
 
 const tags = `
   select day, null::timestamptz as hour, tag, '' as session_id, ${cell} from spend_tag_days

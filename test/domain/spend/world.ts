@@ -1,7 +1,8 @@
 import type * as calls from '../../../domain/ledger/calls';
+import type { Dimension } from '../../../domain/spend/figures';
 import type { Filter } from '../../../domain/spend/filters';
 import type { Interval } from '../../../domain/spend/periods';
-import { type Dimension, spend } from '../../../domain/spend/spend';
+import { spend } from '../../../domain/spend/spend';
 import { type Db, many, maybe } from '../../../domain/sql';
 import { type openLedger, reserveBody, settleBody, TOKEN } from '../../support/ledger';
 
