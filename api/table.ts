@@ -27,6 +27,7 @@ import { exportDestinationRoutes } from './routes/export-destinations';
 import { exportScheduleRoutes } from './routes/export-schedules';
 import { exportRoutes } from './routes/exports';
 import { gatewayRoutesOfAdmins } from './routes/gateways';
+import { ledgerRoutes } from './routes/ledger';
 import { operationRoutes } from './routes/operations';
 import { priceSheetRoutes } from './routes/price-sheets';
 import { pricingRoutes } from './routes/pricing';
@@ -40,6 +41,7 @@ import { workerRoutes } from './routes/workers';
 /** Every route of the control plane, for the app and for the OpenAPI document. */
 export const routes = [
   ...walletRoutes,
+  ...ledgerRoutes,
   ...teamWalletRoutes,
   ...walletSettingsRoutes,
   ...pricingRoutes,

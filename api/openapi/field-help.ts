@@ -21,9 +21,6 @@ const help: Record<string, string> = {
   wallet_id: 'Id of a wallet: GET /v1/wallets.',
   reservation_id: 'Id of a reservation, as a reserve answers it.',
   ticket_id: 'Id of a cost ticket, as a refused reserve answers it.',
-  session_id: 'A name that the calls of one session share; its limits count them together.',
-  request_id:
-    'A random id of this call. The same id again is the same call: it holds and settles once.',
   traceparent:
     'The W3C trace context of the call, where it is traced: what it causes here joins that trace.',
   identity_proof_method:

@@ -23,7 +23,10 @@ export const callers = [
 export const rows = read(`
   get /v1/wallets                                               401 401 200 200 200 200 404 200 403 401 401
   get /v1/wallets/balance                                       401 401 200 200 200 200 404 200 403 401 401
+  get /v1/wallets/:id                                           401 401 200 200 200 200 404 200 403 401 401
   get /v1/wallets/:id/transactions                              401 401 200 200 200 200 404 200 403 401 401
+  get /v1/wallets/:id/reservations                              401 401 403 403 200 200 404 200 403 401 401
+  get /v1/requests/:id                                          401 401 404 404 200 200 404 200 403 401 401
   put /v1/wallets/:id                                           401 401 403 403 200 200 404 200 403 401 401
   post /v1/wallets/credit                                       401 401 403 403 201 201 404 201 403 401 401
   post /v1/wallets/allocate                                     401 401 403 403 200 200 404 200 403 401 401

@@ -96,7 +96,7 @@ const domain: Record<string, string> = {
   'stored-answers': 'errors sql',
   people: 'digest errors lists pages sql texts trace',
   spend: 'errors people sql',
-  ledger: 'audit-events errors events ids lists money pages secrets sql trace',
+  ledger: 'audit-events errors events ids lists money pages people secrets sql trace',
   exports: 'copy-text errors ids money pages people secrets sql',
   payments: 'audit-events errors ledger money pages secrets sql',
 };
