@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import * as entries from '../../domain/ledger/entries';
-import { storyOf } from '../../domain/ledger/requests';
-import * as reservationLists from '../../domain/ledger/reservation-lists';
+import * as entries from '../../domain/ledger/views/entries';
+import * as openHolds from '../../domain/ledger/views/open-holds';
+import { storyOf } from '../../domain/ledger/views/requests';
 import type { Viewer, Wallet } from '../../domain/ledger/wallets';
 import { isPlatformAdmin } from '../../domain/people/rights';
 import * as answers from '../answers/ledger';
@@ -31,7 +31,10 @@ const holds = z.strictObject({
   status: z.literal('open').default('open'),
   ...listParts(),
 });
-const request = z.strictObject({ id, org_id: id.optional() });
+const request = z.strictObject({
+  id: id.describe("The call's request_id."),
+  org_id: id.optional(),
+});
 const listWords =
   "A wallet's ledger entries, newest first, with whose call each is of. With seq_max, the first page's total, pages do not shift. With a filter or a cursor it comes in parts, of which one may be short though there is a next.";
 
@@ -104,7 +107,7 @@ async function listEntries(
 
 async function listHolds(ctx: Ctx, { id: wallet_id, status: _, ...part }: z.infer<typeof holds>) {
   const { owner_org_id: org_id } = await found(ctx, wallet_id);
-  const { rows, ...rest } = await reservationLists.listOpen(ctx.db, { wallet_id, org_id }, part);
+  const { rows, ...rest } = await openHolds.list(ctx.db, { wallet_id, org_id }, part);
   return { reservations: rows, ...rest };
 }
 

@@ -35,18 +35,19 @@ export async function foldStep(db: Db, entries = STEP_ENTRIES): Promise<number> 
 }
 
 /**
- * Begins to fold an organization's ledger anew, or each organization's. What is read stays as it is
- * until the new edition has caught up.
+ * Begins to fold an organization's ledger anew, or each organization's; of how many. What is read
+ * stays as it is until the new edition has caught up.
  */
-export async function rebuild(db: Db, org_id: string | undefined): Promise<void> {
+export async function rebuild(db: Db, org_id: string | undefined): Promise<number> {
   await openEditions(db);
-  await many(
+  const begun = await many(
     db,
     `insert into spend_editions (org_id, time_zone, state)
      select o.id, o.time_zone, 'making' from organizations o where coalesce(o.id = :org_id, true)
-     on conflict do nothing`,
+     on conflict do nothing returning edition`,
     { org_id: org_id ?? null },
   );
+  return begun.length;
 }
 
 /** How many editions are being made. */

@@ -69,7 +69,8 @@ const api: Record<string, string> = {
   app: 'http ledger openapi table',
   main: 'app http ledger',
   'admin-exports': '',
-  admin: 'admin-exports',
+  'admin-spend': '',
+  admin: 'admin-exports admin-spend',
   verify: '',
 };
 

@@ -1,6 +1,6 @@
-import { type ListRequest, listOf, type Part } from '../lists';
-import type { Page } from '../pages';
-import type { Db } from '../sql';
+import { type ListRequest, listOf, type Part } from '../../lists';
+import type { Page } from '../../pages';
+import type { Db } from '../../sql';
 
 /** A hold that is open, and the call that it is of. */
 export interface OpenHold {
@@ -28,7 +28,7 @@ export interface OpenHold {
 }
 
 /** The open holds of a wallet, as they were made. */
-export function listOpen(
+export function list(
   db: Db,
   { wallet_id, org_id }: { wallet_id: string; org_id: string },
   request: ListRequest,

@@ -1,10 +1,10 @@
-import { AppError } from '../errors';
-import { cursorOf, FIRST, type Part, placeIn } from '../lists';
-import type { PageRequest } from '../pages';
-import { ledTeams } from '../people/team-rights';
-import { type Db, many, one } from '../sql';
-import { columns, type Transaction } from './transactions';
-import type { Viewer } from './wallets';
+import { AppError } from '../../errors';
+import { cursorOf, FIRST, type Part, placeIn } from '../../lists';
+import type { PageRequest } from '../../pages';
+import { ledTeams } from '../../people/team-rights';
+import { type Db, many, one } from '../../sql';
+import { columns, type Transaction } from '../transactions';
+import type { Viewer } from '../wallets';
 
 /** What an entry says of the call that it is of; all null for entries that are of none. */
 interface OfCall {

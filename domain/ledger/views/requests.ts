@@ -1,8 +1,8 @@
-import { AppError } from '../errors';
-import { type Db, many, maybe } from '../sql';
+import { AppError } from '../../errors';
+import { type Db, many, maybe } from '../../sql';
+import { linesOf, type PriceLine } from '../price-sheet';
+import type { Viewer } from '../wallets';
 import { type Entry, entriesOf, isSeen, seenBy } from './entries';
-import { linesOf, type PriceLine } from './price-sheet';
-import type { Viewer } from './wallets';
 
 /** One call's whole story: what it asked for, held, waited for, used and cost. */
 export interface RequestStory {
@@ -31,7 +31,7 @@ export interface RequestStory {
   price_lines: PriceLine[];
   settlement: { actual_cost_nanos: bigint; currency: string; settled_at: Date } | null;
   transactions: Entry[];
-  /** Of the 90 days that events are kept; the gateway's own tells of attempts and of what failed. */
+  /** Of the 90 days that they are kept; the gateway's own tells of attempts and what failed. */
   events: { id: string; type: string; created_at: Date; payload: Record<string, unknown> }[];
 }
 
