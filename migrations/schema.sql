@@ -127,6 +127,7 @@ create table team_members (
 );
 -- Which teams somebody leads is asked for whatever they do without a permission of their own.
 create index team_members_admin on team_members (user_id) where role = 'admin';
+create index team_members_created on team_members (team_id, created_at, user_id);
 create index team_members_user on team_members (user_id);
 
 create table agents (
