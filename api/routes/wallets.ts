@@ -9,13 +9,20 @@ import type { Db } from '../../domain/sql';
 import * as answers from '../answers/money';
 import * as shared from '../answers/shared';
 import { actingOrg, member, type Principal, permission, platformAdmin } from '../http/access';
-import { amount, currency, id, listParts, positiveAmount, text } from '../http/fields';
+import { amount, currency, id, listParts, positiveAmount, search, text } from '../http/fields';
 import { once } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 
 const ownerType = z.enum(['organization', 'team', 'user']);
 const walletsQuery = z.strictObject({
   org_id: id.optional(),
+  q: search,
+  status: z
+    .enum(walletLists.walletStatuses)
+    .optional()
+    .describe(
+      'Only wallets that stand so: by what they have, holds included, against their threshold and 0.',
+    ),
   owner_type: ownerType.optional().describe('Only wallets of owners of this kind.'),
   team_id: id.optional().describe("Only this team's wallet."),
   user_id: id.optional().describe("Only this person's wallet."),
@@ -154,9 +161,9 @@ export async function viewer(
 
 async function listWallets(
   { db, principal }: Ctx,
-  { org_id, owner_type, team_id, user_id, ...request }: z.infer<typeof walletsQuery>,
+  { org_id, q, status, owner_type, team_id, user_id, ...request }: z.infer<typeof walletsQuery>,
 ) {
-  const filter = { owner_type, team_id, user_id };
+  const filter = { q, status, owner_type, team_id, user_id };
   const seen_by = await viewer(db, principal, org_id);
   const { rows, ...rest } = await walletLists.list(db, seen_by, filter, request);
   return { wallets: rows, ...rest };
@@ -182,9 +189,9 @@ async function putThreshold(
 
 async function listAllWallets(
   { db }: Ctx,
-  { org_id, owner_type, team_id, user_id, ...request }: z.infer<typeof walletsQuery>,
+  { org_id, q, status, owner_type, team_id, user_id, ...request }: z.infer<typeof walletsQuery>,
 ) {
-  const filter = { org_id, owner_type, team_id, user_id };
+  const filter = { org_id, q, status, owner_type, team_id, user_id };
   const { rows, ...rest } = await walletLists.listAll(db, filter, request);
   return { wallets: rows, ...rest };
 }

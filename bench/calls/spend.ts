@@ -75,7 +75,7 @@ function keepFolding(db: Db): () => Promise<{ folded: number; busy_ms: number }>
   };
 }
 
-/** Thirty days by model, in a ledger of ten million settlements against one of a hundred thousand. */
+/** Thirty days by model, in a ledger of ten million settlements against a small one. */
 async function readRow(cluster: BenchCluster): Promise<Row> {
   const times: number[] = [];
   for (const settlements of [FEW, MANY]) {

@@ -35,6 +35,7 @@ export const rows = read(`
   get /v1/admin/wallets/:id/transactions                        401 401 403 403 403 403 403 200 403 401 401
   put /v1/admin/wallets/:id                                     401 401 403 403 403 403 403 200 403 401 401
   post /v1/admin/wallets/credit                                 401 401 403 403 403 403 403 201 403 401 401
+  get /v1/organizations/:id/wallet-settings                     401 401 403 403 200 200 404 200 403 401 401
   get /v1/admin/organizations/:id/wallet-settings               401 401 403 403 403 403 403 200 403 401 401
   put /v1/admin/organizations/:id/wallet-settings               401 401 403 403 403 403 403 200 403 401 401
   get /v1/model-pricing                                         200 200 200 200 200 200 200 200 200 200 200
@@ -128,10 +129,12 @@ export const rows = read(`
   post /v1/cost-tickets/:id/deny                                401 401 403 403 200 200 404 200 403 401 401
   post /v1/payments/create-checkout                             401 401 409 409 409 409 404 409 403 401 401
   post /v1/payments/confirm-checkout                            401 401 403 404 404 404 404 404 403 401 401
+  get /v1/payments/sessions                                     401 401 200 200 200 200 404 200 403 401 401
   get /v1/payments/sessions/:id                                 401 401 200 404 200 200 404 200 403 401 401
   post /v1/payments/sessions/:id/cancel                         401 401 200 404 404 404 404 404 403 401 401
   get /v1/payments/history                                      401 401 403 403 200 200 404 200 403 401 401
   get /v1/admin/payments                                        401 401 403 403 403 403 403 200 403 401 401
+  get /v1/admin/payments/webhooks                               401 401 403 403 403 403 403 200 403 401 401
   post /v1/admin/payments/refund                                401 401 403 403 403 403 403 409 403 401 401
   post /v1/admin/payments/:id/resolve                           401 401 403 403 403 403 403 409 403 401 401
   get /v1/payments/settings                                     401 401 403 403 200 200 404 200 403 401 401

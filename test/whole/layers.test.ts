@@ -99,7 +99,7 @@ const domain: Record<string, string> = {
   spend: 'errors people sql',
   ledger: 'audit-events errors events ids lists money pages people secrets sql trace',
   exports: 'copy-text errors ids money pages people secrets sql',
-  payments: 'audit-events errors ledger money pages secrets sql',
+  payments: 'audit-events errors ledger lists money pages secrets sql',
 };
 
 type Sources = ReadonlyMap<string, string>;
