@@ -36,7 +36,7 @@ create table identities (
   -- Who invited; null if the person was made when they first signed in.
   created_by text,
   created_at timestamptz not null default clock_timestamp(),
-  constraint identities_pkey primary key (issuer_id, org_id, subject),
+  constraint identities_pkey primary key (issuer_id, subject, org_id),
   constraint identities_id_key unique (id)
 );
 create index identities_user on identities (org_id, user_id);

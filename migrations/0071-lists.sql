@@ -72,6 +72,7 @@ for each row when (new.name is distinct from old.name or new.email is distinct f
 execute function rename_memberships();
 
 create index memberships_created on memberships (org_id, created_at, user_id) where archived_at is null;
+create index team_members_created on team_members (team_id, created_at, user_id);
 create index memberships_by_name on memberships (org_id, lower(name), user_id) where archived_at is null;
 create index memberships_words on memberships using gin (search_words(org_id, array[name, email], array['role ' || role]))
   with (fastupdate = off) where archived_at is null;

@@ -127,6 +127,7 @@ create table team_members (
 );
 -- Which teams somebody leads is asked for whatever they do without a permission of their own.
 create index team_members_admin on team_members (user_id) where role = 'admin';
+create index team_members_created on team_members (team_id, created_at, user_id);
 create index team_members_user on team_members (user_id);
 
 create table agents (
@@ -260,7 +261,7 @@ create table identities (
   -- Who invited; null if the person was made when they first signed in.
   created_by text,
   created_at timestamptz not null default clock_timestamp(),
-  constraint identities_pkey primary key (issuer_id, org_id, subject)
+  constraint identities_pkey primary key (issuer_id, subject, org_id)
 );
 create index identities_user on identities (org_id, user_id);
 
@@ -717,6 +718,9 @@ create table wallet_transactions (
   created_at timestamptz not null,
   actor text
 );
+-- Finds the entries of a period without a b-tree that every entry would have to enter.
+create index wallet_transactions_created on wallet_transactions using brin (created_at) with
+  (autosummarize='on');
 create unique index wallet_transactions_phase on wallet_transactions (reservation_id, phase)
 where reservation_id is not null;
 create unique index wallet_transactions_seq on wallet_transactions (wallet_id, seq);
@@ -1235,11 +1239,16 @@ create table reservations (
   cost_ticket_id text,
   -- True if a budget counts it while it is open; null otherwise.
   is_budgeted boolean,
+  -- At most 5, from x-svc-tags.
+  tags text[],
   constraint reservations_check check (status = 'canceled' or num_nulls(wallet_id, price_version_id,
     held_nanos, expires_at) = 0)
 ) with (fillfactor = 80);
 create index reservations_agent on reservations (agent_id, created_at)
 where agent_id is not null;
+-- Finds the sessions of a period.
+create index reservations_closed_sessions on reservations (org_id, closed_at)
+where session_id is not null and closed_at is not null;
 create index reservations_due on reservations (org_id, expires_at) where status = 'open';
 create unique index reservations_request on reservations (org_id, request_id);
 create index reservations_session on reservations (org_id, session_id)
@@ -1392,7 +1401,8 @@ create type reserve_item as (
   file_searches numeric,
   containers numeric,
   pages numeric,
-  image_output_tokens numeric
+  image_output_tokens numeric,
+  tags text[]
 );
 
 -- What a reserve may cost at most by today's prices: the dearest of the model and its fallbacks,
@@ -1440,33 +1450,6 @@ begin
     a.expires_at := r.expires_at;
   end if;
   return a;
-end $$;
-
-create function new_hold(i reserve_item, p_org organizations, q quote, p_now timestamptz)
-returns reservations language plpgsql as $$
-declare
-  r reservations;
-begin
-  r.id := new_id('res');
-  r.org_id := p_org.id;
-  r.status := 'open';
-  r.request_id := i.request_id;
-  r.request_body_hash := i.request_body_hash;
-  r.key_id := i.key_id;
-  r.user_id := i.user_id;
-  r.team_id := i.team_id;
-  r.agent_id := i.agent_id;
-  r.session_id := i.session_id;
-  r.family := i.family;
-  r.provider := i.provider;
-  r.model := i.model;
-  r.price_version_id := q.price_version_id;
-  r.fallbacks := q.fallbacks;
-  r.currency := p_org.currency;
-  r.life_seconds := p_org.reservation_ttl_seconds;
-  r.created_at := p_now;
-  r.expires_at := p_now + p_org.reservation_ttl_seconds * interval '1 second';
-  return r;
 end $$;
 
 -- The answer to one item of a batch: the row that every item has, and the members that only holds
@@ -2274,138 +2257,6 @@ begin
   end loop;
 end $$;
 
--- Holds for one item, under the organization's lock, if it is a usual one: reserve_2 would answer
--- it with a hold and tell nobody. Null, and nothing is written, if that is not sure; then reserve_2
--- decides. Invariant: whatever this holds, reserve_2 would hold alike, row for row.
-create function reserve_alone(p_org_id text, p_item jsonb)
-returns item_answer language plpgsql as $$
-declare
-  i reserve_item := jsonb_populate_record(null::reserve_item, p_item);
-  v_now timestamptz := clock_timestamp();
-  v_id text := new_id('res');
-  v_is_usual boolean;
-  v_currency text;
-  v_price_version_id text;
-  v_rate numeric;
-  v_estimated_nanos numeric;
-  v_held_nanos numeric;
-  v_completion_tokens bigint;
-  v_wallet_id text;
-  v_owner_type text;
-  v_life_seconds integer;
-  v_expires_at timestamptz;
-  v_sweep_at timestamptz;
-  v_balance_nanos bigint;
-  v_seq bigint;
-  v_is_budgeted boolean;
-  v_warnings jsonb;
-begin
-  if p_item ?| '{wallet_id,cost_ticket_id,fallbacks,service_tier,region,session_max_actions,session_max_cost_usd}'
-      or p_item ?| '{characters,seconds,web_searches,file_searches,containers,pages,image_output_tokens}' then
-    return null;
-  end if;
-  -- What the tables know, and what it comes to. Each row is found by its key, however small its table was when this was planned.
-  select coalesce(f.is_usual and f.held_nanos <= f.room_nanos, false), f.currency, f.version_id, f.rate, f.estimated_nanos,
-    f.held_nanos, f.completion_tokens,
-    case when f.user_nanos >= f.held_nanos then f.user_wallet_id when f.team_nanos >= f.held_nanos then f.team_wallet_id
-      when f.org_nanos >= f.held_nanos then f.org_wallet_id end,
-    case when f.user_nanos >= f.held_nanos then 'user' when f.team_nanos >= f.held_nanos then 'team' else 'organization' end,
-    f.reservation_ttl_seconds, v_now + f.reservation_ttl_seconds * interval '1 second', f.lifetimes_next_at, f.is_budgeted, f.warnings
-  into v_is_usual, v_currency, v_price_version_id, v_rate, v_estimated_nanos, v_held_nanos, v_completion_tokens, v_wallet_id,
-    v_owner_type, v_life_seconds, v_expires_at, v_sweep_at, v_is_budgeted, v_warnings
-  from (
-    select o.currency, x.rate, o.reservation_ttl_seconds, o.lifetimes_next_at, p.version_id, c.completion_tokens,
-      ceil(usd.nanos * x.rate) as estimated_nanos, held.nanos as held_nanos,
-      uw.id as user_wallet_id, uw.balance_nanos - uw.kept_nanos as user_nanos,
-      tw.id as team_wallet_id, tw.balance_nanos - tw.kept_nanos as team_nanos,
-      ow.id as org_wallet_id, ow.balance_nanos - ow.kept_nanos as org_nanos,
-      -- The least that the key's budget and the agent's caps leave; a count of answers leaves all or nothing.
-      least(9000000000000000000, k.max_budget_nanos - k.spent_nanos - k.held_nanos, bud.room_nanos, (
-        select min(case
-          when q.constraint_type = 'cost' then q.max_value * 1000000000 - coalesce(u.cost_nanos, 0)
-          when q.max_value >= coalesce(u.responses, 0) + 1 then 9000000000000000000
-          else -1 end)
-        from usage_constraints q
-        left join lateral (select * from constraint_usage o where o.constraint_id = q.id
-          and o.window_start = window_start(q.interval, v_now) limit 1) as u on true
-        where q.agent_id = i.agent_id and q.archived_at is null and constraint_covers(q, i.provider, i.model))) as room_nanos,
-      bud.is_budgeted, bud.warnings,
-      is_flat(p) and o.suspended_at is null and not coalesce(bud.emits, false)
-        and (i.key_id is null or (k.org_id = p_org_id and coalesce(k.revoked_at > v_now, true) and coalesce(k.expires_at > v_now, true)))
-        and (i.secret_id is null or exists (select 1 from token_secrets s where s.id = i.secret_id and s.token_id = i.key_id
-          and coalesce(s.expires_at > v_now, true)))
-        and (i.user_id is null or exists (select 1 from memberships m where m.org_id = p_org_id and m.user_id = i.user_id
-          and m.archived_at is null))
-        and (i.team_id is null or exists (select 1 from teams t where t.id = i.team_id and t.org_id = p_org_id
-          and t.archived_at is null))
-        and (i.user_id is null or i.team_id is null or exists (select 1 from team_members tm where tm.team_id = i.team_id
-          and tm.user_id = i.user_id))
-        and (i.agent_id is null or exists (select 1 from agents g where g.id = i.agent_id and g.org_id = p_org_id
-          and g.archived_at is null))
-        -- Overdue holds are given back first.
-        and not exists (select 1 from reservations r where r.org_id = p_org_id and r.status = 'open' and r.expires_at <= v_now)
-        as is_usual
-    from organizations o
-    join wallets ow on ow.org_id = o.id and ow.owner_type = 'organization'
-    left join wallets uw on uw.org_id = p_org_id and uw.owner_type = 'user' and uw.owner_user_id = i.user_id
-    left join wallets tw on tw.org_id = p_org_id and tw.owner_type = 'team' and tw.owner_team_id = i.team_id
-    left join tokens k on k.id = i.key_id
-    join lateral (select * from model_prices q where q.provider = i.provider and q.model = i.model and q.retired_at is null
-      and q.effective_from <= now() order by q.effective_from desc limit 1) as p on true
-    cross join lateral (select case o.currency when 'USD' then 1 else rate_of(o.currency) end as rate) as x
-    cross join lateral (select coalesce(i.max_completion_tokens, least(p.max_output_tokens, o.default_max_completion_tokens))
-      as completion_tokens) as c
-    cross join lateral (select token_cost(p, i.estimated_prompt_tokens, c.completion_tokens) as nanos) as usd
-    -- A window that is over, and a threshold that is reached for the first time, are not usual.
-    cross join lateral (select amount_to_hold(usd.nanos, x.rate, o.reserve_buffer_pct) as nanos offset 0) as held
-    cross join lateral (select nullif(count(*) > 0, false) as is_budgeted,
-        min(window_cap(b) - window_used(b)) as room_nanos,
-        bool_or(b.ends_at <= v_now or b.starts_at > v_now or window_used(b) + held.nanos >= b.emits_at_nanos) as emits,
-        jsonb_agg(budget_warning(b, window_used(b) + held.nanos) order by b.id)
-          filter (where window_used(b) + held.nanos >= b.warns_at_nanos) as warnings
-      from budgets b
-      where b.org_id = p_org_id and b.owner_id in (p_org_id, i.key_id, i.user_id, i.team_id) and b.archived_at is null) as bud
-    where o.id = p_org_id
-    offset 0
-  ) as f;
-  if v_wallet_id is null or not v_is_usual then
-    return null;
-  end if;
-
-  insert into reservations (id, org_id, request_id, status, body_sha256, request_body_hash, wallet_id, wallet_owner_type,
-    key_id, user_id, team_id, agent_id, session_id, family, provider, model, price_version_id, exchange_rate, currency,
-    estimated_nanos, held_nanos, life_seconds, created_at, expires_at, max_completion_tokens, is_budgeted)
-  values (v_id, p_org_id, i.request_id, 'open', body_digest(p_item), i.request_body_hash, v_wallet_id, v_owner_type,
-    i.key_id, i.user_id, i.team_id, i.agent_id, i.session_id, i.family, i.provider, i.model, v_price_version_id, v_rate,
-    v_currency, v_estimated_nanos, v_held_nanos, v_life_seconds, v_now, v_expires_at, v_completion_tokens, v_is_budgeted)
-  on conflict (org_id, request_id) do nothing;
-  if not found then
-    return null;
-  end if;
-  update wallets w set balance_nanos = w.balance_nanos - v_held_nanos, reserved_nanos = w.reserved_nanos + v_held_nanos,
-    seq = w.seq + 1
-  where w.id = v_wallet_id returning w.balance_nanos, w.seq into v_balance_nanos, v_seq;
-  insert into wallet_transactions (id, wallet_id, org_id, seq, type, amount_nanos, balance_after_nanos, provider, model,
-    reservation_id, phase, created_at, actor)
-  values (new_id('txn'), v_wallet_id, p_org_id, v_seq, 'reservation', -v_held_nanos, v_balance_nanos, i.provider, i.model,
-    v_id, 'hold', v_now, acting());
-  if v_is_budgeted then
-    update budgets b set held_nanos = b.held_nanos + v_held_nanos
-    where b.org_id = p_org_id and b.owner_id in (p_org_id, i.key_id, i.user_id, i.team_id) and b.archived_at is null
-      and b.starts_at <= v_now;
-  end if;
-  if i.key_id is not null then
-    update tokens k set held_nanos = k.held_nanos + v_held_nanos,
-      last_used_at = case when k.last_used_at > v_now - interval '1 minute' then k.last_used_at else v_now end
-    where k.id = i.key_id;
-  end if;
-  if v_sweep_at is null or v_expires_at < v_sweep_at then
-    perform wake_lifetimes(p_org_id, v_expires_at);
-  end if;
-  return ('reserve', 1, null, null, v_id, null, v_wallet_id, v_owner_type, v_currency, v_estimated_nanos, v_held_nanos,
-    null, null, v_balance_nanos, null, v_expires_at, null, v_completion_tokens, v_warnings, null)::item_answer;
-end $$;
-
 -- Settles one item likewise: settle_3 would close an open hold with it, at the model that was held
 -- for, within its bound, and tell nobody. Null, and nothing is written, if that is not sure.
 create function settle_alone(p_org_id text, p_item jsonb)
@@ -2578,6 +2429,168 @@ begin
       seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase, actual_cost_nanos, transfer_id,
       payment_session_id, description, created_at, actor, n, code, reservation, request_id, status, cost_nanos, chosen_provider,
       chosen_model, outcome, usage, usage_source);
+end $$;
+
+-- The hold of a reserve before its wallet is known.
+create function new_hold(i reserve_item, p_org organizations, q quote, p_now timestamptz)
+returns reservations language plpgsql as $$
+declare
+  r reservations;
+begin
+  r.id := new_id('res');
+  r.org_id := p_org.id;
+  r.status := 'open';
+  r.request_id := i.request_id;
+  r.request_body_hash := i.request_body_hash;
+  r.key_id := i.key_id;
+  r.user_id := i.user_id;
+  r.team_id := i.team_id;
+  r.agent_id := i.agent_id;
+  r.session_id := i.session_id;
+  r.family := i.family;
+  r.tags := i.tags;
+  r.provider := i.provider;
+  r.model := i.model;
+  r.price_version_id := q.price_version_id;
+  r.fallbacks := q.fallbacks;
+  r.currency := p_org.currency;
+  r.life_seconds := p_org.reservation_ttl_seconds;
+  r.created_at := p_now;
+  r.expires_at := p_now + p_org.reservation_ttl_seconds * interval '1 second';
+  return r;
+end $$;
+
+-- Holds for one item, under the organization's lock, if it is a usual one: reserve_2 would answer
+-- it with a hold and tell nobody. Null, and nothing is written, if that is not sure; then reserve_2
+-- decides. Invariant: whatever this holds, reserve_2 would hold alike, row for row.
+create function reserve_alone(p_org_id text, p_item jsonb)
+returns item_answer language plpgsql as $$
+declare
+  i reserve_item := jsonb_populate_record(null::reserve_item, p_item);
+  v_now timestamptz := clock_timestamp();
+  v_id text := new_id('res');
+  v_is_usual boolean;
+  v_currency text;
+  v_price_version_id text;
+  v_rate numeric;
+  v_estimated_nanos numeric;
+  v_held_nanos numeric;
+  v_completion_tokens bigint;
+  v_wallet_id text;
+  v_owner_type text;
+  v_life_seconds integer;
+  v_expires_at timestamptz;
+  v_sweep_at timestamptz;
+  v_balance_nanos bigint;
+  v_seq bigint;
+  v_is_budgeted boolean;
+  v_warnings jsonb;
+begin
+  if p_item ?| '{wallet_id,cost_ticket_id,fallbacks,service_tier,region,session_max_actions,session_max_cost_usd}'
+      or p_item ?| '{characters,seconds,web_searches,file_searches,containers,pages,image_output_tokens}' then
+    return null;
+  end if;
+  -- What the tables know, and what it comes to. Each row is found by its key, however small its table was when this was planned.
+  select coalesce(f.is_usual and f.held_nanos <= f.room_nanos, false), f.currency, f.version_id, f.rate, f.estimated_nanos,
+    f.held_nanos, f.completion_tokens,
+    case when f.user_nanos >= f.held_nanos then f.user_wallet_id when f.team_nanos >= f.held_nanos then f.team_wallet_id
+      when f.org_nanos >= f.held_nanos then f.org_wallet_id end,
+    case when f.user_nanos >= f.held_nanos then 'user' when f.team_nanos >= f.held_nanos then 'team' else 'organization' end,
+    f.reservation_ttl_seconds, v_now + f.reservation_ttl_seconds * interval '1 second', f.lifetimes_next_at, f.is_budgeted, f.warnings
+  into v_is_usual, v_currency, v_price_version_id, v_rate, v_estimated_nanos, v_held_nanos, v_completion_tokens, v_wallet_id,
+    v_owner_type, v_life_seconds, v_expires_at, v_sweep_at, v_is_budgeted, v_warnings
+  from (
+    select o.currency, x.rate, o.reservation_ttl_seconds, o.lifetimes_next_at, p.version_id, c.completion_tokens,
+      ceil(usd.nanos * x.rate) as estimated_nanos, held.nanos as held_nanos,
+      uw.id as user_wallet_id, uw.balance_nanos - uw.kept_nanos as user_nanos,
+      tw.id as team_wallet_id, tw.balance_nanos - tw.kept_nanos as team_nanos,
+      ow.id as org_wallet_id, ow.balance_nanos - ow.kept_nanos as org_nanos,
+      -- The least that the key's budget and the agent's caps leave; a count of answers leaves all or nothing.
+      least(9000000000000000000, k.max_budget_nanos - k.spent_nanos - k.held_nanos, bud.room_nanos, (
+        select min(case
+          when q.constraint_type = 'cost' then q.max_value * 1000000000 - coalesce(u.cost_nanos, 0)
+          when q.max_value >= coalesce(u.responses, 0) + 1 then 9000000000000000000
+          else -1 end)
+        from usage_constraints q
+        left join lateral (select * from constraint_usage o where o.constraint_id = q.id
+          and o.window_start = window_start(q.interval, v_now) limit 1) as u on true
+        where q.agent_id = i.agent_id and q.archived_at is null and constraint_covers(q, i.provider, i.model))) as room_nanos,
+      bud.is_budgeted, bud.warnings,
+      is_flat(p) and o.suspended_at is null and not coalesce(bud.tells, false)
+        and (i.key_id is null or (k.org_id = p_org_id and coalesce(k.revoked_at > v_now, true) and coalesce(k.expires_at > v_now, true)))
+        and (i.secret_id is null or exists (select 1 from token_secrets s where s.id = i.secret_id and s.token_id = i.key_id
+          and coalesce(s.expires_at > v_now, true)))
+        and (i.user_id is null or exists (select 1 from memberships m where m.org_id = p_org_id and m.user_id = i.user_id
+          and m.archived_at is null))
+        and (i.team_id is null or exists (select 1 from teams t where t.id = i.team_id and t.org_id = p_org_id
+          and t.archived_at is null))
+        and (i.user_id is null or i.team_id is null or exists (select 1 from team_members tm where tm.team_id = i.team_id
+          and tm.user_id = i.user_id))
+        and (i.agent_id is null or exists (select 1 from agents g where g.id = i.agent_id and g.org_id = p_org_id
+          and g.archived_at is null))
+        -- Overdue holds are given back first.
+        and not exists (select 1 from reservations r where r.org_id = p_org_id and r.status = 'open' and r.expires_at <= v_now)
+        as is_usual
+    from organizations o
+    join wallets ow on ow.org_id = o.id and ow.owner_type = 'organization'
+    left join wallets uw on uw.org_id = p_org_id and uw.owner_type = 'user' and uw.owner_user_id = i.user_id
+    left join wallets tw on tw.org_id = p_org_id and tw.owner_type = 'team' and tw.owner_team_id = i.team_id
+    left join tokens k on k.id = i.key_id
+    join lateral (select * from model_prices q where q.provider = i.provider and q.model = i.model and q.retired_at is null
+      and q.effective_from <= now() order by q.effective_from desc limit 1) as p on true
+    cross join lateral (select case o.currency when 'USD' then 1 else rate_of(o.currency) end as rate) as x
+    cross join lateral (select coalesce(i.max_completion_tokens, least(p.max_output_tokens, o.default_max_completion_tokens))
+      as completion_tokens) as c
+    cross join lateral (select token_cost(p, i.estimated_prompt_tokens, c.completion_tokens) as nanos) as usd
+    -- A window that is over, and a threshold that is reached for the first time, are not usual.
+    cross join lateral (select amount_to_hold(usd.nanos, x.rate, o.reserve_buffer_pct) as nanos offset 0) as held
+    cross join lateral (select nullif(count(*) > 0, false) as is_budgeted,
+        min(b.limit_nanos + b.raised_nanos - b.spent_nanos - b.held_nanos) as room_nanos,
+        bool_or(b.ends_at <= v_now or b.starts_at > v_now or b.spent_nanos + b.held_nanos + held.nanos >= b.tells_at_nanos) as tells,
+        jsonb_agg(budget_warning(b, b.spent_nanos + b.held_nanos + held.nanos) order by b.id)
+          filter (where b.spent_nanos + b.held_nanos + held.nanos >= b.warns_at_nanos) as warnings
+      from budgets b
+      where b.org_id = p_org_id and b.owner_id in (p_org_id, i.key_id, i.user_id, i.team_id) and b.archived_at is null) as bud
+    where o.id = p_org_id
+    offset 0
+  ) as f;
+  if v_wallet_id is null or not v_is_usual then
+    return null;
+  end if;
+
+  insert into reservations (id, org_id, request_id, status, body_sha256, request_body_hash, wallet_id, wallet_owner_type,
+    key_id, user_id, team_id, agent_id, session_id, family, provider, model, price_version_id, exchange_rate, currency,
+    estimated_nanos, held_nanos, life_seconds, created_at, expires_at, max_completion_tokens, is_budgeted, tags)
+  values (v_id, p_org_id, i.request_id, 'open', body_digest(p_item), i.request_body_hash, v_wallet_id, v_owner_type,
+    i.key_id, i.user_id, i.team_id, i.agent_id, i.session_id, i.family, i.provider, i.model, v_price_version_id, v_rate,
+    v_currency, v_estimated_nanos, v_held_nanos, v_life_seconds, v_now, v_expires_at, v_completion_tokens, v_is_budgeted,
+    i.tags)
+  on conflict (org_id, request_id) do nothing;
+  if not found then
+    return null;
+  end if;
+  update wallets w set balance_nanos = w.balance_nanos - v_held_nanos, reserved_nanos = w.reserved_nanos + v_held_nanos,
+    seq = w.seq + 1
+  where w.id = v_wallet_id returning w.balance_nanos, w.seq into v_balance_nanos, v_seq;
+  insert into wallet_transactions (id, wallet_id, org_id, seq, type, amount_nanos, balance_after_nanos, provider, model,
+    reservation_id, phase, created_at, actor)
+  values (new_id('txn'), v_wallet_id, p_org_id, v_seq, 'reservation', -v_held_nanos, v_balance_nanos, i.provider, i.model,
+    v_id, 'hold', v_now, acting());
+  if v_is_budgeted then
+    update budgets b set held_nanos = b.held_nanos + v_held_nanos
+    where b.org_id = p_org_id and b.owner_id in (p_org_id, i.key_id, i.user_id, i.team_id) and b.archived_at is null
+      and b.starts_at <= v_now;
+  end if;
+  if i.key_id is not null then
+    update tokens k set held_nanos = k.held_nanos + v_held_nanos,
+      last_used_at = case when k.last_used_at > v_now - interval '1 minute' then k.last_used_at else v_now end
+    where k.id = i.key_id;
+  end if;
+  if v_sweep_at is null or v_expires_at < v_sweep_at then
+    perform wake_lifetimes(p_org_id, v_expires_at);
+  end if;
+  return ('reserve', 1, null, null, v_id, null, v_wallet_id, v_owner_type, v_currency, v_estimated_nanos, v_held_nanos,
+    null, null, v_balance_nanos, null, v_expires_at, null, v_completion_tokens, v_warnings, null)::item_answer;
 end $$;
 
 ----------------------------------------------------------------------------------------------------
@@ -3361,6 +3374,285 @@ end $$;
 create trigger reservations_count_budgets after update of status on reservations
 for each row when (old.status in ('settled', 'late'))
 execute function count_change();
+
+----------------------------------------------------------------------------------------------------
+-- What calls cost
+----------------------------------------------------------------------------------------------------
+
+-- What calls cost, added up in the background: settlements are folded by the gap-free seq of their
+-- wallets, and what is not folded yet is added when somebody reads. So figures are exact at once,
+-- and no call waits for them.
+
+-- The rollup of an organization in one time zone. Another zone, or a rebuild, makes another beside
+-- it, which takes its place once it has folded as much.
+create table spend_editions (
+  edition bigint generated always as identity primary key,
+  org_id text not null references organizations,
+  time_zone text not null,
+  -- making -> current -> dropped: what was folded into it is deleted.
+  state text not null check (state in ('making', 'current', 'dropped')),
+  created_at timestamptz not null default clock_timestamp()
+);
+create unique index spend_editions_current on spend_editions (org_id) where state = 'current';
+create unique index spend_editions_making on spend_editions (org_id) where state = 'making';
+
+-- How far a wallet's ledger is folded. Apart from the wallet's row, which every call updates.
+create table spend_cursors (
+  wallet_id text not null,
+  edition bigint not null,
+  folded_seq bigint not null,
+  constraint spend_cursors_pkey primary key (wallet_id, edition)
+);
+create index spend_cursors_edition on spend_cursors (edition);
+
+-- Whatever a call has none of is empty here. The last 35 days.
+create table spend_hours (
+  edition bigint not null,
+  hour timestamptz not null,
+  key_id text not null,
+  user_id text not null,
+  team_id text not null,
+  agent_id text not null,
+  family text not null,
+  provider text not null,
+  model text not null,
+  cost_nanos numeric not null,
+  requests bigint not null,
+  prompt_tokens numeric not null,
+  completion_tokens numeric not null,
+  cached_tokens numeric not null,
+  constraint spend_hours_pkey primary key (edition, hour, key_id, user_id, team_id, agent_id,
+    family, provider, model)
+);
+
+-- By day of the edition's time zone, for ever.
+create table spend_days (
+  edition bigint not null,
+  day date not null,
+  key_id text not null,
+  user_id text not null,
+  team_id text not null,
+  agent_id text not null,
+  family text not null,
+  provider text not null,
+  model text not null,
+  cost_nanos numeric not null,
+  requests bigint not null,
+  prompt_tokens numeric not null,
+  completion_tokens numeric not null,
+  cached_tokens numeric not null,
+  constraint spend_days_pkey primary key (edition, day, key_id, user_id, team_id, agent_id, family,
+    provider, model)
+);
+
+-- The tags of a day that are counted by name, at most 1,000; calls under further ones count as
+-- `other`.
+create table spend_tags (
+  edition bigint not null,
+  day date not null,
+  tag text not null,
+  constraint spend_tags_pkey primary key (edition, day, tag)
+);
+
+-- A call counts under each of its tags.
+create table spend_tag_days (
+  edition bigint not null,
+  day date not null,
+  tag text not null,
+  key_id text not null,
+  user_id text not null,
+  team_id text not null,
+  agent_id text not null,
+  family text not null,
+  provider text not null,
+  model text not null,
+  cost_nanos numeric not null,
+  requests bigint not null,
+  prompt_tokens numeric not null,
+  completion_tokens numeric not null,
+  cached_tokens numeric not null,
+  constraint spend_tag_days_pkey primary key (edition, day, tag, key_id, user_id, team_id, agent_id,
+    family, provider, model)
+);
+
+-- Entries of one wallet, to be counted for an edition.
+create type spend_range as (
+  edition bigint,
+  time_zone text,
+  wallet_id text,
+  after_seq bigint,
+  up_to_seq bigint
+);
+
+-- What one settlement adds to spend, with the call that it is of. An hour that was held and never
+-- settled costs nothing and counts no call; a charge beyond a bound counts no second one. So it is
+-- the same whenever it is looked at.
+create function spend_of(t wallet_transactions, r reservations, p_time_zone text)
+returns table(day date, hour timestamptz, key_id text, user_id text, team_id text, agent_id text,
+  family text, provider text, model text, session_id text, tags text[], cost_nanos numeric, requests
+  bigint, prompt_tokens numeric, completion_tokens numeric, cached_tokens numeric) language sql
+  stable as $$
+  select l.local::date, t.created_at - (l.local - date_trunc('hour', l.local)), coalesce(r.key_id, ''), coalesce(r.user_id, ''),
+    coalesce(r.team_id, ''), coalesce(r.agent_id, ''), coalesce(r.family, ''), coalesce(t.provider, ''), coalesce(t.model, ''),
+    r.session_id, r.tags, coalesce(t.actual_cost_nanos, 0)::numeric, c.calls,
+    case c.calls when 1 then coalesce((r.usage ->> 'prompt_tokens')::numeric, 0) else 0 end,
+    case c.calls when 1 then coalesce((r.usage ->> 'completion_tokens')::numeric, 0) else 0 end,
+    case c.calls when 1 then coalesce((r.usage ->> 'cached_tokens')::numeric, 0) else 0 end
+  from (select t.created_at at time zone p_time_zone as local) as l
+  cross join (select case when t.phase = 'late' or (t.phase = 'close' and r.status = 'settled') then 1 else 0 end::bigint as calls) as c
+$$;
+
+-- The settlements in ranges of wallets' ledgers, one row each. Reservations are found one by one,
+-- as the ranges are small however large the ledger is.
+create function spent_in(p_ranges spend_range[])
+returns table(edition bigint, day date, hour timestamptz, key_id text, user_id text, team_id text,
+  agent_id text, family text, provider text, model text, session_id text, tags text[], cost_nanos
+  numeric, requests bigint, prompt_tokens numeric, completion_tokens numeric, cached_tokens numeric)
+  language sql stable
+set enable_seqscan = off as $$
+  select g.edition, s.*
+  from unnest(p_ranges) as g
+  cross join lateral (select q as entry, q.reservation_id from wallet_transactions q
+    where q.wallet_id = g.wallet_id and q.seq > g.after_seq and q.seq <= g.up_to_seq and q.type = 'settlement' order by q.seq) as t
+  left join lateral (select q as call from reservations q where q.id = t.reservation_id limit 1) as r on true
+  cross join lateral spend_of(t.entry, r.call, g.time_zone) as s
+$$;
+
+-- What is not folded yet into an edition of an organization.
+create function unfolded_spend(p_org_id text, p_edition bigint, p_time_zone text)
+returns spend_range[] language sql stable as $$
+  select array_agg((p_edition, p_time_zone, w.id, coalesce(c.folded_seq, 0), w.seq)::spend_range)
+  from wallets w left join spend_cursors c on c.wallet_id = w.id and c.edition = p_edition
+  where w.org_id = p_org_id and w.seq > coalesce(c.folded_seq, 0)
+$$;
+
+-- Gives every organization its edition, and another one to those whose time zone has changed.
+create function open_spend_editions() returns void language sql as $$
+  insert into spend_editions (org_id, time_zone, state)
+  select o.id, o.time_zone, 'current' from organizations o
+  where not exists (select 1 from spend_editions e where e.org_id = o.id and e.state = 'current')
+  on conflict do nothing;
+  update spend_editions e set state = 'dropped' from organizations o
+  where o.id = e.org_id and e.state = 'making' and e.time_zone <> o.time_zone;
+  insert into spend_editions (org_id, time_zone, state)
+  select o.id, o.time_zone, 'making' from organizations o
+  join spend_editions e on e.org_id = o.id and e.state = 'current' and e.time_zone <> o.time_zone
+  on conflict do nothing;
+$$;
+
+-- Adds entries to the days and hours of their editions; how many of them have tags.
+create function fold_ranges(p_ranges spend_range[]) returns bigint language sql as $$
+  with spent as materialized (
+    select * from spent_in(p_ranges)
+  ), days as (
+    insert into spend_days as d
+    select s.edition, s.day, s.key_id, s.user_id, s.team_id, s.agent_id, s.family, s.provider, s.model, sum(s.cost_nanos),
+      sum(s.requests), sum(s.prompt_tokens), sum(s.completion_tokens), sum(s.cached_tokens)
+    from spent s group by 1, 2, 3, 4, 5, 6, 7, 8, 9 order by 1, 2, 3, 4, 5, 6, 7, 8, 9
+    on conflict (edition, day, key_id, user_id, team_id, agent_id, family, provider, model) do update set
+      cost_nanos = d.cost_nanos + excluded.cost_nanos, requests = d.requests + excluded.requests,
+      prompt_tokens = d.prompt_tokens + excluded.prompt_tokens,
+      completion_tokens = d.completion_tokens + excluded.completion_tokens, cached_tokens = d.cached_tokens + excluded.cached_tokens
+  ), hours as (
+    insert into spend_hours as h
+    select s.edition, s.hour, s.key_id, s.user_id, s.team_id, s.agent_id, s.family, s.provider, s.model, sum(s.cost_nanos),
+      sum(s.requests), sum(s.prompt_tokens), sum(s.completion_tokens), sum(s.cached_tokens)
+    from spent s where s.hour > now() - interval '36 days'
+    group by 1, 2, 3, 4, 5, 6, 7, 8, 9 order by 1, 2, 3, 4, 5, 6, 7, 8, 9
+    on conflict (edition, hour, key_id, user_id, team_id, agent_id, family, provider, model) do update set
+      cost_nanos = h.cost_nanos + excluded.cost_nanos, requests = h.requests + excluded.requests,
+      prompt_tokens = h.prompt_tokens + excluded.prompt_tokens,
+      completion_tokens = h.completion_tokens + excluded.completion_tokens, cached_tokens = h.cached_tokens + excluded.cached_tokens
+  )
+  select count(*) from spent s where s.tags is not null
+$$;
+
+-- Adds entries to the tags of their days. A day's first 1,000 tags have names.
+create function fold_tags(p_ranges spend_range[]) returns void language sql as $$
+  with spent as materialized (
+    select row_number() over () as n, q.* from spent_in(p_ranges) as q where q.tags is not null
+  ), unknown as (
+    select distinct s.edition, s.day, u.tag from spent s cross join unnest(s.tags) as u (tag)
+    where not exists (select 1 from spend_tags k where k.edition = s.edition and k.day = s.day and k.tag = u.tag)
+  ), made as (
+    insert into spend_tags
+    select u.edition, u.day, u.tag
+    from (select q.*, row_number() over (partition by q.edition, q.day order by q.tag) as nth from unknown q) as u
+    where u.nth <= 1000 - (select count(*) from spend_tags k where k.edition = u.edition and k.day = u.day)
+    order by 1, 2, 3
+    returning *
+  ), tagged as (
+    select distinct s.n, coalesce(k.tag, m.tag, 'other') as tag
+    from spent s cross join unnest(s.tags) as u (tag)
+    left join spend_tags k on k.edition = s.edition and k.day = s.day and k.tag = u.tag
+    left join made m on m.edition = s.edition and m.day = s.day and m.tag = u.tag
+  )
+  insert into spend_tag_days as d
+  select s.edition, s.day, t.tag, s.key_id, s.user_id, s.team_id, s.agent_id, s.family, s.provider, s.model, sum(s.cost_nanos),
+    sum(s.requests), sum(s.prompt_tokens), sum(s.completion_tokens), sum(s.cached_tokens)
+  from spent s join tagged t on t.n = s.n group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 order by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+  on conflict (edition, day, tag, key_id, user_id, team_id, agent_id, family, provider, model) do update set
+    cost_nanos = d.cost_nanos + excluded.cost_nanos, requests = d.requests + excluded.requests,
+    prompt_tokens = d.prompt_tokens + excluded.prompt_tokens,
+    completion_tokens = d.completion_tokens + excluded.completion_tokens, cached_tokens = d.cached_tokens + excluded.cached_tokens
+$$;
+
+-- Folds at most so many entries, of wallets that few are missing of first; how many there were. An
+-- edition that has caught up takes the place of its organization's current one. Invariant: an entry
+-- counts in an edition if its seq is up to the cursor of its wallet, and once; all that a step
+-- writes is one transaction.
+create function fold_spend(p_entries integer) returns bigint language plpgsql as $$
+declare
+  v_orgs text[];
+  v_ranges spend_range[];
+  v_entries bigint;
+begin
+  -- Whoever folds an organization does it alone; others pass it over.
+  v_orgs := array(select e.org_id from spend_editions e where e.state = 'current' and e.org_id in (
+      select x.org_id from spend_editions x join wallets w on w.org_id = x.org_id
+      left join spend_cursors c on c.wallet_id = w.id and c.edition = x.edition
+      where x.state = 'making' or (x.state = 'current' and w.seq > coalesce(c.folded_seq, 0)))
+    limit 100 for update skip locked);
+  with behind as (
+    select e.edition, e.time_zone, w.id as wallet_id, coalesce(c.folded_seq, 0) as after_seq, w.seq,
+      w.seq - coalesce(c.folded_seq, 0) as missing
+    from spend_editions e join wallets w on w.org_id = e.org_id
+    left join spend_cursors c on c.wallet_id = w.id and c.edition = e.edition
+    where e.org_id = any (v_orgs) and e.state <> 'dropped' and w.seq > coalesce(c.folded_seq, 0)
+  ), so_far as (
+    select b.*, sum(b.missing) over (order by b.missing, b.edition, b.wallet_id) - b.missing as earlier from behind b
+  )
+  select array_agg((q.edition, q.time_zone, q.wallet_id, q.after_seq,
+      least(q.seq, q.after_seq + p_entries - q.earlier))::spend_range order by q.edition, q.wallet_id),
+    coalesce(sum(least(q.missing, p_entries - q.earlier)), 0)
+  into v_ranges, v_entries
+  from so_far q where q.earlier < p_entries;
+
+  if v_entries > 0 then
+    if fold_ranges(v_ranges) > 0 then
+      perform fold_tags(v_ranges);
+    end if;
+    insert into spend_cursors as c (wallet_id, edition, folded_seq)
+    select g.wallet_id, g.edition, g.up_to_seq from unnest(v_ranges) as g order by 1, 2
+    on conflict (wallet_id, edition) do update set folded_seq = excluded.folded_seq;
+  end if;
+  perform use_made_editions(v_orgs, p_entries);
+  return v_entries;
+end $$;
+
+-- Puts an edition that is made in the place of its organization's current one, if a step is all
+-- that it lacks.
+create function use_made_editions(p_orgs text[], p_entries integer)
+returns void language plpgsql as $$
+declare
+  v_made bigint[] := array(select e.edition from spend_editions e
+    where e.org_id = any (p_orgs) and e.state = 'making' and p_entries > (select coalesce(sum(w.seq - coalesce(c.folded_seq, 0)), 0)
+      from wallets w left join spend_cursors c on c.wallet_id = w.id and c.edition = e.edition where w.org_id = e.org_id));
+begin
+  update spend_editions e set state = 'dropped' from spend_editions m
+  where m.edition = any (v_made) and e.org_id = m.org_id and e.state = 'current';
+  update spend_editions e set state = 'current' where e.edition = any (v_made);
+end $$;
 
 ----------------------------------------------------------------------------------------------------
 -- Cost tickets
@@ -5868,6 +6160,45 @@ returns table(check_name text, wallet_id text, detail text) language sql stable 
   cross join lateral (select coalesce(sum(x.amount_nanos), 0) as raised from budget_raises x
     where x.budget_id = b.id and x.window_starts_at = b.starts_at and x.budget_window = b.budget_window) as n
   where b.raised_nanos <> n.raised
+$$;
+
+-- The proof, of spend too: what is folded up to the cursors is what the ledger says, by day,
+-- provider and model; and hours add up to their days.
+create function audit_6()
+returns table(check_name text, wallet_id text, detail text) language sql stable as $$
+  select * from audit_5()
+  union all
+  select 'spend_is_folded_ledger', null, 'edition ' || coalesce(l.edition, d.edition) || ', ' || coalesce(l.day, d.day) || ', '
+    || coalesce(l.provider, d.provider) || ' ' || coalesce(l.model, d.model) || ': spend ' || coalesce(d.cost_nanos, 0) || ', ledger '
+    || coalesce(l.cost_nanos, 0)
+  from (
+    select e.edition, (t.created_at at time zone e.time_zone)::date as day, coalesce(t.provider, '') as provider,
+      coalesce(t.model, '') as model, sum(coalesce(t.actual_cost_nanos, 0)) as cost_nanos
+    from spend_editions e join spend_cursors c on c.edition = e.edition
+    join wallet_transactions t on t.wallet_id = c.wallet_id and t.seq <= c.folded_seq and t.type = 'settlement'
+    where e.state <> 'dropped' group by 1, 2, 3, 4
+  ) as l
+  full join (
+    select q.edition, q.day, q.provider, q.model, sum(q.cost_nanos) as cost_nanos from spend_days q
+    join spend_editions e on e.edition = q.edition and e.state <> 'dropped' group by 1, 2, 3, 4
+  ) as d on d.edition = l.edition and d.day = l.day and d.provider = l.provider and d.model = l.model
+  where coalesce(l.cost_nanos, 0) <> coalesce(d.cost_nanos, 0)
+  union all
+  select 'spend_hours_are_days', null, 'edition ' || d.edition || ', ' || d.day || ': hours ' || coalesce(h.cost_nanos, 0) || ', day '
+    || d.cost_nanos
+  from (
+    select q.edition, q.day, sum(q.cost_nanos) as cost_nanos from spend_days q
+    join spend_editions e on e.edition = q.edition and e.state <> 'dropped'
+    where q.day > (now() - interval '33 days')::date group by 1, 2
+  ) as d
+  left join (
+    select q.edition, (q.hour at time zone e.time_zone)::date as day, sum(q.cost_nanos) as cost_nanos from spend_hours q
+    join spend_editions e on e.edition = q.edition and e.state <> 'dropped' group by 1, 2
+  ) as h on h.edition = d.edition and h.day = d.day
+  where d.cost_nanos <> coalesce(h.cost_nanos, 0)
+  union all
+  select 'spend_within_ledger', c.wallet_id, 'folded to ' || c.folded_seq || ', entries to ' || coalesce(w.seq, 0)
+  from spend_cursors c left join wallets w on w.id = c.wallet_id where c.folded_seq > coalesce(w.seq, 0)
 $$;
 
 ----------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 import { AppError } from '../errors';
 import { type Db, many } from '../sql';
+import { unbind } from './identities';
 import { type Caller, isOwner, requirePerson } from './rights';
 import { type Permission, type Role, rolePermissions } from './roles';
 import { type Token, tokenRows } from './tokens';
@@ -90,11 +91,12 @@ async function endSessions(
 /**
  * Revokes the access keys that stand for a person who gains permissions, and that somebody who
  * lacks one of them made: whoever holds such a key would rise with them. So would whoever signs in
- * by a subject that such a maker had bound to the person, so that is unbound.
+ * by a subject that such a maker had bound to the person, so that is unbound, and its sessions end.
+ * What is gained `by` the groups of a subject is its own.
  */
 export async function revokeKeysBelow(
   trx: Db,
-  { org_id, user_id, gained }: { org_id: string; user_id: string; gained: readonly Permission[] },
+  { org_id, user_id, gained, by }: Gain,
 ): Promise<Token[]> {
   const made = await many<{ id: string; role: Role | null }>(
     trx,
@@ -110,14 +112,23 @@ export async function revokeKeysBelow(
     trx,
     `select i.id, m.role from identities i
      left join memberships m on m.org_id = i.org_id and m.user_id = i.created_by and m.archived_at is null
-     where i.org_id = :org_id and i.user_id = :user_id`,
-    { org_id, user_id },
+     where i.org_id = :org_id and i.user_id = :user_id
+       and (i.issuer_id, i.subject) is distinct from (:issuer_id::text, :subject::text)`,
+    { org_id, user_id, issuer_id: by?.issuer_id ?? null, subject: by?.subject ?? null },
   );
-  const unbound = bound.filter((one) => isBelow(one.role)).map(({ id }) => id);
-  await many(trx, 'delete from identities where id = any(:unbound)', { unbound });
+  for (const { id } of bound.filter((one) => isBelow(one.role)))
+    await unbind(trx, { id, org_id, user_id });
   const ids = made.filter((one) => isBelow(one.role)).map(({ id }) => id);
   await many(trx, 'update tokens set revoked_at = clock_timestamp() where id = any(:ids)', { ids });
   return tokensOf(trx, org_id, ids);
+}
+
+/** What a member gains. */
+interface Gain {
+  org_id: string;
+  user_id: string;
+  gained: readonly Permission[];
+  by?: { issuer_id: string; subject: string };
 }
 
 /** Revokes the living keys for a person in a team. */

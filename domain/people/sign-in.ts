@@ -52,11 +52,15 @@ export async function signIn(
     await createMember(trx, issuer, claims);
   const all = await membershipsOf(trx, issuer, sub);
   const { user_id, org_id: chosen } = choose(all, org_id ?? bound?.org_id);
-  if (issuer.org_id === chosen) await applyGroups(trx, issuer, { org_id: chosen, user_id, groups });
+  const person = { org_id: chosen, user_id, subject: sub };
+  if (issuer.org_id === chosen) await applyGroups(trx, issuer, { ...person, groups });
   return { org_id: chosen, user_id };
 }
 
-/** The user that a subject stands for in an organization. Throws 403 if it stands for nobody. */
+/**
+ * The user that a subject stands for in an organization: as at a sign-in, what was bound there goes
+ * before what the platform bound. Throws 403 if it stands for nobody.
+ */
 export async function personOf(
   db: Db,
   { org_id, issuer, subject }: { org_id: string; issuer: string; subject: string },
@@ -64,13 +68,15 @@ export async function personOf(
   const found = await maybe<{ user_id: string; is_suspended: boolean }>(
     db,
     `select m.user_id, o.suspended_at is not null as is_suspended
-     from memberships m join organizations o on o.id = m.org_id
-     where m.org_id = :org_id and m.archived_at is null and (
-       m.user_id in (select i.user_id from identities i join identity_issuers p on p.id = i.issuer_id
-         where p.issuer = :issuer and p.archived_at is null and p.subject = 'bound'
-           and i.org_id = :org_id and i.subject = :subject)
-       or m.user_id in (select u.id from users u where u.issuer = :issuer and u.subject = :subject))
-     limit 1`,
+     from (
+       select i.user_id, true as is_bound from identities i join identity_issuers p on p.id = i.issuer_id
+       where p.issuer = :issuer and p.archived_at is null and p.subject = 'bound'
+         and i.org_id = :org_id and i.subject = :subject
+       union all
+       select u.id, false from users u where u.issuer = :issuer and u.subject = :subject
+     ) as s join memberships m on m.user_id = s.user_id and m.org_id = :org_id and m.archived_at is null
+     join organizations o on o.id = m.org_id
+     order by s.is_bound desc, m.user_id limit 1`,
     { org_id, issuer, subject },
   );
   if (found?.is_suspended) throw suspended();
@@ -107,11 +113,17 @@ function membershipsOf(db: Db, issuer: Issuer, sub: string): Promise<Membership[
   return many(
     db,
     `select distinct on (m.org_id) m.org_id, m.user_id, m.role, o.name
-     from memberships m join organizations o on o.id = m.org_id and o.archived_at is null
-     left join identities i on i.issuer_id = :issuer_id and i.org_id = m.org_id and i.subject = :sub and i.user_id = m.user_id
-     where m.archived_at is null and (:only::text is null or m.org_id = :only) and case when :by_id then m.user_id = :sub
-       else i.id is not null or m.user_id in (select u.id from users u where u.issuer = :issuer and u.subject = :sub) end
-     order by m.org_id, i.id is null`,
+     from (
+       select i.user_id, i.org_id, true as is_bound from identities i
+       where i.issuer_id = :issuer_id and i.subject = :sub and not :by_id
+       union all
+       select u.id, null, false from users u where u.issuer = :issuer and u.subject = :sub and not :by_id
+       union all
+       select u.id, null, false from users u where u.id = :sub and :by_id
+     ) as s join memberships m on m.user_id = s.user_id and m.org_id = coalesce(s.org_id, m.org_id) and m.archived_at is null
+     join organizations o on o.id = m.org_id and o.archived_at is null
+     where :only::text is null or m.org_id = :only
+     order by m.org_id, s.is_bound desc, m.user_id`,
     {
       issuer_id: issuer.id,
       issuer: issuer.issuer,

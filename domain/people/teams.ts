@@ -145,6 +145,29 @@ export async function setRole(trx: Db, at: Place, role: TeamRole): Promise<TeamM
   return get(trx, at);
 }
 
+/**
+ * Gives a place in a team by the groups of an issuer, as setRole does. A place that people gave,
+ * and a team that has ended, stay as they are. The organization is locked.
+ */
+export async function grant(
+  trx: Db,
+  at: Place,
+  role: TeamRole,
+  by: { issuer_id: string; subject: string },
+): Promise<void> {
+  const changed = await maybe(
+    trx,
+    `insert into team_members as q (team_id, user_id, role, granted_by)
+     select t.id, :user_id, :role, :issuer_id from teams t
+     where t.id = :team_id and t.org_id = :org_id and t.archived_at is null
+     on conflict (team_id, user_id) do update set role = excluded.role
+     where q.granted_by = excluded.granted_by and q.role <> excluded.role
+     returning q.user_id`,
+    { ...at, role, issuer_id: by.issuer_id },
+  );
+  if (changed && role === 'admin') await revokeKeysBelow(trx, { ...at, gained: leading, by });
+}
+
 /** Takes a person out of a team, and ends the keys that were for this person in this team. */
 export async function remove(trx: Db, at: Place): Promise<Pick<EndedKeys, 'revoked_keys'>> {
   await one(

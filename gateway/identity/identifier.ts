@@ -39,8 +39,8 @@ export function createIdentifier(
     return provers.get(proof) as Prover;
   };
   return {
-    who: (head) => proverFor(head).who(head),
-    confirm: async (head) => proverFor(head).confirm(head),
+    who: (head) => proverFor(head).who(judged(head)),
+    confirm: async (head) => proverFor(head).confirm(judged(head)),
     proofOf,
   };
 }
@@ -49,11 +49,17 @@ export function createIdentifier(
  * The proof that a credential has the form of: that of the bearer or, without one, of x-api-key.
  */
 function formOf(headers: IncomingHttpHeaders): 'gateway_key' | 'signed_assertion' | undefined {
-  const { authorization, 'x-api-key': api_key } = headers;
-  const given = authorization === undefined ? api_key : bearer_form.exec(authorization)?.[1];
+  const given = bearer_form.exec(headers.authorization ?? '')?.[1] ?? headers['x-api-key'];
   if (typeof given !== 'string') return undefined;
   if (given.startsWith('svc_')) return 'gateway_key';
   return jwt_form.test(given) ? 'signed_assertion' : undefined;
+}
+
+/** A request without the key beside its bearer, whose form has said which proof it is. */
+function judged(head: Head): Head {
+  const { 'x-api-key': beside, ...headers } = head.headers;
+  if (beside === undefined || !bearer_form.test(head.headers.authorization ?? '')) return head;
+  return { headers, socket: head.socket };
 }
 
 function formless(): AppError {

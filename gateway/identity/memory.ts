@@ -43,8 +43,9 @@ interface Known {
   good_until: number;
 }
 
-export function createIdentities(): Identities {
+export function createIdentities(clock = () => performance.now()): Identities {
   const known = new Map<string, Known>();
+  const fresh = () => clock() + KNOWN_MS;
   const guesses = createGuesses();
   const remember = (
     digest: string,
@@ -61,7 +62,7 @@ export function createIdentities(): Identities {
   const memory: Omit<Identities, 'inTurn' | 'isAsking'> = {
     who(digest, ask) {
       const found = known.get(digest);
-      const now = performance.now();
+      const now = clock();
       if (found !== undefined && found.until > now) return found.who;
       const asked: Promise<Identity> = ask().then(
         ({ identity, until = fresh(), good_until }) => {
@@ -104,10 +105,6 @@ export function createIdentities(): Identities {
       });
     });
   return { ...memory, inTurn: { ...memory, who: askInTurn }, isAsking: () => is_asking };
-}
-
-function fresh(): number {
-  return performance.now() + KNOWN_MS;
 }
 
 /** Keeps the verifier of the issuer that was asked for last. */

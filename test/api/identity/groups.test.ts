@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { many } from '../../../domain/sql';
-import { makePerson, refusal } from '../../support/api';
+import { issueBy, makePerson, refusal } from '../../support/api';
 import { makeKey } from '../../support/keys';
 import { type IdentityWorld, openIdentityWorld } from './world';
 
@@ -60,6 +60,38 @@ test('groups are applied anew at each sign-in, and what they gave goes with its 
     body: { key },
   });
   expect(status).toBe(401);
+});
+
+test('whoever becomes admin of a team by a group loses the access keys of others for them', async () => {
+  const { api, tenant } = world;
+  const admin = await makePerson(api, tenant, 'admin');
+  const sub = randomUUID();
+  const { user_id } = (await comeWith(sub, ['research'])).body;
+  const issued = await issueBy(api.call, admin.key, { user_id });
+  expect(issued.status).toBe(201);
+  expect((await api.call('get', '/v1/me', { key: issued.body.key })).status).toBe(200);
+  await comeWith(sub, ['research-leads']);
+  expect((await api.call('get', '/v1/me', { key: issued.body.key })).status).toBe(401);
+});
+
+test('a sign-in keeps what its own groups give, whoever had invited it', async () => {
+  const { api, tenant } = world;
+  const admin = await makePerson(api, tenant, 'admin');
+  const member = await makePerson(api, tenant, 'member');
+  const invite = async () => {
+    const at = `${member.at}/invitations`;
+    return (await api.call('post', at, { key: admin.key })).body.invitation as string;
+  };
+  const [sub, other] = [randomUUID(), randomUUID()];
+  const claims = (of: string, groups: string[]) => ({ sub: of, groups });
+  expect((await world.signInAs(claims(other, []), { invitation: await invite() })).status).toBe(
+    201,
+  );
+  const first = await world.signInAs(claims(sub, ['finance']), { invitation: await invite() });
+  expect(first.body).toMatchObject({ user_id: member.user_id, scopes: ['org:billing'] });
+  expect((await world.signInAs(claims(sub, ['finance']))).status).toBe(201);
+  // The other one, whose groups gave nothing, would have risen with it.
+  expect((await world.signInAs(claims(other, []))).status).toBe(403);
 });
 
 test('what people gave by hand stays, whatever the groups say', async () => {

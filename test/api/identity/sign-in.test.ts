@@ -212,8 +212,11 @@ test('whoever rises to owner loses the sign-ins that an admin had bound to them'
   const member = await makePerson(api, tenant, 'member');
   const sub = randomUUID();
   const invitation = await invitationFor(member.user_id, admin.key);
-  expect((await world.signInAs({ sub }, { invitation })).status).toBe(201);
+  const session = await world.signInAs({ sub }, { invitation });
+  expect(session.status).toBe(201);
   await api.call('put', member.at, { key: tenant.owner_key, body: { role: 'owner' } });
+  // It would rise with the person, for as long as it lives.
+  expect((await me(session.body.key)).status).toBe(401);
   expect((await world.signInAs({ sub })).status).toBe(403);
 });
 

@@ -116,6 +116,8 @@ test('a proof that fails is 401, and never tried as the other or as a header', a
     [`${key.slice(0, -2)}00`, {}],
     ['svc_ak_nothing', {}],
     ['nonsense', { 'x-api-key': key }],
+    ['svc_ak_bad', { 'x-api-key': key }],
+    ['svc_gk_bad', { 'x-api-key': key }],
   ];
   for (const [bearer, more] of refused) {
     const answer = await post(url + path, bearer, chat('Hello'), { ...headers, ...more });
@@ -184,6 +186,21 @@ test('the key of an assertion is a living one of its person, else 403', async ()
   expect([ended.status, JSON.parse(ended.text).error.code]).toEqual([403, 'permission_denied']);
 });
 
+test('a subject that the platform bound to one and the organization to another is the second', async () => {
+  const here = await bind('two-fold');
+  const elsewhere = await bind('other');
+  await many(
+    world.api.db,
+    `update users set issuer = :issuer, subject = 'two-fold' where id = :elsewhere`,
+    { issuer: idp.issuer, elsewhere },
+  );
+  const label = randomUUID();
+  const headers = { 'x-request-id': label };
+  const jwt = await token({ sub: 'two-fold' });
+  expect((await post(url + path, jwt, chat('Hello'), headers)).status).toBe(200);
+  expect(await eventOf(label)).toMatchObject({ identity_context: { user_id: here } });
+});
+
 test('after its first use a token costs the gateway at most a tenth of a millisecond', async () => {
   const gateway = await world.openGateway({ settings: { identity } });
   const { identifier } = gateway.gateway.snapshot;
@@ -193,10 +210,11 @@ test('after its first use a token costs the gateway at most a tenth of a millise
   };
   await identifier.who(head);
   const count = 2_000;
-  const began = performance.now();
+  const before = process.cpuUsage();
   for (let n = 0; n < count; n += 1)
     if (identifier.who(head) instanceof Promise) throw new Error('It was asked for again.');
-  expect((performance.now() - began) / count).toBeLessThan(0.1);
+  const { user, system } = process.cpuUsage(before);
+  expect((user + system) / 1_000 / count).toBeLessThan(0.1);
 });
 
 test.each([
