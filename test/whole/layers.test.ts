@@ -87,6 +87,7 @@ const domain: Record<string, string> = {
   money: 'errors',
   pages: 'sql',
   lists: 'digest errors pages sql',
+  named: '',
   outbox: 'errors pages sql texts',
   events: 'errors sql',
   'copy-text': 'sql',
@@ -97,7 +98,7 @@ const domain: Record<string, string> = {
   'stored-answers': 'errors sql',
   people: 'digest errors lists pages sql texts trace',
   spend: 'errors people sql',
-  ledger: 'audit-events errors events ids lists money pages people secrets sql trace',
+  ledger: 'audit-events errors events ids lists money named pages people secrets sql trace',
   exports: 'copy-text errors ids money pages people secrets sql',
   payments: 'audit-events errors ledger lists money pages secrets sql',
 };
