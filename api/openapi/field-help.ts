@@ -276,6 +276,7 @@ const nouns: Record<string, string> = {
   sessions: 'Id of the payment session.',
   payments: 'Id of the payment session: GET /v1/admin/payments.',
   'settlement-excess': 'Id of the excess: GET /v1/admin/settlement-excess.',
+  requests: 'request_id of the call: GET /v1/wallets/{id}/transactions.',
   reservations: 'Id of the reservation: GET /v1/wallets/{id}/transactions.',
   'cost-tickets': 'Id of the cost ticket: GET /v1/cost-tickets.',
 };
