@@ -4,6 +4,7 @@ import * as events from '../domain/events';
 import * as fleet from '../domain/gateways/fleet';
 import * as rollouts from '../domain/gateways/rollouts';
 import { audit } from '../domain/ledger/audit';
+import * as budgetUpkeep from '../domain/ledger/budget-upkeep';
 import * as reservations from '../domain/ledger/reservations';
 import * as storedIds from '../domain/ledger/stored-ids';
 import * as tickets from '../domain/ledger/tickets';
@@ -124,17 +125,22 @@ export function createActivities({
     noteSilentGateways: () => refusable(() => withRetry(() => fleet.noteSilent(db))),
     /**
      * Answers under an Idempotency-Key are kept 7 days, the places of calls that waited an hour,
-     * stored ids 30 days after their last use.
+     * stored ids 30 days after their last use, windows of budgets 7 days after their end. Budgets
+     * of owners who are gone are archived.
      */
-    forgetStoredAnswers: () =>
-      refusable(
-        async () =>
-          (await storedAnswers.forget(db)) +
-          (await tickets.forgetWaiters(db)) +
-          (await storedIds.forget(db)) +
-          (await paymentEvents.forget(db)),
-      ),
+    forgetStoredAnswers: () => refusable(() => forgetOld(db)),
   };
+}
+
+async function forgetOld(db: Db): Promise<number> {
+  const forgotten = [
+    await storedAnswers.forget(db),
+    await tickets.forgetWaiters(db),
+    await budgetUpkeep.keep(db),
+    await storedIds.forget(db),
+    await paymentEvents.forget(db),
+  ];
+  return forgotten.reduce((sum, count) => sum + count, 0);
 }
 
 /**

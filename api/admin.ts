@@ -18,6 +18,7 @@ import { openDatabase } from '../runtime/database';
 import { temporalAddress } from '../temporal/connection';
 import { prepare } from '../temporal/prepare';
 import { runExports } from './admin-exports';
+import { runSpend } from './admin-spend';
 
 const commands: Record<string, { words: string; run: Command }> = {
   bootstrap: {
@@ -45,6 +46,11 @@ const commands: Record<string, { words: string; run: Command }> = {
     words:
       'list what a person must look at: payments of another amount, payments and refunds that hang, webhooks of nobody',
     run: listPayments,
+  },
+  spend: {
+    words:
+      '"spend rebuild [org_id]" folds the ledger into spend anew, of one organization or of all; the old figures are read meanwhile',
+    run: (db, args) => runSpend(db, args, print),
   },
   outbox: {
     words: 'list the messages to Temporal that were given up; "outbox resend" sends them once more',

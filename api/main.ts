@@ -16,6 +16,7 @@ import { createApp } from './app';
 import { openConfigWatch } from './http/config-watch';
 import { openPools } from './http/pools';
 import { openBatches } from './ledger/batches';
+import { openSpendFolds } from './ledger/spend-folds';
 import { openWaiters } from './ledger/waiters';
 
 const DRAIN_MS = 6_000;
@@ -34,22 +35,14 @@ export async function main(): Promise<void> {
   const { DATABASE_URL: database_url, TEMPORAL_NAMESPACE: namespace } = config;
   const waiters = openWaiters({ db: pools.machine, batches, database_url, log });
   const config_watch = openConfigWatch({ db: pools.machine, database_url, log });
+  const spend_folds = openSpendFolds({ db, log });
   const temporal = openTemporal({ ...temporalAddress(temporalVariables()), namespace }, db);
   const secrets = createSecrets(config.SVC_SECRETS_KEY);
   const tracing = await openProcessTracing('api', config, log);
   let is_draining = false;
   const isDraining = () => is_draining;
-  const opened = {
-    db,
-    pools,
-    batches,
-    waiters,
-    config_watch,
-    temporal,
-    secrets,
-    tracing,
-    isDraining,
-  };
+  const ledger = { db, pools, batches, waiters };
+  const opened = { ...ledger, config_watch, temporal, secrets, tracing, isDraining };
   const chosen = chosenIn(config);
   const app = createApp({ ...opened, ...chosen, jwt: jwtOf(config) }, log);
   const server = createApiServer(app);
@@ -59,7 +52,7 @@ export async function main(): Promise<void> {
   const stop = async () => {
     if (is_draining) return;
     is_draining = true;
-    await Promise.all([waiters.close(), config_watch.close()]);
+    await Promise.all([waiters.close(), config_watch.close(), spend_folds.close()]);
     server.close();
     server.closeIdleConnections();
     const timer = setInterval(() => server.closeIdleConnections(), 100);

@@ -27,9 +27,11 @@ import { exportDestinationRoutes } from './routes/export-destinations';
 import { exportScheduleRoutes } from './routes/export-schedules';
 import { exportRoutes } from './routes/exports';
 import { gatewayRoutesOfAdmins } from './routes/gateways';
+import { ledgerRoutes } from './routes/ledger';
 import { operationRoutes } from './routes/operations';
 import { priceSheetRoutes } from './routes/price-sheets';
 import { pricingRoutes } from './routes/pricing';
+import { spendRoutes } from './routes/spend';
 import { teamWalletRoutes } from './routes/team-wallets';
 import { ticketRoutes } from './routes/tickets';
 import { walletSettingsRoutes } from './routes/wallet-settings';
@@ -39,11 +41,13 @@ import { workerRoutes } from './routes/workers';
 /** Every route of the control plane, for the app and for the OpenAPI document. */
 export const routes = [
   ...walletRoutes,
+  ...ledgerRoutes,
   ...teamWalletRoutes,
   ...walletSettingsRoutes,
   ...pricingRoutes,
   ...excessRoutes,
   ...priceSheetRoutes,
+  ...spendRoutes,
   ...organizationRoutes,
   ...teamRoutes,
   ...memberRoutes,

@@ -8,6 +8,7 @@ import { type Installation, openInstallation } from './calls/installation';
 import { mcpRow } from './calls/mcp';
 import { partsRows } from './calls/parts';
 import { socketRow } from './calls/sockets';
+import { spendRows } from './calls/spend';
 import { streamRow } from './calls/streams';
 import { type BenchCluster, startCluster } from './cluster';
 import { exportRows } from './exports';
@@ -47,6 +48,7 @@ const inside: Record<string, () => Promise<Row[]>> = {
   ledger: inCluster(async (cluster) => [await ledgerRow(cluster)]),
   reserve: inCluster(async (cluster) => [await aloneReserveRow(cluster)]),
   budgets: inCluster(async (cluster) => [await budgetRow(cluster)]),
+  spend: inCluster(spendRows),
   http: inCluster(async (cluster) => [await httpLedgerRow(cluster)]),
   growth: inCluster(async (cluster) => [await growthRow(cluster)]),
   tickets: inCluster(ticketRows),

@@ -106,8 +106,8 @@ async function foundIn(db: Db, { from, bindings, id, search }: Listing): Promise
   return `${from} and ${id} in (select * from (${found} offset 0) as f)`;
 }
 
-/** A row with its place in the order. */
-interface Placed {
+/** A row's place in the order. */
+export interface Placed {
   list_place: string | null;
   list_id: string;
 }
@@ -185,7 +185,9 @@ const CHECK_CHARACTERS = 24;
 
 // A cursor is a place in one list. Who changes it reaches nothing that the list does not show: the
 // check keeps a cursor from being taken for a place in another list.
-async function cursorOf({ list_place, list_id }: Placed, of: string): Promise<string> {
+
+/** The cursor of a place in the list that `of` tells from all others. */
+export async function cursorOf({ list_place, list_id }: Placed, of: string): Promise<string> {
   const place = Buffer.from(JSON.stringify([list_place, list_id])).toString('base64url');
   return `${place}.${await checkOf(place, of)}`;
 }
@@ -194,7 +196,8 @@ async function checkOf(place: string, of: string): Promise<string> {
   return (await sha256(`${place} ${of}`)).slice(0, CHECK_CHARACTERS);
 }
 
-async function placeIn(cursor: string, of: string, is_ordered: boolean): Promise<Placed> {
+/** The place that a cursor names. Throws 422 for one that is not of this list, also by its order. */
+export async function placeIn(cursor: string, of: string, is_ordered: boolean): Promise<Placed> {
   const [place = '', check] = cursor.split('.');
   if (check !== (await checkOf(place, of))) throw foreignCursor();
   const [list_place, list_id] = membersOf(Buffer.from(place, 'base64url').toString());
@@ -217,7 +220,8 @@ function isUnreadable(error: unknown): boolean {
   return /^22(007|008|009|021|023|P02)$/.test((error as { code?: string }).code ?? '');
 }
 
-function foreignCursor(): AppError {
+/** The refusal (422) of a cursor that is not of this list. */
+export function foreignCursor(): AppError {
   return new AppError(
     'invalid_field',
     `cursor is none of this list with this order and these filters. Begin with cursor=${FIRST}, and go on with the next of each answer.`,

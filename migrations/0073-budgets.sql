@@ -13,7 +13,7 @@ create table budgets (
   -- `life` begins with the making of the budget and never ends.
   budget_window text not null check (budget_window in ('hour', 'day', 'week', 'month', 'life')),
   on_exceed text not null default 'refuse' check (on_exceed in ('refuse', 'ticket')),
-  -- Shares in percent that are told, each once a window.
+  -- Shares in percent that are emitted, each once a window.
   thresholds integer[] not null default '{50,80,100}',
   -- The max_budget of its key, which has a window.
   is_max_budget boolean not null default false,
@@ -24,10 +24,10 @@ create table budgets (
   raised_nanos bigint not null default 0,
   spent_nanos bigint not null default 0,
   held_nanos bigint not null default 0,
-  told_pct integer not null default 0,
-  -- The use at which calls are warned, and at which the next threshold is told; null if none.
+  emitted_pct integer not null default 0,
+  -- The use at which calls are warned, and at which the next threshold is emitted; null if none.
   warns_at_nanos numeric,
-  tells_at_nanos numeric,
+  emits_at_nanos numeric,
   -- Holds that are older may be counted in budget_windows too.
   past_until timestamptz,
   created_by text,
@@ -35,6 +35,7 @@ create table budgets (
   updated_at timestamptz not null default clock_timestamp(),
   archived_at timestamptz
 ) with (fillfactor = 50);
+create index budgets_org on budgets (org_id, created_at, id) where archived_at is null;
 create index budgets_owner on budgets (org_id, owner_id) where archived_at is null;
 create unique index budgets_window on budgets (org_id, owner_id, budget_window) where archived_at is null and not is_max_budget;
 create unique index budgets_max_budget on budgets (owner_id) where archived_at is null and is_max_budget;
@@ -57,13 +58,14 @@ create table budget_raises (
   org_id text not null references organizations,
   budget_id text not null references budgets,
   window_starts_at timestamptz not null,
+  -- Two windows may begin at one moment: a month and its first day.
+  budget_window text not null,
   amount_nanos bigint not null check (amount_nanos > 0),
   cost_ticket_id text not null,
   decided_by text not null,
   created_at timestamptz not null default clock_timestamp()
 );
 create index budget_raises_budget on budget_raises (budget_id, window_starts_at);
-create index budget_raises_ticket on budget_raises (cost_ticket_id);
 
 -- True if a budget counts it while it is open; null otherwise.
 alter table reservations add column is_budgeted boolean;
@@ -94,14 +96,24 @@ language sql stable as $$
   where b.org_id = p_org_id and b.owner_id in (p_org_id, p_key_id, p_user_id, p_team_id) and b.archived_at is null
 $$;
 
--- What a budget has counted: nothing where its window is over and the next has not begun.
-create function budget_used(b budgets, p_now timestamptz) returns numeric language sql immutable as $$
-  select case when b.ends_at <= p_now then 0 else b.spent_nanos::numeric + b.held_nanos end
+-- What a budget has counted in the window of its row, and what it allows there. Sums of two columns
+-- may be more than a bigint holds.
+create function window_used(b budgets) returns numeric language sql immutable as $$
+  select b.spent_nanos::numeric + b.held_nanos
 $$;
 
--- What it allows in this window.
+create function window_cap(b budgets) returns numeric language sql immutable as $$
+  select b.limit_nanos::numeric + b.raised_nanos
+$$;
+
+-- What a budget has counted: nothing where its window is over and the next has not begun.
+create function budget_used(b budgets, p_now timestamptz) returns numeric language sql immutable as $$
+  select case when b.ends_at <= p_now then 0 else window_used(b) end
+$$;
+
+-- What it allows now.
 create function budget_cap(b budgets, p_now timestamptz) returns numeric language sql immutable as $$
-  select b.limit_nanos::numeric + case when b.ends_at <= p_now then 0 else b.raised_nanos end
+  select case when b.ends_at <= p_now then b.limit_nanos else window_cap(b) end
 $$;
 
 -- The highest of a budget's thresholds that so much use has reached; 0 if none.
@@ -112,8 +124,8 @@ $$;
 -- What a call hears of a budget that has reached a threshold.
 create function budget_warning(b budgets, p_used_nanos numeric) returns jsonb language sql stable as $$
   select jsonb_build_object('id', b.id, 'warning_type', 'budget', 'owner_type', b.owner_type, 'owner_id', b.owner_id,
-    'window', b.budget_window, 'threshold_pct', reached_pct(b, p_used_nanos, b.limit_nanos::numeric + b.raised_nanos),
-    'limit_nanos', (b.limit_nanos::numeric + b.raised_nanos)::text, 'used_nanos', p_used_nanos::text, 'resets_at', iso_time(b.ends_at))
+    'window', b.budget_window, 'threshold_pct', reached_pct(b, p_used_nanos, window_cap(b)),
+    'limit_nanos', window_cap(b)::text, 'used_nanos', p_used_nanos::text, 'resets_at', iso_time(b.ends_at))
 $$;
 
 -- The budgets that have no room for so much more. `p_left` holds what a batch has counted by then.
@@ -152,42 +164,62 @@ begin
   insert into budget_windows (budget_id, starts_at, ends_at, limit_nanos, raised_nanos, spent_nanos, held_nanos)
   values (b.id, b.starts_at, b.ends_at, b.limit_nanos, b.raised_nanos, b.spent_nanos, b.held_nanos);
   update budgets q set starts_at = greatest(v_starts_at, b.ends_at), ends_at = v_ends_at, raised_nanos = 0, spent_nanos = 0,
-    held_nanos = 0, told_pct = 0, past_until = greatest(q.past_until, b.ends_at)
+    held_nanos = 0, emitted_pct = 0, past_until = greatest(q.past_until, b.ends_at)
   where q.id = b.id returning * into b;
   return b;
 end $$;
 
--- Tells that a budget has reached one more of its thresholds; `p_caller` names the call that did it.
-create function tell_threshold(b budgets, p_pct integer, p_used_nanos numeric, p_caller jsonb) returns void language plpgsql as $$
+-- Emits that a budget has reached one more of its thresholds; `p_caller` names the call that did it.
+create function emit_threshold(b budgets, p_pct integer, p_used_nanos numeric, p_caller jsonb) returns void language plpgsql as $$
 begin
-  update budgets q set told_pct = p_pct where q.id = b.id and q.told_pct < p_pct;
+  update budgets q set emitted_pct = p_pct where q.id = b.id and q.emitted_pct < p_pct;
   if found then
     perform append_event(b.org_id, 'budget.threshold', jsonb_build_object('budget_id', b.id, 'owner_type', b.owner_type,
       'owner_id', b.owner_id, 'window', b.budget_window, 'threshold_pct', p_pct,
-      'limit_nanos', (b.limit_nanos::numeric + b.raised_nanos)::text, 'used_nanos', p_used_nanos::text,
+      'limit_nanos', window_cap(b)::text, 'used_nanos', p_used_nanos::text,
       'currency', (select o.currency from organizations o where o.id = b.org_id), 'resets_at', iso_time(b.ends_at)) || p_caller);
   end if;
 end $$;
 
+-- Emits the highest threshold that a budget has reached by itself, if it was not emitted yet.
+create function emit_standing(b budgets) returns void language plpgsql as $$
+declare
+  v_pct integer := reached_pct(b, window_used(b), window_cap(b));
+begin
+  if v_pct > b.emitted_pct then
+    perform emit_threshold(b, v_pct, window_used(b), '{}');
+  end if;
+end $$;
+
+-- When what a budget counts was made: nothing was held for it before.
+create function owner_since(b budgets) returns timestamptz language sql stable as $$
+  select case b.owner_type
+    when 'key' then (select q.created_at from tokens q where q.id = b.owner_id)
+    when 'user' then (select q.created_at from users q where q.id = b.owner_id)
+    when 'team' then (select q.created_at from teams q where q.id = b.owner_id)
+    else (select q.created_at from organizations q where q.id = b.owner_id) end
+$$;
+
 -- Sets a budget's count of its window from what was held and spent in it, at its making or at a
--- change of its window. Reservations are found by their ids, which are in the order of time.
+-- change of its window. Reservations are found by their ids, which are in the order of time, from
+-- the making of the owner on.
 create function recount_budget(p_budget_id text, p_now timestamptz) returns void language plpgsql as $$
 declare
   b budgets;
+  v_since timestamptz;
 begin
   select * into b from budgets q where q.id = p_budget_id;
+  v_since := greatest(b.starts_at, owner_since(b));
   update reservations r set is_budgeted = true
-  where r.org_id = b.org_id and r.status = 'open' and r.created_at >= b.starts_at
+  where r.org_id = b.org_id and r.status = 'open' and r.created_at >= v_since
     and b.owner_id in (r.org_id, r.key_id, r.user_id, r.team_id);
   update budgets q set (held_nanos, spent_nanos) = (
     select coalesce(sum(r.held_nanos) filter (where r.status = 'open'), 0), coalesce(sum(r.actual_cost_nanos), 0)
     from reservations r
-    where r.id >= 'res_' || lpad(to_hex(floor(extract(epoch from b.starts_at - interval '1 minute') * 1000)::bigint), 12, '0')
-      and r.org_id = b.org_id and r.created_at >= b.starts_at and b.owner_id in (r.org_id, r.key_id, r.user_id, r.team_id))
+    where r.id >= 'res_' || lpad(to_hex(floor(extract(epoch from v_since - interval '1 minute') * 1000)::bigint), 12, '0')
+      and r.org_id = b.org_id and r.created_at >= v_since and b.owner_id in (r.org_id, r.key_id, r.user_id, r.team_id))
   where q.id = b.id returning * into b;
-  perform tell_threshold(b, p.pct, b.spent_nanos::numeric + b.held_nanos, '{}')
-  from (select reached_pct(b, b.spent_nanos::numeric + b.held_nanos, b.limit_nanos::numeric + b.raised_nanos) as pct) as p
-  where p.pct > b.told_pct;
+  perform emit_standing(b);
 end $$;
 
 -- A waiting call is told at once if a budget was raised, changed or taken away.
@@ -225,7 +257,7 @@ create function audit_5() returns table(check_name text, wallet_id text, detail 
   select 'budget_raises', null, b.id || ': raised by ' || b.raised_nanos || ', approvals say ' || n.raised
   from budgets b
   cross join lateral (select coalesce(sum(x.amount_nanos), 0) as raised from budget_raises x
-    where x.budget_id = b.id and x.window_starts_at = b.starts_at) as n
+    where x.budget_id = b.id and x.window_starts_at = b.starts_at and x.budget_window = b.budget_window) as n
   where b.raised_nanos <> n.raised
 $$;
 
@@ -243,24 +275,22 @@ begin
   if p_window <> b.budget_window then
     insert into budget_windows (budget_id, starts_at, ends_at, limit_nanos, raised_nanos, spent_nanos, held_nanos)
     values (b.id, b.starts_at, p_now, b.limit_nanos, b.raised_nanos, b.spent_nanos, b.held_nanos);
-    update budgets q set budget_window = p_window, starts_at = w.starts_at, ends_at = w.ends_at, told_pct = 0, past_until = p_now,
+    update budgets q set budget_window = p_window, starts_at = w.starts_at, ends_at = w.ends_at, emitted_pct = 0, past_until = p_now,
       raised_nanos = (select coalesce(sum(x.amount_nanos), 0) from budget_raises x
-        where x.budget_id = b.id and x.window_starts_at = w.starts_at)
+        where x.budget_id = b.id and x.window_starts_at = w.starts_at and x.budget_window = p_window)
     from organizations o cross join lateral reporting_window(p_window, o.time_zone, p_now) as w
     where q.id = b.id and o.id = b.org_id;
   end if;
-  -- What has been told of a smaller limit may be told again of a larger one.
+  -- What was emitted of a smaller limit may be emitted again of a larger one.
   update budgets q set limit_nanos = p_limit_nanos, on_exceed = p_on_exceed, thresholds = p_thresholds, updated_at = p_now,
-    told_pct = case when p_limit_nanos <> b.limit_nanos then 0 else q.told_pct end
+    emitted_pct = case when p_limit_nanos <> b.limit_nanos then 0 else q.emitted_pct end
   where q.id = b.id;
   if p_window <> b.budget_window then
     perform recount_budget(b.id, p_now);
     return;
   end if;
   select * into b from budgets q where q.id = p_id;
-  perform tell_threshold(b, p.pct, b.spent_nanos::numeric + b.held_nanos, '{}')
-  from (select reached_pct(b, b.spent_nanos::numeric + b.held_nanos, b.limit_nanos::numeric + b.raised_nanos) as pct) as p
-  where p.pct > b.told_pct;
+  perform emit_standing(b);
 end $$;
 
 -- The zone is a setting like the others.

@@ -26,14 +26,14 @@ begin
     if b.ends_at <= p_now then
       b := begin_window(b.id, p_now);
     end if;
-    v_used := b.spent_nanos::numeric + b.held_nanos + (select coalesce(sum(m.held_nanos), 0) from unnest(p_made) as m
+    v_used := window_used(b) + (select coalesce(sum(m.held_nanos), 0) from unnest(p_made) as m
       where b.owner_id in (m.org_id, m.key_id, m.user_id, m.team_id));
-    v_cap := b.limit_nanos::numeric + b.raised_nanos;
+    v_cap := window_cap(b);
     v.used := v.used || jsonb_build_object(b.id, v_used::text);
     if v_used + p_held_nanos > v_cap then
-      -- A full budget is told, although no hold fills it to the last nano.
-      if 100 = any (b.thresholds) and b.told_pct < 100 and v_cap > 0 then
-        perform tell_threshold(b, 100, v_used, jsonb_build_object('request_id', i.request_id, 'agent_id', i.agent_id)
+      -- A full budget is emitted, although no hold fills it to the last nano.
+      if 100 = any (b.thresholds) and b.emitted_pct < 100 and v_cap > 0 then
+        perform emit_threshold(b, 100, v_used, jsonb_build_object('request_id', i.request_id, 'agent_id', i.agent_id)
           || caller(trace_of(i.request_id), i.user_id, i.key_id, i.team_id));
       end if;
       if b.on_exceed = 'ticket' then
@@ -50,12 +50,12 @@ begin
   return v;
 end $$;
 
--- Whether budgets count a caller, and how much may be held before one of them refuses, warns or tells;
+-- Whether budgets count a caller, and how much may be held before one of them refuses, warns or emits;
 -- nothing if a window is to begin.
 create function quiet_room(p_org_id text, p_caller text[], p_now timestamptz, out is_budgeted boolean, out nanos numeric)
 language sql stable as $$
   select count(*) > 0, min(case when b.ends_at <= p_now then 0
-    else least(b.limit_nanos + b.raised_nanos, b.warns_at_nanos, b.tells_at_nanos) - b.spent_nanos - b.held_nanos end)
+    else least(window_cap(b), b.warns_at_nanos, b.emits_at_nanos) - window_used(b) end)
   from budgets_of(p_org_id, p_caller[1], p_caller[2], p_caller[3]) as b
 $$;
 
@@ -91,6 +91,7 @@ declare
   v_quiet_nanos numeric;
   v_taken_nanos numeric := 0;
   v_uncovered lane_row[] := '{}';
+  v_unpaid reserve_item[] := '{}';
 begin
   v_org := lock_organization(p_org_id);
   v_now := clock_timestamp();
@@ -160,6 +161,7 @@ begin
           || coalesce(v_budgets.used, '{}')));
       if v_has_rules and f.forced_wallet_id is null and (v_row.answer).cost_ticket is not null then
         v_uncovered := array_append(v_uncovered, v_row);
+        v_unpaid := array_append(v_unpaid, f.body);
       else
         return next v_row;
       end if;
@@ -189,7 +191,7 @@ begin
     perform write_holds(v_org, v_made, hold_entries(v_made), v_now);
   end if;
   -- Once the others are written: a rule that approves a ticket holds for its call.
-  foreach v_row in array v_uncovered loop
-    return next ruled_reserve(v_org, v_row);
+  for n in 1 .. cardinality(v_uncovered) loop
+    return next ruled_reserve(v_org, v_uncovered[n], v_unpaid[n]);
   end loop;
 end $$;

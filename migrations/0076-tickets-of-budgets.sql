@@ -4,8 +4,13 @@
 alter table cost_tickets add column cause text not null default 'balance';
 -- The rule that approved it; decided_by is `rule` then.
 alter table cost_tickets add column approval_rule_id text;
--- Lists of one asker.
+-- Lists of one asker, of a team's admin, and of what is rare among many.
 create index cost_tickets_user on cost_tickets (org_id, user_id, created_at desc) where user_id is not null;
+create index cost_tickets_team on cost_tickets (org_id, team_id, created_at desc) where team_id is not null;
+create index cost_tickets_agent on cost_tickets (org_id, agent_id, created_at desc) where agent_id is not null;
+create index cost_tickets_model on cost_tickets (org_id, model, created_at desc);
+create index cost_tickets_status on cost_tickets (org_id, status, created_at desc);
+create index cost_tickets_cause on cost_tickets (org_id, cause, created_at desc);
 
 -- What a ticket says of budgets: nothing if it is about money alone. `budget` is the one whose window
 -- ends last. Once each has room, it asks for none.
@@ -166,16 +171,15 @@ begin
 end $$;
 
 -- True if a call that waits for so much can no longer be served, however much money comes: its
--- ticket's key has ended or has spent its budget, its person, team or agent is gone, a cap of its
--- agent or the limits of its session are reached. Each waiting call is looked at in each turn, so
+-- organization is suspended, its key has ended or has spent its budget, its person, team or agent is
+-- gone, a cap of its agent or the limits of its session are reached. Each waiting call is looked at in each turn, so
 -- what costs more stands last, behind a look whether there is such a bound at all.
 create or replace function waiter_has_ended(t cost_tickets, p_need_nanos bigint)
 returns boolean language sql stable as $$
   select key_has_ended(t)
+    or exists (select 1 from organizations o where o.id = t.org_id and o.suspended_at is not null)
     or (t.key_id is not null and exists (select 1 from tokens k where k.id = t.key_id
       and k.max_budget_nanos - k.spent_nanos - k.held_nanos < p_need_nanos))
-    or exists (select 1 from budgets_of(t.org_id, t.key_id, t.user_id, t.team_id) as b where b.on_exceed = 'refuse'
-      and budget_used(b, clock_timestamp()) + p_need_nanos > budget_cap(b, clock_timestamp()))
     or (t.team_id is not null and exists (select 1 from teams q where q.id = t.team_id and q.archived_at is not null))
     or (t.agent_id is not null and exists (select 1 from agents q where q.id = t.agent_id and q.archived_at is not null))
     or (t.agent_id is not null and exists (select 1 from usage_constraints c where c.agent_id = t.agent_id
@@ -189,12 +193,54 @@ returns boolean language sql stable as $$
         where o.id = t.org_id and session_is_full(t.org_id, i, q.usd_nanos, '{}')))
 $$;
 
--- True if a budget has no room for a waiting call, which money does not help: it waits for a verdict,
--- a larger budget or the next window, and stops nobody.
-create function waiter_is_barred(t cost_tickets, p_need_nanos bigint) returns boolean language sql stable as $$
-  select exists (select 1 from budgets_of(t.org_id, t.key_id, t.user_id, t.team_id) as b where b.on_exceed = 'ticket'
+-- True if a budget that does this beyond itself has no room for a waiting call, which money does not
+-- help. Beyond one that refuses the call is ended; beyond one that asks it waits for a verdict, a
+-- larger budget or the next window, and stops nobody. It is asked only where there is a budget.
+create function waiter_is_barred(t cost_tickets, p_need_nanos bigint, p_on_exceed text) returns boolean language sql stable as $$
+  select exists (select 1 from budgets_of(t.org_id, t.key_id, t.user_id, t.team_id) as b where b.on_exceed = p_on_exceed
     and budget_used(b, clock_timestamp()) + p_need_nanos > budget_cap(b, clock_timestamp()))
 $$;
+
+-- A waiting call of an organization that is suspended is told at once.
+create function notify_waiters_of_organization() returns trigger language plpgsql as $$
+begin
+  perform notify_waiters(new.id);
+  return null;
+end $$;
+
+create trigger organizations_notify after update of suspended_at on organizations
+for each row when (new.suspended_at is not null and old.suspended_at is null) execute function notify_waiters_of_organization();
+
+-- Gives an approved ticket's hold to the call that redeems it; from now on it lives as long as any
+-- other hold. While its organization is suspended it stays as it is.
+create or replace function claim_approved(t cost_tickets, i redeem_item, a lane_answer) returns lane_row language plpgsql as $$
+declare
+  v_row lane_row;
+  r reservations;
+begin
+  select * into r from reservations q where q.id = t.reservation_id and q.status = 'open' and q.expires_at > clock_timestamp();
+  a.code := case
+    when r.id is null then 'ticket_expired'
+    when exists (select 1 from organizations o where o.id = t.org_id and o.suspended_at is not null) then 'organization_suspended'
+    when exists (select 1 from tokens k left join token_secrets s on s.id = i.secret_id and s.token_id = k.id
+      where k.id = t.key_id and (k.revoked_at <= clock_timestamp() or k.expires_at <= clock_timestamp()
+        or s.expires_at <= clock_timestamp() or (i.secret_id is not null and s.id is null))) then 'invalid_credential'
+    else leaver_refusal(t) end;
+  if a.code is not null then
+    a.param := case a.code when 'not_of_organization' then 'user_id' when 'not_team_member' then 'team_id' end;
+    v_row.answer := a;
+    return v_row;
+  end if;
+  update reservations q set request_id = i.request_id, expires_at = clock_timestamp() + q.life_seconds * interval '1 second'
+  where q.id = r.id returning * into r;
+  perform wake_lifetimes(t.org_id, r.expires_at);
+  update cost_tickets q set request_id = i.request_id where q.id = t.id;
+  perform resolve_ticket(t.id, 'redeemed', false);
+  perform move_waiters(t);
+  v_row.answer := repeated_hold(a, r, r.body_sha256, (select w.balance_nanos from wallets w where w.id = r.wallet_id));
+  v_row.max_completion_tokens := r.max_completion_tokens;
+  return v_row;
+end $$;
 
 -- True where a waiting call may have something to hear: its ticket was decided, it can no longer be
 -- served, or money is there.
@@ -202,12 +248,16 @@ create or replace function waiters_may_go(p_org_id text) returns boolean languag
   select exists (
     select 1 from ticket_waiters w join cost_tickets t on t.id = w.ticket_id
     where w.org_id = p_org_id and w.answer is null and w.until > clock_timestamp()
-      and (t.status <> 'open' or t.expires_at <= clock_timestamp() or waiter_has_ended(t, w.need_nanos))
+      and (t.status <> 'open' or t.expires_at <= clock_timestamp() or waiter_has_ended(t, w.need_nanos)
+        or ((select exists (select 1 from budgets b where b.org_id = p_org_id and b.archived_at is null))
+          and waiter_is_barred(t, w.need_nanos, 'refuse')))
   ) or exists (
     select 1 from (
       select w.user_id, w.team_id, min(w.need_nanos) as need_nanos from ticket_waiters w
       join cost_tickets t on t.id = w.ticket_id
-      where w.org_id = p_org_id and w.answer is null and w.until > clock_timestamp() and not waiter_is_barred(t, w.need_nanos)
+      where w.org_id = p_org_id and w.answer is null and w.until > clock_timestamp()
+        and not ((select exists (select 1 from budgets b where b.org_id = p_org_id and b.archived_at is null))
+          and waiter_is_barred(t, w.need_nanos, 'ticket'))
       group by 1, 2) as g
     where exists (select 1 from wallets q where q.org_id = p_org_id and q.balance_nanos >= g.need_nanos
       and (q.owner_type = 'organization' or q.owner_team_id = g.team_id or q.owner_user_id = g.user_id))
@@ -229,7 +279,8 @@ returns table(all_nanos numeric, covered_nanos numeric) language sql stable as $
       order by o.since, o.request_id limit 32
     ) as q
     join cost_tickets t on t.id = q.ticket_id and t.status = 'open' and t.expires_at > clock_timestamp()
-      and not waiter_has_ended(t, q.need_nanos) and not waiter_is_barred(t, q.need_nanos)
+      and not waiter_has_ended(t, q.need_nanos) and not ((select exists (select 1 from budgets b where b.org_id = w.org_id and b.archived_at is null))
+        and (waiter_is_barred(t, q.need_nanos, 'refuse') or waiter_is_barred(t, q.need_nanos, 'ticket')))
   ) as n
 $$;
 
@@ -241,6 +292,7 @@ create or replace function waiter_turns(p_org_id text, p_turns_max integer)
 returns table(request_id text, wallet_id text, is_live boolean) language plpgsql stable as $$
 declare
   v_turns integer := 0;
+  v_has_budgets boolean := exists (select 1 from budgets b where b.org_id = p_org_id and b.archived_at is null);
   w record;
   -- What is left in wallets after the turns so far, without what is kept where a turn found too little.
   v_left jsonb := '{}';
@@ -254,7 +306,8 @@ begin
       array_remove(array[uw.kept_nanos, tw.kept_nanos, ow.kept_nanos], null) as kept
     from ticket_waiters q
     join cost_tickets t on t.id = q.ticket_id and t.status = 'open' and t.expires_at > clock_timestamp()
-      and not waiter_has_ended(t, q.need_nanos) and not waiter_is_barred(t, q.need_nanos)
+      and not waiter_has_ended(t, q.need_nanos) and not (v_has_budgets
+        and (waiter_is_barred(t, q.need_nanos, 'refuse') or waiter_is_barred(t, q.need_nanos, 'ticket')))
     left join wallets uw on uw.org_id = p_org_id and uw.owner_type = 'user' and uw.owner_user_id = q.user_id
     left join wallets tw on tw.org_id = p_org_id and tw.owner_type = 'team' and tw.owner_team_id = q.team_id
     left join wallets ow on ow.org_id = p_org_id and ow.owner_type = 'organization'
@@ -282,3 +335,19 @@ begin
     exit when v_turns >= p_turns_max;
   end loop;
 end $$;
+
+-- Lists the waiting calls to serve now: first those that have come to an end, by no wallet; then
+-- those whose turn it is, with the wallet that they take. Both are in the order of the queue.
+create or replace function waiters_to_serve(p_org_id text, p_turns_max integer)
+returns table(request_id text, wallet_id text) language sql stable as $$
+  (select q.request_id, '' from ticket_waiters q
+  join cost_tickets o on o.id = q.ticket_id
+  where q.org_id = p_org_id and q.answer is null and q.until > clock_timestamp()
+    and (o.status <> 'open' or o.expires_at <= clock_timestamp() or waiter_has_ended(o, q.need_nanos)
+      or ((select exists (select 1 from budgets b where b.org_id = p_org_id and b.archived_at is null))
+        and waiter_is_barred(o, q.need_nanos, 'refuse')))
+  order by q.since, q.request_id)
+  union all
+  select s.request_id, s.wallet_id from waiter_turns(p_org_id, p_turns_max) s
+  where s.is_live and s.wallet_id is not null
+$$;

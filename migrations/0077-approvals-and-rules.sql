@@ -11,7 +11,6 @@ create table approval_entries (
   approval_rule_id text,
   created_at timestamptz not null default clock_timestamp()
 );
-create index approval_entries_ticket on approval_entries (cost_ticket_id);
 
 -- What an organization approves without a person: calls that cost no more than this, and no more
 -- than that a day of its calendar.
@@ -40,13 +39,15 @@ create trigger approval_rules_record
 after insert or update of name, team_id, max_per_call_nanos, max_per_day_nanos, source, archived_at on approval_rules
 for each row execute function record_change('approval_rule', 'id');
 
--- The wallet that an approval moves money from; none if it credits. A team admin's is the team's.
+-- The wallet that an approval moves money from; none if it credits. A team admin's is the team's,
+-- whatever they name.
 create function approval_source(t cost_tickets, p_verdict jsonb, p_is_transfer boolean) returns wallets language sql stable as $$
   select q from wallets q
   where q.org_id = t.org_id and case
+    when p_verdict ->> 'authority' = 'team' then q.owner_team_id = t.team_id
     when p_verdict ->> 'from_wallet_id' is not null then q.id = p_verdict ->> 'from_wallet_id'
       and (q.owner_type = 'organization' or q.owner_team_id = t.team_id)
-    when p_verdict ->> 'authority' = 'team' or p_verdict ->> 'source' = 'team' then q.owner_team_id = t.team_id
+    when p_verdict ->> 'source' = 'team' then q.owner_team_id = t.team_id
     else p_is_transfer and q.owner_type = 'organization' end
   limit 1
 $$;
@@ -77,6 +78,8 @@ returns text language sql stable as $$
     when w.id is null and p_from.owner_type = 'organization' then 'manual_credit_not_allowed'
     when w.id is null then 'insufficient_balance'
     when p_amount_nanos < p_short_nanos then 'amount_below_shortfall'
+    -- A team's money beyond what is missing is an allocation, which is to a person of the team.
+    when p_verdict ->> 'authority' = 'team' and p_amount_nanos > p_short_nanos and w.owner_type <> 'user' then 'amount_beyond_missing'
     when p_amount_nanos > 9000000000000000000 or w.balance_nanos + w.reserved_nanos + p_amount_nanos > 9000000000000000000
       then 'amount_too_large'
     when p_amount_nanos > 0 and p_from.id = w.id and w.owner_type = 'organization' then 'manual_credit_not_allowed'
@@ -84,7 +87,8 @@ returns text language sql stable as $$
 $$;
 
 -- Says why a team's admin may not give this approval; null for everybody else. They decide on their
--- team's calls, and raise no budget of the team, of the organization, or of themselves.
+-- team's calls, spend the team's money alone, and raise no budget of the team, of the organization, or
+-- of themselves.
 create function authority_refusal(t cost_tickets, p_verdict jsonb, p_need_nanos numeric) returns text language plpgsql stable as $$
 begin
   if p_verdict ->> 'authority' is distinct from 'team' then
@@ -92,6 +96,9 @@ begin
   elsif t.team_id is null or not exists (select 1 from team_members m where m.team_id = t.team_id
       and m.user_id = p_verdict ->> 'user_id' and m.role = 'admin') then
     return 'approval_not_allowed';
+  elsif p_verdict ->> 'from_wallet_id' is not null and not exists (select 1 from wallets w where w.org_id = t.org_id
+      and w.id = p_verdict ->> 'from_wallet_id' and w.owner_team_id = t.team_id) then
+    return 'source_not_yours';
   elsif exists (select 1 from short_budgets(t.org_id, t.key_id, t.user_id, t.team_id, p_need_nanos, clock_timestamp(), '{}') as s
       where s.owner_type in ('team', 'organization') or s.owner_id = p_verdict ->> 'user_id'
         or (s.owner_type = 'key' and t.user_id = p_verdict ->> 'user_id')) then
@@ -114,9 +121,12 @@ begin
     if b.ends_at <= clock_timestamp() then
       b := begin_window(b.id, clock_timestamp());
     end if;
+    if b.raised_nanos + s.missing_nanos > 9000000000000000000 then
+      raise exception using errcode = 'SV001', message = 'amount_too_large';
+    end if;
     update budgets q set raised_nanos = q.raised_nanos + s.missing_nanos where q.id = b.id;
-    insert into budget_raises (org_id, budget_id, window_starts_at, amount_nanos, cost_ticket_id, decided_by)
-    values (t.org_id, b.id, b.starts_at, s.missing_nanos, t.id, p_verdict ->> 'by');
+    insert into budget_raises (org_id, budget_id, window_starts_at, budget_window, amount_nanos, cost_ticket_id, decided_by)
+    values (t.org_id, b.id, b.starts_at, b.budget_window, s.missing_nanos, t.id, p_verdict ->> 'by');
   end loop;
 end $$;
 
@@ -247,20 +257,25 @@ begin
   return false;
 end $$;
 
--- Answers a reserve that has a ticket: with its hold, if a rule approves it, else as it is.
-create function ruled_reserve(v_org organizations, p_row lane_row) returns lane_row language plpgsql as $$
+-- Answers a reserve that has a ticket: with its hold, if a rule approves it, else as it is. Of several
+-- with one body the ticket is of the last; a ticket that is not this request's own any more is not
+-- approved for it, and the request is judged again.
+create function ruled_reserve(v_org organizations, p_row lane_row, i reserve_item) returns lane_row language plpgsql as $$
 declare
   t cost_tickets;
   v_row lane_row;
 begin
   select * into t from cost_tickets q where q.id = (p_row.answer).cost_ticket ->> 'id' and q.status = 'open';
-  if t.id is null or not approve_by_rule(v_org, t) then
+  if (t.reserve ->> 'request_id') is distinct from i.request_id then
+    select * into v_row from reserve_2(v_org.id, jsonb_build_array(jsonb_strip_nulls(to_jsonb(i))));
+  elsif not approve_by_rule(v_org, t) then
     return p_row;
-  end if;
-  select * into t from cost_tickets q where q.id = t.id;
-  v_row := claim_approved(t, jsonb_populate_record(null::redeem_item, t.reserve), null);
-  if (v_row.answer).code is not null then
-    return p_row;
+  else
+    select * into t from cost_tickets q where q.id = t.id;
+    v_row := claim_approved(t, jsonb_populate_record(null::redeem_item, to_jsonb(i)), null);
+    if (v_row.answer).code is not null then
+      return p_row;
+    end if;
   end if;
   v_row.answer.op := 'reserve';
   v_row.answer.n := (p_row.answer).n;

@@ -1,18 +1,18 @@
 -- How budgets are counted: once for all items of a batch, in one statement for a call alone, and by a
 -- trigger for what happens to a reservation else.
 
--- Keeps the use at which calls are warned, and the one at which the next threshold is told.
+-- Keeps the use at which calls are warned, and the one at which the next threshold is emitted.
 create function mark_budget() returns trigger language plpgsql as $$
 begin
-  select ceil(min(t) * n.cap / 100), ceil(min(t) filter (where t > new.told_pct) * n.cap / 100)
-  into new.warns_at_nanos, new.tells_at_nanos
-  from (select new.limit_nanos::numeric + new.raised_nanos as cap) as n
+  select ceil(min(t) * n.cap / 100), ceil(min(t) filter (where t > new.emitted_pct) * n.cap / 100)
+  into new.warns_at_nanos, new.emits_at_nanos
+  from (select window_cap(new) as cap) as n
   left join unnest(new.thresholds) as t on n.cap > 0
   group by n.cap;
   return new;
 end $$;
 
-create trigger budgets_mark before insert or update of limit_nanos, raised_nanos, thresholds, told_pct on budgets
+create trigger budgets_mark before insert or update of limit_nanos, raised_nanos, thresholds, emitted_pct on budgets
 for each row execute function mark_budget();
 
 -- What a call adds to the budgets that count it.
@@ -26,24 +26,24 @@ create type budget_move as (
   spent_nanos bigint
 );
 
--- Counts one move in the window in which its hold was made. True if a threshold is to be told.
+-- Counts one move in the window in which its hold was made. True if a threshold is to be emitted.
 create function count_in_budgets(p_org_id text, m budget_move) returns boolean language plpgsql as $$
 declare
   v_is_past boolean;
-  v_tells boolean;
+  v_emits boolean;
 begin
   with moved as (
     update budgets q
     set held_nanos = q.held_nanos + case when q.starts_at <= m.created_at then m.held_nanos else 0 end,
       spent_nanos = q.spent_nanos + case when q.starts_at <= m.created_at then m.spent_nanos else 0 end
     where q.org_id = p_org_id and q.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id) and q.archived_at is null
-    returning q.past_until > m.created_at as is_past, q.spent_nanos + q.held_nanos >= q.tells_at_nanos as tells
+    returning q.past_until > m.created_at as is_past, window_used(q) >= q.emits_at_nanos as emits
   )
-  select bool_or(is_past), bool_or(tells) into v_is_past, v_tells from moved;
+  select bool_or(is_past), bool_or(emits) into v_is_past, v_emits from moved;
   if v_is_past then
     perform count_in_past(p_org_id, array[m]);
   end if;
-  return coalesce(v_tells, false);
+  return coalesce(v_emits, false);
 end $$;
 
 -- Counts moves in windows that are over.
@@ -64,7 +64,7 @@ $$;
 create function count_moves(p_org_id text, p_moves budget_move[]) returns void language plpgsql as $$
 declare
   v_is_past boolean;
-  v_tells boolean;
+  v_emits boolean;
 begin
   with callers as (
     select m.key_id, m.user_id, m.team_id, sum(m.held_nanos) as held_nanos, sum(m.spent_nanos) as spent_nanos,
@@ -85,37 +85,37 @@ begin
         else (select coalesce(sum(m.spent_nanos), 0) from unnest(p_moves) as m
           where m.created_at >= q.starts_at and q.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id)) end
     from sums s where q.id = s.id
-    returning q.past_until > s.since as is_past, q.spent_nanos + q.held_nanos >= q.tells_at_nanos as tells
+    returning q.past_until > s.since as is_past, window_used(q) >= q.emits_at_nanos as emits
   )
-  select bool_or(is_past), bool_or(tells) into v_is_past, v_tells from moved;
+  select bool_or(is_past), bool_or(emits) into v_is_past, v_emits from moved;
   if v_is_past then
     perform count_in_past(p_org_id, p_moves);
   end if;
-  if v_tells then
-    perform tell_reached(p_org_id, p_moves);
+  if v_emits then
+    perform emit_reached(p_org_id, p_moves);
   end if;
 end $$;
 
--- Tells what moves have reached: each threshold with the call that did it.
-create function tell_reached(p_org_id text, p_moves budget_move[]) returns void language plpgsql as $$
+-- Emits what moves have reached: each threshold with the call that did it.
+create function emit_reached(p_org_id text, p_moves budget_move[]) returns void language plpgsql as $$
 declare
   s record;
   r reservations;
 begin
   for s in
-    select b as budget, b.spent_nanos::numeric + b.held_nanos as used,
+    select b as budget, window_used(b) as used,
       (select x.reservation_id from (
         select m.reservation_id, m.n, sum(m.held_nanos + m.spent_nanos) over (order by m.n desc) - m.held_nanos - m.spent_nanos as later
         from unnest(p_moves) with ordinality as m (reservation_id, key_id, user_id, team_id, created_at, held_nanos, spent_nanos, n)
         where b.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id)) as x
-      where b.spent_nanos + b.held_nanos - x.later >= b.tells_at_nanos order by x.n limit 1) as reservation_id
+      where window_used(b) - x.later >= b.emits_at_nanos order by x.n limit 1) as reservation_id
     from budgets b
     where b.id in (select q.id from unnest(p_moves) as m cross join lateral budgets_of(p_org_id, m.key_id, m.user_id, m.team_id) as q)
-      and b.spent_nanos + b.held_nanos >= b.tells_at_nanos
+      and window_used(b) >= b.emits_at_nanos
     order by b.id
   loop
     select * into r from reservations q where q.id = s.reservation_id;
-    perform tell_threshold(s.budget, reached_pct(s.budget, s.used, (s.budget).limit_nanos::numeric + (s.budget).raised_nanos), s.used,
+    perform emit_threshold(s.budget, reached_pct(s.budget, s.used, window_cap(s.budget)), s.used,
       jsonb_build_object('request_id', r.request_id, 'agent_id', r.agent_id) || caller_of_hold(r));
   end loop;
 end $$;
@@ -135,21 +135,59 @@ begin
     where r.is_budgeted or s.status = 'late'));
 end $$;
 
--- Of a hold that expires, and of a cost that a person adds.
+-- Of a cost that a person adds.
 create function count_change() returns trigger language plpgsql as $$
 declare
-  m budget_move := (new.id, new.key_id, new.user_id, new.team_id, new.created_at,
-    case old.status when 'open' then -old.held_nanos else 0 end,
+  m budget_move := (new.id, new.key_id, new.user_id, new.team_id, new.created_at, 0,
     coalesce(new.actual_cost_nanos, 0) - coalesce(old.actual_cost_nanos, 0))::budget_move;
 begin
   if count_in_budgets(new.org_id, m) then
-    perform tell_reached(new.org_id, array[m]);
+    perform emit_reached(new.org_id, array[m]);
   end if;
   return null;
 end $$;
 
 create trigger reservations_count_budgets after update of status on reservations
-for each row when ((new.status = 'expired' and new.is_budgeted) or old.status in ('settled', 'late')) execute function count_change();
+for each row when (old.status in ('settled', 'late')) execute function count_change();
+
+-- Expires every overdue hold of an organization, each once: a settlement of +held with cost 0, its
+-- budgets' room back, and an event that says whether a call had the hold and its end was never told;
+-- what an approval held for a call that never came is not that.
+create or replace function expire_holds(p_org_id text) returns integer language plpgsql as $$
+declare
+  v_now timestamptz;
+  v_expired reservations[];
+begin
+  perform lock_organization(p_org_id);
+  v_now := clock_timestamp();
+  with expired as (
+    update reservations r set status = 'expired', closed_at = v_now, actual_cost_nanos = 0
+    where r.org_id = p_org_id and r.status = 'open' and r.expires_at <= v_now
+    returning r.*
+  )
+  select array_agg(e::reservations order by e.expires_at, e.id) into v_expired from expired e;
+  if v_expired is null then
+    return 0;
+  end if;
+  perform from post_entries(p_org_id, (
+    select array_agg((e.wallet_id, 'settlement', e.held_nanos, -e.held_nanos, e.id, 'close', e.provider, e.model, 0,
+      null, null, 'hold expired')::ledger_entry order by e.expires_at, e.id)
+    from unnest(v_expired) as e));
+  update tokens t set held_nanos = t.held_nanos - d.held_nanos
+  from (select e.key_id, sum(e.held_nanos) as held_nanos from unnest(v_expired) as e group by e.key_id) as d
+  where t.id = d.key_id;
+  if exists (select 1 from unnest(v_expired) as e where e.is_budgeted) then
+    perform count_moves(p_org_id, (select array_agg((e.id, e.key_id, e.user_id, e.team_id, e.created_at, -e.held_nanos, 0)::budget_move)
+      from unnest(v_expired) as e where e.is_budgeted));
+  end if;
+  perform append_event(p_org_id, 'reservation.expired', jsonb_build_object('reservation_id', e.id,
+      'request_id', e.request_id, 'agent_id', e.agent_id, 'wallet_id', e.wallet_id, 'held_nanos', e.held_nanos::text,
+      'currency', e.currency, 'unsettled', not exists (select 1 from cost_tickets t where t.id = e.cost_ticket_id
+        and t.request_id is distinct from e.request_id))
+    || caller_of_hold(e))
+  from unnest(v_expired) as e;
+  return cardinality(v_expired);
+end $$;
 
 -- Writes a batch's holds with their entries, keys' holds and last use, and wakes the organization's
 -- lifetimes workflow where none runs or the new deadline comes before the one it sleeps to.
@@ -230,6 +268,6 @@ create or replace function shown_row(p_row jsonb) returns jsonb language sql imm
     when jsonb_typeof(m.value) = 'array' then (select coalesce(jsonb_agg(a #>> '{}'), '[]') from jsonb_array_elements(m.value) as a)
     else to_jsonb(m.value #>> '{}') end)
   from jsonb_each(p_row - '{updated_at,last_used_at,spent_nanos,held_nanos,balance_nanos,reserved_nanos,seq,lifetimes_next_at,
-    counted_from,config,changes,credentials,webhook_secret,previous_webhook_secret,hash,warns_at_nanos,tells_at_nanos,told_pct,
+    counted_from,config,changes,credentials,webhook_secret,previous_webhook_secret,hash,warns_at_nanos,emits_at_nanos,emitted_pct,
     past_until,approved_nanos,approvals,day_ends_at}'::text[]) as m
 $$;

@@ -789,6 +789,9 @@ create table wallet_transactions (
   created_at timestamptz not null,
   actor text
 );
+-- Finds the entries of a period without a b-tree that every entry would have to enter.
+create index wallet_transactions_created on wallet_transactions using brin (created_at) with
+  (autosummarize='on');
 create unique index wallet_transactions_phase on wallet_transactions (reservation_id, phase)
 where reservation_id is not null;
 create unique index wallet_transactions_seq on wallet_transactions (wallet_id, seq);
@@ -1307,11 +1310,16 @@ create table reservations (
   cost_ticket_id text,
   -- True if a budget counts it while it is open; null otherwise.
   is_budgeted boolean,
+  -- At most 5, from x-svc-tags.
+  tags text[],
   constraint reservations_check check (status = 'canceled' or num_nulls(wallet_id, price_version_id,
     held_nanos, expires_at) = 0)
 ) with (fillfactor = 80);
 create index reservations_agent on reservations (agent_id, created_at)
 where agent_id is not null;
+-- Finds the sessions of a period.
+create index reservations_closed_sessions on reservations (org_id, closed_at)
+where session_id is not null and closed_at is not null;
 create index reservations_due on reservations (org_id, expires_at) where status = 'open';
 create unique index reservations_request on reservations (org_id, request_id);
 create index reservations_session on reservations (org_id, session_id)
@@ -1464,7 +1472,8 @@ create type reserve_item as (
   file_searches numeric,
   containers numeric,
   pages numeric,
-  image_output_tokens numeric
+  image_output_tokens numeric,
+  tags text[]
 );
 
 -- What a reserve may cost at most by today's prices: the dearest of the model and its fallbacks,
@@ -1512,33 +1521,6 @@ begin
     a.expires_at := r.expires_at;
   end if;
   return a;
-end $$;
-
-create function new_hold(i reserve_item, p_org organizations, q quote, p_now timestamptz)
-returns reservations language plpgsql as $$
-declare
-  r reservations;
-begin
-  r.id := new_id('res');
-  r.org_id := p_org.id;
-  r.status := 'open';
-  r.request_id := i.request_id;
-  r.request_body_hash := i.request_body_hash;
-  r.key_id := i.key_id;
-  r.user_id := i.user_id;
-  r.team_id := i.team_id;
-  r.agent_id := i.agent_id;
-  r.session_id := i.session_id;
-  r.family := i.family;
-  r.provider := i.provider;
-  r.model := i.model;
-  r.price_version_id := q.price_version_id;
-  r.fallbacks := q.fallbacks;
-  r.currency := p_org.currency;
-  r.life_seconds := p_org.reservation_ttl_seconds;
-  r.created_at := p_now;
-  r.expires_at := p_now + p_org.reservation_ttl_seconds * interval '1 second';
-  return r;
 end $$;
 
 -- The answer to one item of a batch: the row that every item has, and the members that only holds
@@ -2016,41 +1998,6 @@ create function caller_of_hold(r reservations) returns jsonb language sql stable
     r.user_id, r.key_id, r.team_id)
 $$;
 
--- Expires every overdue hold of an organization, each once: a settlement of +held with cost 0, and
--- an event that says whether a call had the hold and its end was never told; what an approval held
--- for a call that never came is not that.
-create function expire_holds(p_org_id text) returns integer language plpgsql as $$
-declare
-  v_now timestamptz;
-  v_expired reservations[];
-begin
-  perform lock_organization(p_org_id);
-  v_now := clock_timestamp();
-  with expired as (
-    update reservations r set status = 'expired', closed_at = v_now, actual_cost_nanos = 0
-    where r.org_id = p_org_id and r.status = 'open' and r.expires_at <= v_now
-    returning r.*
-  )
-  select array_agg(e::reservations order by e.expires_at, e.id) into v_expired from expired e;
-  if v_expired is null then
-    return 0;
-  end if;
-  perform from post_entries(p_org_id, (
-    select array_agg((e.wallet_id, 'settlement', e.held_nanos, -e.held_nanos, e.id, 'close', e.provider, e.model, 0,
-      null, null, 'hold expired')::ledger_entry order by e.expires_at, e.id)
-    from unnest(v_expired) as e));
-  update tokens t set held_nanos = t.held_nanos - d.held_nanos
-  from (select e.key_id, sum(e.held_nanos) as held_nanos from unnest(v_expired) as e group by e.key_id) as d
-  where t.id = d.key_id;
-  perform append_event(p_org_id, 'reservation.expired', jsonb_build_object('reservation_id', e.id,
-      'request_id', e.request_id, 'agent_id', e.agent_id, 'wallet_id', e.wallet_id, 'held_nanos', e.held_nanos::text,
-      'currency', e.currency, 'unsettled', not exists (select 1 from cost_tickets t where t.id = e.cost_ticket_id
-        and t.request_id is distinct from e.request_id))
-    || caller_of_hold(e))
-  from unnest(v_expired) as e;
-  return cardinality(v_expired);
-end $$;
-
 -- Puts aside what closed settlements cost beyond their bound, and tells of it and of tiers and
 -- regions without a price.
 create function note_settlements(p_org_id text, p_closing settlement[], p_now timestamptz)
@@ -2276,6 +2223,7 @@ declare
   v_quiet_nanos numeric;
   v_taken_nanos numeric := 0;
   v_uncovered lane_row[] := '{}';
+  v_unpaid reserve_item[] := '{}';
 begin
   v_org := lock_organization(p_org_id);
   v_now := clock_timestamp();
@@ -2345,6 +2293,7 @@ begin
           || coalesce(v_budgets.used, '{}')));
       if v_has_rules and f.forced_wallet_id is null and (v_row.answer).cost_ticket is not null then
         v_uncovered := array_append(v_uncovered, v_row);
+        v_unpaid := array_append(v_unpaid, f.body);
       else
         return next v_row;
       end if;
@@ -2374,9 +2323,212 @@ begin
     perform write_holds(v_org, v_made, hold_entries(v_made), v_now);
   end if;
   -- Once the others are written: a rule that approves a ticket holds for its call.
-  foreach v_row in array v_uncovered loop
-    return next ruled_reserve(v_org, v_row);
+  for n in 1 .. cardinality(v_uncovered) loop
+    return next ruled_reserve(v_org, v_uncovered[n], v_unpaid[n]);
   end loop;
+end $$;
+
+-- Settles one item likewise: settle_3 would close an open hold with it, at the model that was held
+-- for, within its bound, and tell nobody. Null, and nothing is written, if that is not sure.
+create function settle_alone(p_org_id text, p_item jsonb)
+returns item_answer language plpgsql as $$
+declare
+  v_usage jsonb := p_item -> 'usage';
+  v_now timestamptz := clock_timestamp();
+  f record;
+  v_cost_nanos bigint;
+  v_entry_id text;
+begin
+  -- Tokens alone count, and of those no kind that has a price of its own.
+  if (case when p_item ->> 'outcome' = 'completed' and jsonb_typeof(v_usage) = 'object'
+      then jsonb_path_exists(v_usage - '{prompt_tokens,completion_tokens,reasoning_tokens}'::text[], '$.* ? (@ > 0)')
+      else true end) then
+    return null;
+  end if;
+  select r.id, r.key_id, r.wallet_id, r.wallet_owner_type, r.currency, r.estimated_nanos, r.held_nanos, r.expires_at, r.provider,
+    r.model, r.is_budgeted, r.user_id, r.team_id, r.created_at, w.seq, w.balance_nanos, w.reserved_nanos, coalesce(w.low_balance_threshold_nanos, o.low_balance_threshold_nanos)
+      as threshold_nanos, p.free, settlement_bound(r) as bound_nanos,
+    round(token_cost(p, (v_usage ->> 'prompt_tokens')::numeric, (v_usage ->> 'completion_tokens')::numeric) * r.exchange_rate)
+      as cost_nanos,
+    r.org_id = p_org_id and r.status = 'open' and r.cost_ticket_id is null
+      and coalesce(p_item ->> 'provider', r.provider) = r.provider and coalesce(p_item ->> 'model', r.model) = r.model
+      and is_flat(p) and knows_tier(p, v_usage ->> 'service_tier') and knows_region(p, v_usage ->> 'region') as is_usual
+  into f
+  from reservations r
+  cross join lateral (select * from wallets q where q.id = r.wallet_id limit 1) as w
+  cross join lateral (select * from model_prices q where q.version_id = r.price_version_id limit 1) as p
+  join organizations o on o.id = p_org_id
+  where r.id = p_item ->> 'reservation_id';
+
+  if not coalesce(f.is_usual and f.cost_nanos <= least(f.bound_nanos, 9000000000000000000), false)
+      or (f.cost_nanos = 0 and not f.free)
+      -- A budget may reach a threshold.
+      or (f.is_budgeted and f.cost_nanos > f.held_nanos)
+      or f.balance_nanos::numeric + f.held_nanos - f.cost_nanos < -9000000000000000000
+      or (f.balance_nanos + f.reserved_nanos >= f.threshold_nanos
+        and f.balance_nanos + f.reserved_nanos - f.cost_nanos < f.threshold_nanos) then
+    return null;
+  end if;
+  v_cost_nanos := f.cost_nanos;
+  v_entry_id := new_id('txn');
+  if f.key_id is not null then
+    update tokens k set held_nanos = k.held_nanos - f.held_nanos, spent_nanos = k.spent_nanos + v_cost_nanos where k.id = f.key_id;
+  end if;
+  update reservations r set status = 'settled', closed_at = v_now, actual_cost_nanos = v_cost_nanos, outcome = 'completed',
+    usage = v_usage, usage_source = p_item ->> 'usage_source', settled_provider = r.provider, settled_model = r.model
+  where r.id = f.id;
+  if f.is_budgeted then
+    perform count_in_budgets(p_org_id, (f.id, f.key_id, f.user_id, f.team_id, f.created_at, -f.held_nanos, v_cost_nanos)::budget_move);
+  end if;
+  insert into wallet_transactions (id, wallet_id, org_id, seq, type, amount_nanos, balance_after_nanos, provider, model,
+    reservation_id, phase, actual_cost_nanos, created_at)
+  values (v_entry_id, f.wallet_id, p_org_id, f.seq + 1, 'settlement', f.held_nanos - v_cost_nanos,
+    f.balance_nanos + f.held_nanos - v_cost_nanos, f.provider, f.model, f.id, 'close', v_cost_nanos, v_now);
+  update wallets w set balance_nanos = w.balance_nanos + f.held_nanos - v_cost_nanos,
+    reserved_nanos = w.reserved_nanos - f.held_nanos, seq = w.seq + 1
+  where w.id = f.wallet_id;
+  return ('settle', 1, null, null, f.id, 'settled', f.wallet_id, f.wallet_owner_type, f.currency, f.estimated_nanos, f.held_nanos,
+    v_cost_nanos, greatest(f.held_nanos - v_cost_nanos, 0), f.balance_nanos + f.held_nanos - v_cost_nanos, v_entry_id,
+    f.expires_at, null, null, null, null)::item_answer;
+end $$;
+
+-- Expires every overdue hold of an organization, each once: a settlement of +held with cost 0, its
+-- budgets' room back, and an event that says whether a call had the hold and its end was never
+-- told; what an approval held for a call that never came is not that.
+create function expire_holds(p_org_id text) returns integer language plpgsql as $$
+declare
+  v_now timestamptz;
+  v_expired reservations[];
+begin
+  perform lock_organization(p_org_id);
+  v_now := clock_timestamp();
+  with expired as (
+    update reservations r set status = 'expired', closed_at = v_now, actual_cost_nanos = 0
+    where r.org_id = p_org_id and r.status = 'open' and r.expires_at <= v_now
+    returning r.*
+  )
+  select array_agg(e::reservations order by e.expires_at, e.id) into v_expired from expired e;
+  if v_expired is null then
+    return 0;
+  end if;
+  perform from post_entries(p_org_id, (
+    select array_agg((e.wallet_id, 'settlement', e.held_nanos, -e.held_nanos, e.id, 'close', e.provider, e.model, 0,
+      null, null, 'hold expired')::ledger_entry order by e.expires_at, e.id)
+    from unnest(v_expired) as e));
+  update tokens t set held_nanos = t.held_nanos - d.held_nanos
+  from (select e.key_id, sum(e.held_nanos) as held_nanos from unnest(v_expired) as e group by e.key_id) as d
+  where t.id = d.key_id;
+  if exists (select 1 from unnest(v_expired) as e where e.is_budgeted) then
+    perform count_moves(p_org_id, (select array_agg((e.id, e.key_id, e.user_id, e.team_id, e.created_at, -e.held_nanos, 0)::budget_move)
+      from unnest(v_expired) as e where e.is_budgeted));
+  end if;
+  perform append_event(p_org_id, 'reservation.expired', jsonb_build_object('reservation_id', e.id,
+      'request_id', e.request_id, 'agent_id', e.agent_id, 'wallet_id', e.wallet_id, 'held_nanos', e.held_nanos::text,
+      'currency', e.currency, 'unsettled', not exists (select 1 from cost_tickets t where t.id = e.cost_ticket_id
+        and t.request_id is distinct from e.request_id))
+    || caller_of_hold(e))
+  from unnest(v_expired) as e;
+  return cardinality(v_expired);
+end $$;
+
+-- Writes a batch's holds with their entries, keys' holds and last use, and wakes the organization's
+-- lifetimes workflow where none runs or the new deadline comes before the one it sleeps to.
+create function write_holds(p_org organizations, p_holds reservations[], p_entries ledger_entry[],
+  p_now timestamptz)
+returns void language plpgsql as $$
+declare
+  v_next timestamptz := p_holds[1].expires_at;
+begin
+  insert into reservations select * from unnest(p_holds);
+  if exists (select 1 from unnest(p_holds) as h where h.is_budgeted) then
+    perform count_holds(p_org.id, p_holds);
+  end if;
+  perform from post_entries(p_org.id, p_entries);
+  update tokens t set held_nanos = t.held_nanos + d.held_nanos,
+    last_used_at = case when t.last_used_at > p_now - interval '1 minute' then t.last_used_at else p_now end
+  from (select h.key_id, sum(h.held_nanos) as held_nanos from unnest(p_holds) as h where h.key_id is not null group by 1) as d
+  where t.id = d.key_id;
+  if p_org.lifetimes_next_at is null or v_next < p_org.lifetimes_next_at then
+    update organizations o set lifetimes_next_at = v_next where o.id = p_org.id;
+    perform send_to_workflow(p_org.id, 'reservationLifetimes', 'lifetimes-' || p_org.id, 'wake',
+      jsonb_build_object('org_id', p_org.id));
+  end if;
+end $$;
+
+-- The entries of a settle have one more column, which the zipped rows name.
+create function settle_3(p_org_id text, p_items jsonb)
+returns setof lane_answer language plpgsql as $$
+declare
+  v_now timestamptz;
+  v_items settlement[];
+  v_closing settlement[];
+begin
+  perform lock_organization(p_org_id);
+  v_now := clock_timestamp();
+  v_items := judge_settlements_3(p_org_id, p_items);
+  v_closing := array(select s from unnest(v_items) as s where s.code is null);
+  if cardinality(v_closing) < cardinality(v_items) then
+    return query select * from answer_unclosed(p_org_id, v_items, v_now);
+  end if;
+  if cardinality(v_closing) = 0 then
+    return;
+  end if;
+
+  update tokens t set held_nanos = t.held_nanos - d.held_nanos, spent_nanos = t.spent_nanos + d.cost_nanos
+  from (select (s.reservation).key_id, sum(s.cost_nanos) as cost_nanos,
+      coalesce(sum((s.reservation).held_nanos) filter (where s.status <> 'late'), 0) as held_nanos
+    from unnest(v_closing) as s group by 1) as d
+  where t.id = d.key_id;
+  update reservations r
+  set status = s.status, closed_at = v_now, actual_cost_nanos = s.cost_nanos, outcome = s.outcome, usage = s.usage,
+    usage_source = s.usage_source, settled_provider = s.provider, settled_model = s.model
+  from unnest(v_closing) as s where r.id = (s.reservation).id;
+  if exists (select 1 from unnest(v_closing) as s where (s.reservation).is_budgeted or s.status = 'late') then
+    perform count_closings(p_org_id, v_closing);
+  end if;
+  if exists (select 1 from unnest(v_closing) as s where s.excess_nanos > 0 or s.is_unpriced) then
+    perform note_settlements(p_org_id, v_closing, v_now);
+  end if;
+  -- Entries come back in the order they were given, so the two lists are zipped, not joined.
+  return query
+    select 'settle', z.n, null::text, null::text, (z.reservation).id, z.status, (z.reservation).wallet_id,
+      (z.reservation).wallet_owner_type, (z.reservation).currency, (z.reservation).estimated_nanos,
+      (z.reservation).held_nanos, z.cost_nanos::bigint,
+      case z.status when 'late' then 0 else greatest((z.reservation).held_nanos - z.cost_nanos, 0)::bigint end,
+      z.balance_after_nanos, z.entry_id, (z.reservation).expires_at, null::jsonb
+    from rows from (post_entries(p_org_id, closing_entries(v_closing)), unnest(v_closing)) as z (entry_id, wallet_id, org_id,
+      seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase, actual_cost_nanos, transfer_id,
+      payment_session_id, description, created_at, actor, n, code, reservation, request_id, status, cost_nanos, chosen_provider,
+      chosen_model, outcome, usage, usage_source);
+end $$;
+
+-- The hold of a reserve before its wallet is known.
+create function new_hold(i reserve_item, p_org organizations, q quote, p_now timestamptz)
+returns reservations language plpgsql as $$
+declare
+  r reservations;
+begin
+  r.id := new_id('res');
+  r.org_id := p_org.id;
+  r.status := 'open';
+  r.request_id := i.request_id;
+  r.request_body_hash := i.request_body_hash;
+  r.key_id := i.key_id;
+  r.user_id := i.user_id;
+  r.team_id := i.team_id;
+  r.agent_id := i.agent_id;
+  r.session_id := i.session_id;
+  r.family := i.family;
+  r.tags := i.tags;
+  r.provider := i.provider;
+  r.model := i.model;
+  r.price_version_id := q.price_version_id;
+  r.fallbacks := q.fallbacks;
+  r.currency := p_org.currency;
+  r.life_seconds := p_org.reservation_ttl_seconds;
+  r.created_at := p_now;
+  r.expires_at := p_now + p_org.reservation_ttl_seconds * interval '1 second';
+  return r;
 end $$;
 
 -- Holds for one item, under the organization's lock, if it is a usual one: reserve_2 would answer
@@ -2479,10 +2631,11 @@ begin
 
   insert into reservations (id, org_id, request_id, status, body_sha256, request_body_hash, wallet_id, wallet_owner_type,
     key_id, user_id, team_id, agent_id, session_id, family, provider, model, price_version_id, exchange_rate, currency,
-    estimated_nanos, held_nanos, life_seconds, created_at, expires_at, max_completion_tokens, is_budgeted)
+    estimated_nanos, held_nanos, life_seconds, created_at, expires_at, max_completion_tokens, is_budgeted, tags)
   values (v_id, p_org_id, i.request_id, 'open', body_digest(p_item), i.request_body_hash, v_wallet_id, v_owner_type,
     i.key_id, i.user_id, i.team_id, i.agent_id, i.session_id, i.family, i.provider, i.model, v_price_version_id, v_rate,
-    v_currency, v_estimated_nanos, v_held_nanos, v_life_seconds, v_now, v_expires_at, v_completion_tokens, v_is_budgeted)
+    v_currency, v_estimated_nanos, v_held_nanos, v_life_seconds, v_now, v_expires_at, v_completion_tokens, v_is_budgeted,
+    i.tags)
   on conflict (org_id, request_id) do nothing;
   if not found then
     return null;
@@ -2509,141 +2662,6 @@ begin
   end if;
   return ('reserve', 1, null, null, v_id, null, v_wallet_id, v_owner_type, v_currency, v_estimated_nanos, v_held_nanos,
     null, null, v_balance_nanos, null, v_expires_at, null, v_completion_tokens, v_warnings, null)::item_answer;
-end $$;
-
--- Settles one item likewise: settle_3 would close an open hold with it, at the model that was held
--- for, within its bound, and tell nobody. Null, and nothing is written, if that is not sure.
-create function settle_alone(p_org_id text, p_item jsonb)
-returns item_answer language plpgsql as $$
-declare
-  v_usage jsonb := p_item -> 'usage';
-  v_now timestamptz := clock_timestamp();
-  f record;
-  v_cost_nanos bigint;
-  v_entry_id text;
-begin
-  -- Tokens alone count, and of those no kind that has a price of its own.
-  if (case when p_item ->> 'outcome' = 'completed' and jsonb_typeof(v_usage) = 'object'
-      then jsonb_path_exists(v_usage - '{prompt_tokens,completion_tokens,reasoning_tokens}'::text[], '$.* ? (@ > 0)')
-      else true end) then
-    return null;
-  end if;
-  select r.id, r.key_id, r.wallet_id, r.wallet_owner_type, r.currency, r.estimated_nanos, r.held_nanos, r.expires_at, r.provider,
-    r.model, r.is_budgeted, r.user_id, r.team_id, r.created_at, w.seq, w.balance_nanos, w.reserved_nanos, coalesce(w.low_balance_threshold_nanos, o.low_balance_threshold_nanos)
-      as threshold_nanos, p.free, settlement_bound(r) as bound_nanos,
-    round(token_cost(p, (v_usage ->> 'prompt_tokens')::numeric, (v_usage ->> 'completion_tokens')::numeric) * r.exchange_rate)
-      as cost_nanos,
-    r.org_id = p_org_id and r.status = 'open' and r.cost_ticket_id is null
-      and coalesce(p_item ->> 'provider', r.provider) = r.provider and coalesce(p_item ->> 'model', r.model) = r.model
-      and is_flat(p) and knows_tier(p, v_usage ->> 'service_tier') and knows_region(p, v_usage ->> 'region') as is_usual
-  into f
-  from reservations r
-  cross join lateral (select * from wallets q where q.id = r.wallet_id limit 1) as w
-  cross join lateral (select * from model_prices q where q.version_id = r.price_version_id limit 1) as p
-  join organizations o on o.id = p_org_id
-  where r.id = p_item ->> 'reservation_id';
-
-  if not coalesce(f.is_usual and f.cost_nanos <= least(f.bound_nanos, 9000000000000000000), false)
-      or (f.cost_nanos = 0 and not f.free)
-      -- A budget may reach a threshold.
-      or (f.is_budgeted and f.cost_nanos > f.held_nanos)
-      or f.balance_nanos::numeric + f.held_nanos - f.cost_nanos < -9000000000000000000
-      or (f.balance_nanos + f.reserved_nanos >= f.threshold_nanos
-        and f.balance_nanos + f.reserved_nanos - f.cost_nanos < f.threshold_nanos) then
-    return null;
-  end if;
-  v_cost_nanos := f.cost_nanos;
-  v_entry_id := new_id('txn');
-  if f.key_id is not null then
-    update tokens k set held_nanos = k.held_nanos - f.held_nanos, spent_nanos = k.spent_nanos + v_cost_nanos where k.id = f.key_id;
-  end if;
-  update reservations r set status = 'settled', closed_at = v_now, actual_cost_nanos = v_cost_nanos, outcome = 'completed',
-    usage = v_usage, usage_source = p_item ->> 'usage_source', settled_provider = r.provider, settled_model = r.model
-  where r.id = f.id;
-  if f.is_budgeted then
-    perform count_in_budgets(p_org_id, (f.id, f.key_id, f.user_id, f.team_id, f.created_at, -f.held_nanos, v_cost_nanos)::budget_move);
-  end if;
-  insert into wallet_transactions (id, wallet_id, org_id, seq, type, amount_nanos, balance_after_nanos, provider, model,
-    reservation_id, phase, actual_cost_nanos, created_at)
-  values (v_entry_id, f.wallet_id, p_org_id, f.seq + 1, 'settlement', f.held_nanos - v_cost_nanos,
-    f.balance_nanos + f.held_nanos - v_cost_nanos, f.provider, f.model, f.id, 'close', v_cost_nanos, v_now);
-  update wallets w set balance_nanos = w.balance_nanos + f.held_nanos - v_cost_nanos,
-    reserved_nanos = w.reserved_nanos - f.held_nanos, seq = w.seq + 1
-  where w.id = f.wallet_id;
-  return ('settle', 1, null, null, f.id, 'settled', f.wallet_id, f.wallet_owner_type, f.currency, f.estimated_nanos, f.held_nanos,
-    v_cost_nanos, greatest(f.held_nanos - v_cost_nanos, 0), f.balance_nanos + f.held_nanos - v_cost_nanos, v_entry_id,
-    f.expires_at, null, null, null, null)::item_answer;
-end $$;
-
--- Writes a batch's holds with their entries, keys' holds and last use, and wakes the organization's
--- lifetimes workflow where none runs or the new deadline comes before the one it sleeps to.
-create function write_holds(p_org organizations, p_holds reservations[], p_entries ledger_entry[],
-  p_now timestamptz)
-returns void language plpgsql as $$
-declare
-  v_next timestamptz := p_holds[1].expires_at;
-begin
-  insert into reservations select * from unnest(p_holds);
-  if exists (select 1 from unnest(p_holds) as h where h.is_budgeted) then
-    perform count_holds(p_org.id, p_holds);
-  end if;
-  perform from post_entries(p_org.id, p_entries);
-  update tokens t set held_nanos = t.held_nanos + d.held_nanos,
-    last_used_at = case when t.last_used_at > p_now - interval '1 minute' then t.last_used_at else p_now end
-  from (select h.key_id, sum(h.held_nanos) as held_nanos from unnest(p_holds) as h where h.key_id is not null group by 1) as d
-  where t.id = d.key_id;
-  if p_org.lifetimes_next_at is null or v_next < p_org.lifetimes_next_at then
-    update organizations o set lifetimes_next_at = v_next where o.id = p_org.id;
-    perform send_to_workflow(p_org.id, 'reservationLifetimes', 'lifetimes-' || p_org.id, 'wake',
-      jsonb_build_object('org_id', p_org.id));
-  end if;
-end $$;
-
--- The entries of a settle have one more column, which the zipped rows name.
-create function settle_3(p_org_id text, p_items jsonb)
-returns setof lane_answer language plpgsql as $$
-declare
-  v_now timestamptz;
-  v_items settlement[];
-  v_closing settlement[];
-begin
-  perform lock_organization(p_org_id);
-  v_now := clock_timestamp();
-  v_items := judge_settlements_3(p_org_id, p_items);
-  v_closing := array(select s from unnest(v_items) as s where s.code is null);
-  if cardinality(v_closing) < cardinality(v_items) then
-    return query select * from answer_unclosed(p_org_id, v_items, v_now);
-  end if;
-  if cardinality(v_closing) = 0 then
-    return;
-  end if;
-
-  update tokens t set held_nanos = t.held_nanos - d.held_nanos, spent_nanos = t.spent_nanos + d.cost_nanos
-  from (select (s.reservation).key_id, sum(s.cost_nanos) as cost_nanos,
-      coalesce(sum((s.reservation).held_nanos) filter (where s.status <> 'late'), 0) as held_nanos
-    from unnest(v_closing) as s group by 1) as d
-  where t.id = d.key_id;
-  update reservations r
-  set status = s.status, closed_at = v_now, actual_cost_nanos = s.cost_nanos, outcome = s.outcome, usage = s.usage,
-    usage_source = s.usage_source, settled_provider = s.provider, settled_model = s.model
-  from unnest(v_closing) as s where r.id = (s.reservation).id;
-  if exists (select 1 from unnest(v_closing) as s where (s.reservation).is_budgeted or s.status = 'late') then
-    perform count_closings(p_org_id, v_closing);
-  end if;
-  if exists (select 1 from unnest(v_closing) as s where s.excess_nanos > 0 or s.is_unpriced) then
-    perform note_settlements(p_org_id, v_closing, v_now);
-  end if;
-  -- Entries come back in the order they were given, so the two lists are zipped, not joined.
-  return query
-    select 'settle', z.n, null::text, null::text, (z.reservation).id, z.status, (z.reservation).wallet_id,
-      (z.reservation).wallet_owner_type, (z.reservation).currency, (z.reservation).estimated_nanos,
-      (z.reservation).held_nanos, z.cost_nanos::bigint,
-      case z.status when 'late' then 0 else greatest((z.reservation).held_nanos - z.cost_nanos, 0)::bigint end,
-      z.balance_after_nanos, z.entry_id, (z.reservation).expires_at, null::jsonb
-    from rows from (post_entries(p_org_id, closing_entries(v_closing)), unnest(v_closing)) as z (entry_id, wallet_id, org_id,
-      seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase, actual_cost_nanos, transfer_id,
-      payment_session_id, description, created_at, actor, n, code, reservation, request_id, status, cost_nanos, chosen_provider,
-      chosen_model, outcome, usage, usage_source);
 end $$;
 
 ----------------------------------------------------------------------------------------------------
@@ -2958,7 +2976,7 @@ create table budgets (
   -- `life` begins with the making of the budget and never ends.
   budget_window text not null check (budget_window in ('hour', 'day', 'week', 'month', 'life')),
   on_exceed text not null default 'refuse' check (on_exceed in ('refuse', 'ticket')),
-  -- Shares in percent that are told, each once a window.
+  -- Shares in percent that are emitted, each once a window.
   thresholds integer[] not null default '{50,80,100}',
   -- The max_budget of its key, which has a window.
   is_max_budget boolean not null default false,
@@ -2969,10 +2987,10 @@ create table budgets (
   raised_nanos bigint not null default 0,
   spent_nanos bigint not null default 0,
   held_nanos bigint not null default 0,
-  told_pct integer not null default 0,
-  -- The use at which calls are warned, and at which the next threshold is told; null if none.
+  emitted_pct integer not null default 0,
+  -- The use at which calls are warned, and at which the next threshold is emitted; null if none.
   warns_at_nanos numeric,
-  tells_at_nanos numeric,
+  emits_at_nanos numeric,
   -- Holds that are older may be counted in budget_windows too.
   past_until timestamptz,
   created_by text,
@@ -2982,6 +3000,7 @@ create table budgets (
 ) with (fillfactor = 50);
 create unique index budgets_max_budget on budgets (owner_id)
 where archived_at is null and is_max_budget;
+create index budgets_org on budgets (org_id, created_at, id) where archived_at is null;
 create index budgets_owner on budgets (org_id, owner_id) where archived_at is null;
 create unique index budgets_window on budgets (org_id, owner_id, budget_window)
 where archived_at is null and not is_max_budget;
@@ -3005,13 +3024,14 @@ create table budget_raises (
   org_id text not null references organizations,
   budget_id text not null references budgets,
   window_starts_at timestamptz not null,
+  -- Two windows may begin at one moment: a month and its first day.
+  budget_window text not null,
   amount_nanos bigint not null check (amount_nanos > 0),
   cost_ticket_id text not null,
   decided_by text not null,
   created_at timestamptz not null default clock_timestamp()
 );
 create index budget_raises_budget on budget_raises (budget_id, window_starts_at);
-create index budget_raises_ticket on budget_raises (cost_ticket_id);
 
 -- The window of a zone's calendar that holds a moment: days of 23 or 25 hours where clocks change,
 -- weeks from ISO Monday. A life begins now.
@@ -3040,16 +3060,26 @@ returns setof budgets language sql stable as $$
   where b.org_id = p_org_id and b.owner_id in (p_org_id, p_key_id, p_user_id, p_team_id) and b.archived_at is null
 $$;
 
+-- What a budget has counted in the window of its row, and what it allows there. Sums of two columns
+-- may be more than a bigint holds.
+create function window_used(b budgets) returns numeric language sql immutable as $$
+  select b.spent_nanos::numeric + b.held_nanos
+$$;
+
+create function window_cap(b budgets) returns numeric language sql immutable as $$
+  select b.limit_nanos::numeric + b.raised_nanos
+$$;
+
 -- What a budget has counted: nothing where its window is over and the next has not begun.
 create function budget_used(b budgets, p_now timestamptz)
 returns numeric language sql immutable as $$
-  select case when b.ends_at <= p_now then 0 else b.spent_nanos::numeric + b.held_nanos end
+  select case when b.ends_at <= p_now then 0 else window_used(b) end
 $$;
 
--- What it allows in this window.
+-- What it allows now.
 create function budget_cap(b budgets, p_now timestamptz)
 returns numeric language sql immutable as $$
-  select b.limit_nanos::numeric + case when b.ends_at <= p_now then 0 else b.raised_nanos end
+  select case when b.ends_at <= p_now then b.limit_nanos else window_cap(b) end
 $$;
 
 -- The highest of a budget's thresholds that so much use has reached; 0 if none.
@@ -3062,8 +3092,8 @@ $$;
 create function budget_warning(b budgets, p_used_nanos numeric)
 returns jsonb language sql stable as $$
   select jsonb_build_object('id', b.id, 'warning_type', 'budget', 'owner_type', b.owner_type, 'owner_id', b.owner_id,
-    'window', b.budget_window, 'threshold_pct', reached_pct(b, p_used_nanos, b.limit_nanos::numeric + b.raised_nanos),
-    'limit_nanos', (b.limit_nanos::numeric + b.raised_nanos)::text, 'used_nanos', p_used_nanos::text, 'resets_at', iso_time(b.ends_at))
+    'window', b.budget_window, 'threshold_pct', reached_pct(b, p_used_nanos, window_cap(b)),
+    'limit_nanos', window_cap(b)::text, 'used_nanos', p_used_nanos::text, 'resets_at', iso_time(b.ends_at))
 $$;
 
 -- The budgets that have no room for so much more. `p_left` holds what a batch has counted by then.
@@ -3104,45 +3134,65 @@ begin
   insert into budget_windows (budget_id, starts_at, ends_at, limit_nanos, raised_nanos, spent_nanos, held_nanos)
   values (b.id, b.starts_at, b.ends_at, b.limit_nanos, b.raised_nanos, b.spent_nanos, b.held_nanos);
   update budgets q set starts_at = greatest(v_starts_at, b.ends_at), ends_at = v_ends_at, raised_nanos = 0, spent_nanos = 0,
-    held_nanos = 0, told_pct = 0, past_until = greatest(q.past_until, b.ends_at)
+    held_nanos = 0, emitted_pct = 0, past_until = greatest(q.past_until, b.ends_at)
   where q.id = b.id returning * into b;
   return b;
 end $$;
 
--- Tells that a budget has reached one more of its thresholds; `p_caller` names the call that did
+-- Emits that a budget has reached one more of its thresholds; `p_caller` names the call that did
 -- it.
-create function tell_threshold(b budgets, p_pct integer, p_used_nanos numeric, p_caller jsonb)
+create function emit_threshold(b budgets, p_pct integer, p_used_nanos numeric, p_caller jsonb)
 returns void language plpgsql as $$
 begin
-  update budgets q set told_pct = p_pct where q.id = b.id and q.told_pct < p_pct;
+  update budgets q set emitted_pct = p_pct where q.id = b.id and q.emitted_pct < p_pct;
   if found then
     perform append_event(b.org_id, 'budget.threshold', jsonb_build_object('budget_id', b.id, 'owner_type', b.owner_type,
       'owner_id', b.owner_id, 'window', b.budget_window, 'threshold_pct', p_pct,
-      'limit_nanos', (b.limit_nanos::numeric + b.raised_nanos)::text, 'used_nanos', p_used_nanos::text,
+      'limit_nanos', window_cap(b)::text, 'used_nanos', p_used_nanos::text,
       'currency', (select o.currency from organizations o where o.id = b.org_id), 'resets_at', iso_time(b.ends_at)) || p_caller);
   end if;
 end $$;
 
+-- Emits the highest threshold that a budget has reached by itself, if it was not emitted yet.
+create function emit_standing(b budgets) returns void language plpgsql as $$
+declare
+  v_pct integer := reached_pct(b, window_used(b), window_cap(b));
+begin
+  if v_pct > b.emitted_pct then
+    perform emit_threshold(b, v_pct, window_used(b), '{}');
+  end if;
+end $$;
+
+-- When what a budget counts was made: nothing was held for it before.
+create function owner_since(b budgets) returns timestamptz language sql stable as $$
+  select case b.owner_type
+    when 'key' then (select q.created_at from tokens q where q.id = b.owner_id)
+    when 'user' then (select q.created_at from users q where q.id = b.owner_id)
+    when 'team' then (select q.created_at from teams q where q.id = b.owner_id)
+    else (select q.created_at from organizations q where q.id = b.owner_id) end
+$$;
+
 -- Sets a budget's count of its window from what was held and spent in it, at its making or at a
--- change of its window. Reservations are found by their ids, which are in the order of time.
+-- change of its window. Reservations are found by their ids, which are in the order of time, from
+-- the making of the owner on.
 create function recount_budget(p_budget_id text, p_now timestamptz)
 returns void language plpgsql as $$
 declare
   b budgets;
+  v_since timestamptz;
 begin
   select * into b from budgets q where q.id = p_budget_id;
+  v_since := greatest(b.starts_at, owner_since(b));
   update reservations r set is_budgeted = true
-  where r.org_id = b.org_id and r.status = 'open' and r.created_at >= b.starts_at
+  where r.org_id = b.org_id and r.status = 'open' and r.created_at >= v_since
     and b.owner_id in (r.org_id, r.key_id, r.user_id, r.team_id);
   update budgets q set (held_nanos, spent_nanos) = (
     select coalesce(sum(r.held_nanos) filter (where r.status = 'open'), 0), coalesce(sum(r.actual_cost_nanos), 0)
     from reservations r
-    where r.id >= 'res_' || lpad(to_hex(floor(extract(epoch from b.starts_at - interval '1 minute') * 1000)::bigint), 12, '0')
-      and r.org_id = b.org_id and r.created_at >= b.starts_at and b.owner_id in (r.org_id, r.key_id, r.user_id, r.team_id))
+    where r.id >= 'res_' || lpad(to_hex(floor(extract(epoch from v_since - interval '1 minute') * 1000)::bigint), 12, '0')
+      and r.org_id = b.org_id and r.created_at >= v_since and b.owner_id in (r.org_id, r.key_id, r.user_id, r.team_id))
   where q.id = b.id returning * into b;
-  perform tell_threshold(b, p.pct, b.spent_nanos::numeric + b.held_nanos, '{}')
-  from (select reached_pct(b, b.spent_nanos::numeric + b.held_nanos, b.limit_nanos::numeric + b.raised_nanos) as pct) as p
-  where p.pct > b.told_pct;
+  perform emit_standing(b);
 end $$;
 
 -- Changes what people set of a budget. Another window begins with what was held and spent in it so
@@ -3160,24 +3210,22 @@ begin
   if p_window <> b.budget_window then
     insert into budget_windows (budget_id, starts_at, ends_at, limit_nanos, raised_nanos, spent_nanos, held_nanos)
     values (b.id, b.starts_at, p_now, b.limit_nanos, b.raised_nanos, b.spent_nanos, b.held_nanos);
-    update budgets q set budget_window = p_window, starts_at = w.starts_at, ends_at = w.ends_at, told_pct = 0, past_until = p_now,
+    update budgets q set budget_window = p_window, starts_at = w.starts_at, ends_at = w.ends_at, emitted_pct = 0, past_until = p_now,
       raised_nanos = (select coalesce(sum(x.amount_nanos), 0) from budget_raises x
-        where x.budget_id = b.id and x.window_starts_at = w.starts_at)
+        where x.budget_id = b.id and x.window_starts_at = w.starts_at and x.budget_window = p_window)
     from organizations o cross join lateral reporting_window(p_window, o.time_zone, p_now) as w
     where q.id = b.id and o.id = b.org_id;
   end if;
-  -- What has been told of a smaller limit may be told again of a larger one.
+  -- What was emitted of a smaller limit may be emitted again of a larger one.
   update budgets q set limit_nanos = p_limit_nanos, on_exceed = p_on_exceed, thresholds = p_thresholds, updated_at = p_now,
-    told_pct = case when p_limit_nanos <> b.limit_nanos then 0 else q.told_pct end
+    emitted_pct = case when p_limit_nanos <> b.limit_nanos then 0 else q.emitted_pct end
   where q.id = b.id;
   if p_window <> b.budget_window then
     perform recount_budget(b.id, p_now);
     return;
   end if;
   select * into b from budgets q where q.id = p_id;
-  perform tell_threshold(b, p.pct, b.spent_nanos::numeric + b.held_nanos, '{}')
-  from (select reached_pct(b, b.spent_nanos::numeric + b.held_nanos, b.limit_nanos::numeric + b.raised_nanos) as pct) as p
-  where p.pct > b.told_pct;
+  perform emit_standing(b);
 end $$;
 
 -- Whether budgets let one more hold pass: `code` refuses it, and `is_short` asks for a ticket.
@@ -3206,14 +3254,14 @@ begin
     if b.ends_at <= p_now then
       b := begin_window(b.id, p_now);
     end if;
-    v_used := b.spent_nanos::numeric + b.held_nanos + (select coalesce(sum(m.held_nanos), 0) from unnest(p_made) as m
+    v_used := window_used(b) + (select coalesce(sum(m.held_nanos), 0) from unnest(p_made) as m
       where b.owner_id in (m.org_id, m.key_id, m.user_id, m.team_id));
-    v_cap := b.limit_nanos::numeric + b.raised_nanos;
+    v_cap := window_cap(b);
     v.used := v.used || jsonb_build_object(b.id, v_used::text);
     if v_used + p_held_nanos > v_cap then
-      -- A full budget is told, although no hold fills it to the last nano.
-      if 100 = any (b.thresholds) and b.told_pct < 100 and v_cap > 0 then
-        perform tell_threshold(b, 100, v_used, jsonb_build_object('request_id', i.request_id, 'agent_id', i.agent_id)
+      -- A full budget is emitted, although no hold fills it to the last nano.
+      if 100 = any (b.thresholds) and b.emitted_pct < 100 and v_cap > 0 then
+        perform emit_threshold(b, 100, v_used, jsonb_build_object('request_id', i.request_id, 'agent_id', i.agent_id)
           || caller(trace_of(i.request_id), i.user_id, i.key_id, i.team_id));
       end if;
       if b.on_exceed = 'ticket' then
@@ -3231,28 +3279,28 @@ begin
 end $$;
 
 -- Whether budgets count a caller, and how much may be held before one of them refuses, warns or
--- tells; nothing if a window is to begin.
+-- emits; nothing if a window is to begin.
 create function quiet_room(p_org_id text, p_caller text[], p_now timestamptz,
   out is_budgeted boolean, out nanos numeric)
 returns record language sql stable as $$
   select count(*) > 0, min(case when b.ends_at <= p_now then 0
-    else least(b.limit_nanos + b.raised_nanos, b.warns_at_nanos, b.tells_at_nanos) - b.spent_nanos - b.held_nanos end)
+    else least(window_cap(b), b.warns_at_nanos, b.emits_at_nanos) - window_used(b) end)
   from budgets_of(p_org_id, p_caller[1], p_caller[2], p_caller[3]) as b
 $$;
 
--- Keeps the use at which calls are warned, and the one at which the next threshold is told.
+-- Keeps the use at which calls are warned, and the one at which the next threshold is emitted.
 create function mark_budget() returns trigger language plpgsql as $$
 begin
-  select ceil(min(t) * n.cap / 100), ceil(min(t) filter (where t > new.told_pct) * n.cap / 100)
-  into new.warns_at_nanos, new.tells_at_nanos
-  from (select new.limit_nanos::numeric + new.raised_nanos as cap) as n
+  select ceil(min(t) * n.cap / 100), ceil(min(t) filter (where t > new.emitted_pct) * n.cap / 100)
+  into new.warns_at_nanos, new.emits_at_nanos
+  from (select window_cap(new) as cap) as n
   left join unnest(new.thresholds) as t on n.cap > 0
   group by n.cap;
   return new;
 end $$;
 
 create trigger budgets_mark before insert or update of limit_nanos, raised_nanos, thresholds,
-  told_pct on budgets
+  emitted_pct on budgets
 for each row
 execute function mark_budget();
 
@@ -3267,25 +3315,25 @@ create type budget_move as (
   spent_nanos bigint
 );
 
--- Counts one move in the window in which its hold was made. True if a threshold is to be told.
+-- Counts one move in the window in which its hold was made. True if a threshold is to be emitted.
 create function count_in_budgets(p_org_id text, m budget_move)
 returns boolean language plpgsql as $$
 declare
   v_is_past boolean;
-  v_tells boolean;
+  v_emits boolean;
 begin
   with moved as (
     update budgets q
     set held_nanos = q.held_nanos + case when q.starts_at <= m.created_at then m.held_nanos else 0 end,
       spent_nanos = q.spent_nanos + case when q.starts_at <= m.created_at then m.spent_nanos else 0 end
     where q.org_id = p_org_id and q.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id) and q.archived_at is null
-    returning q.past_until > m.created_at as is_past, q.spent_nanos + q.held_nanos >= q.tells_at_nanos as tells
+    returning q.past_until > m.created_at as is_past, window_used(q) >= q.emits_at_nanos as emits
   )
-  select bool_or(is_past), bool_or(tells) into v_is_past, v_tells from moved;
+  select bool_or(is_past), bool_or(emits) into v_is_past, v_emits from moved;
   if v_is_past then
     perform count_in_past(p_org_id, array[m]);
   end if;
-  return coalesce(v_tells, false);
+  return coalesce(v_emits, false);
 end $$;
 
 -- Counts moves in windows that are over.
@@ -3308,7 +3356,7 @@ create function count_moves(p_org_id text, p_moves budget_move[])
 returns void language plpgsql as $$
 declare
   v_is_past boolean;
-  v_tells boolean;
+  v_emits boolean;
 begin
   with callers as (
     select m.key_id, m.user_id, m.team_id, sum(m.held_nanos) as held_nanos, sum(m.spent_nanos) as spent_nanos,
@@ -3329,38 +3377,38 @@ begin
         else (select coalesce(sum(m.spent_nanos), 0) from unnest(p_moves) as m
           where m.created_at >= q.starts_at and q.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id)) end
     from sums s where q.id = s.id
-    returning q.past_until > s.since as is_past, q.spent_nanos + q.held_nanos >= q.tells_at_nanos as tells
+    returning q.past_until > s.since as is_past, window_used(q) >= q.emits_at_nanos as emits
   )
-  select bool_or(is_past), bool_or(tells) into v_is_past, v_tells from moved;
+  select bool_or(is_past), bool_or(emits) into v_is_past, v_emits from moved;
   if v_is_past then
     perform count_in_past(p_org_id, p_moves);
   end if;
-  if v_tells then
-    perform tell_reached(p_org_id, p_moves);
+  if v_emits then
+    perform emit_reached(p_org_id, p_moves);
   end if;
 end $$;
 
--- Tells what moves have reached: each threshold with the call that did it.
-create function tell_reached(p_org_id text, p_moves budget_move[])
+-- Emits what moves have reached: each threshold with the call that did it.
+create function emit_reached(p_org_id text, p_moves budget_move[])
 returns void language plpgsql as $$
 declare
   s record;
   r reservations;
 begin
   for s in
-    select b as budget, b.spent_nanos::numeric + b.held_nanos as used,
+    select b as budget, window_used(b) as used,
       (select x.reservation_id from (
         select m.reservation_id, m.n, sum(m.held_nanos + m.spent_nanos) over (order by m.n desc) - m.held_nanos - m.spent_nanos as later
         from unnest(p_moves) with ordinality as m (reservation_id, key_id, user_id, team_id, created_at, held_nanos, spent_nanos, n)
         where b.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id)) as x
-      where b.spent_nanos + b.held_nanos - x.later >= b.tells_at_nanos order by x.n limit 1) as reservation_id
+      where window_used(b) - x.later >= b.emits_at_nanos order by x.n limit 1) as reservation_id
     from budgets b
     where b.id in (select q.id from unnest(p_moves) as m cross join lateral budgets_of(p_org_id, m.key_id, m.user_id, m.team_id) as q)
-      and b.spent_nanos + b.held_nanos >= b.tells_at_nanos
+      and window_used(b) >= b.emits_at_nanos
     order by b.id
   loop
     select * into r from reservations q where q.id = s.reservation_id;
-    perform tell_threshold(s.budget, reached_pct(s.budget, s.used, (s.budget).limit_nanos::numeric + (s.budget).raised_nanos), s.used,
+    perform emit_threshold(s.budget, reached_pct(s.budget, s.used, window_cap(s.budget)), s.used,
       jsonb_build_object('request_id', r.request_id, 'agent_id', r.agent_id) || caller_of_hold(r));
   end loop;
 end $$;
@@ -3382,23 +3430,300 @@ begin
     where r.is_budgeted or s.status = 'late'));
 end $$;
 
--- Of a hold that expires, and of a cost that a person adds.
+-- Of a cost that a person adds.
 create function count_change() returns trigger language plpgsql as $$
 declare
-  m budget_move := (new.id, new.key_id, new.user_id, new.team_id, new.created_at,
-    case old.status when 'open' then -old.held_nanos else 0 end,
+  m budget_move := (new.id, new.key_id, new.user_id, new.team_id, new.created_at, 0,
     coalesce(new.actual_cost_nanos, 0) - coalesce(old.actual_cost_nanos, 0))::budget_move;
 begin
   if count_in_budgets(new.org_id, m) then
-    perform tell_reached(new.org_id, array[m]);
+    perform emit_reached(new.org_id, array[m]);
   end if;
   return null;
 end $$;
 
 create trigger reservations_count_budgets after update of status on reservations
-for each row when (new.status = 'expired' and new.is_budgeted or (old.status in ('settled',
-  'late')))
+for each row when (old.status in ('settled', 'late'))
 execute function count_change();
+
+----------------------------------------------------------------------------------------------------
+-- What calls cost
+----------------------------------------------------------------------------------------------------
+
+-- What calls cost, added up in the background: settlements are folded by the gap-free seq of their
+-- wallets, and what is not folded yet is added when somebody reads. So figures are exact at once,
+-- and no call waits for them.
+
+-- The rollup of an organization in one time zone. Another zone, or a rebuild, makes another beside
+-- it, which takes its place once it has folded as much.
+create table spend_editions (
+  edition bigint generated always as identity primary key,
+  org_id text not null references organizations,
+  time_zone text not null,
+  -- making -> current -> dropped: what was folded into it is deleted.
+  state text not null check (state in ('making', 'current', 'dropped')),
+  created_at timestamptz not null default clock_timestamp()
+);
+create unique index spend_editions_current on spend_editions (org_id) where state = 'current';
+create unique index spend_editions_making on spend_editions (org_id) where state = 'making';
+
+-- How far a wallet's ledger is folded. Apart from the wallet's row, which every call updates.
+create table spend_cursors (
+  wallet_id text not null,
+  edition bigint not null,
+  folded_seq bigint not null,
+  constraint spend_cursors_pkey primary key (wallet_id, edition)
+);
+create index spend_cursors_edition on spend_cursors (edition);
+
+-- Whatever a call has none of is empty here. The last 35 days.
+create table spend_hours (
+  edition bigint not null,
+  hour timestamptz not null,
+  key_id text not null,
+  user_id text not null,
+  team_id text not null,
+  agent_id text not null,
+  family text not null,
+  provider text not null,
+  model text not null,
+  cost_nanos numeric not null,
+  requests bigint not null,
+  prompt_tokens numeric not null,
+  completion_tokens numeric not null,
+  cached_tokens numeric not null,
+  constraint spend_hours_pkey primary key (edition, hour, key_id, user_id, team_id, agent_id,
+    family, provider, model)
+);
+
+-- By day of the edition's time zone, for ever.
+create table spend_days (
+  edition bigint not null,
+  day date not null,
+  key_id text not null,
+  user_id text not null,
+  team_id text not null,
+  agent_id text not null,
+  family text not null,
+  provider text not null,
+  model text not null,
+  cost_nanos numeric not null,
+  requests bigint not null,
+  prompt_tokens numeric not null,
+  completion_tokens numeric not null,
+  cached_tokens numeric not null,
+  constraint spend_days_pkey primary key (edition, day, key_id, user_id, team_id, agent_id, family,
+    provider, model)
+);
+
+-- The tags of a day that are counted by name, at most 1,000; calls under further ones count as
+-- `other`.
+create table spend_tags (
+  edition bigint not null,
+  day date not null,
+  tag text not null,
+  constraint spend_tags_pkey primary key (edition, day, tag)
+);
+
+-- A call counts under each of its tags.
+create table spend_tag_days (
+  edition bigint not null,
+  day date not null,
+  tag text not null,
+  key_id text not null,
+  user_id text not null,
+  team_id text not null,
+  agent_id text not null,
+  family text not null,
+  provider text not null,
+  model text not null,
+  cost_nanos numeric not null,
+  requests bigint not null,
+  prompt_tokens numeric not null,
+  completion_tokens numeric not null,
+  cached_tokens numeric not null,
+  constraint spend_tag_days_pkey primary key (edition, day, tag, key_id, user_id, team_id, agent_id,
+    family, provider, model)
+);
+
+-- Entries of one wallet, to be counted for an edition.
+create type spend_range as (
+  edition bigint,
+  time_zone text,
+  wallet_id text,
+  after_seq bigint,
+  up_to_seq bigint
+);
+
+-- What one settlement adds to spend, with the call that it is of. An hour that was held and never
+-- settled costs nothing and counts no call; a charge beyond a bound counts no second one. So it is
+-- the same whenever it is looked at.
+create function spend_of(t wallet_transactions, r reservations, p_time_zone text)
+returns table(day date, hour timestamptz, key_id text, user_id text, team_id text, agent_id text,
+  family text, provider text, model text, session_id text, tags text[], cost_nanos numeric, requests
+  bigint, prompt_tokens numeric, completion_tokens numeric, cached_tokens numeric) language sql
+  stable as $$
+  select l.local::date, t.created_at - (l.local - date_trunc('hour', l.local)), coalesce(r.key_id, ''), coalesce(r.user_id, ''),
+    coalesce(r.team_id, ''), coalesce(r.agent_id, ''), coalesce(r.family, ''), coalesce(t.provider, ''), coalesce(t.model, ''),
+    r.session_id, r.tags, coalesce(t.actual_cost_nanos, 0)::numeric, c.calls,
+    case c.calls when 1 then coalesce((r.usage ->> 'prompt_tokens')::numeric, 0) else 0 end,
+    case c.calls when 1 then coalesce((r.usage ->> 'completion_tokens')::numeric, 0) else 0 end,
+    case c.calls when 1 then coalesce((r.usage ->> 'cached_tokens')::numeric, 0) else 0 end
+  from (select t.created_at at time zone p_time_zone as local) as l
+  cross join (select case when t.phase = 'late' or (t.phase = 'close' and r.status = 'settled') then 1 else 0 end::bigint as calls) as c
+$$;
+
+-- The settlements in ranges of wallets' ledgers, one row each. Reservations are found one by one,
+-- as the ranges are small however large the ledger is.
+create function spent_in(p_ranges spend_range[])
+returns table(edition bigint, day date, hour timestamptz, key_id text, user_id text, team_id text,
+  agent_id text, family text, provider text, model text, session_id text, tags text[], cost_nanos
+  numeric, requests bigint, prompt_tokens numeric, completion_tokens numeric, cached_tokens numeric)
+  language sql stable
+set enable_seqscan = off as $$
+  select g.edition, s.*
+  from unnest(p_ranges) as g
+  cross join lateral (select q as entry, q.reservation_id from wallet_transactions q
+    where q.wallet_id = g.wallet_id and q.seq > g.after_seq and q.seq <= g.up_to_seq and q.type = 'settlement' order by q.seq) as t
+  left join lateral (select q as call from reservations q where q.id = t.reservation_id limit 1) as r on true
+  cross join lateral spend_of(t.entry, r.call, g.time_zone) as s
+$$;
+
+-- What is not folded yet into an edition of an organization.
+create function unfolded_spend(p_org_id text, p_edition bigint, p_time_zone text)
+returns spend_range[] language sql stable as $$
+  select array_agg((p_edition, p_time_zone, w.id, coalesce(c.folded_seq, 0), w.seq)::spend_range)
+  from wallets w left join spend_cursors c on c.wallet_id = w.id and c.edition = p_edition
+  where w.org_id = p_org_id and w.seq > coalesce(c.folded_seq, 0)
+$$;
+
+-- Gives every organization its edition, and another one to those whose time zone has changed.
+create function open_spend_editions() returns void language sql as $$
+  insert into spend_editions (org_id, time_zone, state)
+  select o.id, o.time_zone, 'current' from organizations o
+  where not exists (select 1 from spend_editions e where e.org_id = o.id and e.state = 'current')
+  on conflict do nothing;
+  update spend_editions e set state = 'dropped' from organizations o
+  where o.id = e.org_id and e.state = 'making' and e.time_zone <> o.time_zone;
+  insert into spend_editions (org_id, time_zone, state)
+  select o.id, o.time_zone, 'making' from organizations o
+  join spend_editions e on e.org_id = o.id and e.state = 'current' and e.time_zone <> o.time_zone
+  on conflict do nothing;
+$$;
+
+-- Adds entries to the days and hours of their editions; how many of them have tags.
+create function fold_ranges(p_ranges spend_range[]) returns bigint language sql as $$
+  with spent as materialized (
+    select * from spent_in(p_ranges)
+  ), days as (
+    insert into spend_days as d
+    select s.edition, s.day, s.key_id, s.user_id, s.team_id, s.agent_id, s.family, s.provider, s.model, sum(s.cost_nanos),
+      sum(s.requests), sum(s.prompt_tokens), sum(s.completion_tokens), sum(s.cached_tokens)
+    from spent s group by 1, 2, 3, 4, 5, 6, 7, 8, 9 order by 1, 2, 3, 4, 5, 6, 7, 8, 9
+    on conflict (edition, day, key_id, user_id, team_id, agent_id, family, provider, model) do update set
+      cost_nanos = d.cost_nanos + excluded.cost_nanos, requests = d.requests + excluded.requests,
+      prompt_tokens = d.prompt_tokens + excluded.prompt_tokens,
+      completion_tokens = d.completion_tokens + excluded.completion_tokens, cached_tokens = d.cached_tokens + excluded.cached_tokens
+  ), hours as (
+    insert into spend_hours as h
+    select s.edition, s.hour, s.key_id, s.user_id, s.team_id, s.agent_id, s.family, s.provider, s.model, sum(s.cost_nanos),
+      sum(s.requests), sum(s.prompt_tokens), sum(s.completion_tokens), sum(s.cached_tokens)
+    from spent s where s.hour > now() - interval '36 days'
+    group by 1, 2, 3, 4, 5, 6, 7, 8, 9 order by 1, 2, 3, 4, 5, 6, 7, 8, 9
+    on conflict (edition, hour, key_id, user_id, team_id, agent_id, family, provider, model) do update set
+      cost_nanos = h.cost_nanos + excluded.cost_nanos, requests = h.requests + excluded.requests,
+      prompt_tokens = h.prompt_tokens + excluded.prompt_tokens,
+      completion_tokens = h.completion_tokens + excluded.completion_tokens, cached_tokens = h.cached_tokens + excluded.cached_tokens
+  )
+  select count(*) from spent s where s.tags is not null
+$$;
+
+-- Adds entries to the tags of their days. A day's first 1,000 tags have names.
+create function fold_tags(p_ranges spend_range[]) returns void language sql as $$
+  with spent as materialized (
+    select row_number() over () as n, q.* from spent_in(p_ranges) as q where q.tags is not null
+  ), unknown as (
+    select distinct s.edition, s.day, u.tag from spent s cross join unnest(s.tags) as u (tag)
+    where not exists (select 1 from spend_tags k where k.edition = s.edition and k.day = s.day and k.tag = u.tag)
+  ), made as (
+    insert into spend_tags
+    select u.edition, u.day, u.tag
+    from (select q.*, row_number() over (partition by q.edition, q.day order by q.tag) as nth from unknown q) as u
+    where u.nth <= 1000 - (select count(*) from spend_tags k where k.edition = u.edition and k.day = u.day)
+    order by 1, 2, 3
+    returning *
+  ), tagged as (
+    select distinct s.n, coalesce(k.tag, m.tag, 'other') as tag
+    from spent s cross join unnest(s.tags) as u (tag)
+    left join spend_tags k on k.edition = s.edition and k.day = s.day and k.tag = u.tag
+    left join made m on m.edition = s.edition and m.day = s.day and m.tag = u.tag
+  )
+  insert into spend_tag_days as d
+  select s.edition, s.day, t.tag, s.key_id, s.user_id, s.team_id, s.agent_id, s.family, s.provider, s.model, sum(s.cost_nanos),
+    sum(s.requests), sum(s.prompt_tokens), sum(s.completion_tokens), sum(s.cached_tokens)
+  from spent s join tagged t on t.n = s.n group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 order by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+  on conflict (edition, day, tag, key_id, user_id, team_id, agent_id, family, provider, model) do update set
+    cost_nanos = d.cost_nanos + excluded.cost_nanos, requests = d.requests + excluded.requests,
+    prompt_tokens = d.prompt_tokens + excluded.prompt_tokens,
+    completion_tokens = d.completion_tokens + excluded.completion_tokens, cached_tokens = d.cached_tokens + excluded.cached_tokens
+$$;
+
+-- Folds at most so many entries, of wallets that few are missing of first; how many there were. An
+-- edition that has caught up takes the place of its organization's current one. Invariant: an entry
+-- counts in an edition if its seq is up to the cursor of its wallet, and once; all that a step
+-- writes is one transaction.
+create function fold_spend(p_entries integer) returns bigint language plpgsql as $$
+declare
+  v_orgs text[];
+  v_ranges spend_range[];
+  v_entries bigint;
+begin
+  -- Whoever folds an organization does it alone; others pass it over.
+  v_orgs := array(select e.org_id from spend_editions e where e.state = 'current' and e.org_id in (
+      select x.org_id from spend_editions x join wallets w on w.org_id = x.org_id
+      left join spend_cursors c on c.wallet_id = w.id and c.edition = x.edition
+      where x.state = 'making' or (x.state = 'current' and w.seq > coalesce(c.folded_seq, 0)))
+    limit 100 for update skip locked);
+  with behind as (
+    select e.edition, e.time_zone, w.id as wallet_id, coalesce(c.folded_seq, 0) as after_seq, w.seq,
+      w.seq - coalesce(c.folded_seq, 0) as missing
+    from spend_editions e join wallets w on w.org_id = e.org_id
+    left join spend_cursors c on c.wallet_id = w.id and c.edition = e.edition
+    where e.org_id = any (v_orgs) and e.state <> 'dropped' and w.seq > coalesce(c.folded_seq, 0)
+  ), so_far as (
+    select b.*, sum(b.missing) over (order by b.missing, b.edition, b.wallet_id) - b.missing as earlier from behind b
+  )
+  select array_agg((q.edition, q.time_zone, q.wallet_id, q.after_seq,
+      least(q.seq, q.after_seq + p_entries - q.earlier))::spend_range order by q.edition, q.wallet_id),
+    coalesce(sum(least(q.missing, p_entries - q.earlier)), 0)
+  into v_ranges, v_entries
+  from so_far q where q.earlier < p_entries;
+
+  if v_entries > 0 then
+    if fold_ranges(v_ranges) > 0 then
+      perform fold_tags(v_ranges);
+    end if;
+    insert into spend_cursors as c (wallet_id, edition, folded_seq)
+    select g.wallet_id, g.edition, g.up_to_seq from unnest(v_ranges) as g order by 1, 2
+    on conflict (wallet_id, edition) do update set folded_seq = excluded.folded_seq;
+  end if;
+  perform use_made_editions(v_orgs, p_entries);
+  return v_entries;
+end $$;
+
+-- Puts an edition that is made in the place of its organization's current one, if a step is all
+-- that it lacks.
+create function use_made_editions(p_orgs text[], p_entries integer)
+returns void language plpgsql as $$
+declare
+  v_made bigint[] := array(select e.edition from spend_editions e
+    where e.org_id = any (p_orgs) and e.state = 'making' and p_entries > (select coalesce(sum(w.seq - coalesce(c.folded_seq, 0)), 0)
+      from wallets w left join spend_cursors c on c.wallet_id = w.id and c.edition = e.edition where w.org_id = e.org_id));
+begin
+  update spend_editions e set state = 'dropped' from spend_editions m
+  where m.edition = any (v_made) and e.org_id = m.org_id and e.state = 'current';
+  update spend_editions e set state = 'current' where e.edition = any (v_made);
+end $$;
 
 ----------------------------------------------------------------------------------------------------
 -- Cost tickets
@@ -3449,13 +3774,20 @@ create table cost_tickets (
   -- The rule that approved it; decided_by is `rule` then.
   approval_rule_id text
 );
+create index cost_tickets_agent on cost_tickets (org_id, agent_id, created_at desc)
+where agent_id is not null;
+create index cost_tickets_cause on cost_tickets (org_id, cause, created_at desc);
 create index cost_tickets_due on cost_tickets (expires_at) where status = 'open';
+create index cost_tickets_model on cost_tickets (org_id, model, created_at desc);
 -- The same caller with the same body finds its open ticket again.
 create unique index cost_tickets_open on cost_tickets (org_id, key_id, user_id, team_id, agent_id,
   session_id, provider, model, request_body_hash) nulls not distinct
 where status = 'open';
 create index cost_tickets_org on cost_tickets (org_id, created_at desc);
--- Lists of one asker.
+create index cost_tickets_status on cost_tickets (org_id, status, created_at desc);
+create index cost_tickets_team on cost_tickets (org_id, team_id, created_at desc)
+where team_id is not null;
+-- Lists of one asker, of a team's admin, and of what is rare among many.
 create index cost_tickets_user on cost_tickets (org_id, user_id, created_at desc)
 where user_id is not null;
 
@@ -3501,7 +3833,6 @@ create table approval_entries (
   approval_rule_id text,
   created_at timestamptz not null default clock_timestamp()
 );
-create index approval_entries_ticket on approval_entries (cost_ticket_id);
 
 -- What an organization approves without a person: calls that cost no more than this, and no more
 -- than that a day of its calendar.
@@ -3811,37 +4142,6 @@ create function leaver_refusal(t cost_tickets) returns text language sql stable 
       then 'not_team_member' end
 $$;
 
--- Gives an approved ticket's hold to the call that redeems it; from now on it lives as long as any
--- other hold.
-create function claim_approved(t cost_tickets, i redeem_item, a lane_answer)
-returns lane_row language plpgsql as $$
-declare
-  v_row lane_row;
-  r reservations;
-begin
-  select * into r from reservations q where q.id = t.reservation_id and q.status = 'open' and q.expires_at > clock_timestamp();
-  a.code := case
-    when r.id is null then 'ticket_expired'
-    when exists (select 1 from tokens k left join token_secrets s on s.id = i.secret_id and s.token_id = k.id
-      where k.id = t.key_id and (k.revoked_at <= clock_timestamp() or k.expires_at <= clock_timestamp()
-        or s.expires_at <= clock_timestamp() or (i.secret_id is not null and s.id is null))) then 'invalid_credential'
-    else leaver_refusal(t) end;
-  if a.code is not null then
-    a.param := case a.code when 'not_of_organization' then 'user_id' when 'not_team_member' then 'team_id' end;
-    v_row.answer := a;
-    return v_row;
-  end if;
-  update reservations q set request_id = i.request_id, expires_at = clock_timestamp() + q.life_seconds * interval '1 second'
-  where q.id = r.id returning * into r;
-  perform wake_lifetimes(t.org_id, r.expires_at);
-  update cost_tickets q set request_id = i.request_id where q.id = t.id;
-  perform resolve_ticket(t.id, 'redeemed', false);
-  perform move_waiters(t);
-  v_row.answer := repeated_hold(a, r, r.body_sha256, (select w.balance_nanos from wallets w where w.id = r.wallet_id));
-  v_row.max_completion_tokens := r.max_completion_tokens;
-  return v_row;
-end $$;
-
 -- True if a ticket's request may hold nothing any more: its key has ended, or its person has left.
 -- Each waiting call is looked at in each turn, so the looks are written out.
 create function key_has_ended(t cost_tickets) returns boolean language sql stable as $$
@@ -3863,20 +4163,6 @@ end $$;
 create trigger team_members_leave after delete on team_members
 for each row
 execute function notify_waiters_of_team();
-
--- Lists the waiting calls to serve now: first those that have come to an end, by no wallet; then
--- those whose turn it is, with the wallet that they take. Both are in the order of the queue.
-create function waiters_to_serve(p_org_id text, p_turns_max integer)
-returns table(request_id text, wallet_id text) language sql stable as $$
-  (select q.request_id, '' from ticket_waiters q
-  join cost_tickets o on o.id = q.ticket_id
-  where q.org_id = p_org_id and q.answer is null and q.until > clock_timestamp()
-    and (o.status <> 'open' or o.expires_at <= clock_timestamp() or waiter_has_ended(o, q.need_nanos))
-  order by q.since, q.request_id)
-  union all
-  select s.request_id, s.wallet_id from waiter_turns(p_org_id, p_turns_max) s
-  where s.is_live and s.wallet_id is not null
-$$;
 
 -- Finds the hold that a reserve of the same call made beside its ticket: one try of the reserve was
 -- refused, a later one was covered. Null if there is none, or if it is another request's.
@@ -4360,16 +4646,16 @@ begin
 end $$;
 
 -- True if a call that waits for so much can no longer be served, however much money comes: its
--- ticket's key has ended or has spent its budget, its person, team or agent is gone, a cap of its
--- agent or the limits of its session are reached. Each waiting call is looked at in each turn, so
--- what costs more stands last, behind a look whether there is such a bound at all.
+-- organization is suspended, its key has ended or has spent its budget, its person, team or agent
+-- is gone, a cap of its agent or the limits of its session are reached. Each waiting call is looked
+-- at in each turn, so what costs more stands last, behind a look whether there is such a bound at
+-- all.
 create function waiter_has_ended(t cost_tickets, p_need_nanos bigint)
 returns boolean language sql stable as $$
   select key_has_ended(t)
+    or exists (select 1 from organizations o where o.id = t.org_id and o.suspended_at is not null)
     or (t.key_id is not null and exists (select 1 from tokens k where k.id = t.key_id
       and k.max_budget_nanos - k.spent_nanos - k.held_nanos < p_need_nanos))
-    or exists (select 1 from budgets_of(t.org_id, t.key_id, t.user_id, t.team_id) as b where b.on_exceed = 'refuse'
-      and budget_used(b, clock_timestamp()) + p_need_nanos > budget_cap(b, clock_timestamp()))
     or (t.team_id is not null and exists (select 1 from teams q where q.id = t.team_id and q.archived_at is not null))
     or (t.agent_id is not null and exists (select 1 from agents q where q.id = t.agent_id and q.archived_at is not null))
     or (t.agent_id is not null and exists (select 1 from usage_constraints c where c.agent_id = t.agent_id
@@ -4383,13 +4669,57 @@ returns boolean language sql stable as $$
         where o.id = t.org_id and session_is_full(t.org_id, i, q.usd_nanos, '{}')))
 $$;
 
--- True if a budget has no room for a waiting call, which money does not help: it waits for a
--- verdict, a larger budget or the next window, and stops nobody.
-create function waiter_is_barred(t cost_tickets, p_need_nanos bigint)
+-- True if a budget that does this beyond itself has no room for a waiting call, which money does
+-- not help. Beyond one that refuses the call is ended; beyond one that asks it waits for a verdict,
+-- a larger budget or the next window, and stops nobody. It is asked only where there is a budget.
+create function waiter_is_barred(t cost_tickets, p_need_nanos bigint, p_on_exceed text)
 returns boolean language sql stable as $$
-  select exists (select 1 from budgets_of(t.org_id, t.key_id, t.user_id, t.team_id) as b where b.on_exceed = 'ticket'
+  select exists (select 1 from budgets_of(t.org_id, t.key_id, t.user_id, t.team_id) as b where b.on_exceed = p_on_exceed
     and budget_used(b, clock_timestamp()) + p_need_nanos > budget_cap(b, clock_timestamp()))
 $$;
+
+-- A waiting call of an organization that is suspended is told at once.
+create function notify_waiters_of_organization() returns trigger language plpgsql as $$
+begin
+  perform notify_waiters(new.id);
+  return null;
+end $$;
+
+create trigger organizations_notify after update of suspended_at on organizations
+for each row when (new.suspended_at is not null and old.suspended_at is null)
+execute function notify_waiters_of_organization();
+
+-- Gives an approved ticket's hold to the call that redeems it; from now on it lives as long as any
+-- other hold. While its organization is suspended it stays as it is.
+create function claim_approved(t cost_tickets, i redeem_item, a lane_answer)
+returns lane_row language plpgsql as $$
+declare
+  v_row lane_row;
+  r reservations;
+begin
+  select * into r from reservations q where q.id = t.reservation_id and q.status = 'open' and q.expires_at > clock_timestamp();
+  a.code := case
+    when r.id is null then 'ticket_expired'
+    when exists (select 1 from organizations o where o.id = t.org_id and o.suspended_at is not null) then 'organization_suspended'
+    when exists (select 1 from tokens k left join token_secrets s on s.id = i.secret_id and s.token_id = k.id
+      where k.id = t.key_id and (k.revoked_at <= clock_timestamp() or k.expires_at <= clock_timestamp()
+        or s.expires_at <= clock_timestamp() or (i.secret_id is not null and s.id is null))) then 'invalid_credential'
+    else leaver_refusal(t) end;
+  if a.code is not null then
+    a.param := case a.code when 'not_of_organization' then 'user_id' when 'not_team_member' then 'team_id' end;
+    v_row.answer := a;
+    return v_row;
+  end if;
+  update reservations q set request_id = i.request_id, expires_at = clock_timestamp() + q.life_seconds * interval '1 second'
+  where q.id = r.id returning * into r;
+  perform wake_lifetimes(t.org_id, r.expires_at);
+  update cost_tickets q set request_id = i.request_id where q.id = t.id;
+  perform resolve_ticket(t.id, 'redeemed', false);
+  perform move_waiters(t);
+  v_row.answer := repeated_hold(a, r, r.body_sha256, (select w.balance_nanos from wallets w where w.id = r.wallet_id));
+  v_row.max_completion_tokens := r.max_completion_tokens;
+  return v_row;
+end $$;
 
 -- True where a waiting call may have something to hear: its ticket was decided, it can no longer be
 -- served, or money is there.
@@ -4397,12 +4727,16 @@ create function waiters_may_go(p_org_id text) returns boolean language sql stabl
   select exists (
     select 1 from ticket_waiters w join cost_tickets t on t.id = w.ticket_id
     where w.org_id = p_org_id and w.answer is null and w.until > clock_timestamp()
-      and (t.status <> 'open' or t.expires_at <= clock_timestamp() or waiter_has_ended(t, w.need_nanos))
+      and (t.status <> 'open' or t.expires_at <= clock_timestamp() or waiter_has_ended(t, w.need_nanos)
+        or ((select exists (select 1 from budgets b where b.org_id = p_org_id and b.archived_at is null))
+          and waiter_is_barred(t, w.need_nanos, 'refuse')))
   ) or exists (
     select 1 from (
       select w.user_id, w.team_id, min(w.need_nanos) as need_nanos from ticket_waiters w
       join cost_tickets t on t.id = w.ticket_id
-      where w.org_id = p_org_id and w.answer is null and w.until > clock_timestamp() and not waiter_is_barred(t, w.need_nanos)
+      where w.org_id = p_org_id and w.answer is null and w.until > clock_timestamp()
+        and not ((select exists (select 1 from budgets b where b.org_id = p_org_id and b.archived_at is null))
+          and waiter_is_barred(t, w.need_nanos, 'ticket'))
       group by 1, 2) as g
     where exists (select 1 from wallets q where q.org_id = p_org_id and q.balance_nanos >= g.need_nanos
       and (q.owner_type = 'organization' or q.owner_team_id = g.team_id or q.owner_user_id = g.user_id))
@@ -4424,7 +4758,8 @@ returns table(all_nanos numeric, covered_nanos numeric) language sql stable as $
       order by o.since, o.request_id limit 32
     ) as q
     join cost_tickets t on t.id = q.ticket_id and t.status = 'open' and t.expires_at > clock_timestamp()
-      and not waiter_has_ended(t, q.need_nanos) and not waiter_is_barred(t, q.need_nanos)
+      and not waiter_has_ended(t, q.need_nanos) and not ((select exists (select 1 from budgets b where b.org_id = w.org_id and b.archived_at is null))
+        and (waiter_is_barred(t, q.need_nanos, 'refuse') or waiter_is_barred(t, q.need_nanos, 'ticket')))
   ) as n
 $$;
 
@@ -4436,6 +4771,7 @@ create function waiter_turns(p_org_id text, p_turns_max integer)
 returns table(request_id text, wallet_id text, is_live boolean) language plpgsql stable as $$
 declare
   v_turns integer := 0;
+  v_has_budgets boolean := exists (select 1 from budgets b where b.org_id = p_org_id and b.archived_at is null);
   w record;
   -- What is left in wallets after the turns so far, without what is kept where a turn found too little.
   v_left jsonb := '{}';
@@ -4449,7 +4785,8 @@ begin
       array_remove(array[uw.kept_nanos, tw.kept_nanos, ow.kept_nanos], null) as kept
     from ticket_waiters q
     join cost_tickets t on t.id = q.ticket_id and t.status = 'open' and t.expires_at > clock_timestamp()
-      and not waiter_has_ended(t, q.need_nanos) and not waiter_is_barred(t, q.need_nanos)
+      and not waiter_has_ended(t, q.need_nanos) and not (v_has_budgets
+        and (waiter_is_barred(t, q.need_nanos, 'refuse') or waiter_is_barred(t, q.need_nanos, 'ticket')))
     left join wallets uw on uw.org_id = p_org_id and uw.owner_type = 'user' and uw.owner_user_id = q.user_id
     left join wallets tw on tw.org_id = p_org_id and tw.owner_type = 'team' and tw.owner_team_id = q.team_id
     left join wallets ow on ow.org_id = p_org_id and ow.owner_type = 'organization'
@@ -4478,14 +4815,32 @@ begin
   end loop;
 end $$;
 
--- The wallet that an approval moves money from; none if it credits. A team admin's is the team's.
+-- Lists the waiting calls to serve now: first those that have come to an end, by no wallet; then
+-- those whose turn it is, with the wallet that they take. Both are in the order of the queue.
+create function waiters_to_serve(p_org_id text, p_turns_max integer)
+returns table(request_id text, wallet_id text) language sql stable as $$
+  (select q.request_id, '' from ticket_waiters q
+  join cost_tickets o on o.id = q.ticket_id
+  where q.org_id = p_org_id and q.answer is null and q.until > clock_timestamp()
+    and (o.status <> 'open' or o.expires_at <= clock_timestamp() or waiter_has_ended(o, q.need_nanos)
+      or ((select exists (select 1 from budgets b where b.org_id = p_org_id and b.archived_at is null))
+        and waiter_is_barred(o, q.need_nanos, 'refuse')))
+  order by q.since, q.request_id)
+  union all
+  select s.request_id, s.wallet_id from waiter_turns(p_org_id, p_turns_max) s
+  where s.is_live and s.wallet_id is not null
+$$;
+
+-- The wallet that an approval moves money from; none if it credits. A team admin's is the team's,
+-- whatever they name.
 create function approval_source(t cost_tickets, p_verdict jsonb, p_is_transfer boolean)
 returns wallets language sql stable as $$
   select q from wallets q
   where q.org_id = t.org_id and case
+    when p_verdict ->> 'authority' = 'team' then q.owner_team_id = t.team_id
     when p_verdict ->> 'from_wallet_id' is not null then q.id = p_verdict ->> 'from_wallet_id'
       and (q.owner_type = 'organization' or q.owner_team_id = t.team_id)
-    when p_verdict ->> 'authority' = 'team' or p_verdict ->> 'source' = 'team' then q.owner_team_id = t.team_id
+    when p_verdict ->> 'source' = 'team' then q.owner_team_id = t.team_id
     else p_is_transfer and q.owner_type = 'organization' end
   limit 1
 $$;
@@ -4518,6 +4873,8 @@ returns text language sql stable as $$
     when w.id is null and p_from.owner_type = 'organization' then 'manual_credit_not_allowed'
     when w.id is null then 'insufficient_balance'
     when p_amount_nanos < p_short_nanos then 'amount_below_shortfall'
+    -- A team's money beyond what is missing is an allocation, which is to a person of the team.
+    when p_verdict ->> 'authority' = 'team' and p_amount_nanos > p_short_nanos and w.owner_type <> 'user' then 'amount_beyond_missing'
     when p_amount_nanos > 9000000000000000000 or w.balance_nanos + w.reserved_nanos + p_amount_nanos > 9000000000000000000
       then 'amount_too_large'
     when p_amount_nanos > 0 and p_from.id = w.id and w.owner_type = 'organization' then 'manual_credit_not_allowed'
@@ -4525,7 +4882,8 @@ returns text language sql stable as $$
 $$;
 
 -- Says why a team's admin may not give this approval; null for everybody else. They decide on their
--- team's calls, and raise no budget of the team, of the organization, or of themselves.
+-- team's calls, spend the team's money alone, and raise no budget of the team, of the organization,
+-- or of themselves.
 create function authority_refusal(t cost_tickets, p_verdict jsonb, p_need_nanos numeric)
 returns text language plpgsql stable as $$
 begin
@@ -4534,6 +4892,9 @@ begin
   elsif t.team_id is null or not exists (select 1 from team_members m where m.team_id = t.team_id
       and m.user_id = p_verdict ->> 'user_id' and m.role = 'admin') then
     return 'approval_not_allowed';
+  elsif p_verdict ->> 'from_wallet_id' is not null and not exists (select 1 from wallets w where w.org_id = t.org_id
+      and w.id = p_verdict ->> 'from_wallet_id' and w.owner_team_id = t.team_id) then
+    return 'source_not_yours';
   elsif exists (select 1 from short_budgets(t.org_id, t.key_id, t.user_id, t.team_id, p_need_nanos, clock_timestamp(), '{}') as s
       where s.owner_type in ('team', 'organization') or s.owner_id = p_verdict ->> 'user_id'
         or (s.owner_type = 'key' and t.user_id = p_verdict ->> 'user_id')) then
@@ -4557,9 +4918,12 @@ begin
     if b.ends_at <= clock_timestamp() then
       b := begin_window(b.id, clock_timestamp());
     end if;
+    if b.raised_nanos + s.missing_nanos > 9000000000000000000 then
+      raise exception using errcode = 'SV001', message = 'amount_too_large';
+    end if;
     update budgets q set raised_nanos = q.raised_nanos + s.missing_nanos where q.id = b.id;
-    insert into budget_raises (org_id, budget_id, window_starts_at, amount_nanos, cost_ticket_id, decided_by)
-    values (t.org_id, b.id, b.starts_at, s.missing_nanos, t.id, p_verdict ->> 'by');
+    insert into budget_raises (org_id, budget_id, window_starts_at, budget_window, amount_nanos, cost_ticket_id, decided_by)
+    values (t.org_id, b.id, b.starts_at, b.budget_window, s.missing_nanos, t.id, p_verdict ->> 'by');
   end loop;
 end $$;
 
@@ -4693,21 +5057,26 @@ begin
   return false;
 end $$;
 
--- Answers a reserve that has a ticket: with its hold, if a rule approves it, else as it is.
-create function ruled_reserve(v_org organizations, p_row lane_row)
+-- Answers a reserve that has a ticket: with its hold, if a rule approves it, else as it is. Of
+-- several with one body the ticket is of the last; a ticket that is not this request's own any more
+-- is not approved for it, and the request is judged again.
+create function ruled_reserve(v_org organizations, p_row lane_row, i reserve_item)
 returns lane_row language plpgsql as $$
 declare
   t cost_tickets;
   v_row lane_row;
 begin
   select * into t from cost_tickets q where q.id = (p_row.answer).cost_ticket ->> 'id' and q.status = 'open';
-  if t.id is null or not approve_by_rule(v_org, t) then
+  if (t.reserve ->> 'request_id') is distinct from i.request_id then
+    select * into v_row from reserve_2(v_org.id, jsonb_build_array(jsonb_strip_nulls(to_jsonb(i))));
+  elsif not approve_by_rule(v_org, t) then
     return p_row;
-  end if;
-  select * into t from cost_tickets q where q.id = t.id;
-  v_row := claim_approved(t, jsonb_populate_record(null::redeem_item, t.reserve), null);
-  if (v_row.answer).code is not null then
-    return p_row;
+  else
+    select * into t from cost_tickets q where q.id = t.id;
+    v_row := claim_approved(t, jsonb_populate_record(null::redeem_item, to_jsonb(i)), null);
+    if (v_row.answer).code is not null then
+      return p_row;
+    end if;
   end if;
   v_row.answer.op := 'reserve';
   v_row.answer.n := (p_row.answer).n;
@@ -5860,8 +6229,47 @@ returns table(check_name text, wallet_id text, detail text) language sql stable 
   select 'budget_raises', null, b.id || ': raised by ' || b.raised_nanos || ', approvals say ' || n.raised
   from budgets b
   cross join lateral (select coalesce(sum(x.amount_nanos), 0) as raised from budget_raises x
-    where x.budget_id = b.id and x.window_starts_at = b.starts_at) as n
+    where x.budget_id = b.id and x.window_starts_at = b.starts_at and x.budget_window = b.budget_window) as n
   where b.raised_nanos <> n.raised
+$$;
+
+-- The proof, of spend too: what is folded up to the cursors is what the ledger says, by day,
+-- provider and model; and hours add up to their days.
+create function audit_6()
+returns table(check_name text, wallet_id text, detail text) language sql stable as $$
+  select * from audit_5()
+  union all
+  select 'spend_is_folded_ledger', null, 'edition ' || coalesce(l.edition, d.edition) || ', ' || coalesce(l.day, d.day) || ', '
+    || coalesce(l.provider, d.provider) || ' ' || coalesce(l.model, d.model) || ': spend ' || coalesce(d.cost_nanos, 0) || ', ledger '
+    || coalesce(l.cost_nanos, 0)
+  from (
+    select e.edition, (t.created_at at time zone e.time_zone)::date as day, coalesce(t.provider, '') as provider,
+      coalesce(t.model, '') as model, sum(coalesce(t.actual_cost_nanos, 0)) as cost_nanos
+    from spend_editions e join spend_cursors c on c.edition = e.edition
+    join wallet_transactions t on t.wallet_id = c.wallet_id and t.seq <= c.folded_seq and t.type = 'settlement'
+    where e.state <> 'dropped' group by 1, 2, 3, 4
+  ) as l
+  full join (
+    select q.edition, q.day, q.provider, q.model, sum(q.cost_nanos) as cost_nanos from spend_days q
+    join spend_editions e on e.edition = q.edition and e.state <> 'dropped' group by 1, 2, 3, 4
+  ) as d on d.edition = l.edition and d.day = l.day and d.provider = l.provider and d.model = l.model
+  where coalesce(l.cost_nanos, 0) <> coalesce(d.cost_nanos, 0)
+  union all
+  select 'spend_hours_are_days', null, 'edition ' || d.edition || ', ' || d.day || ': hours ' || coalesce(h.cost_nanos, 0) || ', day '
+    || d.cost_nanos
+  from (
+    select q.edition, q.day, sum(q.cost_nanos) as cost_nanos from spend_days q
+    join spend_editions e on e.edition = q.edition and e.state <> 'dropped'
+    where q.day > (now() - interval '33 days')::date group by 1, 2
+  ) as d
+  left join (
+    select q.edition, (q.hour at time zone e.time_zone)::date as day, sum(q.cost_nanos) as cost_nanos from spend_hours q
+    join spend_editions e on e.edition = q.edition and e.state <> 'dropped' group by 1, 2
+  ) as h on h.edition = d.edition and h.day = d.day
+  where d.cost_nanos <> coalesce(h.cost_nanos, 0)
+  union all
+  select 'spend_within_ledger', c.wallet_id, 'folded to ' || c.folded_seq || ', entries to ' || coalesce(w.seq, 0)
+  from spend_cursors c left join wallets w on w.id = c.wallet_id where c.folded_seq > coalesce(w.seq, 0)
 $$;
 
 ----------------------------------------------------------------------------------------------------
@@ -6281,7 +6689,7 @@ create function shown_row(p_row jsonb) returns jsonb language sql immutable as $
     when jsonb_typeof(m.value) = 'array' then (select coalesce(jsonb_agg(a #>> '{}'), '[]') from jsonb_array_elements(m.value) as a)
     else to_jsonb(m.value #>> '{}') end)
   from jsonb_each(p_row - '{updated_at,last_used_at,spent_nanos,held_nanos,balance_nanos,reserved_nanos,seq,lifetimes_next_at,
-    counted_from,config,changes,credentials,webhook_secret,previous_webhook_secret,hash,warns_at_nanos,tells_at_nanos,told_pct,
+    counted_from,config,changes,credentials,webhook_secret,previous_webhook_secret,hash,warns_at_nanos,emits_at_nanos,emitted_pct,
     past_until,approved_nanos,approvals,day_ends_at}'::text[]) as m
 $$;
 

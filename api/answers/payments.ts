@@ -113,3 +113,17 @@ export const legacyCapture = z.strictObject({
   currency: id,
   credited_amount: money.nullable(),
 });
+
+export const webhook = z.strictObject({
+  provider: paymentProvider,
+  id,
+  type: z.string(),
+  status: z
+    .enum(['unmatched', 'sent', 'ignored'])
+    .describe('unmatched: it names no payment of ours, which is looked for again for three days.'),
+  payment_session_id: id.nullable(),
+  named_session_id: id.nullable(),
+  order_id: id.nullable(),
+  capture_id: id.nullable(),
+  received_at: time,
+});

@@ -16,6 +16,7 @@ import type {
   Units,
   Usage,
 } from '../../domain/ledger/calls';
+import { TAG_LENGTH_MAX, TAGS_MAX } from '../../domain/ledger/calls';
 import type { PersonBody, VerifyBody } from '../../domain/people/identity';
 import type { TraceMembers } from '../../domain/trace';
 import type { Members } from '../http/fields';
@@ -49,6 +50,11 @@ const namedIds = z.strictObject({
   ids: z.array(z.strictObject(named)).min(1).max(1_000),
 } satisfies Members<NamedIds>);
 
+const tags = z
+  .array(z.string().min(1).max(TAG_LENGTH_MAX))
+  .max(TAGS_MAX)
+  .refine((all) => new Set(all).size === all.length, 'names a tag twice');
+
 export const reserveBody = z
   .strictObject({
     ...trace,
@@ -64,6 +70,7 @@ export const reserveBody = z
     key_id: id.nullish(),
     secret_id: id.nullish(),
     session_id: id.nullish(),
+    tags: tags.nullish(),
     request_id: id.nullish(),
     family: id.nullish(),
     units: z

@@ -1,6 +1,7 @@
 import { budgetHelp } from './budget-help';
 import * as examples from './examples';
 import { identityBodies, identityHelp } from './identity-help';
+import { spendHelp } from './spend-help';
 
 type Schema = Record<string, unknown>;
 
@@ -20,9 +21,6 @@ const help: Record<string, string> = {
   wallet_id: 'Id of a wallet: GET /v1/wallets.',
   reservation_id: 'Id of a reservation, as a reserve answers it.',
   ticket_id: 'Id of a cost ticket, as a refused reserve answers it.',
-  session_id: 'A name that the calls of one session share; its limits count them together.',
-  request_id:
-    'A random id of this call. The same id again is the same call: it holds and settles once.',
   traceparent:
     'The W3C trace context of the call, where it is traced: what it causes here joins that trace.',
   identity_proof_method:
@@ -76,6 +74,7 @@ const help: Record<string, string> = {
     "platform_only: the organization's own credits are transfers from its wallet; only platform admins add money.",
   wallet_user_topup_enabled: 'false: only org:billing may create checkouts.',
   ...budgetHelp,
+  ...spendHelp,
   balance_after: "The wallet's balance after this entry or call.",
   // Prices.
   provider: "The provider's name in the price list, such as openai.",
@@ -277,6 +276,7 @@ const nouns: Record<string, string> = {
   sessions: 'Id of the payment session.',
   payments: 'Id of the payment session: GET /v1/admin/payments.',
   'settlement-excess': 'Id of the excess: GET /v1/admin/settlement-excess.',
+  requests: 'request_id of the call: GET /v1/wallets/{id}/transactions.',
   reservations: 'Id of the reservation: GET /v1/wallets/{id}/transactions.',
   'cost-tickets': 'Id of the cost ticket: GET /v1/cost-tickets.',
 };

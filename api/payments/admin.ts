@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { AppError } from '../../domain/errors';
+import * as events from '../../domain/payments/events';
 import * as operators from '../../domain/payments/operators';
 import * as refunds from '../../domain/payments/refunds';
 import * as payments from '../../domain/payments/sessions';
@@ -7,7 +8,7 @@ import * as answers from '../answers/payments';
 import * as shared from '../answers/shared';
 import { platformAdmin } from '../http/access';
 import { inName } from '../http/acting';
-import { flag, id, positiveAmount } from '../http/fields';
+import { flag, id, listParts, paymentProvider, positiveAmount } from '../http/fields';
 import { onceElsewhere } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 import { sessionFilter } from './routes';
@@ -19,6 +20,11 @@ const reason = z
   .max(255)
   .describe('Why, for whoever asks later. The buyer is not told it.');
 const listed = z.strictObject({ org_id: id.optional(), ...sessionFilter });
+const webhooks = z.strictObject({
+  status: z.enum(events.eventStatuses).optional(),
+  provider: paymentProvider.optional(),
+  ...listParts(),
+});
 const refund = z.strictObject({
   payment_session_id: id,
   reason,
@@ -46,6 +52,16 @@ export const paymentAdminRoutes = [
     handler: list,
     summary: 'Payment sessions of all organizations, newest first.',
     answer: shared.list({ sessions: answers.adminPaymentSession }),
+  }),
+  route({
+    method: 'get',
+    path: '/v1/admin/payments/webhooks',
+    access: platformAdmin,
+    input: webhooks,
+    handler: listWebhooks,
+    summary:
+      'Webhooks of the last 90 days, newest first; status=unmatched are those that name no payment of ours.',
+    answer: shared.parts({ webhooks: answers.webhook }),
   }),
   route({
     method: 'post',
@@ -78,6 +94,14 @@ async function list(
   const filter = { org_id, provider, status, from, until };
   const { rows, ...envelope } = await operators.listForAdmin(db, filter, window);
   return { sessions: rows, ...envelope };
+}
+
+async function listWebhooks(
+  { db }: Ctx,
+  { status, provider, ...request }: z.infer<typeof webhooks>,
+) {
+  const { rows, ...rest } = await events.list(db, { status, provider }, request);
+  return { webhooks: rows, ...rest };
 }
 
 /** A repeat answers the refund that is under way or done. */

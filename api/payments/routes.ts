@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { sha256 } from '../../domain/digest';
 import { AppError } from '../../domain/errors';
 import type { ProviderName } from '../../domain/payments/currencies';
+import * as ownSessions from '../../domain/payments/own-sessions';
 import * as questions from '../../domain/payments/questions';
 import * as payments from '../../domain/payments/sessions';
 import { isPlatformAdmin } from '../../domain/people/rights';
@@ -62,6 +63,15 @@ export const paymentRoutes = [
     handler: confirmCheckout,
     summary: 'The buyer is back from the provider: take the payment and credit the wallet, once.',
     answer: answers.confirmation,
+  }),
+  route({
+    method: 'get',
+    path: '/v1/payments/sessions',
+    access: member,
+    input: history,
+    handler: listOwn,
+    summary: "The caller's own payment sessions, newest first.",
+    answer: shared.list({ sessions: answers.paymentSession }),
   }),
   route({
     method: 'get',
@@ -206,6 +216,14 @@ async function list({ db, principal }: Ctx, { org_id, ...input }: z.infer<typeof
   const filter = { org_id: acting, provider: name, status, from, until };
   const { rows, ...envelope } = await payments.list(db, filter, window);
   return { sessions: rows.map(historyItem), ...envelope };
+}
+
+async function listOwn({ db, principal }: Ctx, { org_id, ...input }: z.infer<typeof history>) {
+  const { from_date: from, to_date: until, provider: name, status, ...window } = input;
+  const buyer = buyerOf(principal, await actingOrg(db, principal, org_id));
+  const filter = { provider: name, status, from, until };
+  const { rows, ...envelope } = await ownSessions.listOwn(db, buyer, filter, window);
+  return { sessions: rows, ...envelope };
 }
 
 function historyItem(session: payments.Session) {

@@ -1,11 +1,12 @@
 import { z } from 'zod';
+import * as budgetLists from '../../domain/ledger/budget-lists';
 import * as budgets from '../../domain/ledger/budgets';
 import * as walletSettings from '../../domain/ledger/wallet-settings';
 import { isPlatformAdmin, lock } from '../../domain/people/rights';
 import * as answers from '../answers/budgets';
 import * as shared from '../answers/shared';
 import { actingOrg, member, ownOrg, permission } from '../http/access';
-import { amount, currency, id, page } from '../http/fields';
+import { amount, currency, id, listParts, search } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
 const ownerType = z.enum(['key', 'user', 'team', 'organization']);
@@ -24,7 +25,8 @@ const listed = z.strictObject({
   org_id: id.optional(),
   owner_type: ownerType.optional(),
   owner_id: id.optional(),
-  ...page,
+  q: search.describe("Words of the owner's name."),
+  ...listParts(),
 });
 const one = z.strictObject({ id });
 const created = z.strictObject({
@@ -52,7 +54,7 @@ export const budgetRoutes = [
     input: listed,
     handler: list,
     summary: 'Budgets, newest first; without org:billing those that count your own calls.',
-    answer: shared.list({ budgets: answers.budget }),
+    answer: shared.parts({ budgets: answers.budget }),
   }),
   route({
     method: 'post',
@@ -96,11 +98,13 @@ export const budgetRoutes = [
   }),
 ];
 
-async function list({ db, principal }: Ctx, { org_id, ...rest }: z.infer<typeof listed>) {
+async function list({ db, principal }: Ctx, input: z.infer<typeof listed>) {
+  const { org_id, owner_type, owner_id, q, ...request } = input;
   const acting = await actingOrg(db, principal, org_id);
   const sees_all = isPlatformAdmin(principal) || principal.scopes.includes('org:billing');
   const user_id = sees_all ? null : (principal.user_id ?? '');
-  const { rows, ...envelope } = await budgets.list(db, { org_id: acting, user_id, ...rest });
+  const filter = { org_id: acting, owner_type, owner_id, q, user_id };
+  const { rows, ...envelope } = await budgetLists.list(db, filter, request);
   return { budgets: rows, ...envelope };
 }
 

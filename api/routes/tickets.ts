@@ -8,7 +8,7 @@ import { leads, teamsLedBy } from '../../domain/people/team-rights';
 import * as answers from '../answers/machine';
 import * as shared from '../answers/shared';
 import { actingOrg, member, ownOrg } from '../http/access';
-import { id, instant, listParts, positiveAmount, text } from '../http/fields';
+import { id, instant, listParts, positiveAmount, search, text } from '../http/fields';
 import { onceElsewhere } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 
@@ -22,6 +22,7 @@ const listed = z.strictObject({
   agent_id: id.optional(),
   model: id.optional(),
   cause: z.enum(['balance', 'budget']).optional(),
+  q: search.describe('Words of the name of the person, team or agent that asks.'),
   from: instant.optional().describe('Opened at or after this time.'),
   to: instant.optional().describe('Opened before this time.'),
   ...listParts(),

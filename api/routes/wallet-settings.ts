@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import * as walletSettings from '../../domain/ledger/wallet-settings';
 import * as answers from '../answers/money';
-import { platformAdmin } from '../http/access';
+import { actingOrg, permission, platformAdmin } from '../http/access';
 import { amount, currency, flag, id } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
@@ -19,6 +19,15 @@ const settingsBody = z.strictObject({
 });
 
 export const walletSettingsRoutes = [
+  route({
+    method: 'get',
+    path: '/v1/organizations/:id/wallet-settings',
+    access: permission('org:billing'),
+    input: z.strictObject({ id }),
+    handler: getOwnSettings,
+    summary: "The organization's wallet settings. Platform admins change them.",
+    answer: answers.settings,
+  }),
   route({
     method: 'get',
     path: '/v1/admin/organizations/:id/wallet-settings',
@@ -39,6 +48,10 @@ export const walletSettingsRoutes = [
     answer: answers.settings,
   }),
 ];
+
+async function getOwnSettings({ db, principal }: Ctx, { id: named }: { id: string }) {
+  return walletSettings.get(db, await actingOrg(db, principal, named));
+}
 
 async function getSettings({ db }: Ctx, { id: org_id }: { id: string }) {
   return walletSettings.get(db, org_id);

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { balances } from '../../domain/ledger/balances';
 import * as pricing from '../../domain/ledger/pricing';
-import * as transactions from '../../domain/ledger/transactions';
 import * as walletLists from '../../domain/ledger/wallet-lists';
 import * as walletSettings from '../../domain/ledger/wallet-settings';
 import * as wallets from '../../domain/ledger/wallets';
@@ -10,13 +9,20 @@ import type { Db } from '../../domain/sql';
 import * as answers from '../answers/money';
 import * as shared from '../answers/shared';
 import { actingOrg, member, type Principal, permission, platformAdmin } from '../http/access';
-import { amount, currency, id, ledgerPage, listParts, positiveAmount, text } from '../http/fields';
+import { amount, currency, id, listParts, positiveAmount, search, text } from '../http/fields';
 import { once } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 
 const ownerType = z.enum(['organization', 'team', 'user']);
 const walletsQuery = z.strictObject({
   org_id: id.optional(),
+  q: search,
+  status: z
+    .enum(walletLists.walletStatuses)
+    .optional()
+    .describe(
+      'Only wallets that stand so: by what they have, holds included, against their threshold and 0.',
+    ),
   owner_type: ownerType.optional().describe('Only wallets of owners of this kind.'),
   team_id: id.optional().describe("Only this team's wallet."),
   user_id: id.optional().describe("Only this person's wallet."),
@@ -27,10 +33,6 @@ const walletsQuery = z.strictObject({
     .describe('The order; a minus in front runs it backwards. Without it pages are by owner.'),
 });
 const balanceQuery = z.strictObject({ org_id: id.optional(), team_id: id.optional() });
-// `seq_max`: the `total` of the first page, so that the next ones do not shift while entries are
-// written.
-const seq_max = z.coerce.number<number>().int().min(0).max(Number.MAX_SAFE_INTEGER).optional();
-const transactionsQuery = z.strictObject({ id, ...ledgerPage, seq_max });
 const thresholdBody = z.strictObject({
   id,
   low_balance_threshold: amount('low_balance_threshold').nullable(),
@@ -71,16 +73,6 @@ export const walletRoutes = [
     summary:
       "What the caller could spend: the user's, else the team's, else the organization's wallet.",
     answer: answers.balances,
-  }),
-  route({
-    method: 'get',
-    path: '/v1/wallets/:id/transactions',
-    access: member,
-    input: transactionsQuery,
-    handler: listTransactions,
-    summary:
-      "A wallet's ledger entries, newest first. With seq_max, the first page's total, pages do not shift as entries are written.",
-    answer: shared.list({ transactions: answers.transaction }),
   }),
   route({
     method: 'put',
@@ -133,15 +125,6 @@ export const walletRoutes = [
     answer: shared.parts({ wallets: answers.wallet }),
   }),
   route({
-    method: 'get',
-    path: '/v1/admin/wallets/:id/transactions',
-    access: platformAdmin,
-    input: transactionsQuery,
-    handler: listTransactions,
-    summary: 'The ledger of any wallet.',
-    answer: shared.list({ transactions: answers.transaction }),
-  }),
-  route({
     method: 'put',
     path: '/v1/admin/wallets/:id',
     access: platformAdmin,
@@ -164,7 +147,11 @@ export const walletRoutes = [
   }),
 ];
 
-async function viewer(db: Db, principal: Principal, org_id?: string): Promise<wallets.Viewer> {
+export async function viewer(
+  db: Db,
+  principal: Principal,
+  org_id?: string,
+): Promise<wallets.Viewer> {
   return {
     org_id: await actingOrg(db, principal, org_id),
     user_id: principal.user_id,
@@ -174,9 +161,9 @@ async function viewer(db: Db, principal: Principal, org_id?: string): Promise<wa
 
 async function listWallets(
   { db, principal }: Ctx,
-  { org_id, owner_type, team_id, user_id, ...request }: z.infer<typeof walletsQuery>,
+  { org_id, q, status, owner_type, team_id, user_id, ...request }: z.infer<typeof walletsQuery>,
 ) {
-  const filter = { owner_type, team_id, user_id };
+  const filter = { q, status, owner_type, team_id, user_id };
   const seen_by = await viewer(db, principal, org_id);
   const { rows, ...rest } = await walletLists.list(db, seen_by, filter, request);
   return { wallets: rows, ...rest };
@@ -187,18 +174,10 @@ async function balance({ db, principal }: Ctx, { org_id, team_id }: z.infer<type
 }
 
 /** The named wallet: any for platform admins, for others one that they may see. */
-async function found({ db, principal }: Ctx, wallet_id: string): Promise<wallets.Wallet> {
+export async function found({ db, principal }: Ctx, wallet_id: string): Promise<wallets.Wallet> {
   return isPlatformAdmin(principal)
     ? wallets.getAny(db, wallet_id)
     : wallets.get(db, wallet_id, await viewer(db, principal));
-}
-
-async function listTransactions(
-  ctx: Ctx,
-  { id: named_id, ...window }: z.infer<typeof transactionsQuery>,
-) {
-  const { wallet_id } = await found(ctx, named_id);
-  return transactions.list(ctx.db, wallet_id, window);
 }
 
 async function putThreshold(
@@ -210,9 +189,9 @@ async function putThreshold(
 
 async function listAllWallets(
   { db }: Ctx,
-  { org_id, owner_type, team_id, user_id, ...request }: z.infer<typeof walletsQuery>,
+  { org_id, q, status, owner_type, team_id, user_id, ...request }: z.infer<typeof walletsQuery>,
 ) {
-  const filter = { org_id, owner_type, team_id, user_id };
+  const filter = { org_id, q, status, owner_type, team_id, user_id };
   const { rows, ...rest } = await walletLists.listAll(db, filter, request);
   return { wallets: rows, ...rest };
 }

@@ -1,103 +1,18 @@
 import { AppError } from '../errors';
-import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
+import {
+  type Budget,
+  type BudgetFields,
+  type BudgetOwner,
+  type BudgetWindow,
+  columns,
+  from,
+} from './budget-lists';
 import { lock } from './wallets';
-
-/** Whose calls a budget counts. */
-export type BudgetOwner = 'key' | 'user' | 'team' | 'organization';
-/** A calendar window of the organization's time zone, or `life`, which never ends. */
-export type BudgetWindow = 'hour' | 'day' | 'week' | 'month' | 'life';
-
-/** What people set of a budget. Amounts are nanos of the organization's currency. */
-export interface BudgetFields {
-  limit_nanos: bigint;
-  window: BudgetWindow;
-  /** `ticket`: a call beyond it waits for a verdict, and is not refused. */
-  on_exceed: 'refuse' | 'ticket';
-  /** Percents of the limit that are told, each once a window; 1 to 100. */
-  thresholds: readonly number[];
-}
-
-/** A budget as it stands in the window of now. */
-export interface Budget extends BudgetFields {
-  id: string;
-  org_id: string;
-  owner_type: BudgetOwner;
-  owner_id: string;
-  owner_name: string;
-  /** What approvals have added to this window. */
-  raised_nanos: bigint;
-  spent_nanos: bigint;
-  held_nanos: bigint;
-  /** What is left of limit and raises; below zero if calls cost more than they held. */
-  remaining_nanos: bigint;
-  currency: string;
-  starts_at: Date;
-  /** Null for a life. */
-  resets_at: Date | null;
-  /** True for the max_budget of a key, which is changed with the key. */
-  is_max_budget: boolean;
-  created_by: string | null;
-  created_at: Date;
-  updated_at: Date;
-}
-
-// A window that is over is shown as the next one, which the next call begins.
-const rows = `
-  select b.id, b.org_id, b.owner_type, b.owner_id, coalesce(k.name, u.name, m.name, o.name) as owner_name, b.limit_nanos,
-    b.budget_window as "window", b.on_exceed, b.thresholds, s.raised_nanos, s.spent_nanos, s.held_nanos,
-    b.limit_nanos + s.raised_nanos - s.spent_nanos - s.held_nanos as remaining_nanos, o.currency, s.starts_at,
-    s.ends_at as resets_at, b.is_max_budget, b.created_by, b.created_at, b.updated_at
-  from budgets b
-  join organizations o on o.id = b.org_id
-  left join tokens k on b.owner_type = 'key' and k.id = b.owner_id
-  left join users u on b.owner_type = 'user' and u.id = b.owner_id
-  left join teams m on b.owner_type = 'team' and m.id = b.owner_id
-  cross join lateral (select
-      case when n.is_over then 0::bigint else b.raised_nanos end as raised_nanos,
-      case when n.is_over then 0::bigint else b.spent_nanos end as spent_nanos,
-      case when n.is_over then 0::bigint else b.held_nanos end as held_nanos,
-      case when n.is_over then greatest((n.w).starts_at, b.ends_at) else b.starts_at end as starts_at,
-      case when n.is_over then (n.w).ends_at else b.ends_at end as ends_at
-    from (select coalesce(b.ends_at <= clock_timestamp(), false) as is_over,
-      reporting_window(b.budget_window, o.time_zone, clock_timestamp()) as w) as n) as s
-  where b.org_id = :org_id and b.archived_at is null`;
-
-interface ListFilter {
-  org_id: string;
-  owner_type?: BudgetOwner | null | undefined;
-  owner_id?: string | null | undefined;
-  /** Only what counts this person's own calls. */
-  user_id?: string | null | undefined;
-}
-
-/** An organization's budgets, newest first. */
-export function list(
-  db: Db,
-  {
-    org_id,
-    owner_type = null,
-    owner_id = null,
-    user_id = null,
-    ...window
-  }: ListFilter & PageRequest,
-): Promise<Page<Budget>> {
-  return pageOf<Budget>(
-    db,
-    `${rows} and (:owner_type::text is null or b.owner_type = :owner_type) and (:owner_id::text is null or b.owner_id = :owner_id)
-       and (:user_id::text is null or b.owner_id = any (array[:org_id, :user_id]::text[])
-         or (b.owner_type = 'key' and k.user_id = :user_id)
-         or (b.owner_type = 'team' and exists (select 1 from team_members x where x.team_id = b.owner_id and x.user_id = :user_id)))
-       and ${isMadeBefore('b.created_at')}
-     order by b.created_at desc, b.id desc`,
-    { org_id, owner_type, owner_id, user_id },
-    window,
-  );
-}
 
 /** One budget of an organization, or `not_found`. */
 export function get(db: Db, org_id: string, id: string): Promise<Budget> {
-  return one<Budget>(db, `${rows} and b.id = :id`, { org_id, id }, 'No budget');
+  return one<Budget>(db, `${columns} ${from} and b.id = :id`, { org_id, id }, 'No budget');
 }
 
 /** The organization of a living budget; of any organization for a platform admin (null). */

@@ -65,6 +65,8 @@ export interface Reserve extends PricedModel, TraceMembers {
   key_id?: string | null | undefined;
   secret_id?: string | null | undefined;
   session_id?: string | null | undefined;
+  /** What the call is for, in its caller's words: spend is counted by them. */
+  tags?: readonly string[] | null | undefined;
   /** Names the hold: a repeat of the same body finds it. */
   request_id: string;
   family?: string | null | undefined;
@@ -82,6 +84,10 @@ export interface Reserve extends PricedModel, TraceMembers {
   /** They must be the organization's own, and one provider must keep them all. */
   stored_ids?: NamedIds | null | undefined;
 }
+
+/** How many tags a call may have, and how many characters each. */
+export const TAGS_MAX = 5;
+export const TAG_LENGTH_MAX = 64;
 
 /** A reserve as it is sent: the API makes the `request_id` that is missing. */
 export type ReserveBody = Omit<Reserve, 'request_id'> & { request_id?: string | null | undefined };

@@ -89,6 +89,17 @@ export const refusals: Record<string, Refusal> = {
     message:
       "A team's admin raises no budget of the team, of the organization or of themselves. Ask somebody with org:billing.",
   },
+  source_not_yours: {
+    code: 'permission_denied',
+    message:
+      "A team's admin pays from the team's wallet alone. Leave from_wallet_id out, or ask somebody with org:billing.",
+  },
+  amount_beyond_missing: {
+    code: 'invalid_field',
+    message:
+      "A team's admin moves no more than what is missing, except to the asker's own wallet. Leave amount out, or name that wallet in wallet_id.",
+    verdict_param: 'amount',
+  },
   source_not_of_ticket: {
     code: 'invalid_field',
     message: "from_wallet_id must be the wallet of the organization or of the ticket's team.",

@@ -1,4 +1,5 @@
 import { type ListRequest, listOf, type Part } from '../lists';
+import { isNamedPerson, named } from '../named';
 import type { Page } from '../pages';
 import { type Db, deleteInSteps, many, maybe, one } from '../sql';
 import { type Trace, type TraceMembers, traceOf as traceIn } from '../trace';
@@ -80,6 +81,8 @@ interface TicketFilter {
   agent_id?: string | undefined;
   model?: string | undefined;
   cause?: 'balance' | 'budget' | undefined;
+  /** Words of the name of the person, team or agent that asks. */
+  q?: string | undefined;
   /** When it was opened: from inclusive, to exclusive. */
   from?: Date | undefined;
   to?: Date | undefined;
@@ -114,6 +117,7 @@ export async function list(
         seen_teams: seen?.team_ids ?? null,
         ...asked,
       },
+      search: asked.q ? search : undefined,
       id: 't.id',
       created_at: 't.created_at',
       orders: { created_at: { by: 't.created_at', type: 'timestamptz' } },
@@ -122,6 +126,15 @@ export async function list(
   );
   return { rows: rows.map(({ ticket }) => ticket), ...rest };
 }
+
+const search = {
+  indexed: `t.id in (
+    select x.id from cost_tickets x where x.org_id = :org_id and x.user_id in (${named.users})
+    union all select x.id from cost_tickets x where x.org_id = :org_id and x.team_id in (${named.teams})
+    union all select x.id from cost_tickets x where x.org_id = :org_id and x.agent_id in (${named.agents}))`,
+  plain: `(${isNamedPerson('t.user_id')} or has_words(array[m.name], :q) or has_words(array[a.name], :q))`,
+  among: 'select t.id from cost_tickets t where t.org_id = :org_id',
+};
 
 /** What a list is filtered by as it stands. */
 const columns = ['user_id', 'team_id', 'agent_id', 'model', 'cause'] as const;

@@ -1,6 +1,3 @@
-import type { PageRequest } from '../pages';
-import { type Db, many, one } from '../sql';
-
 type TransactionType =
   | 'credit'
   | 'reservation'
@@ -37,41 +34,3 @@ export interface Transaction {
 /** The columns of an entry that people see. */
 export const columns = `id, wallet_id, seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase,
   actual_cost_nanos, transfer_id, payment_session_id, description, created_at, actor`;
-
-const approval = `(select jsonb_build_object('cost_ticket_id', a.cost_ticket_id, 'decided_by', a.decided_by,
-  'approval_rule_id', a.approval_rule_id) from approval_entries a where a.transaction_id = wallet_transactions.id) as approval`;
-
-interface LedgerPageRequest extends PageRequest {
-  /**
-   * The list as it was when this was its newest entry: pages then stay the same while entries are
-   * written.
-   */
-  seq_max?: number | undefined;
-}
-
-/**
- * A wallet's entries, newest first. `total` is the newest entry's seq: entries have no gaps and are
- * never deleted.
- */
-export async function list(
-  db: Db,
-  wallet_id: string,
-  { page, per_page, seq_max }: LedgerPageRequest,
-) {
-  const { total } = await one<{ total: number }>(
-    db,
-    'select least(seq, :seq_max::bigint)::float as total from wallets where id = :wallet_id',
-    { wallet_id, seq_max: seq_max ?? null },
-  );
-  const newest = total - (page - 1) * per_page;
-  const found = await many<Transaction>(
-    db,
-    `select ${columns}, ${approval} from wallet_transactions
-     where wallet_id = :wallet_id and seq <= :newest and seq > :before order by seq desc`,
-    { wallet_id, newest, before: newest - per_page },
-  );
-  const transactions = found.map(({ approval: of, ...entry }) =>
-    of ? { ...entry, approval: of } : entry,
-  );
-  return { transactions, has_more: newest > per_page, total };
-}

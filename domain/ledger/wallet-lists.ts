@@ -1,4 +1,4 @@
-import { type Listing, type ListRequest, listOf, type Part } from '../lists';
+import { type Listing, type ListRequest, listOf, type Part, type Search } from '../lists';
 import { isMadeBefore, type Page, pageOf } from '../pages';
 import type { Db } from '../sql';
 import {
@@ -10,8 +10,42 @@ import {
   walletTable,
 } from './wallets';
 
+// What a wallet has, holds included, against its threshold.
+const conditionOf = {
+  healthy: 'l.nanos > 0 and l.nanos >= l.threshold_nanos',
+  low: 'l.nanos > 0 and l.nanos < l.threshold_nanos',
+  depleted: 'l.nanos = 0',
+  in_debt: 'l.nanos < 0',
+} as const;
+
+/** How a wallet stands: its money, holds included, against its threshold and 0. */
+export type WalletStatus = keyof typeof conditionOf;
+
+export const walletStatuses = Object.keys(conditionOf) as [WalletStatus, ...WalletStatus[]];
+
+const levels = `
+  cross join lateral (select w.balance_nanos + w.reserved_nanos as nanos,
+    coalesce(w.low_balance_threshold_nanos, o.low_balance_threshold_nanos) as threshold_nanos) as l`;
+
+const found = `has_words(array[coalesce(t.name, u.name, o.name), coalesce(u.email, '')], :q)`;
+
+// By the indexes of members and teams.
+const indexed = `w.id in (
+  select v.id from memberships m join wallets v on v.org_id = m.org_id and v.owner_type = 'user' and v.owner_user_id = m.user_id
+    where m.org_id = :org_id
+      and search_words(m.org_id, array[m.name, m.email], array['role ' || m.role]) @@ search_for(:org_id, :q, '{}')
+  union all
+  select v.id from teams n join wallets v on v.org_id = n.org_id and v.owner_type = 'team' and v.owner_team_id = n.id
+    where n.org_id = :org_id and search_words(n.org_id, array[n.name], '{}') @@ search_for(:org_id, :q, '{}')
+  union all
+  select v.id from organizations z join wallets v on v.org_id = z.id and v.owner_type = 'organization'
+    where z.id = :org_id and has_words(array[z.name], :q))`;
+
 /** Which wallets; all that are given must fit. */
 export interface WalletFilter {
+  /** Words of the owner's name or e-mail address. */
+  q?: string | undefined;
+  status?: WalletStatus | undefined;
   owner_type?: OwnerType | undefined;
   team_id?: string | undefined;
   user_id?: string | undefined;
@@ -33,14 +67,14 @@ export function list(
   const conditions = [visibleTo(viewer), ...conditionsOf(filter)].join(' and ');
   const bindings = { ...viewer, ...bindingsOf(filter) };
   if (sort !== undefined || request.cursor !== undefined)
-    return listOf(db, listing(conditions, bindings), {
+    return listOf(db, listing(conditions, bindings, searchOf(filter)), {
       sort: '-created_at',
       ...request,
       ...(sort ? { sort } : {}),
     });
   return pageOf(
     db,
-    `${walletColumns} ${walletTable} where ${conditions} and ${isMadeBefore('w.created_at')}
+    `${walletColumns} ${walletTable} ${levels} where ${conditions} ${filter.q ? `and ${found}` : ''} and ${isMadeBefore('w.created_at')}
      order by array_position(array['organization', 'team', 'user'], w.owner_type), w.id desc`,
     bindings,
     request,
@@ -54,33 +88,42 @@ export function listAll(
   { sort = '-created_at', ...request }: WalletsRequest,
 ): Promise<Page<Wallet> | Part<Wallet>> {
   const of = org_id === undefined ? 'true' : 'w.org_id = :org_id';
-  const conditions = [of, ...conditionsOf(filter)].join(' and ');
+  const words = filter.q ? [found] : [];
+  const conditions = [of, ...conditionsOf(filter), ...words].join(' and ');
   const bindings = { org_id: org_id ?? null, ...bindingsOf(filter) };
   return listOf(db, listing(conditions, bindings), { sort, ...request });
 }
 
-function conditionsOf({ owner_type, team_id, user_id }: WalletFilter): string[] {
+function searchOf({ q }: WalletFilter): Search | undefined {
+  const among = 'select w.id from wallets w where w.org_id = :org_id';
+  return q ? { indexed, plain: found, among } : undefined;
+}
+
+function conditionsOf({ status, owner_type, team_id, user_id }: WalletFilter): string[] {
   return [
+    ...(status ? [conditionOf[status]] : []),
     ...(owner_type ? ['w.owner_type = :owner_type'] : []),
     ...(team_id ? [`w.owner_type = 'team' and w.owner_team_id = :owner_team_id`] : []),
     ...(user_id ? [`w.owner_type = 'user' and w.owner_user_id = :owner_user_id`] : []),
   ];
 }
 
-function bindingsOf({ owner_type, team_id, user_id }: WalletFilter) {
+function bindingsOf({ q, owner_type, team_id, user_id }: WalletFilter) {
   return {
+    q: q ?? null,
     owner_type: owner_type ?? null,
     owner_team_id: team_id ?? null,
     owner_user_id: user_id ?? null,
   };
 }
 
-function listing(conditions: string, bindings: Listing['bindings']): Listing {
+function listing(conditions: string, bindings: Listing['bindings'], search?: Search): Listing {
   return {
     name: 'wallets',
     select: walletColumns,
-    from: `${walletTable} where ${conditions}`,
+    from: `${walletTable} ${levels} where ${conditions}`,
     bindings,
+    search,
     id: 'w.id',
     created_at: 'w.created_at',
     orders: { created_at: undefined },

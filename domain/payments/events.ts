@@ -1,3 +1,5 @@
+import { type ListRequest, listOf, type Part } from '../lists';
+import type { Page } from '../pages';
 import { type Db, deleteInSteps, many } from '../sql';
 import type { ProviderName } from './currencies';
 
@@ -77,6 +79,54 @@ export async function unknown(
     `select provider, type, count(*)::int as count, max(received_at) as newest from payment_events
      where status = 'unknown' and received_at > clock_timestamp() - interval '3 days'
      group by provider, type order by provider, type`,
+  );
+}
+
+export const eventStatuses = ['unmatched', 'sent', 'ignored'] as const;
+
+/** A webhook as operators see it, without its body. */
+interface ListedEvent {
+  provider: ProviderName;
+  id: string;
+  type: string;
+  /** unmatched: it names no session of ours. */
+  status: (typeof eventStatuses)[number];
+  payment_session_id: string | null;
+  named_session_id: string | null;
+  order_id: string | null;
+  capture_id: string | null;
+  received_at: Date;
+}
+
+/** Webhooks of the last 90 days whose signature was good. */
+export function list(
+  db: Db,
+  {
+    status,
+    provider,
+  }: { status?: ListedEvent['status'] | undefined; provider?: string | undefined },
+  request: ListRequest,
+): Promise<Page<ListedEvent> | Part<ListedEvent>> {
+  const conditions = [
+    ...(status ? ['e.status = :status'] : []),
+    ...(provider ? ['e.provider = :provider'] : []),
+  ];
+  return listOf(
+    db,
+    {
+      name: 'webhooks',
+      select: `select e.provider, e.id, e.type, case e.status when 'unknown' then 'unmatched' else e.status end as status,
+        e.payment_session_id, e.named_session_id, e.order_id, e.capture_id, e.received_at`,
+      from: `from payment_events e where ${['true', ...conditions].join(' and ')}`,
+      bindings: {
+        status: status === 'unmatched' ? 'unknown' : (status ?? null),
+        provider: provider ?? null,
+      },
+      id: `(e.provider || ' ' || e.id)`,
+      created_at: 'e.received_at',
+      orders: { created_at: { by: 'e.received_at', type: 'timestamptz' } },
+    },
+    request,
   );
 }
 

@@ -83,7 +83,7 @@ export const sessionColumns = `
   (select r.status from payment_refunds r where r.payment_session_id = s.id order by r.created_at desc limit 1) as refund_status,
   s.error_code, s.error_message, s.created_at, s.updated_at, s.expires_at`;
 
-const sessionRows = `select ${sessionColumns} from payment_sessions s join wallets w on w.id = s.wallet_id`;
+export const sessionRows = `select ${sessionColumns} from payment_sessions s join wallets w on w.id = s.wallet_id`;
 
 /** One session of its buyer; another person's or organization's is `not_found`. */
 export function get(db: Db, id: string, buyer: Buyer): Promise<Session> {

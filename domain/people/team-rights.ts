@@ -50,10 +50,18 @@ export async function teamsLedBy(
   return rows.map(({ id }) => id);
 }
 
-const ledBy = `select t.id from team_members l
-  join teams t on t.id = l.team_id and t.org_id = :org_id and t.archived_at is null
+/**
+ * The same as a query, for the conditions of others; the arguments name bindings: the organization
+ * and the person.
+ */
+export function ledTeams(org_id: string, user_id: string): string {
+  return `select t.id from team_members l
+  join teams t on t.id = l.team_id and t.org_id = :${org_id} and t.archived_at is null
   join memberships m on m.org_id = t.org_id and m.user_id = l.user_id and m.archived_at is null
-  where l.user_id = :user_id and l.role = 'admin'`;
+  where l.user_id = :${user_id} and l.role = 'admin'`;
+}
+
+const ledBy = ledTeams('org_id', 'user_id');
 
 /**
  * Whoever holds an access key for an admin of a team spends the team's money. So does only who may

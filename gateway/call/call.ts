@@ -105,6 +105,8 @@ export interface Read extends Identified {
 /** What the specification adds to the providers' wires is taken out of the body. */
 export interface Prepared extends Read {
   session_id: string | undefined;
+  /** What it is for, in its caller's words. */
+  tags: readonly string[] | undefined;
 }
 
 /** The targets that serve it are known. */

@@ -6,6 +6,7 @@ import { applyEdits, cutMember, memberEdit } from '../wire/edits';
 import { checkKeys } from '../wire/members';
 import { type Body, isObject } from '../wire/values';
 import { talkOf } from './policies';
+import { tagsIn } from './tags';
 
 const SESSION_HEADER = 'x-session-id';
 const SESSION_LENGTH_MAX = 200;
@@ -18,7 +19,7 @@ const SESSION_LENGTH_MAX = 200;
 export function takeMembers(call: Read): Prepared {
   const { ctx, request } = call;
   const named = sessionId(ctx.req.headers[SESSION_HEADER], SESSION_HEADER);
-  const prepared = Object.assign(call, { session_id: named });
+  const prepared = Object.assign(call, { session_id: named, tags: tagsIn(ctx) });
   if (call.family.takes_members !== true && talkOf(call) === undefined) return prepared;
   const { body } = request;
   if (body.session_id !== undefined) {

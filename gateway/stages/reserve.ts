@@ -99,6 +99,7 @@ async function requestOf(
     service_tier: call.demand.service_tier,
     region: call.demand.region,
     session_id: call.session_id,
+    tags: call.tags,
     session_limits: sessionLimitsOf(call),
     stored_ids,
     request_body_hash: await bodyHash(request.raw),

@@ -99,3 +99,15 @@ test('an unknown command says what there is', async () => {
   expect(answer.code).toBe(2);
   expect(answer.stdout).toContain('bootstrap');
 });
+
+test('spend rebuild folds anew, of one organization or of all, and says how many', async () => {
+  const { db } = database;
+  const { org_id } = await makeFundedOrg(db, 10);
+  const one = await admin('spend', 'rebuild', org_id);
+  expect(one).toMatchObject({ code: 0, stdout: expect.stringContaining('anew: 1 organizations') });
+  const editions = await db('spend_editions').where({ org_id }).select('state');
+  expect(editions).toEqual([{ state: 'current' }]);
+  expect(await admin('spend', 'rebuild')).toMatchObject({ code: 0 });
+  expect(await admin('spend', 'rebuild', 'org_unknown')).toMatchObject({ code: 1 });
+  expect((await admin('spend')).stderr).toContain('spend rebuild <org_id>');
+});

@@ -23,7 +23,10 @@ export const callers = [
 export const rows = read(`
   get /v1/wallets                                               401 401 200 200 200 200 404 200 403 401 401
   get /v1/wallets/balance                                       401 401 200 200 200 200 404 200 403 401 401
+  get /v1/wallets/:id                                           401 401 200 200 200 200 404 200 403 401 401
   get /v1/wallets/:id/transactions                              401 401 200 200 200 200 404 200 403 401 401
+  get /v1/wallets/:id/reservations                              401 401 403 403 200 200 404 200 403 401 401
+  get /v1/requests/:id                                          401 401 404 404 200 200 404 200 403 401 401
   put /v1/wallets/:id                                           401 401 403 403 200 200 404 200 403 401 401
   post /v1/wallets/credit                                       401 401 403 403 201 201 404 201 403 401 401
   post /v1/wallets/allocate                                     401 401 403 403 200 200 404 200 403 401 401
@@ -32,6 +35,7 @@ export const rows = read(`
   get /v1/admin/wallets/:id/transactions                        401 401 403 403 403 403 403 200 403 401 401
   put /v1/admin/wallets/:id                                     401 401 403 403 403 403 403 200 403 401 401
   post /v1/admin/wallets/credit                                 401 401 403 403 403 403 403 201 403 401 401
+  get /v1/organizations/:id/wallet-settings                     401 401 403 403 200 200 404 200 403 401 401
   get /v1/admin/organizations/:id/wallet-settings               401 401 403 403 403 403 403 200 403 401 401
   put /v1/admin/organizations/:id/wallet-settings               401 401 403 403 403 403 403 200 403 401 401
   get /v1/model-pricing                                         200 200 200 200 200 200 200 200 200 200 200
@@ -44,6 +48,10 @@ export const rows = read(`
   get /v1/admin/settlement-excess                               401 401 403 403 403 403 403 200 403 401 401
   post /v1/admin/settlement-excess/:id                          401 401 403 403 403 403 403 404 403 401 401
   get /v1/reservations/:id/price-sheet                          401 401 403 403 200 200 404 200 403 401 401
+  get /v1/spend                                                 401 401 200 200 200 200 404 200 403 401 401
+  get /v1/spend/top                                             401 401 200 200 200 200 404 200 403 401 401
+  get /v1/admin/spend                                           401 401 403 403 403 403 403 200 403 401 401
+  get /v1/admin/spend/top                                       401 401 403 403 403 403 403 200 403 401 401
   get /v1/admin/organizations                                   401 401 403 403 403 403 403 200 403 401 401
   post /v1/admin/organizations                                  401 401 403 403 403 403 403 201 403 401 401
   get /v1/organizations/:id                                     401 401 200 200 200 200 404 200 403 401 401
@@ -121,10 +129,12 @@ export const rows = read(`
   post /v1/cost-tickets/:id/deny                                401 401 403 403 200 200 404 200 403 401 401
   post /v1/payments/create-checkout                             401 401 409 409 409 409 404 409 403 401 401
   post /v1/payments/confirm-checkout                            401 401 403 404 404 404 404 404 403 401 401
+  get /v1/payments/sessions                                     401 401 200 200 200 200 404 200 403 401 401
   get /v1/payments/sessions/:id                                 401 401 200 404 200 200 404 200 403 401 401
   post /v1/payments/sessions/:id/cancel                         401 401 200 404 404 404 404 404 403 401 401
   get /v1/payments/history                                      401 401 403 403 200 200 404 200 403 401 401
   get /v1/admin/payments                                        401 401 403 403 403 403 403 200 403 401 401
+  get /v1/admin/payments/webhooks                               401 401 403 403 403 403 403 200 403 401 401
   post /v1/admin/payments/refund                                401 401 403 403 403 403 403 409 403 401 401
   post /v1/admin/payments/:id/resolve                           401 401 403 403 403 403 403 409 403 401 401
   get /v1/payments/settings                                     401 401 403 403 200 200 404 200 403 401 401

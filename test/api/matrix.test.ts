@@ -41,6 +41,7 @@ let close: () => Promise<void>;
 let tenant: Tenant;
 let platform: string;
 let reservation_id: string;
+let request_id: string;
 let export_dir: string;
 const keys: Record<string, string | undefined> = {};
 
@@ -57,6 +58,7 @@ beforeAll(async () => {
   const credit = { org_id, target_wallet_owner_type: 'organization', amount: 1 };
   await world.call('post', '/v1/admin/wallets/credit', { key: platform, body: credit });
   const hold = { key: world.machine, body: reserveBody(org_id, 1) };
+  request_id = hold.body.request_id;
   const held = await world.call('post', '/v1/gateway/wallets/reserve', hold);
   reservation_id = held.body.reservation_id;
   const of = (scopes: readonly Permission[], more: object = {}) =>
@@ -138,6 +140,7 @@ async function given({ name, route }: Route): Promise<Given> {
     [/cost-tickets\/:id/, newTicket],
     [/payments\/(sessions\/)?:id/, newSession],
     [/reservations\/:id/, async () => reservation_id],
+    [/requests\/:id/, async () => request_id],
     [/budgets\/:id/, newBudget],
     [/events\/:id/, newestEvent],
     [/exports\/:id$/, newExport],

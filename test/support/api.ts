@@ -120,8 +120,9 @@ export function caller(url: string): CallApi {
     const text = await answer.body.text();
     const isJson = String(answer.headers['content-type']).startsWith('application/json');
     const read = isJson ? JSON.parse(text) : undefined;
-    if (answer.statusCode < 300) expectDescribed(method, path, read);
-    else if (answer.statusCode >= 400) expectListed(method, path, answer.statusCode, read);
+    const is_csv = String(answer.headers['content-type']).startsWith('text/csv');
+    if (answer.statusCode < 300 && !is_csv) expectDescribed(method, path, read);
+    if (answer.statusCode >= 400) expectListed(method, path, answer.statusCode, read);
     return { status: answer.statusCode, headers: answer.headers, text, body: read };
   };
 }

@@ -69,7 +69,8 @@ const api: Record<string, string> = {
   app: 'http ledger openapi table',
   main: 'app http ledger',
   'admin-exports': '',
-  admin: 'admin-exports',
+  'admin-spend': '',
+  admin: 'admin-exports admin-spend',
   verify: '',
 };
 
@@ -86,6 +87,7 @@ const domain: Record<string, string> = {
   money: 'errors',
   pages: 'sql',
   lists: 'digest errors pages sql',
+  named: '',
   outbox: 'errors pages sql texts',
   events: 'errors sql',
   'copy-text': 'sql',
@@ -95,9 +97,10 @@ const domain: Record<string, string> = {
   shares: '',
   'stored-answers': 'errors sql',
   people: 'digest errors lists pages sql texts trace',
-  ledger: 'audit-events errors events ids lists money pages secrets sql trace',
+  spend: 'errors people sql',
+  ledger: 'audit-events errors events ids lists money named pages people secrets sql trace',
   exports: 'copy-text errors ids money pages people secrets sql',
-  payments: 'audit-events errors ledger money pages secrets sql',
+  payments: 'audit-events errors ledger lists money pages secrets sql',
 };
 
 type Sources = ReadonlyMap<string, string>;

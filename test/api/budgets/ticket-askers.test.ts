@@ -1,9 +1,9 @@
-import * as teams from '../../../domain/people/teams';
 import { many } from '../../../domain/sql';
 import { makeBudget } from '../../domain/budgets/making';
-import { makePerson, makeTenant, type Person, refusal, type Tenant } from '../../support/api';
+import { refusal } from '../../support/api';
 import { credit, eventsOf, TOKEN } from '../../support/ledger';
 import { approve, makeShort, openTicketWorld, type TicketWorld } from '../../support/tickets';
+import { asks, makeTeam } from './teams';
 
 let world: TicketWorld;
 
@@ -13,40 +13,8 @@ beforeAll(async () => {
 
 afterAll(() => world.close());
 
-interface Team extends Tenant {
-  lead: Person;
-  asker: Person;
-  team_wallet: string;
-}
-
-/** A tenant whose team has an admin and somebody who asks. */
-async function makeTeam(): Promise<Team> {
-  const { db } = world;
-  const tenant = await makeTenant(db);
-  const { org_id, team_id } = tenant;
-  const [lead, asker] = [
-    await makePerson(world, tenant, 'member'),
-    await makePerson(world, tenant, 'member'),
-  ];
-  for (const { user_id } of [lead, asker]) await teams.add(db, { org_id, team_id, user_id });
-  await many(db, `update team_members set role = 'admin' where user_id = :user_id`, {
-    user_id: lead.user_id,
-  });
-  const [wallet] = await many<{ id: string }>(
-    db,
-    `select id from ensure_wallet(:org_id, 'team', :team_id)`,
-    {
-      org_id,
-      team_id,
-    },
-  );
-  return { ...tenant, lead, asker, team_wallet: wallet?.id ?? '' };
-}
-
-const asks = ({ team_id, asker }: Team) => ({ team_id, user_id: asker.user_id });
-
 test('an asker sees their own tickets and no others; nobody else sees them without a right', async () => {
-  const team = await makeTeam();
+  const team = await makeTeam(world);
   const { ticket_id } = await makeShort(world, 10, asks(team), team);
   const { ticket_id: other } = await makeShort(world, 10, {}, team);
   const list = (key: string, query: string) =>
@@ -69,7 +37,7 @@ test('an asker sees their own tickets and no others; nobody else sees them witho
 });
 
 test('filters leave what they name', async () => {
-  const team = await makeTeam();
+  const team = await makeTeam(world);
   const { ticket_id } = await makeShort(
     world,
     10,
@@ -94,7 +62,7 @@ test('filters leave what they name', async () => {
 });
 
 test("a team's admin approves by a transfer from the team's wallet, 409 when that is short", async () => {
-  const team = await makeTeam();
+  const team = await makeTeam(world);
   const { db, call } = world;
   const short = await makeShort(world, 100, asks(team), team);
   const poor = await approve(call, short, {}, team.lead.key);
@@ -119,7 +87,7 @@ test("a team's admin approves by a transfer from the team's wallet, 409 when tha
 });
 
 test("a team's admin decides on no call of another team, and raises neither the team's budget nor their own", async () => {
-  const team = await makeTeam();
+  const team = await makeTeam(world);
   const { db, call } = world;
   await credit(db, team.org_id, team.wallet_id, 10_000n * TOKEN);
   const outside = await makeShort(world, 20_000, {}, team);
@@ -156,7 +124,7 @@ test("a team's admin decides on no call of another team, and raises neither the 
 });
 
 test('several verdicts at once have a result each', async () => {
-  const team = await makeTeam();
+  const team = await makeTeam(world);
   const [one, two] = [await makeShort(world, 10, {}, team), await makeShort(world, 20, {}, team)];
   const ticket_ids = [one.ticket_id, 'ticket_unknown', two.ticket_id, one.ticket_id];
   const body = { verdict: 'approve', ticket_ids, note: 'June' };
@@ -182,7 +150,7 @@ test('several verdicts at once have a result each', async () => {
 });
 
 test('each event of a ticket names user, team, key, agent, proof and label', async () => {
-  const team = await makeTeam();
+  const team = await makeTeam(world);
   const said = { trace_label: 'mine', identity_proof_method: 'gateway_key' };
   const short = await makeShort(
     world,
@@ -204,7 +172,7 @@ test('each event of a ticket names user, team, key, agent, proof and label', asy
 });
 
 test('an approval may move money from a chosen wallet, of the organization or the team alone', async () => {
-  const team = await makeTeam();
+  const team = await makeTeam(world);
   const { db, call } = world;
   await credit(db, team.org_id, team.wallet_id, 80n * TOKEN);
   const short = await makeShort(world, 100, asks(team), team);

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { Budget } from '../../../domain/ledger/budget-lists';
 import * as budgets from '../../../domain/ledger/budgets';
 import type { Db } from '../../../domain/sql';
 import { TOKEN } from '../../support/ledger';
@@ -9,7 +10,7 @@ export function makeBudget(
   { org_id }: { org_id: string },
   tokens: number,
   more: Partial<Parameters<typeof budgets.create>[1]> = {},
-): Promise<budgets.Budget> {
+): Promise<Budget> {
   return budgets.create(db, {
     org_id,
     owner_type: 'organization',

@@ -1,0 +1,98 @@
+import { z } from 'zod';
+import { priceSheet, transaction } from './money';
+import { id, money, time } from './shared';
+
+/** An entry in a list, with the call that it is of. */
+export const entry = transaction.extend({
+  request_id: id.nullable(),
+  user_id: id.nullable(),
+  team_id: id.nullable(),
+  key_id: id.nullable(),
+  agent_id: id.nullable(),
+  family: z.string().nullable(),
+  session_id: id.nullable(),
+  tags: z.array(z.string()).nullable(),
+  cost_ticket_id: id.nullable().describe('The ticket that the call waited for.'),
+  exchange_rate: z
+    .number()
+    .nullable()
+    .describe("Units of the wallet's currency for 1 USD, as the call was priced."),
+  prompt_tokens: z.number().nullable().describe('Of the entry that settled the call.'),
+  completion_tokens: z.number().nullable(),
+  cached_tokens: z.number().nullable(),
+});
+
+const hold = z.strictObject({
+  reservation_id: id,
+  wallet_id: id,
+  wallet_owner_type: z.enum(['user', 'team', 'organization']),
+  estimated_cost: money,
+  reserved_amount: money.describe('The estimate and the buffer.'),
+  currency: id,
+  exchange_rate: z.number(),
+  max_completion_tokens: z.number().nullable(),
+  expires_at: time,
+});
+
+export const openHold = z.strictObject({
+  ...hold.shape,
+  request_id: id,
+  status: z.literal('open'),
+  user_id: id.nullable(),
+  team_id: id.nullable(),
+  key_id: id.nullable(),
+  agent_id: id.nullable(),
+  session_id: id.nullable(),
+  family: z.string().nullable(),
+  provider: id,
+  model: id,
+  cost_ticket_id: id.nullable(),
+  created_at: time,
+});
+
+export const story = z.strictObject({
+  request_id: id,
+  created_at: time,
+  status: z.string().nullable().describe('Of its reservation; null: it never held anything.'),
+  outcome: z.string().nullable(),
+  user_id: id.nullable(),
+  team_id: id.nullable(),
+  key_id: id.nullable(),
+  agent_id: id.nullable(),
+  session_id: id.nullable(),
+  tags: z.array(z.string()).nullable(),
+  family: z.string().nullable(),
+  provider: id.nullable().describe('What it asked for.'),
+  model: id.nullable(),
+  settled_provider: id.nullable().describe('What served it.'),
+  settled_model: id.nullable(),
+  fallbacks: z.array(z.strictObject({ provider: id, model: id })).nullable(),
+  hold: hold.nullable(),
+  cost_ticket: z
+    .strictObject({
+      id,
+      status: z.string(),
+      estimated_cost: money,
+      created_at: time,
+      resolved_at: time.nullable(),
+      decided_by: id.nullable(),
+      decided_at: time.nullable(),
+      note: z.string().nullable(),
+    })
+    .nullable(),
+  usage: z.record(z.string(), z.union([z.number(), z.string()])).nullable(),
+  usage_source: z.string().nullable(),
+  price_lines: priceSheet.shape.lines.describe('They add up to the cost.'),
+  settlement: z.strictObject({ actual_cost: money, currency: id, settled_at: time }).nullable(),
+  transactions: z.array(entry),
+  events: z
+    .array(
+      z.strictObject({
+        id,
+        type: z.string(),
+        created_at: time,
+        payload: z.record(z.string(), z.unknown()),
+      }),
+    )
+    .describe('Of 90 days. request.completed tells of attempts, and of what a provider refused.'),
+});

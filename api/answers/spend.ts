@@ -1,0 +1,43 @@
+import { z } from 'zod';
+import { id, money, time } from './shared';
+
+const figures = {
+  cost: money.describe('Exact: the sum of what calls were settled at.'),
+  requests: z.int().describe('Calls that were settled.'),
+  prompt_tokens: z.int(),
+  completion_tokens: z.int(),
+  cached_tokens: z.int(),
+};
+
+const group = z
+  .record(z.string(), id.nullable())
+  .describe('What the figures are of, by dimension; null: calls that have none.');
+
+const head = {
+  currency: id,
+  time_zone: id.describe('Whose calendar days and hours are of.'),
+  as_of: time.describe('What was settled until then is in.'),
+  from: time,
+  to: time,
+  totals: z.strictObject(figures).describe('Of all groups, also of those that are left out.'),
+  truncated: z.boolean().describe('Groups that spent less than these are left out.'),
+};
+
+export const spend = z.strictObject({
+  interval: z.enum(['hour', 'day', 'month']),
+  ...head,
+  buckets: z.array(
+    z.strictObject({
+      start: time,
+      local: z.string().describe('The hour, day or month by the calendar of time_zone.'),
+      group,
+      ...figures,
+    }),
+  ),
+});
+
+export const top = z.strictObject({
+  by: z.string(),
+  ...head,
+  groups: z.array(z.strictObject({ group, ...figures })),
+});

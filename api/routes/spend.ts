@@ -1,0 +1,171 @@
+import { z } from 'zod';
+import { decimalText } from '../../domain/money';
+import { isPlatformAdmin } from '../../domain/people/rights';
+import { type Dimension, dimensions, type Figures } from '../../domain/spend/figures';
+import { intervals } from '../../domain/spend/periods';
+import { spend, top } from '../../domain/spend/spend';
+import * as answers from '../answers/spend';
+import { actingOrg, member, platformAdmin } from '../http/access';
+import { csvOf } from '../http/csv';
+import { id, name } from '../http/fields';
+import { type Ctx, route } from '../http/route';
+
+const moment = z.union(
+  [z.iso.date(), z.iso.datetime({ offset: true })],
+  'must be a day such as 2027-01-31, or an ISO 8601 time such as 2027-01-31T00:00:00Z',
+);
+const dimension = z.enum(dimensions as [Dimension, ...Dimension[]]);
+const GROUPS_MAX = 2;
+
+const period = {
+  from: moment
+    .optional()
+    .describe('The first day of the reporting time zone, or its first moment.'),
+  to: moment.optional().describe('The day after the last one; what it begins is not in it.'),
+};
+const filters = {
+  team_id: id.optional(),
+  user_id: id.optional(),
+  agent_id: id.optional(),
+  key_id: id.optional(),
+  provider: id.optional(),
+  model: id.optional(),
+  family: id.optional().describe('The family of routes, such as chat.'),
+  tag: name.optional().describe('One of the tags that calls named in x-svc-tags.'),
+  session_id: id.optional(),
+};
+const spendQuery = z.strictObject({
+  org_id: id.optional(),
+  ...period,
+  interval: z.enum(intervals).default('day').describe('How long a bucket is.'),
+  group_by: z
+    .string()
+    .transform((given) => given.split(','))
+    .pipe(
+      z
+        .array(dimension)
+        .max(GROUPS_MAX, `may name at most ${GROUPS_MAX}`)
+        .refine((all) => new Set(all).size === all.length, 'names one twice'),
+    )
+    .optional()
+    .describe(`What to group by: up to two of ${dimensions.join(', ')}, with a comma between.`),
+  ...filters,
+});
+const topQuery = z.strictObject({
+  org_id: id.optional(),
+  ...period,
+  by: dimension.default('model').describe('What to group by.'),
+  limit: z.coerce.number<number>().int().min(1).max(200).default(10),
+  ...filters,
+});
+
+const seen = 'Members see their own calls, admins of a team also its calls, org:billing all.';
+
+export const spendRoutes = [
+  route({
+    method: 'get',
+    path: '/v1/spend',
+    access: member,
+    input: spendQuery,
+    handler: showSpend,
+    summary: `What calls cost by hour, day or month, exact at as_of. ${seen} As CSV with Accept: text/csv.`,
+    answer: answers.spend,
+  }),
+  route({
+    method: 'get',
+    path: '/v1/spend/top',
+    access: member,
+    input: topQuery,
+    handler: showTop,
+    summary: `Who or what cost most in a period. ${seen} As CSV with Accept: text/csv.`,
+    answer: answers.top,
+  }),
+  route({
+    method: 'get',
+    path: '/v1/admin/spend',
+    access: platformAdmin,
+    input: spendQuery.extend({ org_id: id }),
+    handler: showSpend,
+    summary: 'What calls of any organization cost.',
+    answer: answers.spend,
+  }),
+  route({
+    method: 'get',
+    path: '/v1/admin/spend/top',
+    access: platformAdmin,
+    input: topQuery.extend({ org_id: id }),
+    handler: showTop,
+    summary: 'Who or what cost an organization most.',
+    answer: answers.top,
+  }),
+];
+
+async function viewerOf({ db, principal }: Ctx, org_id: string | undefined) {
+  return {
+    org_id: await actingOrg(db, principal, org_id),
+    user_id: principal.user_id,
+    sees_all: isPlatformAdmin(principal) || principal.scopes.includes('org:billing'),
+  };
+}
+
+async function showSpend(
+  ctx: Ctx,
+  { org_id, from, to, interval, group_by = [], ...filter }: z.infer<typeof spendQuery>,
+) {
+  const viewer = await viewerOf(ctx, org_id);
+  const found = await spend(ctx.db, viewer, filter, { from, to, interval, group_by });
+  if (!wantsCsv(ctx)) return found;
+  const names = ['start', 'local', ...group_by, ...figureNames];
+  const rows = found.buckets.map(({ start, local, group, ...figures }) => [
+    { text: start.toISOString() },
+    { text: local },
+    ...group_by.map((one) => ({ text: group[one] ?? null })),
+    ...cellsOf(found.currency, figures),
+  ]);
+  return csv(ctx, csvOf(names, rows), found.truncated);
+}
+
+async function showTop(
+  ctx: Ctx,
+  { org_id, from, to, by, limit, ...filter }: z.infer<typeof topQuery>,
+) {
+  const found = await top(ctx.db, await viewerOf(ctx, org_id), filter, { from, to, by, limit });
+  if (!wantsCsv(ctx)) return found;
+  const rows = found.groups.map(({ group, ...figures }) => [
+    { text: group[by] ?? null },
+    ...cellsOf(found.currency, figures),
+  ]);
+  return csv(ctx, csvOf([by, ...figureNames], rows), found.truncated);
+}
+
+const figureNames = [
+  'currency',
+  'cost',
+  'requests',
+  'prompt_tokens',
+  'completion_tokens',
+  'cached_tokens',
+];
+
+function cellsOf(currency: string, figures: Figures) {
+  const { cost_nanos, requests, prompt_tokens, completion_tokens, cached_tokens } = figures;
+  return [
+    { text: currency },
+    ...[decimalText(cost_nanos), requests, prompt_tokens, completion_tokens, cached_tokens].map(
+      (number) => ({ number }),
+    ),
+  ];
+}
+
+function wantsCsv({ http }: Ctx): boolean {
+  http.vary('accept');
+  return http.accepts('application/json', 'text/csv') === 'text/csv';
+}
+
+/** A file that leaves groups out says so in a header, as no line of it can. */
+function csv({ http }: Ctx, text: string, truncated: boolean): void {
+  http.type = 'text/csv; charset=utf-8';
+  http.attachment('spend.csv');
+  http.set('x-svc-truncated', String(truncated));
+  http.body = text;
+}

@@ -1,0 +1,200 @@
+import { AppError } from '../../errors';
+import { type Db, many, maybe } from '../../sql';
+import { linesOf, type PriceLine } from '../price-sheet';
+import type { Viewer } from '../wallets';
+import { type Entry, entriesOf, isSeen, seenBy } from './entries';
+
+/** One call's whole story: what it asked for, held, waited for, used and cost. */
+export interface RequestStory {
+  request_id: string;
+  created_at: Date;
+  /** Of its reservation; null: it never held anything. */
+  status: string | null;
+  outcome: string | null;
+  user_id: string | null;
+  team_id: string | null;
+  key_id: string | null;
+  agent_id: string | null;
+  session_id: string | null;
+  tags: string[] | null;
+  family: string | null;
+  /** What it asked for, and what served it. */
+  provider: string | null;
+  model: string | null;
+  settled_provider: string | null;
+  settled_model: string | null;
+  fallbacks: { provider: string; model: string }[] | null;
+  hold: Hold | null;
+  cost_ticket: Ticket | null;
+  usage: Record<string, number | string> | null;
+  usage_source: string | null;
+  price_lines: PriceLine[];
+  settlement: { actual_cost_nanos: bigint; currency: string; settled_at: Date } | null;
+  transactions: Entry[];
+  /** Of the 90 days that they are kept; the gateway's own tells of attempts and what failed. */
+  events: { id: string; type: string; created_at: Date; payload: Record<string, unknown> }[];
+}
+
+interface Hold {
+  reservation_id: string;
+  wallet_id: string;
+  wallet_owner_type: string;
+  estimated_cost_nanos: bigint;
+  reserved_amount_nanos: bigint;
+  currency: string;
+  exchange_rate: number;
+  max_completion_tokens: bigint | null;
+  expires_at: Date;
+}
+
+interface Ticket {
+  id: string;
+  status: string;
+  estimated_cost_nanos: bigint;
+  created_at: Date;
+  resolved_at: Date | null;
+  decided_by: string | null;
+  decided_at: Date | null;
+  note: string | null;
+}
+
+type Reserved = Omit<
+  RequestStory,
+  'hold' | 'cost_ticket' | 'price_lines' | 'settlement' | 'transactions' | 'events'
+> &
+  Hold & {
+    id: string;
+    org_id: string;
+    cost_ticket_id: string | null;
+    actual_cost_nanos: bigint | null;
+    closed_at: Date | null;
+  };
+
+/**
+ * The story of a call by its request_id. Throws `not_found` unless the viewer bills, made the call
+ * or leads the team that it was made for.
+ */
+export async function storyOf(db: Db, request_id: string, viewer: Viewer): Promise<RequestStory> {
+  const bindings = { request_id, org_id: viewer.org_id, ...seenBy(viewer) };
+  const call = await maybe<Reserved>(
+    db,
+    `select r.id, r.id as reservation_id, r.org_id, r.request_id, r.created_at, r.status, r.outcome, r.user_id, r.team_id, r.key_id,
+       r.agent_id, r.session_id, r.tags, r.family, r.provider, r.model, r.settled_provider, r.settled_model,
+       (select jsonb_agg(f - 'price_version_id') from jsonb_array_elements(r.fallbacks) as f) as fallbacks,
+       r.wallet_id, r.wallet_owner_type, r.estimated_nanos as estimated_cost_nanos, r.held_nanos as reserved_amount_nanos, r.currency,
+       r.exchange_rate::float as exchange_rate, r.max_completion_tokens, r.expires_at, r.cost_ticket_id, r.usage, r.usage_source,
+       r.actual_cost_nanos, r.closed_at
+     from reservations r where r.org_id = :org_id and r.request_id = :request_id and ${isSeen}`,
+    bindings,
+  );
+  const ticket = await ticketOf(db, bindings, call?.cost_ticket_id ?? null);
+  if (call === undefined) return storyOfTicket(db, viewer.org_id, request_id, ticket);
+  const { id, org_id } = call;
+  return {
+    ...askedIn(call),
+    hold: holdOf(call),
+    cost_ticket: ticket === undefined ? null : shownTicket(ticket),
+    price_lines: await linesOf(db, org_id, id),
+    settlement: settlementOf(call),
+    transactions: await entriesOf(db, id, viewer),
+    events: await eventsOf(db, org_id, request_id),
+  };
+}
+
+function askedIn(call: Reserved) {
+  const { request_id, created_at, status, outcome, user_id, team_id, key_id, agent_id } = call;
+  const { session_id, tags, family, provider, model, settled_provider, settled_model } = call;
+  const { fallbacks, usage, usage_source } = call;
+  const caller = { user_id, team_id, key_id, agent_id, session_id, tags };
+  const asked = { family, provider, model, settled_provider, settled_model, fallbacks };
+  return { request_id, created_at, status, outcome, ...caller, ...asked, usage, usage_source };
+}
+
+/** A call that was canceled before it came holds nothing. */
+function holdOf(call: Reserved): Hold | null {
+  if (call.wallet_id === null) return null;
+  const { reservation_id, wallet_id, wallet_owner_type, estimated_cost_nanos } = call;
+  const { reserved_amount_nanos, currency, exchange_rate, max_completion_tokens, expires_at } =
+    call;
+  const held = { estimated_cost_nanos, reserved_amount_nanos, currency, exchange_rate };
+  return {
+    reservation_id,
+    wallet_id,
+    wallet_owner_type,
+    ...held,
+    max_completion_tokens,
+    expires_at,
+  };
+}
+
+function settlementOf({ actual_cost_nanos, currency, closed_at, status }: Reserved) {
+  if (actual_cost_nanos === null || closed_at === null || status === 'expired') return null;
+  return { actual_cost_nanos, currency, settled_at: closed_at };
+}
+
+type TicketRow = Ticket &
+  Pick<RequestStory, 'user_id' | 'team_id' | 'key_id' | 'agent_id' | 'session_id'> &
+  Pick<RequestStory, 'provider' | 'model' | 'family' | 'tags'>;
+
+function ticketOf(db: Db, bindings: Record<string, unknown>, id: string | null) {
+  return maybe<TicketRow>(
+    db,
+    `select r.id, case when r.status in ('open', 'approved') and r.expires_at <= clock_timestamp() then 'expired' else r.status end
+       as status, r.estimated_cost_nanos, r.created_at, r.resolved_at, r.decided_by, r.decided_at, r.note, r.user_id, r.team_id,
+       r.key_id, r.agent_id, r.session_id, r.provider, r.model, r.reserve ->> 'family' as family,
+       (jsonb_populate_record(null::reserve_item, r.reserve)).tags as tags
+     from cost_tickets r where r.org_id = :org_id and ${isSeen} and r.id = coalesce(:id,
+       (select w.ticket_id from ticket_waiters w where w.org_id = :org_id and w.request_id = :request_id limit 1),
+       (select e.payload ->> 'cost_ticket_id' from events e where e.org_id = :org_id and e.request_id = :request_id
+         and e.payload ->> 'cost_ticket_id' is not null limit 1))`,
+    { ...bindings, id },
+  );
+}
+
+function shownTicket(ticket: TicketRow): Ticket {
+  const { id, status, estimated_cost_nanos, created_at, resolved_at } = ticket;
+  const { decided_by, decided_at, note } = ticket;
+  return {
+    id,
+    status,
+    estimated_cost_nanos,
+    created_at,
+    resolved_at,
+    decided_by,
+    decided_at,
+    note,
+  };
+}
+
+/** A call that was refused for want of money or room, and never held. */
+async function storyOfTicket(
+  db: Db,
+  org_id: string,
+  request_id: string,
+  ticket: TicketRow | undefined,
+): Promise<RequestStory> {
+  if (ticket === undefined)
+    throw new AppError('not_found', 'No request was found under this id.', { param: 'id' });
+  const { created_at, user_id, team_id, key_id, agent_id, session_id, tags } = ticket;
+  const { family, provider, model } = ticket;
+  const none = { settled_provider: null, settled_model: null, fallbacks: null, usage: null };
+  return {
+    ...{ request_id, created_at, status: null, outcome: null, user_id, team_id, key_id, agent_id },
+    ...{ session_id, tags, family, provider, model, ...none, usage_source: null, hold: null },
+    cost_ticket: shownTicket(ticket),
+    price_lines: [],
+    settlement: null,
+    transactions: [],
+    events: await eventsOf(db, org_id, request_id),
+  };
+}
+
+const EVENTS_MAX = 50;
+
+function eventsOf(db: Db, org_id: string, request_id: string) {
+  return many<RequestStory['events'][number]>(
+    db,
+    `select id, type, created_at, payload from events where request_id = :request_id and org_id = :org_id order by id limit :limit`,
+    { org_id, request_id, limit: EVENTS_MAX },
+  );
+}

@@ -1,0 +1,32 @@
+import { AppError } from '../errors';
+import { type Db, maybe } from '../sql';
+
+/** Only calls with all of these. */
+export interface Filter {
+  team_id?: string | undefined;
+  user_id?: string | undefined;
+  agent_id?: string | undefined;
+  key_id?: string | undefined;
+  provider?: string | undefined;
+  model?: string | undefined;
+  family?: string | undefined;
+  tag?: string | undefined;
+  session_id?: string | undefined;
+}
+
+// Also what was archived or revoked: its calls are still there.
+const known = {
+  team_id: ['team', 'select 1 from teams where id = :id and org_id = :org_id'],
+  user_id: ['member', 'select 1 from memberships where user_id = :id and org_id = :org_id'],
+  agent_id: ['agent', 'select 1 from agents where id = :id and org_id = :org_id'],
+  key_id: ['key', 'select 1 from tokens where id = :id and org_id = :org_id'],
+} as const;
+
+/** Refuses (404) ids that are not the organization's own. */
+export async function requireKnown(db: Db, org_id: string, filter: Filter): Promise<void> {
+  for (const [param, [noun, sql]] of Object.entries(known)) {
+    const id = filter[param as keyof typeof known];
+    if (id === undefined || (await maybe(db, sql, { id, org_id }))) continue;
+    throw new AppError('not_found', `No ${noun} was found under this id.`, { param });
+  }
+}

@@ -1,0 +1,154 @@
+import { many } from '../../../domain/sql';
+import { makeBudget } from '../../domain/budgets/making';
+import { type Answer, refusal } from '../../support/api';
+import { balance, credit, reserveBody, settleBody, TOKEN } from '../../support/ledger';
+import {
+  approve,
+  makeShort,
+  openTicketWorld,
+  redeem,
+  type Short,
+  show,
+  type TicketWorld,
+} from '../../support/tickets';
+import { asks, makeTeam, type Team } from './teams';
+
+let world: TicketWorld;
+
+beforeAll(async () => {
+  world = await openTicketWorld();
+});
+
+afterAll(() => world.close());
+
+/** The organization has 1,000 tokens, the team 500, and the asker a ticket for 1,100. */
+async function makeRichTeam(): Promise<Team & { short: Short; own_wallet: string }> {
+  const team = await makeTeam(world);
+  const { db } = world;
+  const short = await makeShort(world, 1_100, asks(team), team);
+  const { body } = await world.call('get', '/v1/wallets?per_page=200', { key: team.billing_key });
+  const { wallet_id: own_wallet } = body.wallets.find(
+    ({ owner_user_id }: { owner_user_id: string | null }) => owner_user_id === team.asker.user_id,
+  );
+  await credit(db, team.org_id, team.wallet_id, 1_000n * TOKEN);
+  await credit(db, team.org_id, team.team_wallet, 500n * TOKEN);
+  return { ...team, short, own_wallet };
+}
+
+async function balancesOf({
+  wallet_id,
+  team_wallet,
+  own_wallet,
+}: Awaited<ReturnType<typeof makeRichTeam>>) {
+  const found: bigint[] = [];
+  for (const id of [wallet_id, team_wallet, own_wallet])
+    found.push((await balance(world.db, id)).balance_nanos / TOKEN);
+  return found;
+}
+
+test("a team's admin takes nothing of the organization's money, whatever they name", async () => {
+  const team = await makeRichTeam();
+  const { short, lead } = team;
+  const before = await balancesOf(team);
+  for (const body of [
+    { from_wallet_id: team.wallet_id },
+    { from_wallet_id: team.wallet_id, amount: 0.0009 },
+    { from_wallet_id: team.wallet_id, wallet_id: team.team_wallet, amount: 0.001 },
+    { from_wallet_id: team.own_wallet },
+    { from_wallet_id: 'wal_unknown' },
+  ])
+    expect(refusal(await approve(world.call, short, body, lead.key))).toMatchObject({
+      ...{ status: 403, code: 'permission_denied' },
+    });
+  expect(await balancesOf(team)).toEqual(before);
+  expect((await show(world.call, short)).status).toBe('open');
+});
+
+test("a team's admin moves no more than what is missing, except from the team's wallet to the asker's", async () => {
+  const team = await makeRichTeam();
+  const { short, lead } = team;
+  const wrong = async (body: object): Promise<Answer> => approve(world.call, short, body, lead.key);
+  // 100 are missing in the organization's wallet: 101 would be a gift to it.
+  expect(refusal(await wrong({ wallet_id: team.wallet_id, amount: 0.000101 }))).toMatchObject({
+    ...{ status: 422, param: 'amount' },
+  });
+  expect(await balancesOf(team)).toEqual([1_000n, 500n, 0n]);
+  const exact = await wrong({
+    wallet_id: team.wallet_id,
+    amount: 0.0001,
+    from_wallet_id: team.team_wallet,
+  });
+  expect([exact.status, exact.body.credited_amount]).toEqual([200, 0.0001]);
+  expect(await balancesOf(team)).toEqual([0n, 400n, 0n]);
+
+  const own = await makeShort(world, 450, asks(team), team);
+  await credit(world.db, team.org_id, team.team_wallet, 600n * TOKEN);
+  const given = await approve(
+    world.call,
+    own,
+    { wallet_id: team.own_wallet, amount: 0.0005 },
+    lead.key,
+  );
+  expect([given.status, given.body.credited_amount]).toEqual([200, 0.0005]);
+});
+
+test("several verdicts of a team's admin draw on the team's wallet alone", async () => {
+  const team = await makeRichTeam();
+  const { short, lead } = team;
+  const body = { verdict: 'approve', ticket_ids: [short.ticket_id] };
+  const { results } = (
+    await world.call('post', '/v1/cost-tickets/verdicts', { key: lead.key, body })
+  ).body;
+  expect(results).toMatchObject([{ ticket: { status: 'approved', credited_amount: 0.0001 } }]);
+  expect(await balancesOf(team)).toEqual([0n, 400n, 0n]);
+});
+
+test('a team takes back what is left of its gifts, and never what a person paid in or an approval moved', async () => {
+  const team = await makeRichTeam();
+  const { db, call, machine } = world;
+  const { org_id, team_id, own_wallet, asker, lead } = team;
+  const path = `/v1/organizations/${org_id}/teams/${team_id}`;
+  const move = (verb: string, tokens: number) =>
+    call('post', `${path}/${verb}`, {
+      key: lead.key,
+      body: { user_id: asker.user_id, amount: tokens / 1e6 },
+    });
+  const tooMuch = { status: 409, code: 'insufficient_balance', param: 'amount' };
+  await makeBudget(db, team, 0, { on_exceed: 'ticket', thresholds: [] });
+  // Moved for a call, and spent by it: 50 of 70 come back to the person's wallet.
+  const short = await makeShort(world, 70, asks(team), team);
+  expect((await approve(call, short, { wallet_id: own_wallet }, lead.key)).status).toBe(403);
+  await approve(call, short, { wallet_id: own_wallet, from_wallet_id: team.team_wallet });
+  const paid = await redeem(call, machine, short);
+  const settle = settleBody(org_id, paid.body.reservation_id, 20);
+  await call('post', '/v1/gateway/wallets/settle', { key: machine, body: settle });
+  expect(await balance(db, own_wallet)).toMatchObject({ balance_nanos: 50n * TOKEN });
+  expect(refusal(await move('reclaim', 1))).toMatchObject(tooMuch);
+
+  // What the person has beside 40 given: 50 from before and 100 of their own.
+  await credit(db, org_id, own_wallet, 100n * TOKEN);
+  await move('allocate', 40);
+  await many(db, 'update budgets set archived_at = now() where org_id = :org_id', { org_id });
+  const spend = async (tokens: number, held: number) => {
+    const reserve = { ...reserveBody(org_id, held), ...asks(team) };
+    const { body } = await call('post', '/v1/gateway/wallets/reserve', {
+      key: machine,
+      body: reserve,
+    });
+    expect(body.wallet_id).toBe(own_wallet);
+    if (tokens === 0) return;
+    const told = settleBody(org_id, body.reservation_id, tokens);
+    await call('post', '/v1/gateway/wallets/settle', { key: machine, body: told });
+  };
+  await spend(10, 30);
+  expect(refusal(await move('reclaim', 31))).toMatchObject(tooMuch);
+  expect((await move('reclaim', 5)).status).toBe(200);
+  expect(refusal(await move('reclaim', 26))).toMatchObject(tooMuch);
+  // Spent beyond the gifts, and given again: what is left is the new gift.
+  await spend(60, 60);
+  expect(refusal(await move('reclaim', 1))).toMatchObject(tooMuch);
+  await move('allocate', 8);
+  await spend(0, 3);
+  expect(refusal(await move('reclaim', 6))).toMatchObject(tooMuch);
+  expect((await move('reclaim', 5)).status).toBe(200);
+});

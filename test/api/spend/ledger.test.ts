@@ -1,0 +1,175 @@
+import { randomUUID } from 'node:crypto';
+import { openBatches } from '../../../api/ledger/batches';
+import { type Db, many } from '../../../domain/sql';
+import { createLog } from '../../../runtime/log';
+import { call as settled } from '../../domain/spend/world';
+import {
+  type CallApi,
+  makePerson,
+  makeTenant,
+  type Person,
+  startApi,
+  type Tenant,
+} from '../../support/api';
+import { makeKeyId } from '../../support/keys';
+import { credit, makePrice, reserveBody } from '../../support/ledger';
+
+let db: Db;
+let call: CallApi;
+let close: () => Promise<void>;
+let lanes: ReturnType<typeof openBatches>;
+let tenant: Tenant;
+let other: Tenant;
+let leader: Person;
+let key_id: string;
+const request_id = randomUUID();
+
+beforeAll(async () => {
+  let stop: () => Promise<void>;
+  ({ db, call, close: stop } = await startApi());
+  lanes = openBatches(db, createLog('test', 'fatal'));
+  close = async () => {
+    await lanes.close();
+    await stop();
+  };
+  await makePrice(db);
+  [tenant, other] = [await makeTenant(db), await makeTenant(db)];
+  await credit(db, tenant.org_id, tenant.wallet_id, 10n ** 12n);
+  leader = await makePerson({ db, call }, tenant, 'member');
+  await many(
+    db,
+    `insert into team_members (team_id, user_id, role) values (:team_id, :user_id, 'admin')`,
+    {
+      team_id: tenant.team_id,
+      user_id: leader.user_id,
+    },
+  );
+  const { org_id, member_id: user_id, team_id, agent_id } = tenant;
+  key_id = await makeKeyId(db, org_id, { user_id, team_id });
+  const more = {
+    request_id,
+    user_id,
+    team_id,
+    key_id,
+    agent_id,
+    family: 'chat',
+    tags: ['nightly'],
+  };
+  await settled({ db, lanes }, org_id, 3, new Date('2026-10-05T12:00:00Z'), more);
+  await many(
+    db,
+    `insert into events (id, created_at, org_id, type, request_id, trace_label, payload)
+     values ('evt_test', now(), :org_id, 'request.completed', :request_id, 'my label', '{"attempts": 2}')`,
+    { org_id, request_id },
+  );
+  for (let n = 0; n < 5; n += 1) await settled({ db, lanes }, org_id, 1, undefined);
+  await lanes.reserve(reserveBody(org_id, 7, { user_id }));
+});
+
+afterAll(() => close());
+
+const ledger = async (query: string, key = tenant.billing_key) => {
+  const { status, body } = await call(
+    'get',
+    `/v1/wallets/${tenant.wallet_id}/transactions?${query}`,
+    { key },
+  );
+  expect(status).toBe(200);
+  return body;
+};
+
+test('an entry says whose call it is of: to whoever bills, who made it, and who leads the team', async () => {
+  const ofCall = async (key?: string) => {
+    const { transactions } = await ledger('per_page=200', key);
+    return transactions.find(({ seq }: { seq: number }) => seq === 3);
+  };
+  const whole = {
+    ...{ request_id, user_id: tenant.member_id, team_id: tenant.team_id, key_id },
+    ...{ agent_id: tenant.agent_id, family: 'chat', tags: ['nightly'], exchange_rate: 1 },
+    ...{ prompt_tokens: 3, completion_tokens: 0, type: 'settlement', cost_ticket_id: null },
+  };
+  for (const key of [tenant.billing_key, tenant.member_key, leader.key])
+    expect(await ofCall(key)).toMatchObject(whole);
+  const stranger = await makePerson({ db, call }, tenant, 'member');
+  const hidden = await ofCall(stranger.key);
+  expect(hidden).toMatchObject({
+    seq: 3,
+    actual_cost: 3e-6,
+    user_id: null,
+    key_id: null,
+    tags: null,
+  });
+});
+
+test.each([
+  ['type=credit', [1]],
+  ['type=reservation&model=gpt-4o-mini', [14, 12, 10, 8, 6, 4, 2]],
+  ['model=unknown', []],
+  ['from=2126-01-01', []],
+  ['to=2020-01-01', []],
+  ['request', [3, 2]],
+  ['trace_label=my%20label', [3, 2]],
+  ['user', [14, 3, 2]],
+])('the ledger by %s', async (query, expected) => {
+  const asked = query === 'request' ? `request_id=${request_id}` : query;
+  const by_user = query === 'user' ? `user_id=${tenant.member_id}` : asked;
+  const { transactions, has_more, next } = await ledger(by_user);
+  const seqs = transactions.map(({ seq }: { seq: number }) => seq);
+  expect([seqs, has_more, next]).toEqual([expected, false, null]);
+});
+
+test('parts follow each other by cursors, and one of another list is refused', async () => {
+  const seen: number[] = [];
+  let next: string | null = 'first';
+  while (next !== null) {
+    const part: { transactions: { seq: number }[]; next: string | null } = await ledger(
+      `type=settlement&per_page=2&cursor=${next}`,
+    );
+    seen.push(...part.transactions.map(({ seq }) => seq));
+    next = part.next;
+  }
+  expect(seen).toEqual([13, 11, 9, 7, 5, 3]);
+  const { next: foreign } = await ledger('type=settlement&per_page=2');
+  for (const query of [`cursor=${foreign}`, 'type=credit&page=2', 'type=debit', 'from=soon']) {
+    const at = `/v1/wallets/${tenant.wallet_id}/transactions?${query}`;
+    expect((await call('get', at, { key: tenant.billing_key })).status).toBe(422);
+  }
+});
+
+test("one call's story: its lines add up to its cost, and its entries are there", async () => {
+  const story = (key: string, id = request_id) => call('get', `/v1/requests/${id}`, { key });
+  const { status, body } = await story(tenant.member_key);
+  expect(status).toBe(200);
+  expect(body).toMatchObject({
+    ...{ request_id, status: 'settled', outcome: 'completed', tags: ['nightly'] },
+    hold: { wallet_id: tenant.wallet_id, reserved_amount: 3e-6, exchange_rate: 1 },
+    cost_ticket: null,
+    usage: { prompt_tokens: 3 },
+    settlement: { actual_cost: 3e-6, currency: 'USD' },
+    events: [{ type: 'request.completed', payload: { attempts: 2 } }],
+  });
+  const sum = body.price_lines.reduce(
+    (all: number, { amount }: { amount: string }) => all + Number(amount),
+    0,
+  );
+  expect(sum).toBeCloseTo(3e-6, 12);
+  expect(body.transactions.map(({ type }: { type: string }) => type)).toEqual([
+    'reservation',
+    'settlement',
+  ]);
+  const stranger = await makePerson({ db, call }, tenant, 'member');
+  expect((await story(leader.key)).status).toBe(200);
+  expect((await story(stranger.key)).status).toBe(404);
+  expect((await story(other.owner_key)).status).toBe(404);
+});
+
+test('a wallet is shown alone, with its open holds', async () => {
+  const at = `/v1/wallets/${tenant.wallet_id}`;
+  expect((await call('get', at, { key: tenant.member_key })).body.owner_type).toBe('organization');
+  expect((await call('get', at, { key: other.owner_key })).status).toBe(404);
+  const { body } = await call('get', `${at}/reservations?status=open`, { key: tenant.billing_key });
+  expect(body).toMatchObject({
+    reservations: [{ user_id: tenant.member_id, reserved_amount: 7e-6, status: 'open' }],
+    total: 1,
+  });
+});

@@ -1,0 +1,45 @@
+import { many } from '../../../domain/sql';
+import {
+  arrivals,
+  chat,
+  forgetArrivals,
+  lastCharge,
+  openWorld,
+  post,
+  type World,
+} from '../../support/gateway';
+
+let world: World;
+
+beforeAll(async () => {
+  world = await openWorld();
+});
+
+afterAll(() => world.close());
+
+const ask = (tags: string) =>
+  post(`${world.url}/v1/chat/completions`, world.key, chat('Hi'), { 'x-svc-tags': tags });
+
+test('tags are kept on the reservation, each once, and stay off the way upstream', async () => {
+  await forgetArrivals(world.models_url);
+  expect((await ask('nightly, report ,nightly,,')).status).toBe(200);
+  await lastCharge(world, world.org.org_id);
+  const [row] = await many<{ tags: string[] }>(
+    world.api.db,
+    'select tags from reservations where org_id = :org_id order by created_at desc limit 1',
+    { org_id: world.org.org_id },
+  );
+  expect(row?.tags).toEqual(['nightly', 'report']);
+  const [arrival] = await arrivals(world.models_url);
+  expect(JSON.stringify(arrival)).not.toContain('nightly');
+});
+
+test.each([
+  ['a,b,c,d,e,f', 'at most 5 tags'],
+  ['x'.repeat(65), 'at most 64 characters'],
+])('%s is refused before anything is held', async (tags, words) => {
+  const { status, text } = await ask(tags);
+  const { error } = JSON.parse(text);
+  expect([status, error.param]).toEqual([422, 'x-svc-tags']);
+  expect(error.message).toContain(words);
+});
