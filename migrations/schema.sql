@@ -152,7 +152,7 @@ create table member_key_settings (
   max_budget_nanos bigint check (max_budget_nanos > 0),
   -- The models that such keys may call; null: every one.
   allowed_models text[],
-  -- A key ends so many days after it was made or changed; null: it may live on.
+  -- A key ends so many days after it was made; null: it may live on.
   max_days integer check (max_days >= 1 and max_days <= 3650),
   updated_at timestamptz not null default clock_timestamp()
 );
@@ -258,8 +258,10 @@ create table identities (
   org_id text not null references organizations,
   subject text not null,
   user_id text not null references users,
-  -- Who invited; null if the person was made when they first signed in.
+  -- Who invited, and the credential that they did it with; null if the person was made when they
+  -- first signed in.
   created_by text,
+  created_with text,
   created_at timestamptz not null default clock_timestamp(),
   constraint identities_pkey primary key (issuer_id, subject, org_id)
 );
@@ -282,6 +284,14 @@ create table one_time_codes (
   used_at timestamptz
 );
 create index one_time_codes_end on one_time_codes (expires_at);
+
+-- Id tokens that somebody has signed in by: each is good once.
+create table used_id_tokens (
+  -- SHA-256 of what its issuer signed.
+  hash text primary key,
+  used_at timestamptz not null default clock_timestamp()
+);
+create index used_id_tokens_used on used_id_tokens (used_at);
 
 create table sign_in_tries (
   address text primary key,
@@ -342,6 +352,9 @@ create table tokens (
   purpose text not null default 'key' check (purpose in ('key', 'session')),
   session_secret_id text,
   issuer_id text references identity_issuers,
+  identity_id text,
+  bound_by text,
+  bound_with text,
   -- Limits of this key at each gateway; a null one is as the gateway's configuration says of every
   -- key.
   rpm integer check (rpm > 0),
@@ -349,6 +362,8 @@ create table tokens (
   max_parallel_requests integer check (max_parallel_requests > 0)
 ) with (fillfactor = 50);
 create index tokens_agent on tokens (org_id, agent_id, id) where agent_id is not null;
+create index tokens_bound_by on tokens (org_id, bound_by) where bound_by is not null;
+create index tokens_bound_with on tokens (bound_with) where bound_with is not null;
 create index tokens_by_end on tokens (org_id, coalesce(expires_at, 'infinity'::timestamptz), id);
 create index tokens_by_id on tokens (org_id, id);
 create index tokens_by_name on tokens (org_id, lower(name), id);
@@ -441,6 +456,62 @@ create function session_lives(t tokens) returns boolean language sql stable as $
       and coalesce(k.expires_at > clock_timestamp(), true)))
     and (t.session_secret_id is null or exists (select 1 from token_secrets s where s.id = t.session_secret_id
       and coalesce(s.expires_at > clock_timestamp(), true))))
+$$;
+
+-- The keys and sessions of an organization that a person, or the holder of a key, may hold, but for
+-- those that only stand for the person: what they made or renewed, sessions by subjects that they
+-- bound (but for p_except), and what was made with any of these.
+create function keys_held_by_2(p_org_id text, p_by text, p_except text default null)
+returns setof text language sql stable as $$
+  with recursive held (id) as (
+    select t.id from tokens t where t.org_id is not distinct from p_org_id and (t.created_by = p_by or t.made_with = p_by)
+    union
+    select t.id from tokens t where t.org_id = p_org_id and (t.bound_by = p_by or t.bound_with = p_by)
+      and t.identity_id is distinct from p_except
+    union
+    select t.id from token_secrets s join tokens t on t.id = s.token_id and t.org_id is not distinct from p_org_id
+    where (s.issued_to = p_by or s.issued_with = p_by) and coalesce(s.expires_at > clock_timestamp(), true)
+    union
+    select x.id from held h cross join lateral (
+      select t.id from tokens t where t.made_with = h.id
+      union all
+      select t.id from tokens t where t.bound_with = h.id and t.identity_id is distinct from p_except
+      union all
+      select s.token_id from token_secrets s where s.issued_with = h.id and coalesce(s.expires_at > clock_timestamp(), true)
+    ) as x
+  )
+  select t.id from held h join tokens t on t.id = h.id and t.org_id is not distinct from p_org_id
+$$;
+
+-- By whom a key, a session or a subject came to be: people, and the credentials that they did it
+-- with.
+create function token_holders(p_id text, p_except text)
+returns setof text language sql stable as $$
+  select x.holder from tokens t cross join lateral (
+    values (t.created_by), (t.made_with), (case when t.identity_id is distinct from p_except then t.bound_by end),
+      (case when t.identity_id is distinct from p_except then t.bound_with end)
+    union all
+    select h.holder from token_secrets s cross join lateral (values (s.issued_to), (s.issued_with)) as h (holder)
+    where s.token_id = t.id and coalesce(s.expires_at > clock_timestamp(), true)
+  ) as x (holder) where t.id = p_id and x.holder is not null
+$$;
+
+-- Who may hold the access keys and sessions that stand for a person, or sign in as them by a
+-- subject (but for p_except): for each of these, by its id, those that made, renewed or bound it,
+-- and those that did so with what these have.
+create function holders_for(p_org_id text, p_user_id text, p_except text)
+returns table(id text, holder text) language sql stable as $$
+  with recursive up (id, holder) as (
+    select t.id, x.holder from tokens t cross join lateral token_holders(t.id, p_except) as x (holder)
+    where t.org_id = p_org_id and t.user_id = p_user_id and t.token_type = 'access' and t.revoked_at is null
+    union
+    select i.id, x.holder from identities i cross join lateral (values (i.created_by), (i.created_with)) as x (holder)
+    where i.org_id = p_org_id and i.user_id = p_user_id and i.id is distinct from p_except and x.holder is not null
+    union
+    select u.id, x.holder from up u join tokens k on k.id = u.holder and k.org_id = p_org_id
+    cross join lateral token_holders(k.id, p_except) as x (holder)
+  )
+  select u.id, u.holder from up u
 $$;
 
 ----------------------------------------------------------------------------------------------------
@@ -2516,7 +2587,7 @@ begin
           and o.window_start = window_start(q.interval, v_now) limit 1) as u on true
         where q.agent_id = i.agent_id and q.archived_at is null and constraint_covers(q, i.provider, i.model))) as room_nanos,
       bud.is_budgeted, bud.warnings,
-      is_flat(p) and o.suspended_at is null and not coalesce(bud.tells, false)
+      is_flat(p) and o.suspended_at is null and not coalesce(bud.emits, false)
         and (i.key_id is null or (k.org_id = p_org_id and coalesce(k.revoked_at > v_now, true) and coalesce(k.expires_at > v_now, true)))
         and (i.secret_id is null or exists (select 1 from token_secrets s where s.id = i.secret_id and s.token_id = i.key_id
           and coalesce(s.expires_at > v_now, true)))
@@ -2545,10 +2616,10 @@ begin
     -- A window that is over, and a threshold that is reached for the first time, are not usual.
     cross join lateral (select amount_to_hold(usd.nanos, x.rate, o.reserve_buffer_pct) as nanos offset 0) as held
     cross join lateral (select nullif(count(*) > 0, false) as is_budgeted,
-        min(b.limit_nanos + b.raised_nanos - b.spent_nanos - b.held_nanos) as room_nanos,
-        bool_or(b.ends_at <= v_now or b.starts_at > v_now or b.spent_nanos + b.held_nanos + held.nanos >= b.tells_at_nanos) as tells,
-        jsonb_agg(budget_warning(b, b.spent_nanos + b.held_nanos + held.nanos) order by b.id)
-          filter (where b.spent_nanos + b.held_nanos + held.nanos >= b.warns_at_nanos) as warnings
+        min(window_cap(b) - window_used(b)) as room_nanos,
+        bool_or(b.ends_at <= v_now or b.starts_at > v_now or window_used(b) + held.nanos >= b.emits_at_nanos) as emits,
+        jsonb_agg(budget_warning(b, window_used(b) + held.nanos) order by b.id)
+          filter (where window_used(b) + held.nanos >= b.warns_at_nanos) as warnings
       from budgets b
       where b.org_id = p_org_id and b.owner_id in (p_org_id, i.key_id, i.user_id, i.team_id) and b.archived_at is null) as bud
     where o.id = p_org_id

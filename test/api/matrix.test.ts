@@ -15,7 +15,7 @@ import { reserveBody } from '../support/ledger';
 import { makeShort, openTicketWorld, type TicketWorld } from '../support/tickets';
 import { until } from '../support/until';
 import { changesOf, pathOf } from './changes';
-import { newDestination, newMessage } from './changes-of-notices';
+import { newDestination, newMessage, noticeBodies } from './changes-of-notices';
 import { callers, rows } from './matrix-rows';
 
 // Who may call which route of the control plane: every route of openapi.json, called by everybody.
@@ -184,18 +184,16 @@ const bodies: Record<string, () => Promise<object>> = {
     reason: 'test',
   }),
   'post /v1/admin/payments/:id/resolve': async () => ({ action: 'close', reason: 'test' }),
+  'post /v1/admin/model-pricing/preview': async () => ({
+    provider: 'openai',
+    model: 'gpt-4o-mini',
+    input_per_1m: 1,
+    output_per_1m: 2,
+  }),
   'post /v1/admin/settlement-excess/:id': async () => ({ action: 'drop' }),
   'post /v1/exports': async () => period,
   'post /v1/admin/exports': async () => period,
-  // Nothing inside a network is listed here.
-  'post /v1/notice-destinations': async () => ({
-    name: 'N',
-    channel: 'webhook',
-    url: 'https://127.0.0.1/hook',
-  }),
-  'post /v1/notice-recipients/:id/confirm': async () => ({ code: 'x' }),
-  'post /v1/ticket-links/look': async () => ({ link: 'a'.repeat(43) }),
-  'post /v1/ticket-links/decide': async () => ({ link: 'a'.repeat(43), nonce: 'unknown' }),
+  ...noticeBodies,
   // No object store is listed here.
   'post /v1/export-destinations': async () => ({
     endpoint: 'https://s3.example.com',
