@@ -135,6 +135,17 @@ export const modelPrice = z.strictObject({
   updated_at: time,
 });
 
+export const pricePreview = z.strictObject({
+  provider: id,
+  model: id,
+  days: z.int(),
+  calls: z.int().describe('The settled calls that were looked at, at most 50,000.'),
+  truncated: z.boolean().describe('There were more than these.'),
+  present_cost: money.describe('USD.'),
+  new_cost: money.describe('USD.'),
+  dearer_calls: z.int().describe('Calls that would have cost more.'),
+});
+
 export const catalog = z.strictObject({ models: z.array(modelPrice) });
 
 export const excess = z.strictObject({

@@ -3,6 +3,7 @@ import { sha256 } from '../../domain/digest';
 import { AppError } from '../../domain/errors';
 import { type Amount, amounts, isNeeded } from '../../domain/ledger/price-lists';
 import * as pricing from '../../domain/ledger/pricing';
+import * as previews from '../../domain/ledger/views/price-preview';
 import { toWire } from '../../runtime/wire';
 import * as answers from '../answers/money';
 import * as shared from '../answers/shared';
@@ -49,6 +50,10 @@ const model = id.refine(
 const newPrice = z.strictObject({ provider: id, model, ...figures });
 const change = z.strictObject({ id, provider: id.optional(), model: model.optional(), ...figures });
 
+const DAYS_MAX = 31;
+const previewed = newPrice
+  .omit({ effective_from: true })
+  .extend({ days: z.int().min(1).max(DAYS_MAX).default(7) });
 const removal = z.strictObject({ id, effective_from: instant.optional() });
 const rates = z.strictObject({
   base: z.literal('USD').optional(),
@@ -87,6 +92,16 @@ export const pricingRoutes = [
     summary: 'Set the price of a model.',
     status: 201,
     answer: answers.modelPrice,
+  }),
+  route({
+    method: 'post',
+    path: '/v1/admin/model-pricing/preview',
+    access: platformAdmin,
+    input: previewed,
+    handler: preview,
+    summary:
+      'What the calls of the last days that the price of this name has billed would have cost at another. Nothing is changed.',
+    answer: answers.pricePreview,
   }),
   route({
     method: 'put',
@@ -145,6 +160,10 @@ function create({ db }: Ctx, input: z.infer<typeof newPrice>) {
     ...pricing.blankPrice,
     ...given(input),
   } as pricing.Price);
+}
+
+function preview({ db }: Ctx, { days, ...input }: z.infer<typeof previewed>) {
+  return previews.preview(db, { ...pricing.blankPrice, ...given(input) } as pricing.Price, days);
 }
 
 function update({ db }: Ctx, { id: price_id, ...input }: z.infer<typeof change>) {

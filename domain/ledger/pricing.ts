@@ -221,8 +221,8 @@ export async function convert(
   return converted;
 }
 
-// A forgotten price must not make a model free.
-function checkPaid(price: Price): void {
+/** Refuses a price without an amount: a forgotten one must not make a model free. */
+export function checkPaid(price: Price): void {
   if (hasAmount(price) || price.free) return;
   throw new AppError(
     'invalid_field',

@@ -34,6 +34,8 @@ const elsewhere = [
   'post /v1/organizations/:id/teams/:team_id/reclaim',
   'post /v1/admin/wallets/credit',
   'post /v1/admin/settlement-excess/:id',
+  // It changes nothing.
+  'post /v1/admin/model-pricing/preview',
   'post /v1/cost-tickets/:id/approve',
   'post /v1/cost-tickets/:id/deny',
   'post /v1/cost-tickets/verdicts',

@@ -41,6 +41,7 @@ export const rows = read(`
   get /v1/model-pricing                                         200 200 200 200 200 200 200 200 200 200 200
   get /v1/admin/model-pricing                                   401 401 403 403 403 403 403 200 403 401 401
   post /v1/admin/model-pricing                                  401 401 403 403 403 403 403 201 403 401 401
+  post /v1/admin/model-pricing/preview                          401 401 403 403 403 403 403 200 403 401 401
   put /v1/admin/model-pricing/:id                               401 401 403 403 403 403 403 200 403 401 401
   delete /v1/admin/model-pricing/:id                            401 401 403 403 403 403 403 200 403 401 401
   get /v1/admin/exchange-rates                                  401 401 403 403 403 403 403 200 403 401 401

@@ -181,6 +181,12 @@ const bodies: Record<string, () => Promise<object>> = {
     reason: 'test',
   }),
   'post /v1/admin/payments/:id/resolve': async () => ({ action: 'close', reason: 'test' }),
+  'post /v1/admin/model-pricing/preview': async () => ({
+    provider: 'openai',
+    model: 'gpt-4o-mini',
+    input_per_1m: 1,
+    output_per_1m: 2,
+  }),
   'post /v1/admin/settlement-excess/:id': async () => ({ action: 'drop' }),
   'post /v1/exports': async () => period,
   'post /v1/admin/exports': async () => period,

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import * as paymentEvents from '../../../domain/payments/events';
 import * as sessions from '../../../domain/payments/sessions';
 import type { Db } from '../../../domain/sql';
 import { root as root_folder } from '../../../runtime/root';
@@ -82,7 +83,15 @@ test.each<[string, () => string, () => Promise<void>]>([
 );
 
 // Each list with pages of one instant, and the table whose times they show.
-const listed: Record<string, { path: () => string; table: string; key: () => string }> = {
+interface Listed {
+  path: () => string;
+  table: string;
+  /** What says when a row was made, if not `created_at`. */
+  column?: string;
+  key: () => string;
+}
+
+const listed: Record<string, Listed> = {
   '/v1/wallets': { path: () => '/v1/wallets', table: 'wallets', key: () => tenant.billing_key },
   '/v1/admin/wallets': adminList('/v1/admin/wallets', 'wallets'),
   '/v1/admin/settlement-excess': adminList('/v1/admin/settlement-excess', 'settlement_excess'),
@@ -101,6 +110,18 @@ const listed: Record<string, { path: () => string; table: string; key: () => str
   '/v1/approval-rules': ownList(() => '/v1/approval-rules', 'approval_rules'),
   '/v1/cost-tickets': ownList(() => '/v1/cost-tickets', 'cost_tickets'),
   '/v1/payments/history': ownList(() => '/v1/payments/history', 'payment_sessions'),
+  '/v1/payments/sessions': {
+    ...ownList(() => '/v1/payments/sessions', 'payment_sessions'),
+    key: () => tenant.member_key,
+  },
+  '/v1/wallets/{id}/reservations': ownList(
+    () => `/v1/wallets/${tenant.wallet_id}/reservations`,
+    'reservations',
+  ),
+  '/v1/admin/payments/webhooks': {
+    ...adminList('/v1/admin/payments/webhooks', 'payment_events'),
+    column: 'received_at',
+  },
   '/v1/admin/payments': adminList('/v1/admin/payments', 'payment_sessions'),
   '/v1/admin/gateway-config/versions': adminList(
     '/v1/admin/gateway-config/versions',
@@ -132,10 +153,10 @@ test('every list with pages of one instant has its row here', () => {
 });
 
 async function addSessions(): Promise<void> {
-  const buyer = { org_id: tenant.org_id, user_id: null, created_by: 'key_x' };
-  for (let n = 0; n < 7; n += 1)
+  const { org_id, member_id: user_id } = tenant;
+  for (let n = 0; n < 14; n += 1)
     await sessions.create(db, {
-      buyer,
+      buyer: { org_id, user_id: n % 2 ? user_id : null, created_by: n % 2 ? user_id : 'key_x' },
       provider: 'payment_provider_a',
       surface: 'console',
       amount_nanos: 10n ** 10n,
@@ -143,6 +164,14 @@ async function addSessions(): Promise<void> {
       owner: { owner_type: 'organization' },
       return_url: 'https://shop.example/',
       cancel_url: 'https://shop.example/',
+    });
+}
+
+async function addWebhooks(): Promise<void> {
+  for (let n = 0; n < 7; n += 1)
+    await paymentEvents.record(db, {
+      ...{ provider: 'payment_provider_b', id: `event ${n}`, type: 'captured', topic: 'payment' },
+      ...{ payment_session_id: null, order_id: `order ${n}`, capture_id: null, body: '{}' },
     });
 }
 
@@ -204,13 +233,14 @@ async function addOwn(): Promise<void> {
 
 test('pages of three as of the newest time that a list shows repeat no row and skip none', async () => {
   await addSessions();
+  await addWebhooks();
   await addExports();
   await addDestinations();
   await addOwn();
   const seen: Record<string, number> = {};
-  for (const [name, { path, table, key }] of Object.entries(listed)) {
+  for (const [name, { path, table, column = 'created_at', key }] of Object.entries(listed)) {
     // What a client read as the newest `created_at`: milliseconds.
-    const rows = await db(table).max('created_at as newest');
+    const rows = await db(table).max(`${column} as newest`);
     const as_of = (rows[0]?.newest ?? new Date()).toISOString();
     const list = async (query: string) => {
       const { status, body } = await call('get', `${path()}?${query}`, { key: key() });
@@ -236,5 +266,6 @@ test('pages of three as of the newest time that a list shows repeat no row and s
     '/v1/approval-rules',
     '/v1/budgets',
     '/v1/cost-tickets',
+    '/v1/wallets/{id}/reservations',
   ]);
 });

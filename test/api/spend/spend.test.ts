@@ -264,3 +264,26 @@ test('a day has names for a thousand tags; calls under further ones count as oth
   while ((await editions.foldStep(db)) > 0);
   expect(await look()).toEqual(expected);
 });
+
+test('a change of a price is previewed on what calls have used, and changes nothing', async () => {
+  const platform = await platformKey(db);
+  const { org_id } = tenant;
+  const preview = (body: object) =>
+    call('post', '/v1/admin/model-pricing/preview', { key: platform, body });
+  const price = { provider: 'openai', model: 'gpt-4o-mini', input_per_1m: 3, output_per_1m: 2 };
+  await settled({ db, lanes }, org_id, 1_000, undefined);
+  await settled({ db, lanes }, org_id, 500, undefined);
+  const prices = await db('model_prices').count();
+  const { status, body } = await preview({ ...price, days: 1 });
+  expect([status, body]).toEqual([
+    200,
+    {
+      ...{ provider: 'openai', model: 'gpt-4o-mini', days: 1, calls: 2, truncated: false },
+      ...{ present_cost: 0.0015, new_cost: 0.0045, dearer_calls: 2 },
+    },
+  ]);
+  expect(await db('model_prices').count()).toEqual(prices);
+  expect((await preview({ ...price, input_per_1m: 0, output_per_1m: 0 })).status).toBe(422);
+  expect((await preview({ ...price, days: 32 })).status).toBe(422);
+  expect((await preview({ ...price, model: 'unknown' })).body).toMatchObject({ calls: 0 });
+});
