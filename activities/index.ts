@@ -9,6 +9,7 @@ import * as reservations from '../domain/ledger/reservations';
 import * as storedIds from '../domain/ledger/stored-ids';
 import * as tickets from '../domain/ledger/tickets';
 import * as verdicts from '../domain/ledger/verdicts';
+import * as notices from '../domain/notices/messages';
 import * as cancellation from '../domain/payments/cancellation';
 import * as paymentEvents from '../domain/payments/events';
 import * as refunds from '../domain/payments/refunds';
@@ -21,6 +22,7 @@ import { createProviderOf } from '../payment-providers/configured';
 import { createConfigActivities } from './config-rollout';
 import { createExportSteps } from './exports';
 import { withLife } from './life';
+import { type Look, type NoticeWays, sendNotices } from './notices';
 import { createPaymentSteps } from './payments';
 
 export interface Dependencies {
@@ -32,11 +34,20 @@ export interface Dependencies {
   export_dir?: string | undefined;
   /** The object stores that exports may go to: EXPORT_S3_ORIGINS. */
   s3_origins?: readonly string[] | undefined;
+  /** How notices leave; absent, they reach servers of the world only, without links or mail. */
+  notice_ways?: NoticeWays | undefined;
   /** Until then a verdict or a cancellation may come from an API that does not sign yet. */
   accept_unsigned_until?: Date | undefined;
 }
 
 const BROKEN_SHOWN_MAX = 50;
+
+const worldOnly: NoticeWays = {
+  networks: undefined,
+  chat_hosts: [],
+  public_url: undefined,
+  mail: undefined,
+};
 
 /**
  * The activities of each worker program, by what it is given. A program offers its own alone, so
@@ -61,6 +72,7 @@ export function createActivities({
   secrets,
   payment_hosts,
   accept_unsigned_until,
+  notice_ways: ways = worldOnly,
 }: Dependencies) {
   /** Refuses what no API signed: whoever reaches Temporal can send a message. */
   const requireSigned = async (isSigned: Promise<boolean>) => {
@@ -71,6 +83,8 @@ export function createActivities({
   const steps = createPaymentSteps(db, createProviderOf(db, secrets, payment_hosts));
   return {
     ...paymentActivities(db, steps),
+    ...noticeActivities(db, secrets, ways),
+    ...upkeepActivities(db),
     /** Ends a session at its buyer's wish, which an API has signed. */
     cancelPayment: (wish: cancellation.Cancellation) =>
       refusable(async () => {
@@ -109,26 +123,6 @@ export function createActivities({
     /** How many rollouts of configurations that nobody steps on were given their workflow again. */
     adoptOrphanRollouts: ({ limit }: { limit: number }) =>
       refusable(() => rollouts.adoptOrphans(db, limit)),
-    /** Proves the whole ledger; fails for good, naming what is broken. */
-    proveLedger: async () => {
-      const { broken } = await audit(db);
-      if (broken.length > 0)
-        throw ApplicationFailure.nonRetryable(
-          `The ledger is broken in ${broken.length} places.`,
-          'ledger_broken',
-          ...broken.slice(0, BROKEN_SHOWN_MAX),
-        );
-    },
-    /** The partitions of events: those of the next days made, those past 90 days dropped. */
-    keepEventPartitions: () => refusable(() => events.keepPartitions(db)),
-    /** How many gateways fell silent without a word and were told of. */
-    noteSilentGateways: () => refusable(() => withRetry(() => fleet.noteSilent(db))),
-    /**
-     * Answers under an Idempotency-Key are kept 7 days, the places of calls that waited an hour,
-     * stored ids 30 days after their last use, windows of budgets 7 days after their end. Budgets
-     * of owners who are gone are archived.
-     */
-    forgetStoredAnswers: () => refusable(() => forgetOld(db)),
   };
 }
 
@@ -189,6 +183,46 @@ function paymentActivities(db: Db, steps: ReturnType<typeof createPaymentSteps>)
           left -= left > 0 ? await adopt(db, left) : 0;
         return limit - left;
       }),
+  };
+}
+
+function upkeepActivities(db: Db) {
+  return {
+    /** Proves the whole ledger; fails for good, naming what is broken. */
+    proveLedger: async () => {
+      const { broken } = await audit(db);
+      await events.tellBroken(db, broken.length);
+      if (broken.length > 0)
+        throw ApplicationFailure.nonRetryable(
+          `The ledger is broken in ${broken.length} places.`,
+          'ledger_broken',
+          ...broken.slice(0, BROKEN_SHOWN_MAX),
+        );
+    },
+    /** The partitions of events: those of the next days made, those past 90 days dropped. */
+    keepEventPartitions: () => refusable(() => events.keepPartitions(db)),
+    /** How many gateways fell silent without a word and were told of. */
+    noteSilentGateways: () => refusable(() => withRetry(() => fleet.noteSilent(db))),
+    /**
+     * Answers under an Idempotency-Key are kept 7 days, the places of calls that waited an hour,
+     * stored ids 30 days after their last use, windows of budgets 7 days after their end. Budgets
+     * of owners who are gone are archived.
+     */
+    forgetStoredAnswers: () => refusable(() => forgetOld(db)),
+  };
+}
+
+function noticeActivities(db: Db, secrets: Secrets, ways: NoticeWays) {
+  return {
+    /** Tries what is due for a destination; milliseconds until it is to be looked at again. */
+    sendNotices: (look: Look) => withLife(() => sendNotices({ db, secrets, ways }, look)),
+    /** How many destinations with notices that nobody sends were given their workflow again. */
+    adoptOrphanNotices: ({ limit }: { limit: number }) =>
+      refusable(() => notices.adoptOrphans(db, limit)),
+    /** How many keys were told of because they end within a week. */
+    tellExpiringKeys: () => refusable(() => notices.tellExpiringKeys(db)),
+    /** Notices and messages of over 90 days are forgotten. */
+    forgetNotices: () => refusable(() => notices.forget(db)),
   };
 }
 

@@ -8,10 +8,11 @@ import { API_VERSION } from '../runtime/version';
 import { createBuckets } from './http/buckets';
 import { createEventStreams } from './http/event-streams';
 import { createIdTokens } from './http/id-tokens';
-import { type Connections, mount } from './http/route';
+import { type Connections, mount, type NoticeReach } from './http/route';
 import { createShares } from './http/shares';
 import { requestSpans } from './http/tracing';
 import { createKeyring } from './ledger/keyring';
+import { approvalPage } from './notices/page';
 import { docs } from './openapi/docs';
 import { routes } from './table';
 
@@ -24,6 +25,7 @@ type Made =
   | 'providerOf'
   | 'exportTargetOf'
   | 's3_origins'
+  | 'notice_reach'
   | 'event_streams'
   | 'id_tokens'
   | 'trusted_proxies'
@@ -37,6 +39,8 @@ export type Given = Omit<Connections, Made> & {
   export_dir?: string | undefined;
   /** The object stores that exports may go to: EXPORT_S3_ORIGINS. */
   s3_origins?: readonly string[] | undefined;
+  /** Where notices may go; servers of the world alone if absent. */
+  notice_reach?: NoticeReach | undefined;
   /** Networks of the proxies whose X-Forwarded-For is believed: TRUSTED_PROXIES. */
   trusted_proxies?: readonly string[] | undefined;
 };
@@ -48,6 +52,7 @@ export function createApp(
     export_dir,
     s3_origins = [],
     trusted_proxies = [],
+    notice_reach = { networks: undefined, chat_hosts: [], has_mail: false },
     ...connections
   }: Given,
   log: Logger,
@@ -66,6 +71,7 @@ export function createApp(
   if (connections.tracing !== undefined) app.use(requestSpans(connections.tracing));
   app.use(docs());
   const { pools, secrets, isDraining } = connections;
+  app.use(approvalPage(secrets));
   const made = {
     buckets: createBuckets(requests_per_minute),
     keyrings: {
@@ -78,6 +84,7 @@ export function createApp(
       authorities: connections.payment_authorities ?? [],
     }),
     s3_origins,
+    notice_reach,
     exportTargetOf: createTargetOf(pools.people, { dir: export_dir, origins: s3_origins, secrets }),
     event_streams: createEventStreams(pools.reads, isDraining),
     id_tokens: createIdTokens(secrets),

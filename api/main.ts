@@ -8,6 +8,7 @@ import { loadConfig, temporalVariables } from '../runtime/config';
 import { createJwtVerifier } from '../runtime/jwt';
 import { listen } from '../runtime/listen';
 import { createLog, type Logger } from '../runtime/log';
+import { createNetworks } from '../runtime/networks';
 import { openProcessTracing } from '../runtime/telemetry/open';
 import { tuneV8 } from '../runtime/v8';
 import { openTemporal } from '../temporal/client';
@@ -89,6 +90,11 @@ function chosenIn(config: ReturnType<typeof loadConfig<'api'>>) {
     export_dir: config.EXPORT_DIR,
     s3_origins: config.EXPORT_S3_ORIGINS,
     trusted_proxies: config.TRUSTED_PROXIES,
+    notice_reach: {
+      networks: createNetworks(config.NOTICE_NETWORKS),
+      chat_hosts: config.NOTICE_CHAT_HOSTS,
+      has_mail: config.NOTICE_MAIL_FROM !== undefined,
+    },
   };
 }
 

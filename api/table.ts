@@ -5,6 +5,9 @@ import { sessionRoutes } from './identity/sessions';
 import { gatewayEventRoutes } from './machine/events';
 import { gatewayConfigRoutes } from './machine/gateway-config';
 import { gatewayRoutes } from './machine/routes';
+import { noticeDestinationRoutes } from './notices/destinations';
+import { noticeMessageRoutes } from './notices/messages';
+import { noticeRecipientRoutes } from './notices/recipients';
 import { paymentAdminRoutes } from './payments/admin';
 import { legacyPaymentRoutes } from './payments/legacy';
 import { paymentRoutes } from './payments/routes';
@@ -33,6 +36,7 @@ import { priceSheetRoutes } from './routes/price-sheets';
 import { pricingRoutes } from './routes/pricing';
 import { spendRoutes } from './routes/spend';
 import { teamWalletRoutes } from './routes/team-wallets';
+import { ticketLinkRoutes } from './routes/ticket-links';
 import { ticketRoutes } from './routes/tickets';
 import { walletSettingsRoutes } from './routes/wallet-settings';
 import { walletRoutes } from './routes/wallets';
@@ -61,6 +65,7 @@ export const routes = [
   ...constraintRoutes,
   ...budgetRoutes,
   ...ticketRoutes,
+  ...ticketLinkRoutes,
   ...approvalRuleRoutes,
   ...paymentRoutes,
   ...paymentAdminRoutes,
@@ -79,4 +84,7 @@ export const routes = [
   ...exportRoutes,
   ...exportDestinationRoutes,
   ...exportScheduleRoutes,
+  ...noticeDestinationRoutes,
+  ...noticeRecipientRoutes,
+  ...noticeMessageRoutes,
 ];

@@ -28,6 +28,7 @@ export const types = [
   'settlement.bounded',
   'settlement.tier_unpriced',
   'key.issued',
+  'key.expiring',
   'export.completed',
   'export.failed',
   'config.rollout_started',
@@ -41,6 +42,8 @@ export const types = [
   'config.rollout_superseded',
   'gateway.config_rejected',
   'gateway.silent',
+  'audit.broken',
+  'notice.disabled',
 ] as const;
 
 /**
@@ -56,7 +59,7 @@ export type EventType = (typeof types)[number];
  * inbox.
  */
 export const billingTypes = types.filter((type) =>
-  /^(cost_ticket|budget|wallet|payment|reservation|settlement|key|export)\./.test(type),
+  /^(cost_ticket|budget|wallet|payment|reservation|settlement|key|export|notice)\./.test(type),
 );
 
 /** The types of which a person without a permission sees what is their own. */
@@ -252,4 +255,13 @@ export function timeOfId(id: string, param: string): Date {
   if (hex === undefined)
     throw new AppError('invalid_field', `${param} is not the id of an event.`, { param });
   return new Date(Number.parseInt(hex, 16));
+}
+
+/** Says to the platform that the proof of the ledger found so many faults, if there are some. */
+export async function tellBroken(db: Db, count: number): Promise<void> {
+  await many(
+    db,
+    `select append_event('${PLATFORM_STREAM}', 'audit.broken', jsonb_build_object('broken', :count::int)) where :count::int > 0`,
+    { count },
+  );
 }

@@ -16,7 +16,8 @@ type IdPrefix =
   | 'dest'
   | 'ref'
   | 'req'
-  | 'rollout';
+  | 'rollout'
+  | 'nd';
 
 /**
  * A time-ordered id: prefix, 12 hex digits of milliseconds since 1970, 20 hex digits of a random

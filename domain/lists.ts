@@ -122,7 +122,9 @@ async function partOf<Row>(
 ): Promise<Part<Row>> {
   const { name, bindings, from, search } = listing;
   const of = JSON.stringify([name, request.sort, bindings, request.as_of ?? null]);
-  const after = request.cursor === FIRST ? undefined : await placeIn(request.cursor, of);
+  const is_ordered = listing.orders[request.sort.replace(/^-/, '')] !== undefined;
+  const after =
+    request.cursor === FIRST ? undefined : await placeIn(request.cursor, of, is_ordered);
   const read = (rows: string, within?: number) =>
     rowsAfter<Row>(db, listing, { ...request, rows, after, within });
   // Most searches find enough in what is shown first anyway.
@@ -194,14 +196,14 @@ async function checkOf(place: string, of: string): Promise<string> {
   return (await sha256(`${place} ${of}`)).slice(0, CHECK_CHARACTERS);
 }
 
-/** The place that a cursor names. Throws 422 for one that is not of this list. */
-export async function placeIn(cursor: string, of: string): Promise<Placed> {
+/** The place that a cursor names. Throws 422 for one that is not of this list or its order. */
+export async function placeIn(cursor: string, of: string, is_ordered: boolean): Promise<Placed> {
   const [place = '', check] = cursor.split('.');
   if (check !== (await checkOf(place, of))) throw foreignCursor();
   const [list_place, list_id] = membersOf(Buffer.from(place, 'base64url').toString());
-  if (typeof list_id !== 'string' || !(list_place === null || typeof list_place === 'string'))
-    throw foreignCursor();
-  return { list_place, list_id };
+  const is_place = is_ordered ? typeof list_place === 'string' : list_place === null;
+  if (typeof list_id !== 'string' || !is_place) throw foreignCursor();
+  return { list_place: list_place as string | null, list_id };
 }
 
 function membersOf(text: string): unknown[] {
@@ -215,10 +217,11 @@ function membersOf(text: string): unknown[] {
 
 // A time or text as PostgreSQL never wrote it: somebody made a place of their own.
 function isUnreadable(error: unknown): boolean {
-  return /^22(007|008|009|021)$/.test((error as { code?: string }).code ?? '');
+  return /^22(007|008|009|021|023|P02)$/.test((error as { code?: string }).code ?? '');
 }
 
-function foreignCursor(): AppError {
+/** The refusal (422) of a cursor that is not of this list. */
+export function foreignCursor(): AppError {
   return new AppError(
     'invalid_field',
     `cursor is none of this list with this order and these filters. Begin with cursor=${FIRST}, and go on with the next of each answer.`,

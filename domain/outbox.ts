@@ -184,7 +184,7 @@ export async function unpark(db: Db): Promise<number> {
 
 /**
  * Starts the workflows of all unfinished rows again, for when Temporal has lost them: open holds,
- * open tickets, payments, refunds and exports under way, rollouts of configurations.
+ * open tickets, payments, refunds and exports under way, rollouts of configurations, notices.
  */
 export async function resendUnfinished(db: Db): Promise<number> {
   const rows = await many(
@@ -208,6 +208,11 @@ export async function resendUnfinished(db: Db): Promise<number> {
        union all
        select 'platform', 'configRollout', c.id, 'wake', jsonb_build_object('rollout_id', c.id)
        from config_rollouts c where c.status in ('running', 'paused')
+       union all
+       select coalesce(d.org_id, 'platform'), 'notices', 'notices-' || d.id, 'wakeNotices', jsonb_build_object('destination_id', d.id)
+       from notice_destinations d
+       where exists (select 1 from notices n where n.destination_id = d.id and n.message_id is null)
+         or exists (select 1 from notice_messages m where m.destination_id = d.id and m.status = 'waiting')
      ) as u
      where not exists (select 1 from outbox b where b.workflow_id = u.workflow_id and b.parked_at is null)`,
   );

@@ -17,9 +17,15 @@ const keyLabels = {
   checkout_state: 'svc sign v1',
   verdict: 'svc verdict v1',
   payment_cancel: 'svc payment cancel v1',
+  ticket_link: 'svc ticket link v1',
+  page_nonce: 'svc page nonce v1',
+  recipient_code: 'svc recipient code v1',
 } as const;
 
-/** What is signed: the state that a buyer carries, and what moves things through Temporal. */
+/**
+ * What is signed: the state that a buyer carries, what moves things through Temporal, and what
+ * notices carry.
+ */
 export type SignatureUse = keyof typeof keyLabels;
 
 type CryptoKey = Awaited<ReturnType<typeof crypto.subtle.importKey>>;

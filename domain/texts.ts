@@ -35,6 +35,13 @@ export function keepable(text: string): string {
   return isKept(text) ? text : text.replaceAll(NUL, '').replace(lone_surrogates, REPLACEMENT);
 }
 
+const address = /^(?![.])(?!.*[.]{2})[\w'+.-]*[\w+-]@([A-Za-z\d][A-Za-z\d-]*[.])+[A-Za-z]{2,}$/;
+
+/** True for an e-mail address, as the routes that take one know it. */
+export function isEmail(text: string): boolean {
+  return address.test(text);
+}
+
 const loopback = /^(127\.\d+\.\d+\.\d+|localhost|\[::1\])$/;
 
 /** True for a host, as a URL names it, that is this machine: plain http is safe there. */

@@ -33,8 +33,9 @@ create table identities (
   org_id text not null references organizations,
   subject text not null,
   user_id text not null references users,
-  -- Who invited; null if the person was made when they first signed in.
+  -- Who invited, and the credential that they did it with; null if the person was made when they first signed in.
   created_by text,
+  created_with text,
   created_at timestamptz not null default clock_timestamp(),
   constraint identities_pkey primary key (issuer_id, subject, org_id),
   constraint identities_id_key unique (id)
@@ -66,6 +67,14 @@ create trigger one_time_codes_record after insert on one_time_codes
 for each row when (new.purpose = 'invitation') execute function record_change('invitation', 'user_id');
 create trigger one_time_codes_record_session after insert on one_time_codes
 for each row when (new.purpose = 'session') execute function record_change('sign_in_code', 'user_id');
+
+-- Id tokens that somebody has signed in by: each is good once.
+create table used_id_tokens (
+  -- SHA-256 of what its issuer signed.
+  hash text primary key,
+  used_at timestamptz not null default clock_timestamp()
+);
+create index used_id_tokens_used on used_id_tokens (used_at);
 
 create table sign_in_tries (
   address text primary key,

@@ -18,7 +18,7 @@ create table member_key_settings (
   max_budget_nanos bigint check (max_budget_nanos > 0),
   -- The models that such keys may call; null: every one.
   allowed_models text[],
-  -- A key ends so many days after it was made or changed; null: it may live on.
+  -- A key ends so many days after it was made; null: it may live on.
   max_days integer check (max_days between 1 and 3650),
   updated_at timestamptz not null default clock_timestamp()
 );

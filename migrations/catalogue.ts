@@ -131,7 +131,7 @@ const functions = `
 const triggers = `
   select t.tgname as name, p.proname as of, pg_get_triggerdef(t.oid, true) as text
   from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_proc p on p.oid = t.tgfoid
-  where ${shown} and not t.tgisinternal order by t.tgname`;
+  where ${shown} and not t.tgisinternal and t.tgparentid = 0 order by t.tgname`;
 
 const otherObjects = `
   select c.relname as name from pg_class c

@@ -152,7 +152,7 @@ create table member_key_settings (
   max_budget_nanos bigint check (max_budget_nanos > 0),
   -- The models that such keys may call; null: every one.
   allowed_models text[],
-  -- A key ends so many days after it was made or changed; null: it may live on.
+  -- A key ends so many days after it was made; null: it may live on.
   max_days integer check (max_days >= 1 and max_days <= 3650),
   updated_at timestamptz not null default clock_timestamp()
 );
@@ -258,8 +258,10 @@ create table identities (
   org_id text not null references organizations,
   subject text not null,
   user_id text not null references users,
-  -- Who invited; null if the person was made when they first signed in.
+  -- Who invited, and the credential that they did it with; null if the person was made when they
+  -- first signed in.
   created_by text,
+  created_with text,
   created_at timestamptz not null default clock_timestamp(),
   constraint identities_pkey primary key (issuer_id, subject, org_id)
 );
@@ -282,6 +284,14 @@ create table one_time_codes (
   used_at timestamptz
 );
 create index one_time_codes_end on one_time_codes (expires_at);
+
+-- Id tokens that somebody has signed in by: each is good once.
+create table used_id_tokens (
+  -- SHA-256 of what its issuer signed.
+  hash text primary key,
+  used_at timestamptz not null default clock_timestamp()
+);
+create index used_id_tokens_used on used_id_tokens (used_at);
 
 create table sign_in_tries (
   address text primary key,
@@ -342,6 +352,9 @@ create table tokens (
   purpose text not null default 'key' check (purpose in ('key', 'session')),
   session_secret_id text,
   issuer_id text references identity_issuers,
+  identity_id text,
+  bound_by text,
+  bound_with text,
   -- Limits of this key at each gateway; a null one is as the gateway's configuration says of every
   -- key.
   rpm integer check (rpm > 0),
@@ -349,6 +362,8 @@ create table tokens (
   max_parallel_requests integer check (max_parallel_requests > 0)
 ) with (fillfactor = 50);
 create index tokens_agent on tokens (org_id, agent_id, id) where agent_id is not null;
+create index tokens_bound_by on tokens (org_id, bound_by) where bound_by is not null;
+create index tokens_bound_with on tokens (bound_with) where bound_with is not null;
 create index tokens_by_end on tokens (org_id, coalesce(expires_at, 'infinity'::timestamptz), id);
 create index tokens_by_id on tokens (org_id, id);
 create index tokens_by_name on tokens (org_id, lower(name), id);
@@ -441,6 +456,62 @@ create function session_lives(t tokens) returns boolean language sql stable as $
       and coalesce(k.expires_at > clock_timestamp(), true)))
     and (t.session_secret_id is null or exists (select 1 from token_secrets s where s.id = t.session_secret_id
       and coalesce(s.expires_at > clock_timestamp(), true))))
+$$;
+
+-- The keys and sessions of an organization that a person, or the holder of a key, may hold, but for
+-- those that only stand for the person: what they made or renewed, sessions by subjects that they
+-- bound (but for p_except), and what was made with any of these.
+create function keys_held_by_2(p_org_id text, p_by text, p_except text default null)
+returns setof text language sql stable as $$
+  with recursive held (id) as (
+    select t.id from tokens t where t.org_id is not distinct from p_org_id and (t.created_by = p_by or t.made_with = p_by)
+    union
+    select t.id from tokens t where t.org_id = p_org_id and (t.bound_by = p_by or t.bound_with = p_by)
+      and t.identity_id is distinct from p_except
+    union
+    select t.id from token_secrets s join tokens t on t.id = s.token_id and t.org_id is not distinct from p_org_id
+    where (s.issued_to = p_by or s.issued_with = p_by) and coalesce(s.expires_at > clock_timestamp(), true)
+    union
+    select x.id from held h cross join lateral (
+      select t.id from tokens t where t.made_with = h.id
+      union all
+      select t.id from tokens t where t.bound_with = h.id and t.identity_id is distinct from p_except
+      union all
+      select s.token_id from token_secrets s where s.issued_with = h.id and coalesce(s.expires_at > clock_timestamp(), true)
+    ) as x
+  )
+  select t.id from held h join tokens t on t.id = h.id and t.org_id is not distinct from p_org_id
+$$;
+
+-- By whom a key, a session or a subject came to be: people, and the credentials that they did it
+-- with.
+create function token_holders(p_id text, p_except text)
+returns setof text language sql stable as $$
+  select x.holder from tokens t cross join lateral (
+    values (t.created_by), (t.made_with), (case when t.identity_id is distinct from p_except then t.bound_by end),
+      (case when t.identity_id is distinct from p_except then t.bound_with end)
+    union all
+    select h.holder from token_secrets s cross join lateral (values (s.issued_to), (s.issued_with)) as h (holder)
+    where s.token_id = t.id and coalesce(s.expires_at > clock_timestamp(), true)
+  ) as x (holder) where t.id = p_id and x.holder is not null
+$$;
+
+-- Who may hold the access keys and sessions that stand for a person, or sign in as them by a
+-- subject (but for p_except): for each of these, by its id, those that made, renewed or bound it,
+-- and those that did so with what these have.
+create function holders_for(p_org_id text, p_user_id text, p_except text)
+returns table(id text, holder text) language sql stable as $$
+  with recursive up (id, holder) as (
+    select t.id, x.holder from tokens t cross join lateral token_holders(t.id, p_except) as x (holder)
+    where t.org_id = p_org_id and t.user_id = p_user_id and t.token_type = 'access' and t.revoked_at is null
+    union
+    select i.id, x.holder from identities i cross join lateral (values (i.created_by), (i.created_with)) as x (holder)
+    where i.org_id = p_org_id and i.user_id = p_user_id and i.id is distinct from p_except and x.holder is not null
+    union
+    select u.id, x.holder from up u join tokens k on k.id = u.holder and k.org_id = p_org_id
+    cross join lateral token_holders(k.id, p_except) as x (holder)
+  )
+  select u.id, u.holder from up u
 $$;
 
 ----------------------------------------------------------------------------------------------------
@@ -5838,6 +5909,412 @@ begin
 end $$;
 
 ----------------------------------------------------------------------------------------------------
+-- Notices
+----------------------------------------------------------------------------------------------------
+
+-- What people are told of outside: where to, what happened, and the messages that carry it there.
+
+-- A webhook, a channel of Slack or Teams, or mail to confirmed recipients; of an organization, or
+-- of the platform.
+create table notice_destinations (
+  id text primary key default new_id('nd'),
+  -- Null: the platform's.
+  org_id text references organizations,
+  name text not null,
+  channel text not null check (channel in ('webhook', 'slack', 'teams', 'email')),
+  -- Where a webhook goes; the address of a Slack or Teams channel is a secret of its own, so only
+  -- its host is shown.
+  url text,
+  host text,
+  -- Ciphertext by name, bound to this row (domain/secrets.ts): `secret` of a webhook, `url` of a
+  -- Slack or Teams channel.
+  credentials jsonb not null default '{}',
+  -- What it is told of.
+  kinds text[] not null,
+  created_by text not null,
+  created_at timestamptz not null default clock_timestamp(),
+  -- Nothing is sent there until a person turns it on again.
+  disabled_at timestamptz,
+  disabled_reason text,
+  archived_at timestamptz
+);
+create index notice_destinations_org on notice_destinations (org_id, id desc)
+where archived_at is null;
+
+-- Whom an email destination writes to: nobody who has not entered a code that was mailed to them.
+create table notice_recipients (
+  id text primary key default new_id('rcp'),
+  destination_id text not null references notice_destinations,
+  address text not null,
+  created_at timestamptz not null default clock_timestamp(),
+  -- The mailed code is of this moment; a new one makes it worthless.
+  asked_at timestamptz not null default clock_timestamp(),
+  wrong_codes integer not null default 0,
+  confirmed_at timestamptz,
+  constraint notice_recipients_destination_id_address_key unique (destination_id, address)
+);
+
+-- How the sending to a destination stands. Apart from it, because each notice locks this row.
+create table notice_queues (
+  destination_id text primary key references notice_destinations,
+  -- Its workflow has been asked to look and has not looked yet.
+  is_woken boolean not null default false,
+  -- Sends in a row that failed because of the destination.
+  failures integer not null default 0
+);
+
+-- One message to a destination, and how it fares.
+create table notice_messages (
+  id text primary key default new_id('msg'),
+  destination_id text not null references notice_destinations,
+  kind text not null,
+  notice_count integer not null,
+  -- Whom a confirmation is mailed to.
+  recipient_id text,
+  status text not null default 'waiting' check (status in ('waiting', 'delivered', 'failed')),
+  attempts integer not null default 0,
+  next_at timestamptz not null default clock_timestamp(),
+  give_up_at timestamptz not null default clock_timestamp() + '24:00:00'::interval,
+  created_at timestamptz not null default clock_timestamp(),
+  attempted_at timestamptz,
+  delivered_at timestamptz,
+  -- The HTTP status or SMTP reply code of the last try, and what went wrong, in words.
+  last_status integer,
+  last_error text,
+  replayed_at timestamptz,
+  constraint notice_messages_recipient_id_fkey foreign key (recipient_id) references
+    notice_recipients(id) on delete cascade
+);
+create index notice_messages_created on notice_messages (created_at);
+create index notice_messages_destination on notice_messages (destination_id, id desc);
+create index notice_messages_waiting on notice_messages (destination_id, next_at)
+where status = 'waiting';
+
+-- What happened, once for each destination that is told of it, and the message that it left in.
+create table notices (
+  id text primary key default new_id('ntc'),
+  destination_id text not null references notice_destinations,
+  -- Whose event it is; `platform` is nobody's.
+  org_id text not null,
+  kind text not null,
+  event_id text,
+  cost_ticket_id text,
+  payload jsonb not null,
+  created_at timestamptz not null default clock_timestamp(),
+  -- Null: waits to be put into a message.
+  message_id text references notice_messages
+);
+create index notices_destination on notices (destination_id, id desc);
+create index notices_message on notices (message_id) where message_id is not null;
+create index notices_ticket on notices (cost_ticket_id) where cost_ticket_id is not null;
+create index notices_waiting on notices (destination_id, kind, id) where message_id is null;
+
+-- Links by which somebody who is signed in decides on a ticket once. They name ticket and verdict,
+-- never a person.
+create table ticket_links (
+  -- SHA-256 of the 256 bits in the link.
+  hash text primary key,
+  ticket_id text not null references cost_tickets,
+  verdict text not null check (verdict in ('approved', 'denied')),
+  message_id text not null references notice_messages,
+  created_at timestamptz not null default clock_timestamp(),
+  -- Dead since: with its ticket, or the first use.
+  ended_at timestamptz,
+  used_by text
+);
+create index ticket_links_message on ticket_links (message_id);
+create index ticket_links_ticket on ticket_links (ticket_id) where ended_at is null;
+
+-- Keys whose end was told of.
+create table expiring_keys (
+  token_id text primary key,
+  expires_at timestamptz not null,
+  constraint expiring_keys_token_id_fkey foreign key (token_id) references tokens(id) on delete
+    cascade
+);
+
+create function open_notice_queue() returns trigger language plpgsql as $$
+begin
+  insert into notice_queues (destination_id) values (new.id);
+  return null;
+end $$;
+
+create trigger notice_destinations_queue after insert on notice_destinations
+for each row
+execute function open_notice_queue();
+
+-- The kind of notice that an event is; null if nobody is told of it.
+create function notice_kind(p_type text, p_payload jsonb)
+returns text language sql immutable as $$
+  select case p_type
+    when 'cost_ticket.created' then 'ticket_created'
+    when 'cost_ticket.resolved' then 'ticket_resolved'
+    when 'wallet.balance_low' then 'balance_low'
+    when 'budget.threshold' then 'budget_threshold'
+    when 'payment.completed' then 'payment'
+    when 'payment.failed' then 'payment'
+    when 'payment.refunded' then case p_payload ->> 'cause' when 'dispute' then 'dispute' else 'refund' end
+    when 'key.expiring' then 'key_expiring'
+    when 'gateway.config_rejected' then 'gateway_config_rejected'
+    when 'gateway.silent' then 'gateway_silent'
+    when 'audit.broken' then 'audit_broken' end
+$$;
+
+-- Asks the workflow of a destination to look, once until it does. Whoever writes a notice keeps
+-- this row until the commit, so that the workflow, which takes back the wish before it looks, sees
+-- the notice.
+create function wake_notices(p_destination_id text) returns void language plpgsql as $$
+declare
+  v_is_woken boolean;
+begin
+  select q.is_woken into v_is_woken from notice_queues q where q.destination_id = p_destination_id for no key update;
+  if not v_is_woken then
+    update notice_queues q set is_woken = true where q.destination_id = p_destination_id;
+    perform send_to_workflow(coalesce(d.org_id, 'platform'), 'notices', 'notices-' || d.id, 'wakeNotices',
+      jsonb_build_object('destination_id', d.id))
+    from notice_destinations d where d.id = p_destination_id;
+  end if;
+end $$;
+
+-- Writes a notice for each destination of the event's organization, or of the platform, that is to
+-- be told of it.
+create function tell_destinations() returns trigger language plpgsql as $$
+declare
+  v_kind text := notice_kind(new.type, new.payload);
+  v_destination_id text;
+begin
+  for v_destination_id in
+    select d.id from notice_destinations d
+    where d.org_id is not distinct from nullif(new.org_id, 'platform') and v_kind = any(d.kinds)
+      and d.archived_at is null and d.disabled_at is null
+    order by d.id
+  loop
+    insert into notices (destination_id, org_id, kind, event_id, cost_ticket_id, payload)
+    values (v_destination_id, new.org_id, v_kind, new.id, new.payload ->> 'cost_ticket_id', new.payload);
+    perform wake_notices(v_destination_id);
+  end loop;
+  return null;
+end $$;
+
+create trigger events_tell after insert on events
+for each row when (new.type in ('cost_ticket.created', 'cost_ticket.resolved', 'wallet.balance_low',
+  'budget.threshold', 'payment.completed', 'payment.failed', 'payment.refunded', 'key.expiring',
+  'gateway.config_rejected', 'gateway.silent', 'audit.broken'))
+execute function tell_destinations();
+
+-- A link is good for its ticket as it is: one that opens again has links of its own.
+create function end_ticket_links() returns trigger language plpgsql as $$
+begin
+  update ticket_links l set ended_at = clock_timestamp() where l.ticket_id = new.id and l.ended_at is null;
+  return null;
+end $$;
+
+create trigger cost_tickets_end_links after update of status on cost_tickets
+for each row when (old.status = 'open' and new.status <> 'open')
+execute function end_ticket_links();
+
+-- A message for one notice, or for many of a kind.
+create function message_of(p_destination_id text, p_kind text, p_notice_ids text[])
+returns void language plpgsql as $$
+declare
+  v_id text := new_id('msg');
+begin
+  insert into notice_messages (id, destination_id, kind, notice_count)
+  values (v_id, p_destination_id, p_kind, cardinality(p_notice_ids));
+  update notices n set message_id = v_id where n.id = any(p_notice_ids);
+end $$;
+
+-- Puts the waiting notices of a destination into messages: each into its own, but of tickets over
+-- 10 in 10 seconds into one. Returns how many milliseconds those that still wait for their 10
+-- seconds have; null if none does.
+create function gather_notices(p_destination_id text)
+returns double precision language plpgsql as $$
+declare
+  v_now timestamptz := clock_timestamp();
+  v_kind text;
+  v_ids text[];
+  v_oldest timestamptz;
+  v_recent bigint;
+  v_until timestamptz;
+  v_next timestamptz;
+begin
+  for v_kind, v_ids, v_oldest in
+    select n.kind, array_agg(n.id order by n.id), min(n.created_at) from notices n
+    where n.destination_id = p_destination_id and n.message_id is null group by n.kind order by min(n.id)
+  loop
+    v_recent := 0;
+    if v_kind in ('ticket_created', 'ticket_resolved') then
+      select coalesce(sum(m.notice_count), 0), max(m.created_at) + interval '10 seconds' into v_recent, v_until
+      from notice_messages m
+      where m.destination_id = p_destination_id and m.kind = v_kind and m.created_at > v_now - interval '10 seconds'
+        and m.id > 'msg_' || lpad(to_hex((extract(epoch from v_now - interval '1 minute') * 1000)::bigint), 12, '0');
+    end if;
+    if v_kind not in ('ticket_created', 'ticket_resolved') or v_recent + cardinality(v_ids) <= 10 then
+      perform message_of(p_destination_id, v_kind, array[i]) from unnest(v_ids) as i;
+    elsif v_recent = 0 or v_oldest <= v_now - interval '10 seconds' then
+      perform message_of(p_destination_id, v_kind, v_ids);
+    else
+      v_next := least(v_next, v_until, v_oldest + interval '10 seconds');
+    end if;
+  end loop;
+  return case when v_next is not null then greatest(0, extract(epoch from v_next - clock_timestamp()) * 1000) end;
+end $$;
+
+-- Takes messages that are due, at most 4, or one while the destination fails; whoever does not say
+-- how it went within `p_lease_seconds` leaves them to the next. Those of a destination that is out
+-- of use, or past their day, have failed.
+create function take_notices(p_destination_id text, p_lease_seconds integer)
+returns setof notice_messages language plpgsql as $$
+declare
+  d notice_destinations;
+begin
+  perform pg_advisory_xact_lock(hashtext('notices'), hashtext(p_destination_id));
+  select * into d from notice_destinations q where q.id = p_destination_id;
+  perform gather_notices(p_destination_id);
+  update notice_messages m set status = 'failed', last_error = case
+      when d.archived_at is not null then 'The destination was removed.'
+      when d.disabled_at is not null then coalesce(m.last_error, 'The destination is disabled.')
+      else coalesce(m.last_error, 'Nobody could send it for a day.') end
+  where m.destination_id = p_destination_id and m.status = 'waiting'
+    and (d.archived_at is not null or d.disabled_at is not null or m.give_up_at <= clock_timestamp());
+  return query
+    update notice_messages m set attempts = m.attempts + 1, attempted_at = clock_timestamp(),
+      next_at = clock_timestamp() + p_lease_seconds * interval '1 second'
+    where m.id in (
+      select q.id from notice_messages q
+      where q.destination_id = p_destination_id and q.status = 'waiting' and q.next_at <= clock_timestamp()
+      order by q.attempts, q.id
+      limit (select case when f.failures > 0 then 1 else 4 end from notice_queues f where f.destination_id = p_destination_id))
+    returning m.*;
+end $$;
+
+-- Milliseconds until something is to be done for a destination: 0 if it is now, null if nothing is.
+create function notices_due_in(p_destination_id text)
+returns double precision language plpgsql as $$
+declare
+  v_gathering double precision;
+begin
+  perform pg_advisory_xact_lock(hashtext('notices'), hashtext(p_destination_id));
+  v_gathering := gather_notices(p_destination_id);
+  -- Of no rows the least is null, and stays out of it.
+  return least(v_gathering, (select extract(epoch from greatest(min(m.next_at), clock_timestamp()) - clock_timestamp()) * 1000
+    from notice_messages m where m.destination_id = p_destination_id and m.status = 'waiting' having count(*) > 0));
+end $$;
+
+-- Says how a try went. `p_outcome`: delivered; refused, which is about this message; or failed,
+-- which is about the destination, so that all its messages wait. `p_pause_ms` is the first pause;
+-- each further one is twice as long, up to 15 minutes.
+create function note_sent(p_message_id text, p_outcome text, p_status integer, p_error text,
+  p_pause_ms integer)
+returns void language plpgsql as $$
+declare
+  m notice_messages;
+  v_failures integer;
+begin
+  select * into m from notice_messages q where q.id = p_message_id;
+  perform pg_advisory_xact_lock(hashtext('notices'), hashtext(m.destination_id));
+  if p_outcome = 'delivered' then
+    update notice_messages q set status = 'delivered', delivered_at = clock_timestamp(), last_status = p_status, last_error = null
+    where q.id = m.id;
+    -- It answers again: what waited for that goes now.
+    update notice_queues q set failures = 0 where q.destination_id = m.destination_id and q.failures > 0;
+    if found then
+      update notice_messages q set next_at = clock_timestamp()
+      where q.destination_id = m.destination_id and q.status = 'waiting' and q.id <> m.id;
+    end if;
+    return;
+  end if;
+  if p_outcome = 'failed' then
+    update notice_queues q set failures = q.failures + 1 where q.destination_id = m.destination_id
+    returning q.failures into v_failures;
+  end if;
+  update notice_messages q set last_status = case when q.id = m.id then p_status else q.last_status end,
+    last_error = case when q.id = m.id then p_error else q.last_error end,
+    next_at = greatest(case when q.id = m.id then clock_timestamp() else q.next_at end, clock_timestamp()
+      + least(900000, p_pause_ms * power(2, least(coalesce(v_failures, m.attempts), 20) - 1)) * interval '1 millisecond')
+  where q.destination_id = m.destination_id and q.status = 'waiting' and (q.id = m.id or v_failures is not null);
+end $$;
+
+-- Asks again for destinations whose notices nobody has looked at for a minute; how many.
+create function adopt_notices(p_limit integer) returns integer language plpgsql as $$
+declare
+  v_count integer;
+begin
+  with late as (
+    select d.id, d.org_id from notice_destinations d
+    where (exists (select 1 from notices n where n.destination_id = d.id and n.message_id is null
+        and n.created_at < clock_timestamp() - interval '1 minute')
+      or exists (select 1 from notice_messages m where m.destination_id = d.id and m.status = 'waiting'
+        and m.next_at < clock_timestamp() - interval '1 minute'))
+      and not exists (select 1 from outbox o where o.workflow_id = 'notices-' || d.id and o.parked_at is null)
+    order by d.id limit p_limit
+  ), sent as (
+    select send_to_workflow(coalesce(l.org_id, 'platform'), 'notices', 'notices-' || l.id, 'wakeNotices',
+      jsonb_build_object('destination_id', l.id)) from late l
+  )
+  select count(*) into v_count from sent;
+  return v_count;
+end $$;
+
+-- Tells once of each key that ends within a week; how many.
+create function tell_expiring_keys() returns integer language plpgsql as $$
+declare
+  t tokens;
+  v_count integer := 0;
+begin
+  for t in
+    select k.* from tokens k
+    where k.purpose = 'key' and k.revoked_at is null and k.org_id is not null
+      and k.expires_at > clock_timestamp() and k.expires_at <= clock_timestamp() + interval '7 days'
+      -- One that was made for a week or less is not news.
+      and k.expires_at > k.created_at + interval '8 days'
+      and not exists (select 1 from expiring_keys e where e.token_id = k.id and e.expires_at = k.expires_at)
+    limit 200
+  loop
+    insert into expiring_keys (token_id, expires_at) values (t.id, t.expires_at)
+    on conflict (token_id) do update set expires_at = excluded.expires_at;
+    perform append_event(t.org_id, 'key.expiring', jsonb_build_object('key_id', t.id, 'name', t.name, 'user_id', t.user_id,
+      'team_id', t.team_id, 'expires_at', iso_time(t.expires_at)));
+    v_count := v_count + 1;
+  end loop;
+  return v_count;
+end $$;
+
+-- A threshold that is set above the balance is crossed by that.
+create function tell_low_wallets(p_org_id text, p_wallet_id text, p_before_nanos bigint,
+  p_after_nanos bigint)
+returns void language sql as $$
+  select append_event(w.org_id, 'wallet.balance_low', jsonb_build_object('wallet_id', w.id, 'owner_type', w.owner_type,
+    'currency', w.currency, 'balance_nanos', w.balance_nanos::text, 'reserved_nanos', w.reserved_nanos::text,
+    'threshold_nanos', p_after_nanos::text, 'by_threshold', true))
+  from wallets w
+  where w.org_id = p_org_id and (w.id = p_wallet_id or (p_wallet_id is null and w.low_balance_threshold_nanos is null))
+    and w.balance_nanos + w.reserved_nanos < p_after_nanos
+    and not coalesce(w.balance_nanos + w.reserved_nanos < p_before_nanos, false)
+$$;
+
+create function tell_new_threshold() returns trigger language plpgsql as $$
+begin
+  if tg_table_name = 'organizations' then
+    perform tell_low_wallets(new.id, null, old.low_balance_threshold_nanos, new.low_balance_threshold_nanos);
+  else
+    perform tell_low_wallets(new.org_id, new.id,
+      (select coalesce(old.low_balance_threshold_nanos, o.low_balance_threshold_nanos) from organizations o where o.id = new.org_id),
+      (select coalesce(new.low_balance_threshold_nanos, o.low_balance_threshold_nanos) from organizations o where o.id = new.org_id));
+  end if;
+  return null;
+end $$;
+
+create trigger organizations_tell_threshold after update of low_balance_threshold_nanos on
+  organizations
+for each row when (new.low_balance_threshold_nanos is distinct from old.low_balance_threshold_nanos)
+execute function tell_new_threshold();
+
+create trigger wallets_tell_threshold after update of low_balance_threshold_nanos on wallets
+for each row when (new.low_balance_threshold_nanos is distinct from old.low_balance_threshold_nanos)
+execute function tell_new_threshold();
+
+----------------------------------------------------------------------------------------------------
 -- Gateways
 ----------------------------------------------------------------------------------------------------
 
@@ -6544,6 +7021,11 @@ execute function record_change('member', 'user_id');
 create trigger model_prices_record after insert or delete or update on model_prices
 for each row
 execute function record_change('price', 'id');
+
+create trigger notice_destinations_record after insert or delete or update of name, url, host,
+  credentials, kinds, disabled_at, archived_at on notice_destinations
+for each row
+execute function record_change('notice_destination', 'id');
 
 create trigger one_time_codes_record after insert on one_time_codes
 for each row when (new.purpose = 'invitation')

@@ -69,6 +69,13 @@ const tracing = {
 };
 // Where files of exports go: one folder that the API and worker_export share.
 const folder = z.string().min(1).optional();
+// Where notices may go beside the servers of the world, and how the API is reached by those who get
+// them.
+const notices = {
+  NOTICE_NETWORKS: networks.default([]),
+  NOTICE_CHAT_HOSTS: hosts.default([]),
+  NOTICE_MAIL_FROM: z.email().optional(),
+};
 const level = z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace']).default('info');
 
 // One row a variable: its type, and its default if one is safe. Addresses and secrets are never
@@ -84,6 +91,7 @@ const variables = {
       PAYMENT_CA_FILES: list.default([]),
       EXPORT_DIR: folder,
       EXPORT_S3_ORIGINS: origins.default([]),
+      ...notices,
       API_PORT: port.default(8080),
       API_HOST: host,
       DATABASE_POOL_MAX: z.coerce.number().int().min(1).max(200).default(10),
@@ -129,6 +137,12 @@ const variables = {
     PAYMENT_HOSTS: hosts.default([]),
     EXPORT_DIR: folder,
     EXPORT_S3_ORIGINS: origins.default([]),
+    ...notices,
+    NOTICE_SMTP_URL: z.url({ protocol: /^smtps?$/ }).optional(),
+    API_PUBLIC_URL: z
+      .string()
+      .refine(isOrigin, 'must be an origin such as https://api.example.com')
+      .optional(),
     WORKER_PORT: port.optional(),
     // While an API of before 1.5 is rolled back to: it does not sign the verdicts of tickets.
     ACCEPT_UNSIGNED_VERDICTS_UNTIL: z.iso
@@ -179,6 +193,8 @@ const variables = {
     SANDBOX_SHOP_PORT: chosen_port,
     SANDBOX_MCP_PORT: chosen_port,
     SANDBOX_IDENTITY_PORT: chosen_port,
+    SANDBOX_NOTICES_PORT: chosen_port,
+    SANDBOX_SMTP_PORT: chosen_port,
     API_PORT: chosen_port,
     API_HOST: product_host,
     GATEWAY_PORT: chosen_port,

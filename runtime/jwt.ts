@@ -142,8 +142,9 @@ export function createIdTokenVerifier({
   };
 }
 
-function isPlain(typ: string | undefined): boolean {
-  return typ === undefined || typ.toLowerCase() === 'jwt';
+// The header is read before anybody looks at its types: `typ` may be anything.
+function isPlain(typ: unknown): boolean {
+  return typ === undefined || (typeof typ === 'string' && typ.toLowerCase() === 'jwt');
 }
 
 /** The part of a token that an error of jose is about. */
@@ -190,9 +191,11 @@ const LIFE_S_MAX = 31 * 24 * 3_600;
 const types = new Set(['jwt', 'at+jwt']);
 
 /** Refuses what is signed and in time, and yet no token that a person calls with. */
-function requireAccess({ sub, exp, iat }: JWTPayload, typ: string | undefined): void {
+function requireAccess({ sub, exp, iat }: JWTPayload, typ: unknown): void {
   const now = Date.now() / 1_000;
-  const is_typed = typ === undefined || types.has(typ.toLowerCase().replace(/^application\//, ''));
+  const is_typed =
+    typ === undefined ||
+    (typeof typ === 'string' && types.has(typ.toLowerCase().replace(/^application\//, '')));
   const is_early = iat !== undefined && iat > now + LEEWAY_S;
   const is_endless = (exp ?? Number.POSITIVE_INFINITY) > now + LIFE_S_MAX;
   if (!is_typed || is_early || is_endless || typeof sub !== 'string' || sub === '')

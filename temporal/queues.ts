@@ -3,10 +3,10 @@ import { API_VERSION } from '../runtime/version';
 
 /**
  * The worker programs, each with the task queues that it polls. Payments do not wait behind a burst
- * of holds and tickets.
+ * of holds and tickets, and nothing waits behind servers of others that notices go to.
  */
 export const worker_queues = {
-  worker_lifecycle: ['payments', 'lifecycle'],
+  worker_lifecycle: ['payments', 'lifecycle', 'notices'],
   worker_export: ['export'],
   worker_config: ['config'],
 } as const;

@@ -6,6 +6,7 @@ import {
 import * as exports from '../domain/exports/exports';
 import * as rollouts from '../domain/gateways/rollouts';
 import * as tickets from '../domain/ledger/tickets';
+import * as notices from '../domain/notices/messages';
 import * as refunds from '../domain/payments/refunds';
 import * as payments from '../domain/payments/steps';
 import * as organizations from '../domain/people/organizations';
@@ -22,6 +23,7 @@ interface UpdatesOf {
   paymentRefund: typeof workflows.refundResult;
   exportJob: never;
   configRollout: never;
+  notices: never;
 }
 
 /** The type name of a workflow, as the worker exports it. */
@@ -87,6 +89,11 @@ const kinds: Record<WorkflowName, Kind> = {
     task_queue: 'config',
     summary: (db, { workflow_id }) => rollouts.summary(db, workflow_id),
     is_wanted: (db, { workflow_id }) => rollouts.isUnfinished(db, workflow_id),
+  },
+  notices: {
+    task_queue: 'notices',
+    summary: (db, { workflow_id }) => notices.summary(db, workflow_id),
+    is_wanted: async () => true,
   },
 };
 

@@ -4,10 +4,12 @@ import { Client, Connection } from '@temporalio/client';
 import { DefaultLogger, type NativeConnection, Runtime } from '@temporalio/worker';
 import type { Knex } from 'knex';
 import { activities_of } from '../activities';
+import type { NoticeWays } from '../activities/notices';
 import { createSecrets } from '../domain/secrets';
 import { loadConfig, temporalVariables } from '../runtime/config';
 import { openDatabase } from '../runtime/database';
 import { createLog, type Logger } from '../runtime/log';
+import { createNetworks } from '../runtime/networks';
 import { openProcessTracing } from '../runtime/telemetry/open';
 import { temporalAddress } from '../temporal/connection';
 import { missingParts } from '../temporal/prepare';
@@ -83,6 +85,7 @@ async function runProgram(program: Program, shared: Shared): Promise<void> {
     payment_hosts: config.PAYMENT_HOSTS,
     export_dir: config.EXPORT_DIR,
     s3_origins: config.EXPORT_S3_ORIGINS,
+    notice_ways: noticeWays(config),
     accept_unsigned_until: config.ACCEPT_UNSIGNED_VERDICTS_UNTIL,
   });
   const tracing = await openProcessTracing(name, config, log);
@@ -95,6 +98,16 @@ async function runProgram(program: Program, shared: Shared): Promise<void> {
   await beside?.close();
   await tracing?.close();
   await db.destroy();
+}
+
+function noticeWays(config: Config): NoticeWays {
+  const { NOTICE_SMTP_URL: smtp_url, NOTICE_MAIL_FROM: from } = config;
+  return {
+    networks: createNetworks(config.NOTICE_NETWORKS),
+    chat_hosts: config.NOTICE_CHAT_HOSTS,
+    public_url: config.API_PUBLIC_URL,
+    mail: smtp_url === undefined || from === undefined ? undefined : { smtp_url, from },
+  };
 }
 
 /** Waits until Temporal has the namespace and the search attributes, and says what is missing. */

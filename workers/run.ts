@@ -41,9 +41,23 @@ const few: Partial<WorkerOptions> = {
   shutdownGraceTime: 0,
 };
 
+// Each destination that does not answer keeps one activity for 10 s, so there is room for many; the
+// workflows themselves are small and few run at a time.
+const hanging: Partial<WorkerOptions> = {
+  maxConcurrentWorkflowTaskExecutions: 16,
+  maxConcurrentLocalActivityExecutions: 8,
+  maxConcurrentActivityTaskExecutions: 400,
+  maxCachedWorkflows: 100,
+  workflowThreadPoolSize: 1,
+  workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 2 },
+  activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 2 },
+  shutdownGraceTime: '5 seconds',
+};
+
 const sizes: Record<TaskQueue, Partial<WorkerOptions>> = {
   payments: many,
   lifecycle: many,
+  notices: hanging,
   export: few,
   config: few,
 };

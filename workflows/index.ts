@@ -4,6 +4,7 @@ export { configRollout, wakeRollout } from './config-rollout';
 export { costTicket, decide, resolved } from './cost-ticket';
 export { canceled, exportJob } from './export-job';
 export { exportUpkeep } from './export-upkeep';
+export { notices, wakeNotices } from './notices';
 export { paymentRefund, refundResult } from './payment-refund';
 export { approval, cancel, confirm, paymentSession, providerEvent } from './payment-session';
 export { reconcile } from './reconcile';

@@ -26,6 +26,18 @@ const { noteSilentGateways } = proxyActivities<Activities>({
   ...patient,
   summary: 'Tell of gateways that fell silent without a word',
 });
+const { adoptOrphanNotices } = proxyActivities<Activities>({
+  ...patient,
+  summary: 'Give destinations whose notices wait their workflow again, a page at a time',
+});
+const { tellExpiringKeys } = proxyActivities<Activities>({
+  ...patient,
+  summary: 'Tell of keys that end within a week',
+});
+const { forgetNotices } = proxyActivities<Activities>({
+  ...patient,
+  summary: 'Forget notices and messages of over 90 days',
+});
 const { forgetStoredAnswers } = proxyActivities<Activities>({
   ...patient,
   summary: 'Forget answers kept under an Idempotency-Key for over 7 days',
@@ -44,6 +56,11 @@ export async function reconcile(): Promise<{ adopted: number; forgotten: number 
   if (patched('rollouts')) adopted += await adoptAll(adoptOrphanRollouts);
   if (patched('event-partitions')) await keepEventPartitions();
   if (patched('silent-gateways')) await noteSilentGateways();
+  if (patched('notices')) {
+    adopted += await adoptAll(adoptOrphanNotices);
+    await tellExpiringKeys();
+    await forgetNotices();
+  }
   const forgotten = await forgetStoredAnswers();
   return { adopted, forgotten };
 }

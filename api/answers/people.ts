@@ -110,6 +110,9 @@ export const endedTeamKeys = z.strictObject({
 
 export const endedKeys = endedTeamKeys.extend({
   kept_keys: z.array(token).describe("Keys of keep_keys, which are the caller's now."),
+  unbound_identities: z
+    .array(z.strictObject({ id, user_id: id, issuer: z.string(), subject: z.string() }))
+    .describe('Sign-ins that this person had bound to members; they are unbound.'),
 });
 
 export const changedMember = member.extend(endedKeys.shape);

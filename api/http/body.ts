@@ -55,17 +55,24 @@ function parseText(text: string): unknown {
   try {
     // Only an escape can contain a character that PostgreSQL cannot hold, so other bodies are not
     // walked.
-    return text.includes('\\u') ? JSON.parse(text, requireTextIn) : JSON.parse(text);
+    const body: unknown = JSON.parse(text);
+    if (text.includes('\\u')) requireTextsIn('', body);
+    return body;
   } catch (error) {
     if (isAppError(error)) throw error;
     throw new AppError('invalid_json', 'The body is not JSON.');
   }
 }
 
-function requireTextIn(param: string, value: unknown): unknown {
-  requireText(param, param);
-  if (typeof value === 'string') requireText(param, value);
-  return value;
+/** Refuses a text that PostgreSQL cannot hold, anywhere in a body: by its whole path. */
+function requireTextsIn(path: string, value: unknown): void {
+  if (typeof value === 'string') requireText(path, value);
+  if (typeof value !== 'object' || value === null) return;
+  for (const [name, member] of Object.entries(value)) {
+    const at = path === '' ? name : `${path}.${name}`;
+    requireText(at, name);
+    requireTextsIn(at, member);
+  }
 }
 
 /** Refuses a text that PostgreSQL cannot hold. */

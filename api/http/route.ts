@@ -5,6 +5,7 @@ import type { z } from 'zod';
 import type { Secrets } from '../../domain/secrets';
 import { type Db, withRetry } from '../../domain/sql';
 import type { TargetOf } from '../../exports/open';
+import type { Reach } from '../../notices/network';
 import type { ProviderOf } from '../../payment-providers/configured';
 import type { Logger } from '../../runtime/log';
 import type { Networks } from '../../runtime/networks';
@@ -27,6 +28,11 @@ import { type PoolName, type Pools, poolOf } from './pools';
 import type { Shares } from './shares';
 import { inTrace } from './tracing';
 
+/** Where notices may go; mail only if the operator has a mail server. */
+export interface NoticeReach extends Reach {
+  has_mail: boolean;
+}
+
 /** The first argument of every handler: connections, the caller, and the request's label. */
 export interface Ctx {
   /** The pool of this route's callers, as far as their organization's share of it goes. */
@@ -44,6 +50,7 @@ export interface Ctx {
   exportTargetOf: TargetOf;
   /** The object stores that exports may go to: EXPORT_S3_ORIGINS. */
   s3_origins: readonly string[];
+  notice_reach: NoticeReach;
   event_streams: EventStreams;
   id_tokens: IdTokens;
   /** The proxies whose X-Forwarded-For is believed: TRUSTED_PROXIES. */
@@ -153,6 +160,7 @@ export interface Connections extends Pick<Sources, 'jwt'> {
   payment_authorities?: readonly X509Certificate[] | undefined;
   exportTargetOf: TargetOf;
   s3_origins: readonly string[];
+  notice_reach: NoticeReach;
   event_streams: EventStreams;
   id_tokens: IdTokens;
   trusted_proxies: Networks;
@@ -221,6 +229,7 @@ async function answer(
     payment_hosts: connections.payment_hosts,
     exportTargetOf: connections.exportTargetOf,
     s3_origins: connections.s3_origins,
+    notice_reach: connections.notice_reach,
     event_streams: connections.event_streams,
     id_tokens: connections.id_tokens,
     trusted_proxies: connections.trusted_proxies,

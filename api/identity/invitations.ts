@@ -3,6 +3,7 @@ import * as identities from '../../domain/people/identities';
 import * as members from '../../domain/people/members';
 import * as codes from '../../domain/people/one-time-codes';
 import * as rights from '../../domain/people/rights';
+import { requireTeamRank } from '../../domain/people/team-rights';
 import * as answers from '../answers/identity';
 import * as shared from '../answers/shared';
 import { actingOrg, permission } from '../http/access';
@@ -44,7 +45,7 @@ export const invitationRoutes = [
     input: oneIdentity,
     handler: unbind,
     is_recorded: true,
-    summary: 'Unbind a sign-in, and end the sessions that came from its identity provider.',
+    summary: 'Unbind a sign-in, and end the sessions that came by it.',
     answer: shared.nothing,
   }),
 ];
@@ -80,5 +81,6 @@ async function managed(
   const caller = await rights.lock(db, org_id, principal, 'org:members');
   const { role } = await members.get(db, org_id, user_id);
   rights.requireRank(caller, role);
+  await requireTeamRank(db, { org_id, user_id, caller }, 'user_id');
   return { org_id, user_id, caller };
 }

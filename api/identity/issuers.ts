@@ -1,6 +1,9 @@
 import { z } from 'zod';
+import { AppError } from '../../domain/errors';
+import * as groupGrants from '../../domain/people/group-grants';
 import * as issuers from '../../domain/people/issuers';
 import { isLoopback } from '../../domain/texts';
+import { isClosed } from '../../runtime/outgoing';
 import * as answers from '../answers/identity';
 import * as shared from '../answers/shared';
 import { actingOrg, open, platformAdmin } from '../http/access';
@@ -15,6 +18,10 @@ const address = z
   .refine(
     (text) => text.startsWith('https:') || isLoopback(new URL(text).hostname),
     'must begin with https://; http:// only on this machine',
+  )
+  .refine(
+    (text) => !isClosed(new URL(text).hostname),
+    'names a link-local or metadata address, to which nothing is sent',
   );
 const domain = z
   .string()
@@ -108,7 +115,8 @@ export const issuerRoutes = [
     input: one,
     handler: archive,
     is_recorded: true,
-    summary: 'Take an identity provider out, and end the sessions that came from it.',
+    summary:
+      'Take an identity provider out: its sessions end, and what its groups gave goes with its keys.',
     answer: shared.nothing,
   }),
 ];
@@ -154,7 +162,32 @@ async function update(
   const changed = Object.fromEntries(
     Object.entries(given).filter(([, value]) => value !== undefined),
   );
+  if (client_secret === undefined) requireSameOrigins(await issuers.get(ctx.db, named), given);
   return withSecret(ctx, await issuers.update(ctx.db, named, changed), client_secret);
+}
+
+/** Where the client's secret goes, and who says that an answer from there is true. */
+const trusted = ['issuer', 'token_url', 'jwks_url'] as const;
+
+/**
+ * Refuses (422) another origin for a client that has a secret: whoever changes an address alone
+ * would be sent a secret that they do not know.
+ */
+function requireSameOrigins(
+  before: issuers.SealedIssuer,
+  given: { [name in (typeof trusted)[number]]?: string | null | undefined },
+): void {
+  if (!before.has_client_secret) return;
+  const originOf = (text: string | null) => (text === null ? null : new URL(text).origin);
+  for (const param of trusted) {
+    const to = given[param];
+    if (to === undefined || to === null || originOf(to) === originOf(before[param])) continue;
+    throw new AppError(
+      'invalid_field',
+      `${param} names another server, to which the client's secret of now is not sent. Give client_secret with it: that of the client there, or null.`,
+      { param },
+    );
+  }
 }
 
 /** Keeps a secret that is given; null takes it away. */
@@ -171,6 +204,7 @@ async function withSecret(
   return shown;
 }
 
-function archive({ db }: Ctx, { id: named }: z.infer<typeof one>) {
-  return issuers.archive(db, named);
+async function archive({ db }: Ctx, { id: named }: z.infer<typeof one>) {
+  await groupGrants.takeBack(db, await issuers.get(db, named));
+  await issuers.archive(db, named);
 }

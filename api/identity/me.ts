@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { isAppError } from '../../domain/errors';
-import { balances } from '../../domain/ledger/balances';
+import { balancesFor } from '../../domain/ledger/balances';
 import * as profile from '../../domain/people/profile';
 import * as sessions from '../../domain/people/sessions';
 import * as answers from '../answers/identity';
@@ -40,17 +40,16 @@ async function me({ db, principal }: Ctx) {
   };
 }
 
+/** What pays without a team, where the person's only one counts, and then for each team. */
 async function payers(
   db: Ctx['db'],
   person: { org_id: string; user_id: string | null },
-  teams: readonly string[],
+  all: readonly string[],
 ) {
-  const viewer = { ...person, sees_all: false };
-  const all = [];
-  // One after the other: a person is in few teams, and has one connection at a time.
-  for (const team_id of [null, ...teams.slice(0, WALLETS_MAX)])
-    all.push({ team_id, ...(await balances(db, viewer, team_id ?? undefined)) });
-  return all;
+  const teams = all.slice(0, WALLETS_MAX);
+  const only = all.length === 1 ? (all[0] ?? null) : null;
+  const found = await balancesFor(db, person, [only, ...teams]);
+  return found.map((one, n) => ({ team_id: n === 0 ? null : (teams[n - 1] ?? null), ...one }));
 }
 
 async function sessionOf(db: Ctx['db'], org_id: string, id: string) {

@@ -22,6 +22,7 @@ export const sessionRoutes = [
     access: open,
     input: signInBody,
     handler: makeSession,
+    is_large: true,
     summary:
       'Sign in: by an access key, a one-time code, or the code or id token of an identity provider. The key of the session is shown in this answer only.',
     status: 201,

@@ -18,6 +18,9 @@ export const budgetHelp: Record<string, string> = {
   mine: "true: only the caller's own.",
   cause: 'budget: a budget has no room. balance: only money is missing.',
   verdict: 'approve or deny.',
+  responses: 'How many answers it was.',
+  every: 'How long its windows are.',
+  lag_minutes: 'Each window is exported so long after its end.',
   ticket_ids: 'Ids of cost tickets, 50 at most.',
   from_wallet_id:
     "Move what is missing from this wallet, the organization's or the one of the team of the ticket; absent, it is credited.",

@@ -1,6 +1,7 @@
 import { budgetHelp } from './budget-help';
 import * as examples from './examples';
 import { identityBodies, identityHelp } from './identity-help';
+import { noticeBodies, noticeHelp, noticeNouns } from './notice-help';
 import { spendHelp } from './spend-help';
 
 type Schema = Record<string, unknown>;
@@ -9,6 +10,7 @@ type Schema = Record<string, unknown>;
 // more in its own `describe` keeps its description.
 const help: Record<string, string> = {
   ...identityHelp,
+  ...noticeHelp,
   // People and objects.
   id: 'Id of the thing itself.',
   org_id:
@@ -223,15 +225,12 @@ const help: Record<string, string> = {
   op: 'Which of the single routes it is.',
   body: 'What that route takes.',
   cost: 'What it cost, in organization currency.',
-  responses: 'How many answers it was.',
   // Exports.
   kinds: 'What to write; events and audit_log need events:read too.',
   from: 'From this time on.',
   to: 'Before this time, which must not lie in the future; at most 13 months after from.',
   format: 'jsonl and csv are compressed with gzip.',
   bucket: 'Name of the bucket.',
-  every: 'How long its windows are.',
-  lag_minutes: 'Each window is exported so long after its end.',
   n: 'Number of the file; 0 is the manifest.',
 };
 
@@ -260,6 +259,7 @@ function deeper(value: unknown): unknown {
 
 // The object that `/v1/<noun>/{id}` names.
 const nouns: Record<string, string> = {
+  ...noticeNouns,
   budgets: 'Id of a budget: GET /v1/budgets.',
   'approval-rules': 'Id of an approval rule: GET /v1/approval-rules.',
   'export-schedules': 'Id of the schedule: GET /v1/export-schedules.',
@@ -293,7 +293,7 @@ export function pathHelp(path: string, name: string): string | undefined {
 
 /** A body that a person can send from the page: the route's own, else its required fields. */
 export function exampleBody(route: string, required: readonly string[]): object | undefined {
-  const own = examples.bodies[route] ?? identityBodies[route];
+  const own = examples.bodies[route] ?? identityBodies[route] ?? noticeBodies[route];
   if (own !== undefined) return own;
   const fields = required.map((name) => [name, examples.values[name]] as const);
   return fields.some(([, value]) => value === undefined) ? undefined : Object.fromEntries(fields);

@@ -103,7 +103,8 @@ export const meKeyRoutes = [
     path_names: { name: 'named' },
     handler: change,
     is_recorded: true,
-    summary: 'Change a gateway key that you made; its budget may only become smaller.',
+    summary:
+      'Change a gateway key that you made; its budget, models and time may only become less.',
     answer: answers.token,
   }),
   route({
@@ -213,12 +214,14 @@ async function change(
       { param: 'name' },
     );
   requireFuture(asked.expires_at);
-  requireLess(token, max_budget);
   const { expires_at, allowed_models } = asked;
   // Only what is asked for is changed, and only to what a new key could have.
-  const bound = memberKeys.within(allowed, { ...asked, max_budget_nanos: max_budget });
+  const wanted = { ...asked, max_budget_nanos: max_budget };
+  const bound = memberKeys.within(allowed, wanted);
+  memberKeys.requireLess(token, wanted, bound);
   const made = await tokenChanges.change(db, person.org_id, token, {
     name: new_name,
+    of: person.user_id,
     ...(allowed_models === undefined ? {} : { allowed_models: bound.allowed_models }),
     ...(expires_at === undefined ? {} : { expires_at: bound.expires_at }),
   });
@@ -231,20 +234,6 @@ async function change(
     { max_budget_nanos, window },
   );
   return tokens.find(db, person.org_id, made.name);
-}
-
-/** A member never raises a budget, nor takes it away. */
-function requireLess(
-  { max_budget_nanos }: Pick<tokens.Token, 'max_budget_nanos'>,
-  wanted: bigint | null | undefined,
-): void {
-  if (wanted === undefined || max_budget_nanos === null) return;
-  if (wanted !== null && wanted <= max_budget_nanos) return;
-  throw new AppError(
-    'permission_denied',
-    'A budget may only become smaller here. Ask an admin to raise it: PATCH /v1/tokens/{name}.',
-    { param: 'max_budget' },
-  );
 }
 
 async function revoke({ db, principal }: Ctx, input: z.infer<typeof one>) {

@@ -1,5 +1,5 @@
 import { AppError } from '../errors';
-import { type Db, many, one } from '../sql';
+import { type Db, many } from '../sql';
 import type { OwnerType, Viewer } from './wallets';
 
 interface Balances {
@@ -22,28 +22,46 @@ export async function balances(
   viewer: Viewer,
   team_id: string | undefined,
 ): Promise<Balances> {
-  const team = await teamOf(db, viewer, team_id);
-  const row = await one<
+  const [found] = await balancesFor(db, viewer, [await teamOf(db, viewer, team_id)]);
+  if (found === undefined) throw new AppError('not_found', 'No organization was found.');
+  return found;
+}
+
+/** The same for each of a person's teams, by their order; null: without a team. */
+export async function balancesFor(
+  db: Db,
+  { org_id, user_id }: Pick<Viewer, 'org_id' | 'user_id'>,
+  teams: readonly (string | null)[],
+): Promise<Balances[]> {
+  const rows = await many<
     Omit<Balances, 'effective_available_balance_nanos' | 'effective_wallet_owner_type'>
   >(
     db,
     `select coalesce(u.balance_nanos, 0) as user_balance_nanos, coalesce(t.balance_nanos, 0) as team_balance_nanos,
        coalesce(w.balance_nanos, 0) as org_balance_nanos, o.reserve_buffer_pct::float as reserve_buffer_pct, o.currency
      from organizations o
+     cross join unnest(:teams::text[]) with ordinality as q (team_id, n)
      left join wallets w on w.org_id = o.id and w.owner_type = 'organization'
      left join wallets u on u.org_id = o.id and u.owner_type = 'user' and u.owner_user_id = :user_id
-     left join wallets t on t.org_id = o.id and t.owner_type = 'team' and t.owner_team_id = :team
-     where o.id = :org_id`,
-    { org_id: viewer.org_id, user_id: viewer.user_id, team },
+     left join wallets t on t.org_id = o.id and t.owner_type = 'team' and t.owner_team_id = q.team_id
+     where o.id = :org_id order by q.n`,
+    { org_id, user_id, teams: [...teams] },
   );
-  const type =
-    row.user_balance_nanos > 0n ? 'user' : row.team_balance_nanos > 0n ? 'team' : 'organization';
+  return rows.map(withEffective);
+}
+
+function withEffective({
+  reserve_buffer_pct,
+  currency,
+  ...parts
+}: Omit<Balances, 'effective_available_balance_nanos' | 'effective_wallet_owner_type'>): Balances {
+  const { user_balance_nanos, team_balance_nanos, org_balance_nanos } = parts;
+  const type = user_balance_nanos > 0n ? 'user' : team_balance_nanos > 0n ? 'team' : 'organization';
   const effective = {
-    user: row.user_balance_nanos,
-    team: row.team_balance_nanos,
-    organization: row.org_balance_nanos,
+    user: user_balance_nanos,
+    team: team_balance_nanos,
+    organization: org_balance_nanos,
   }[type];
-  const { reserve_buffer_pct, currency, ...parts } = row;
   return {
     ...parts,
     effective_available_balance_nanos: effective,

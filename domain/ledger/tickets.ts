@@ -127,11 +127,13 @@ export async function list(
   return { rows: rows.map(({ ticket }) => ticket), ...rest };
 }
 
+// As an array, so that the tickets of few askers are looked up one by one. So many, each at most
+// three times in it, are more than a search reads by its index.
 const search = {
-  indexed: `t.id in (
-    select x.id from cost_tickets x where x.org_id = :org_id and x.user_id in (${named.users})
+  indexed: `t.id = any(array(select x.id from cost_tickets x where x.org_id = :org_id and x.user_id in (${named.users})
     union all select x.id from cost_tickets x where x.org_id = :org_id and x.team_id in (${named.teams})
-    union all select x.id from cost_tickets x where x.org_id = :org_id and x.agent_id in (${named.agents}))`,
+    union all select x.id from cost_tickets x where x.org_id = :org_id and x.agent_id in (${named.agents})
+    limit 16000))`,
   plain: `(${isNamedPerson('t.user_id')} or has_words(array[m.name], :q) or has_words(array[a.name], :q))`,
   among: 'select t.id from cost_tickets t where t.org_id = :org_id',
 };

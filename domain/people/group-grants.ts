@@ -1,6 +1,7 @@
 import { type Db, many, maybe } from '../sql';
 import type { GroupGrant, Issuer } from './issuers';
-import { revokeKeysBelow, revokeKeysOf } from './makers';
+import { revokeKeysOf } from './makers';
+import { revokeKeysBelow } from './rising';
 import { type Role, rolePermissions } from './roles';
 import * as teams from './teams';
 
@@ -30,6 +31,25 @@ export async function applyGroups(
   await applyTeams(trx, issuer, person, grants);
   const role = roles.find((one) => grants.some((grant) => grant.role === one));
   await applyRole(trx, issuer, person, role);
+}
+
+/**
+ * Takes back all that the groups of an issuer gave, with the keys that came of it. Locks the
+ * issuer's organization.
+ */
+export async function takeBack(trx: Db, issuer: Issuer): Promise<void> {
+  const { id: issuer_id, org_id } = issuer;
+  if (org_id === null) return;
+  await many(trx, 'select from lock_organization(:org_id)', { org_id });
+  const people = await many<{ user_id: string }>(
+    trx,
+    `select user_id from memberships where org_id = :org_id and granted_by = :issuer_id
+     union select q.user_id from team_members q join teams t on t.id = q.team_id
+     where t.org_id = :org_id and q.granted_by = :issuer_id order by user_id`,
+    { org_id, issuer_id },
+  );
+  for (const { user_id } of people)
+    await applyGroups(trx, issuer, { org_id, user_id, subject: '', groups: new Set() });
 }
 
 async function applyTeams(

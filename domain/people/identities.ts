@@ -1,4 +1,4 @@
-import { type Db, many, one } from '../sql';
+import { type Db, many, maybe, one } from '../sql';
 
 /** A subject of an identity provider that stands for a member. */
 export interface BoundIdentity {
@@ -28,18 +28,79 @@ export function list(db: Db, member: Subject): Promise<BoundIdentity[]> {
   );
 }
 
-/** Unbinds a subject, and ends in the same transaction the sessions that came from its issuer. */
-export async function unbind(trx: Db, { id, ...member }: Subject & { id: string }): Promise<void> {
-  const { issuer_id } = await one<{ issuer_id: string }>(
+/** A subject that was unbound from a member. */
+export type Unbound = Pick<BoundIdentity, 'id' | 'issuer' | 'subject'> & { user_id: string };
+
+/** Unbinds a subject, and ends in the same transaction the sessions that came by it. */
+export async function unbind(
+  trx: Db,
+  { id, ...member }: Subject & { id: string },
+): Promise<Unbound> {
+  const gone = await one<Unbound>(
     trx,
-    `delete from identities where id = :id and org_id = :org_id and user_id = :user_id returning issuer_id`,
+    `delete from identities i using identity_issuers p
+     where p.id = i.issuer_id and i.id = :id and i.org_id = :org_id and i.user_id = :user_id
+     returning i.id, i.user_id, i.subject, p.name as issuer`,
     { id, ...member },
     'No identity of this member',
   );
   await many(
     trx,
     `update tokens set revoked_at = clock_timestamp()
-     where org_id = :org_id and user_id = :user_id and issuer_id = :issuer_id and purpose = 'session' and revoked_at is null`,
-    { ...member, issuer_id },
+     where org_id = :org_id and user_id = :user_id and identity_id = :id and purpose = 'session' and revoked_at is null`,
+    { ...member, id },
   );
+  return gone;
+}
+
+/**
+ * Unbinds what a person bound, themselves or with a credential that they may hold. The subject by
+ * which the caller themselves has signed in stays, and is the caller's from now on.
+ */
+export async function unbindThoseOf(
+  trx: Db,
+  { org_id, user_id, caller_id }: Subject & { caller_id: string },
+): Promise<Unbound[]> {
+  const at = { org_id, user_id, own: await signedInBy(trx, caller_id), caller_id };
+  const bound = await many<{ id: string; user_id: string }>(
+    trx,
+    `select i.id, i.user_id from identities i where i.org_id = :org_id and i.id is distinct from :own
+       and (i.created_by = :user_id or array[i.created_by, i.created_with] && array(select keys_held_by_2(:org_id, :user_id, :own)))
+     order by i.created_at, i.id`,
+    at,
+  );
+  const gone: Unbound[] = [];
+  for (const { id, user_id: of } of bound)
+    gone.push(await unbind(trx, { id, org_id, user_id: of }));
+  await many(
+    trx,
+    `with own as (update identities set created_by = maker_of(:caller_id), created_with = :caller_id
+       where id = :own and org_id = :org_id returning id)
+     update tokens set bound_by = maker_of(:caller_id), bound_with = null where identity_id in (select id from own)`,
+    at,
+  );
+  return gone;
+}
+
+/** The subject by which the bearer of a session has signed in; null for other credentials. */
+export async function signedInBy(trx: Db, credential_id: string): Promise<string | null> {
+  const found = await maybe<{ identity_id: string | null }>(
+    trx,
+    'select identity_id from tokens where id = :credential_id',
+    { credential_id },
+  );
+  return found?.identity_id ?? null;
+}
+
+/** The id of a subject's binding in an organization; null if it is bound to nobody there. */
+export async function idOf(
+  trx: Db,
+  at: { org_id: string; issuer_id: string; subject: string },
+): Promise<string | null> {
+  const found = await maybe<{ id: string }>(
+    trx,
+    `select id from identities where issuer_id = :issuer_id and subject = :subject and org_id = :org_id`,
+    at,
+  );
+  return found?.id ?? null;
 }

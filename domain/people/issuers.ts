@@ -1,6 +1,6 @@
 import { AppError } from '../errors';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
-import { type Db, many, one } from '../sql';
+import { type Db, many, maybe, one } from '../sql';
 import { unique } from './organizations';
 import type { Role } from './roles';
 
@@ -76,10 +76,25 @@ export function named(db: Db, issuer: string): Promise<SealedIssuer[]> {
   return many(db, `select ${columns}, i.credentials ${living} and i.issuer = :issuer`, { issuer });
 }
 
-/** Makes an issuer. */
+/**
+ * Makes an issuer. One that was taken out and is set up again for the same organization, with the
+ * same client, is the one of before: it knows its people.
+ */
 export async function create(trx: Db, fields: IssuerFields): Promise<Issuer> {
   await checkGrants(trx, fields);
-  const { id } = await unique('This issuer is set up with this client already.', () =>
+  const { org_id, issuer, client_id } = fields;
+  const former = await maybe<{ id: string }>(
+    trx,
+    `select id from identity_issuers where issuer = :issuer and client_id = :client_id
+       and org_id is not distinct from :org_id and archived_at is not null
+     order by archived_at desc limit 1`,
+    { org_id, issuer, client_id },
+  );
+  if (former !== undefined) {
+    await write(trx, former.id, fields);
+    return get(trx, former.id);
+  }
+  const { id } = await unique(IS_SET_UP, () =>
     one<{ id: string }>(
       trx,
       `insert into identity_issuers (org_id, name, issuer, client_id, jwks_url, authorization_url, token_url, subject,
@@ -97,17 +112,24 @@ export async function update(trx: Db, id: string, changed: Partial<IssuerFields>
   const { credentials: _, has_client_secret: __, created_at: ___, ...before } = await get(trx, id);
   const fields = { ...before, ...changed, org_id: before.org_id };
   await checkGrants(trx, fields);
-  await unique('This issuer is set up with this client already.', () =>
+  await write(trx, id, fields);
+  return get(trx, id);
+}
+
+const IS_SET_UP = 'This issuer is set up with this client already.';
+
+/** Writes what operators give, also over an issuer that was taken out, which lives again. */
+async function write(trx: Db, id: string, fields: IssuerFields): Promise<void> {
+  await unique(IS_SET_UP, () =>
     many(
       trx,
       `update identity_issuers set name = :name, issuer = :issuer, client_id = :client_id, jwks_url = :jwks_url,
          authorization_url = :authorization_url, token_url = :token_url, subject = :subject, email_domains = :email_domains,
-         groups_claim = :groups_claim, group_grants = :group_grants
-       where id = :id and archived_at is null`,
+         groups_claim = :groups_claim, group_grants = :group_grants, archived_at = null
+       where id = :id`,
       { ...bindingsOf(fields), id },
     ),
   );
-  return get(trx, id);
 }
 
 /** Keeps the sealed secret of the client; null for a client without one. */

@@ -1,12 +1,13 @@
 import { AppError } from '../errors';
 import { type Db, many } from '../sql';
-import { unbind } from './identities';
+import { signedInBy, type Unbound, unbindThoseOf } from './identities';
+import { voidInvitations } from './one-time-codes';
 import { type Caller, isOwner, requirePerson } from './rights';
-import { type Permission, type Role, rolePermissions } from './roles';
+import { rolePermissions } from './roles';
 import { type Token, tokenRows } from './tokens';
 
-// Whoever made a key, or drew a new value of it, answers for it: it falls with that person's
-// rights, and so does what was made with it.
+// Whoever made a key, or drew a new value of it, or bound the sign-in with which it was made,
+// answers for it: it falls with that person's rights, and so does what was made with it.
 
 /** A key that is neither revoked nor expired. */
 const living = 'revoked_at is null and coalesce(expires_at > clock_timestamp(), true)';
@@ -19,13 +20,16 @@ export interface EndedKeys {
   revoked_keys: Token[];
   /** Named in keep_keys: they are the caller's now. */
   kept_keys: Token[];
+  /** Subjects that were bound by those whose keys ended. */
+  unbound_identities: Unbound[];
 }
 
 /**
  * Revokes the living keys that a person may hold: those that they made or renewed, those that were
  * made with these, and with `with_own` those that stand for the person. The kept ones, by name or
- * id or all of them by `*`, become the caller's and lose the scopes that the caller lacks. The
- * organization is locked.
+ * id or all of them by `*`, become the caller's and lose the scopes that the caller lacks. What
+ * such a person bound is unbound, and no invitation of theirs is good any more, also if their keys
+ * are kept. The organization is locked.
  */
 export async function revokeKeysOf(
   trx: Db,
@@ -35,10 +39,10 @@ export async function revokeKeysOf(
   const { org_id } = at;
   const ending = await many<Token>(
     trx,
-    `${tokenRows} and (t.user_id = :user_id or t.id in (select keys_held_by(:org_id, :user_id)))
+    `${tokenRows} and (t.user_id = :user_id or t.id in (select keys_held_by_2(:org_id, :user_id, :own)))
      and (:with_own or t.user_id is distinct from :user_id)
      and t.id = any(array(select id from tokens where org_id = :org_id and ${living})) order by t.id desc`,
-    at,
+    { ...at, own: await signedInBy(trx, caller.id) },
   );
   const keepable = ending.filter((one) => one.user_id !== at.user_id).map(({ id }) => id);
   const named = keep_keys.includes(ALL) ? keepable : keep_keys;
@@ -63,10 +67,13 @@ export async function revokeKeysOf(
     { revoked },
   );
   await endSessions(trx, at, [...revoked, ...kept]);
+  await voidInvitations(trx, { org_id, user_id: at.user_id, with_made: true });
+  const unbound_identities = await unbindThoseOf(trx, { ...at, caller_id: caller.id });
   await keep(trx, kept, caller);
   return {
     revoked_keys: await tokensOf(trx, org_id, revoked),
     kept_keys: await tokensOf(trx, org_id, kept),
+    unbound_identities,
   };
 }
 
@@ -86,49 +93,6 @@ async function endSessions(
        and (made_with = any(:keys) or (:with_own and user_id = :user_id))`,
     { ...at, keys },
   );
-}
-
-/**
- * Revokes the access keys that stand for a person who gains permissions, and that somebody who
- * lacks one of them made: whoever holds such a key would rise with them. So would whoever signs in
- * by a subject that such a maker had bound to the person, so that is unbound, and its sessions end.
- * What is gained `by` the groups of a subject is its own.
- */
-export async function revokeKeysBelow(
-  trx: Db,
-  { org_id, user_id, gained, by }: Gain,
-): Promise<Token[]> {
-  const made = await many<{ id: string; role: Role | null }>(
-    trx,
-    `select t.id, m.role from tokens t
-     left join memberships m on m.org_id = t.org_id and m.user_id = t.created_by and m.archived_at is null
-     where t.org_id = :org_id and t.user_id = :user_id and t.token_type = 'access' and t.revoked_at is null
-       and t.created_by is distinct from :user_id`,
-    { org_id, user_id },
-  );
-  const isBelow = (maker: Role | null) =>
-    maker !== null && gained.some((scope) => !rolePermissions[maker].includes(scope));
-  const bound = await many<{ id: string; role: Role | null }>(
-    trx,
-    `select i.id, m.role from identities i
-     left join memberships m on m.org_id = i.org_id and m.user_id = i.created_by and m.archived_at is null
-     where i.org_id = :org_id and i.user_id = :user_id
-       and (i.issuer_id, i.subject) is distinct from (:issuer_id::text, :subject::text)`,
-    { org_id, user_id, issuer_id: by?.issuer_id ?? null, subject: by?.subject ?? null },
-  );
-  for (const { id } of bound.filter((one) => isBelow(one.role)))
-    await unbind(trx, { id, org_id, user_id });
-  const ids = made.filter((one) => isBelow(one.role)).map(({ id }) => id);
-  await many(trx, 'update tokens set revoked_at = clock_timestamp() where id = any(:ids)', { ids });
-  return tokensOf(trx, org_id, ids);
-}
-
-/** What a member gains. */
-interface Gain {
-  org_id: string;
-  user_id: string;
-  gained: readonly Permission[];
-  by?: { issuer_id: string; subject: string };
 }
 
 /** Revokes the living keys for a person in a team. */
@@ -181,6 +145,7 @@ async function keep(trx: Db, ids: string[], caller: Caller): Promise<void> {
   );
 }
 
-function tokensOf(trx: Db, org_id: string, ids: string[]): Promise<Token[]> {
+/** The keys of these ids, newest first. */
+export function tokensOf(trx: Db, org_id: string, ids: string[]): Promise<Token[]> {
   return many(trx, `${tokenRows} and t.id = any(:ids) order by t.id desc`, { org_id, ids });
 }

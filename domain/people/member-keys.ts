@@ -85,6 +85,38 @@ export function within(allowed: MemberKeySettings, asked: Asked, now = new Date(
   return bounds;
 }
 
+/**
+ * Refuses (403) to a member more than their key has now: its budget, its models, its time. Whoever
+ * narrowed it may have been an admin.
+ */
+export function requireLess(now: Bounds, asked: Asked, bounds: Bounds): void {
+  const { max_budget_nanos, allowed_models, expires_at } = bounds;
+  const isMore = {
+    max_budget_nanos: () =>
+      now.max_budget_nanos !== null &&
+      (asked.max_budget_nanos === null || (max_budget_nanos ?? 0n) > now.max_budget_nanos),
+    allowed_models: () => {
+      const list = now.allowed_models;
+      return list !== null && !(allowed_models?.every((one) => covers(list, one)) ?? false);
+    },
+    expires_at: () =>
+      now.expires_at !== null && (expires_at === null || expires_at > now.expires_at),
+  };
+  for (const [name, param, what] of narrowing)
+    if (asked[name] !== undefined && isMore[name]())
+      throw new AppError(
+        'permission_denied',
+        `${what} may only become less here. Ask an admin for more: PATCH /v1/tokens/{name}.`,
+        { param },
+      );
+}
+
+const narrowing = [
+  ['max_budget_nanos', 'max_budget', 'A budget'],
+  ['allowed_models', 'allowed_models', 'The models of a key'],
+  ['expires_at', 'expires_at', 'The time of a key'],
+] as const;
+
 /** True if every model that a pattern allows is one that the list allows. */
 function covers(list: readonly string[], pattern: string): boolean {
   return list.some(

@@ -1,8 +1,9 @@
 import { AppError } from '../errors';
 import { type Db, many, maybe, one } from '../sql';
-import { type EndedKeys, revokeKeysBelow, revokeKeysOf } from './makers';
+import { type EndedKeys, revokeKeysOf } from './makers';
 import { unique } from './organizations';
 import { type Caller, requireRank, requireScopes } from './rights';
+import { revokeKeysBelow } from './rising';
 import { type Role, rolePermissions } from './roles';
 
 export interface Member {
@@ -148,11 +149,7 @@ export async function setRole(
   const ended = isLess
     ? await revokeKeysOf(trx, { ...subject, with_own: false }, { caller, keep_keys })
     : {
-        revoked_keys: await revokeKeysBelow(trx, {
-          org_id,
-          user_id,
-          gained: rolePermissions[role],
-        }),
+        ...(await revokeKeysBelow(trx, { org_id, user_id, gained: rolePermissions[role] })),
         kept_keys: [],
       };
   return { ...(await get(trx, org_id, user_id)), ...ended };

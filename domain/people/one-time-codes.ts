@@ -77,7 +77,51 @@ export async function use(
   if (used) return used;
   throw new AppError(
     'invalid_credential',
-    'This code is unknown, used or too old. Ask for a new one.',
+    'This code is unknown, used, void or too old. Ask for a new one.',
     { param },
+  );
+}
+
+/** No id token is taken that is older: ten minutes, and the leeway of clocks. */
+const ID_TOKEN_AGE_S = 900;
+
+/**
+ * Uses up a verified id token, in the transaction of the sign-in. Throws `invalid_credential` for
+ * one that somebody has signed in by.
+ */
+export async function useIdToken(trx: Db, id_token: string): Promise<void> {
+  await many(
+    trx,
+    `delete from used_id_tokens where hash in (select hash from used_id_tokens
+       where used_at < clock_timestamp() - :age_s * interval '1 second' limit 100 for update skip locked)`,
+    { age_s: ID_TOKEN_AGE_S },
+  );
+  // The signature is left out: one text can be signed, and one signature spelt, in several ways.
+  const signed = id_token.slice(0, id_token.lastIndexOf('.'));
+  const used = await maybe(
+    trx,
+    'insert into used_id_tokens (hash) values (:hash) on conflict do nothing returning hash',
+    { hash: await sha256(signed) },
+  );
+  if (used) return;
+  throw new AppError(
+    'invalid_credential',
+    'This id token is refused: somebody has signed in by it already. Sign in at the identity provider again.',
+    { param: 'id_token' },
+  );
+}
+
+/** Voids the open invitations for a member, and `with_made` those that the member may have made. */
+export async function voidInvitations(
+  trx: Db,
+  at: { org_id: string; user_id: string; with_made: boolean },
+): Promise<void> {
+  await many(
+    trx,
+    `update one_time_codes set expires_at = clock_timestamp()
+     where purpose = 'invitation' and org_id = :org_id and used_at is null and expires_at > clock_timestamp()
+       and (user_id = :user_id or (:with_made and (created_by = :user_id
+         or array[created_by, created_with] && array(select keys_held_by_2(:org_id, :user_id)))))`,
+    at,
   );
 }

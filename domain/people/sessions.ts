@@ -34,6 +34,8 @@ export interface NewSession {
   /** The access key that it was made with, and ends with. */
   key?: { id: string; secret_id: string; expires_at: Date | null };
   issuer_id?: string;
+  /** The bound subject that the person has signed in by. */
+  identity_id?: string | null;
 }
 
 const living = `
@@ -47,16 +49,18 @@ const living = `
 /** Makes a session. Its key is in this answer and nowhere else. */
 export async function create(
   trx: Db,
-  { org_id, user_id, scopes, key, issuer_id }: NewSession,
+  { org_id, user_id, scopes, key, issuer_id, identity_id }: NewSession,
 ): Promise<Session & { key: string }> {
   const person = { org_id, user_id };
   await requireActive(trx, org_id);
   await forgetOld(trx, person);
   const { id } = await one<{ id: string }>(
     trx,
-    `insert into tokens (org_id, name, token_type, purpose, scopes, user_id, created_by, session_secret_id, issuer_id, expires_at)
-     values (:org_id, :name, 'access', 'session', :scopes, :user_id, :created_by, :secret_id, :issuer_id,
-       least(clock_timestamp() + interval '12 hours', :key_ends_at)) returning id`,
+    `insert into tokens (org_id, name, token_type, purpose, scopes, user_id, created_by, session_secret_id, issuer_id,
+       identity_id, bound_by, bound_with, expires_at)
+     select :org_id, :name, 'access', 'session', :scopes, :user_id, :created_by, :secret_id, :issuer_id,
+       i.id, i.created_by, i.created_with, least(clock_timestamp() + interval '12 hours', :key_ends_at)
+     from (select 1) as always left join identities i on i.id = :identity_id returning id`,
     {
       ...person,
       name: `session ${crypto.randomUUID()}`,
@@ -64,6 +68,7 @@ export async function create(
       created_by: key?.id ?? user_id,
       secret_id: key?.secret_id ?? null,
       issuer_id: issuer_id ?? null,
+      identity_id: identity_id ?? null,
       key_ends_at: key?.expires_at ?? null,
     },
   );

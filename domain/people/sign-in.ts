@@ -1,13 +1,15 @@
 import { AppError, isAppError } from '../errors';
 import { type Db, many, maybe } from '../sql';
-import { isKept, keepable } from '../texts';
+import { isEmail, isKept, keepable } from '../texts';
 import { applyGroups } from './group-grants';
+import { idOf } from './identities';
 import type { Issuer } from './issuers';
 import { invalidKey, suspended } from './keys';
 import * as members from './members';
 import { use } from './one-time-codes';
 import { lock, requireRank } from './rights';
 import type { Role } from './roles';
+import { requireTeamRank } from './team-rights';
 
 // Who a person of an identity provider is here: by issuer and subject, never by e-mail.
 
@@ -22,6 +24,11 @@ export type Claims = Readonly<Record<string, unknown>> & { sub: string };
 interface Place {
   org_id: string;
   user_id: string;
+}
+
+/** Who has signed in, and by which bound subject; null if the platform, or no one, bound it. */
+interface SignedIn extends Place {
+  identity_id: string | null;
 }
 
 /** A living membership that a subject stands for. */
@@ -41,7 +48,7 @@ export async function signIn(
   issuer: Issuer,
   claims: Claims,
   { org_id, invitation }: { org_id?: string | undefined; invitation?: string | undefined },
-): Promise<Place> {
+): Promise<SignedIn> {
   const { sub } = claims;
   if (sub.length > SUBJECT_MAX || !isKept(sub)) throw stranger();
   const groups = groupsOf(claims, issuer.groups_claim);
@@ -54,7 +61,8 @@ export async function signIn(
   const { user_id, org_id: chosen } = choose(all, org_id ?? bound?.org_id);
   const person = { org_id: chosen, user_id, subject: sub };
   if (issuer.org_id === chosen) await applyGroups(trx, issuer, { ...person, groups });
-  return { org_id: chosen, user_id };
+  const identity_id = await idOf(trx, { org_id: chosen, issuer_id: issuer.id, subject: sub });
+  return { org_id: chosen, user_id, identity_id };
 }
 
 /**
@@ -168,6 +176,7 @@ async function bind(trx: Db, issuer: Issuer, sub: string, invitation: string): P
     await requireKey(trx, created_with);
     const now = await lock(trx, org_id, maker, 'org:members');
     requireRank(now, (await members.get(trx, org_id, user_id)).role);
+    await requireTeamRank(trx, { org_id, user_id, caller: now }, param);
   } catch (error) {
     if (!isAppError(error)) throw error;
     throw new AppError(
@@ -178,10 +187,10 @@ async function bind(trx: Db, issuer: Issuer, sub: string, invitation: string): P
   }
   const other = await maybe<{ user_id: string }>(
     trx,
-    `insert into identities as q (issuer_id, org_id, subject, user_id, created_by)
-     values (:issuer_id, :org_id, :sub, :user_id, :created_by)
+    `insert into identities as q (issuer_id, org_id, subject, user_id, created_by, created_with)
+     values (:issuer_id, :org_id, :sub, :user_id, :created_by, :created_with)
      on conflict (issuer_id, org_id, subject) do update set subject = q.subject returning user_id`,
-    { issuer_id: issuer.id, org_id, sub, user_id, created_by },
+    { issuer_id: issuer.id, org_id, sub, user_id, created_by, created_with },
   );
   if (other?.user_id !== user_id)
     throw new AppError(
@@ -214,6 +223,11 @@ async function createMember(trx: Db, issuer: Issuer, claims: Claims): Promise<vo
   if (org_id === null || typeof email !== 'string' || !isKept(email)) throw stranger();
   const domain = email.split('@').at(-1)?.toLowerCase() ?? '';
   if (!email_domains.includes(domain)) throw stranger();
+  if (!isEmail(email))
+    throw new AppError(
+      'permission_denied',
+      'Your identity provider gives an e-mail address (email) that is none. Correct it there, or ask for an invitation.',
+    );
   if (email_verified !== true)
     throw new AppError(
       'permission_denied',

@@ -76,7 +76,7 @@ export async function requireTeamRank(
   if ((await teamsLedBy(db, { org_id, user_id })).length === 0) return;
   throw new AppError(
     'permission_denied',
-    'This person is the admin of a team and may spend its money, so a key that stands for them needs the permission org:billing.',
+    'This person is the admin of a team and may spend its money, so whoever has a key or a sign-in that stands for them needs the permission org:billing.',
     { param },
   );
 }

@@ -2,9 +2,10 @@ import { AppError } from '../errors';
 import { type ListRequest, listOf, type Part } from '../lists';
 import type { Page } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
-import { type EndedKeys, revokeKeysBelow, revokeTeamKeys } from './makers';
+import { type EndedKeys, revokeTeamKeys } from './makers';
 import { memberFound } from './member-lists';
 import * as members from './members';
+import { revokeKeysBelow } from './rising';
 import type { Permission } from './roles';
 
 // Who is in a team, and as what.

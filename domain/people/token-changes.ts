@@ -17,20 +17,21 @@ const others = ['name', 'allowed_models', 'expires_at'] as const;
 
 /**
  * Changes a living key; its value, its scopes and whom it stands for stay. The organization is
- * locked, as budgets are counted under its lock. Calls under way go on by what they began with.
+ * locked, as budgets are counted under its lock. With `of` it takes no name of an expired key of
+ * somebody else. Calls under way go on by what they began with.
  */
 export async function change(
   trx: Db,
   org_id: string | null,
   { id, status }: Pick<Token, 'id' | 'status'>,
-  wanted: TokenChange,
+  { of, ...wanted }: TokenChange & { of?: string | undefined },
 ): Promise<Token> {
   if (status !== 'active')
     throw new AppError('key_not_active', 'This key is expired or revoked; issue a new one.', {
       param: 'name',
     });
   const { name } = wanted;
-  if (name !== undefined) await requireFree(trx, { org_id, id, name });
+  if (name !== undefined) await requireFree(trx, { org_id, id, name, of });
   await write(trx, id, others, wanted);
   await write(trx, id, limits, wanted);
   return one<Token>(trx, `${tokenRows} and t.id = :id`, { org_id, id }, 'No key');
@@ -48,7 +49,7 @@ export async function isMadeWith(db: Db, session_id: string, id: string): Promis
 
 async function requireFree(
   trx: Db,
-  at: { org_id: string | null; id: string; name: string },
+  at: { org_id: string | null; id: string; name: string; of: string | undefined },
 ): Promise<void> {
   await freeName(trx, at);
   const taken = await maybe(

@@ -27,7 +27,7 @@ const conditionsOf = {
   user_id: () => 't.user_id = :user_id',
   team_id: () => 't.team_id = :team_id',
   agent_id: () => 't.agent_id = :agent_id',
-  created_by: () => 't.id in (select keys_held_by(:org_id, :created_by))',
+  created_by: () => 't.id in (select keys_held_by_2(:org_id, :created_by))',
   expires_before: () => `coalesce(t.expires_at, 'infinity') < :expires_before`,
 };
 

@@ -90,7 +90,11 @@ export function issue(
   return db.transaction(async (trx) => {
     await requireMaker(trx, token, needed);
     await checkOwners(trx, token, caller);
-    await freeName(trx, token);
+    // Who needs no permission to make it takes the names of others' keys from nobody.
+    await freeName(trx, {
+      ...token,
+      of: needed === null ? (token.user_id ?? undefined) : undefined,
+    });
     await requireRoom(trx, org_id);
     const made = await maybe<{ id: string }>(
       trx,
@@ -113,16 +117,17 @@ export function issue(
   });
 }
 
-/** An expired key gives its name to another one. */
+/** An expired key gives its name to another one; with `of` only if it stands for that person. */
 export async function freeName(
   trx: Db,
-  { org_id, name }: Pick<NewToken, 'org_id' | 'name'>,
+  { org_id, name, of }: Pick<NewToken, 'org_id' | 'name'> & { of?: string | undefined },
 ): Promise<void> {
   await many(
     trx,
     `update tokens set revoked_at = expires_at
-     where org_id is not distinct from :org_id and name = :name and revoked_at is null and expires_at <= clock_timestamp()`,
-    { org_id, name },
+     where org_id is not distinct from :org_id and name = :name and revoked_at is null and expires_at <= clock_timestamp()
+       and (:of::text is null or user_id = :of)`,
+    { org_id, name, of: of ?? null },
   );
 }
 

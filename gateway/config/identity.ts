@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isLoopback } from '../../domain/texts';
 
 const mode = z.enum(['gateway_key', 'signed_assertion', 'header_soft']);
 
@@ -28,7 +29,13 @@ export const identitySettings = z
      */
     org_id: z.string().min(1).optional(),
     /** Where the keys of the issuer of signed assertions are, and what its JWTs must say. */
-    jwks_url: z.url({ protocol: /^https?$/ }).optional(),
+    jwks_url: z
+      .url({ protocol: /^https?$/ })
+      .refine(
+        (text) => text.startsWith('https:') || isLoopback(new URL(text).hostname),
+        'must begin with https://: whoever can change its keys can be anybody; http:// only on this machine',
+      )
+      .optional(),
     issuer: z.string().min(1).optional(),
     audience: z.string().min(1).optional(),
     /** How `sub` is read: as the id of a user, or by what it was bound to for this issuer. */

@@ -30,6 +30,8 @@ export interface Demo extends Omit<Seeded, 'wallet_id' | 'models'> {
     /** The page that tops up by a click, and where buyers come back to. */
     shop_url: string;
     identity_url: string;
+    /** Receivers of notices: /hooks/<name>, /slack/<name>, /teams/<name>, and a page of them. */
+    notices_url: string;
   };
   /** The identity provider, our client there, and who can sign in by it. */
   identity: {

@@ -14,6 +14,8 @@ export interface Ports {
   shop: number;
   mcp: number;
   identity: number;
+  notices: number;
+  smtp: number;
   apis: number[];
   gateways: number[];
 }
@@ -28,6 +30,8 @@ const defaults = {
   SANDBOX_SHOP_PORT: 8093,
   SANDBOX_MCP_PORT: 8094,
   SANDBOX_IDENTITY_PORT: 8095,
+  SANDBOX_NOTICES_PORT: 8096,
+  SANDBOX_SMTP_PORT: 8097,
   API_PORT: 8080,
   GATEWAY_PORT: 8081,
 } as const;
@@ -60,6 +64,8 @@ export async function choosePorts(options: StartOptions): Promise<Ports> {
     shop: of('SANDBOX_SHOP_PORT'),
     mcp: of('SANDBOX_MCP_PORT'),
     identity: of('SANDBOX_IDENTITY_PORT'),
+    notices: of('SANDBOX_NOTICES_PORT'),
+    smtp: of('SANDBOX_SMTP_PORT'),
     apis: [of('API_PORT'), ...further(options.APIS)],
     gateways: [of('GATEWAY_PORT'), ...further(options.GATEWAYS)],
   };

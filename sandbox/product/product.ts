@@ -24,7 +24,7 @@ import { prepareCluster } from '../servers/postgres';
 import { NAMESPACE, prepareTemporal, useTemporal } from '../servers/temporal';
 import { serverProgram, workerProgram } from './node-programs';
 import { paymentAuthorities, paymentPlaces, startPayments } from './payment-programs';
-import { sandboxPlaces, startSandbox } from './sandbox-programs';
+import { noticeEnv, sandboxPlaces, startSandbox } from './sandbox-programs';
 
 interface Context {
   options: StartOptions;
@@ -190,6 +190,7 @@ async function startServices(
         PAYMENT_HOSTS: paymentHosts(options),
         PAYMENT_CA_FILES: authorities,
         EXPORT_DIR: path.resolve(options.DATA_DIR, 'exports'),
+        ...noticeEnv(ports),
         ...temporalEnv(temporalAddress(options, ports), options),
         API_PORT: String(port),
         API_HOST: options.API_HOST,
@@ -225,7 +226,7 @@ async function startServices(
 
 /** The three worker programs in one process: another Node with the SDK costs 100 MB. */
 async function startWorker(
-  { options, stack }: Context,
+  { options, ports, stack }: Context,
   temporal: Temporal,
   database: Database,
 ): Promise<Kept> {
@@ -241,6 +242,7 @@ async function startWorker(
       SVC_SECRETS_KEY: secretsKey(options),
       PAYMENT_HOSTS: paymentHosts(options),
       EXPORT_DIR: path.resolve(options.DATA_DIR, 'exports'),
+      ...noticeEnv(ports),
       ...temporalEnv(temporal.address, options),
     },
     to,

@@ -27,6 +27,7 @@ export function sandboxPlaces(
     payment_provider_b_url: urls.payment_provider_b,
     shop_url,
     identity_url: localUrl(ports.identity),
+    notices_url: localUrl(ports.notices),
   };
   const identity = {
     issuer: sandbox.identity_url,
@@ -39,6 +40,17 @@ export function sandboxPlaces(
     identity,
     return_url: `${shop_url}/return`,
     cancel_url: `${shop_url}/canceled`,
+  };
+}
+
+/** Where notices may go here: to the sandbox's receivers. */
+export function noticeEnv({ apis, smtp }: Ports): Record<string, string> {
+  return {
+    NOTICE_NETWORKS: '127.0.0.0/8',
+    NOTICE_CHAT_HOSTS: '127.0.0.1',
+    NOTICE_MAIL_FROM: 'notices@svc.example',
+    NOTICE_SMTP_URL: `smtp://127.0.0.1:${smtp}`,
+    API_PUBLIC_URL: localUrl(apis[0] as number),
   };
 }
 
@@ -65,7 +77,11 @@ function startTools({ ports, stack }: SandboxContext): Promise<Kept> {
   const program = serverProgram({
     name: 'sandbox-mcp',
     script: 'sandbox/tools/mcp-server.ts',
-    env: { SANDBOX_MCP_PORT: String(ports.mcp) },
+    env: {
+      SANDBOX_MCP_PORT: String(ports.mcp),
+      SANDBOX_NOTICES_PORT: String(ports.notices),
+      SANDBOX_SMTP_PORT: String(ports.smtp),
+    },
     ready_url: `${localUrl(ports.mcp)}/sandbox/health`,
   });
   return stack.run('services', program);

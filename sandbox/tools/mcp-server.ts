@@ -4,6 +4,8 @@ import { type NodeIncomingMessageLike, toNodeHandler } from '@modelcontextprotoc
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import { listen } from '../../runtime/listen';
+import { createMailServer } from '../notices/mail';
+import { createReceiver, createReceiverServer } from '../notices/receiver';
 
 const SLOW_MS_MAX = 60_000;
 
@@ -57,5 +59,17 @@ function said(text: string) {
 export async function main(): Promise<void> {
   const given = Number(process.env.SANDBOX_MCP_PORT ?? 8094);
   const port = await listen(createMcpServer(), given, { host: '127.0.0.1', name: 'SANDBOX_MCP' });
+  // In this process too: another one would cost as much memory again.
+  await openReceivers();
   process.stdout.write(`sandbox MCP server on http://127.0.0.1:${port}/mcp\n`);
+}
+
+/** Who is told of things, if the ports are named. */
+async function openReceivers(): Promise<void> {
+  const { SANDBOX_NOTICES_PORT: port, SANDBOX_SMTP_PORT: smtp_port } = process.env;
+  if (port === undefined || smtp_port === undefined) return;
+  const receiver = createReceiver();
+  const where = { host: '127.0.0.1', name: 'SANDBOX_NOTICES' };
+  await listen(createReceiverServer(receiver), Number(port), where);
+  createMailServer(receiver).listen(Number(smtp_port), '127.0.0.1');
 }

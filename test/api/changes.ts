@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type Db, one } from '../../domain/sql';
 import type { CallApi, Tenant } from '../support/api';
 import { type Change, changesOfKeys } from './changes-of-keys';
+import { changesOfNotices } from './changes-of-notices';
 import { makeRollout, plainConfig, reportGateway, stagedVersion } from './gateways/making';
 import { identityChanges } from './identity/changes';
 
@@ -238,6 +239,7 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
       actions: ['export_destination.ended'],
     },
     ...changesOfKeys({ call, tenant }, newKey),
+    ...changesOfNotices(db, tenant),
   };
 }
 

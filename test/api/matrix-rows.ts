@@ -191,6 +191,21 @@ export const rows = read(`
   delete /v1/export-schedules/:id                               401 401 403 403 200 200 404 200 403 401 401
   get /v1/export-destinations                                   401 401 403 403 200 200 404 200 403 401 401
   delete /v1/export-destinations/:id                            401 401 403 403 200 200 404 200 403 401 401
+  post /v1/notice-destinations                                  401 401 403 403 422 422 404 422 403 401 401
+  get /v1/notice-destinations                                   401 401 403 403 200 200 404 200 403 401 401
+  get /v1/notice-destinations/:id                               401 401 403 403 200 200 404 200 403 401 401
+  put /v1/notice-destinations/:id                               401 401 403 403 200 200 404 200 403 401 401
+  delete /v1/notice-destinations/:id                            401 401 403 403 200 200 404 200 403 401 401
+  post /v1/notice-destinations/:id/test                         401 401 403 403 201 201 404 201 403 401 401
+  post /v1/notice-destinations/:id/recipients                   401 401 403 403 201 201 404 201 403 401 401
+  post /v1/notice-recipients/:id/confirm                        401 401 403 403 404 404 404 404 403 401 401
+  delete /v1/notice-recipients/:id                              401 401 403 403 200 200 404 200 403 401 401
+  get /v1/notice-messages                                       401 401 403 403 200 200 404 200 403 401 401
+  get /v1/notice-messages/:id                                   401 401 403 403 200 200 404 200 403 401 401
+  post /v1/notice-messages/:id/replay                           401 401 403 403 200 200 404 200 403 401 401
+  get /v1/notices                                               401 401 403 403 200 200 404 200 403 401 401
+  post /v1/ticket-links/look                                    401 401 404 404 404 404 404 404 403 401 401
+  post /v1/ticket-links/decide                                  401 401 422 422 422 422 422 422 403 401 401
 `);
 
 function read(table: string): Record<string, string> {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { request } from 'undici';
-import { isInner } from '../../exports/s3-network';
+import { isInner } from '../../runtime/inner';
 import { makeTenant, refusal, serve, type Tenant } from '../support/api';
 import { until } from '../support/until';
 import { type ObjectStore, openObjectStore, store_key } from './object-store';

@@ -64,7 +64,7 @@ function sign(
 }
 
 /** A token of the issuer with these claims, whatever they are. */
-async function signed(claims: object, typ?: string): Promise<string> {
+async function signed(claims: object, typ?: unknown): Promise<string> {
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
   const text = `${part({ alg: 'ES256', kid: 'first', ...(typ === undefined ? {} : { typ }) })}.${part(claims)}`;
   const algorithm = { name: 'ECDSA', hash: 'SHA-256' };
@@ -175,7 +175,7 @@ test('what is well signed and yet no access token of a person opens nothing', as
   const get = (key: string) => call('get', '/v1/wallets', { key });
   for (const typ of [undefined, 'JWT', 'at+jwt', 'application/at+jwt'])
     expect([typ, (await get(await signed(good, typ))).status]).toEqual([typ, 200]);
-  for (const typ of ['logout+jwt', 'secevent+jwt', 'dpop+jwt', ''])
+  for (const typ of ['logout+jwt', 'secevent+jwt', 'dpop+jwt', '', 5, null, ['JWT'], {}])
     expect([typ, (await get(await signed(good, typ))).status]).toEqual([typ, 401]);
   for (const sub of [7, { id: subject }, [subject], null, true, ''])
     expect([sub, (await get(await signed({ ...good, sub }))).status]).toEqual([sub, 401]);

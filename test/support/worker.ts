@@ -3,6 +3,7 @@ import { Client, Connection } from '@temporalio/client';
 import { IllegalStateError } from '@temporalio/common';
 import { DefaultLogger, NativeConnection, Runtime, type Worker } from '@temporalio/worker';
 import { activities_of } from '../../activities';
+import type { NoticeWays } from '../../activities/notices';
 import type { Db } from '../../domain/sql';
 import { createLog } from '../../runtime/log';
 import type { Tracing } from '../../runtime/telemetry/spans';
@@ -37,6 +38,7 @@ export async function openWorker(
   db: Db,
   address = process.env.TEST_TEMPORAL_ADDRESS as string,
   tracing?: Tracing,
+  notice_ways?: NoticeWays,
 ): Promise<TestWorker> {
   const namespace = `test-${randomUUID()}`;
   await useTemporal({ address }, namespace);
@@ -51,7 +53,7 @@ export async function openWorker(
     workers.push(...started);
     running.push(...started.map((worker) => worker.run()));
   };
-  const given = { db, secrets, payment_hosts };
+  const given = { db, secrets, payment_hosts, notice_ways };
   const runAlso = (name: WorkerName) => run(name, activities_of[name](given));
   await runAlso('worker_lifecycle');
   const temporal = openTemporal({ address, namespace }, db);

@@ -1,5 +1,5 @@
 import { AppError } from '../../errors';
-import { cursorOf, FIRST, type Part, placeIn } from '../../lists';
+import { cursorOf, FIRST, foreignCursor, type Part, placeIn } from '../../lists';
 import type { PageRequest } from '../../pages';
 import { ledTeams } from '../../people/team-rights';
 import { type Db, many, one } from '../../sql';
@@ -111,7 +111,10 @@ async function partOf(
      from wallets where id = :wallet_id`,
     { wallet_id, from: filter.from ?? null, to: filter.to ?? null, seq_max: seq_max ?? null },
   );
-  const newest = cursor === FIRST ? bounds.high : Number((await placeIn(cursor, of)).list_id) - 1;
+  const newest =
+    cursor === FIRST ? bounds.high : Number((await placeIn(cursor, of, false)).list_id) - 1;
+  // Somebody made a place of their own.
+  if (!Number.isSafeInteger(newest)) throw foreignCursor();
   const is_indexed = filter.request_id !== undefined || filter.trace_label !== undefined;
   const oldest = is_indexed ? bounds.low : Math.max(bounds.low, newest - LOOKED_AT_MAX);
   const window = { newest, oldest, limit: per_page + 1 };

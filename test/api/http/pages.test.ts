@@ -133,6 +133,9 @@ const listed: Record<string, Listed> = {
   '/v1/admin/exports': adminList('/v1/admin/exports', 'exports'),
   '/v1/export-schedules': ownList(() => '/v1/export-schedules', 'export_schedules'),
   '/v1/export-destinations': ownList(() => '/v1/export-destinations', 'export_destinations'),
+  '/v1/notice-destinations': ownList(() => '/v1/notice-destinations', 'notice_destinations'),
+  '/v1/notice-messages': ownList(() => '/v1/notice-messages', 'notice_messages'),
+  '/v1/notices': ownList(() => '/v1/notices', 'notices'),
   '/v1/audit-events': ownList(() => '/v1/audit-events', 'audit_events'),
 };
 
@@ -266,6 +269,9 @@ test('pages of three as of the newest time that a list shows repeat no row and s
     '/v1/approval-rules',
     '/v1/budgets',
     '/v1/cost-tickets',
+    '/v1/notice-destinations',
+    '/v1/notice-messages',
+    '/v1/notices',
     '/v1/wallets/{id}/reservations',
   ]);
 });

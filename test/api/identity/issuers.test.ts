@@ -66,6 +66,9 @@ test('an issuer with the same client is 409, and is free again once it is taken 
 test.each([
   [{ jwks_url: 'http://id.example/jwks' }, 'jwks_url'],
   [{ token_url: 'file:///etc/passwd' }, 'token_url'],
+  [{ jwks_url: 'https://169.254.169.254/latest' }, 'jwks_url'],
+  [{ authorization_url: 'https://[fe80::1]/auth' }, 'authorization_url'],
+  [{ group_grants: [{ group: 'a\u0000', role: 'admin' }] }, 'group_grants.0.group'],
   [{ email_domains: ['example'] }, 'email_domains.0'],
   [{ email_domains: ['example.com'] }, 'email_domains'],
   [{ group_grants: [{ group: 'g', role: 'admin' }] }, 'group_grants'],
@@ -76,6 +79,28 @@ test.each([
 ])('%j is 422 for %s', async (more, param) => {
   expect(refusal(await make(plain('d', more)))).toMatchObject({ status: 422, param });
 });
+
+test.each(['token_url', 'jwks_url', 'issuer'])(
+  'a secret does not go with a new %s alone',
+  async (param) => {
+    const secret = {
+      client_secret: 'a secret of the client',
+      token_url: 'https://id.example/token',
+    };
+    const { body } = await make(plain(`s ${param}`, secret));
+    const put = (more: object) =>
+      api.call('put', `/v1/admin/issuers/${body.id}`, { key: platform, body: more });
+    const elsewhere = { [param]: 'https://other.example/x' };
+    expect(refusal(await put(elsewhere))).toMatchObject({ status: 422, param });
+    const to = new URL(body[param]);
+    to.pathname = '/another/path';
+    expect((await put({ [param]: to.toString() })).status).toBe(200);
+    expect((await put({ ...elsewhere, client_secret: null })).body).toMatchObject({
+      ...elsewhere,
+      has_client_secret: false,
+    });
+  },
+);
 
 test('only platform admins see and change issuers; an unknown organization is 404', async () => {
   const body = plain('e');

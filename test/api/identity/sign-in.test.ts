@@ -197,7 +197,7 @@ test('an admin invites nobody above them, and an invitation falls with the right
   await api.call('put', member.at, { key: tenant.owner_key, body: { role: 'owner' } });
   const sub = randomUUID();
   expect(refusal(await world.signInAs({ sub }, { invitation: risen }))).toMatchObject({
-    status: 403,
+    status: 401,
     param: 'invitation',
   });
   const other = await makePerson(api, tenant, 'member');

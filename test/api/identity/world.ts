@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { many } from '../../../domain/sql';
 import { type Answer, makeTenant, startApi, type Tenant, type TestApi } from '../../support/api';
 import {
@@ -60,6 +61,8 @@ export async function openIdentityWorld(): Promise<IdentityWorld> {
         nonce: NONCE,
         iat: now(),
         exp: now() + 300,
+        // A token is good once.
+        jti: randomUUID(),
       };
       const id_token = await idp.sign({ ...plain, ...claims }, header);
       return send({ id_token, nonce: NONCE, ...more });

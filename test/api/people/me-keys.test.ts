@@ -139,6 +139,48 @@ test('a member sees, changes and revokes their own keys, and never raises a budg
   expect(refusal(await patch({ name: 'x' }))).toMatchObject({ status: 409 });
 });
 
+test('a member widens nothing that an admin has narrowed', async () => {
+  await allow();
+  const { name } = (await make({ allowed_models: ['gpt-4o*', 'o3'] })).body;
+  const expires_at = new Date(Date.now() + DAY_MS).toISOString();
+  const narrowed = { allowed_models: ['gpt-4o-*'], max_budget: 5, expires_at };
+  const by = { key: tenant.owner_key, body: narrowed };
+  expect((await call('patch', `/v1/tokens/${name}`, by)).status).toBe(200);
+  const later = new Date(Date.now() + 2 * DAY_MS).toISOString();
+  for (const [body, param] of [
+    [{ allowed_models: ['gpt-4o*'] }, 'allowed_models'],
+    [{ allowed_models: ['gpt-4o-mini', 'o3'] }, 'allowed_models'],
+    [{ allowed_models: null }, 'allowed_models'],
+    [{ expires_at: later }, 'expires_at'],
+    [{ expires_at: null }, 'expires_at'],
+    [{ max_budget: 6 }, 'max_budget'],
+    [{ max_budget: null }, 'max_budget'],
+  ] as const)
+    expect([body, refusal(await change(name, body))]).toMatchObject([body, { status: 403, param }]);
+  const less = { allowed_models: ['gpt-4o-mini'], max_budget: 4 };
+  expect(await change(name, less)).toMatchObject({ status: 200, body: less });
+});
+
+test('a member takes no name of an expired key of somebody else', async () => {
+  await allow();
+  const body = { name: randomUUID(), token_type: 'gateway', max_budget: 1 };
+  await call('post', '/v1/tokens', { key: tenant.owner_key, body });
+  const mine = (await make()).body.name;
+  await many(
+    db,
+    `update tokens set expires_at = clock_timestamp() - interval '1 hour' where name = :name`,
+    {
+      name: body.name,
+    },
+  );
+  expect(refusal(await make({ name: body.name }))).toMatchObject({ status: 409, param: 'name' });
+  expect(refusal(await change(mine, { name: body.name }))).toMatchObject({ status: 409 });
+  const { tokens } = (await call('get', '/v1/tokens?status=expired', { key: tenant.owner_key }))
+    .body;
+  expect(tokens).toMatchObject([{ name: body.name }]);
+  expect((await call('post', '/v1/tokens', { key: tenant.owner_key, body })).status).toBe(201);
+});
+
 test('a key that an admin made for a person is theirs to see and revoke, not to change', async () => {
   await allow();
   const body = {

@@ -61,10 +61,12 @@ export interface PaymentProcesses {
 export type Moment = 'opened' | 'capturing' | 'captured' | 'completed' | 'debited' | 'answered';
 
 /**
- * API, worker and Temporal as processes; both sandbox providers in this one. Closing proves the
- * ledger.
+ * API, worker and Temporal as processes, with further variables; both sandbox providers in this
+ * one. Closing proves the ledger.
  */
-export async function openPaymentProcesses(): Promise<PaymentProcesses> {
+export async function openPaymentProcesses(
+  more: Record<string, string> = {},
+): Promise<PaymentProcesses> {
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-payments-'));
   chmodSync(folder, 0o755);
   const { db, url: DATABASE_URL, close: dropDatabase } = await openTestDatabase();
@@ -83,6 +85,7 @@ export async function openPaymentProcesses(): Promise<PaymentProcesses> {
     PAYMENT_CA_FILES,
     API_PORT: String(api_port),
     LOG_LEVEL: 'info',
+    ...more,
   };
   const temporal = createPart(() => prepareTemporal({ folder, port, ui_port }));
   const api = createPart(async (watch) => program('api/main.ts', env, 'api listens', watch));

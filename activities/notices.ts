@@ -1,0 +1,129 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import * as destinations from '../domain/notices/destinations';
+import * as links from '../domain/notices/links';
+import * as messages from '../domain/notices/messages';
+import * as recipients from '../domain/notices/recipients';
+import { isUnreadableSecret, type Secrets } from '../domain/secrets';
+import { type Db, withRetry } from '../domain/sql';
+import { slackMessage, teamsMessage } from '../notices/chat';
+import { type MailServer, sendMail } from '../notices/mail';
+import { failed, post, type Reach } from '../notices/network';
+import { type Text, textOf } from '../notices/texts';
+import { webhookPost } from '../notices/webhook';
+
+/** How notices leave this process. */
+export interface NoticeWays extends Reach {
+  /** The address of the API as people reach it, for links: API_PUBLIC_URL. */
+  public_url: string | undefined;
+  mail: MailServer | undefined;
+  /** The pause after a first failed try; 5 s if absent. */
+  first_pause_ms?: number | undefined;
+}
+
+interface Parts {
+  db: Db;
+  secrets: Secrets;
+  ways: NoticeWays;
+}
+
+/** A look at a destination, after a pause that leaves a burst time to grow. */
+export interface Look {
+  destination_id: string;
+  pause_ms: number;
+}
+
+type Sending = Parts & { to: destinations.OpenDestination };
+
+const FIRST_PAUSE_MS = 5_000;
+/** Longer than a try takes; what a dead worker had taken is free again then. */
+const LEASE_S = 20;
+const NOTICES_SHOWN_MAX = 100;
+
+/**
+ * One look at a destination: notices become messages, those that are due are tried once, and the
+ * rows say how each went. Returns when to look again, null if nothing waits.
+ */
+export async function sendNotices(
+  parts: Parts,
+  { destination_id, pause_ms }: Look,
+): Promise<{ wait_ms: number | null; summary: string }> {
+  const { db, secrets } = parts;
+  if (pause_ms > 0) await sleep(pause_ms);
+  const taken = await withRetry(() => messages.take(db, destination_id, LEASE_S));
+  if (taken.length > 0) {
+    const opening = destinations.open(db, secrets, destination_id);
+    await Promise.all(taken.map((message) => tell(parts, opening, message)));
+  }
+  return {
+    wait_ms: await withRetry(() => messages.dueIn(db, destination_id)),
+    summary: await messages.summary(db, destination_id),
+  };
+}
+
+async function tell(
+  parts: Parts,
+  opening: Promise<destinations.OpenDestination>,
+  message: messages.TakenMessage,
+): Promise<void> {
+  const { db, ways } = parts;
+  const outcome = await opening
+    .then((to) => send({ ...parts, to }, message))
+    .catch((error) => {
+      if (isUnreadableSecret(error)) return failed(error.message);
+      throw error;
+    });
+  const pause_ms = ways.first_pause_ms ?? FIRST_PAUSE_MS;
+  await withRetry(() => messages.sent(db, message.id, outcome, pause_ms));
+  if (outcome.outcome === 'gone')
+    await destinations.disable(db, message.destination_id, outcome.error ?? '');
+}
+
+async function send(sending: Sending, message: messages.TakenMessage): Promise<messages.Outcome> {
+  const { db, secrets, ways, to } = sending;
+  if (message.recipient_id !== null) {
+    const { address, code } = await recipients.asked(db, secrets, message.recipient_id);
+    const text = textOf('confirmation', 0, []);
+    text.facts.push({ label: 'Code', value: code }, { label: 'Destination', value: to.id });
+    return sendMail({ id: message.id, addresses: [address], ...text }, ways.mail);
+  }
+  const notices = await messages.noticesOf(db, message.id, NOTICES_SHOWN_MAX);
+  if (to.channel === 'webhook') {
+    const given = { ...message, notices, urlOf: (ticket?: string) => pageOf(ways, ticket) };
+    return post({ url: to.url, ...webhookPost(to.secret ?? '', given, new Date()) }, ways);
+  }
+  const text = textOf(message.kind, message.notice_count, notices);
+  text.links = await linksOf(sending, message, notices);
+  if (to.channel === 'email')
+    return sendMail({ id: message.id, addresses: to.addresses, ...text }, ways.mail);
+  if (!ways.chat_hosts.includes(new URL(to.url).hostname))
+    return failed('The operator lets nothing be sent to this host: NOTICE_CHAT_HOSTS.');
+  const body = to.channel === 'slack' ? slackMessage(text) : teamsMessage(text);
+  return post({ url: to.url, body: JSON.stringify(body) }, ways);
+}
+
+/** The page of a ticket or of all. What stands behind # reaches no server and no log. */
+function pageOf({ public_url }: NoticeWays, ticket_id?: string): string | null {
+  if (public_url === undefined) return null;
+  return `${public_url}/approvals${ticket_id === undefined ? '' : `#ticket=${ticket_id}`}`;
+}
+
+/** Of one ticket: its page, and a link for each verdict. Of many: the inbox. */
+async function linksOf(
+  { db, secrets, ways }: Sending,
+  message: messages.TakenMessage,
+  notices: readonly messages.FullNotice[],
+): Promise<Text['links']> {
+  const inbox = pageOf(ways);
+  if (inbox === null || !message.kind.startsWith('ticket_')) return [];
+  const ticket_id = message.notice_count === 1 ? notices[0]?.cost_ticket_id : undefined;
+  if (!ticket_id) return [{ label: 'Open the inbox', url: inbox }];
+  const open = { label: 'Open the ticket', url: pageOf(ways, ticket_id) as string };
+  if (message.kind !== 'ticket_created') return [open];
+  const linkTo = async (verdict: 'approved' | 'denied') =>
+    `${inbox}#link=${await links.make(db, secrets, { message_id: message.id, ticket_id, verdict })}`;
+  return [
+    { label: 'Approve', url: await linkTo('approved'), style: 'primary' },
+    { label: 'Deny', url: await linkTo('denied'), style: 'danger' },
+    open,
+  ];
+}

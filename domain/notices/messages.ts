@@ -1,0 +1,278 @@
+import { AppError } from '../errors';
+import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
+import { type Db, many, maybe, one } from '../sql';
+import type { Owner } from './destinations';
+import type { MessageKind, NoticeKind } from './kinds';
+
+/** One message to a destination, and how it fares. */
+export interface Message {
+  id: string;
+  destination_id: string;
+  kind: MessageKind;
+  /** How many notices it carries. */
+  notice_count: number;
+  status: 'waiting' | 'delivered' | 'failed';
+  attempts: number;
+  /** When it is tried next; null unless it waits. */
+  next_at: Date | null;
+  created_at: Date;
+  attempted_at: Date | null;
+  delivered_at: Date | null;
+  /** HTTP status or SMTP reply code of the last try. */
+  last_status: number | null;
+  last_error: string | null;
+  replayed_at: Date | null;
+}
+
+/** What happened, for one destination, and the message that it left in. */
+export interface Notice {
+  id: string;
+  destination_id: string;
+  org_id: string;
+  kind: NoticeKind;
+  event_id: string | null;
+  cost_ticket_id: string | null;
+  created_at: Date;
+  /** Null while it waits to be put into one. */
+  message_id: string | null;
+}
+
+/** A message that was taken for sending. */
+export interface TakenMessage extends Message {
+  recipient_id: string | null;
+}
+
+/** A notice with what its event says (money under keys that end in `_nanos`) and who is meant. */
+export interface FullNotice extends Notice {
+  payload: Record<string, unknown>;
+  org_name: string | null;
+  user_name: string | null;
+  team_name: string | null;
+}
+
+const columns = `m.id, m.destination_id, m.kind, m.notice_count, m.status, m.attempts,
+  case when m.status = 'waiting' then m.next_at end as next_at, m.created_at, m.attempted_at, m.delivered_at, m.last_status,
+  m.last_error, m.replayed_at`;
+const notice_columns =
+  'n.id, n.destination_id, n.org_id, n.kind, n.event_id, n.cost_ticket_id, n.created_at, n.message_id';
+const owned = '(:is_any or d.org_id is not distinct from :owner)';
+
+const ownerBindings = (owner: Owner) => ({ owner: owner ?? null, is_any: owner === undefined });
+
+/** The log of messages, newest first. */
+export function list(
+  db: Db,
+  owner: string | null,
+  filter: { destination_id?: string | undefined; status?: string | undefined },
+  window: PageRequest,
+): Promise<Page<Message>> {
+  return pageOf<Message>(
+    db,
+    `select ${columns} from notice_messages m join notice_destinations d on d.id = m.destination_id
+     where d.org_id is not distinct from :owner and (:destination_id::text is null or m.destination_id = :destination_id)
+       and (:status::text is null or m.status = :status) and ${isMadeBefore('m.created_at')} order by m.id desc`,
+    { owner, destination_id: filter.destination_id ?? null, status: filter.status ?? null },
+    window,
+  );
+}
+
+/** Notices, newest first: each says in which message it left. */
+export function listNotices(
+  db: Db,
+  owner: string | null,
+  filter: {
+    destination_id?: string | undefined;
+    message_id?: string | undefined;
+    cost_ticket_id?: string | undefined;
+  },
+  window: PageRequest,
+): Promise<Page<Notice>> {
+  return pageOf<Notice>(
+    db,
+    `select ${notice_columns} from notices n join notice_destinations d on d.id = n.destination_id
+     where d.org_id is not distinct from :owner and (:destination_id::text is null or n.destination_id = :destination_id)
+       and (:message_id::text is null or n.message_id = :message_id)
+       and (:cost_ticket_id::text is null or n.cost_ticket_id = :cost_ticket_id)
+       and ${isMadeBefore('n.created_at')} order by n.id desc`,
+    {
+      owner,
+      destination_id: filter.destination_id ?? null,
+      message_id: filter.message_id ?? null,
+      cost_ticket_id: filter.cost_ticket_id ?? null,
+    },
+    window,
+  );
+}
+
+export function get(db: Db, id: string, owner: Owner): Promise<Message> {
+  return one<Message>(
+    db,
+    `select ${columns} from notice_messages m join notice_destinations d on d.id = m.destination_id where m.id = :id and ${owned}`,
+    { id, ...ownerBindings(owner) },
+    'No message',
+  );
+}
+
+/** Writes a message that says no more than that it arrives. */
+export async function test(trx: Db, destination_id: string): Promise<Message> {
+  const message = await one<Message>(
+    trx,
+    `insert into notice_messages as m (destination_id, kind, notice_count) values (:destination_id, 'test', 0) returning ${columns}`,
+    { destination_id },
+  );
+  await wake(trx, destination_id);
+  return message;
+}
+
+/** Sends a message once more, delivered or not, for a day; an audit event says who asked. */
+export async function replay(trx: Db, id: string, owner: Owner): Promise<Message> {
+  const { destination_id, disabled_at, org_id } = await one<{
+    destination_id: string;
+    disabled_at: Date | null;
+    org_id: string | null;
+  }>(
+    trx,
+    `select m.destination_id, d.disabled_at, d.org_id from notice_messages m join notice_destinations d on d.id = m.destination_id
+     where m.id = :id and ${owned} and d.archived_at is null`,
+    { id, ...ownerBindings(owner) },
+    'No message',
+  );
+  if (disabled_at)
+    throw new AppError('invalid_field', 'Its destination is disabled. Enable that first.', {
+      param: 'id',
+    });
+  const message = await one<Message>(
+    trx,
+    `update notice_messages m set status = 'waiting', attempts = 0, next_at = clock_timestamp(), replayed_at = clock_timestamp(),
+       give_up_at = clock_timestamp() + interval '24 hours', delivered_at = null
+     where m.id = :id returning ${columns}`,
+    { id },
+  );
+  await many(
+    trx,
+    `select write_audit_event(:org_id, 'notice_message.replayed', :id, null, jsonb_build_object('destination_id', :destination_id::text))`,
+    { org_id, id, destination_id },
+  );
+  await wake(trx, destination_id);
+  return message;
+}
+
+/** Asks the destination's workflow to look. */
+export async function wake(trx: Db, destination_id: string): Promise<void> {
+  await many(trx, 'select wake_notices(:destination_id)', { destination_id });
+}
+
+/**
+ * Takes what is due for a destination: at most 4 messages, one while it fails. What is not reported
+ * on within the lease is taken again.
+ */
+export async function take(
+  db: Db,
+  destination_id: string,
+  lease_s: number,
+): Promise<TakenMessage[]> {
+  // First, so that what is written from now on asks again.
+  await many(db, 'update notice_queues set is_woken = false where destination_id = :id', {
+    id: destination_id,
+  });
+  return many<TakenMessage>(
+    db,
+    `select ${columns}, m.recipient_id from take_notices(:destination_id, :lease_s) as m`,
+    { destination_id, lease_s },
+  );
+}
+
+/** The notices of a message, oldest first, at most so many. */
+export function noticesOf(db: Db, message_id: string, most: number): Promise<FullNotice[]> {
+  return many<FullNotice>(
+    db,
+    `select ${notice_columns}, n.payload, (select o.name from organizations o where o.id = n.org_id) as org_name,
+       (select u.name from users u where u.id = n.payload ->> 'user_id') as user_name,
+       (select t.name from teams t where t.id = n.payload ->> 'team_id') as team_name
+     from notices n where n.message_id = :message_id order by n.id limit :most`,
+    { message_id, most },
+  );
+}
+
+/** How a try went; what a server answered, and what to say of it. */
+export interface Outcome {
+  /** refused: because of this message; failed: because of the destination; gone: for good. */
+  outcome: 'delivered' | 'refused' | 'failed' | 'gone';
+  status: number | null;
+  error: string | null;
+}
+
+/** Records how a try went. */
+export async function sent(
+  db: Db,
+  message_id: string,
+  { outcome, status, error }: Outcome,
+  first_pause_ms: number,
+): Promise<void> {
+  await many(db, 'select note_sent(:message_id, :outcome, :status, :error, :first_pause_ms)', {
+    message_id,
+    outcome: outcome === 'gone' ? 'failed' : outcome,
+    status,
+    error,
+    first_pause_ms,
+  });
+}
+
+/** Milliseconds until something is to be done for a destination; null if nothing is. */
+export async function dueIn(db: Db, destination_id: string): Promise<number | null> {
+  const { left_ms } = await one<{ left_ms: number | null }>(
+    db,
+    'select notices_due_in(:destination_id) as left_ms',
+    { destination_id },
+  );
+  return left_ms === null ? null : Math.ceil(left_ms);
+}
+
+/** One line for the Temporal page. */
+export async function summary(db: Db, workflow_id: string): Promise<string> {
+  const row = await maybe<{ name: string; channel: string; waiting: number }>(
+    db,
+    `select d.name, d.channel, (select count(*)::int from notice_messages m where m.destination_id = d.id and m.status = 'waiting') as waiting
+     from notice_destinations d where d.id = :id`,
+    { id: workflow_id.replace(/^notices-/, '') },
+  );
+  return row
+    ? `Notices to ${row.channel} ${row.name}: ${row.waiting} messages wait`
+    : 'Notices to a destination that is gone';
+}
+
+/** How many destinations with messages that nobody sends were given their workflow again. */
+export async function adoptOrphans(db: Db, limit: number): Promise<number> {
+  return (await one<{ count: number }>(db, 'select adopt_notices(:limit) as count', { limit }))
+    .count;
+}
+
+/** Tells of keys that end within a week, each once. */
+export async function tellExpiringKeys(db: Db): Promise<number> {
+  return (await one<{ count: number }>(db, 'select tell_expiring_keys() as count')).count;
+}
+
+const FORGET_MAX = 5_000;
+
+/** Forgets notices, links and messages of over 90 days, a page of each. */
+export async function forget(db: Db): Promise<void> {
+  const old = `created_at < clock_timestamp() - interval '90 days'`;
+  const bindings = { most: FORGET_MAX };
+  await many(
+    db,
+    `delete from ticket_links where message_id in (select id from notice_messages where ${old} and status <> 'waiting' limit :most)`,
+    bindings,
+  );
+  await many(
+    db,
+    `delete from notices where message_id in (select id from notice_messages where ${old} and status <> 'waiting' limit :most)`,
+    bindings,
+  );
+  await many(
+    db,
+    `delete from notice_messages m where m.id in (select id from notice_messages where ${old} and status <> 'waiting' limit :most)
+       and not exists (select 1 from notices n where n.message_id = m.id)
+       and not exists (select 1 from ticket_links l where l.message_id = m.id)`,
+    bindings,
+  );
+}

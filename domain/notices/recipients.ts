@@ -1,0 +1,152 @@
+import { AppError } from '../errors';
+import type { Secrets } from '../secrets';
+import { type Db, many, maybe, one } from '../sql';
+import type { Owner, Recipient } from './destinations';
+
+// An address gets notices once somebody has entered the code that was mailed to it.
+
+const CODE_LIFE_HOURS = 24;
+const WRONG_MAX = 5;
+const RECIPIENTS_MAX = 20;
+const CODE_LENGTH = 10;
+
+const owned =
+  'd.id = r.destination_id and (:is_any or d.org_id is not distinct from :org_id) and d.archived_at is null';
+
+function ownerBindings(owner: Owner) {
+  return { org_id: owner ?? null, is_any: owner === undefined };
+}
+
+interface Asked {
+  id: string;
+  destination_id: string;
+  address: string;
+  asked_at: Date;
+  wrong_codes: number;
+  confirmed_at: Date | null;
+}
+
+/**
+ * Adds an address to a destination and has a code mailed to it, or another code if it is not
+ * confirmed yet; a minute must lie between two codes. A destination has 20 at most.
+ */
+export async function add(trx: Db, destination_id: string, address: string): Promise<Recipient> {
+  await one(trx, 'select 1 from notice_queues where destination_id = :id for update', {
+    id: destination_id,
+  });
+  const known = await maybe<Asked & { is_fresh: boolean }>(
+    trx,
+    `select *, asked_at > clock_timestamp() - interval '1 minute' as is_fresh from notice_recipients
+     where destination_id = :destination_id and lower(address) = lower(:address)`,
+    { destination_id, address },
+  );
+  if (known && (known.confirmed_at || known.is_fresh)) return shown(known);
+  if (!known) await requireRoom(trx, destination_id);
+  const row = await one<Asked>(
+    trx,
+    known
+      ? `update notice_recipients set asked_at = clock_timestamp(), wrong_codes = 0 where id = :id returning *`
+      : `insert into notice_recipients (destination_id, address) values (:destination_id, :address) returning *`,
+    { id: known?.id ?? null, destination_id, address },
+  );
+  await many(
+    trx,
+    `insert into notice_messages (destination_id, kind, notice_count, recipient_id) values (:destination_id, 'confirmation', 0, :id)`,
+    { destination_id, id: row.id },
+  );
+  await many(trx, 'select wake_notices(:destination_id)', { destination_id });
+  if (!known) await note(trx, 'created', row);
+  return shown(row);
+}
+
+/** Removes an address. */
+export async function remove(trx: Db, id: string, owner: Owner): Promise<Recipient> {
+  const row = await one<Asked>(
+    trx,
+    `delete from notice_recipients r using notice_destinations d where r.id = :id and ${owned} returning r.*`,
+    { id, ...ownerBindings(owner) },
+    'No recipient',
+  );
+  await note(trx, 'ended', row);
+  return shown(row);
+}
+
+/** Confirms an address by the code that it got; five wrong ones make the code worthless. */
+export async function confirm(
+  trx: Db,
+  secrets: Secrets,
+  owner: Owner,
+  { id, code }: { id: string; code: string },
+): Promise<Recipient | undefined> {
+  const row = await one<Asked & { is_late: boolean }>(
+    trx,
+    `select r.*, r.asked_at < clock_timestamp() - :hours * interval '1 hour' as is_late
+     from notice_recipients r join notice_destinations d on true
+     where r.id = :id and ${owned} for update of r`,
+    { id, ...ownerBindings(owner), hours: CODE_LIFE_HOURS },
+    'No recipient',
+  );
+  if (row.confirmed_at) return shown(row);
+  if (row.is_late || row.wrong_codes >= WRONG_MAX)
+    throw new AppError(
+      'invalid_field',
+      'This code is too old. Add the address again for a new one.',
+      {
+        param: 'code',
+      },
+    );
+  const is_right = code.trim().toLowerCase() === (await codeOf(secrets, row));
+  const changed = is_right ? 'confirmed_at = clock_timestamp()' : 'wrong_codes = wrong_codes + 1';
+  const after = await one<Asked>(
+    trx,
+    `update notice_recipients set ${changed} where id = :id returning *`,
+    { id },
+  );
+  if (!is_right) return undefined;
+  await note(trx, 'confirmed', after);
+  return shown(after);
+}
+
+/** To whom a confirmation goes, and the code in it. */
+export async function asked(
+  db: Db,
+  secrets: Secrets,
+  id: string,
+): Promise<{ address: string; code: string }> {
+  const row = await one<Asked>(db, 'select * from notice_recipients where id = :id', { id });
+  return { address: row.address, code: await codeOf(secrets, row) };
+}
+
+/** Ten letters and digits of a signature: 50 bits or more, and never in the database. */
+async function codeOf(secrets: Secrets, { id, asked_at }: Asked): Promise<string> {
+  const signature = await secrets.sign('recipient_code', id, asked_at.toISOString());
+  return signature.replace(/[-_]/g, '').slice(0, CODE_LENGTH).toLowerCase();
+}
+
+/** Writes who changed a recipient. */
+async function note(trx: Db, verb: 'created' | 'confirmed' | 'ended', row: Asked): Promise<void> {
+  const { id, address, destination_id } = row;
+  await many(
+    trx,
+    `select write_audit_event(d.org_id, 'notice_recipient.' || :verb, :id, null,
+       jsonb_build_object('address', :address::text, 'destination_id', d.id))
+     from notice_destinations d where d.id = :destination_id`,
+    { verb, id, address, destination_id },
+  );
+}
+
+async function requireRoom(trx: Db, destination_id: string): Promise<void> {
+  const { count } = await one<{ count: number }>(
+    trx,
+    'select count(*)::int as count from notice_recipients where destination_id = :destination_id',
+    { destination_id },
+  );
+  if (count < RECIPIENTS_MAX) return;
+  throw new AppError('invalid_field', `A destination has at most ${RECIPIENTS_MAX} recipients.`, {
+    param: 'address',
+  });
+}
+
+function shown({ id, address, confirmed_at }: Asked): Recipient {
+  return { id, address, confirmed_at };
+}

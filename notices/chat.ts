@@ -1,0 +1,69 @@
+import type { Text } from './texts';
+
+// Names are other people's: Slack gets them as plain text, which has no markup, Teams escaped.
+
+const FACTS_MAX = 10;
+
+/** A message for an incoming webhook of Slack. */
+export function slackMessage({ title, facts, links }: Text): object {
+  const section = { type: 'section', text: { type: 'plain_text', text: title } };
+  const fields = facts.slice(0, FACTS_MAX).map(({ label, value }) => ({
+    type: 'plain_text',
+    text: `${label}: ${value}`,
+  }));
+  const buttons = links.map(({ label, url, style }) => ({
+    type: 'button',
+    text: { type: 'plain_text', text: label },
+    url,
+    ...(style && { style }),
+  }));
+  return {
+    text: title.replace(/[&<>]/g, (mark) => slackMarks[mark] as string),
+    blocks: [
+      section,
+      ...(fields.length > 0 ? [{ type: 'section', fields }] : []),
+      ...(buttons.length > 0 ? [{ type: 'actions', elements: buttons }] : []),
+    ],
+  };
+}
+
+const slackMarks: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;' };
+
+/** A message for an incoming webhook of Teams: an adaptive card. */
+export function teamsMessage({ title, facts, links }: Text): object {
+  const card = {
+    $schema: 'http://adaptivecards.io/schemas/adaptive-card.json',
+    type: 'AdaptiveCard',
+    version: '1.4',
+    body: [
+      { type: 'TextBlock', text: forTeams(title), weight: 'Bolder', wrap: true },
+      ...(facts.length > 0
+        ? [
+            {
+              type: 'FactSet',
+              facts: facts.map(({ label, value }) => ({
+                title: forTeams(label),
+                value: forTeams(value),
+              })),
+            },
+          ]
+        : []),
+    ],
+    actions: links.map(({ label, url, style }) => ({
+      type: 'Action.OpenUrl',
+      title: label,
+      url,
+      ...(style && { style: style === 'primary' ? 'positive' : 'destructive' }),
+    })),
+  };
+  const contentType = 'application/vnd.microsoft.card.adaptive';
+  return { type: 'message', attachments: [{ contentType, contentUrl: null, content: card }] };
+}
+
+/** Without the marks of Markdown, of mentions and of the card's own functions. */
+function forTeams(text: string): string {
+  return text
+    .replace(/[\\`*_[\]()#~>|]/g, '\\$&')
+    .replaceAll('<', '&lt;')
+    .replaceAll('{{', '{ {');
+}

@@ -1,0 +1,92 @@
+import { createTransport } from 'nodemailer';
+import type { Outcome } from '../domain/notices/messages';
+import { failed, wordsOf } from './network';
+import type { Text } from './texts';
+
+/** The operator's mail server, and whom mail is from. */
+export interface MailServer {
+  /** smtp:// or smtps://, with the user and password if it asks for them: NOTICE_SMTP_URL. */
+  smtp_url: string;
+  /** NOTICE_MAIL_FROM. */
+  from: string;
+}
+
+const TIME_MS = 10_000;
+
+interface Mail extends Text {
+  /** The message's id: a mail that is sent twice has one name. */
+  id: string;
+  addresses: readonly string[];
+}
+
+/** Sends one mail; within 10 s it is taken over, or was not sent. Never throws. */
+export async function sendMail(
+  { id, addresses, ...text }: Mail,
+  server: MailServer | undefined,
+): Promise<Outcome> {
+  if (server === undefined) return failed('The operator has set no mail server: NOTICE_SMTP_URL.');
+  if (addresses.length === 0)
+    return { outcome: 'refused', status: null, error: 'No recipient is confirmed.' };
+  const transport = createTransport(server.smtp_url, {
+    connectionTimeout: TIME_MS,
+    greetingTimeout: TIME_MS,
+    socketTimeout: TIME_MS,
+    dnsTimeout: TIME_MS,
+    // What is written in a mail is no file and no address to fetch.
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  } as never);
+  const late = setTimeout(() => transport.close(), TIME_MS);
+  try {
+    await transport.sendMail({
+      from: server.from,
+      to: addresses.map((address) => ({ name: '', address })),
+      messageId: `<${id}@notices.svc>`,
+      subject: text.title,
+      text: plainText(text),
+      html: htmlText(text),
+    });
+    return { outcome: 'delivered', status: 250, error: null };
+  } catch (error) {
+    const { responseCode: status } = error as { responseCode?: number };
+    if (status === undefined) return failed(wordsOf(error));
+    const outcome = status >= 550 && status < 560 ? 'refused' : 'failed';
+    return { outcome, status, error: `The mail server answered ${status}.` };
+  } finally {
+    clearTimeout(late);
+    transport.close();
+  }
+}
+
+function plainText({ title, facts, links }: Text): string {
+  const lines = [
+    title,
+    '',
+    ...facts.map(({ label, value }) => `${label}: ${value}`),
+    '',
+    ...links.map(({ label, url }) => `${label}: ${url}`),
+  ];
+  return lines.join('\n');
+}
+
+function htmlText({ title, facts, links }: Text): string {
+  const rows = facts.map(
+    ({ label, value }) => `<tr><td>${forHtml(label)}</td><td>${forHtml(value)}</td></tr>`,
+  );
+  const anchors = links.map(
+    ({ label, url }) => `<p><a href="${forHtml(url)}">${forHtml(label)}</a></p>`,
+  );
+  return `<h3>${forHtml(title)}</h3><table>${rows.join('')}</table>${anchors.join('')}`;
+}
+
+const htmlMarks: Record<string, string> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
+
+function forHtml(text: string): string {
+  return text.replace(/[&<>"']/g, (mark) => htmlMarks[mark] as string);
+}

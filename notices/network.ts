@@ -1,0 +1,136 @@
+import dns from 'node:dns';
+import { isIP, type LookupFunction } from 'node:net';
+import { Client } from 'undici';
+import type { Outcome } from '../domain/notices/messages';
+import { isInner } from '../runtime/inner';
+import { holds, type Networks } from '../runtime/networks';
+import { isClosed } from '../runtime/outgoing';
+
+/** Where notices may go, beside the servers of the world: the operator says so. */
+export interface Reach {
+  /** Inner networks that webhooks may go to, also by plain http: NOTICE_NETWORKS. */
+  networks: Networks;
+  /** The hosts of Slack and Teams: NOTICE_CHAT_HOSTS. */
+  chat_hosts: readonly string[];
+}
+
+const TIME_MS = 10_000;
+const ANSWER_BYTES_MAX = 65_536;
+
+type Address = { address: string; family: number };
+
+/** The addresses of a URL's host, or why nothing may be sent there. */
+export type Resolved = { addresses: Address[] } | { problem: string };
+
+/**
+ * Resolves the host of an address once and judges all that it means: inner addresses are for those
+ * that the operator allows, link-local and metadata ones for nobody.
+ */
+export async function resolve(url: URL, { networks }: Pick<Reach, 'networks'>): Promise<Resolved> {
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const family = isIP(host);
+  const addresses =
+    family === 0
+      ? await dns.promises.lookup(host, { all: true }).catch(() => [])
+      : [{ address: host, family }];
+  if (addresses.length === 0) return { problem: `The name ${host} was not found.` };
+  for (const { address } of addresses) {
+    const is_allowed = !isClosed(address) && holds(networks, address);
+    if (isInner(address) && !is_allowed)
+      return {
+        problem: `${host} is an address inside a network, to which the operator lets nothing be sent.`,
+      };
+    if (url.protocol !== 'https:' && !is_allowed) return { problem: 'Notices go by https: only.' };
+  }
+  return { addresses };
+}
+
+/** What is posted: a text of JSON, with headers of its own. */
+export interface Post {
+  url: string;
+  body: string;
+  headers?: Record<string, string>;
+}
+
+/**
+ * Posts once. The connection goes to an address that was judged, however the name resolves anew; no
+ * redirect is followed; the answer is read up to 64 kB; all of it has 10 s. Never throws.
+ */
+export async function post({ url, body, headers }: Post, reach: Reach): Promise<Outcome> {
+  const signal = AbortSignal.timeout(TIME_MS);
+  try {
+    const resolved = await inTime(resolve(new URL(url), reach), signal);
+    if ('problem' in resolved) return failed(resolved.problem);
+    return outcomeOf(
+      await answerOf({ url, body, headers: headers ?? {} }, resolved.addresses, signal),
+    );
+  } catch (error) {
+    return failed(signal.aborted ? 'It did not answer within 10 seconds.' : wordsOf(error));
+  }
+}
+
+async function answerOf(
+  { url, body, headers }: Required<Post>,
+  addresses: Address[],
+  signal: AbortSignal,
+): Promise<number> {
+  const { origin, pathname, search } = new URL(url);
+  const client = new Client(origin, {
+    connect: { timeout: TIME_MS, lookup: knownAs(addresses) },
+    headersTimeout: TIME_MS,
+    bodyTimeout: TIME_MS,
+  });
+  try {
+    const answer = await client.request({
+      method: 'POST',
+      path: `${pathname}${search}`,
+      headers: { 'content-type': 'application/json', 'user-agent': 'svc-notices', ...headers },
+      body,
+      signal,
+    });
+    let bytes = 0;
+    for await (const chunk of answer.body) {
+      bytes += (chunk as Buffer).length;
+      if (bytes >= ANSWER_BYTES_MAX) break;
+    }
+    return answer.statusCode;
+  } finally {
+    void client.destroy();
+  }
+}
+
+/** A lookup that knows its answer. */
+function knownAs(addresses: Address[]): LookupFunction {
+  const [{ address, family }] = addresses as [Address];
+  return (_, { all }, done) => {
+    if (all) (done as (error: null, all: Address[]) => void)(null, addresses);
+    else done(null, address, family);
+  };
+}
+
+async function inTime<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const late = new Promise<never>((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
+  return Promise.race([work, late]);
+}
+
+function outcomeOf(status: number): Outcome {
+  if (status >= 200 && status < 300) return { outcome: 'delivered', status, error: null };
+  if (status === 410) return { outcome: 'gone', status, error: 'It answered 410: it is gone.' };
+  if (status >= 300 && status < 400)
+    return failed(`It answered ${status}, a redirect, which is not followed.`, status);
+  const is_of_message = status === 400 || status === 413 || status === 422;
+  const error = `It answered ${status}.`;
+  return { outcome: is_of_message ? 'refused' : 'failed', status, error };
+}
+
+export function failed(error: string, status: number | null = null): Outcome {
+  return { outcome: 'failed', status, error };
+}
+
+/** What went wrong with a connection, in words without the address, which may be a secret. */
+export function wordsOf(error: unknown): string {
+  const { code, name } = error as { code?: string; name?: string };
+  return `It could not be reached: ${code ?? name ?? 'unknown error'}.`;
+}

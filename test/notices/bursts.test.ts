@@ -1,0 +1,75 @@
+import { randomUUID } from 'node:crypto';
+import { many, one } from '../../domain/sql';
+import { makeTenant } from '../support/api';
+import { makeShort } from '../support/tickets';
+import { until } from '../support/until';
+import { burst, makeDestination, type NoticeWorld, openNoticeWorld } from './world';
+
+let world: NoticeWorld;
+beforeAll(async () => {
+  world = await openNoticeWorld();
+});
+afterAll(() => world.close());
+
+/** How many tickets each message that arrived at a path carries. */
+function countsAt(path: string): number[] {
+  return world.receiver.arrivals
+    .filter((one) => one.path === path && one.body.type === 'ticket_created')
+    .map(({ body }) => body.data.count);
+}
+
+test('of 200 tickets in a burst the first does not wait for the others, over ten become one message, and each says in which it left', async () => {
+  const tenant = await makeTenant(world.db);
+  const path = `/hooks/${randomUUID()}`;
+  const { id } = await makeDestination(world, tenant.owner_key, { channel: 'webhook', path });
+  // The first message of a worker pays for its start.
+  await world.call('post', `/v1/notice-destinations/${id}/test`, { key: tenant.owner_key });
+  await until(() => world.receiver.arrivals.length > 0);
+  const ids = await burst(world, tenant.org_id, 200);
+  const { began } = await one<{ began: Date }>(
+    world.db,
+    'select min(created_at) as began from cost_tickets where org_id = :org_id',
+    { org_id: tenant.org_id },
+  );
+  const [, first] = world.receiver.arrivals.filter((one) => one.path === path);
+  // All parts share this process with the burst; test/long measures them apart.
+  expect(Date.parse(first?.at ?? '') - began.getTime()).toBeLessThan(8_000);
+  const total = () => countsAt(path).reduce((sum, count) => sum + count, 0);
+  await until(() => total() >= 200, 40_000);
+  expect(total()).toBe(200);
+  expect(countsAt(path).length).toBeLessThanOrEqual(12);
+  const rows = await many<{ cost_ticket_id: string; status: string }>(
+    world.db,
+    `select n.cost_ticket_id, m.status from notices n join notice_messages m on m.id = n.message_id
+     where n.org_id = :org_id and n.kind = 'ticket_created'`,
+    { org_id: tenant.org_id },
+  );
+  expect(rows.map((row) => row.cost_ticket_id).sort()).toEqual(ids.sort());
+  const large = world.receiver.arrivals.find(
+    (one) => one.path === path && one.body.data.count > 10,
+  );
+  expect(large?.body.data.inbox_url).toMatch(/\/approvals$/);
+});
+
+test('while a destination is down nothing is lost and one message at a time asks whether it is back', async () => {
+  const tenant = await makeTenant(world.db);
+  const path = `/hooks/${randomUUID()}`;
+  world.receiver.addFault({ path, answer: 'error', status: 503, times: 0 });
+  const { id } = await makeDestination(world, tenant.owner_key, { channel: 'webhook', path });
+  for (let n = 0; n < 6; n += 1) await makeShort(world, 100, {}, tenant);
+  await until(async () => {
+    const { failures } = await one<{ failures: number }>(
+      world.db,
+      'select failures from notice_queues where destination_id = :id',
+      { id },
+    );
+    return failures >= 4;
+  });
+  expect(countsAt(path)).toEqual([]);
+  world.receiver.clearFaults();
+  await until(() => countsAt(path).length === 6, 30_000);
+  const { messages } = (
+    await world.call('get', `/v1/notice-messages?destination_id=${id}`, { key: tenant.owner_key })
+  ).body;
+  expect(messages.map((one: { status: string }) => one.status)).toEqual(Array(6).fill('delivered'));
+});

@@ -1,0 +1,146 @@
+import { randomUUID } from 'node:crypto';
+import { Webhook } from 'standardwebhooks';
+import { many } from '../../domain/sql';
+import { makeTenant } from '../support/api';
+import { makeShort } from '../support/tickets';
+import { until } from '../support/until';
+import { makeDestination, type NoticeWorld, openNoticeWorld, PUBLIC_URL, present } from './world';
+
+let world: NoticeWorld;
+beforeAll(async () => {
+  world = await openNoticeWorld();
+});
+afterAll(() => world.close());
+
+const arrived = (path: string) => world.receiver.arrivals.filter((one) => one.path === path);
+const first = (path: string) => present(() => arrived(path)[0]);
+
+test('a refused reserve is at the webhook within a second, signed as the Standard Webhooks verify it', async () => {
+  const tenant = await makeTenant(world.db);
+  const path = `/hooks/${randomUUID()}`;
+  const made = await makeDestination(world, tenant.owner_key, { channel: 'webhook', path });
+  // The first message of a worker pays for its start.
+  await world.call('post', `/v1/notice-destinations/${made.id}/test`, { key: tenant.owner_key });
+  await first(path);
+  const { ticket_id } = await makeShort(world, 100, { org_id: tenant.org_id }, tenant);
+  const refused_at = Date.now();
+  const { headers, body } = await present(() => arrived(path)[1]);
+  expect(Date.now() - refused_at).toBeLessThan(1_000);
+  const given = new Webhook(made.secret).verify(JSON.stringify(body), headers as never);
+  expect(given).toMatchObject({
+    type: 'ticket_created',
+    data: {
+      count: 1,
+      inbox_url: `${PUBLIC_URL}/approvals`,
+      notices: [{ cost_ticket_id: ticket_id, url: `${PUBLIC_URL}/approvals#ticket=${ticket_id}` }],
+    },
+  });
+  const { body: log } = await world.call('get', `/v1/notices?cost_ticket_id=${ticket_id}`, {
+    key: tenant.owner_key,
+  });
+  expect(log.notices).toEqual([
+    expect.objectContaining({ kind: 'ticket_created', message_id: headers['webhook-id'] }),
+  ]);
+  const id = log.notices[0].message_id;
+  await until(async () => {
+    const answer = await world.call('get', `/v1/notice-messages/${id}`, { key: tenant.owner_key });
+    return answer.body.status === 'delivered' && answer.body.last_status === 200;
+  });
+});
+
+test('Slack and Teams get a ticket with its page and a link for each verdict', async () => {
+  const tenant = await makeTenant(world.db);
+  await many(world.db, `update organizations set name = '<!channel> *A* & [B](x)' where id = :id`, {
+    id: tenant.org_id,
+  });
+  const name = randomUUID();
+  for (const channel of ['slack', 'teams'] as const)
+    await makeDestination(world, tenant.owner_key, { channel, path: `/${channel}/${name}` });
+  const { ticket_id } = await makeShort(world, 100, {}, tenant);
+  const slack = await first(`/slack/${name}`);
+  const teams = await first(`/teams/${name}`);
+  const [section, fields, actions] = slack.body.blocks;
+  expect(section.text.type).toBe('plain_text');
+  expect(fields.fields).toContainEqual({
+    type: 'plain_text',
+    text: 'Organization: <!channel> *A* & [B](x)',
+  });
+  const [approve, deny, open] = actions.elements;
+  expect(open.url).toBe(`${PUBLIC_URL}/approvals#ticket=${ticket_id}`);
+  for (const { url } of [approve, deny])
+    expect(url).toMatch(/^https:\/\/svc\.example\/approvals#link=[\w-]{43}$/);
+  const { content } = teams.body.attachments[0];
+  expect(content.actions.map(({ type }: { type: string }) => type)).toEqual(
+    Array(3).fill('Action.OpenUrl'),
+  );
+  const facts = content.body[1].facts as { title: string; value: string }[];
+  expect(facts.find(({ title }) => title === 'Organization')?.value).toBe(
+    '&lt;!channel\\> \\*A\\* & \\[B\\]\\(x\\)',
+  );
+  // The database keeps hashes alone.
+  const kept = JSON.stringify(await many(world.db, 'select * from ticket_links'));
+  expect(kept).not.toContain(approve.url.split('=')[1]);
+  // The address of a channel is a secret: no answer has it.
+  const listed = await world.call('get', '/v1/notice-destinations', { key: tenant.owner_key });
+  expect(listed.text).not.toContain(name);
+});
+
+test('mail goes to whoever entered the code that was mailed, and names end no header', async () => {
+  const tenant = await makeTenant(world.db);
+  const key = tenant.owner_key;
+  await many(
+    world.db,
+    `update organizations set name = E'A\\r\\nBcc: x@example.com <b>' where id = :id`,
+    {
+      id: tenant.org_id,
+    },
+  );
+  const { id } = await makeDestination(world, key, { channel: 'email' });
+  const path = `/v1/notice-destinations/${id}/recipients`;
+  const address = `${randomUUID()}@example.com`;
+  const added = await world.call('post', path, { key, body: { address } });
+  expect(added).toMatchObject({ status: 201, body: { address, confirmed_at: null } });
+  const mails = () => arrived('mail').filter(({ headers }) => headers.to?.includes(address));
+  await makeShort(world, 100, {}, tenant);
+  const code = await present(() => /^Code: (\w+)/m.exec(mails()[0]?.body ?? '')?.[1]);
+  const confirm = (given: string) =>
+    world.call('post', `/v1/notice-recipients/${added.body.id}/confirm`, {
+      key,
+      body: { code: given },
+    });
+  expect(await confirm('wrong')).toMatchObject({ status: 422, body: { error: { param: 'code' } } });
+  expect(await confirm(code)).toMatchObject({ status: 200, body: { address } });
+  await makeShort(world, 100, {}, tenant);
+  const mail = await present(() => mails()[1]);
+  expect(mail.body).toContain('Subject: A request waits for approval');
+  const [head, ...parts] = mail.body.replace(/=\r\n/g, '').split('\r\n\r\n');
+  expect(head).not.toMatch(/bcc/i);
+  expect(parts.join('')).toContain('<td>A Bcc: x@example.com &lt;b&gt;</td>');
+  // Five wrong codes make a code worthless, the right one too.
+  const second = await world.call('post', path, { key, body: { address: `b-${address}` } });
+  const guess = (given: string) =>
+    world.call('post', `/v1/notice-recipients/${second.body.id}/confirm`, {
+      key,
+      body: { code: given },
+    });
+  const right = await present(() => {
+    const found = arrived('mail').find(({ headers }) => headers.to?.includes(`b-${address}`));
+    return /^Code: (\w+)/m.exec(found?.body ?? '')?.[1];
+  });
+  for (let n = 0; n < 5; n += 1) expect((await guess('wrong')).status).toBe(422);
+  expect((await guess(right)).status).toBe(422);
+});
+
+test('the test button goes the whole way, and a message is sent once more by hand under its own id', async () => {
+  const tenant = await makeTenant(world.db);
+  const key = tenant.owner_key;
+  const path = `/hooks/${randomUUID()}`;
+  const { id } = await makeDestination(world, key, { channel: 'webhook', path });
+  const tried = await world.call('post', `/v1/notice-destinations/${id}/test`, { key });
+  expect(tried).toMatchObject({ status: 201, body: { kind: 'test', status: 'waiting' } });
+  expect((await first(path)).body.type).toBe('test');
+  const replay = `/v1/notice-messages/${tried.body.id}/replay`;
+  expect((await world.call('post', replay, { key })).status).toBe(200);
+  const again = await present(() => arrived(path)[1]);
+  expect(again.headers['webhook-id']).toBe(tried.body.id);
+});

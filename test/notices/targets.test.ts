@@ -1,0 +1,178 @@
+import { randomUUID } from 'node:crypto';
+import dns from 'node:dns';
+import { one } from '../../domain/sql';
+import { post } from '../../notices/network';
+import { createNetworks } from '../../runtime/networks';
+import { makeTenant, type Tenant } from '../support/api';
+import { until } from '../support/until';
+import { makeDestination, type NoticeWorld, openNoticeWorld, present } from './world';
+
+let world: NoticeWorld;
+let tenant: Tenant;
+beforeAll(async () => {
+  world = await openNoticeWorld();
+  tenant = await makeTenant(world.db);
+});
+afterEach(() => {
+  jest.restoreAllMocks();
+  world.receiver.clearFaults();
+});
+afterAll(() => world.close());
+
+const make = (body: object, key = tenant.owner_key) =>
+  world.call('post', '/v1/notice-destinations', { key, body: { name: 'N', ...body } });
+const hook = (url: string) => make({ channel: 'webhook', url });
+const refused = (param: string, message: RegExp) => ({
+  status: 422,
+  body: { error: { param, message: expect.stringMatching(message) } },
+});
+const world_only = { networks: undefined, chat_hosts: [] };
+
+test.each([
+  'http://169.254.169.254/latest/meta-data/',
+  'https://10.0.0.1/hook',
+  'https://192.168.1.1/hook',
+  'https://[::1]/hook',
+  'https://[::ffff:10.0.0.1]/hook',
+  'https://[fd00::1]/hook',
+  'https://0x0a000001/hook',
+  'https://167772161/hook',
+  'https://224.0.0.1/hook',
+])('a webhook to %s is refused when it is made, and is not connected to', async (url) => {
+  expect(await hook(url)).toMatchObject(refused('url', /inside a network/));
+  const outcome = await post({ url, body: '{}' }, world_only);
+  expect(outcome).toMatchObject({ outcome: 'failed', error: expect.stringMatching(/inside/) });
+});
+
+test('a name that resolves anew to an inner address is not connected to; the address that was judged is used', async () => {
+  const inner = [{ address: '127.0.0.1', family: 4 }];
+  const lookup = jest.spyOn(dns.promises, 'lookup') as unknown as jest.Mock;
+  lookup.mockResolvedValueOnce([{ address: '93.184.216.34', family: 4 }]).mockResolvedValue(inner);
+  const url = 'https://rebinding.example/hook';
+  expect((await hook(url)).status).toBe(201);
+  const again = await post({ url, body: '{}' }, world_only);
+  expect(again).toMatchObject({
+    outcome: 'failed',
+    error: expect.stringMatching(/inside a network/),
+  });
+  // One of several is enough to refuse the name.
+  const behind = { address: '10.0.0.1', family: 4 };
+  lookup.mockResolvedValue([{ address: '93.184.216.34', family: 4 }, behind]);
+  expect(await hook(url)).toMatchObject(refused('url', /inside a network/));
+  // The name itself is unknown, so that only the judged address can have been connected to.
+  lookup.mockClear().mockResolvedValue(inner);
+  const port = new URL(world.receiver_url).port;
+  const reach = { networks: createNetworks(['127.0.0.0/8']), chat_hosts: [] };
+  const there = await post({ url: `http://nowhere.invalid:${port}/hooks/once`, body: '{}' }, reach);
+  expect(there).toMatchObject({ outcome: 'delivered', status: 200 });
+  expect(lookup).toHaveBeenCalledTimes(1);
+});
+
+test('plain http goes to networks that the operator lists alone', async () => {
+  const lookup = jest.spyOn(dns.promises, 'lookup') as unknown as jest.Mock;
+  lookup.mockResolvedValue([{ address: '93.184.216.34', family: 4 }]);
+  expect(await hook('http://plain.example/hook')).toMatchObject(refused('url', /https/));
+});
+
+test.each([
+  [{ channel: 'webhook' }, 'url', /needed/],
+  [{ channel: 'webhook', url: 'ftp://example.com' }, 'url', /must be an address/],
+  [{ channel: 'webhook', url: 'https://me:word@127.0.0.1/x' }, 'url', /user name/],
+  [{ channel: 'webhook', url: 'https://127.0.0.1/x', secret: 'short' }, 'secret', /whsec_/],
+  [{ channel: 'slack', url: 'https://hooks.slack.example/x' }, 'url', /NOTICE_CHAT_HOSTS/],
+  [{ channel: 'email', url: 'https://127.0.0.1/x' }, 'url', /recipients/],
+  [{ channel: 'webhook', url: 'https://127.0.0.1/x', kinds: ['audit_broken'] }, 'kinds', /none of/],
+  [{ channel: 'webhook', url: 'https://127.0.0.1/x', kinds: ['all'] }, 'kinds.0', /./],
+  [{ channel: 'sms' }, 'channel', /./],
+])('%j is refused and told why', async (body, param, message) => {
+  expect(await make(body)).toMatchObject(refused(param, message));
+});
+
+test('an address that changes needs its secret again', async () => {
+  const path = `/hooks/${randomUUID()}`;
+  const { id } = await makeDestination(world, tenant.owner_key, { channel: 'webhook', path });
+  const change = (body: object) =>
+    world.call('put', `/v1/notice-destinations/${id}`, { key: tenant.owner_key, body });
+  const url = `${world.receiver_url}/hooks/another`;
+  expect(await change({ url })).toMatchObject(refused('secret', /needs its secret again/));
+  const secret = `whsec_${Buffer.alloc(32, 'a').toString('base64')}`;
+  expect(await change({ url, secret })).toMatchObject({ status: 200, body: { url } });
+});
+
+async function tried(path: string, fault: object) {
+  world.receiver.addFault({ path, ...fault });
+  const { id } = await makeDestination(world, tenant.owner_key, { channel: 'webhook', path });
+  const answer = await world.call('post', `/v1/notice-destinations/${id}/test`, {
+    key: tenant.owner_key,
+  });
+  const look = async () =>
+    (await world.call('get', `/v1/notice-messages/${answer.body.id}`, { key: tenant.owner_key }))
+      .body;
+  return { id, look };
+}
+
+test.each([
+  ['redirect', { answer: 'redirect', times: 1 }, 307, /redirect, which is not followed/],
+  ['error', { answer: 'error', times: 1 }, 500, /answered 500/],
+  ['reset', { answer: 'reset', times: 1 }, null, /could not be reached/],
+  ['bad request', { answer: 'error', status: 400, times: 1 }, 400, /answered 400/],
+])(
+  'after a %s a message waits, says why, and is tried again until it arrives',
+  async (_, fault, status, error) => {
+    world.ways.first_pause_ms = 1_500;
+    const path = `/hooks/${randomUUID()}`;
+    const { look } = await tried(path, fault);
+    const waiting = await present(async () => {
+      const message = await look();
+      return message.last_error === null ? undefined : message;
+    });
+    expect(waiting).toMatchObject({
+      status: 'waiting',
+      last_status: status,
+      last_error: expect.stringMatching(error),
+    });
+    world.ways.first_pause_ms = 100;
+    await until(async () => (await look()).status === 'delivered');
+    expect((await look()).attempts).toBe(2);
+  },
+);
+
+test('a server that answers 10 MB has taken the message, and no more than 64 kB is read', async () => {
+  const { look } = await tried(`/hooks/${randomUUID()}`, { answer: 'large' });
+  await until(async () => (await look()).status === 'delivered');
+});
+
+test('a server that never answers is left after 10 s', async () => {
+  const path = `/hooks/${randomUUID()}`;
+  const began = Date.now();
+  const { look } = await tried(path, { answer: 'timeout', times: 1 });
+  const message = await present(async () => {
+    const found = await look();
+    return found.last_error === null ? undefined : found;
+  });
+  expect(message.last_error).toMatch(/within 10 seconds/);
+  expect(Date.now() - began).toBeLessThan(14_000);
+});
+
+test('410 disables a destination and says so; it is told again once somebody enables it', async () => {
+  const path = `/hooks/${randomUUID()}`;
+  const { id, look } = await tried(path, { answer: 'gone', times: 1 });
+  await until(async () => (await look()).status === 'failed');
+  expect((await look()).last_error).toMatch(/410/);
+  const at = `/v1/notice-destinations/${id}`;
+  const key = tenant.owner_key;
+  expect((await world.call('get', at, { key })).body).toMatchObject({
+    disabled_at: expect.any(String),
+    disabled_reason: expect.stringMatching(/410/),
+  });
+  const told = await one<{ count: number }>(
+    world.db,
+    `select count(*)::int as count from events where org_id = :org_id and type = 'notice.disabled' and payload ->> 'destination_id' = :id`,
+    { org_id: tenant.org_id, id },
+  );
+  expect(told.count).toBe(1);
+  expect(await world.call('post', `${at}/test`, { key })).toMatchObject({ status: 422 });
+  await world.call('put', at, { key, body: { enabled: true } });
+  expect((await world.call('post', `${at}/test`, { key })).status).toBe(201);
+  await until(() => world.receiver.arrivals.some((one) => one.path === path));
+});
