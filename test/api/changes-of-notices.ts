@@ -54,3 +54,16 @@ export function changesOfNotices(db: Db, tenant: Tenant): Record<string, Change>
     },
   };
 }
+
+/** Bodies of the other routes, none of which changes anything. */
+export const noticeBodies: Record<string, () => Promise<object>> = {
+  // Nothing inside a network is listed here.
+  'post /v1/notice-destinations': async () => ({
+    name: 'N',
+    channel: 'webhook',
+    url: 'https://127.0.0.1/hook',
+  }),
+  'post /v1/notice-recipients/:id/confirm': async () => ({ code: 'x' }),
+  'post /v1/ticket-links/look': async () => ({ link: 'a'.repeat(43) }),
+  'post /v1/ticket-links/decide': async () => ({ link: 'a'.repeat(43), nonce: 'unknown' }),
+};

@@ -15,7 +15,7 @@ import { reserveBody } from '../support/ledger';
 import { makeShort, openTicketWorld, type TicketWorld } from '../support/tickets';
 import { until } from '../support/until';
 import { changesOf, pathOf } from './changes';
-import { newDestination, newMessage } from './changes-of-notices';
+import { newDestination, newMessage, noticeBodies } from './changes-of-notices';
 import { callers, rows } from './matrix-rows';
 
 // Who may call which route of the control plane: every route of openapi.json, called by everybody.
@@ -193,15 +193,7 @@ const bodies: Record<string, () => Promise<object>> = {
   'post /v1/admin/settlement-excess/:id': async () => ({ action: 'drop' }),
   'post /v1/exports': async () => period,
   'post /v1/admin/exports': async () => period,
-  // Nothing inside a network is listed here.
-  'post /v1/notice-destinations': async () => ({
-    name: 'N',
-    channel: 'webhook',
-    url: 'https://127.0.0.1/hook',
-  }),
-  'post /v1/notice-recipients/:id/confirm': async () => ({ code: 'x' }),
-  'post /v1/ticket-links/look': async () => ({ link: 'a'.repeat(43) }),
-  'post /v1/ticket-links/decide': async () => ({ link: 'a'.repeat(43), nonce: 'unknown' }),
+  ...noticeBodies,
   // No object store is listed here.
   'post /v1/export-destinations': async () => ({
     endpoint: 'https://s3.example.com',
