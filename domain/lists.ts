@@ -196,7 +196,7 @@ async function checkOf(place: string, of: string): Promise<string> {
   return (await sha256(`${place} ${of}`)).slice(0, CHECK_CHARACTERS);
 }
 
-/** The place that a cursor names. Throws 422 for one that is not of this list, also by its order. */
+/** The place that a cursor names. Throws 422 for one that is not of this list or its order. */
 export async function placeIn(cursor: string, of: string, is_ordered: boolean): Promise<Placed> {
   const [place = '', check] = cursor.split('.');
   if (check !== (await checkOf(place, of))) throw foreignCursor();

@@ -11,7 +11,7 @@ import { markFolder } from '../../exports/folder';
 import { root } from '../../runtime/root';
 import { makeTenant, serve, type Tenant } from '../support/api';
 import { makeKey, makeKeyId, platformKey } from '../support/keys';
-import { reserveBody } from '../support/ledger';
+import { chat, reserveBody } from '../support/ledger';
 import { makeShort, openTicketWorld, type TicketWorld } from '../support/tickets';
 import { until } from '../support/until';
 import { changesOf, pathOf } from './changes';
@@ -42,7 +42,7 @@ let close: () => Promise<void>;
 let tenant: Tenant;
 let platform: string;
 let reservation_id: string;
-let request_id: string;
+const request_id = randomUUID();
 let export_dir: string;
 const keys: Record<string, string | undefined> = {};
 
@@ -58,8 +58,7 @@ beforeAll(async () => {
   platform = await platformKey(db);
   const credit = { org_id, target_wallet_owner_type: 'organization', amount: 1 };
   await world.call('post', '/v1/admin/wallets/credit', { key: platform, body: credit });
-  const hold = { key: world.machine, body: reserveBody(org_id, 1) };
-  request_id = hold.body.request_id;
+  const hold = { key: world.machine, body: reserveBody(org_id, 1, { request_id }) };
   const held = await world.call('post', '/v1/gateway/wallets/reserve', hold);
   reservation_id = held.body.reservation_id;
   const of = (scopes: readonly Permission[], more: object = {}) =>
@@ -158,7 +157,6 @@ async function given({ name, route }: Route): Promise<Given> {
   return { id: await thing?.[1](), body: await bodies[name]?.() };
 }
 
-/** More than the team has. */
 const ofTeam = () => ({ user_id: tenant.member_id, amount: 1_000 });
 const target = { target_wallet_owner_type: 'organization', amount: 1 };
 const pages = { return_url: 'http://127.0.0.1/a', cancel_url: 'http://127.0.0.1/b' };
@@ -184,12 +182,7 @@ const bodies: Record<string, () => Promise<object>> = {
     reason: 'test',
   }),
   'post /v1/admin/payments/:id/resolve': async () => ({ action: 'close', reason: 'test' }),
-  'post /v1/admin/model-pricing/preview': async () => ({
-    provider: 'openai',
-    model: 'gpt-4o-mini',
-    input_per_1m: 1,
-    output_per_1m: 2,
-  }),
+  'post /v1/admin/model-pricing/preview': async () => ({ ...chat, input_per_1m: 1 }),
   'post /v1/admin/settlement-excess/:id': async () => ({ action: 'drop' }),
   'post /v1/exports': async () => period,
   'post /v1/admin/exports': async () => period,

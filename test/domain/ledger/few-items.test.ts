@@ -201,6 +201,7 @@ function reserveOf(world: World, given: Given<typeof reserve>): calls.Reserve {
     units: given.units,
     fallbacks: given.fallback ? [{ provider: 'openai', model: given.fallback }] : undefined,
     session_id: given.session ? 'session' : undefined,
+    tags: given.agent === undefined ? ['nightly', 'report'] : undefined,
     session_limits: given.session ? { max_actions: given.session } : undefined,
     family: 'chat.completions',
   });

@@ -230,6 +230,16 @@ test.each([
   [{ modes: ['gateway_key', 'signed_assertion'], org_id: 'o' }, 'identity.jwks_url: is needed'],
   [{ modes: ['gateway_key'], subject: 'bound' }, 'identity.subject: has no meaning'],
   [{ mode: 'signed_assertion', subject: 'email' }, 'identity.subject'],
+  [
+    {
+      mode: 'signed_assertion',
+      org_id: 'o',
+      issuer: 'i',
+      audience: 'a',
+      jwks_url: 'http://id.example/k',
+    },
+    'identity.jwks_url: must begin with https',
+  ],
 ])('the identity section %j is a configuration error', (given, words) => {
   const target = {
     id: 'a',
