@@ -61,7 +61,9 @@ test('says what each queue’s pollers are, when the schedules ran, and that all
   await until(async () => {
     const { body } = await status();
     const [reconcile] = body.schedules;
-    return reconcile?.last_result === 'completed' && body.workers[0].queues[1].pollers.length === 1;
+    const { queues } = body.workers[0];
+    const isPolled = ({ pollers }: { pollers: object[] }) => pollers.length === 1;
+    return reconcile?.last_result === 'completed' && queues.every(isPolled);
   });
   const { status: code, body } = await status();
   const poller = (name: string) => ({
@@ -87,6 +89,7 @@ test('says what each queue’s pollers are, when the schedules ran, and that all
               running_workflows: 0,
             },
             { ...queue, task_queue: 'lifecycle', pollers: [poller('worker_lifecycle')] },
+            { ...queue, task_queue: 'notices', pollers: [poller('worker_lifecycle')] },
           ],
         },
         {
