@@ -2301,7 +2301,9 @@ begin
     end if;
 
     if f.forced_wallet_id is not null and w.kept_nanos > 0 then
-      update wallets x set kept_nanos = greatest(x.kept_nanos - v_held, 0) where x.id = w.id;
+      -- What lies beside the kept money pays for a younger call; the kept money stays the older's.
+      update wallets x set kept_nanos = greatest(x.kept_nanos - v_held, 0) where x.id = w.id
+        and coalesce((v_left ->> w.id)::bigint, w.balance_nanos) - x.kept_nanos < v_held;
     end if;
     w.balance_nanos := coalesce((v_left ->> w.id)::bigint, w.balance_nanos) - v_held;
     v_left := v_left || jsonb_build_object(w.id, w.balance_nanos::text);

@@ -107,8 +107,10 @@ export class WaitingModel {
   serve(): { waiter: Waiter; owner: Owner }[] {
     const served = this.turns();
     for (const { waiter, owner } of served) {
+      const free = this.balance[owner] - this.kept[owner];
       this.hold(owner, waiter.need);
-      this.kept[owner] = most(this.kept[owner] - waiter.need, 0n);
+      // What lies beside the kept money pays for a younger call; the kept money stays the older's.
+      if (free < waiter.need) this.kept[owner] = most(this.kept[owner] - waiter.need, 0n);
       this.queue.splice(this.queue.indexOf(waiter), 1);
     }
     return served.length === 0 ? [] : [...served, ...this.serve()];
