@@ -34,20 +34,15 @@ export interface PartPage {
 }
 
 /** Rows of one page: each is a transaction of its own, so that no snapshot is held for long. */
-export const PAGE_ROWS = 5_000;
+const PAGE_ROWS = 5_000;
 /** A page of rows without a bound ends with the row that brings their long values to so much. */
 const PAGE_BYTES = 4 * 1_048_576;
 
 /** The pages of a part in their order; the same each time, whatever was written meanwhile. */
-export function pagesOf(
-  db: Db,
-  part: Part,
-  copyText: CopyText,
-  page_rows = PAGE_ROWS,
-): AsyncGenerator<PartPage> {
+export function pagesOf(db: Db, part: Part, copyText: CopyText): AsyncGenerator<PartPage> {
   const kind = dailyKind(part.kind);
   if (kind === undefined) return statementPages(db, part);
-  return dailyPages(kind, part, page_rows, (page, bindings) => copyText(db, page, bindings));
+  return dailyPages(kind, part, (page, bindings) => copyText(db, page, bindings));
 }
 
 async function* statementPages(db: Db, part: Part): AsyncGenerator<PartPage> {
@@ -82,7 +77,6 @@ function boundedPage(page: string, { selected, long }: DailyKind): string {
 async function* dailyPages(
   kind: DailyKind,
   part: Part,
-  page_rows: number,
   copied: (page: string, bindings: Record<string, unknown>) => Promise<Buffer>,
 ): AsyncGenerator<PartPage> {
   const { selected, key, sums } = kind;
@@ -92,7 +86,7 @@ async function* dailyPages(
   const page = boundedPage(kind.page, kind);
   const read = async (last: (string | null)[] | undefined): Promise<Buffer> => {
     const after = { after: last?.[key_at] ?? '', after_2: last?.[key_2_at] ?? '' };
-    return copied(page, { ...part, ...after, limit: page_rows });
+    return copied(page, { ...part, ...after, limit: PAGE_ROWS });
   };
   for (let reading: Promise<Buffer> | undefined = read(undefined); reading !== undefined; ) {
     const text: Buffer = await reading;
@@ -100,7 +94,7 @@ async function* dailyPages(
     const ends = [...lineEnds(text)];
     const last = valuesOf(text, (ends.at(-2) ?? -1) + 1, text.length - 1);
     // One that ended by its bytes has fewer rows than it might.
-    reading = kind.long !== undefined || ends.length === page_rows ? read(last) : undefined;
+    reading = kind.long !== undefined || ends.length === PAGE_ROWS ? read(last) : undefined;
     // Its error is met when the page is asked for, if it ever is.
     reading?.catch(() => undefined);
     yield {
