@@ -93,6 +93,7 @@ export const exportRoutes = [
     access: billing,
     input: named,
     handler: ({ db, principal }: Ctx, input) => exports.cancel(db, input.id, reachOf(principal)),
+    is_recorded: true,
     summary: 'Cancel an export; what was written is deleted.',
     answer: answers.exported,
   }),
