@@ -27,7 +27,10 @@ const logged = z.strictObject({
     .optional()
     .describe('Of a platform admin: one organization, or platform for what concerns none.'),
   actor: id.optional().describe('Only what this person, key or program did.'),
-  actor_type: z.enum(auditLog.actor_types).optional(),
+  actor_type: z
+    .enum(auditLog.actor_types)
+    .optional()
+    .describe('key: one that stands for nobody; system: a program, a terminal.'),
   action: id.optional().describe('A noun and what became of it: key.rotated.'),
   object_type: id.optional().describe('The noun alone: key.'),
   object_id: id.optional().describe('Only changes of this object.'),
