@@ -8,6 +8,7 @@ import { API_VERSION } from '../runtime/version';
 import { createBuckets } from './http/buckets';
 import { createEventStreams } from './http/event-streams';
 import { createIdTokens } from './http/id-tokens';
+import { createRefused } from './http/refused';
 import { type Connections, mount, type NoticeReach } from './http/route';
 import { createShares } from './http/shares';
 import { requestSpans } from './http/tracing';
@@ -20,6 +21,7 @@ const gone = /^(ECONNRESET|EPIPE|ECONNABORTED|HPE_\w+)$/;
 
 type Made =
   | 'buckets'
+  | 'refused_requests'
   | 'keyrings'
   | 'shares'
   | 'providerOf'
@@ -74,6 +76,7 @@ export function createApp(
   app.use(approvalPage(secrets));
   const made = {
     buckets: createBuckets(requests_per_minute),
+    refused_requests: createRefused(pools.people, log),
     keyrings: {
       people: createKeyring(pools.people),
       reads: createKeyring(pools.reads),
