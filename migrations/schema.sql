@@ -6737,7 +6737,8 @@ create table export_schedules (
   created_at timestamptz not null default clock_timestamp(),
   archived_at timestamptz,
   -- Why it ended by itself.
-  ended_reason text
+  ended_reason text,
+  time_zone text not null default 'UTC'
 );
 create index export_schedules_org on export_schedules (org_id, id desc);
 

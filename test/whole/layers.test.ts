@@ -87,6 +87,7 @@ const domain: Record<string, string> = {
   secrets: '',
   sql: 'errors',
   money: 'errors',
+  'time-zones': 'errors sql',
   pages: 'sql',
   lists: 'digest errors pages sql',
   named: '',
@@ -102,8 +103,9 @@ const domain: Record<string, string> = {
   people: 'digest errors lists pages sql texts trace',
   notices: 'digest errors ids pages secrets sql',
   spend: 'errors people sql',
-  ledger: 'audit-events errors events ids lists money named pages people secrets sql trace',
-  exports: 'copy-text errors ids money pages people secrets sql',
+  ledger:
+    'audit-events errors events ids lists money named pages people secrets sql time-zones trace',
+  exports: 'copy-text errors ids money pages people secrets sql time-zones',
   payments: 'audit-events errors ledger lists money pages secrets sql',
 };
 
