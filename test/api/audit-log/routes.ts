@@ -3,16 +3,16 @@ import { type Db, many } from '../../../domain/sql';
 /** What an audit row must show for a verb: `old` and `new` say which sides there are. */
 const sides: Record<string, { old?: true; new?: true }> = {
   created: { new: true },
-  confirmed: { new: true },
+  confirmed: { old: true, new: true },
   replayed: { new: true },
   retried: { new: true },
   ended: {},
   changed: { old: true, new: true },
   rotated: { old: true, new: true },
-  paused: { new: true },
-  resumed: { new: true },
-  aborted: { new: true },
-  promoted: { new: true },
+  paused: { old: true, new: true },
+  resumed: { old: true, new: true },
+  aborted: { old: true, new: true },
+  promoted: { old: true, new: true },
   credited: { old: true, new: true },
   debited: { old: true, new: true },
   allocated: { old: true, new: true },
@@ -59,6 +59,7 @@ export function expectSides(rows: readonly Pick<Logged, 'action' | 'before' | 'a
     const wanted = sides[verb] ?? {};
     if (wanted.old) expect([action, before]).toEqual([action, expect.any(Object)]);
     if (wanted.new) expect([action, after]).toEqual([action, expect.any(Object)]);
+    if (verb === 'ended') expect([action, before]).toEqual([action, expect.any(Object)]);
     expect([action, before ?? after]).toEqual([action, expect.any(Object)]);
   }
 }
