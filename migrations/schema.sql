@@ -359,7 +359,9 @@ create table tokens (
   -- key.
   rpm integer check (rpm > 0),
   tpm integer check (tpm > 0),
-  max_parallel_requests integer check (max_parallel_requests > 0)
+  max_parallel_requests integer check (max_parallel_requests > 0),
+  -- Gateways add the cost to the usage of answers, unless a call says otherwise.
+  include_cost boolean not null default false
 ) with (fillfactor = 50);
 create index tokens_agent on tokens (org_id, agent_id, id) where agent_id is not null;
 create index tokens_bound_by on tokens (org_id, bound_by) where bound_by is not null;

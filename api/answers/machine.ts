@@ -4,6 +4,7 @@ import type { KeyOwner, Person } from '../../domain/people/identity';
 import type { Wire } from '../../runtime/wire';
 import type { Members } from '../http/fields';
 import { budgetWarning, shortBudget } from './budgets';
+import { priceSheet } from './money';
 import { id, money, time } from './shared';
 
 const proof = z.enum(['header_soft', 'gateway_key', 'signed_assertion']);
@@ -116,6 +117,9 @@ export const settlement = z.strictObject({
   wallet_id: id.nullable(),
   balance_after: money.nullable(),
   transaction_id: id.nullable(),
+  price_lines: priceSheet.shape.lines
+    .optional()
+    .describe('If with_cost asked for them. They add up to actual_cost.'),
 } satisfies Members<Wire<Settlement>>);
 
 export const extensions = z.strictObject({
@@ -144,6 +148,7 @@ export const keyOwner = z.strictObject({
     })
     .optional()
     .describe("The key's own limits; null: as the gateway's configuration says of every key."),
+  include_cost: z.boolean().optional().describe('Answers tell their cost; absent: they do not.'),
   expires_at: time.nullable(),
 } satisfies Members<Wire<KeyOwner>>);
 

@@ -186,6 +186,7 @@ export const settleBody = z.strictObject({
     .array(z.strictObject({ ...named, provider: id } satisfies Members<StoredId>))
     .max(1_000)
     .optional(),
+  with_cost: z.boolean().optional().describe('The answer has price_lines too.'),
 } satisfies Members<SettleBody>);
 
 export const extendBody = z.strictObject({

@@ -39,7 +39,7 @@ export async function person({ db, http }: Ctx, given: PersonBody): Promise<Pers
 
 function ownerOf(token: tokens.LivingToken): KeyOwner {
   const { id: key_id, secret_id, org_id, user_id, team_id, agent_id, allowed_models } = token;
-  const { rpm, tpm, max_parallel_requests, expires_at } = token;
+  const { rpm, tpm, max_parallel_requests, include_cost, expires_at } = token;
   const has_limits = (rpm ?? tpm ?? max_parallel_requests) !== null;
   return {
     key_id,
@@ -50,6 +50,7 @@ function ownerOf(token: tokens.LivingToken): KeyOwner {
     agent_id,
     allowed_models,
     ...(has_limits ? { rate_limits: { rpm, tpm, max_parallel_requests } } : {}),
+    ...(include_cost ? { include_cost } : {}),
     expires_at,
   };
 }

@@ -43,6 +43,8 @@ export interface KeyOwner {
   allowed_models: readonly string[] | null;
   /** The key's own limits, in place of those for every key; absent if it has none. */
   rate_limits?: KeyLimits | undefined;
+  /** Its callers are told what calls cost, unless a call says otherwise; absent: they are not. */
+  include_cost?: boolean | undefined;
   expires_at: Date | null;
 }
 
@@ -58,7 +60,10 @@ export interface KeyLimits {
  * never pay.
  */
 export interface Identity
-  extends Pick<KeyOwner, 'user_id' | 'team_id' | 'agent_id' | 'allowed_models' | 'rate_limits'> {
+  extends Pick<
+    KeyOwner,
+    'user_id' | 'team_id' | 'agent_id' | 'allowed_models' | 'rate_limits' | 'include_cost'
+  > {
   proof: Proof;
   org_id: string;
   key_id: string | null;

@@ -22,7 +22,7 @@ import {
 import { inKnownWords } from './known-words';
 import { away, refusedCall, toError, UncertainRefusal } from './refusals';
 import { errorOf, isLost, isRefusedCall, type Reply } from './replies';
-import { createSettlements, type Settlements } from './settlements';
+import { createSettlements, type OnSettled, type Settlements } from './settlements';
 import { Spool } from './spool';
 
 /** The hold that pays for a call, as the control plane answers it. */
@@ -48,9 +48,9 @@ export interface ControlPlane {
   redeem(request: calls.Redeem, signal: AbortSignal): Promise<Reservation | undefined>;
   /**
    * Returns at once; the settlement is repeated until it is accepted. If its usage is refused, the
-   * estimate is charged in its place: an answer is never free.
+   * estimate is charged in its place: an answer is never free. `heard` is told what it came to.
    */
-  settle(settlement: calls.Settle, estimate?: calls.Usage): void;
+  settle(settlement: calls.Settle, estimate?: calls.Usage, heard?: OnSettled): void;
   extend(items: calls.Extend['items']): Promise<Extension[]>;
   /** Sends events of this gateway; those that were sent before change nothing. */
   sendEvents(
