@@ -1,5 +1,12 @@
 import { AppError, isAppError } from '../../domain/errors';
-import type { KeyOwner, Person, PersonBody, VerifyBody } from '../../domain/people/identity';
+import { type KeyStanding, standingOf } from '../../domain/ledger/views/key-standing';
+import type {
+  CallerBody,
+  KeyOwner,
+  Person,
+  PersonBody,
+  VerifyBody,
+} from '../../domain/people/identity';
 import * as tokens from '../../domain/people/living-tokens';
 import { personOf } from '../../domain/people/sign-in';
 import { requireGatewayVersion } from '../http/access';
@@ -35,6 +42,12 @@ export async function person({ db, http }: Ctx, given: PersonBody): Promise<Pers
   });
   if (token.token_type !== 'gateway' || token.user_id !== user_id) throw notTheirKey();
   return { user_id, org_id, key: ownerOf(token) };
+}
+
+/** What the caller of a gateway may still spend. */
+export async function standing({ db, http }: Ctx, caller: CallerBody): Promise<KeyStanding> {
+  requireGatewayVersion(http);
+  return standingOf(db, caller);
 }
 
 function ownerOf(token: tokens.LivingToken): KeyOwner {

@@ -22,6 +22,15 @@ export interface PersonBody {
   key_id?: string | undefined;
 }
 
+/** A caller whom a gateway has identified, as far as they are proved. */
+export interface CallerBody {
+  org_id: string;
+  key_id?: string | null | undefined;
+  secret_id?: string | null | undefined;
+  user_id?: string | null | undefined;
+  team_id?: string | null | undefined;
+}
+
 /** Whom a subject stands for, and the key that was named: a living one of that person. */
 export interface Person {
   user_id: string;

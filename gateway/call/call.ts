@@ -42,6 +42,8 @@ export interface Gateway {
   /** The calls under way, which a stop waits for. */
   calls: Set<Call>;
   is_draining: boolean;
+  /** So long does the end of an answer wait for its cost, if its caller asks for that. */
+  cost_wait_ms: number;
 }
 
 // A call grows as it passes the stages: each stage takes the type that the one before gives, and

@@ -9,14 +9,11 @@ import { cost_headers, costHeaders } from '../stages/cost';
  */
 export type Charge = (measured: Measured) => Promise<Cost | undefined>;
 
-/** So long does an answer wait for its cost. */
-export const COST_WAIT_MS = 250;
-
 /** Settles the call at its outcome, and waits for the cost. */
 export async function charged(call: Funded): Promise<Cost | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), COST_WAIT_MS);
+    timer = setTimeout(() => resolve(undefined), call.gateway.cost_wait_ms);
   });
   const cost = await Promise.race([call.settle(), late]);
   clearTimeout(timer);

@@ -60,6 +60,12 @@ export class CostTail {
     return bytesOf([...before, { ...told, bytes: extended(told, cost) }, ...frames.slice(at + 1)]);
   }
 
+  /** Nothing of it is wanted any more. */
+  drop(): void {
+    clearTimeout(this.timer);
+    this.is_over = true;
+  }
+
   private isLast({ data }: Frame): boolean {
     if (data === undefined) return false;
     if (data.trimEnd() === '[DONE]') return true;

@@ -8,7 +8,7 @@ import { accountRefused, upstreamError } from '../upstreams/errors';
 import { failureInside } from '../upstreams/failures';
 import type { Body } from '../wire/values';
 import { type Answer, type Ended, type Head, open, picked } from './answer';
-import { announced, type Charge, COST_WAIT_MS, trail } from './charge';
+import { announced, type Charge, trail } from './charge';
 import { CostTail } from './cost-tail';
 import { createStreamMeter } from './meter';
 import type { Valve } from './valve';
@@ -76,6 +76,14 @@ export class StreamAnswer implements Answer {
   }
 
   async end(error: Error | undefined): Promise<Ended> {
+    try {
+      return await this.conclude(error);
+    } finally {
+      this.tail?.drop();
+    }
+  }
+
+  private async conclude(error: Error | undefined): Promise<Ended> {
     clearTimeout(this.lead_timer);
     const { call, meter } = this;
     if (error === undefined) meter.readRest();
@@ -110,7 +118,8 @@ export class StreamAnswer implements Answer {
       const { has_finish, is_done } = this.meter.measured();
       return has_finish || is_done;
     };
-    return new CostTail(hasEnded, COST_WAIT_MS, (bytes) => this.give(bytes));
+    const { cost_wait_ms } = this.call.gateway;
+    return new CostTail(hasEnded, cost_wait_ms, (bytes) => this.give(bytes));
   }
 
   private give(bytes: Buffer): void {

@@ -2,6 +2,7 @@ import { createServer, type Server } from 'node:http';
 import { json } from 'node:stream/consumers';
 import { request } from 'undici';
 import type { BatchItem } from '../../../domain/ledger/calls';
+import { COST_WAIT_MS } from '../../../gateway/gateway';
 import { createDeferred } from '../../../runtime/deferred';
 import { listen } from '../../../runtime/listen';
 import { chat, lastCharge, openWorld, post, type World } from '../../support/gateway';
@@ -35,7 +36,9 @@ beforeAll(async () => {
     res.end(text);
   });
   const api_url = `http://127.0.0.1:${await listen(slow, 0)}`;
-  url = `${(await world.openGateway({ api_urls: [api_url] })).url}/v1/chat/completions`;
+  const gateway = await world.openGateway({ api_urls: [api_url] });
+  gateway.gateway.cost_wait_ms = COST_WAIT_MS;
+  url = `${gateway.url}/v1/chat/completions`;
 });
 
 beforeEach(() => {
