@@ -1,6 +1,9 @@
+import { createServer } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { request } from 'undici';
 import * as budgets from '../../domain/ledger/budgets';
 import { many } from '../../domain/sql';
+import { listen } from '../../runtime/listen';
 import { chat, gatewayKey, openWorld, post, type World } from '../support/gateway';
 import { credit, makeOrg } from '../support/ledger';
 import { openAtMinute } from '../support/limits';
@@ -153,6 +156,38 @@ test('headers that prove nobody show nobody’s money', async () => {
   expect((await shown(url, 'any', headers)).body).toMatchObject({
     ...{ id: null, user_id: null, team_id: null, budgets: [], wallet: null },
   });
+});
+
+test('behind a control plane of the version before, which does not know the question, it is 503 and says why', async () => {
+  const older = createServer(async (req, res) => {
+    const body = await text(req);
+    const is_known = !req.url?.endsWith('/keys/standing');
+    const {
+      statusCode,
+      headers,
+      body: answer,
+    } = await request(`${world.api.url}${is_known ? req.url : '/v1/gateway/keys/unknown'}`, {
+      method: req.method as 'POST',
+      headers: {
+        authorization: req.headers.authorization ?? '',
+        'x-svc-gateway-version': '1.5.0',
+        'content-type': 'application/json',
+      },
+      body: body === '' ? null : body,
+    });
+    res.writeHead(statusCode, { 'content-type': String(headers['content-type']) });
+    res.end(await answer.text());
+  });
+  const { url } = await world.openGateway({
+    api_urls: [`http://127.0.0.1:${await listen(older, 0)}`],
+  });
+  const { status, body } = await shown(url, world.key);
+  older.closeAllConnections();
+  older.close();
+  expect([status, body.error]).toEqual([
+    503,
+    expect.objectContaining({ message: expect.stringContaining('earlier version') }),
+  ]);
 });
 
 test('while the control plane is away it is 503, with words', async () => {

@@ -97,6 +97,21 @@ test('what has no usage tells its cost in its head or behind it: sound, moderati
   expect(count.headers['x-svc-cost']).toBe('0');
 });
 
+test('an answer that a policy withholds was paid for, and its refusal tells the cost', async () => {
+  const { url } = await world.openGateway({
+    settings: {
+      pack: 'baseline',
+      policies: { chain: ['dlp-filter'] },
+      policy: { 'dlp-filter': { blocked_terms: ['You said'], stages: ['output'] } },
+    },
+  });
+  const refused = await post(`${url}/v1/chat/completions`, world.key, chat('Hello'), ask);
+  expect(refused.status).toBe(409);
+  const nanos = await costs.charge();
+  expect(nanos).toBeGreaterThan(0n);
+  expect(nanosOf(String(refused.headers['x-svc-cost']))).toBe(nanos);
+});
+
 test('a header of another word is 422 before anything is held', async () => {
   const { status, text } = await post(`${world.url}/v1/chat/completions`, world.key, chat('Hi'), {
     'x-svc-include-cost': 'yes',

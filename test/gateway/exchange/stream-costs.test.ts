@@ -98,3 +98,24 @@ test('a stream of messages tells so far what it used, and the cost only with the
     false,
   ]);
 });
+
+test('a stream that a policy looks at tells its cost as others do', async () => {
+  const { url } = await world.openGateway({
+    settings: {
+      pack: 'baseline',
+      policies: { chain: ['dlp-filter'] },
+      policy: { 'dlp-filter': { blocked_terms: ['apollo'], stages: ['output'] } },
+    },
+  });
+  const { text } = await costs.stream(`${url}/v1/chat/completions`, chat('Hello', streamed));
+  await costs.expectCost(events(text).at(-1));
+  expect(text.endsWith('data: [DONE]\n\n')).toBe(true);
+});
+
+test('a stream that breaks off tells behind its end what was charged of it', async () => {
+  costs.scripted.play([data(delta('Hello'), delta(' world'))]);
+  const body = { ...chat('Hi', streamed), model: 'priced' };
+  const { text, trailers } = await costs.stream(`${costs.scripted_url}/v1/chat/completions`, body);
+  expect(text).toContain('upstream_failed');
+  expect(nanosOf(trailers['x-svc-cost'] ?? '')).toBe(await costs.charge());
+});
