@@ -3,7 +3,6 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync } fr
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { root } from '../../runtime/root';
 import type { Demo } from '../../sandbox/demo/facts';
 import { type Birth, birthOf, isAlive } from '../../sandbox/processes/leftovers';
 import { pressFirst } from '../support/payments/sandbox';

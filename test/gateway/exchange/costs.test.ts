@@ -112,6 +112,13 @@ test('an answer that a policy withholds was paid for, and its refusal tells the 
   expect(nanosOf(String(refused.headers['x-svc-cost']))).toBe(nanos);
 });
 
+test('a compressed answer comes in plain bytes if it has a usage to tell its cost in', async () => {
+  const body = chat('Hello [[fault:gzip]]');
+  const { text, headers } = await post(`${world.url}/v1/chat/completions`, world.key, body, ask);
+  expect(headers['content-encoding']).toBeUndefined();
+  await costs.expectCost(JSON.parse(text));
+});
+
 test('a header of another word is 422 before anything is held', async () => {
   const { status, text } = await post(`${world.url}/v1/chat/completions`, world.key, chat('Hi'), {
     'x-svc-include-cost': 'yes',
