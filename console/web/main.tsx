@@ -21,8 +21,9 @@ if (nonce) setNonce(nonce);
 
 // A session that has ended: who is signed in is asked anew, which shows the sign-in once. What was
 // typed stays in its form until then.
-onRefusal(({ status }) => {
-  if (status === 401) void queries.invalidateQueries({ queryKey: ['/api/me'] });
+onRefusal(({ status }, path) => {
+  if (status === 401 && path !== '/api/me')
+    void queries.invalidateQueries({ queryKey: ['/api/me'] });
 });
 
 createRoot(document.getElementById('root') as HTMLElement).render(

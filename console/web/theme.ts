@@ -7,5 +7,7 @@ export const theme = createTheme({
   autoContrast: true,
   defaultRadius: 'md',
   cursorType: 'pointer',
+  // A link inside a text is told by more than its colour.
+  components: { Anchor: { defaultProps: { underline: 'always' } } },
   fontFamily: 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif',
 });

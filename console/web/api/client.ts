@@ -86,11 +86,11 @@ export async function send(
   const said = (await answer.json().catch(() => ({}))) as Record<string, unknown>;
   if (answer.ok) return said;
   const refusal = new Refusal(answer.status, said, answer.headers);
-  for (const listener of listeners) listener(refusal);
+  for (const listener of listeners) listener(refusal, path);
   throw refusal;
 }
 
-type Listener = (refusal: Refusal) => void;
+type Listener = (refusal: Refusal, path: string) => void;
 const listeners = new Set<Listener>();
 
 /** Hears of every refusal, also of those that a screen shows; returns how to stop. */

@@ -40,7 +40,7 @@ export class CrashBoundary extends Component<{ children: ReactNode }, { error?: 
 
 export function NotFound() {
   return (
-    <Center mih={300}>
+    <Center mih={300} component="main">
       <Stack align="center" ta="center">
         <Title order={1} size="h3">
           There is no such page

@@ -2,7 +2,7 @@ import { AppShell, Burger, Center, Group, NavLink, Text } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router';
-import { useEffect } from 'react';
+import { useEffect, useState } from 'react';
 import { Refusal } from '../api/client';
 import { Failure, Loading } from '../parts/states';
 import { type Me, meQuery } from '../session/me';
@@ -39,11 +39,12 @@ export function Shell() {
 
 function GoToLogin() {
   const navigate = useNavigate();
-  const { href } = useLocation();
+  // The page that was wanted, once: the address changes while the sign-in is loaded.
+  const [wanted] = useState(() => `${location.pathname}${location.search}`);
   useEffect(() => {
-    const search = href === '/' ? {} : { next: href };
+    const search = wanted === '/' ? {} : { next: wanted };
     void navigate({ to: '/login', search: search as never, replace: true });
-  }, [navigate, href]);
+  }, [navigate, wanted]);
   return <Loading />;
 }
 

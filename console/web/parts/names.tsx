@@ -8,7 +8,7 @@ const LONG_MS = 300_000;
 /** A person by name; their id if they are not, or no longer, of the organization. */
 export function PersonName({ id }: { id: string | null }) {
   const { acting_org, user } = useMe();
-  const is_person = id?.startsWith('usr_') === true;
+  const is_person = id?.startsWith('user_') === true;
   const is_me = id !== null && id === user?.user_id;
   const { data } = useQuery({
     ...reading('GET /api/organizations/:id/members/:user_id', {

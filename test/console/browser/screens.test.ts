@@ -34,9 +34,7 @@ async function violations(page: Page): Promise<string[]> {
 
 async function settled(page: Page): Promise<void> {
   await page.getByRole('heading', { level: 1 }).first().waitFor();
-  await page.waitForFunction(
-    () => document.querySelector('[role=status][aria-label^=Load]') === null,
-  );
+  await page.locator('[role=status][aria-label^=Load]').first().waitFor({ state: 'detached' });
 }
 
 function nothingAmiss({ complaints, asked }: Visit): void {
@@ -73,7 +71,7 @@ test('no screen is wider than a phone of 320 px', async () => {
     await seen.page.goto(path);
     await settled(seen.page);
     await picture(seen.page, `${path.slice(1).replaceAll('/', '-') || 'home'}-320`);
-    const width = await seen.page.evaluate(() => document.documentElement.scrollWidth);
+    const width = await seen.page.evaluate('document.documentElement.scrollWidth');
     expect([path, width]).toEqual([path, 320]);
   }
   await seen.context.close();

@@ -1,6 +1,6 @@
 import type { Browser } from 'playwright-core';
 import { openBrowser } from '../../support/browser';
-import { ask, demo, signIn, visit } from '../../support/console/visitor';
+import { ask, demo, visit } from '../../support/console/visitor';
 
 let browser: Browser;
 
@@ -58,7 +58,7 @@ test('signing out ends the session at the API: a copy of the cookie is worth not
   expect(stolen).toMatchObject([
     { name: '__Host-Http-svc', httpOnly: true, secure: true, sameSite: 'Strict', path: '/' },
   ]);
-  expect(await page.evaluate(() => document.cookie)).toBe('');
+  expect(await page.evaluate('document.cookie')).toBe('');
   await page.getByRole('button', { name: 'Mo Member' }).click();
   await page.getByRole('menuitem', { name: 'Sign out' }).click();
   await page.waitForURL('**/login');
@@ -71,14 +71,6 @@ test('signing out ends the session at the API: a copy of the cookie is worth not
 
 test('an operator signs in by the platform key, chooses an organization, and leaves no key behind', async () => {
   const { page, context } = await visit(browser, { role: 'platform_admin' });
-  const living = async () => {
-    const { api_url, keys } = demo();
-    const answer = await fetch(`${api_url}/v1/admin/audit-events`, {
-      headers: { authorization: `Bearer ${keys.platform_admin}` },
-    });
-    return answer.status;
-  };
-  expect(await living()).toBeGreaterThan(0);
   await page.getByRole('button', { name: 'Choose an organization' }).click();
   await page.getByRole('menuitem', { name: 'Demo' }).click();
   await page.getByRole('button', { name: 'Demo' }).waitFor();
@@ -103,7 +95,6 @@ test('a session that ends while a form is open loses nothing that was typed', as
   expect(await ask(other.page, 'DELETE', '/api/session')).toBe(204);
   await page.getByRole('button', { name: 'Make the key' }).click();
   await page.getByText('Your session has ended.').waitFor();
-  expect(await signIn(page, 'owner')).toBe(204);
   await page
     .getByLabel('Access key or one-time code')
     .fill(process.env.SVC_CONSOLE_OWNER_KEY ?? '');

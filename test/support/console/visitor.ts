@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
@@ -34,6 +35,8 @@ export async function visit(
     viewport: { width, height: 800 },
     locale: 'en-US',
     baseURL: demo().console_url,
+    // Sign-ins are counted by address: each visitor comes from one of their own.
+    extraHTTPHeaders: { 'x-forwarded-for': address() },
   });
   const page = await context.newPage();
   const seen: Visit = { page, context, complaints: [], asked: new Set() };
@@ -46,10 +49,15 @@ export async function visit(
   page.on('request', (request) => seen.asked.add(new URL(request.url()).origin));
   await page.goto('/login');
   if (role !== undefined) {
-    await signIn(page, role);
+    expect(await signIn(page, role)).toBe(204);
     await page.goto('/');
   }
   return seen;
+}
+
+function address(): string {
+  const [a, b, c] = randomBytes(3);
+  return `10.${a}.${b}.${c}`;
 }
 
 /** Signs in by script, as the page does; 204. */
