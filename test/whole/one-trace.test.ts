@@ -13,9 +13,16 @@ import { openTestDatabase } from '../support/database';
 import { chat, openTestGateway, post, type TestGateway } from '../support/gateway';
 import { gatewayToken, makeKey } from '../support/keys';
 import { makePrice, reserveBody } from '../support/ledger';
-import { openReceiver, type Receiver } from '../support/otlp';
 import { makeBuyer, openSandboxes, wish } from '../support/payments/world';
-import { createTrace, expectWhole, nameOf, parentOf, type Trace, traceOf } from '../support/traces';
+import { openReceiver, type Receiver } from '../support/telemetry/otlp';
+import {
+  createTrace,
+  expectWhole,
+  nameOf,
+  parentOf,
+  type Trace,
+  traceOf,
+} from '../support/telemetry/traces';
 import { until } from '../support/until';
 import { openWorker, type TestWorker } from '../support/worker';
 

@@ -164,7 +164,7 @@ test.each(['/v1/tokens?sort=name', '/v1/tokens?sort=-expires_at', 'members?sort=
 );
 
 test('pages with their count go on working', async () => {
-  const { body } = await fastest('/v1/tokens?page=3&per_page=2');
+  const { body } = await call('get', '/v1/tokens?page=3&per_page=2', { key: tenant.owner_key });
   const { count } = await one<{ count: number }>(
     db,
     'select count(*)::int as count from tokens where org_id = :org_id',

@@ -3,9 +3,9 @@ import { blankPrice } from '../../../domain/ledger/pricing';
 import { chat, openWorld, type TestGateway, type World } from '../../support/gateway';
 import { makePrice } from '../../support/ledger';
 import { createRawServer, serveTest } from '../../support/mcp';
-import { openReceiver, type ReceivedSpan, type Receiver } from '../../support/otlp';
 import { connect } from '../../support/socket';
-import { createTrace } from '../../support/traces';
+import { openReceiver, type ReceivedSpan, type Receiver } from '../../support/telemetry/otlp';
+import { createTrace } from '../../support/telemetry/traces';
 import { until } from '../../support/until';
 
 // Calls that are no HTTP request of their own: frames of a socket, and calls of MCP tools.

@@ -7,8 +7,8 @@ import { openConfiguration } from '../../../gateway/configuration';
 import { openTelemetry } from '../../../gateway/telemetry/exports';
 import { arrivals, chat, forgetArrivals, openWorld, post, type World } from '../../support/gateway';
 import { awayFromMinuteEnd } from '../../support/limits';
-import { openReceiver, type ReceivedSpan, type Receiver } from '../../support/otlp';
-import { createTrace } from '../../support/traces';
+import { openReceiver, type ReceivedSpan, type Receiver } from '../../support/telemetry/otlp';
+import { createTrace } from '../../support/telemetry/traces';
 import { until } from '../../support/until';
 import { named, otlp } from './traces';
 

@@ -4,8 +4,8 @@ import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import * as members from '../../../domain/people/members';
 import { listen } from '../../../runtime/listen';
 import { chat, openWorld, post, type World } from '../../support/gateway';
-import { openReceiver, type ReceivedSpan, type Receiver } from '../../support/otlp';
-import { createTrace } from '../../support/traces';
+import { openReceiver, type ReceivedSpan, type Receiver } from '../../support/telemetry/otlp';
+import { createTrace } from '../../support/telemetry/traces';
 import { until } from '../../support/until';
 import { named, otlp } from './traces';
 

@@ -1,4 +1,4 @@
-import type { ReceivedSpan } from '../../support/otlp';
+import type { ReceivedSpan } from '../../support/telemetry/otlp';
 
 export const otlp = (more: object = {}) => ({
   observability: { otlp: { enabled: true, endpoint_env: 'TEST_OTLP', ...more } },

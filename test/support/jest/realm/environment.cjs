@@ -23,6 +23,7 @@ const { ModuleMocker } = require('jest-mock');
 // Jest compiles in the context that its environment names; this one stands for the worker's realm.
 const own = Object.freeze({});
 const { compileFunction } = vm;
+const { exit } = process;
 vm.compileFunction = (code, params, { parsingContext, ...options } = {}) =>
   compileFunction(code, params, parsingContext === own ? options : { ...options, parsingContext });
 
@@ -45,6 +46,13 @@ module.exports = class OneRealm {
 
   async setup() {
     delete globalThis.test_seed;
+    // What the file before has left: its handlers, which would hear each later test, its tests, and
+    // Jest's wrapper of `exit`. Each would hold all its modules for as long as the worker lives.
+    process.exit = exit;
+    for (const symbol of Object.getOwnPropertySymbols(globalThis)) {
+      if (['EVENT_HANDLERS', 'JEST_STATE_SYMBOL'].includes(symbol.description))
+        delete globalThis[symbol];
+    }
   }
 
   /** A test that failed with random choices (test/support/random.ts) says how to repeat them. */

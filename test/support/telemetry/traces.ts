@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
+import { until } from '../until';
 import type { ReceivedSpan, Receiver } from './otlp';
-import { until } from './until';
 
 /** A trace that a client began, and the header that carries it. */
 export interface Trace {

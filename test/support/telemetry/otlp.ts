@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { parse } from 'protobufjs';
-import { listen } from '../../runtime/listen';
+import { listen } from '../../../runtime/listen';
 
 // OTLP's messages, as far as they are read here; the numbers are those of opentelemetry-proto 1.x.
 const { root } = parse(

@@ -1,0 +1,26 @@
+/**
+ * The processor's time that some work takes, in milliseconds. User and system time together: the
+ * kernel counts only their sum exactly and divides it between the two by samples, so that either
+ * alone may read 0 for work of several milliseconds.
+ */
+export async function cpuMsOf(work: () => unknown): Promise<number> {
+  const before = process.cpuUsage();
+  await work();
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1_000;
+}
+
+/**
+ * The smallest of several figures, taken until one is below `enough`: what the work costs, not what
+ * else the machine did meanwhile. Several may fall on the collector of garbage or on a busy
+ * neighbour; a fault that costs time each time is in all of them.
+ */
+export async function leastOf(
+  tries: number,
+  enough: number,
+  measure: () => number | Promise<number>,
+): Promise<number> {
+  let least = Number.POSITIVE_INFINITY;
+  for (let n = 0; n < tries && least >= enough; n += 1) least = Math.min(least, await measure());
+  return least;
+}
