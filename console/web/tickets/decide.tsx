@@ -205,8 +205,9 @@ function useLast(ticket: CostTicket | undefined): CostTicket | undefined {
   return ticket ?? last;
 }
 
-function bestWallet({ wallets }: CostTicket) {
-  return [...wallets].sort((a, b) => a.shortfall - b.shortfall)[0];
+/** The wallet that the ticket itself counts its shortfall by: the fullest one. */
+function bestWallet({ wallets, wallet_owner_type }: CostTicket) {
+  return wallets.find(({ owner_type }) => owner_type === wallet_owner_type) ?? wallets[0];
 }
 
 /** To a whole unit of the currency's smallest coin: people do not credit nanos. */
