@@ -5,9 +5,11 @@ import { conventions } from '../runtime/conventions';
 import type { Logger } from '../runtime/log';
 import { createNetworks } from '../runtime/networks';
 import { API_VERSION } from '../runtime/version';
+import { requireConsoleVersion } from './http/access';
 import { createBuckets } from './http/buckets';
 import { createEventStreams } from './http/event-streams';
 import { createIdTokens } from './http/id-tokens';
+import { createRefused } from './http/refused';
 import { type Connections, mount, type NoticeReach } from './http/route';
 import { createShares } from './http/shares';
 import { requestSpans } from './http/tracing';
@@ -20,6 +22,7 @@ const gone = /^(ECONNRESET|EPIPE|ECONNABORTED|HPE_\w+)$/;
 
 type Made =
   | 'buckets'
+  | 'refused_requests'
   | 'keyrings'
   | 'shares'
   | 'providerOf'
@@ -66,6 +69,7 @@ export function createApp(
   app.use(conventions(log));
   app.use((ctx, next) => {
     ctx.set('x-svc-api-version', API_VERSION);
+    requireConsoleVersion(ctx);
     return next();
   });
   if (connections.tracing !== undefined) app.use(requestSpans(connections.tracing));
@@ -74,6 +78,7 @@ export function createApp(
   app.use(approvalPage(secrets));
   const made = {
     buckets: createBuckets(requests_per_minute),
+    refused_requests: createRefused(pools.people, log),
     keyrings: {
       people: createKeyring(pools.people),
       reads: createKeyring(pools.reads),

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../domain/errors';
 import type { Logger } from '../runtime/log';
+import { createRefusalCounts } from '../runtime/refusal-counts';
 import { adopt } from './adopt';
 import { createArrivals } from './call/arrivals';
 import type { Gateway } from './call/call';
@@ -47,6 +48,7 @@ export async function openGateway({
     tokenizer: openTokenizer(),
     sound: openSound(),
     events: openEvents(control_plane, log),
+    refusals: createRefusalCounts(),
     limits,
     telemetry: openTelemetry({ limits, log, sample_ratio }),
     log,

@@ -1,6 +1,7 @@
 import type { Outcome, PricedModel, StoredId, Units } from '../../domain/ledger/calls';
 import type { Identity } from '../../domain/people/identity';
 import type { Logger } from '../../runtime/log';
+import type { RefusalCounts } from '../../runtime/refusal-counts';
 import type { Span } from '../../runtime/telemetry/spans';
 import type { ControlPlane, Reservation } from '../control-plane/client';
 import type { Events } from '../control-plane/events';
@@ -36,6 +37,8 @@ export interface Gateway {
   tokenizer: Tokenizer;
   sound: Sound;
   events: Events;
+  /** Which refusals are told of. */
+  refusals: RefusalCounts;
   limits: Limits;
   telemetry: Telemetry;
   log: Logger;

@@ -2,6 +2,7 @@ import { newId } from '../../domain/ids';
 import { addToLine } from '../../runtime/request-log';
 import type { Begun, Call, Pipeline } from './call';
 import { countEnd } from './counts';
+import { tellRefused } from './refused';
 import { enter, leave, type Snapshot } from './snapshot';
 import { beginCall, endCall, failCall, traceIdIn } from './spans';
 
@@ -46,6 +47,7 @@ export async function runCall(
   } catch (error) {
     call.failure = error;
     failCall(call, error);
+    tellRefused(call, error);
     throw error;
   } finally {
     for (const end of ends.reverse()) end();
