@@ -1,7 +1,13 @@
 module.exports = {
   testMatch: ['<rootDir>/test/**/*.test.ts'],
   // They are those of npm run test:long.
-  testPathIgnorePatterns: ['/node_modules/', '<rootDir>/test/compat/', '<rootDir>/test/long/'],
+  testPathIgnorePatterns: [
+    '/node_modules/',
+    '<rootDir>/test/compat/',
+    '<rootDir>/test/long/',
+    // Those of npm run test:console.
+    '<rootDir>/test/console/browser/',
+  ],
   testEnvironment: '<rootDir>/test/support/jest/realm/environment.cjs',
   runtime: '<rootDir>/test/support/jest/realm/runtime.cjs',
   testSequencer: '<rootDir>/test/support/jest/slow-first.cjs',

@@ -5,6 +5,7 @@ import { conventions } from '../runtime/conventions';
 import type { Logger } from '../runtime/log';
 import { createNetworks } from '../runtime/networks';
 import { API_VERSION } from '../runtime/version';
+import { requireConsoleVersion } from './http/access';
 import { createBuckets } from './http/buckets';
 import { createEventStreams } from './http/event-streams';
 import { createIdTokens } from './http/id-tokens';
@@ -68,6 +69,7 @@ export function createApp(
   app.use(conventions(log));
   app.use((ctx, next) => {
     ctx.set('x-svc-api-version', API_VERSION);
+    requireConsoleVersion(ctx);
     return next();
   });
   if (connections.tracing !== undefined) app.use(requestSpans(connections.tracing));

@@ -20,6 +20,7 @@ import type { Sockets } from './sockets/upgrade';
 import { openTelemetry } from './telemetry/exports';
 
 const POLL_MS = 20;
+export const COST_WAIT_MS = 250;
 
 /** Opens what the gateway works with. */
 export async function openGateway({
@@ -53,6 +54,7 @@ export async function openGateway({
     log,
     calls: new Set(),
     is_draining: false,
+    cost_wait_ms: COST_WAIT_MS,
   };
   await adopt(gateway, snapshot);
   return gateway;

@@ -359,7 +359,9 @@ create table tokens (
   -- key.
   rpm integer check (rpm > 0),
   tpm integer check (tpm > 0),
-  max_parallel_requests integer check (max_parallel_requests > 0)
+  max_parallel_requests integer check (max_parallel_requests > 0),
+  -- Gateways add the cost to the usage of answers, unless a call says otherwise.
+  include_cost boolean not null default false
 ) with (fillfactor = 50);
 create index tokens_agent on tokens (org_id, agent_id, id) where agent_id is not null;
 create index tokens_bound_by on tokens (org_id, bound_by) where bound_by is not null;
@@ -1250,21 +1252,34 @@ create type price_line as (
   amount numeric
 );
 
--- The lines of a usage at a price; they add up to its usage_cost exactly. What lacks to the minimum
--- is a line of its own.
 create function price_lines(p model_prices, u usage_counts)
-returns setof price_line language sql immutable as $$
-  with figures as (
-    select billed_figures(v, u) as f from price_at(p, u) as v where not p.free
-  ), lines as (
-    select n, f[n] as quantity, f[n + 1] / f[n + 2] as unit_price, billed_nanos(f[n], f[n + 1], f[n + 2]) as nanos
-    from figures cross join lateral generate_series(1, array_length(f, 1), 3) as n where f[n] <> 0 and f[n + 1] <> 0
-  )
-  select (billed_names())[(l.n + 2) / 3], l.quantity, trim_scale(l.unit_price), trim_scale(l.nanos * 0.000000001) from lines l
-  union all
-  select 'minimum', 1, trim_scale(m.nanos * 0.000000001), trim_scale(m.nanos * 0.000000001)
-  from (select usage_cost(p, u) - coalesce((select sum(l.nanos) from lines l), 0) as nanos) as m where m.nanos > 0
-$$;
+returns setof price_line language plpgsql immutable as $$
+declare
+  v model_prices;
+  v_figures numeric[];
+  v_names text[] := billed_names();
+  v_nanos numeric;
+  v_sum numeric := 0;
+begin
+  if p.free then
+    return;
+  end if;
+  v := price_at(p, u);
+  v_figures := billed_figures(v, u);
+  for n in 1 .. array_length(v_figures, 1) by 3 loop
+    if v_figures[n] <> 0 and v_figures[n + 1] <> 0 then
+      v_nanos := billed_nanos(v_figures[n], v_figures[n + 1], v_figures[n + 2]);
+      v_sum := v_sum + v_nanos;
+      return next (v_names[(n + 2) / 3], v_figures[n], trim_scale(v_figures[n + 1] / v_figures[n + 2]),
+        trim_scale(v_nanos * 0.000000001))::price_line;
+    end if;
+  end loop;
+  v_nanos := v.minimum * 1000000000 - v_sum;
+  if v_nanos > 0 then
+    v_nanos := trim_scale(v_nanos * 0.000000001);
+    return next ('minimum', 1, v_nanos, v_nanos)::price_line;
+  end if;
+end $$;
 
 ----------------------------------------------------------------------------------------------------
 -- Reservations

@@ -23,12 +23,12 @@ const own = rowOf(API_VERSION) as Row;
  * True if a gateway, a console or a worker of this version works with this API: of its own minor
  * version or the one before.
  */
-export function fitsWithApi(version: string): boolean {
-  return (own.gateways as readonly string[]).includes(minorOf(version));
+export function fitsWithApi(version: string, kind: 'gateways' | 'consoles' = 'gateways'): boolean {
+  return (own[kind] as readonly string[]).includes(minorOf(version));
 }
 
 /** Why one does not, for the person who runs it. */
-export function unfitWords(kind: 'gateways' | 'workers', version: string): string {
+export function unfitWords(kind: 'gateways' | 'consoles' | 'workers', version: string): string {
   return `API ${own.api} works with ${kind} ${own.gateways.join(' and ')}, not with ${version}.`;
 }
 

@@ -260,3 +260,10 @@ export function requireGatewayVersion(http: Context): void {
   if (version === '' || fitsWithApi(version)) return;
   throw new AppError('version_not_supported', unfitWords('gateways', version));
 }
+
+/** The same for a console, on every route: other clients do not send its header. */
+export function requireConsoleVersion(http: Context): void {
+  const version = http.get('x-svc-console-version');
+  if (version === '' || fitsWithApi(version, 'consoles')) return;
+  throw new AppError('version_not_supported', unfitWords('consoles', version));
+}

@@ -8,9 +8,13 @@ export interface Demo extends Omit<Seeded, 'wallet_id' | 'models'> {
   gateway_url: string;
   api_urls: string[];
   gateway_urls: string[];
+  console_url: string;
+  /** Signs the owner of the demo in, once. Looking at it spends nothing. */
+  console_sign_in_url: string;
   pids: {
     apis: number[];
     gateways: number[];
+    console: number | null;
     /** The worker programs, which run in one process. */
     worker_lifecycle: number | null;
     worker_export: number | null;

@@ -6,7 +6,7 @@ import type { Db } from '../../domain/sql';
 import { sandboxAccessA } from '../payments/a/provider';
 import { sandboxAccessB } from '../payments/b/provider';
 
-/** The origin of a console of one's own; buyers may return there from the first start. */
+/** The origin of a console at its usual port; buyers may return there from the first start. */
 const CONSOLE_ORIGIN = 'http://127.0.0.1:3000';
 /** Origins of earlier starts with PORTS=free, see ports.ts. */
 const chosenFreely = /^http:\/\/127\.0\.0\.1:(2\d|3[01])\d{3}$/;
@@ -26,7 +26,7 @@ export async function seedPayments(
   db: Db,
   secrets: Secrets,
   org_id: string,
-  { urls, shop_url }: PaymentPlaces,
+  { urls, shop_url, console_url = CONSOLE_ORIGIN }: PaymentPlaces & { console_url?: string },
 ): Promise<void> {
   const config = await getConfig(db);
   const isOurs = (name: ProviderName) =>
@@ -39,7 +39,7 @@ export async function seedPayments(
   await putConfig(db, secrets, change);
   const { return_origins } = await getOrgSettings(db, org_id);
   const kept = return_origins.filter((origin) => !chosenFreely.test(origin));
-  const wanted = [...new Set([CONSOLE_ORIGIN, shop_url, ...kept])];
+  const wanted = [...new Set([CONSOLE_ORIGIN, console_url, shop_url, ...kept])];
   await putOrgSettings(db, org_id, { return_origins: wanted });
 }
 

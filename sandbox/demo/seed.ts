@@ -15,6 +15,8 @@ export interface Seeded {
   /** A team that no key draws on: where the walk through a ticket puts the wallet's money aside. */
   savings_team_id: string;
   user_id: string;
+  /** Who may do everything in the organization, and signs in to the console. */
+  owner_id: string;
   agent_id: string;
   /** The organization's wallet. */
   wallet_id: string;
@@ -114,6 +116,7 @@ const prices: (Partial<pricing.Price> & { provider: string; model: string })[] =
 ];
 
 const SAVINGS = 'Savings';
+const owner = { name: 'Olivia Owner', role: 'owner' } as const;
 
 /**
  * The demo organization with money, prices and keys. Made once: a second call finds it by
@@ -123,12 +126,12 @@ const SAVINGS = 'Savings';
 export async function seed(db: Db, { data_dir }: { data_dir: string }): Promise<Seeded> {
   const file = path.join(data_dir, 'keys.json');
   const known = await findSeeded(db, file);
-  if (known?.savings_team_id) {
+  if (known?.savings_team_id && known.owner_id) {
     await giveBack(db, known);
     return known;
   }
-  // Made by a version that knew no savings team.
-  const seeded = known ? await withSavings(db, known) : await seedAll(db);
+  // Made by a version that knew no savings team, or no owner.
+  const seeded = known ? await completed(db, known) : await seedAll(db);
   replaceFile(file, `${JSON.stringify(seeded, null, 2)}\n`);
   return seeded;
 }
@@ -140,13 +143,13 @@ function seedAll(db: Db): Promise<Seeded> {
   });
 }
 
-async function withSavings(db: Db, known: Seeded): Promise<Seeded> {
-  const { id: savings_team_id } = await organizations.createTeam(
-    db,
-    known.organization_id,
-    SAVINGS,
-  );
-  return { ...known, savings_team_id };
+/** What an earlier version did not make is added. */
+async function completed(db: Db, known: Seeded): Promise<Seeded> {
+  const { organization_id: org_id } = known;
+  const savings_team_id =
+    known.savings_team_id ?? (await organizations.createTeam(db, org_id, SAVINGS)).id;
+  const owner_id = known.owner_id ?? (await members.add(db, org_id, owner)).user_id;
+  return { ...known, savings_team_id, owner_id };
 }
 
 /** A walk that was left halfway would keep the first printed call of the next start waiting. */
@@ -191,6 +194,7 @@ async function seedOrganization(trx: Db): Promise<Seeded> {
     name: 'Bea Billing',
     role: 'billing_admin',
   });
+  const { user_id: owner_id } = await members.add(trx, org_id, owner);
   const member = await members.add(trx, org_id, { name: 'Mo Member', role: 'member' });
   const team = await organizations.createTeam(trx, org_id, 'Research');
   await teams.add(trx, { org_id, team_id: team.id, user_id: member.user_id });
@@ -208,6 +212,7 @@ async function seedOrganization(trx: Db): Promise<Seeded> {
     team_id: team.id,
     savings_team_id: savings.id,
     user_id: member.user_id,
+    owner_id,
     agent_id: agent.id,
     wallet_id: wallet.wallet_id,
     provider: 'openai',

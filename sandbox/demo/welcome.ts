@@ -14,7 +14,11 @@ export function welcome(demo: Demo, more: Printed): string {
   const rows = (entries: [string, string | null][]) =>
     entries.map(([name, value]) => `  ${name.padEnd(15)} ${value ?? 'not ours'}`).join('\n');
   return `
+Open the console, where you approve calls, top up and see what things cost. This link signs you in once:
+  ${demo.console_sign_in_url}
+
 ${rows([
+  ['Console', demo.console_url],
   ['API', `${demo.api_urls.join(' ')}  (its pages: ${api_url}/docs)`],
   ['Gateway', demo.gateway_urls.join(' ')],
   ['Temporal', `${demo.temporal_address}  (its page: ${demo.temporal_ui_url ?? 'not ours'})`],

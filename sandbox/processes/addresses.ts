@@ -16,6 +16,7 @@ export interface Ports {
   identity: number;
   notices: number;
   smtp: number;
+  console: number;
   apis: number[];
   gateways: number[];
 }
@@ -34,6 +35,7 @@ const defaults = {
   SANDBOX_SMTP_PORT: 8097,
   API_PORT: 8080,
   GATEWAY_PORT: 8081,
+  CONSOLE_PORT: 3000,
 } as const;
 
 type Variable = keyof typeof defaults;
@@ -66,6 +68,7 @@ export async function choosePorts(options: StartOptions): Promise<Ports> {
     identity: of('SANDBOX_IDENTITY_PORT'),
     notices: of('SANDBOX_NOTICES_PORT'),
     smtp: of('SANDBOX_SMTP_PORT'),
+    console: of('CONSOLE_PORT'),
     apis: [of('API_PORT'), ...further(options.APIS)],
     gateways: [of('GATEWAY_PORT'), ...further(options.GATEWAYS)],
   };

@@ -9,8 +9,15 @@ import { replaceFile } from './data-directory';
  * the data directory.
  */
 export function secretsKey({ SVC_SECRETS_KEY, DATA_DIR }: StartOptions): string {
-  if (SVC_SECRETS_KEY) return SVC_SECRETS_KEY;
-  const file = path.resolve(DATA_DIR, 'secrets.key');
+  return SVC_SECRETS_KEY ?? keptKey(path.resolve(DATA_DIR, 'secrets.key'));
+}
+
+/** The key that seals the console's cookies, made once for the data directory. */
+export function cookieKey({ DATA_DIR }: StartOptions): string {
+  return keptKey(path.resolve(DATA_DIR, 'cookies.key'));
+}
+
+function keptKey(file: string): string {
   if (!existsSync(file)) replaceFile(file, randomBytes(32).toString('base64'));
   return readFileSync(file, 'utf8').trim();
 }

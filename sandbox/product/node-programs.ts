@@ -13,7 +13,7 @@ interface Script {
   /** From the project's folder. */
   script: string;
   /** A process of the product: it gets the variables that it reads, and the named ones. */
-  process_name?: 'api' | 'gateway' | 'worker';
+  process_name?: 'api' | 'gateway' | 'worker' | 'console';
   named?: readonly string[];
   env: Record<string, string>;
 }

@@ -14,6 +14,7 @@ import { seedIdentity } from '../demo/identity-seed';
 import { demoModels } from '../demo/models';
 import { seedPayments } from '../demo/payment-seed';
 import { type Seeded, seed } from '../demo/seed';
+import { signInCode } from '../demo/sign-in';
 import { localUrl, type Ports, type StartOptions } from '../processes/addresses';
 import type { Output } from '../processes/output';
 import { secretsKey } from '../processes/secrets-key';
@@ -22,6 +23,7 @@ import type { Kept } from '../processes/supervisor';
 import { ensureDatabase, useDatabase } from '../servers/database';
 import { prepareCluster } from '../servers/postgres';
 import { NAMESPACE, prepareTemporal, useTemporal } from '../servers/temporal';
+import { buildConsole, startConsole } from './console-program';
 import { serverProgram, workerProgram } from './node-programs';
 import { paymentAuthorities, paymentPlaces, startPayments } from './payment-programs';
 import { noticeEnv, sandboxPlaces, startSandbox } from './sandbox-programs';
@@ -56,12 +58,13 @@ export interface Product {
  * works.
  */
 export async function startProduct(context: Context): Promise<Product> {
+  const building_console = buildConsole(context);
   const starting_temporal = startTemporal(context);
   const starting_database = startDatabase(context);
   const starting_config = starting_database.then(({ seeded }) =>
     gatewayConfig(context.options, context.ports, seeded),
   );
-  const [temporal, database, [apis, gateways], worker] = await Promise.all([
+  const [temporal, database, [apis, gateways], worker, web] = await Promise.all([
     starting_temporal,
     starting_database,
     Promise.all([starting_database, starting_config]).then(([database, config]) =>
@@ -70,25 +73,24 @@ export async function startProduct(context: Context): Promise<Product> {
     Promise.all([starting_temporal, starting_database]).then(([temporal, database]) =>
       startWorker(context, temporal, database),
     ),
+    startConsole(context, building_console),
     startSandbox(context, starting_database),
     starting_database.then(({ seeded }) => startPayments(context, seeded.keys.billing_admin)),
   ]);
   const { wallet_id, ...seeded } = database.seeded;
-  const api_urls = context.ports.apis.map(localUrl);
-  const gateway_urls = context.ports.gateways.map(localUrl);
+  const sign_in = await signInCode(database.url, database.seeded);
+  const addresses = addressesOf(context.ports, sign_in);
   const { is_priced, ...named } = await demoModels(
     await starting_config,
-    api_urls[0] as string,
+    addresses.api_url,
     seeded,
   );
   const demo = () => ({
-    api_url: api_urls[0] as string,
-    gateway_url: gateway_urls[0] as string,
-    api_urls,
-    gateway_urls,
+    ...addresses,
     pids: {
       apis: apis.map(pidOf),
       gateways: gateways.map(pidOf),
+      console: pidOf(web),
       ...workerPids(pidOf(worker)),
       temporal: temporal.server?.pid ?? null,
       postgres: database.server?.pid ?? null,
@@ -108,6 +110,21 @@ export async function startProduct(context: Context): Promise<Product> {
       log_folder: logFolder(context.options),
       checkout_file: path.resolve(context.options.DATA_DIR, 'checkout.json'),
     },
+  };
+}
+
+/** Where the parts are; the console's link signs in once. */
+function addressesOf({ apis, gateways, console: console_port }: Ports, sign_in: string) {
+  const api_urls = apis.map(localUrl);
+  const gateway_urls = gateways.map(localUrl);
+  const console_url = localUrl(console_port);
+  return {
+    api_url: api_urls[0] as string,
+    gateway_url: gateway_urls[0] as string,
+    api_urls,
+    gateway_urls,
+    console_url,
+    console_sign_in_url: `${console_url}/login#code=${sign_in}`,
   };
 }
 
@@ -132,7 +149,10 @@ async function fill(url: string, { options, ports, output }: Context): Promise<S
     const seeded = await seed(db, { data_dir: path.resolve(options.DATA_DIR) });
     const secrets = createSecrets(secretsKey(options));
     await seedIdentity(db, seeded, localUrl(ports.identity));
-    await seedPayments(db, secrets, seeded.organization_id, paymentPlaces(ports));
+    await seedPayments(db, secrets, seeded.organization_id, {
+      ...paymentPlaces(ports),
+      console_url: localUrl(ports.console),
+    });
     const stored = await configs.current(db);
     if (stored?.config)
       output.log.warn(
@@ -192,6 +212,8 @@ async function startServices(
         EXPORT_DIR: path.resolve(options.DATA_DIR, 'exports'),
         ...noticeEnv(ports),
         ...temporalEnv(temporalAddress(options, ports), options),
+        // The console says from where people sign in.
+        TRUSTED_PROXIES: '127.0.0.1',
         API_PORT: String(port),
         API_HOST: options.API_HOST,
       },

@@ -21,6 +21,7 @@ const house: Record<string, string> = {
   gateway: 'domain runtime',
   api: 'domain exports gateway/config migrations notices payment-providers runtime temporal',
   workers: 'activities domain exports runtime temporal workflows',
+  console: 'domain runtime',
   sandbox: 'domain gateway/config migrations runtime temporal',
   bench: 'activities api domain exports gateway migrations runtime sandbox temporal',
 };
@@ -43,8 +44,9 @@ const gateway: Record<string, string> = {
   pipeline: 'call exchange stages',
   sockets: 'call config families identity pipeline stages upstreams wire',
   mcp: 'call config control-plane exchange families identity pipeline policy stages upstreams wire',
+  key: 'call config limits stages',
   models: 'call config stages upstreams',
-  routes: 'call config families mcp models pipeline sockets stages',
+  routes: 'call config families key mcp models pipeline sockets stages',
   'family-table': 'config families routes sockets',
   adopt: 'call counting families stages',
   reports: 'call',
@@ -109,9 +111,35 @@ const domain: Record<string, string> = {
   payments: 'audit-events errors ledger lists money pages secrets sql',
 };
 
+/** The rooms of the console: its pages import nothing of the rest but types that are made. */
+const console_rooms: Record<string, string> = {
+  server: '',
+  main: 'server',
+  types: 'server',
+  build: '',
+  web: '',
+};
+
+/** The rooms of the console's pages. */
+const web: Record<string, string> = {
+  generated: '',
+  base: '',
+  api: 'base generated',
+  session: 'api',
+  parts: 'api base session',
+  keys: 'api base parts session',
+  payments: 'api base',
+  tickets: 'api parts session',
+  wallets: 'api parts',
+  screens: 'api base keys parts payments session tickets wallets',
+  app: 'api base parts screens session tickets',
+  theme: '',
+  main: 'api app base theme',
+};
+
 type Sources = ReadonlyMap<string, string>;
 
-const listed = ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts'];
+const listed = ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts', '*.tsx'];
 const all_files: Sources = new Map(
   execFileSync('git', listed, { cwd: root, encoding: 'utf8' })
     .split('\n')
@@ -125,15 +153,15 @@ const imported = /(?:\bfrom|\bimport\(|\brequire\(|\bimport)\s*'(\.[^']*)'/g;
 /** The files of ours that a file imports, types included. */
 function importsOf(file: string, text: string, all: Sources): string[] {
   return [...text.matchAll(imported)].flatMap(([, specifier = '']) => {
-    const base = path.normalize(path.join(path.dirname(file), specifier)).replace(/\.ts$/, '');
-    return [`${base}.ts`, `${base}/index.ts`].find((name) => all.has(name)) ?? [];
+    const base = path.normalize(path.join(path.dirname(file), specifier)).replace(/\.tsx?$/, '');
+    return [`${base}.ts`, `${base}.tsx`, `${base}/index.ts`].find((name) => all.has(name)) ?? [];
   });
 }
 
 /** Imports that the table does not allow, of the files below `folder`, as "file -> file". */
 function forbidden(folder: string, table: Record<string, string>, all: Sources): string[] {
   const roomOf = (file: string) =>
-    (file.slice(folder.length).split('/')[0] ?? '').replace(/\.ts$/, '');
+    (file.slice(folder.length).split('/')[0] ?? '').replace(/\.tsx?$/, '');
   const found: string[] = [];
   for (const [file, text] of all) {
     if (!file.startsWith(folder)) continue;
@@ -145,7 +173,7 @@ function forbidden(folder: string, table: Record<string, string>, all: Sources):
       const below = other.slice(folder.length);
       const is_allowed = rule
         ?.split(' ')
-        .some((name) => `${below.replace(/\.ts$/, '')}/`.startsWith(`${name}/`) && name !== '');
+        .some((name) => `${below.replace(/\.tsx?$/, '')}/`.startsWith(`${name}/`) && name !== '');
       if (!is_allowed) found.push(`${file} -> ${other}`);
     }
   }
@@ -157,6 +185,8 @@ const tables = [
   ['gateway/', gateway],
   ['api/', api],
   ['domain/', domain],
+  ['console/', console_rooms],
+  ['console/web/', web],
 ] as const;
 
 test.each(tables)('below "%s" a file imports only what its room may import', (folder, table) => {
@@ -171,7 +201,7 @@ test.each(tables)(
       if (!file.startsWith(folder)) continue;
       for (const other of importsOf(file, text, sources)) {
         const [from, to] = [file, other].map(
-          (one) => `${one.slice(folder.length).replace(/\.ts$/, '')}/`,
+          (one) => `${one.slice(folder.length).replace(/\.tsx?$/, '')}/`,
         );
         for (const [room, rule] of Object.entries(table)) {
           if (!from?.startsWith(`${room}/`)) continue;

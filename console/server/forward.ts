@@ -1,0 +1,172 @@
+import type { Context } from 'koa';
+import getRawBody from 'raw-body';
+import { AppError } from '../../domain/errors';
+import { addressOf } from '../../runtime/client-address';
+import type { Networks } from '../../runtime/networks';
+import type { Answer, ApiClient } from './api-client';
+import type { Row } from './rows/row';
+import { type Cookies, type Session, signedOut } from './session';
+
+/** The API's own bound of what people send is smaller but for whole configurations. */
+const BODY_MAX_BYTES = 1_048_576;
+const BODY_MS = 10_000;
+
+// What passes in each direction; nothing else does.
+const sent = [
+  'accept',
+  'idempotency-key',
+  'last-event-id',
+  'traceparent',
+  'range',
+  'if-none-match',
+];
+const answered = [
+  'content-type',
+  'content-disposition',
+  'content-range',
+  'accept-ranges',
+  'etag',
+  'retry-after',
+  'x-should-retry',
+  'x-ratelimit-limit',
+  'x-ratelimit-remaining',
+  'x-ratelimit-reset',
+  'x-svc-api-version',
+];
+
+export interface Forwarding {
+  api: ApiClient;
+  cookies: Cookies;
+  /** Networks of the proxies before the console: TRUSTED_PROXIES. */
+  trusted: Networks;
+}
+
+/** Asks the API what a row stands for, in the name of the session, and passes on its answer. */
+export async function forward(
+  row: Row,
+  ctx: Context,
+  { api, cookies, trusted }: Forwarding,
+): Promise<void> {
+  const session = await cookies.read(ctx);
+  if (session === undefined) {
+    if (ctx.get('cookie').includes('__Host-Http-svc=')) cookies.clear(ctx);
+    throw signedOut();
+  }
+  await api.requireFit();
+  const body = row.method === 'get' ? undefined : await readObject(ctx);
+  const gone = goneOf(ctx);
+  const answer = await api.send({
+    method: row.method.toUpperCase(),
+    path: `${pathOf(row, ctx)}${queryOf(row, ctx, session)}`,
+    headers: {
+      ...headersOf(ctx, trusted),
+      authorization: `Bearer ${session.key}`,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    body: body && JSON.stringify({ ...body, ...changesOf(row, body, session) }),
+    is_stream: row.answers !== 'json',
+    signal: gone,
+  });
+  // The key is no good any more: neither is the cookie around it.
+  if (answer.status === 401) cookies.clear(ctx);
+  pass(ctx, row, answer);
+}
+
+/** Aborts when the browser goes. */
+function goneOf(ctx: Context): AbortSignal {
+  const gone = new AbortController();
+  ctx.res.once('close', () => {
+    if (!ctx.res.writableFinished) gone.abort();
+  });
+  return gone.signal;
+}
+
+/** The headers with which the API hears who asks, and from where. */
+export function headersOf(ctx: Context, trusted: Networks): Record<string, string> {
+  const headers: Record<string, string> = {
+    'x-request-id': ctx.state.request_id,
+    'x-forwarded-for': addressOf(ctx.req, { header: 'x-forwarded-for', trusted }),
+  };
+  for (const name of sent) {
+    const value = ctx.get(name);
+    if (value !== '') headers[name] = value;
+  }
+  return headers;
+}
+
+function pathOf({ to }: Row, ctx: Context): string {
+  return to.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(ctx.params[name] ?? ''));
+}
+
+function queryOf({ method, has_org, forced }: Row, ctx: Context, { org_id }: Session): string {
+  const query = new URLSearchParams(ctx.querystring);
+  const is_asked = method === 'get' || method === 'delete';
+  if (is_asked && has_org && org_id !== null && !query.has('org_id')) query.set('org_id', org_id);
+  if (method === 'get')
+    for (const [name, value] of Object.entries(forced)) {
+      if (value === null) query.delete(name);
+      else query.set(name, value);
+    }
+  const text = query.toString();
+  return text === '' ? '' : `?${text}`;
+}
+
+/** What the server writes over a body; undefined takes a member out. */
+function changesOf(
+  { method, has_org, forced }: Row,
+  body: Record<string, unknown>,
+  { org_id }: Session,
+): Record<string, unknown> {
+  const changes: Record<string, unknown> = {};
+  if (has_org && method !== 'delete' && org_id !== null && body.org_id === undefined)
+    changes.org_id = org_id;
+  for (const [name, value] of Object.entries(forced)) changes[name] = value ?? undefined;
+  return changes;
+}
+
+/** The JSON object that the browser sends; an absent body is an empty one. */
+export async function readObject(ctx: Context): Promise<Record<string, unknown>> {
+  const bytes = await readBytes(ctx);
+  if (bytes.length === 0) return {};
+  if (!ctx.is('json') || !['', 'identity'].includes(ctx.get('content-encoding')))
+    throw new AppError('unsupported_media_type', 'Send the body as application/json.');
+  try {
+    const body = JSON.parse(bytes.toString('utf8'));
+    if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body;
+  } catch {
+    // Said below.
+  }
+  throw new AppError('invalid_json', 'The body is not a JSON object.');
+}
+
+async function readBytes(ctx: Context): Promise<Buffer> {
+  const late = setTimeout(() => ctx.req.destroy(), BODY_MS);
+  try {
+    return await getRawBody(ctx.req, {
+      limit: BODY_MAX_BYTES,
+      length: ctx.get('content-length') || null,
+    });
+  } catch (error) {
+    if ((error as { type?: string }).type === 'entity.too.large')
+      throw new AppError(
+        'payload_too_large',
+        `The console takes bodies of ${BODY_MAX_BYTES} bytes at most.`,
+      );
+    throw new AppError('invalid_request', 'The body did not arrive whole.');
+  } finally {
+    clearTimeout(late);
+  }
+}
+
+/** Passes on an answer as it comes, without waiting for its end. */
+function pass(ctx: Context, row: Row, { status, headers, body }: Answer): void {
+  ctx.status = status;
+  for (const name of answered) {
+    const value = headers[name];
+    if (typeof value === 'string') ctx.set(name, value);
+  }
+  if (row.answers === 'events') ctx.set('x-accel-buffering', 'no');
+  body.once('error', () => ctx.res.destroy());
+  ctx.body = body;
+  if (row.answers === 'events') ctx.flushHeaders();
+}

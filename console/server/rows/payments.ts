@@ -1,0 +1,16 @@
+import { row } from './row';
+
+const has_org = true;
+
+export const paymentRows = [
+  row('get', '/api/payments/settings', '/v1/payments/settings', { has_org }),
+  row('post', '/api/payments/create-checkout', '/v1/payments/create-checkout', {
+    has_org,
+    forced: { surface: 'console' },
+  }),
+  row('post', '/api/payments/confirm-checkout', '/v1/payments/confirm-checkout'),
+  row('get', '/api/payments/sessions', '/v1/payments/sessions', { has_org }),
+  row('get', '/api/payments/sessions/:id', '/v1/payments/sessions/:id'),
+  row('post', '/api/payments/sessions/:id/cancel', '/v1/payments/sessions/:id/cancel'),
+  row('get', '/api/payments/history', '/v1/payments/history', { has_org }),
+];

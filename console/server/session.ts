@@ -1,0 +1,109 @@
+import { CompactEncrypt, compactDecrypt } from 'jose';
+import type { Context } from 'koa';
+import { AppError } from '../../domain/errors';
+
+// The console keeps nothing: a session is a cookie, sealed around the key that the API has made
+// for it. Whoever steals the cookie has what its person has until they sign out, as the key ends
+// then; script of the page reads neither.
+
+const COOKIE = '__Host-Http-svc';
+const SIGN_IN_COOKIE = '__Host-Http-svc-sign-in';
+const SIGN_IN_S = 600;
+
+/** What the cookie holds. */
+export interface Session {
+  /** The API's key of this session. */
+  key: string;
+  /** How the key ends: as a session, or by the name of an operator's key. */
+  key_name: string | null;
+  user_id: string | null;
+  /** The organization that an operator looks at; null: none is chosen, or the key has its own. */
+  org_id: string | null;
+  /** Milliseconds since 1970. */
+  expires_at: number;
+}
+
+/** What a sign-in at an identity provider keeps in the browser until it comes back. */
+export interface SignIn {
+  issuer_id: string;
+  state: string;
+  nonce: string;
+  code_verifier: string;
+  org_id: string | null;
+  /** The page to go on with. */
+  next: string;
+}
+
+/** Seals and opens cookies; the first key seals, all of them open. */
+export type Cookies = ReturnType<typeof createCookies>;
+
+/** @param keys 32 bytes each in base64: CONSOLE_COOKIE_KEYS. */
+export function createCookies(keys: readonly string[]) {
+  const secrets = keys.map((key) => new Uint8Array(Buffer.from(key, 'base64')));
+  const [sealing] = secrets;
+  if (sealing === undefined) throw new Error('There is no key for cookies.');
+  const seal = (kind: string, value: object) =>
+    new CompactEncrypt(new TextEncoder().encode(JSON.stringify({ ...value, kind })))
+      .setProtectedHeader({ alg: 'dir', enc: 'A256GCM' })
+      .encrypt(sealing);
+
+  async function open<T>(kind: string, sealed: string | undefined): Promise<T | undefined> {
+    if (sealed === undefined) return undefined;
+    for (const secret of secrets) {
+      const text = await compactDecrypt(sealed, secret, {
+        keyManagementAlgorithms: ['dir'],
+        contentEncryptionAlgorithms: ['A256GCM'],
+      }).catch(() => undefined);
+      if (text === undefined) continue;
+      const { kind: found, ...value } = JSON.parse(new TextDecoder().decode(text.plaintext));
+      return found === kind ? (value as T) : undefined;
+    }
+    return undefined;
+  }
+
+  return {
+    /** The session of a request; undefined without one, or with one that has ended. */
+    async read(ctx: Context): Promise<Session | undefined> {
+      const session = await open<Session>('session', cookieOf(ctx, COOKIE));
+      return session && session.expires_at > Date.now() ? session : undefined;
+    },
+    async write(ctx: Context, session: Session): Promise<void> {
+      const life_s = Math.max(1, Math.floor((session.expires_at - Date.now()) / 1_000));
+      const sealed = await seal('session', session);
+      append(ctx, `${COOKIE}=${sealed}; SameSite=Strict; Max-Age=${life_s}`);
+    },
+    clear(ctx: Context): void {
+      append(ctx, `${COOKIE}=; SameSite=Strict; Max-Age=0`);
+    },
+    /** Kept while a person is at their identity provider, whose answer comes from another site. */
+    async beginSignIn(ctx: Context, sign_in: SignIn): Promise<void> {
+      const sealed = await seal('sign-in', { ...sign_in, until: Date.now() + SIGN_IN_S * 1_000 });
+      append(ctx, `${SIGN_IN_COOKIE}=${sealed}; SameSite=Lax; Max-Age=${SIGN_IN_S}`);
+    },
+    /** What was kept, once: it is taken out of the browser. */
+    async endSignIn(ctx: Context): Promise<SignIn | undefined> {
+      const kept = await open<SignIn & { until: number }>('sign-in', cookieOf(ctx, SIGN_IN_COOKIE));
+      append(ctx, `${SIGN_IN_COOKIE}=; SameSite=Lax; Max-Age=0`);
+      return kept && kept.until > Date.now() ? kept : undefined;
+    },
+  };
+}
+
+function append(ctx: Context, cookie: string): void {
+  ctx.append('set-cookie', `${cookie}; Path=/; Secure; HttpOnly`);
+}
+
+/** The value of a cookie; undefined without one, and if two have the name. */
+function cookieOf(ctx: Context, name: string): string | undefined {
+  const found = ctx
+    .get('cookie')
+    .split('; ')
+    .filter((one) => one.startsWith(`${name}=`))
+    .map((one) => one.slice(name.length + 1));
+  return found.length === 1 && found[0] !== '' ? found[0] : undefined;
+}
+
+/** The refusal of a request without a session. */
+export function signedOut(): AppError {
+  return new AppError('invalid_credential', 'You are signed out. Sign in again.');
+}

@@ -1,0 +1,223 @@
+import { createHash, randomBytes } from 'node:crypto';
+import type { Context } from 'koa';
+import { AppError } from '../../domain/errors';
+import { type Forwarding, headersOf, readObject } from './forward';
+import { type Session, signedOut } from './session';
+
+// Signing in and out. The API makes the key of a session; the browser never sees it.
+
+const OPERATOR_HOURS = 12;
+
+export interface SignInPlaces extends Forwarding {
+  /** The console's own origin: CONSOLE_ORIGIN. */
+  origin: string;
+}
+
+/** POST /api/session: by `access_key` or `one_time_code`, of `org_id` if it is needed. */
+export async function signIn(ctx: Context, places: SignInPlaces): Promise<void> {
+  const { access_key, one_time_code, org_id, ...rest } = await readObject(ctx);
+  const [unknown] = Object.keys(rest);
+  if (unknown !== undefined)
+    throw new AppError('unknown_field', `${unknown} is no field of a sign-in.`, { param: unknown });
+  await places.api.requireFit();
+  const given = { access_key, one_time_code, org_id };
+  const session = await sessionOf(ctx, places, given).catch((error) => {
+    const stands_for_nobody = error instanceof AppError && error.code === 'permission_denied';
+    if (stands_for_nobody && typeof access_key === 'string')
+      return operatorOf(ctx, places, access_key, error);
+    throw error;
+  });
+  await endCurrent(ctx, places);
+  await places.cookies.write(ctx, session);
+  ctx.status = 204;
+}
+
+/** GET /api/session/issuers: the identity providers that a person may sign in by. */
+export async function issuers(ctx: Context, { api, trusted }: SignInPlaces): Promise<void> {
+  await api.requireFit();
+  const { issuers } = await api.ask({
+    method: 'GET',
+    path: '/v1/issuers',
+    headers: headersOf(ctx, trusted),
+  });
+  const all = issuers as { id: string; name: string; authorization_url: string | null }[];
+  const usable = all.filter(({ authorization_url }) => authorization_url !== null);
+  ctx.body = { issuers: usable.map(({ id, name }) => ({ id, name })) };
+}
+
+/** POST /api/session/oidc `{issuer_id, org_id, next}`: where the browser is to go. */
+export async function beginOidc(ctx: Context, places: SignInPlaces): Promise<void> {
+  const { issuer_id, org_id = null, next = '/' } = await readObject(ctx);
+  const { api, trusted, cookies, origin } = places;
+  const { issuers } = await api.ask({
+    method: 'GET',
+    path: '/v1/issuers',
+    headers: headersOf(ctx, trusted),
+  });
+  const all = issuers as { id: string; client_id: string; authorization_url: string | null }[];
+  const found = all.find(({ id }) => id === issuer_id);
+  if (!found?.authorization_url)
+    throw new AppError('not_found', 'No identity provider was found under this id.', {
+      param: 'issuer_id',
+    });
+  const [state, nonce, code_verifier] = [secret(), secret(), secret()];
+  await cookies.beginSignIn(ctx, {
+    issuer_id: found.id,
+    state,
+    nonce,
+    code_verifier,
+    org_id: typeof org_id === 'string' ? org_id : null,
+    next: pageOf(next),
+  });
+  const url = new URL(found.authorization_url);
+  const asked = {
+    client_id: found.client_id,
+    response_type: 'code',
+    redirect_uri: `${origin}/callback`,
+    scope: 'openid email profile groups',
+    state,
+    nonce,
+    code_challenge: createHash('sha256').update(code_verifier).digest('base64url'),
+    code_challenge_method: 'S256',
+  };
+  for (const [name, value] of Object.entries(asked)) url.searchParams.set(name, value);
+  ctx.body = { url: url.href };
+}
+
+/** GET /callback: the person is back from the identity provider. */
+export async function endOidc(ctx: Context, places: SignInPlaces): Promise<void> {
+  const { state, code, error } = ctx.query;
+  const kept = await places.cookies.endSignIn(ctx);
+  const failed = (why: string) => ctx.redirect(`/login?failed=${encodeURIComponent(why)}`);
+  if (kept === undefined || typeof state !== 'string' || state !== kept.state)
+    return failed('This sign-in was begun in another browser, or too long ago. Begin it again.');
+  if (typeof code !== 'string')
+    return failed(`The identity provider did not sign you in${error ? `: ${error}` : ''}.`);
+  const { issuer_id, nonce, code_verifier, org_id } = kept;
+  const redirect_uri = `${places.origin}/callback`;
+  try {
+    await places.api.requireFit();
+    const session = await sessionOf(ctx, places, {
+      code,
+      issuer_id,
+      nonce,
+      code_verifier,
+      redirect_uri,
+      ...(org_id === null ? {} : { org_id }),
+    });
+    await places.cookies.write(ctx, session);
+    ctx.redirect(kept.next);
+  } catch (refusal) {
+    if (!(refusal instanceof AppError)) throw refusal;
+    failed(refusal.message);
+  }
+}
+
+/** DELETE /api/session: ends the session at the API too, so that a copy of the cookie is dead. */
+export async function signOut(ctx: Context, places: SignInPlaces): Promise<void> {
+  await endCurrent(ctx, places);
+  places.cookies.clear(ctx);
+  ctx.status = 204;
+}
+
+/** PUT /api/session/org `{org_id}`: the organization that an operator looks at; null for none. */
+export async function chooseOrg(ctx: Context, { cookies }: SignInPlaces): Promise<void> {
+  const session = await cookies.read(ctx);
+  if (session === undefined) throw signedOut();
+  const { org_id = null } = await readObject(ctx);
+  if (session.key_name === null || (org_id !== null && typeof org_id !== 'string'))
+    throw new AppError('invalid_field', 'Only operators choose an organization; others sign in.', {
+      param: 'org_id',
+    });
+  await cookies.write(ctx, { ...session, org_id });
+  ctx.status = 204;
+}
+
+/** GET /api/session: what the cookie says, without asking the API. */
+export async function current(ctx: Context, { cookies }: SignInPlaces): Promise<void> {
+  const session = await cookies.read(ctx);
+  ctx.body =
+    session === undefined
+      ? { is_signed_in: false }
+      : {
+          is_signed_in: true,
+          is_operator: session.key_name !== null,
+          org_id: session.org_id,
+          expires_at: new Date(session.expires_at).toISOString(),
+        };
+}
+
+async function sessionOf(
+  ctx: Context,
+  { api, trusted }: SignInPlaces,
+  given: Record<string, unknown>,
+): Promise<Session> {
+  const made = await api.ask({
+    method: 'POST',
+    path: '/v1/sessions',
+    headers: { ...headersOf(ctx, trusted), 'content-type': 'application/json' },
+    body: JSON.stringify(given),
+  });
+  return {
+    key: String(made.key),
+    key_name: null,
+    user_id: String(made.user_id),
+    org_id: null,
+    expires_at: Date.parse(String(made.expires_at)),
+  };
+}
+
+/**
+ * A platform admin's key stands for nobody, so the API opens no session for it. It makes another
+ * key instead, that ends after twelve hours or at sign-out; the one that was typed is forgotten.
+ * Throws `refusal` for any other key.
+ */
+async function operatorOf(
+  ctx: Context,
+  { api, trusted }: SignInPlaces,
+  access_key: string,
+  refusal: AppError,
+): Promise<Session> {
+  const headers = { ...headersOf(ctx, trusted), authorization: `Bearer ${access_key}` };
+  const me = await api.ask({ method: 'GET', path: '/v1/me', headers }).catch(() => {
+    throw refusal;
+  });
+  if (!(me.permissions as string[]).includes('platform:admin') || me.org_id !== null) throw refusal;
+  const expires_at = Date.now() + OPERATOR_HOURS * 3_600_000;
+  const name = `console ${new Date().toISOString()} ${secret().slice(0, 8)}`;
+  const made = await api.ask({
+    method: 'POST',
+    path: '/v1/tokens',
+    headers: { ...headers, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      name,
+      token_type: 'access',
+      scopes: ['platform:admin'],
+      expires_at: new Date(expires_at).toISOString(),
+    }),
+  });
+  return { key: String(made.key), key_name: name, user_id: null, org_id: null, expires_at };
+}
+
+/** Ends what the cookie holds, if it holds something that lives. */
+async function endCurrent(ctx: Context, { api, cookies, trusted }: SignInPlaces): Promise<void> {
+  const session = await cookies.read(ctx);
+  if (session === undefined) return;
+  const { key, key_name } = session;
+  const path =
+    key_name === null ? '/v1/sessions/current' : `/v1/tokens/${encodeURIComponent(key_name)}`;
+  const headers = { ...headersOf(ctx, trusted), authorization: `Bearer ${key}` };
+  await api.ask({ method: 'DELETE', path, headers }).catch((error) => {
+    // It has ended already.
+    if (!(error instanceof AppError) || error.status !== 401) throw error;
+  });
+}
+
+/** A page of the console, never an address elsewhere. */
+function pageOf(next: unknown): string {
+  return typeof next === 'string' && /^\/(?![/\\])[\x21-\x7e]*$/.test(next) ? next : '/';
+}
+
+function secret(): string {
+  return randomBytes(32).toString('base64url');
+}

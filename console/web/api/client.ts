@@ -1,0 +1,107 @@
+import { noteServerTime } from '../base/clock';
+import type { Api } from '../generated/api';
+
+/** A route of the console's server: `GET /api/wallets`. */
+export type Route = keyof Api;
+export type Answer<R extends Route> = Api[R]['answer'];
+export type Query<R extends Route> = Api[R]['query'];
+export type Body<R extends Route> = Api[R]['body'];
+
+/** What a call is given; names of the path, the query, the body. */
+export interface Given<R extends Route> {
+  names?: Api[R]['names'];
+  query?: Query<R>;
+  body?: Body<R>;
+  /** The same for every try of one intent: it makes a repeat harmless. */
+  idempotency_key?: string | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+/** A refusal of the server, with words for people; status 0: it could not be reached. */
+export class Refusal extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly param: string | null;
+  readonly request_id: string | null;
+  readonly retry_after_s: number | null;
+  readonly details: Record<string, unknown>;
+
+  constructor(status: number, said: Record<string, unknown>, headers?: Headers) {
+    const error = (said.error ?? {}) as { code?: string; message?: string; param?: string | null };
+    super(error.message ?? `The server answered ${status}.`);
+    this.name = 'Refusal';
+    this.status = status;
+    this.code = error.code ?? 'unreachable';
+    this.param = error.param ?? null;
+    this.request_id = typeof said.request_id === 'string' ? said.request_id : null;
+    const after = Number(headers?.get('retry-after'));
+    this.retry_after_s = Number.isFinite(after) && after > 0 ? after : null;
+    this.details = error as Record<string, unknown>;
+  }
+}
+
+/** Calls a route of the table. Throws a Refusal. */
+export function call<R extends Route>(route: R, given: Given<R> = {}): Promise<Answer<R>> {
+  const [method = 'GET', path = '/'] = route.split(' ');
+  const names = (given.names ?? {}) as Record<string, string>;
+  const filled = path.replace(/:(\w+)/g, (_, name: string) =>
+    encodeURIComponent(names[name] ?? ''),
+  );
+  const query = queryText((given.query ?? {}) as Record<string, unknown>);
+  return send(method, `${filled}${query}`, given) as Promise<Answer<R>>;
+}
+
+/** Calls a route that is the server's own and not forwarded. Throws a Refusal. */
+export async function send(
+  method: string,
+  path: string,
+  {
+    body,
+    idempotency_key,
+    signal,
+  }: {
+    body?: unknown;
+    idempotency_key?: string | undefined;
+    signal?: AbortSignal | undefined;
+  } = {},
+): Promise<unknown> {
+  const answer = await fetch(path, {
+    method,
+    headers: {
+      'x-svc-console': '1',
+      accept: 'application/json',
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(idempotency_key === undefined ? {} : { 'idempotency-key': idempotency_key }),
+    },
+    body: body === undefined ? null : JSON.stringify(body),
+    signal: signal ?? null,
+    credentials: 'same-origin',
+  }).catch((error: Error) => {
+    if (error.name === 'AbortError') throw error;
+    throw new Refusal(0, {
+      error: { message: 'The console cannot be reached. Check the connection and try again.' },
+    });
+  });
+  noteServerTime(answer.headers.get('date'));
+  const said = (await answer.json().catch(() => ({}))) as Record<string, unknown>;
+  if (answer.ok) return said;
+  const refusal = new Refusal(answer.status, said, answer.headers);
+  for (const listener of listeners) listener(refusal, path);
+  throw refusal;
+}
+
+type Listener = (refusal: Refusal, path: string) => void;
+const listeners = new Set<Listener>();
+
+/** Hears of every refusal, also of those that a screen shows; returns how to stop. */
+export function onRefusal(listener: Listener): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+/** `?a=1&b=2`, without what is absent or empty. */
+export function queryText(query: Record<string, unknown>): string {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== '');
+  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+  return text === '' ? '' : `?${text}`;
+}

@@ -1,0 +1,114 @@
+import { useEffect } from 'react';
+import { refresh } from '../api/queries';
+
+// One connection a browser: the tab that holds the lock reads the stream of events and tells the
+// others. When it goes, the next takes the lock and resumes after the last event that was told.
+
+interface Told {
+  id: string;
+  type: string;
+}
+
+/** Which screens read anew after an event, by the beginning of its type. */
+const concerns: readonly [begin: string, paths: string[]][] = [
+  ['cost_ticket', ['/api/tickets', '/api/wallets', '/api/chat/tickets']],
+  ['wallet', ['/api/wallets', '/api/me']],
+  ['payment', ['/api/payments', '/api/wallets', '/api/chat']],
+  ['key', ['/api/keys', '/api/my-keys']],
+  ['budget', ['/api/budgets', '/api/tickets']],
+  ['request', ['/api/wallets', '/api/spend', '/api/requests', '/api/events']],
+  ['gateway', ['/api/gateways']],
+  ['export', ['/api/exports']],
+];
+
+/** Many events come at once; the screens read once for all of them. */
+const TOGETHER_MS = 250;
+const RETRY_MS = 1_000;
+const RETRY_MAX_MS = 15_000;
+
+/** Keeps what is shown up to date while the shell is on screen. */
+export function useLive(): void {
+  useEffect(() => {
+    const stop = new AbortController();
+    const channel = new BroadcastChannel('svc-events');
+    const place = { last_id: '' };
+    const due = new Set<string>();
+    let timer: number | undefined;
+    const hear = ({ id, type }: Told) => {
+      place.last_id = id;
+      for (const [begin, paths] of concerns)
+        if (type.startsWith(begin)) for (const path of paths) due.add(path);
+      timer ??= window.setTimeout(() => {
+        timer = undefined;
+        const paths = [...due];
+        due.clear();
+        if (paths.length > 0) void refresh(...paths);
+      }, TOGETHER_MS);
+    };
+    channel.onmessage = ({ data }: MessageEvent<Told>) => hear(data);
+    const tell = (told: Told) => {
+      hear(told);
+      channel.postMessage(told);
+    };
+    void navigator.locks
+      .request('svc-events', { signal: stop.signal }, () => follow(stop.signal, place, tell))
+      .catch(() => undefined);
+    return () => {
+      stop.abort();
+      window.clearTimeout(timer);
+      channel.close();
+    };
+  }, []);
+}
+
+async function follow(
+  stop: AbortSignal,
+  place: { last_id: string },
+  tell: (told: Told) => void,
+): Promise<void> {
+  let pause = RETRY_MS;
+  while (!stop.aborted) {
+    const began = performance.now();
+    const status = await read(stop, place, tell).catch(() => 0);
+    if (status === 403) return;
+    // The event is not kept any more: begin with what is new, after a look at everything.
+    if (status === 404) {
+      place.last_id = '';
+      void refresh('/api/');
+    }
+    pause = performance.now() - began > 10_000 ? RETRY_MS : Math.min(pause * 2, RETRY_MAX_MS);
+    await new Promise((resolve) => setTimeout(resolve, pause * (0.5 + Math.random() / 2)));
+  }
+}
+
+/** Reads one connection to its end; resolves with the status that it began with. */
+async function read(
+  stop: AbortSignal,
+  place: { last_id: string },
+  tell: (told: Told) => void,
+): Promise<number> {
+  const answer = await fetch('/api/events/stream', {
+    headers: {
+      'x-svc-console': '1',
+      accept: 'text/event-stream',
+      ...(place.last_id === '' ? {} : { 'last-event-id': place.last_id }),
+    },
+    signal: stop,
+  });
+  if (!answer.ok || answer.body === null) return answer.status;
+  // What happened while nobody listened is read now.
+  if (place.last_id === '') void refresh('/api/');
+  const texts = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  for (;;) {
+    const { done, value } = await texts.read();
+    if (done) return answer.status;
+    const frames = (rest + value).split('\n\n');
+    rest = frames.pop() ?? '';
+    for (const frame of frames) {
+      const id = /^id: (.*)$/m.exec(frame)?.[1];
+      const type = /^event: (.*)$/m.exec(frame)?.[1];
+      if (id !== undefined && type !== undefined) tell({ id, type });
+    }
+  }
+}

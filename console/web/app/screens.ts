@@ -1,0 +1,59 @@
+import type { ComponentType } from 'react';
+import { decidesTickets, type Me, may } from '../session/me';
+
+// One row a screen: where it is, how it is loaded, and for whom it stands in the navigation. Each
+// screen is a file of its own in ../screens, loaded when somebody goes there.
+
+export interface Screen {
+  /** `/wallets/$id` */
+  path: string;
+  load: () => Promise<ComponentType>;
+  nav?: { label: string; shown: (me: Me) => boolean };
+}
+
+const everybody = () => true;
+/** What concerns an organization is shown to an operator once one is chosen. */
+const inOrg = (me: Me) => me.acting_org !== null;
+
+export const screens: readonly Screen[] = [
+  {
+    path: '/',
+    load: async () => (await import('../screens/home')).Home,
+    nav: { label: 'Home', shown: everybody },
+  },
+  {
+    path: '/tickets',
+    load: async () => (await import('../screens/tickets')).Tickets,
+    nav: { label: 'Tickets', shown: inOrg },
+  },
+  { path: '/tickets/$id', load: async () => (await import('../screens/ticket')).Ticket },
+  {
+    path: '/wallets',
+    load: async () => (await import('../screens/wallets')).Wallets,
+    nav: { label: 'Wallets', shown: inOrg },
+  },
+  { path: '/wallets/$id', load: async () => (await import('../screens/wallet')).Wallet },
+  {
+    path: '/top-up',
+    load: async () => (await import('../screens/top-up')).TopUp,
+    nav: { label: 'Top up', shown: inOrg },
+  },
+  {
+    path: '/top-up/return',
+    load: async () => (await import('../screens/top-up-return')).TopUpReturn,
+  },
+  {
+    path: '/keys',
+    load: async () => (await import('../screens/keys')).Keys,
+    nav: {
+      label: 'Keys',
+      shown: (me) => inOrg(me) && (me.user !== null || may(me, 'tokens:write')),
+    },
+  },
+];
+
+/** Where the badge of open tickets stands. */
+export const TICKETS = '/tickets';
+
+/** True for whoever is told how many tickets wait. */
+export const hearsOfTickets = (me: Me) => inOrg(me) && (decidesTickets(me) || me.user !== null);

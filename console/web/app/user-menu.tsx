@@ -1,0 +1,45 @@
+import { Button, Menu, useMantineColorScheme } from '@mantine/core';
+import { send } from '../api/client';
+import { queries } from '../api/queries';
+import type { Me } from '../session/me';
+
+const schemes = [
+  ['auto', 'As the system'],
+  ['light', 'Light'],
+  ['dark', 'Dark'],
+] as const;
+
+/** Who is signed in, how the pages look, and how to leave. */
+export function UserMenu({ me }: { me: Me }) {
+  const { colorScheme, setColorScheme } = useMantineColorScheme();
+  return (
+    <Menu position="bottom-end">
+      <Menu.Target>
+        <Button variant="subtle" size="xs" maw={200}>
+          {me.user?.name ?? (me.is_operator ? 'Operator' : 'A key')}
+        </Button>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Label>Colours</Menu.Label>
+        {schemes.map(([scheme, label]) => (
+          <Menu.Item
+            key={scheme}
+            onClick={() => setColorScheme(scheme)}
+            aria-current={colorScheme === scheme}
+            rightSection={colorScheme === scheme ? '✓' : null}
+          >
+            {label}
+          </Menu.Item>
+        ))}
+        <Menu.Divider />
+        <Menu.Item onClick={() => void signOut()}>Sign out</Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
+
+async function signOut(): Promise<void> {
+  await send('DELETE', '/api/session');
+  queries.clear();
+  location.assign('/login');
+}

@@ -1,0 +1,20 @@
+// A browser may forbid storage, or have it full: nothing that the console needs stands there alone.
+
+/** What this browser has kept under a name; null if nothing, or if it keeps nothing. */
+export function read(name: string): string | null {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+/** Keeps a text in this browser, or null to forget it. */
+export function write(name: string, value: string | null): void {
+  try {
+    if (value === null) localStorage.removeItem(name);
+    else localStorage.setItem(name, value);
+  } catch {
+    // Then it is kept until the page is left.
+  }
+}

@@ -1,0 +1,94 @@
+import { Select, Text, TextInput } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
+import { useEffect, useState } from 'react';
+import { call } from '../api/client';
+import { refresh } from '../api/queries';
+import { FormModal } from '../parts/form-modal';
+import type { NewKey } from './shown-once';
+
+interface Dialog {
+  /** The key's name; undefined: the dialog is closed. */
+  name: string | undefined;
+  onClose: () => void;
+}
+
+/** Revokes a key, after its name was typed: programs that use it stop at once. */
+export function RevokeDialog({ name, is_own, onClose }: Dialog & { is_own: boolean }) {
+  const [typed, setTyped] = useState('');
+  useEffect(() => {
+    if (name !== undefined) setTyped('');
+  }, [name]);
+  const submit = async () => {
+    if (name === undefined) return;
+    if (is_own) await call('DELETE /api/my-keys/:name', { names: { name } });
+    else await call('DELETE /api/keys/:name', { names: { name } });
+    void refresh('/api/keys', '/api/my-keys');
+    notifications.show({ message: `${name} is revoked.` });
+    onClose();
+  };
+  return (
+    <FormModal
+      title={`Revoke ${name ?? ''}`}
+      opened={name !== undefined}
+      onClose={onClose}
+      submit={submit}
+      label="Revoke"
+      is_dangerous
+      is_ready={typed === name}
+    >
+      <Text>Programs that use it are refused from now on. Calls under way finish.</Text>
+      <TextInput
+        label={`Type ${name ?? ''} to go on`}
+        value={typed}
+        onChange={(event) => setTyped(event.currentTarget.value)}
+        autoComplete="off"
+        data-autofocus
+      />
+    </FormModal>
+  );
+}
+
+const overlaps = [
+  { value: '0', label: 'at once' },
+  { value: '3600', label: 'after an hour' },
+  { value: '86400', label: 'after a day' },
+  { value: '604800', label: 'after a week' },
+];
+
+/** Draws a new value of a key; the old one works on for as long as programs need to change. */
+export function RotateDialog({
+  name,
+  onClose,
+  onMade,
+}: Dialog & { onMade: (made: NewKey) => void }) {
+  const [overlap, setOverlap] = useState<string | null>('86400');
+  const submit = async () => {
+    if (name === undefined) return;
+    const made = await call('POST /api/keys/:name/rotate', {
+      names: { name },
+      body: { overlap_seconds: Number(overlap) },
+    });
+    void refresh('/api/keys');
+    onClose();
+    const is_gateway = made.token_type === 'gateway';
+    onMade({ name, key: made.key, is_gateway, model: made.allowed_models?.[0] ?? 'gpt-4o-mini' });
+  };
+  return (
+    <FormModal
+      title={`Rotate ${name ?? ''}`}
+      opened={name !== undefined}
+      onClose={onClose}
+      submit={submit}
+      label="Draw a new value"
+    >
+      <Text>The key keeps its name, budget and limits.</Text>
+      <Select
+        label="The old value ends"
+        data={overlaps}
+        value={overlap}
+        onChange={setOverlap}
+        allowDeselect={false}
+      />
+    </FormModal>
+  );
+}

@@ -1,0 +1,114 @@
+import { NumberInput, Select, TagsInput, TextInput } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { useEffect, useState } from 'react';
+import { call } from '../api/client';
+import { reading, refresh } from '../api/queries';
+import { FormModal } from '../parts/form-modal';
+import { may, useMe } from '../session/me';
+import type { NewKey } from './shown-once';
+
+const DAY_MS = 86_400_000;
+const lives = [
+  { value: '30', label: '30 days' },
+  { value: '90', label: '90 days' },
+  { value: '365', label: 'a year' },
+  { value: '', label: 'until it is revoked' },
+];
+
+/** Makes a gateway key: for yourself, or for the organization if you may. */
+export function CreateDialog({
+  opened,
+  onClose,
+  onMade,
+}: {
+  opened: boolean;
+  onClose: () => void;
+  onMade: (made: NewKey) => void;
+}) {
+  const me = useMe();
+  const is_manager = may(me, 'tokens:write');
+  const here = me.memberships.find(({ org_id }) => org_id === me.org_id);
+  const { data: teams } = useQuery({
+    ...reading('GET /api/organizations/:id/teams', {
+      names: { id: me.acting_org ?? '' },
+      query: { status: 'active', per_page: 200 },
+    }),
+    enabled: opened && is_manager && me.acting_org !== null,
+  });
+  const [name, setName] = useState('');
+  const [team_id, setTeam] = useState<string | null>(null);
+  const [models, setModels] = useState<string[]>([]);
+  const [budget, setBudget] = useState<number | string>('');
+  const [life, setLife] = useState<string | null>('90');
+  useEffect(() => {
+    if (!opened) return;
+    setName('');
+    setTeam(null);
+    setModels([]);
+    setBudget('');
+  }, [opened]);
+  const choices = is_manager
+    ? (teams?.teams ?? []).map(({ id, name: label }) => ({ value: id, label }))
+    : (here?.teams ?? []).map(({ team_id: value, name: label }) => ({ value, label }));
+  const submit = async () => {
+    const body = {
+      name: name.trim(),
+      team_id,
+      allowed_models: models.length > 0 ? models : null,
+      max_budget: typeof budget === 'number' ? budget : null,
+      expires_at: life ? new Date(Date.now() + Number(life) * DAY_MS).toISOString() : null,
+    };
+    const made = is_manager
+      ? await call('POST /api/keys', { body: { ...body, token_type: 'gateway' } })
+      : await call('POST /api/my-keys', { body });
+    void refresh('/api/keys', '/api/my-keys');
+    onClose();
+    onMade({ name: made.name, key: made.key, is_gateway: true, model: models[0] ?? 'gpt-4o-mini' });
+  };
+  return (
+    <FormModal
+      title="A new key for the gateway"
+      opened={opened}
+      onClose={onClose}
+      submit={submit}
+      label="Make the key"
+      is_ready={name.trim() !== ''}
+    >
+      <TextInput
+        label="Name"
+        description="What it is for; it stands in spend and tickets."
+        value={name}
+        onChange={(event) => setName(event.currentTarget.value)}
+        maxLength={200}
+        data-autofocus
+        required
+      />
+      <Select
+        label="Team"
+        description="Its wallet pays, and its admins decide."
+        data={choices}
+        value={team_id}
+        onChange={setTeam}
+        clearable
+        clearButtonProps={{ 'aria-label': 'No team' }}
+        searchable
+      />
+      <TagsInput
+        label="Models"
+        description="None: every model. A star may end a name: gpt-4o*"
+        value={models}
+        onChange={setModels}
+      />
+      <NumberInput
+        label="Budget"
+        description="The most that it may spend in all; empty: no bound of its own."
+        value={budget}
+        onChange={setBudget}
+        min={0}
+        decimalScale={9}
+        thousandSeparator=" "
+      />
+      <Select label="It lives" data={lives} value={life} onChange={setLife} allowDeselect={false} />
+    </FormModal>
+  );
+}

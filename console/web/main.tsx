@@ -1,0 +1,45 @@
+import '@mantine/core/styles.css';
+import '@mantine/notifications/styles.css';
+import './app.css';
+import { MantineProvider } from '@mantine/core';
+import { Notifications } from '@mantine/notifications';
+import { QueryClientProvider } from '@tanstack/react-query';
+import { RouterProvider } from '@tanstack/react-router';
+import { setNonce } from 'get-nonce';
+import { StrictMode } from 'react';
+import { createRoot } from 'react-dom/client';
+import { onRefusal } from './api/client';
+import { queries } from './api/queries';
+import { CrashBoundary } from './app/errors';
+import { router } from './app/router';
+import { schemeManager } from './app/scheme';
+import { nonce } from './base/addresses';
+import { theme } from './theme';
+
+// What locks the page's scrolling while a dialog is open writes a style of its own.
+if (nonce) setNonce(nonce);
+
+// A session that has ended: who is signed in is asked anew, which shows the sign-in once. What was
+// typed stays in its form until then.
+onRefusal(({ status }, path) => {
+  if (status === 401 && path !== '/api/me')
+    void queries.invalidateQueries({ queryKey: ['/api/me'] });
+});
+
+createRoot(document.getElementById('root') as HTMLElement).render(
+  <StrictMode>
+    <MantineProvider
+      theme={theme}
+      defaultColorScheme="auto"
+      colorSchemeManager={schemeManager}
+      getStyleNonce={() => nonce ?? ''}
+    >
+      <Notifications position="bottom-right" />
+      <CrashBoundary>
+        <QueryClientProvider client={queries}>
+          <RouterProvider router={router} />
+        </QueryClientProvider>
+      </CrashBoundary>
+    </MantineProvider>
+  </StrictMode>,
+);

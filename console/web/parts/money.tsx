@@ -1,0 +1,77 @@
+import { Text, Tooltip } from '@mantine/core';
+import { locale } from '../base/locale';
+
+/** Amounts arrive in major units with nine decimals at most. */
+const DECIMALS_MAX = 9;
+
+/**
+ * An amount as people read it, by their locale: `$99.99`. A price below a cent keeps three figures
+ * that count, so that a call does not look free; an amount of money is never rounded up.
+ * @param amount major units
+ */
+export function moneyText(amount: number, currency: string): string {
+  const digits = fractionDigits(currency);
+  const is_tiny = amount !== 0 && Math.abs(amount) < 10 ** -digits;
+  const style = { style: 'currency', currency } as const;
+  try {
+    if (is_tiny)
+      return new Intl.NumberFormat(locale, {
+        ...style,
+        maximumSignificantDigits: 3,
+      }).format(amount);
+    return new Intl.NumberFormat(locale, {
+      ...style,
+      minimumFractionDigits: digits,
+      maximumFractionDigits: digits,
+      roundingMode: 'trunc',
+    } as Intl.NumberFormatOptions).format(amount);
+  } catch {
+    return exactText(amount, currency);
+  }
+}
+
+/** All decimals of an amount: `99.999802 USD`. */
+export function exactText(amount: number, currency: string): string {
+  const text = amount.toFixed(DECIMALS_MAX).replace(/\.?0+$/, '');
+  return `${text === '-0' ? '0' : text} ${currency}`;
+}
+
+function fractionDigits(currency: string): number {
+  try {
+    const style = { style: 'currency', currency } as const;
+    return new Intl.NumberFormat(locale, style).resolvedOptions().maximumFractionDigits ?? 2;
+  } catch {
+    return 2;
+  }
+}
+
+/** The digits that an amount may have when it is typed: those of the currency. */
+export function inputDigits(currency: string): number {
+  return fractionDigits(currency);
+}
+
+/** An amount; the exact value is one hover, or one focus, away. */
+export function Money({
+  amount,
+  currency,
+  is_signed = false,
+  ...style
+}: {
+  amount: number | null | undefined;
+  currency: string;
+  /** Shows the plus of what is added. */
+  is_signed?: boolean;
+  fw?: number;
+  size?: string;
+  c?: string;
+}) {
+  if (amount === null || amount === undefined) return <Text component="span">–</Text>;
+  const text = `${is_signed && amount > 0 ? '+' : ''}${moneyText(amount, currency)}`;
+  return (
+    <Tooltip label={exactText(amount, currency)} events={{ hover: true, focus: true, touch: true }}>
+      <Text component="span" inherit={style.size === undefined} className="figures" {...style}>
+        {text}
+      </Text>
+    </Tooltip>
+  );
+}

@@ -1,0 +1,56 @@
+import { Text, Tooltip } from '@mantine/core';
+import { useEffect, useState } from 'react';
+import { locale } from '../base/locale';
+import { useZone } from '../session/me';
+
+const relative = new Intl.RelativeTimeFormat(locale, { numeric: 'auto', style: 'short' });
+const steps = [
+  ['day', 86_400],
+  ['hour', 3_600],
+  ['minute', 60],
+  ['second', 1],
+] as const;
+
+/** A moment in the organization's zone: `Nov 30, 2026, 17:05`. */
+export function timeText(iso: string, zone: string): string {
+  const style = { dateStyle: 'medium', timeStyle: 'short', timeZone: zone } as const;
+  return new Intl.DateTimeFormat(locale, style).format(new Date(iso));
+}
+
+/** A moment; its zone and seconds are one hover away. */
+export function Time({ at }: { at: string | null | undefined }) {
+  const zone = useZone();
+  if (!at) return <Text component="span">–</Text>;
+  const whole = new Intl.DateTimeFormat(locale, {
+    dateStyle: 'full',
+    timeStyle: 'long',
+    timeZone: zone,
+  }).format(new Date(at));
+  return (
+    <Tooltip label={`${whole} (${zone})`} events={{ hover: true, focus: true, touch: true }}>
+      <time dateTime={at} className="nowrap">
+        {timeText(at, zone)}
+      </time>
+    </Tooltip>
+  );
+}
+
+/**
+ * How long until or since a moment, by the server's clock as far as it is known: a browser's may be
+ * ten minutes wrong.
+ */
+export function Countdown({ until, now_ms }: { until: string; now_ms: () => number }) {
+  const [, tick] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => tick((n) => n + 1), 1_000);
+    return () => clearInterval(timer);
+  }, []);
+  const left_s = Math.round((Date.parse(until) - now_ms()) / 1_000);
+  if (left_s <= 0) return <span>over</span>;
+  const [unit, size] = steps.find(([, seconds]) => left_s >= seconds) ?? ['second', 1];
+  return (
+    <time dateTime={until} className="figures">
+      {relative.format(Math.round(left_s / size), unit)}
+    </time>
+  );
+}

@@ -1,0 +1,185 @@
+import { Card, Group, List, SimpleGrid, Stack, Text, Title } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { reading } from '../api/queries';
+import { serverNow } from '../base/clock';
+import { AppLink, LinkButton } from '../parts/link';
+import { Money, moneyText } from '../parts/money';
+import { Page } from '../parts/page';
+import { Empty, Failure, LoadingRows } from '../parts/states';
+import { timeText } from '../parts/time';
+import { decidesTickets, type Me, useMe, useZone } from '../session/me';
+import { openTickets } from '../tickets/open-tickets';
+
+const DAY_MS = 86_400_000;
+const DAYS = 7;
+
+/** What pays for calls now, how long it lasts, and what waits for a person. */
+export function Home() {
+  const me = useMe();
+  if (me.acting_org === null)
+    return (
+      <Page title="Home">
+        <Empty title="Choose an organization">
+          You are an operator of the platform. Above you choose which organization you look at.
+        </Empty>
+      </Page>
+    );
+  return (
+    <Page title="Home">
+      <SimpleGrid cols={{ base: 1, md: 2 }}>
+        <Payer />
+        <Waiting me={me} />
+        <Spent />
+        <TopModels />
+      </SimpleGrid>
+    </Page>
+  );
+}
+
+const owners = [
+  ['user', 'user_balance', 'You'],
+  ['team', 'team_balance', 'Your team'],
+  ['organization', 'org_balance', 'The organization'],
+] as const;
+
+function Payer() {
+  const { data, error } = useQuery({
+    ...reading('GET /api/wallets/balance'),
+    refetchInterval: 30_000,
+  });
+  if (error) return <Failure error={error} />;
+  return (
+    <Card withBorder component="section">
+      <Title order={2} size="h4">
+        What pays for your calls
+      </Title>
+      {data === undefined ? (
+        <LoadingRows />
+      ) : (
+        <Stack gap="xs" mt="xs">
+          <Money
+            amount={data.effective_available_balance}
+            currency={data.currency}
+            size="2rem"
+            fw={700}
+          />
+          <List listStyleType="none">
+            {owners.map(([type, name, words]) => {
+              const is_payer = data.effective_wallet_owner_type === type;
+              return (
+                <List.Item key={type} fw={is_payer ? 700 : 400}>
+                  {words}: {moneyText(data[name], data.currency)}
+                  {is_payer && ', which pays now'}
+                </List.Item>
+              );
+            })}
+          </List>
+          <Group>
+            <LinkButton to="/top-up" size="xs">
+              Top up
+            </LinkButton>
+          </Group>
+        </Stack>
+      )}
+    </Card>
+  );
+}
+
+function Waiting({ me }: { me: Me }) {
+  const { data, error } = useQuery({ ...openTickets(me), refetchInterval: 30_000 });
+  if (error) return <Failure error={error} />;
+  const count = data !== undefined && 'total' in data ? data.total : undefined;
+  return (
+    <Card withBorder component="section">
+      <Title order={2} size="h4">
+        {decidesTickets(me) ? 'Waiting for you' : 'Your calls that wait'}
+      </Title>
+      {count === undefined ? (
+        <LoadingRows />
+      ) : (
+        <Stack gap="xs" mt="xs" align="flex-start">
+          <Text size="2rem" fw={700}>
+            {count === 0 ? 'Nobody' : count}
+          </Text>
+          <AppLink to="/tickets">See the tickets</AppLink>
+        </Stack>
+      )}
+    </Card>
+  );
+}
+
+/** The day with which the last days began, in the organization's zone: `2026-11-24`. */
+function useFirstDay(): string {
+  const zone = useZone();
+  const at = new Date(serverNow() - (DAYS - 1) * DAY_MS);
+  return new Intl.DateTimeFormat('en-CA', { timeZone: zone }).format(at);
+}
+
+/** The last days; the server makes the days and the sum. */
+function useWeek() {
+  const from = useFirstDay();
+  return useQuery({
+    ...reading('GET /api/spend', { query: { from, interval: 'day' } }),
+    refetchInterval: 60_000,
+  });
+}
+
+function Spent() {
+  const { data, error } = useWeek();
+  const { data: balance } = useQuery(reading('GET /api/wallets/balance'));
+  if (error) return <Failure error={error} />;
+  const burn = data ? data.totals.cost / DAYS : 0;
+  const left = balance?.effective_available_balance ?? 0;
+  const ends = burn > 0 && left > 0 ? new Date(Date.now() + (left / burn) * DAY_MS) : undefined;
+  return (
+    <Card withBorder component="section">
+      <Title order={2} size="h4">
+        Spent in {DAYS} days
+      </Title>
+      {data === undefined ? (
+        <LoadingRows />
+      ) : (
+        <Stack gap="xs" mt="xs">
+          <Money amount={data.totals.cost} currency={data.currency} size="2rem" fw={700} />
+          <Text>
+            {data.totals.requests} calls, about <Money amount={burn} currency={data.currency} /> a
+            day
+          </Text>
+          {ends && ends.getFullYear() < 2100 && (
+            <Text>
+              At this pace the money lasts until {timeText(ends.toISOString(), data.time_zone)}.
+            </Text>
+          )}
+        </Stack>
+      )}
+    </Card>
+  );
+}
+
+function TopModels() {
+  const from = useFirstDay();
+  const { data, error } = useQuery(
+    reading('GET /api/spend/top', { query: { from, by: 'model', limit: 5 } }),
+  );
+  if (error) return <Failure error={error} />;
+  return (
+    <Card withBorder component="section">
+      <Title order={2} size="h4">
+        Models that cost most
+      </Title>
+      {data === undefined ? (
+        <LoadingRows />
+      ) : (
+        <Stack gap={4} mt="xs">
+          {data.groups.length === 0 && <Text c="dimmed">No calls in {DAYS} days.</Text>}
+          {data.groups.map(({ group, cost }) => (
+            <Group key={group.model} justify="space-between" wrap="nowrap">
+              <span className="wrap">{group.model ?? 'unknown'}</span>
+              <Money amount={cost} currency={data.currency} />
+            </Group>
+          ))}
+        </Stack>
+      )}
+    </Card>
+  );
+}

@@ -1,0 +1,82 @@
+import { Alert, Button, Center, Paper, Stack, Text, Title } from '@mantine/core';
+import { useDocumentTitle } from '@mantine/hooks';
+import { useNavigate } from '@tanstack/react-router';
+import { useState } from 'react';
+import { send } from '../api/client';
+import { queries } from '../api/queries';
+import { text, useFilters } from '../parts/filters';
+import { SignInForms, wordsOf } from '../session/sign-in-forms';
+
+const shape = { next: text, org: text, failed: text };
+
+/**
+ * Signing in. A one-time link carries its code behind the #, which is sent to no server by itself:
+ * looking at the page spends nothing, pressing its button does.
+ */
+export function Login() {
+  useDocumentTitle('Sign in · Console');
+  const [{ next = '/', org, failed }] = useFilters(shape);
+  const [code] = useState(() => new URLSearchParams(location.hash.slice(1)).get('code'));
+  const navigate = useNavigate();
+  const go = () => {
+    queries.clear();
+    const page = next.startsWith('/') && !next.startsWith('//') ? next : '/';
+    void navigate({ href: page, replace: true });
+  };
+  return (
+    <Center mih="100vh" p="md" component="main">
+      <Paper withBorder p="lg" w={400} maw="100%">
+        <Stack>
+          <div>
+            <Title order={1} size="h2">
+              Sign in
+            </Title>
+            <Text c="dimmed">Budgets, tickets and spend of your AI calls.</Text>
+          </div>
+          {failed && (
+            <Alert color="red" role="alert" title="You are not signed in">
+              {failed}
+            </Alert>
+          )}
+          {code ? (
+            <OneTime code={code} onDone={go} />
+          ) : (
+            <SignInForms next={next} org_id={org} onDone={go} />
+          )}
+        </Stack>
+      </Paper>
+    </Center>
+  );
+}
+
+function OneTime({ code, onDone }: { code: string; onDone: () => void }) {
+  const [is_busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<string>();
+  const signIn = async () => {
+    setBusy(true);
+    try {
+      await send('POST', '/api/session', { body: { one_time_code: code } });
+      onDone();
+    } catch (refusal) {
+      setProblem(wordsOf(refusal));
+      setBusy(false);
+    }
+  };
+  if (problem)
+    return (
+      <>
+        <Alert color="red" role="alert" title="This link does not work any more">
+          {problem}
+        </Alert>
+        <SignInForms next="/" onDone={onDone} />
+      </>
+    );
+  return (
+    <>
+      <Text>This link signs you in once.</Text>
+      <Button onClick={() => void signIn()} loading={is_busy} autoFocus>
+        Sign in
+      </Button>
+    </>
+  );
+}

@@ -1,0 +1,204 @@
+import { Button, Checkbox, Group, Select, Text, TextInput } from '@mantine/core';
+import { useDebouncedCallback } from '@mantine/hooks';
+import { useQuery } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { useState } from 'react';
+import { reading } from '../api/queries';
+import { serverNow } from '../base/clock';
+import { type Column, DataTable } from '../parts/data-table';
+import { oneOf, text, useFilters } from '../parts/filters';
+import { AppLink } from '../parts/link';
+import { Money } from '../parts/money';
+import { Page } from '../parts/page';
+import { Empty } from '../parts/states';
+import { Countdown, Time } from '../parts/time';
+import { decidesTickets, useMe } from '../session/me';
+import { BulkDecision } from '../tickets/bulk';
+import { ApproveDialog, DenyDialog } from '../tickets/decide';
+import { type CostTicket, missingWords, TicketState } from '../tickets/words';
+
+const statuses = ['open', 'approved', 'denied', 'redeemed', 'expired'] as const;
+const shape = {
+  status: oneOf(...statuses, 'all'),
+  whose: oneOf('mine', 'all'),
+  cause: oneOf('balance', 'budget'),
+  q: text,
+  cursor: text,
+};
+
+/** The inbox: calls that no wallet or budget covered, and what people decide about them. */
+export function Tickets() {
+  const me = useMe();
+  const [filters, set] = useFilters(shape);
+  const decides = decidesTickets(me);
+  const is_mine = !decides || filters.whose === 'mine';
+  const status = filters.status ?? 'open';
+  const query = useQuery({
+    ...reading('GET /api/tickets', {
+      query: {
+        ...(status === 'all' ? {} : { status }),
+        ...(is_mine ? { mine: 'true' } : {}),
+        cause: filters.cause,
+        q: filters.q,
+        cursor: filters.cursor ?? 'first',
+        per_page: 50,
+      },
+    }),
+    refetchInterval: 30_000,
+  });
+  const [approving, setApproving] = useState<CostTicket>();
+  const [denying, setDenying] = useState<CostTicket>();
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const navigate = useNavigate();
+  const may_decide = (ticket: CostTicket) => decides && !is_mine && ticket.status === 'open';
+  const pick = (id: string) =>
+    setChosen((before) => {
+      const after = new Set(before);
+      if (!after.delete(id)) after.add(id);
+      return after;
+    });
+  return (
+    <Page title="Tickets" about="Calls that no wallet or budget covered. Each waits for a person.">
+      <Filters {...{ filters, set, decides }} />
+      <BulkDecision chosen={chosen} clear={() => setChosen(new Set())} />
+      <DataTable
+        label="Tickets"
+        query={query}
+        itemsOf={({ tickets }) => tickets}
+        keyOf={({ id }) => id}
+        columns={[...(decides && !is_mine ? [pickColumn(chosen, pick)] : []), ...columns]}
+        cursor={filters.cursor}
+        onCursor={(cursor) => set({ cursor })}
+        onOpen={({ id }) => void navigate({ to: `/tickets/${id}` })}
+        empty={
+          <Empty title={status === 'open' ? 'Nobody waits' : 'No tickets'}>
+            When a call costs more than its wallet or budget has, it appears here within a second.
+          </Empty>
+        }
+        actions={(ticket) =>
+          may_decide(ticket) ? (
+            <>
+              <Button size="compact-sm" onClick={() => setApproving(ticket)}>
+                Approve
+              </Button>
+              <Button size="compact-sm" variant="default" onClick={() => setDenying(ticket)}>
+                Deny
+              </Button>
+            </>
+          ) : null
+        }
+      />
+      <ApproveDialog ticket={approving} onClose={() => setApproving(undefined)} />
+      <DenyDialog ticket={denying} onClose={() => setDenying(undefined)} />
+    </Page>
+  );
+}
+
+const columns: Column<CostTicket>[] = [
+  {
+    title: 'Who asks',
+    cell: ({ id, asked_by }) => <AppLink to={`/tickets/${id}`}>{asked_by}</AppLink>,
+  },
+  { title: 'Model', cell: ({ model }) => <span className="wrap">{model}</span> },
+  {
+    title: 'Estimate',
+    is_number: true,
+    cell: ({ estimated_cost, currency }) => <Money amount={estimated_cost} currency={currency} />,
+  },
+  { title: 'Missing', is_number: true, cell: (ticket) => missingWords(ticket) },
+  {
+    title: 'State',
+    cell: (ticket) => (
+      <Group gap={4}>
+        <TicketState ticket={ticket} />
+        {ticket.status === 'open' && ticket.waiting_calls > 0 && (
+          <Text size="sm" fw={600}>
+            a call is waiting now
+          </Text>
+        )}
+      </Group>
+    ),
+  },
+  {
+    title: 'Time',
+    cell: ({ status, created_at, expires_at }) =>
+      status === 'open' ? (
+        <span>
+          ends <Countdown until={expires_at} now_ms={serverNow} />
+        </span>
+      ) : (
+        <Time at={created_at} />
+      ),
+  },
+];
+
+function pickColumn(chosen: ReadonlySet<string>, pick: (id: string) => void): Column<CostTicket> {
+  return {
+    title: 'Choose',
+    cell: ({ id, status, asked_by }) =>
+      status === 'open' ? (
+        <Checkbox
+          checked={chosen.has(id)}
+          onChange={() => pick(id)}
+          aria-label={`Choose the ticket of ${asked_by}`}
+        />
+      ) : null,
+  };
+}
+
+function Filters({
+  filters,
+  set,
+  decides,
+}: {
+  filters: ReturnType<typeof useFilters<typeof shape>>[0];
+  set: ReturnType<typeof useFilters<typeof shape>>[1];
+  decides: boolean;
+}) {
+  const search = useDebouncedCallback((q: string) => set({ q }), 250);
+  return (
+    <Group gap="xs" align="flex-end">
+      <Select
+        label="State"
+        data={[...statuses, 'all'].map((value) => ({ value, label: value }))}
+        value={filters.status ?? 'open'}
+        onChange={(value) => set({ status: (value ?? 'open') as 'open' })}
+        allowDeselect={false}
+        w={130}
+      />
+      {decides && (
+        <Select
+          label="Whose"
+          data={[
+            { value: 'all', label: 'that I decide' },
+            { value: 'mine', label: 'of my own calls' },
+          ]}
+          value={filters.whose ?? 'all'}
+          onChange={(value) => set({ whose: (value ?? 'all') as 'all' })}
+          allowDeselect={false}
+          w={170}
+        />
+      )}
+      <Select
+        label="What is missing"
+        placeholder="either"
+        data={[
+          { value: 'balance', label: 'money' },
+          { value: 'budget', label: 'a budget' },
+        ]}
+        value={filters.cause ?? null}
+        onChange={(value) => set({ cause: (value ?? undefined) as 'balance' | undefined })}
+        clearable
+        clearButtonProps={{ 'aria-label': 'Show tickets of either cause' }}
+        w={150}
+      />
+      <TextInput
+        label="Name"
+        placeholder="person, team or agent"
+        defaultValue={filters.q ?? ''}
+        onChange={(event) => search(event.currentTarget.value)}
+        w={200}
+      />
+    </Group>
+  );
+}

@@ -1,0 +1,175 @@
+import { Alert, Button, Group, NumberInput, Select, Stack, Text } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { type FormEvent, useRef, useState } from 'react';
+import { type Answer, call } from '../api/client';
+import { intentKey, reading } from '../api/queries';
+import { oneOf, text, useFilters } from '../parts/filters';
+import { inputDigits, Money, moneyText } from '../parts/money';
+import { Page } from '../parts/page';
+import { Empty, Failure, Loading } from '../parts/states';
+import { rememberCheckout } from '../payments/checkouts';
+import { type Me, may, useMe } from '../session/me';
+import { wordsOf } from '../session/sign-in-forms';
+
+type Settings = Answer<'GET /api/payments/settings'>;
+
+const shape = { amount: text, canceled: oneOf('1') };
+
+/** Buys balance: an amount, a wallet, and off to the payment provider. */
+export function TopUp() {
+  const me = useMe();
+  const { data, error, refetch } = useQuery(reading('GET /api/payments/settings'));
+  const [{ canceled }] = useFilters(shape);
+  if (error) return <Failure error={error} retry={() => void refetch()} />;
+  if (data === undefined) return <Loading />;
+  const why_not = obstacle(data, me);
+  return (
+    <Page title="Top up" about="You pay at the payment provider and come back here.">
+      {canceled && <Alert color="yellow">The checkout was left: nothing was paid.</Alert>}
+      <Balance me={me} />
+      {why_not ? (
+        <Empty title="Nobody can top up here yet">{why_not}</Empty>
+      ) : (
+        <Checkout settings={data} me={me} />
+      )}
+    </Page>
+  );
+}
+
+function obstacle(settings: Settings, me: Me): string | undefined {
+  if (!settings.payment_provider_configured)
+    return 'No payment provider is set up. A platform admin does that under Payments.';
+  if (!settings.currency_supported_by_active_provider)
+    return `The payment provider does not take ${settings.currency}.`;
+  if (!settings.wallet_user_topup_enabled && !may(me, 'org:billing'))
+    return 'Only billing admins of this organization may top up. Ask one of them.';
+  if (!settings.return_origins.includes(location.origin))
+    return `Buyers may not be sent back to ${location.origin}. A billing admin adds it to the return origins.`;
+  return undefined;
+}
+
+function Balance({ me }: { me: Me }) {
+  const { data } = useQuery(reading('GET /api/wallets/balance'));
+  if (data === undefined) return null;
+  const mine = me.user !== null && data.user_balance !== 0;
+  return (
+    <Text>
+      The organization has <Money amount={data.org_balance} currency={data.currency} fw={700} />
+      {mine && (
+        <>
+          , you have <Money amount={data.user_balance} currency={data.currency} fw={700} />
+        </>
+      )}
+      .
+    </Text>
+  );
+}
+
+function Checkout({ settings, me }: { settings: Settings; me: Me }) {
+  const [filters] = useFilters(shape);
+  const asked = Number(filters.amount);
+  const { currency, min_topup_amount: min, max_topup_amount: max } = settings;
+  const [amount, setAmount] = useState<number | string>(
+    asked > 0
+      ? roundedUp(Math.max(asked, min), currency)
+      : (settings.allowed_topup_amounts[0] ?? min),
+  );
+  const targets = targetsOf(settings, me);
+  const [target, setTarget] = useState(targets[0]?.value ?? null);
+  const [problem, setProblem] = useState<string>();
+  const [is_busy, setBusy] = useState(false);
+  const key = useRef(intentKey());
+  const is_ready = typeof amount === 'number' && amount >= min && amount <= max && target !== null;
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    if (!is_ready || is_busy || typeof amount !== 'number') return;
+    setBusy(true);
+    setProblem(undefined);
+    try {
+      location.assign(await begin(amount, target ?? '', key.current));
+    } catch (refusal) {
+      key.current = intentKey();
+      setProblem(wordsOf(refusal));
+      setBusy(false);
+    }
+  };
+  return (
+    <form onSubmit={(event) => void submit(event)}>
+      <Stack maw={420}>
+        <Group gap="xs" role="group" aria-label="Amounts">
+          {settings.allowed_topup_amounts.map((one) => (
+            <Button
+              key={one}
+              variant={amount === one ? 'filled' : 'default'}
+              aria-pressed={amount === one}
+              onClick={() => setAmount(one)}
+            >
+              {moneyText(one, currency)}
+            </Button>
+          ))}
+        </Group>
+        <NumberInput
+          label={`Amount in ${currency}`}
+          description={`From ${moneyText(min, currency)} to ${moneyText(max, currency)}`}
+          value={amount}
+          onChange={setAmount}
+          decimalScale={inputDigits(currency)}
+          thousandSeparator=" "
+          error={
+            typeof amount === 'number' && (amount < min || amount > max)
+              ? 'This is outside what is allowed.'
+              : undefined
+          }
+        />
+        <Select
+          label="Into the wallet of"
+          data={targets}
+          value={target}
+          onChange={setTarget}
+          allowDeselect={false}
+        />
+        {problem && (
+          <Alert color="red" role="alert">
+            {problem}
+          </Alert>
+        )}
+        <Button type="submit" loading={is_busy} disabled={!is_ready}>
+          {typeof amount === 'number' ? `Pay ${moneyText(amount, currency)}` : 'Pay'}
+        </Button>
+      </Stack>
+    </form>
+  );
+}
+
+/** Makes the checkout; resolves with the provider's page. */
+async function begin(amount: number, target: string, idempotency_key: string): Promise<string> {
+  const [owner_type = 'organization', owner_id] = target.split(' ');
+  const body = {
+    amount,
+    target_wallet_owner_type: owner_type as 'team',
+    ...(owner_id ? { target_wallet_owner_id: owner_id } : {}),
+    surface: 'console' as const,
+    return_url: `${location.origin}/top-up/return`,
+    cancel_url: `${location.origin}/top-up?canceled=1`,
+  };
+  const made = await call('POST /api/payments/create-checkout', { body, idempotency_key });
+  rememberCheckout(made);
+  return made.approval_url;
+}
+
+function targetsOf({ topup_target_scopes: scopes }: Settings, me: Me) {
+  const here = me.memberships.find(({ org_id }) => org_id === me.org_id);
+  const all: { value: string; label: string }[] = [];
+  if (scopes.includes('organization'))
+    all.push({ value: 'organization', label: here?.name ?? 'the organization' });
+  if (scopes.includes('team'))
+    for (const { team_id, name } of here?.teams ?? [])
+      all.push({ value: `team ${team_id}`, label: `the team ${name}` });
+  if (scopes.includes('user') && me.user !== null) all.push({ value: 'user', label: 'yourself' });
+  return all;
+}
+
+function roundedUp(amount: number, currency: string): number {
+  const coins = 10 ** inputDigits(currency);
+  return Math.ceil(amount * coins - 1e-6) / coins;
+}

@@ -1,0 +1,107 @@
+import { Alert, Button, Divider, PasswordInput, Stack, Text } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { Refusal, send } from '../api/client';
+
+interface Issuers {
+  issuers: { id: string; name: string }[];
+}
+
+/** The ways to sign in: an identity provider, or an access key. */
+export function SignInForms({
+  next,
+  org_id,
+  onDone,
+}: {
+  /** The page to go on with after an identity provider. */
+  next: string;
+  org_id?: string | undefined;
+  onDone: () => void;
+}) {
+  const { data, error } = useQuery({
+    queryKey: ['/api/session/issuers'],
+    queryFn: ({ signal }) => send('GET', '/api/session/issuers', { signal }) as Promise<Issuers>,
+    staleTime: 300_000,
+  });
+  const [problem, setProblem] = useState<string>();
+  const begin = async (issuer_id: string) => {
+    setProblem(undefined);
+    try {
+      const body = { issuer_id, next, ...(org_id ? { org_id } : {}) };
+      const { url } = (await send('POST', '/api/session/oidc', { body })) as { url: string };
+      location.assign(url);
+    } catch (refusal) {
+      setProblem(wordsOf(refusal));
+    }
+  };
+  const issuers = data?.issuers ?? [];
+  return (
+    <Stack>
+      {issuers.map(({ id, name }) => (
+        <Button key={id} onClick={() => void begin(id)} fullWidth>
+          Sign in with {name}
+        </Button>
+      ))}
+      {issuers.length > 0 && <Divider label="or" />}
+      <KeyForm onDone={onDone} is_first={issuers.length === 0} />
+      {(problem || error) && (
+        <Alert color="red" role="alert">
+          {problem ?? wordsOf(error)}
+        </Alert>
+      )}
+    </Stack>
+  );
+}
+
+function KeyForm({ onDone, is_first }: { onDone: () => void; is_first: boolean }) {
+  const [key, setKey] = useState('');
+  const [is_busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<string>();
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    setProblem(undefined);
+    const given = key.trim();
+    const body = given.startsWith('svc_otc_') ? { one_time_code: given } : { access_key: given };
+    try {
+      await send('POST', '/api/session', { body });
+      onDone();
+    } catch (refusal) {
+      setProblem(wordsOf(refusal));
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <form onSubmit={(event) => void submit(event)}>
+      <Stack gap="xs">
+        <PasswordInput
+          label="Access key or one-time code"
+          description="It is traded for a session of twelve hours and forgotten."
+          autoComplete="off"
+          value={key}
+          onChange={(event) => setKey(event.currentTarget.value)}
+          error={problem}
+          visibilityToggleButtonProps={{ 'aria-label': 'Show or hide the key' }}
+          required
+        />
+        <Button
+          type="submit"
+          variant={is_first ? 'filled' : 'default'}
+          loading={is_busy}
+          disabled={key.trim() === ''}
+        >
+          Sign in
+        </Button>
+        <Text size="sm" c="dimmed">
+          An admin gives you a key. A one-time code is printed by npm run admin -- sign-in.
+        </Text>
+      </Stack>
+    </form>
+  );
+}
+
+/** A refusal in words. */
+export function wordsOf(refusal: unknown): string {
+  return refusal instanceof Refusal ? refusal.message : 'This is a fault of the console.';
+}

@@ -1,0 +1,74 @@
+import { Button, Group, List, Text } from '@mantine/core';
+import { useState } from 'react';
+import { type Answer, call } from '../api/client';
+import { refresh } from '../api/queries';
+import { FormModal } from '../parts/form-modal';
+
+type Results = Answer<'POST /api/tickets/verdicts'>['results'];
+
+const TOGETHER_MAX = 50;
+
+/** Decides about several tickets; each has a result of its own. */
+export function BulkDecision({
+  chosen,
+  clear,
+}: {
+  chosen: ReadonlySet<string>;
+  clear: () => void;
+}) {
+  const [verdict, setVerdict] = useState<'approve' | 'deny'>();
+  const [results, setResults] = useState<Results>();
+  const ids = [...chosen].slice(0, TOGETHER_MAX);
+  const close = () => {
+    setVerdict(undefined);
+    if (results) clear();
+    setResults(undefined);
+  };
+  if (ids.length === 0 && verdict === undefined) return null;
+  const submit = async (idempotency_key: string) => {
+    if (results || verdict === undefined) return close();
+    const body = { verdict, ticket_ids: ids };
+    const answer = await call('POST /api/tickets/verdicts', { body, idempotency_key });
+    setResults(answer.results);
+    void refresh('/api/tickets', '/api/wallets');
+  };
+  const word = verdict === 'deny' ? 'Deny' : 'Approve';
+  return (
+    <Group gap="xs">
+      <Text>{ids.length} chosen</Text>
+      <Button size="xs" onClick={() => setVerdict('approve')}>
+        Approve all
+      </Button>
+      <Button size="xs" variant="default" onClick={() => setVerdict('deny')}>
+        Deny all
+      </Button>
+      <Button size="xs" variant="subtle" onClick={clear}>
+        Choose none
+      </Button>
+      <FormModal
+        title={`${word} ${ids.length} calls`}
+        opened={verdict !== undefined}
+        onClose={close}
+        submit={submit}
+        label={results ? 'Done' : `${word} ${ids.length}`}
+        is_dangerous={verdict === 'deny' && !results}
+      >
+        {results ? (
+          <List>
+            {results.map(({ ticket_id, ticket, error }) => (
+              <List.Item key={ticket_id}>
+                {ticket ? `${ticket.asked_by}: ${ticket.status}` : error?.message}
+              </List.Item>
+            ))}
+          </List>
+        ) : (
+          <Text>
+            {verdict === 'deny'
+              ? 'Each caller is told at once.'
+              : 'Each gets exactly what is missing, one after the other.'}
+          </Text>
+        )}
+      </FormModal>
+    </Group>
+  );
+}

@@ -1,0 +1,217 @@
+import { Alert, NumberInput, Select, Text, Textarea } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
+import { useQuery } from '@tanstack/react-query';
+import { useEffect, useState } from 'react';
+import { call, Refusal } from '../api/client';
+import { reading, refresh } from '../api/queries';
+import { FormModal } from '../parts/form-modal';
+import { exactText, inputDigits, moneyText } from '../parts/money';
+import { may, useMe } from '../session/me';
+import { type CostTicket, ownerWords } from './words';
+
+interface Dialog {
+  /** Undefined: the dialog is closed. */
+  ticket: CostTicket | undefined;
+  onClose: () => void;
+}
+
+// What a ticket answers once it has been decided, or has ended by itself.
+const over = [
+  'already_decided',
+  'ticket_approved',
+  'ticket_redeemed',
+  'ticket_expired',
+  'verdict_too_late',
+];
+
+/**
+ * Sends a verdict. When somebody else was faster that is no error: the ticket is shown as it
+ * stands.
+ */
+async function decide(ticket: CostTicket, send: () => Promise<CostTicket>): Promise<CostTicket> {
+  try {
+    return await send();
+  } catch (refusal) {
+    if (!(refusal instanceof Refusal) || !over.includes(refusal.code)) throw refusal;
+    const now = await call('GET /api/tickets/:id', { names: { id: ticket.id } });
+    notifications.show({
+      title: 'Somebody was faster',
+      message: `This ticket is ${now.status} already. Nothing was changed by you.`,
+    });
+    return now;
+  } finally {
+    void refresh('/api/tickets', '/api/wallets');
+  }
+}
+
+/** Approves: what is missing is prefilled, so that two clicks do it. */
+export function ApproveDialog({ ticket, onClose }: Dialog) {
+  const me = useMe();
+  const shown = useLast(ticket);
+  const [wallet_id, setWallet] = useState<string | null>(null);
+  const [amount, setAmount] = useState<number | string>('');
+  const [source, setSource] = useState<string | null>(null);
+  const [note, setNote] = useState('');
+  const { data: wallets } = useQuery({
+    ...reading('GET /api/wallets', { query: { owner_type: 'organization', per_page: 1 } }),
+    enabled: ticket !== undefined && may(me, 'org:billing'),
+  });
+  useEffect(() => {
+    if (ticket === undefined) return;
+    const best = bestWallet(ticket);
+    setWallet(best?.wallet_id ?? null);
+    setAmount(best ? roundedUp(best.shortfall, ticket.currency) : '');
+    setSource(null);
+    setNote('');
+  }, [ticket]);
+  if (shown === undefined) return null;
+  const chosen = shown.wallets.find((one) => one.wallet_id === wallet_id);
+  const is_short = (chosen?.shortfall ?? 0) > 0;
+  const bank = wallets?.wallets[0];
+  const submit = async (idempotency_key: string) => {
+    const body = {
+      ...(is_short && typeof amount === 'number' ? { amount } : {}),
+      ...(is_short && wallet_id ? { wallet_id } : {}),
+      ...(is_short && source ? { from_wallet_id: source } : {}),
+      ...(note === '' ? {} : { note }),
+    };
+    await decide(shown, () =>
+      call('POST /api/tickets/:id/approve', { names: { id: shown.id }, body, idempotency_key }),
+    );
+    onClose();
+  };
+  return (
+    <FormModal
+      title="Approve this call"
+      opened={ticket !== undefined}
+      onClose={onClose}
+      submit={submit}
+      label="Approve"
+      is_ready={!is_short || typeof amount === 'number'}
+    >
+      <Text>
+        {shown.asked_by} asks {shown.model} for at most{' '}
+        {moneyText(shown.estimated_cost, shown.currency)}.
+      </Text>
+      {(shown.budgets ?? []).map((budget) => (
+        <Alert
+          key={budget.id}
+          color="yellow"
+          title={`The budget of ${ownerWords(budget.owner_type)}`}
+        >
+          {moneyText(budget.used, shown.currency)} of {moneyText(budget.limit, shown.currency)} a{' '}
+          {budget.window} are used. Approving raises it once by what is missing.
+        </Alert>
+      ))}
+      {is_short && (
+        <>
+          <Select
+            label="Wallet"
+            data={shown.wallets.map((one) => ({
+              value: one.wallet_id,
+              label: `of ${ownerWords(one.owner_type)}: has ${moneyText(one.balance, shown.currency)}`,
+            }))}
+            value={wallet_id}
+            onChange={(value) => {
+              setWallet(value);
+              const found = shown.wallets.find((one) => one.wallet_id === value);
+              if (found) setAmount(roundedUp(found.shortfall, shown.currency));
+            }}
+            allowDeselect={false}
+          />
+          <NumberInput
+            label={`Amount in ${shown.currency}`}
+            description={`Missing: ${exactText(chosen?.shortfall ?? 0, shown.currency)}`}
+            value={amount}
+            onChange={setAmount}
+            min={0}
+            decimalScale={9}
+            thousandSeparator=" "
+            data-autofocus
+          />
+          {bank && chosen?.owner_type !== 'organization' && (
+            <Select
+              label="The money"
+              data={[
+                { value: '', label: 'is credited by hand' },
+                {
+                  value: bank.wallet_id,
+                  label: `comes from the organization, which has ${moneyText(bank.balance, bank.currency)}`,
+                },
+              ]}
+              value={source ?? ''}
+              onChange={(value) => setSource(value || null)}
+              allowDeselect={false}
+            />
+          )}
+        </>
+      )}
+      <Textarea
+        label="Note"
+        description="Optional; kept with the ticket."
+        value={note}
+        onChange={(event) => setNote(event.currentTarget.value)}
+        maxLength={1_000}
+        autosize
+      />
+    </FormModal>
+  );
+}
+
+/** Denies: the caller is told at once, with the reason. */
+export function DenyDialog({ ticket, onClose }: Dialog) {
+  const shown = useLast(ticket);
+  const [reason, setReason] = useState('');
+  useEffect(() => {
+    if (ticket !== undefined) setReason('');
+  }, [ticket]);
+  if (shown === undefined) return null;
+  const submit = async (idempotency_key: string) => {
+    const body = reason === '' ? {} : { reason };
+    await decide(shown, () =>
+      call('POST /api/tickets/:id/deny', { names: { id: shown.id }, body, idempotency_key }),
+    );
+    onClose();
+  };
+  return (
+    <FormModal
+      title="Deny this call"
+      opened={ticket !== undefined}
+      onClose={onClose}
+      submit={submit}
+      label="Deny"
+      is_dangerous
+    >
+      <Text>{shown.asked_by} is told at once. The call is not made, and nothing is charged.</Text>
+      <Textarea
+        label="Reason"
+        description="Optional; the caller reads it."
+        value={reason}
+        onChange={(event) => setReason(event.currentTarget.value)}
+        maxLength={1_000}
+        autosize
+        data-autofocus
+      />
+    </FormModal>
+  );
+}
+
+/** The last ticket, so that a dialog keeps its words while it closes. */
+function useLast(ticket: CostTicket | undefined): CostTicket | undefined {
+  const [last, setLast] = useState(ticket);
+  useEffect(() => {
+    if (ticket !== undefined) setLast(ticket);
+  }, [ticket]);
+  return ticket ?? last;
+}
+
+/** The wallet that the ticket itself counts its shortfall by: the fullest one. */
+function bestWallet({ wallets, wallet_owner_type }: CostTicket) {
+  return wallets.find(({ owner_type }) => owner_type === wallet_owner_type) ?? wallets[0];
+}
+
+/** To a whole unit of the currency's smallest coin: people do not credit nanos. */
+function roundedUp(amount: number, currency: string): number {
+  const coins = 10 ** inputDigits(currency);
+  return Math.ceil(amount * coins - 1e-6) / coins;
+}

@@ -1,0 +1,139 @@
+import { NumberInput, Table, Text, TextInput } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
+import { useEffect, useState } from 'react';
+import { call } from '../api/client';
+import { refresh } from '../api/queries';
+import { FormModal } from '../parts/form-modal';
+import { Money, moneyText } from '../parts/money';
+import type { WalletRow } from './words';
+
+export type Move = 'credit' | 'allocate' | 'reclaim';
+
+const words = {
+  credit: { title: 'Credit', label: 'Credit', done: 'was credited' },
+  allocate: { title: 'Give money to', label: 'Give', done: 'was given' },
+  reclaim: { title: 'Take money back from', label: 'Take back', done: 'was taken back' },
+} as const;
+
+/**
+ * Moves money into or out of a wallet. Both sides' balances after it stand there before anybody
+ * presses.
+ */
+export function MoveDialog({
+  move,
+  wallet,
+  bank,
+  onClose,
+}: {
+  /** Undefined: the dialog is closed. */
+  move: Move | undefined;
+  wallet: WalletRow | undefined;
+  /** The organization's wallet, which is the other side. */
+  bank: WalletRow | undefined;
+  onClose: () => void;
+}) {
+  const [amount, setAmount] = useState<number | string>('');
+  const [note, setNote] = useState('');
+  useEffect(() => {
+    if (move === undefined) return;
+    setAmount('');
+    setNote('');
+  }, [move]);
+  if (wallet === undefined) return null;
+  const { title, label, done } = words[move ?? 'credit'];
+  const moved = typeof amount === 'number' ? amount : 0;
+  const submit = async (idempotency_key: string) => {
+    if (move === undefined) return;
+    await send(move, wallet, { amount: moved, note }, idempotency_key);
+    void refresh('/api/wallets', '/api/tickets', '/api/me');
+    notifications.show({ message: `${moneyText(moved, wallet.currency)} ${done}.` });
+    onClose();
+  };
+  return (
+    <FormModal
+      title={`${title} ${wallet.owner_name}`}
+      opened={move !== undefined}
+      onClose={onClose}
+      submit={submit}
+      label={label}
+      is_ready={moved > 0}
+    >
+      <NumberInput
+        label={`Amount in ${wallet.currency}`}
+        value={amount}
+        onChange={setAmount}
+        min={0}
+        decimalScale={9}
+        thousandSeparator=" "
+        data-autofocus
+      />
+      <TextInput
+        label="Note"
+        description="Optional; it stands in the ledger."
+        value={note}
+        onChange={(event) => setNote(event.currentTarget.value)}
+        maxLength={1_000}
+      />
+      <AfterValues {...{ move, wallet, bank, moved }} />
+    </FormModal>
+  );
+}
+
+function AfterValues({
+  move,
+  wallet,
+  bank,
+  moved,
+}: {
+  move: Move | undefined;
+  wallet: WalletRow;
+  bank: WalletRow | undefined;
+  moved: number;
+}) {
+  const into = move === 'reclaim' ? -moved : moved;
+  const sides: { row: WalletRow; by: number }[] = [{ row: wallet, by: into }];
+  if (move !== 'credit' && bank) sides.push({ row: bank, by: -into });
+  return (
+    <Table aria-label="Balances after this">
+      <Table.Thead>
+        <Table.Tr>
+          <Table.Th>Wallet</Table.Th>
+          <Table.Th ta="right">Now</Table.Th>
+          <Table.Th ta="right">After</Table.Th>
+        </Table.Tr>
+      </Table.Thead>
+      <Table.Tbody>
+        {sides.map(({ row, by }) => (
+          <Table.Tr key={row.wallet_id}>
+            <Table.Td>{row.owner_name}</Table.Td>
+            <Table.Td ta="right">
+              <Money amount={row.balance} currency={row.currency} />
+            </Table.Td>
+            <Table.Td ta="right">
+              <Money amount={row.balance + by} currency={row.currency} fw={600} />
+              {row.balance + by < 0 && <Text size="sm">more than it has</Text>}
+            </Table.Td>
+          </Table.Tr>
+        ))}
+      </Table.Tbody>
+    </Table>
+  );
+}
+
+function send(
+  move: Move,
+  wallet: WalletRow,
+  { amount, note }: { amount: number; note: string },
+  idempotency_key: string,
+): Promise<unknown> {
+  const id = wallet.owner_team_id ?? wallet.owner_user_id ?? undefined;
+  if (move === 'credit') {
+    const target = { target_wallet_owner_type: wallet.owner_type, target_wallet_owner_id: id };
+    const body = { ...target, amount, ...(note ? { description: note } : {}) };
+    return call('POST /api/wallets/credit', { body, idempotency_key });
+  }
+  const owner = wallet.owner_type === 'team' ? { team_id: id } : { user_id: id };
+  const body = { ...owner, amount, ...(note ? { note } : {}) };
+  if (move === 'allocate') return call('POST /api/wallets/allocate', { body, idempotency_key });
+  return call('POST /api/wallets/reclaim', { body, idempotency_key });
+}

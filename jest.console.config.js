@@ -1,0 +1,9 @@
+// The console in Chromium, before one whole product that all files share: npm run test:console.
+module.exports = {
+  ...require('./jest.config.js'),
+  testMatch: ['<rootDir>/test/console/browser/**/*.test.ts'],
+  testPathIgnorePatterns: ['/node_modules/'],
+  globalSetup: '<rootDir>/test/support/console/start-product.ts',
+  globalTeardown: '<rootDir>/test/support/console/stop-product.ts',
+  maxWorkers: 2,
+};

@@ -1,0 +1,232 @@
+import type { Browser, Page } from 'playwright-core';
+import { openBrowser } from '../../support/browser';
+import { api, demo, visit } from '../../support/console/visitor';
+import { pressFirst } from '../../support/payments/sandbox';
+import { until } from '../../support/until';
+
+let browser: Browser;
+
+beforeAll(async () => {
+  browser = await openBrowser();
+});
+afterAll(() => browser.close());
+
+interface Wallet {
+  wallet_id: string;
+  balance: number;
+  owner_type: string;
+  owner_team_id: string | null;
+  owner_user_id: string | null;
+}
+
+async function wallets(): Promise<Wallet[]> {
+  const { keys } = demo();
+  const found = await api<{ wallets: Wallet[] }>(keys.billing_admin, 'GET', '/v1/wallets');
+  return found.wallets;
+}
+
+async function bank(): Promise<Wallet> {
+  return (await wallets()).find(({ owner_type }) => owner_type === 'organization') as Wallet;
+}
+
+/** Brings all money back to the organization. */
+async function refill(): Promise<void> {
+  for (const { balance: amount, owner_team_id, owner_user_id } of await wallets()) {
+    if (amount <= 0 || (owner_team_id ?? owner_user_id) === null) continue;
+    const owner = owner_team_id ? { team_id: owner_team_id } : { user_id: owner_user_id };
+    const { keys } = demo();
+    await api(keys.billing_admin, 'POST', '/v1/wallets/reclaim', { ...owner, amount });
+  }
+}
+
+/** Puts all money aside, where no call draws on it, so that the next call waits. */
+async function drain(): Promise<void> {
+  await refill();
+  const { keys, savings_team_id: team_id } = demo();
+  const body = { team_id, amount: (await bank()).balance };
+  await api(keys.billing_admin, 'POST', '/v1/wallets/allocate', body);
+}
+
+let asked = 0;
+
+/** A call of the demo's key that is held until somebody decides; the status of its answer. */
+async function call(): Promise<{ status: number; text: string }> {
+  const { gateway_url, keys, models } = demo();
+  asked += 1;
+  const answer = await fetch(`${gateway_url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${keys.gateway}`,
+      'content-type': 'application/json',
+      'x-svc-hold-ms': '60000',
+    },
+    body: JSON.stringify({
+      model: models[0],
+      messages: [{ role: 'user', content: `Question ${asked} of the console's tests.` }],
+    }),
+  });
+  return { status: answer.status, text: await answer.text() };
+}
+
+const badge = (page: Page, count: number) => page.getByLabel(`${count} open tickets`);
+
+describe('a call that no wallet covers', () => {
+  beforeEach(drain);
+  afterEach(refill);
+
+  test('appears in the inbox by itself, is approved by two clicks, and is answered', async () => {
+    const { page, context, complaints } = await visit(browser, { role: 'billing_admin' });
+    await page.getByRole('link', { name: 'Tickets' }).first().click();
+    await page.getByText('Nobody waits').waitFor();
+    const held = call();
+    await page.getByText('a call is waiting now').waitFor();
+    await badge(page, 1).waitFor();
+    await page.getByRole('button', { name: 'Approve' }).click();
+    const amount = page.getByLabel('Amount in USD');
+    await until(async () => Number(await amount.inputValue()) > 0);
+    await page.getByRole('dialog').getByRole('button', { name: 'Approve' }).click();
+    expect((await held).status).toBe(200);
+    await page.getByText('Nobody waits').waitFor();
+    await badge(page, 1).waitFor({ state: 'detached' });
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+
+  test('is denied with a reason, which its caller reads', async () => {
+    const { page, context } = await visit(browser, { role: 'billing_admin' });
+    const held = call();
+    await page.goto('/tickets');
+    await page.getByRole('button', { name: 'Deny', exact: true }).click();
+    await page.getByLabel('Reason').fill('Not this month');
+    await page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();
+    const { status, text } = await held;
+    expect(status).toBe(403);
+    expect(text).toContain('Not this month');
+    await context.close();
+  });
+
+  test('that another person has decided says so calmly, and changes nothing', async () => {
+    const { page, context } = await visit(browser, { role: 'owner' });
+    const held = call();
+    await page.goto('/tickets');
+    await page.getByRole('button', { name: 'Approve' }).first().click();
+    await page.getByLabel('Amount in USD').waitFor();
+    const { keys } = demo();
+    const { tickets } = await api<{ tickets: { id: string }[] }>(
+      keys.billing_admin,
+      'GET',
+      '/v1/cost-tickets?status=open',
+    );
+    const id = tickets[0]?.id;
+    await api(keys.billing_admin, 'POST', `/v1/cost-tickets/${id}/deny`, { reason: 'first' });
+    expect((await held).status).toBe(403);
+    await page.getByRole('dialog').getByRole('button', { name: 'Approve' }).click();
+    await page.getByText('Somebody was faster').waitFor();
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await context.close();
+  });
+
+  test('goes on by a top-up, which the page of its return tells of', async () => {
+    const { page, context, complaints } = await visit(browser, { role: 'billing_admin' });
+    const held = call();
+    await page.goto('/top-up');
+    await page.getByRole('button', { name: '$25.00' }).first().click();
+    await page.getByRole('button', { name: 'Pay $25.00' }).click();
+    await page.waitForURL((url) => url.origin !== demo().console_url);
+    const paid = await pressFirst(page.url());
+    const back = paid.headers.get('location') as string;
+    expect(back.startsWith(`${demo().console_url}/top-up/return`)).toBe(true);
+    // Opened twice, reloaded, and closed: it is credited once.
+    const second = await context.newPage();
+    await Promise.all([page.goto(back), second.goto(back)]);
+    await page.getByText('Credited', { exact: true }).last().waitFor();
+    await second.close();
+    await page.reload();
+    await page.getByText(/are in the wallet/).waitFor();
+    expect((await held).status).toBe(200);
+    const { balance } = await bank();
+    expect(balance).toBeGreaterThan(24.9);
+    expect(balance).toBeLessThanOrEqual(25);
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+});
+
+test('money moves between wallets, whose balances after it stand there before anybody presses', async () => {
+  const { page, context } = await visit(browser, { role: 'billing_admin' });
+  await page.goto('/wallets');
+  await page
+    .getByRole('row', { name: /Savings/ })
+    .getByRole('button', { name: 'Give' })
+    .click();
+  const before = await bank();
+  await page.getByLabel('Amount in USD').fill('1.25');
+  const after = page.getByRole('table', { name: 'Balances after this' });
+  const expected = Math.trunc((before.balance - 1.25) * 100) / 100;
+  await after.getByText(`$${expected.toFixed(2)}`).waitFor();
+  await page.getByRole('dialog').getByRole('button', { name: 'Give' }).click();
+  await page.getByText('$1.25 was given.').waitFor();
+  expect((await bank()).balance).toBeCloseTo(before.balance - 1.25, 9);
+  await page.getByRole('link', { name: 'Savings' }).click();
+  await page.getByRole('cell', { name: '+$1.25' }).first().waitFor();
+  await refill();
+  await context.close();
+});
+
+test('a key is made, shown once, used, and revoked by its name', async () => {
+  const { page, context } = await visit(browser, { role: 'owner' });
+  const name = `made at the console ${Date.now()}`;
+  await page.goto('/keys');
+  await page.getByRole('button', { name: 'New key' }).click();
+  await page.getByRole('dialog').getByLabel('Name').fill(name);
+  await page.getByRole('button', { name: 'Make the key' }).click();
+  const key = (await page.getByTestId('key').textContent()) ?? '';
+  for (const kind of ['SDK', 'Claude Code', 'Codex', 'Cursor', 'curl']) {
+    await page.getByRole('tab', { name: kind }).click();
+    const snippet = page.getByLabel(`How to use it with ${kind}`);
+    expect(await snippet.textContent()).toContain(key);
+    expect(await snippet.textContent()).toContain(demo().gateway_url);
+  }
+  const { gateway_url } = demo();
+  const models = () =>
+    fetch(`${gateway_url}/v1/models`, { headers: { authorization: `Bearer ${key}` } });
+  expect((await models()).status).toBe(200);
+  await page.getByRole('button', { name: 'I have copied it' }).click();
+  expect(await page.content()).not.toContain(key);
+  const row = page.getByRole('row', { name });
+  await row.getByRole('button', { name: 'Revoke' }).click();
+  const revoke = page.getByRole('dialog').getByRole('button', { name: 'Revoke' });
+  expect(await revoke.isDisabled()).toBe(true);
+  await page.getByLabel(`Type ${name} to go on`).fill(name);
+  await revoke.click();
+  await row.waitFor({ state: 'detached' });
+  await until(async () => (await models()).status === 401);
+  await context.close();
+});
+
+test('tabs of one browser share one stream of events', async () => {
+  const { page, context } = await visit(browser, { role: 'billing_admin' });
+  let streams = 0;
+  context.on('request', (request) => {
+    if (request.url().endsWith('/api/events/stream')) streams += 1;
+  });
+  await page.goto('/tickets');
+  await page.getByText('Nobody waits').waitFor();
+  const second = await context.newPage();
+  await second.goto('/tickets');
+  await second.getByText('Nobody waits').waitFor();
+  await drain();
+  const held = call();
+  // Both hear of it, one of them through the other.
+  await Promise.all([page, second].map((one) => one.getByText('a call is waiting now').waitFor()));
+  expect(streams).toBe(1);
+  await page.close();
+  await second.getByRole('button', { name: 'Approve' }).click();
+  await until(async () => Number(await second.getByLabel('Amount in USD').inputValue()) > 0);
+  await second.getByRole('dialog').getByRole('button', { name: 'Approve' }).click();
+  expect((await held).status).toBe(200);
+  await second.getByText('Nobody waits').waitFor();
+  expect(streams).toBe(2);
+  await refill();
+  await context.close();
+});

@@ -1,0 +1,78 @@
+import { readFileSync } from 'node:fs';
+import type { Browser, Page } from 'playwright-core';
+import { openBrowser } from '../../support/browser';
+import { demo, picture, type Visit, visit } from '../../support/console/visitor';
+import { screens } from '../screens';
+
+const axe_source = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+
+let browser: Browser;
+
+beforeAll(async () => {
+  browser = await openBrowser();
+});
+afterAll(() => browser.close());
+
+interface Violation {
+  id: string;
+  nodes: { html: string; failureSummary: string }[];
+}
+
+/** What axe finds on the page as it is, in short. */
+async function violations(page: Page): Promise<string[]> {
+  // The policy of the page lets no script in but its own, so it comes by the debugger.
+  await page.evaluate(axe_source);
+  const found = await page.evaluate(() =>
+    (
+      globalThis as unknown as { axe: { run: () => Promise<{ violations: Violation[] }> } }
+    ).axe.run(),
+  );
+  return found.violations.flatMap(({ id, nodes }) =>
+    nodes.map(({ html, failureSummary }) => `${id}: ${html.slice(0, 200)} ${failureSummary}`),
+  );
+}
+
+async function settled(page: Page): Promise<void> {
+  await page.getByRole('heading', { level: 1 }).first().waitFor();
+  await page.locator('[role=status][aria-label^=Load]').first().waitFor({ state: 'detached' });
+}
+
+function nothingAmiss({ complaints, asked }: Visit): void {
+  expect(complaints).toEqual([]);
+  expect([...asked]).toEqual([demo().console_url]);
+}
+
+describe.each(['light', 'dark'] as const)('in %s colours', (scheme) => {
+  test('every screen has what axe asks for, breaks no policy, and asks no other origin', async () => {
+    const seen = await visit(browser, { role: 'owner', scheme });
+    for (const path of screens) {
+      await seen.page.goto(path);
+      await settled(seen.page);
+      await picture(seen.page, `${path.slice(1).replaceAll('/', '-') || 'home'}-${scheme}`);
+      expect([path, await violations(seen.page)]).toEqual([path, []]);
+    }
+    nothingAmiss(seen);
+    await seen.context.close();
+  });
+
+  test('so has the page of sign-in', async () => {
+    const seen = await visit(browser, { scheme });
+    await seen.page.getByRole('button', { name: 'Sign in', exact: true }).waitFor();
+    await picture(seen.page, `login-${scheme}`);
+    expect(await violations(seen.page)).toEqual([]);
+    nothingAmiss(seen);
+    await seen.context.close();
+  });
+});
+
+test('no screen is wider than a phone of 320 px', async () => {
+  const seen = await visit(browser, { role: 'owner', width: 320 });
+  for (const path of screens) {
+    await seen.page.goto(path);
+    await settled(seen.page);
+    await picture(seen.page, `${path.slice(1).replaceAll('/', '-') || 'home'}-320`);
+    const width = await seen.page.evaluate('document.documentElement.scrollWidth');
+    expect([path, width]).toEqual([path, 320]);
+  }
+  await seen.context.close();
+});

@@ -1,0 +1,108 @@
+import type { Browser } from 'playwright-core';
+import { openBrowser } from '../../support/browser';
+import { ask, demo, visit } from '../../support/console/visitor';
+
+let browser: Browser;
+
+beforeAll(async () => {
+  browser = await openBrowser();
+});
+afterAll(() => browser.close());
+
+test('the printed link signs in once: a look spends nothing, its button does', async () => {
+  const { page, context } = await visit(browser);
+  const { console_sign_in_url } = demo();
+  for (let looks = 0; looks < 2; looks += 1) {
+    await page.goto('about:blank');
+    await page.goto(console_sign_in_url);
+    await page.getByText('This link signs you in once.').waitFor();
+  }
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+  await page.getByText('What pays for your calls').waitFor();
+  await page.getByRole('button', { name: 'Olivia Owner' }).waitFor();
+  await context.close();
+  const second = await visit(browser);
+  await second.page.goto('about:blank');
+  await second.page.goto(console_sign_in_url);
+  await second.page.getByRole('button', { name: 'Sign in', exact: true }).click();
+  await second.page.getByText('This link does not work any more').waitFor();
+  await second.context.close();
+});
+
+test('a key signs in by the form, and a wrong one is told in words', async () => {
+  const { page, context } = await visit(browser);
+  const field = page.getByLabel('Access key or one-time code');
+  await field.fill('svc_ak_nobody');
+  await field.press('Enter');
+  await page.getByText(/key/i).and(page.locator('[class*=error]')).first().waitFor();
+  await field.fill(demo().keys.billing_admin);
+  await field.press('Enter');
+  await page.getByRole('button', { name: 'Bea Billing' }).waitFor();
+  await context.close();
+});
+
+test('people of the identity provider sign in by it, and come to the page that they wanted', async () => {
+  const { page, context, complaints } = await visit(browser);
+  await page.goto('/tickets?status=all');
+  await page.getByRole('button', { name: 'Sign in with Sandbox' }).click();
+  await page.getByText('Fay Finance').first().click();
+  await page.waitForURL('**/tickets?status=all');
+  await page.getByRole('button', { name: 'Fay Finance' }).waitFor();
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('signing out ends the session at the API: a copy of the cookie is worth nothing', async () => {
+  const { page, context } = await visit(browser, { role: 'member' });
+  const stolen = await context.cookies();
+  expect(stolen).toMatchObject([
+    { name: '__Host-Http-svc', httpOnly: true, secure: true, sameSite: 'Strict', path: '/' },
+  ]);
+  expect(await page.evaluate('document.cookie')).toBe('');
+  await page.getByRole('button', { name: 'Mo Member' }).click();
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
+  await page.waitForURL('**/login');
+  expect(await context.cookies()).toEqual([]);
+  await context.addCookies(stolen);
+  expect(await ask(page, 'GET', '/api/me')).toBe(401);
+  expect(await context.cookies()).toEqual([]);
+  await context.close();
+});
+
+test('an operator signs in by the platform key, chooses an organization, and leaves no key behind', async () => {
+  const { page, context } = await visit(browser, { role: 'platform_admin' });
+  await page.getByRole('button', { name: 'Choose an organization' }).click();
+  await page.getByRole('menuitem', { name: 'Demo' }).click();
+  await page.getByRole('button', { name: 'Demo' }).waitFor();
+  await page.getByRole('link', { name: 'Wallets' }).click();
+  await page.getByRole('heading', { name: 'Wallets' }).waitFor();
+  const stolen = await context.cookies();
+  expect(await ask(page, 'DELETE', '/api/session')).toBe(204);
+  await context.addCookies(stolen);
+  expect(await ask(page, 'GET', '/api/me')).toBe(401);
+  await context.close();
+});
+
+test('a session that ends while a form is open loses nothing that was typed', async () => {
+  const { page, context } = await visit(browser, { role: 'owner' });
+  await page.goto('/keys');
+  await page.getByRole('button', { name: 'New key' }).click();
+  const name = page.getByRole('textbox', { name: 'Name' }).last();
+  await name.fill('typed before it ended');
+  // Ended elsewhere: the cookie of this browser is as it was.
+  const other = await visit(browser);
+  await other.context.addCookies(await context.cookies());
+  expect(await ask(other.page, 'DELETE', '/api/session')).toBe(204);
+  await page.getByRole('button', { name: 'Make the key' }).click();
+  await page.getByText('Your session has ended.').waitFor();
+  await page
+    .getByLabel('Access key or one-time code')
+    .fill(process.env.SVC_CONSOLE_OWNER_KEY ?? '');
+  await page.getByLabel('Access key or one-time code').press('Enter');
+  await page.getByText('Your session has ended.').waitFor({ state: 'detached' });
+  expect(await name.inputValue()).toBe('typed before it ended');
+  await page.getByRole('button', { name: 'Make the key' }).click();
+  await page.getByText('Copy it now').waitFor();
+  await other.context.close();
+  await context.close();
+});

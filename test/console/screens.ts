@@ -1,0 +1,10 @@
+/** Every screen that somebody who may do everything in the demo can go to, by its path. */
+export const screens = [
+  '/',
+  '/tickets',
+  '/wallets',
+  '/top-up',
+  '/top-up/return',
+  '/keys',
+  '/no-such-page',
+] as const;

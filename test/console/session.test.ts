@@ -1,0 +1,216 @@
+import { randomBytes } from 'node:crypto';
+import { makeTenant, startApi, type TestApi } from '../support/api';
+import {
+  cookie_key,
+  cookieOf,
+  jsonOf,
+  startConsole,
+  startListener,
+  type TestConsole,
+} from '../support/console/server';
+import { platformKey } from '../support/keys';
+
+let api: TestApi;
+let web: TestConsole;
+
+beforeAll(async () => {
+  // Each test signs in from an address of its own.
+  api = await startApi({ trusted_proxies: ['127.0.0.1'] });
+  web = await startConsole(api.url, { is_behind_proxy: true });
+});
+afterAll(async () => {
+  await web.close();
+  await api.close();
+});
+
+async function signedIn(access_key: string, at = web): Promise<string> {
+  const answer = await at.ask('POST', '/api/session', { body: { access_key } });
+  expect(answer.status).toBe(204);
+  return cookieOf(answer);
+}
+
+test('a person signs in by a key, is who they are, and the key stands in no answer', async () => {
+  const { member_key, member_id, org_id } = await makeTenant(api.db);
+  const answer = await web.ask('POST', '/api/session', { body: { access_key: member_key } });
+  const [set = ''] = answer.headers.getSetCookie();
+  expect(set).toMatch(
+    /^__Host-Http-svc=[\w.-]+; SameSite=Strict; Max-Age=\d+; Path=\/; Secure; HttpOnly$/,
+  );
+  expect(set).not.toContain('svc_ak');
+  expect(await answer.text()).toBe('');
+  const cookie = cookieOf(answer);
+  const me = await jsonOf(await web.ask('GET', '/api/me', { cookie }));
+  expect(me).toMatchObject({ user: { user_id: member_id }, org_id });
+  expect(me.session).not.toBeNull();
+});
+
+test.each([
+  ['a key that is none', { access_key: 'svc_ak_none' }, 401, 'invalid_credential'],
+  ['a code that is none', { one_time_code: 'svc_otc_none' }, 401, 'invalid_credential'],
+  ['two ways at once', { access_key: 'a', one_time_code: 'b' }, 422, 'invalid_field'],
+  ['a field that nobody knows', { password: 'x' }, 422, 'unknown_field'],
+])('%s signs nobody in', async (_, body, status, code) => {
+  const answer = await web.ask('POST', '/api/session', { body });
+  expect([answer.status, (await jsonOf(answer)).error.code]).toEqual([status, code]);
+  expect(answer.headers.getSetCookie()).toEqual([]);
+});
+
+test('signing out ends the session at the API, so a copy of the cookie is worth nothing', async () => {
+  const { member_key } = await makeTenant(api.db);
+  const cookie = await signedIn(member_key);
+  const out = await web.ask('DELETE', '/api/session', { cookie });
+  expect([out.status, cookieOf(out)]).toEqual([204, '']);
+  const again = await web.ask('GET', '/api/me', { cookie });
+  expect(again.status).toBe(401);
+  // The browser is told to forget what is worth nothing.
+  expect(again.headers.getSetCookie()).toEqual([
+    '__Host-Http-svc=; SameSite=Strict; Max-Age=0; Path=/; Secure; HttpOnly',
+  ]);
+  expect((await web.ask('DELETE', '/api/session', { cookie })).status).toBe(204);
+});
+
+test("an operator's session is a key of its own: it sees the chosen organization, and ends at sign-out", async () => {
+  const { org_id, wallet_id } = await makeTenant(api.db);
+  const platform = await platformKey(api.db);
+  const first = await signedIn(platform);
+  expect(await jsonOf(await web.ask('GET', '/api/session', { cookie: first }))).toMatchObject({
+    is_operator: true,
+    org_id: null,
+  });
+  expect((await web.ask('GET', '/api/wallets', { cookie: first })).status).toBe(422);
+  const chosen = await web.ask('PUT', '/api/session/org', { cookie: first, body: { org_id } });
+  const cookie = cookieOf(chosen);
+  const { wallets } = await jsonOf(await web.ask('GET', '/api/wallets', { cookie }));
+  expect(wallets).toMatchObject([{ wallet_id }]);
+  const credit = { target_wallet_owner_type: 'organization', amount: 5 };
+  const credited = await web.ask('POST', '/api/wallets/credit', { cookie, body: credit });
+  expect([credited.status, (await jsonOf(credited)).wallet.balance]).toEqual([201, 5]);
+  expect((await web.ask('DELETE', '/api/session', { cookie })).status).toBe(204);
+  expect((await web.ask('GET', '/api/wallets', { cookie })).status).toBe(401);
+  expect((await web.ask('GET', '/api/wallets', { cookie: first })).status).toBe(401);
+  // The key that was typed is as it was.
+  expect((await api.call('get', '/v1/admin/organizations', { key: platform })).status).toBe(200);
+});
+
+test('nobody else chooses an organization', async () => {
+  const [own, other] = [await makeTenant(api.db), await makeTenant(api.db)];
+  const cookie = await signedIn(own.member_key);
+  const body = { org_id: other.org_id };
+  expect((await web.ask('PUT', '/api/session/org', { cookie, body })).status).toBe(422);
+  const asked = await web.ask('GET', `/api/wallets?org_id=${other.org_id}`, { cookie });
+  expect(asked.status).toBe(404);
+});
+
+test('a key for cookies is exchanged without signing anybody out', async () => {
+  const { member_key } = await makeTenant(api.db);
+  const fresh = randomBytes(32).toString('base64');
+  const [before, during, after] = await Promise.all([
+    signedIn(member_key),
+    startConsole(api.url, { cookie_keys: [fresh, cookie_key], is_behind_proxy: true }),
+    startConsole(api.url, { cookie_keys: [fresh] }),
+  ]);
+  const statusAt = async (at: TestConsole, cookie: string) =>
+    (await at.ask('GET', '/api/me', { cookie })).status;
+  const sealed_anew = await signedIn(member_key, during);
+  expect([await statusAt(during, before), await statusAt(during, sealed_anew)]).toEqual([200, 200]);
+  expect([await statusAt(after, sealed_anew), await statusAt(after, before)]).toEqual([200, 401]);
+  await Promise.all([during.close(), after.close()]);
+});
+
+test.each([
+  ['another text', () => '__Host-Http-svc=e30.a.b.c.d'],
+  ['one letter changed', (cookie: string) => cookie.replace(/.{4}$/, 'AAAA')],
+  ['two of one name', (cookie: string) => `${cookie}; ${cookie}`],
+])('a cookie that is %s is none', async (_, change) => {
+  const { member_key } = await makeTenant(api.db);
+  const cookie = change(await signedIn(member_key));
+  expect((await web.ask('GET', '/api/me', { cookie })).status).toBe(401);
+});
+
+test('events pass as they happen, and go on after the last one that was read', async () => {
+  const { org_id, owner_key } = await makeTenant(api.db);
+  const { user_id } = (
+    await api.call('post', `/v1/organizations/${org_id}/members`, {
+      key: owner_key,
+      body: { name: 'Olga', role: 'owner' },
+    })
+  ).body;
+  const named = await api.call('post', '/v1/tokens', {
+    key: owner_key,
+    body: { name: 'olga', token_type: 'access', scopes: ['org:billing', 'events:read'], user_id },
+  });
+  const cookie = await signedIn(named.body.key);
+  const stop = new AbortController();
+  const headers = { accept: 'text/event-stream' };
+  const stream = await web.ask('GET', '/api/events/stream', {
+    cookie,
+    headers,
+    signal: stop.signal,
+  });
+  expect(stream.headers.get('content-type')).toContain('text/event-stream');
+  await api.call('post', '/v1/tokens', {
+    key: owner_key,
+    body: { name: 'seen live', token_type: 'gateway', user_id },
+  });
+  const first = await idOf(stream, 'key.issued');
+  stop.abort();
+  const again = new AbortController();
+  const resumed = await web.ask('GET', '/api/events/stream', {
+    cookie,
+    headers: { ...headers, 'last-event-id': first },
+    signal: again.signal,
+  });
+  await api.call('post', '/v1/tokens', {
+    key: owner_key,
+    body: { name: 'seen after', token_type: 'gateway', user_id },
+  });
+  expect(await idOf(resumed, 'key.issued')).not.toBe(first);
+  again.abort();
+});
+
+async function idOf(stream: Response, type: string): Promise<string> {
+  let text = '';
+  for await (const part of stream.body as unknown as AsyncIterable<Uint8Array>) {
+    text += Buffer.from(part).toString();
+    const id = new RegExp(`^id: (.*)\nevent: ${type}$`, 'm').exec(text)?.[1];
+    if (id !== undefined) return id;
+  }
+  throw new Error(`The stream ended without ${type}: ${text}`);
+}
+
+test('the health route asks nobody, the other says whether the API is there', async () => {
+  const away = await startConsole('http://127.0.0.1:9');
+  const health = await fetch(`${away.url}/api/health`);
+  expect(await health.json()).toEqual({
+    status: 'ok',
+    version: '1.5.0',
+    api_url: 'https://api.example',
+    gateway_url: 'https://gateway.example',
+  });
+  expect((await fetch(`${away.url}/readyz`)).status).toBe(503);
+  expect((await fetch(`${web.url}/readyz`)).status).toBe(200);
+  const answer = await away.ask('POST', '/api/session', { body: { access_key: 'x' } });
+  expect([answer.status, (await jsonOf(answer)).error.code]).toEqual([503, 'unavailable']);
+  await away.close();
+});
+
+test.each([
+  ['1.4.9', 426],
+  ['1.5.0', 200],
+  ['1.5.7', 200],
+  ['1.6.0', 200],
+  ['1.7.0', 426],
+  ['2.0.0', 426],
+])('before an API %s pages are answered %i, in words', async (version, status) => {
+  const other = await startListener(version);
+  const before = await startConsole(other.url);
+  const answer = await before.ask('GET', '/api/session/issuers');
+  if (status === 426) {
+    expect(answer.status).toBe(426);
+    const { error } = await jsonOf(answer);
+    expect(error.message).toContain(`the API ${version}: upgrade the API first`);
+    // Nothing else was asked.
+    expect(other.heard.map(({ url }) => url)).toEqual(['/health']);
+  } else expect(answer.status).not.toBe(426);
+  await Promise.all([before.close(), other.close()]);
+});
